@@ -265,8 +265,6 @@ static enum err begin(struct driver *d, struct error *e)
     const struct driver_options *o = d->o;
     d->fence.link = d->link;
     d->fence.logs = true;
-    d->fence.know = o->know;
-    d->fence.on_view_arg = o->know_arg;
     enum err code = names_init(&d->fence.names, o->prefix, o->filter, o->filter_length, e);
     if (code == ERR_OK)
         code = fence_load(&d->fence, &d->view, e);

@@ -67,8 +67,6 @@ struct driver_options {
     const char *reason;      /* for people */
     const char *trigger;     /* one word for programs */
     const atomic_bool *stop; /* set by whoever wants the thread back */
-    struct view_stamp (*know)(void *arg, const struct names *names); /* of fence.h */
-    void *know_arg;
     atomic_bool *building; /* shared by the drivers of a process: one of them builds at a time, as each takes
                             * build_memory */
 };

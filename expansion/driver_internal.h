@@ -107,8 +107,8 @@ MUST_CHECK enum err driver_add_keys(struct driver *d, size_t count, const char *
 /* Whether keys are in the generation that is built. */
 MUST_CHECK enum err driver_check_keys(struct driver *d, size_t count, const char *const *keys,
                                       const size_t *lengths, uint8_t *found, struct error *e);
-/* How many keys it has. */
-MUST_CHECK enum err driver_items(struct driver *d, uint64_t *items, struct error *e);
+/* How many keys it has, as of the last flush, or as the view said last. */
+uint64_t driver_items(const struct driver *d);
 /* It as a compare reads it, and the seed of the filter's hashes. */
 MUST_CHECK enum err driver_input(struct driver *d, struct log_input *in, uint64_t *seed, struct error *e);
 /* Wait until this process answers from the generation that is read. */

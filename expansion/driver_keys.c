@@ -184,12 +184,9 @@ enum err driver_check_keys(struct driver *d, size_t count, const char *const *ke
     return code;
 }
 
-enum err driver_items(struct driver *d, uint64_t *items, struct error *e)
+uint64_t driver_items(const struct driver *d)
 {
-    if (!is_apart(d))
-        return fence_all_items(&d->fence, driver_built(d), items, e);
-    *items = d->builder->keys;
-    return ERR_OK;
+    return is_apart(d) ? d->builder->keys : d->view.keys[driver_built_slot(d)];
 }
 
 enum err driver_input(struct driver *d, struct log_input *in, uint64_t *seed, struct error *e)

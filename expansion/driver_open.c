@@ -75,8 +75,7 @@ enum err driver_plan(struct driver *d, struct error *e)
     if (code == ERR_OK)
         code = driver_source(d, e);
     if (code == ERR_OK)
-        code =
-            driver_source_failed(d, survey_plan(o, &d->fence, &d->view, d->source, &d->on, &in, &d->plan, e));
+        code = driver_source_failed(d, survey_plan(o, &d->view, d->source, &d->on, &in, &d->plan, e));
     if (code == ERR_OK)
         code = check_room(d, warning, e);
     if (code != ERR_OK)

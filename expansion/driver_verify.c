@@ -379,8 +379,7 @@ enum err driver_verify(struct driver *d, struct error *e)
     enum err code = verify_present(d, &o, e);
     if (code == ERR_OK)
         code = verify_rate(d, &o.rate, e);
-    if (code == ERR_OK)
-        code = driver_items(d, &o.items, e);
+    o.items = driver_items(d);
     if (code == ERR_OK)
         code = driver_source_failed(d, source_rows_look(d->source, &o.rows, e));
     if (code == ERR_CONFLICT || code == ERR_LOST) {

@@ -20,26 +20,26 @@ struct step_row {
 
 /* clang-format off */
 static const struct step_row rows[STEP_COUNT] = {
-    /*                  name         next           failure        changed        abort        cutover        rollback       finish */
-    [STEP_RECLAIM] =  {"reclaim",   STEP_PLAN,     STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_PLAN] =     {"plan",      STEP_OPEN,     STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_OPEN] =     {"open",      STEP_SETTLE,   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_SETTLE] =   {"settle",    STEP_SCAN,     STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_SCAN] =     {"scan",      STEP_CATCH_UP, STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_CATCH_UP] = {"catch_up",  STEP_VERIFY,   STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_VERIFY] =   {"verify",    STEP_HOLD,     STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_HOLD] =     {"hold",      STEP_CUTOVER,  STEP_STOPPED,  STEP_STOPPED,  STEP_ABORT,  STEP_CATCH_UP, NOWHERE,       NOWHERE},
-    [STEP_CUTOVER] =  {"cutover",   STEP_FOLLOW,   STEP_STOPPED,  STEP_STOPPED,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_FOLLOW] =   {"follow",    STEP_CONFIRM,  STEP_CONFIRM,  STEP_CONFIRM,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
-    [STEP_CONFIRM] =  {"confirm",   STEP_GRACE,    STEP_GRACE,    STEP_CONFIRM,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
-    [STEP_GRACE] =    {"grace",     STEP_FINISH,   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, STEP_FINISH},
-    [STEP_FINISH] =   {"finish",    STEP_DONE,     STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
-    [STEP_ROLLBACK] = {"rollback",  STEP_HOLD,     STEP_GRACE,    STEP_GRACE,    NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_ABORT] =    {"abort",     STEP_FAILED,   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_CHECK] =    {"check",     STEP_DONE,     STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_DONE] =     {"done",      STEP_DONE,     STEP_DONE,     STEP_DONE,     NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_FAILED] =   {"failed",    STEP_FAILED,   STEP_FAILED,   STEP_FAILED,   NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_STOPPED] =  {"stopped",   STEP_STOPPED,  STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    /*                 name        next           failure       changed       abort        cutover        rollback       finish */
+    [STEP_RECLAIM] =  {"reclaim",  STEP_PLAN,     STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_PLAN] =     {"plan",     STEP_OPEN,     STEP_FAILED,  STEP_FAILED,  STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_OPEN] =     {"open",     STEP_SETTLE,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_SETTLE] =   {"settle",   STEP_SCAN,     STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_SCAN] =     {"scan",     STEP_CATCH_UP, STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_CATCH_UP] = {"catch_up", STEP_VERIFY,   STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_VERIFY] =   {"verify",   STEP_HOLD,     STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_HOLD] =     {"hold",     STEP_CUTOVER,  STEP_STOPPED, STEP_STOPPED, STEP_ABORT,  STEP_CATCH_UP, NOWHERE,       NOWHERE},
+    [STEP_CUTOVER] =  {"cutover",  STEP_FOLLOW,   STEP_STOPPED, STEP_STOPPED, STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_FOLLOW] =   {"follow",   STEP_CONFIRM,  STEP_CONFIRM, STEP_CONFIRM, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_CONFIRM] =  {"confirm",  STEP_GRACE,    STEP_GRACE,   STEP_CONFIRM, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_GRACE] =    {"grace",    STEP_FINISH,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       STEP_ROLLBACK, STEP_FINISH},
+    [STEP_FINISH] =   {"finish",   STEP_DONE,     STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_ROLLBACK] = {"rollback", STEP_HOLD,     STEP_GRACE,   STEP_GRACE,   NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_ABORT] =    {"abort",    STEP_FAILED,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_CHECK] =    {"check",    STEP_DONE,     STEP_FAILED,  STEP_FAILED,  STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_DONE] =     {"done",     STEP_DONE,     STEP_DONE,    STEP_DONE,    NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_FAILED] =   {"failed",   STEP_FAILED,   STEP_FAILED,  STEP_FAILED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_STOPPED] =  {"stopped",  STEP_STOPPED,  STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
 };
 /* clang-format on */
 

@@ -19,38 +19,7 @@ enum {
     RETRY_LOST_MS = 2 * 1000,          /* likewise, where it failed because its data were lost */
     RETRY_ABORTED_MS = 10 * 60 * 1000, /* after an operator's abort, */
     RETRY_NEEDED_MS = 60 * 1000,       /* or, where answers are not exact before it has succeeded, so long */
-    SHARD_LOOK_US = 200 /* a look at all shards is followed by so long a rest for each of them */
 };
-
-/* Counts of the written layer's shards. NULL: they were not to be had, or no memory. */
-static uint64_t *shard_items(struct keeper *k, const struct generation *g, uint32_t *count)
-{
-    struct error e;
-    unsigned layer = generation_written_layer(g);
-    *count = g->layers[layer].geometry.shards;
-    uint64_t *items = calloc(*count, sizeof(*items));
-    enum err code = items == NULL ? ERR_NOMEM : ERR_OK;
-    for (uint32_t i = 0; i < *count && code == ERR_OK; i += FENCE_ITEMS_AT_ONCE) {
-        uint32_t n = *count - i < FENCE_ITEMS_AT_ONCE ? *count - i : FENCE_ITEMS_AT_ONCE;
-        code = atomic_load(&k->service->stop) ? ERR_CANCELLED
-                                              : fence_shard_items(&k->fence, g, layer, i, n, items + i, &e);
-    }
-    if (code == ERR_OK)
-        return items;
-    free(items);
-    *count = 0;
-    return NULL;
-}
-
-/* Tens of thousands of shards are not worth a look each second. */
-static bool shards_are_due(struct watched *w, const struct generation *g)
-{
-    uint64_t now = clock_mono_us();
-    if (w->shards_at != 0 && now - w->shards_at < generation_shards(g) * SHARD_LOOK_US)
-        return false;
-    w->shards_at = now;
-    return true;
-}
 
 /* The first time that the schedule was due since it was served; 0: it is not due. */
 static time_t schedule_was_due(const struct watched *w, const struct config_filter *c, time_t now)
@@ -150,21 +119,6 @@ void keeper_note_wanted(struct watched *w, const char *text)
     watch_note_text(w->watch, w->note.wanted, sizeof(w->note.wanted), text);
 }
 
-static enum threshold_reason evaluate(struct keeper *k, struct watched *w, struct threshold_input *in,
-                                      const struct generation *g, char *text, size_t size)
-{
-    /* Shards fill evenly: single ones are worth a look only when the whole comes near. */
-    uint64_t *shards = NULL;
-    if (g->built && (double)in->items > in->expand_at * (double)g->capacity / 2 && shards_are_due(w, g))
-        shards = shard_items(k, g, &in->shard_count);
-    in->shard_items = shards;
-    in->shard_capacity = in->shard_count == 0 ? 0 : g->capacity / in->shard_count;
-    enum threshold_reason reason = threshold_evaluate(in, text, size);
-    free(shards);
-    in->shard_items = NULL;
-    return reason;
-}
-
 static struct threshold_input input_of(const struct watched *w, const struct config_filter *c,
                                        const struct view *v, uint64_t items, uint64_t lost,
                                        const struct last_job *last)
@@ -214,7 +168,7 @@ void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct
                                        clock_mono_us());
     watch_note_growth(w, growth);
     char text[256];
-    enum threshold_reason reason = evaluate(k, w, &in, g, text, sizeof(text));
+    enum threshold_reason reason = threshold_evaluate(&in, text, sizeof(text));
     if (reason == THRESHOLD_SCHEDULE && last.expanded_ms / 1000 >= (uint64_t)due) {
         w->schedule_from = now; /* another coordinator, or another reason, had it rebuilt since */
         reason = THRESHOLD_NONE;

@@ -221,8 +221,6 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
         j->options.on_nodes = j->nodes;
     j->options.stop = &r->stop;
     j->options.building = &r->building;
-    j->options.know = service_knows;
-    j->options.know_arg = r->service;
     return j;
 }
 
