@@ -229,9 +229,6 @@ MUST_CHECK enum err driver_sweep(struct driver *d, const char *horizon, driver_k
                                  struct error *e);
 
 /* --- driver_compare.c --- */
-/* All rows of the source, in the order that is fastest here; by blocks those of d->parts. */
-struct readers_work driver_all_rows(struct driver *d);
-
 struct driver_compared {
     uint64_t rows, missing;
     uint64_t handed; /* hashes whose keys were looked for: not all of a great many that are missing */

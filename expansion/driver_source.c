@@ -132,7 +132,6 @@ static enum err settle_wait(struct driver *d, struct settle *settle, struct erro
     }
 }
 
-/* Model: IS_SETTLED. */
 enum err driver_settle_now(struct driver *d, struct error *e)
 {
     struct settle *settle;

@@ -16,7 +16,6 @@ struct bitmaps;
 struct bitmaps_writer {
     struct bitmaps *bitmaps;
     uint64_t *added; /* by shard held: keys of this writer (or of all) that had a bit unset */
-    uint64_t total;  /* keys of this writer alone that had */
     unsigned waiting;
     struct key_place place[BITMAPS_AHEAD];
 };
@@ -29,11 +28,9 @@ void bitmaps_free(struct bitmaps *b);
 /* Writer @index, below the number that was given. */
 void bitmaps_writer_init(struct bitmaps_writer *w, struct bitmaps *b, unsigned index);
 
-/* Empty them, and hold the shards [first, first + count) from now on; at most as many as there is room for.
- * No writer may be at work, or have keys that wait. */
-void bitmaps_hold(struct bitmaps *b, uint32_t first, uint32_t count);
-uint32_t bitmaps_first(const struct bitmaps *b);
-uint32_t bitmaps_count(const struct bitmaps *b);
+/* Empty them, and hold the shards from @first on, as many as there is room for. No writer may be at work, or
+ * have keys that wait. */
+void bitmaps_hold(struct bitmaps *b, uint32_t first);
 
 /* Put a key whose shard is held. It may wait, until bitmaps_apply(), for others. */
 void bitmaps_put(struct bitmaps_writer *w, struct key_hash h);

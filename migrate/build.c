@@ -255,7 +255,7 @@ static enum err drain_partition(struct build *b, uint32_t partition, struct erro
     if (!spill_holds(b->spill, partition))
         return ERR_OK;
     partitions_shards(&b->partitions, partition, &b->o.geometry, &first, &count);
-    bitmaps_hold(b->bitmaps, first, count);
+    bitmaps_hold(b->bitmaps, first);
     b->keys.waiting = 0;
     enum err code = spill_read(b->spill, partition, set_bits, b, e);
     if (code != ERR_OK)
@@ -281,25 +281,15 @@ static enum err flush_spilled(struct build *b, struct error *e)
     enum err code = spill_is_sealed(b->spill) ? drain(b, e) : ERR_OK;
     if (code == ERR_OK)
         code = drain(b, e);
-    bitmaps_hold(b->bitmaps, 0, 0); /* gives the memory back */
+    bitmaps_hold(b->bitmaps, 0); /* gives the memory back */
     return code;
 }
 
 /* --- both --- */
 
-/* The link is the caller's again; what comes of those under way no longer matters, as they are repeated. */
-static void leave_none_under_way(struct build *b)
-{
-    struct error ignored;
-    enum err code = log_output_wait(b->o.output, &ignored);
-    (void)code;
-    b->sent.count = 0;
-}
-
+/* After an error nothing is under way: the output has given up, or was waited for before @poll was asked. */
 enum err build_flush(struct build *b, struct error *e)
 {
-    enum err code = spills(b) ? flush_spilled(b, e) : flush_memory(b, e);
-    if (code != ERR_OK)
-        leave_none_under_way(b);
-    return code;
+    b->sent.count = 0; /* of a flush that failed: repeated */
+    return spills(b) ? flush_spilled(b, e) : flush_memory(b, e);
 }
