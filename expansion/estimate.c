@@ -82,8 +82,7 @@ static void fill_times(struct estimate *est, const struct estimate_input *in)
     double mib = (double)geometry_bytes(&est->next) / (1024 * 1024);
     est->create_s = mib * ESTIMATE_CREATE_US / 1e6 / side_by_side;
     est->scan_s = (double)in->keys / (in->scan_rate * in->readers);
-    est->upload_s = mib * ESTIMATE_UPLOAD_US / 1e6 /
-                    side_by_side; /* the last flush; those before go on beside the scan */
+    est->upload_s = mib * ESTIMATE_UPLOAD_US / 1e6; /* the last flush; those before go on beside the scan */
     est->sweep_s = est->scan_s / ESTIMATE_SWEEPS_SHARE;
     est->rebuild_s = est->create_s + est->scan_s + est->upload_s + est->sweep_s;
 }

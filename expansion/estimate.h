@@ -16,7 +16,7 @@ enum {
         10, /* of a node's memory, left to clients, replication, the log and other data */
     ESTIMATE_SCAN_RATE = 1000000, /* rows a second by one reader, where nobody says */
     ESTIMATE_CREATE_US = 1000,    /* an empty shard of 1 MiB */
-    ESTIMATE_UPLOAD_US = 2000,    /* the bits of a shard of 1 MiB */
+    ESTIMATE_UPLOAD_US = 3000,    /* the bits of a shard of 1 MiB, read and written by one thread */
     ESTIMATE_SWEEPS_SHARE = 3,    /* both sweeps take the scan's time divided by this */
     ESTIMATE_HASH_BYTES = 16      /* of a key, where hashes are spilled */
 };
