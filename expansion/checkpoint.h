@@ -30,11 +30,6 @@ struct record {
     uint64_t rows, rows_total, skipped_null, skipped_empty;
     uint64_t started_ms, switched_ms;
     uint64_t dead_generation, dead_at_build; /* see record_kept() */
-    /* Every row that a job has read into the generation complete_generation was written to it before this
-     * transaction of the database (source_instant()): marks that are younger prove that it is there. 0: not
-     * known. */
-    uint64_t complete_generation, complete_at;
-    uint64_t lineages; /* hash of the masters to which all went that the checkpoint counts as done */
     /* Where the scan is: tables (of blocks: their parts) from next_table on, and what is left of those that
      * were begun. */
     bool blocks;
@@ -49,7 +44,7 @@ struct record {
     unsigned ranges_taken;
     struct table_mark *marks; /* by table */
     unsigned marks_taken;
-    char horizon[SOURCE_HORIZON_MAX]; /* rows of transactions from it on came after the fence */
+    char horizon[SOURCE_HORIZON_MAX]; /* rows of transactions from it on came after the build began */
     char swept[SOURCE_HORIZON_MAX];   /* rows of transactions before it are in the generation, once the scan
                                          ended */
     char coverage[24];                /* of the tail, since before the settle; "": none */

@@ -55,11 +55,11 @@ enum err control_unfinished(struct fence *f, uint64_t *id, struct error *e)
     redisReply *reply;
     *id = 0;
     names_filter_key(&f->names, "view", &name);
-    enum err code = link_command(f->link, fence_home(f), &reply, e, "HGET %b phase", name.text, name.length);
+    enum err code = link_command(f->link, fence_home(f), &reply, e, "HMGET %b generation0 generation1",
+                                 name.text, name.length);
     if (code != ERR_OK)
         return code;
-    bool two = reply->type == REDIS_REPLY_STRING &&
-               (strcmp(reply->str, "BUILDING") == 0 || strcmp(reply->str, "SWITCHED") == 0);
+    bool two = reply->elements == 2 && reply->element[0]->len > 0 && reply->element[1]->len > 0;
     freeReplyObject(reply);
     return two ? control_job(f, id, e) : ERR_OK;
 }

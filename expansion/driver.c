@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver's loop and its view changes.
+/* The driver's loop.
  *
  * The happy path is the table of step.c from top to bottom. Possible failure modes are: a server is away (the
- * step is tried again, the record says what is waited for), the mutex is lost or the epoch moved on (stop at
- * once: another driver has the job), the build cannot succeed (abort: the alternate generation leaves the
- * view, the current one serves on), death at any point (the next driver begins where step_resume() says). */
+ * step is tried again, the record says what is waited for), the mutex is lost or the generation is another
+ * driver's (stop at once), the build cannot succeed (abort: the new generation leaves the view, the current
+ * one serves on), death at any point (the next driver begins where step_resume() says). */
 #include "expansion/driver.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/driver_internal.h"
-#include "shard/reconcile.h"
+#include "shard/request/key_client.h"
 
 enum {
     RETRY_MIN_US = 200 * 1000,
@@ -25,35 +25,27 @@ enum {
     GAP_US = 5 * 1000 * 1000 /* without the table, between two renames */
 };
 
-/* --- view changes --- */
+/* --- the view --- */
 
-enum err driver_complete_fence(struct driver *d, struct error *e)
+enum err driver_reload(struct driver *d, struct error *e)
 {
-    uint64_t lost;
-    uint64_t started = clock_mono_us();
-    enum err code = fence_complete(&d->fence, &d->view, &lost, e);
-    if (code == ERR_OK)
-        log_info("fenced", "filter=%s epoch=%" PRIu64 " phase=%s lost_shards=%" PRIu64 " duration_ms=%.3f",
-                 log_quote(d->o->filter), d->view.epoch, phase_row(d->view.phase)->name, lost,
-                 (double)(clock_mono_us() - started) / 1000);
-    return code;
+    uint64_t built = d->builder == NULL ? 0 : d->builder->shape.number;
+    enum err code = fence_load(&d->fence, &d->next, e);
+    if (code != ERR_OK)
+        return code == ERR_NOT_FOUND ? error_set(e, ERR_FENCED, "the view is no longer in Redis") : code;
+    if (d->next.incarnation != d->view.incarnation)
+        return error_set(e, ERR_FENCED, "the filter was deleted, and made anew");
+    if (built != 0 && d->next.slot[0].number != built && d->next.slot[1].number != built)
+        return error_set(e, ERR_FENCED, "generation %" PRIu64 " is not built any more", built);
+    d->view = d->next;
+    return ERR_OK;
 }
 
-enum err driver_change_view(struct driver *d, const struct fence_job *job, struct error *e)
+void driver_tell_view(const struct driver *d)
 {
-    d->next.epoch = d->view.epoch + 1;
-    enum err code = fence_change(&d->fence, &d->view, &d->next, mutex_value(d->mutex), job, e);
-    if (code == ERR_CANCELLED) /* the guard: what was asked for meanwhile decides */
-        return driver_requests(d, e) == ERR_OK
-                   ? error_set(e, ERR_TIMEOUT, "the operator's request was withdrawn")
-                   : ERR_CANCELLED;
-    if (code != ERR_OK)
-        return code;
-    d->view = d->next;
     log_info("view_changed", "filter=%s epoch=%" PRIu64 " phase=%s generation=%" PRIu64 " step=%s reason=%s",
              log_quote(d->o->filter), d->view.epoch, phase_row(d->view.phase)->name,
              view_current(&d->view)->number, step_name(d->step), log_quote(d->record.reason));
-    return driver_complete_fence(d, e);
 }
 
 unsigned driver_built_slot(const struct driver *d)
@@ -66,56 +58,21 @@ const struct generation *driver_built(const struct driver *d)
     return &d->view.slot[driver_built_slot(d)];
 }
 
-struct layer_options driver_layers(struct driver *d)
-{
-    return (struct layer_options){
-        .fence = &d->fence, .mutex = d->mutex, .shard_bytes = d->o->shard_bytes, .growth = d->o->growth};
-}
-
-enum err driver_widen(struct driver *d, struct error *e)
-{
-    const struct layer_options o = driver_layers(d);
-    return layer_complete(&o, &d->view, &d->next, e);
-}
-
 /* --- steps --- */
-
-/* What is there is whole again before anything else is begun. */
-static enum err step_reclaim(struct driver *d, struct error *e)
-{
-    if (d->view.log)
-        return driver_log_resume(d, e);
-    enum err code = fence_retire(&d->fence, &d->view, mutex_value(d->mutex), e);
-    return code == ERR_OK ? driver_find_masters(d, &d->heal_first, e) : code;
-}
 
 static enum err step_settle(struct driver *d, struct error *e)
 {
-    enum err code = d->view.log ? driver_log_begin(d, e) : ERR_OK;
+    enum err code = driver_begin(d, e);
     return code == ERR_OK ? driver_settle(d, e) : code;
 }
 
 static enum err perform(struct driver *d, struct error *e)
 {
     switch (d->step) {
-    case STEP_FENCE:
-        return driver_complete_fence(d, e);
-    case STEP_WIDEN:
-        return driver_widen(d, e);
     case STEP_RECLAIM:
-        return step_reclaim(d, e);
-    case STEP_HEAL:
-        return driver_heal(d, e);
-    case STEP_REFILL:
-        return driver_refill(d, e);
-    case STEP_RETIRE:
-    case STEP_CLEAR:
-        return d->view.log ? driver_log_clear(d, e)
-                           : fence_retire(&d->fence, &d->view, mutex_value(d->mutex), e);
+        return driver_reclaim(d, e);
     case STEP_PLAN:
         return driver_plan(d, e);
-    case STEP_CREATE:
-        return driver_create(d, e);
     case STEP_OPEN:
         return driver_open(d, e);
     case STEP_SETTLE:
@@ -136,11 +93,10 @@ static enum err perform(struct driver *d, struct error *e)
     case STEP_GRACE:
         return driver_grace(d, e);
     case STEP_FINISH:
-        return driver_leave(d, STEP_RETIRE, "rollback", e);
+    case STEP_ABORT:
+        return driver_leave(d, e);
     case STEP_ROLLBACK:
         return driver_rollback(d, e);
-    case STEP_ABORT:
-        return driver_leave(d, STEP_CLEAR, NULL, e);
     case STEP_DONE:
     case STEP_FAILED:
     case STEP_STOPPED:
@@ -191,20 +147,6 @@ static enum err note_change(struct driver *d, struct error *why)
 
 /* --- the loop --- */
 
-enum err driver_reload(struct driver *d, struct error *e)
-{
-    uint64_t epoch = d->view.epoch, incarnation = d->view.incarnation;
-    if (d->view.log)
-        return driver_log_reload(d, e);
-    enum err code = fence_load(&d->fence, &d->next, e);
-    if (code != ERR_OK)
-        return code == ERR_NOT_FOUND ? error_set(e, ERR_FENCED, "the view is no longer in Redis") : code;
-    if (d->next.incarnation != incarnation || d->next.epoch > epoch + 1 || d->next.epoch < epoch)
-        return error_set(e, ERR_FENCED, "the view has changed since epoch %" PRIu64, epoch);
-    d->view = d->next;
-    return driver_complete_fence(d, e);
-}
-
 static bool server_is_away(enum err code)
 {
     return code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO;
@@ -226,14 +168,14 @@ static enum err wait_and_reload(struct driver *d, enum err away, uint64_t *pause
         clock_sleep_us(NAP_US);
     }
     enum err code = driver_reload(d, why);
-    return code == ERR_OK ? driver_poll(d, waiting.text, why) : code; /* layers do not wait for Postgres */
+    return code;
 }
 
 static enum job_step after(struct driver *d, enum job_step step, enum err code, const struct error *why)
 {
     if (code == ERR_CANCELLED && d->request != REQUEST_COUNT) {
         enum job_step asked = step_asked(step, d->request);
-        if (asked != STEP_COUNT && step != STEP_HEAL)
+        if (asked != STEP_COUNT)
             return asked;
     }
     if (step == STEP_CONFIRM)
@@ -244,14 +186,6 @@ static enum job_step after(struct driver *d, enum job_step step, enum err code, 
         return STEP_ABORT;
     if (code != ERR_OK && step_next(step, code) == STEP_CONFIRM)
         driver_distrust(d, why->text);
-    if (step == STEP_HEAL && step_next(step, code) != step && code != ERR_OK)
-        d->not_healed_until = clock_mono_us() + HEAL_AGAIN_US;
-    if (step == STEP_HEAL)
-        return step_healed(&d->view, code, d->o->kind);
-    if (step == STEP_REFILL)
-        return step_refilled(&d->view, code, d->o->kind);
-    if (step == STEP_RECLAIM && code == ERR_OK && d->heal_first)
-        return STEP_HEAL;
     if (step == STEP_RECLAIM && code == ERR_OK)
         return step_resume(&d->view, d->record.generation, d->record.step, d->o->kind);
     return step_next(step, code);
@@ -285,19 +219,13 @@ static bool goes_on(const struct driver *d, enum err code)
            (code == ERR_CANCELLED && d->request != REQUEST_ABORT && d->request != REQUEST_COUNT);
 }
 
-bool driver_found_quiet(const struct driver *d)
-{
-    return d->found == PHASE_STEADY || d->found == PHASE_OVERFLOW;
-}
-
 static void write_end(struct driver *d, enum err failure)
 {
     if (d->step == STEP_FAILED)
         record_end(d, failure == ERR_CANCELLED ? "aborted" : "failed", failure, d->why.text);
     else if (d->step != STEP_DONE || (d->o->kind == JOB_FINISH && !d->record.running))
         return; /* somebody else's, or nothing was to do */
-    else if (d->o->kind == JOB_FINISH && driver_found_quiet(d) && !step_is_switched(d->record.step) &&
-             !step_heals(d->record.step))
+    else if (d->o->kind == JOB_FINISH && d->found_quiet && !step_is_switched(d->record.step))
         record_end(d, "failed", ERR_CANCELLED, record_orphaned);
     else if (d->unconfirmed)
         record_end(d, "failed", failure, d->why.text);
@@ -305,19 +233,11 @@ static void write_end(struct driver *d, enum err failure)
         record_end(d, d->record.healed[0] != '\0' ? "healed" : "done", ERR_OK, d->record.healed);
 }
 
-/* What a log has no need of is not a step of its jobs. */
-static enum job_step pass_over(const struct driver *d, enum job_step step)
-{
-    while (d->view.log && !step_is_of_logs(step))
-        step = step_next(step, ERR_OK);
-    return step;
-}
-
 static enum err run_steps(struct driver *d, struct error *e)
 {
     enum err failure = ERR_OK;
     uint64_t pause = RETRY_MIN_US;
-    d->step = pass_over(d, STEP_FENCE);
+    d->step = STEP_RECLAIM;
     while (!step_is_end(d->step)) {
         enum err code;
         struct error why;
@@ -332,7 +252,7 @@ static enum err run_steps(struct driver *d, struct error *e)
         }
         if (next != STEP_SCAN)
             driver_end_build(d);
-        d->step = pass_over(d, next);
+        d->step = next;
     }
     if (failure != ERR_OK)
         *e = d->why;
@@ -344,40 +264,30 @@ static enum err begin(struct driver *d, struct error *e)
 {
     const struct driver_options *o = d->o;
     d->fence.link = d->link;
-    d->fence.logs = o->logs != NULL;
-    d->fence.tombstone_ms = o->tombstone_ms;
-    d->fence.on_view = o->on_view;
-    d->fence.know = o->know;
-    d->fence.on_view_arg = o->on_view_arg;
+    d->fence.logs = true;
     enum err code = names_init(&d->fence.names, o->prefix, o->filter, o->filter_length, e);
     if (code == ERR_OK)
         code = fence_load(&d->fence, &d->view, e);
     if (code == ERR_OK)
-        code = fence_knows(&d->fence, &d->view.retiring, e);
-    if (code == ERR_OK && !d->view.log)
-        code = fence_may_begin(&d->fence, &d->view, e);
-    if (code == ERR_OK)
         code = record_read(d, e);
     if (code != ERR_OK)
         return code;
-    d->found = d->view.phase;
-    if (driver_found_quiet(d) && d->record.running && o->kind != JOB_FINISH)
+    d->found_quiet = view_alternate(&d->view) == NULL;
+    if (d->found_quiet && d->record.running && o->kind != JOB_FINISH)
         code = record_end_former(d, e);
     if (code != ERR_OK)
         return code;
     /* With one generation the record is of another job: nothing of it concerns a new one. */
-    if (driver_found_quiet(d) && o->kind != JOB_FINISH) {
-        struct record fresh = {.step = STEP_FENCE, .verify_full = o->verify_full};
+    if (d->found_quiet && o->kind != JOB_FINISH) {
+        struct record fresh = {.step = STEP_RECLAIM, .verify_full = o->verify_full};
         memcpy(fresh.horizon, d->record.horizon, sizeof(fresh.horizon)); /* of the generation in use */
         memcpy(fresh.swept, d->record.swept, sizeof(fresh.swept));
         fresh.dead_generation = d->record.dead_generation;
         fresh.dead_at_build = d->record.dead_at_build;
-        fresh.complete_generation = d->record.complete_generation;
-        fresh.complete_at = d->record.complete_at;
         record_fini(&d->record);
         d->record = fresh;
     }
-    if (d->record.id == 0 || (driver_found_quiet(d) && !d->record.running) || d->found == PHASE_OVERFLOW_OPEN)
+    if (d->record.id == 0 || (d->found_quiet && !d->record.running))
         d->record.id = mutex_id(d->mutex); /* else the job of the record goes on: see control_unfinished() */
     if (d->record.started_ms == 0)
         d->record.started_ms = clock_wall_us() / 1000;
@@ -422,7 +332,9 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     enum err code = d->link == NULL ? error_set(e, ERR_NOMEM, "out of memory") : begin_patiently(d, e);
     if (code == ERR_OK)
         code = run_steps(d, e);
-    driver_log_end(d);
+    driver_end_builder(d);
+    key_client_free(d->client);
+    free(d->log_view);
     driver_pace_end(d);
     source_close(d->source);
     free(d->parts);

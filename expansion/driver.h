@@ -3,7 +3,7 @@
 #define EXPANSION_DRIVER_H
 /* The driver of an expansion job: performs the steps of step.h with blocking I/O in a thread of its own. It
  * may be killed or stopped at any point: its record in Redis tells another driver where to go on, and its
- * late commands are refused by their token or find their shards gone. */
+ * late commands are refused by their token. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,7 +44,7 @@ struct driver_options {
     unsigned readers;           /* connections that read at the same time */
     unsigned page_ms;           /* how long a page should take */
     uint64_t page_rows;         /* and how many rows it has at the most */
-    struct filters *logs;       /* borrowed; of this process, for filters that are logs */
+    struct filters *logs;       /* borrowed; of this process */
     struct timing *page_timing; /* borrowed; how long pages took is recorded there. NULL: nowhere */
     const char *read_dsn;       /* a standby that rows are read from; "": none */
     bool sweep;               /* catch-up looks at every row for one that was written since the build began */
@@ -58,9 +58,7 @@ struct driver_options {
     double yield_at;               /* see yield_look() */
     const struct latency *latency; /* of Redis, as requests see it; borrowed. NULL: not known */
     uint64_t settle_timeout_ms;
-    uint64_t heal_margin_ms; /* of the marks by which rows are found after a failover: see marks.h */
     uint64_t grace_ms;
-    uint64_t tombstone_ms;
     unsigned redis_timeout_ms;
     unsigned postgres_timeout_ms;
     enum job_kind kind;
@@ -69,9 +67,6 @@ struct driver_options {
     const char *reason;      /* for people */
     const char *trigger;     /* one word for programs */
     const atomic_bool *stop; /* set by whoever wants the thread back */
-    void (*on_view)(void *arg, const struct names *names, const struct view *v); /* of fence.h */
-    struct view_stamp (*know)(void *arg, const struct names *names);             /* likewise */
-    void *on_view_arg;                                                           /* of both */
     atomic_bool *building; /* shared by the drivers of a process: one of them builds at a time, as each takes
                             * build_memory */
 };

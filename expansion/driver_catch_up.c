@@ -20,33 +20,6 @@ enum {
     LOOK_MS = 20,
 };
 
-/* --- adding --- */
-
-enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys, const size_t *lengths,
-                         uint64_t *added, struct error *e)
-{
-    if (d->view.log)
-        return driver_log_add(d, count, keys, lengths, added, e);
-    uint8_t *found = malloc(count + 1);
-    enum err code = ERR_OK;
-    if (found == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
-        const struct generation *g = &d->view.slot[s];
-        bool built = s == driver_built_slot(d);
-        /* The generation in use was right without these rows, and it is no fuller than was planned. */
-        if (g->number == 0 || (d->view.phase == PHASE_BUILDING && !built))
-            continue;
-        code = fence_add(&d->fence, &d->view, g, count, keys, lengths, found, e);
-        if (code == ERR_LOST && !built)
-            code = ERR_OK; /* a lost shard of the generation that leaves answers "maybe" anyhow */
-        for (size_t i = 0; code == ERR_OK && built && i < count; i++)
-            *added += found[i] == 0;
-    }
-    free(found);
-    return code;
-}
-
 /* --- what readers find, to this thread --- */
 
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
@@ -144,17 +117,14 @@ static enum err add_found(void *arg, size_t count, const char *const *keys, cons
     return driver_add_keys(f->d, count, keys, lengths, &f->added, e);
 }
 
-/* What was found is counted, and marks move, in one script. */
-static enum err write_found(struct driver *d, const struct found *f, struct error *e)
+static enum err write_found(struct driver *d, struct error *e)
 {
-    enum err code = driver_log_checkpoint(d, e);
+    enum err code = driver_checkpoint(d, e);
     if (code != ERR_OK)
         return code;
     record_begin(d, false);
     record_caught_up(d);
     record_text(d, "caught_up_by", "rows");
-    if (f->added > 0 && !d->view.log)
-        record_count(d, driver_built(d), generation_written_layer(driver_built(d)), -1, f->added);
     return record_write(d, e);
 }
 
@@ -202,10 +172,10 @@ static enum err move_marks(struct driver *d, const struct table_mark *marks, con
             memcpy(d->record.marks[i].low_water, marks[i].low_water, SOURCE_ID_MAX);
     log_info("caught_up", "filter=%s by=ids rows=%" PRIu64 " new=%" PRIu64, log_quote(d->o->filter), f->rows,
              f->added);
-    return write_found(d, f, e);
+    return write_found(d, e);
 }
 
-/* Model: add_row. Note the largest ids, wait until nothing that was open then can still commit at or below
+/* Note the largest ids, wait until nothing that was open then can still commit at or below
  * them, add what lies between the low-water marks and them, move the marks. */
 static enum err round_by_ids(struct driver *d, uint64_t *rows, struct error *e)
 {
@@ -273,7 +243,7 @@ static enum err sweep(struct driver *d, struct error *e)
     d->record.source = source;
     log_info("caught_up", "filter=%s by=transactions rows=%" PRIu64 " new=%" PRIu64 " duration_ms=%.3f",
              log_quote(d->o->filter), f.rows, f.added, (double)(clock_mono_us() - began) / 1e3);
-    return write_found(d, &f, e);
+    return write_found(d, e);
 }
 
 /* --- the step --- */

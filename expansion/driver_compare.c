@@ -9,23 +9,20 @@
 #include "base/log.h"
 #include "expansion/driver_internal.h"
 #include "migrate/compare.h"
-#include "migrate/fence_input.h"
 #include "shard/hash.h"
 
 enum { LOOK_MS = 20, FULL_NAP_US = 5 * 1000 };
 
 struct sink {
     struct compare *compare;
-    uint64_t seed;
-    uint64_t mix; /* of a log's generation; 0: the filter is none */
+    uint64_t seed, mix;
     atomic_bool stop;
 };
 
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
 {
     struct sink *s = arg;
-    struct key_hash h = hash_key(s->seed, key, length);
-    compare_put(compare_writer(s->compare, i), s->mix != 0 ? hash_mix(h, s->mix) : h);
+    compare_put(compare_writer(s->compare, i), hash_mix(hash_key(s->seed, key, length), s->mix));
 }
 
 static enum err on_page(void *arg, unsigned i, struct error *e)
@@ -37,7 +34,8 @@ static enum err on_page(void *arg, unsigned i, struct error *e)
     return code == ERR_OK && atomic_load(&s->stop) ? error_set(e, ERR_CANCELLED, "stopped") : code;
 }
 
-struct readers_work driver_all_rows(struct driver *d)
+/* All rows of the source, in the order that is fastest here; by blocks those of d->parts. */
+static struct readers_work all_rows(const struct driver *d)
 {
     if (d->o->scan_blocks)
         return (struct readers_work){.blocks = true, .tables = (unsigned)d->part_count, .parts = d->parts};
@@ -70,7 +68,7 @@ static enum err read_and_compare(struct driver *d, struct compare *compare, uint
                                  struct error *e)
 {
     struct sink sink = {.compare = compare, .seed = seed, .mix = mix};
-    const struct readers_options o = driver_readers(d, driver_all_rows(d), on_row, on_page, &sink);
+    const struct readers_options o = driver_readers(d, all_rows(d), on_row, on_page, &sink);
     enum err code = readers_start(&d->readers, &o, e);
     if (code == ERR_OK)
         code = look_after(d, &sink, e);
@@ -103,27 +101,18 @@ static enum err pick(void *arg, size_t count, const char *const *keys, const siz
     const struct wanted *w = arg;
     enum err code = ERR_OK;
     for (size_t i = 0; i < count && code == ERR_OK; i++) {
-        struct key_hash h = hash_key(w->seed, keys[i], lengths[i]);
-        if (w->mix != 0)
-            h = hash_mix(h, w->mix);
+        struct key_hash h = hash_mix(hash_key(w->seed, keys[i], lengths[i]), w->mix);
         if (bsearch(&h, w->hashes, w->count, sizeof(h), by_hash) != NULL)
             code = w->fn(w->arg, 1, &keys[i], &lengths[i], e);
     }
     return code;
 }
 
-enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_keys_fn *missing, void *arg,
-                        struct driver_compared *out, struct error *e)
+/* @in is there. */
+static enum err compare_with(struct driver *d, struct log_input *in, uint64_t seed, driver_keys_fn *missing,
+                             void *arg, struct driver_compared *out, struct error *e)
 {
-    const struct generation *g = &d->view.slot[slot];
-    struct fence_input input;
-    struct log_input *log = d->view.log ? calloc(1, sizeof(*log)) : NULL;
-    if (d->view.log && log == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    uint64_t seed = g->seed, mix = log != NULL ? g->seed : 0;
-    const struct compare_options o = {.input = log != NULL ? &log->input : &input.input,
-                                      .generation = g,
-                                      .pass_lost = pass_lost,
+    const struct compare_options o = {.input = in,
                                       .memory = d->o->build_memory,
                                       .writers = d->o->readers,
                                       .spill_dir = d->o->spill_dir,
@@ -131,11 +120,9 @@ enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_
                                       .poll = driver_poll_flush,
                                       .poll_arg = d};
     struct compare *compare = NULL;
+    struct wanted w = {.seed = seed, .mix = in->generation->seed, .fn = missing, .arg = arg};
     uint64_t began = clock_mono_us();
-    fence_input_init(&input, &d->fence, &d->view, g);
-    enum err code = log != NULL ? driver_log_input(d, slot, log, &seed, e) : ERR_OK;
-    if (code == ERR_OK)
-        code = driver_take_build(d, e);
+    enum err code = driver_take_build(d, e);
     if (code == ERR_OK)
         code = driver_replayed(d, e);
     if (code == ERR_OK && d->o->scan_blocks)
@@ -145,21 +132,31 @@ enum err driver_compare(struct driver *d, unsigned slot, bool pass_lost, driver_
     if (code == ERR_OK)
         code = compare_load(compare, e);
     if (code == ERR_OK)
-        code = read_and_compare(d, compare, seed, mix, e);
+        code = read_and_compare(d, compare, w.seed, w.mix, e);
     if (code == ERR_OK) {
-        struct wanted w = {.seed = seed, .mix = mix, .fn = missing, .arg = arg};
         w.hashes = compare_missing(compare, &w.count);
-        *out = (struct driver_compared){.rows = compare_tested(compare),
-                                        .missing = compare_missing_total(compare)};
-        out->handed = w.count;
+        *out = (struct driver_compared){
+            .rows = compare_tested(compare), .missing = compare_missing_total(compare), .handed = w.count};
         log_info("compare_done", "filter=%s rows=%" PRIu64 " missing=%" PRIu64 " duration_ms=%.3f",
                  log_quote(d->o->filter), out->rows, out->missing, (double)(clock_mono_us() - began) / 1e3);
         if (w.count > 0)
-            code = driver_read(d, driver_all_rows(d), pick, &w, e);
+            code = driver_read(d, all_rows(d), pick, &w, e);
     }
     compare_free(compare);
-    if (log != NULL)
-        log_input_fini(log);
-    free(log);
+    return code;
+}
+
+enum err driver_compare(struct driver *d, driver_keys_fn *missing, void *arg, struct driver_compared *out,
+                        struct error *e)
+{
+    struct log_input *in = calloc(1, sizeof(*in));
+    uint64_t seed;
+    if (in == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = driver_input(d, in, &seed, e);
+    if (code == ERR_OK)
+        code = compare_with(d, in, seed, missing, arg, out, e);
+    log_input_fini(in);
+    free(in);
     return code;
 }

@@ -6,15 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/driver_internal.h"
-
-/* The alternate generation of d->next leaves the view; its shards lie under the present epoch's names. */
-static void retire_slot(struct driver *d, unsigned slot)
-{
-    d->next.retiring = d->next.slot[slot];
-    d->next.retiring_epoch = d->view.epoch;
-    d->next.slot[slot] = (struct generation){0};
-    view_trim_unsure(&d->next);
-}
+#include "shard/view/grace.h"
 
 enum err driver_hold(struct driver *d, struct error *e)
 {
@@ -40,84 +32,42 @@ static enum err record_switched(struct driver *d, struct error *e)
     return record_write(d, e);
 }
 
-/* The view and the record are two scripts: whoever finds the view switched counts the grace time from what
- * was written before. */
-static enum err cutover_log(struct driver *d, struct error *e)
+static enum err switch_view(struct driver *d, struct error *e)
 {
-    uint64_t number = driver_built(d)->number;
-    enum err code = d->view.phase == PHASE_BUILDING ? record_switched(d, e) : ERR_OK;
-    if (code == ERR_OK)
-        code = driver_log_cutover(d, e);
+    enum err code = driver_reload(d, e);
+    if (code != ERR_OK || d->view.phase != PHASE_BUILDING) /* done before, and the reply was lost */
+        return code;
+    uint64_t began = clock_mono_us();
+    code = driver_requests(d, e);
+    if (code == ERR_OK && d->builder == NULL)
+        code = grace_switch(d->link, &d->fence.names, driver_built(d)->number, e);
+    else if (code == ERR_OK && (code = driver_begin_build(d, e)) == ERR_OK)
+        code = driver_build_failed(d, log_build_cutover(d->build, true, e), e);
     if (code != ERR_OK)
         return code;
-    d->record.complete_generation = number;
-    d->record.complete_at = d->complete_at;
+    driver_end_builder(d);
+    d->cutover_us = clock_mono_us() - began;
+    fence_announce(&d->fence); /* who is not asked reads no lane, and would go on with the old one */
+    code = driver_reload(d, e);
+    if (code == ERR_OK)
+        code = driver_await_generation(d, e);
+    driver_tell_view(d);
+    return code;
+}
+
+/* The view and the record are two scripts: whoever finds the view switched counts the grace time from what
+ * was written before. */
+enum err driver_cutover(struct driver *d, struct error *e)
+{
+    enum err code = d->view.phase == PHASE_BUILDING ? record_switched(d, e) : ERR_OK;
+    if (code == ERR_OK)
+        code = switch_view(d, e);
+    if (code != ERR_OK)
+        return code;
     record_begin(d, false);
     record_text(d, "step", step_name(STEP_FOLLOW));
     record_kept(d);
     return record_write(d, e);
-}
-
-/* Model: EXCHANGE. */
-enum err driver_cutover(struct driver *d, struct error *e)
-{
-    if (d->view.log)
-        return cutover_log(d, e);
-    if (d->view.phase == PHASE_SWITCHED)
-        return driver_complete_fence(d, e);
-    enum err code = driver_widen(d, e);
-    if (code != ERR_OK)
-        return code;
-    if ((code = driver_same_masters(d, e)) != ERR_OK)
-        return code;
-    char now[24], generation[24], dead[24], complete[24], complete_at[24];
-    d->record.switched_ms = clock_wall_us() / 1000;
-    (void)snprintf(now, sizeof(now), "%" PRIu64, d->record.switched_ms);
-    (void)snprintf(generation, sizeof(generation), "%" PRIu64, d->record.dead_generation);
-    (void)snprintf(dead, sizeof(dead), "%" PRIu64, d->record.dead_at_build);
-    d->record.complete_generation = view_alternate(&d->view)->number;
-    d->record.complete_at = d->complete_at;
-    (void)snprintf(complete, sizeof(complete), "%" PRIu64, d->record.complete_generation);
-    (void)snprintf(complete_at, sizeof(complete_at), "%" PRIu64, d->record.complete_at);
-    const char *pairs[] = {"step",
-                           step_name(STEP_FOLLOW),
-                           "switched_ms",
-                           now,
-                           "dead_generation",
-                           generation,
-                           "dead_at_build",
-                           dead,
-                           "complete_generation",
-                           complete,
-                           "complete_at",
-                           complete_at};
-    const struct fence_job job = {
-        .guard = "abort", .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
-    d->next = d->view;
-    d->next.phase = PHASE_SWITCHED;
-    d->next.current = 1 - d->view.current;
-    d->next.slot[d->next.current].built = true;
-    uint64_t began = clock_mono_us();
-    code = driver_change_view(d, &job, e);
-    d->cutover_us = code == ERR_OK ? clock_mono_us() - began : 0;
-    return code;
-}
-
-/* The generation to which a rollback would go must be able to say "no", and rightly. */
-static enum err may_roll_back(struct driver *d, struct error *e)
-{
-    uint64_t lost = 0;
-    const struct generation *old = view_alternate(&d->view);
-    if (!old->built)
-        return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " was never built: no rollback", old->number);
-    enum err code = fence_count_lost(&d->fence, &d->view, old, &lost, e);
-    if (d->view.unsure.generation == old->number) /* they are there, and do not hold all rows */
-        lost += d->view.unsure.count;
-    if (code == ERR_OK && lost > 0)
-        code =
-            error_set(e, ERR_CONFLICT, "%" PRIu64 " shards of generation %" PRIu64 " are lost: no rollback",
-                      lost, old->number);
-    return code;
 }
 
 /* What was asked for cannot be: it must not be asked again at once. */
@@ -132,10 +82,27 @@ static enum err refuse_rollback(struct driver *d, const struct error *why, struc
     return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", why->text) : code;
 }
 
-static enum err rollback_log(struct driver *d, struct error *e)
+static enum err switch_back(struct driver *d, struct error *e)
+{
+    enum err code = driver_reload(d, e);
+    if (code != ERR_OK || d->view.phase == PHASE_BUILDING) /* done before, and the reply was lost */
+        return code;
+    const struct generation *old = view_alternate(&d->view);
+    if (old == NULL)
+        return error_set(e, ERR_CONFLICT, "the generation before has left the view: no rollback");
+    code = grace_switch(d->link, &d->fence.names, old->number, e);
+    if (code != ERR_OK)
+        return code;
+    fence_announce(&d->fence);
+    return driver_reload(d, e);
+}
+
+/* Both generations have every add, so the old one lacks nothing. What was built and does not stand its
+ * verification leaves; else an operator decides what becomes of it. */
+enum err driver_rollback(struct driver *d, struct error *e)
 {
     struct error why;
-    enum err code = driver_log_rollback(d, &why);
+    enum err code = switch_back(d, &why);
     if (code == ERR_CONFLICT)
         return refuse_rollback(d, &why, e);
     if (code != ERR_OK)
@@ -148,34 +115,11 @@ static enum err rollback_log(struct driver *d, struct error *e)
     return record_write(d, e);
 }
 
-/* Model: EXCHANGE. Both generations have taken every add since the build began, so the old one lacks nothing.
- * What was built and does not stand its verification leaves; else an operator decides what becomes of it. */
-enum err driver_rollback(struct driver *d, struct error *e)
-{
-    struct error why;
-    enum err code;
-    if (d->view.log)
-        return rollback_log(d, e);
-    if (d->view.phase == PHASE_BUILDING)
-        return driver_complete_fence(d, e);
-    code = driver_widen(d, e);
-    if (code == ERR_OK && (code = may_roll_back(d, &why)) != ERR_OK)
-        return code == ERR_CONFLICT ? refuse_rollback(d, &why, e) : error_set(e, code, "%s", why.text);
-    if (code != ERR_OK)
-        return code;
-    const char *const then = step_name(d->unconfirmed ? STEP_ABORT : STEP_HOLD);
-    const char *pairs[] = {"step", then, "hold", d->unconfirmed ? "0" : "1", "rollback", "0", "finish", "0"};
-    const struct fence_job job = {.pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
-    d->next = d->view;
-    d->next.phase = PHASE_BUILDING;
-    d->next.current = 1 - d->view.current;
-    return driver_change_view(d, &job, e);
-}
-
 enum err driver_grace(struct driver *d, struct error *e)
 {
-    if (!view_alternate(&d->view)->built)
-        return ERR_OK; /* a first build: there is nothing to go back to */
+    const struct generation *old = view_alternate(&d->view);
+    if (old == NULL || !old->built) /* as of a first build: there is nothing to go back to */
+        return ERR_OK;
     for (;;) {
         uint64_t now = clock_wall_us() / 1000;
         /* The wall clock may be set back; the wait is for comfort, so never longer than asked for from now
@@ -191,20 +135,25 @@ enum err driver_grace(struct driver *d, struct error *e)
     }
 }
 
-/* Model: LEAVE. The alternate generation leaves the view. */
-enum err driver_leave(struct driver *d, enum job_step then, const char *guard, struct error *e)
+static enum err forget(struct driver *d, struct error *e)
 {
-    if (d->view.log)
-        return driver_log_leave(d, e);
-    if (view_alternate(&d->view) == NULL)
-        return driver_complete_fence(d, e);
-    enum err code = driver_widen(d, e);
+    enum err code = driver_reload(d, e);
+    if (code != ERR_OK || view_alternate(&d->view) == NULL)
+        return code;
+    code = driver_requests(d, e);
     if (code != ERR_OK)
         return code;
-    const char *pairs[] = {"step", step_name(then)};
-    const struct fence_job job = {.guard = guard, .pairs = pairs, .count = sizeof(pairs) / sizeof(pairs[0])};
-    d->next = d->view;
-    d->next.phase = phase_alone(view_current(&d->view)->layer_count);
-    retire_slot(d, 1 - d->view.current);
-    return driver_change_view(d, &job, e);
+    driver_end_builder(d);
+    code = grace_forget(d->link, &d->fence.names, view_alternate(&d->view)->number, NULL, e);
+    if (code != ERR_OK)
+        return code;
+    fence_announce(&d->fence);
+    return driver_reload(d, e);
+}
+
+/* What a driver that is killed in between leaves, the next one deletes in `reclaim`. */
+enum err driver_leave(struct driver *d, struct error *e)
+{
+    enum err code = forget(d, e);
+    return code == ERR_OK ? grace_delete(d->link, &d->fence.names, e) : code;
 }

@@ -132,16 +132,23 @@ static void decide_if_time(struct driver *d)
         decide(d, now);
 }
 
+/* Keys may be missing until the job has ended: answers that are not exact cost more than some that are slow.
+ */
+static bool heals(const struct driver *d)
+{
+    return d->view.degraded;
+}
+
 const char *driver_pace_reason(const struct driver *d)
 {
-    const char *throttled = step_heals(d->step) ? "" : d->pace.throttle.reason;
+    const char *throttled = heals(d) ? "" : d->pace.throttle.reason;
     return throttled[0] == '\0' && d->pace.yield.rests ? d->pace.yield_reason : throttled;
 }
 
 const char *driver_pace_throttle(const struct driver *d)
 {
     const char *reason = driver_pace_reason(d);
-    return reason[0] == '\0' && d->pace.beside_requests && !step_heals(d->step) && d->readers != NULL &&
+    return reason[0] == '\0' && d->pace.beside_requests && !heals(d) && d->readers != NULL &&
                    d->o->readers > 1
                ? "half of the readers pause: clients are active"
                : reason;
@@ -165,8 +172,7 @@ void driver_pace_begin(struct driver *d)
 double driver_pace_limit(struct driver *d)
 {
     driver_pace_begin(d);
-    /* Answers that are not exact cost more than some that are slow. */
-    if (step_heals(d->step))
+    if (heals(d))
         return (double)operator_limit(d);
     decide_if_time(d);
     return d->pace.throttle.rows_per_second;
@@ -174,7 +180,7 @@ double driver_pace_limit(struct driver *d)
 
 unsigned driver_pace_at_once(const struct driver *d)
 {
-    bool pauses = d->pace.yield.rests || (d->pace.beside_requests && !step_heals(d->step));
+    bool pauses = d->pace.yield.rests || (d->pace.beside_requests && !heals(d));
     return pauses ? (d->o->readers + 1) / 2 : 0;
 }
 

@@ -132,7 +132,6 @@ static enum err settle_wait(struct driver *d, struct settle *settle, struct erro
     }
 }
 
-/* Model: IS_SETTLED. */
 enum err driver_settle_now(struct driver *d, struct error *e)
 {
     struct settle *settle;
@@ -198,7 +197,7 @@ static enum err note_work(struct driver *d, struct error *e)
 
 /* low_water is read before the settle: an id at or below it was taken by a transaction that had ended or was
  * open then, so after the settle no row at or below it can still come from the sequence. upto is read after
- * it: it covers the rows of every transaction that was open when the fence was complete, and so every key
+ * it: it covers the rows of every transaction that was open when the lanes' ends were noted, and so every key
  * that was acknowledged before. Whatever comes later, with whatever id, carries a transaction id from the
  * horizon on. */
 enum err driver_settle(struct driver *d, struct error *e)
@@ -217,9 +216,7 @@ enum err driver_settle(struct driver *d, struct error *e)
     r->marks_taken = r->range_count = r->next_table = 0;
     if (!record_make_room(r, 0, source_tables(d->source)))
         return error_set(e, ERR_NOMEM, "out of memory");
-    code = driver_same_masters(d, e);
-    if (code == ERR_OK)
-        code = driver_await_tail(d, e);
+    code = driver_await_tail(d, e);
     if (code == ERR_OK)
         code = source_horizon(d->source, r->horizon, e);
     if (code == ERR_OK && integer)
@@ -238,7 +235,6 @@ enum err driver_settle(struct driver *d, struct error *e)
         return driver_source_failed(d, code);
     memcpy(r->swept, r->horizon, sizeof(r->swept));
     r->generation = driver_built(d)->number;
-    r->lineages = d->lineages;
     r->settled = true;
     r->scan_ended = false;
     r->rows = r->skipped_null = r->skipped_empty = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Verify: no shard of the generation is lost, keys of the source are in it, random keys are not.
+/* Verify: keys of the source are in the generation, random keys are not.
  *
  * The happy path is: nothing is missing. Where keys are missing they are listed, added, and the reason is
- * looked for in the source: a row that was written after the fence by another way than BF.ADD is no fault of
- * the build, so the generation is verified anew; one that is older is: then the generation is not used. */
+ * looked for in the source: a row that was written after the build began by another way than BF.ADD is no
+ * fault of the build, so the generation is verified anew; one that is older is: then the generation is not
+ * used. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "base/random.h"
 #include "expansion/binomial.h"
 #include "expansion/driver_internal.h"
-#include "migrate/moment.h"
+#include "expansion/layer.h"
 
 enum {
     BATCH = 1000,
@@ -159,7 +160,7 @@ static enum err look_at_all(struct look *l, struct error *e)
             code = driver_newest(d, d->record.newest, e);
     }
     if (code == ERR_OK)
-        code = driver_compare(d, driver_built_slot(d), false, take_suspects, l, &all, e);
+        code = driver_compare(d, take_suspects, l, &all, e);
     l->more = all.missing > all.handed;
     if (code == ERR_OK && heals(d) && d->o->sweep) /* rows that moved to where it had been */
         code = driver_sweep(d, horizon, take_suspects, l, e);
@@ -226,8 +227,7 @@ static void record_missing(const struct look *l)
 static enum err write_look(const struct look *l, struct error *e)
 {
     struct driver *d = l->d;
-    const struct generation *g = driver_built(d);
-    enum err code = driver_log_checkpoint(d, e);
+    enum err code = driver_checkpoint(d, e);
     if (code != ERR_OK)
         return code;
     record_begin(d, false);
@@ -236,8 +236,6 @@ static enum err write_look(const struct look *l, struct error *e)
         record_text(d, "healed", d->record.healed);
         record_text(d, "verify_full", "1");
     }
-    if (l->added > 0 && !d->view.log)
-        record_count(d, g, generation_written_layer(g), -1, l->added);
     return record_write(d, e);
 }
 
@@ -347,18 +345,6 @@ static enum err verify_rate(struct driver *d, double *rate, struct error *e)
 
 /* --- the step --- */
 
-static enum err verify_shards(struct driver *d, struct error *e)
-{
-    uint64_t lost;
-    if (d->view.log) /* each look finds them */
-        return ERR_OK;
-    enum err code = fence_count_lost(&d->fence, &d->view, driver_built(d), &lost, e);
-    if (code == ERR_OK && lost > 0)
-        code = error_set(e, ERR_LOST, "verify: %" PRIu64 " shards of generation %" PRIu64 " are lost", lost,
-                         driver_built(d)->number);
-    return code;
-}
-
 /* What a generation that is new holds beyond the rows is no reason to build it again. Rows that went away
  * while it was built are one: so by what there were before, if that is more. For the cutover to record. */
 static void note_dead(struct driver *d, const struct outcome *o)
@@ -368,20 +354,6 @@ static void note_dead(struct driver *d, const struct outcome *o)
     uint64_t rows = o->rows.rows > d->record.rows_total ? o->rows.rows : d->record.rows_total;
     d->record.dead_generation = driver_built(d)->number;
     d->record.dead_at_build = o->items > rows ? o->items - rows : 0;
-}
-
-/* What jobs have read is all written now. Before the cutover that is for the cutover to record. */
-static enum err note_complete(struct driver *d, struct error *e)
-{
-    uint64_t instant = 0;
-    enum err code = driver_source_failed(d, source_instant(d->source, &instant, e));
-    if (d->step == STEP_VERIFY) {
-        d->complete_at = instant;
-    } else {
-        d->record.complete_generation = driver_built(d)->number;
-        d->record.complete_at = instant;
-    }
-    return code;
 }
 
 static enum err write_outcome(struct driver *d, const struct outcome *o, struct error *e)
@@ -396,23 +368,18 @@ static enum err write_outcome(struct driver *d, const struct outcome *o, struct 
     record_decimal(d, "false_positive_rate", o->rate);
     record_number(d, "verify_items", o->items);
     record_number(d, "verify_rows", o->rows.rows);
-    if (o->fine && d->step != STEP_VERIFY)
-        record_complete(d);
     return record_write(d, e);
 }
 
 enum err driver_verify(struct driver *d, struct error *e)
 {
     struct outcome o = {.fine = false};
-    if (d->view.log && d->step == STEP_VERIFY && driver_built(d)->built)
+    if (d->step == STEP_VERIFY && driver_built(d)->built)
         return ERR_OK; /* it was in use before a rollback */
-    enum err code = verify_shards(d, e);
-    if (code == ERR_OK)
-        code = verify_present(d, &o, e);
+    enum err code = verify_present(d, &o, e);
     if (code == ERR_OK)
         code = verify_rate(d, &o.rate, e);
-    if (code == ERR_OK)
-        code = driver_items(d, &o.items, e);
+    o.items = driver_items(d);
     if (code == ERR_OK)
         code = driver_source_failed(d, source_rows_look(d->source, &o.rows, e));
     if (code == ERR_CONFLICT || code == ERR_LOST) {
@@ -430,6 +397,5 @@ enum err driver_verify(struct driver *d, struct error *e)
              log_quote(d->o->filter), driver_built(d)->number, o.checked, o.added, o.rate,
              driver_built(d)->error_rate, o.items, o.rows.rows);
     note_dead(d, &o);
-    code = note_complete(d, e);
-    return code == ERR_OK ? write_outcome(d, &o, e) : code;
+    return write_outcome(d, &o, e);
 }

@@ -5,10 +5,9 @@
 #include <math.h>
 
 #include "base/number.h"
-#include "expansion/plan.h"
 #include "shard/generation.h"
 
-enum { UPLOADS_AT_ONCE = 4 }; /* FENCE_UPLOADS, in the order of the shards, so on as many nodes */
+enum { AT_ONCE = 4 }; /* shards that are written, in their order, so on as many nodes */
 
 static uint64_t divide_up(uint64_t a, uint64_t b)
 {
@@ -18,7 +17,7 @@ static uint64_t divide_up(uint64_t a, uint64_t b)
 static uint64_t shard_memory(const struct geometry *g)
 {
     assert(g->shards > 0);
-    return geometry_memory(g) / g->shards;
+    return geometry_memory_log(g) / g->shards;
 }
 
 /* On the node that has most, of @nodes. */
@@ -29,8 +28,7 @@ static uint64_t share(const struct geometry *g, uint64_t nodes)
 
 static uint64_t during(const struct estimate *est, uint64_t nodes)
 {
-    return share(&est->geometry, nodes) + share(&est->next, nodes) +
-           PLAN_TRANSIENT_SHARDS * shard_memory(&est->next);
+    return share(&est->geometry, nodes) + share(&est->next, nodes);
 }
 
 /* The fewest nodes of which none has more than @room bytes; 0: even with a shard a node it is more. */
@@ -80,17 +78,13 @@ static void fill_build(struct estimate *est, const struct estimate_input *in)
 
 static void fill_times(struct estimate *est, const struct estimate_input *in)
 {
-    double side_by_side = est->nodes < UPLOADS_AT_ONCE ? est->nodes : UPLOADS_AT_ONCE;
+    double side_by_side = est->nodes < AT_ONCE ? est->nodes : AT_ONCE;
     double mib = (double)geometry_bytes(&est->next) / (1024 * 1024);
-    double old = est->geometry.shards, new = est->next.shards;
     est->create_s = mib * ESTIMATE_CREATE_US / 1e6 / side_by_side;
     est->scan_s = (double)in->keys / (in->scan_rate * in->readers);
-    est->upload_s = mib * ESTIMATE_UPLOAD_US / 1e6 /
-                    side_by_side; /* the last flush; those before go on beside the scan */
+    est->upload_s = mib * ESTIMATE_UPLOAD_US / 1e6; /* the last flush; those before go on beside the scan */
     est->sweep_s = est->scan_s / ESTIMATE_SWEEPS_SHARE;
-    est->fence_s = (old + new) * ESTIMATE_RENAME_US / 1e6;
-    /* To BUILDING and SWITCHED both generations are renamed; to STEADY one, and the other gets tombstones. */
-    est->rebuild_s = est->create_s + est->scan_s + est->upload_s + est->sweep_s + 3 * est->fence_s;
+    est->rebuild_s = est->create_s + est->scan_s + est->upload_s + est->sweep_s;
 }
 
 static enum err check(const struct estimate_input *in, struct error *e)
@@ -112,14 +106,14 @@ enum err estimate_make(struct estimate *out, const struct estimate_input *in, st
     if (code != ERR_OK)
         return code;
     est.next_keys = (uint64_t)ceil((double)in->keys * in->growth * (1 - 1e-15));
-    code = geometry_plan(&est.geometry, in->keys, in->error_rate, in->shard_bytes, e);
+    code = geometry_plan_log(&est.geometry, in->keys, in->error_rate, in->shard_bytes, e);
     if (code == ERR_OK)
-        code = geometry_plan(&est.next, est.next_keys, in->error_rate, in->shard_bytes, e);
+        code = geometry_plan_log(&est.next, est.next_keys, in->error_rate, in->shard_bytes, e);
     if (code != ERR_OK)
         return code;
     est.shard_memory = shard_memory(&est.geometry);
-    est.memory = geometry_memory(&est.geometry);
-    est.next_memory = geometry_memory(&est.next);
+    est.memory = geometry_memory_log(&est.geometry);
+    est.next_memory = geometry_memory_log(&est.next);
     fill_nodes(&est, in);
     fill_build(&est, in);
     fill_times(&est, in);

@@ -13,11 +13,10 @@
 
 enum {
     ESTIMATE_HEADROOM_PERCENT =
-        10, /* of a node's memory, left to clients, replication, counts and other data */
+        10, /* of a node's memory, left to clients, replication, the log and other data */
     ESTIMATE_SCAN_RATE = 1000000, /* rows a second by one reader, where nobody says */
-    ESTIMATE_RENAME_US = 15,      /* a shard's rename by a fence */
     ESTIMATE_CREATE_US = 1000,    /* an empty shard of 1 MiB */
-    ESTIMATE_UPLOAD_US = 2000,    /* a bitmap of 1 MiB, by SET and BITOP */
+    ESTIMATE_UPLOAD_US = 3000,    /* the bits of a shard of 1 MiB, read and written by one thread */
     ESTIMATE_SWEEPS_SHARE = 3,    /* both sweeps take the scan's time divided by this */
     ESTIMATE_HASH_BYTES = 16      /* of a key, where hashes are spilled */
 };
@@ -44,11 +43,11 @@ struct estimate {
     unsigned nodes;        /* that the figures below are for */
     uint64_t node_room;    /* node_memory without the headroom */
     uint64_t node_shards;  /* in use; on the node that has most */
-    uint64_t before, during, after; /* bytes on that node: one generation, both with uploads, the next one */
+    uint64_t before, during, after; /* bytes on that node: one generation, both, the next one */
     uint32_t partitions;            /* pieces of the build; 1: its bitmaps fit into build_memory */
     uint64_t spilled, spill_peak;   /* hashes: all that are written, and at a time. Bytes; 0 where it fits */
-    double create_s, scan_s, upload_s, sweep_s, fence_s; /* fence_s: the longest of the three */
-    double rebuild_s;                                    /* all of them, with three fences */
+    double create_s, scan_s, upload_s, sweep_s;
+    double rebuild_s; /* all of them */
 };
 
 /* ERR_RANGE: no geometry, or no such input; the text says which. *@out is untouched then. */

@@ -7,22 +7,17 @@
 #include "base/number.h"
 #include "base/info.h"
 
-static uint64_t memory_of_layer(const struct geometry *g, bool log)
-{
-    return log ? geometry_memory_log(g) : geometry_memory(g);
-}
-
-uint64_t memory_of_generation(const struct generation *g, bool log)
+uint64_t memory_of_generation(const struct generation *g)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; g != NULL && i < g->layer_count; i++)
-        bytes += memory_of_layer(&g->layers[i].geometry, log);
+        bytes += geometry_memory_log(&g->layers[i].geometry);
     return bytes;
 }
 
 uint64_t memory_of_view(const struct view *v)
 {
-    return memory_of_generation(view_current(v), v->log) + memory_of_generation(view_alternate(v), v->log);
+    return memory_of_generation(view_current(v)) + memory_of_generation(view_alternate(v));
 }
 
 static void figure(const redisReply *info, const char *name, uint64_t *out)
@@ -167,13 +162,13 @@ static void add_slots(struct memory *m, const struct placement *placement, unsig
 }
 
 static enum err add_generation(struct memory *m, const struct names *names, const struct generation *g,
-                               bool log, struct error *e)
+                               struct error *e)
 {
     struct placement placement;
     enum err code = placement_resolve(&placement, names, g, link_nodes(m->l), e);
     for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++) {
         const struct geometry *geometry = &g->layers[i].geometry;
-        uint64_t bytes = memory_of_layer(geometry, log) / geometry->shards;
+        uint64_t bytes = geometry_memory_log(geometry) / geometry->shards;
         if (placement.count == 0)
             add_slots(m, &placement, i, geometry->shards, bytes);
         else
@@ -189,7 +184,7 @@ enum err memory_of_filter(const struct fence *f, const struct view *v, const str
     enum err code = look(&m, e);
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
         if (v->slot[s].number != 0)
-            code = add_generation(&m, &f->names, &v->slot[s], v->log, e);
+            code = add_generation(&m, &f->names, &v->slot[s], e);
     return give(&m, code, out, count);
 }
 

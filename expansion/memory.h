@@ -9,7 +9,7 @@
 #include "shard/view.h"
 
 /* Bytes that Redis allocates for a generation (0 for NULL) and for all generations of a view. */
-uint64_t memory_of_generation(const struct generation *g, bool log);
+uint64_t memory_of_generation(const struct generation *g);
 uint64_t memory_of_view(const struct view *v);
 
 /* INFO memory of a node of the list or of a master, by the number that @l has for it: all but its name, share

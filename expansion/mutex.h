@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_MUTEX_H
 #define EXPANSION_MUTEX_H
-/* Model: the mutex, lease. The mutex key P:{F}:expansion_flag: a lease that one expansion job of a filter
+/* The mutex key P:{F}:expansion_flag: a lease that one expansion job of a filter
  * holds. Its value is "<owner>/<id of its taking, 16 hexadecimal digits>:<token>"; the fencing token grows
  * with every taking, unless its node comes back with older data, and every script on view and job compares
  * the value, which never comes twice. A thread of its own renews the lease every third of its TTL. Losing it

@@ -62,12 +62,6 @@ static uint64_t shard_memory(const struct plan *p)
     return divide_up(p->memory_new, p->geometry.shards);
 }
 
-/* What a node holds for a moment beside its shards. */
-static uint64_t transient(const struct plan *p)
-{
-    return p->log ? 0 : PLAN_TRANSIENT_SHARDS * shard_memory(p);
-}
-
 enum err plan_make(struct plan *out, const struct plan_input *in, struct error *e)
 {
     if (in->node_count == 0)
@@ -75,19 +69,17 @@ enum err plan_make(struct plan *out, const struct plan_input *in, struct error *
     if (in->build_memory == 0)
         return error_set(e, ERR_RANGE, "build_memory is 0: a build needs memory");
 
-    struct plan p = {.log = in->log, .error_rate = in->error_rate};
+    struct plan p = {.error_rate = in->error_rate};
     enum err rc = decide_capacity(&p.capacity, in, e);
     if (rc != ERR_OK)
         return rc;
-    rc = (in->log ? geometry_plan_log : geometry_plan)(&p.geometry, p.capacity, p.error_rate, in->shard_bytes,
-                                                       e);
+    rc = geometry_plan_log(&p.geometry, p.capacity, p.error_rate, in->shard_bytes, e);
     if (rc != ERR_OK)
         return error_prefix(e, rc, "capacity %llu", (unsigned long long)p.capacity);
 
-    p.bytes = in->log ? geometry_bytes_log(&p.geometry) : geometry_bytes(&p.geometry);
-    p.memory_new = in->log ? geometry_memory_log(&p.geometry) : geometry_memory(&p.geometry);
-    unsigned busy = in->node_count < p.geometry.shards ? in->node_count : p.geometry.shards;
-    p.memory_peak = in->memory_now + p.memory_new + busy * transient(&p);
+    p.bytes = geometry_bytes_log(&p.geometry);
+    p.memory_new = geometry_memory_log(&p.geometry);
+    p.memory_peak = in->memory_now + p.memory_new;
     p.memory_after = p.memory_new;
     uint64_t partitions = divide_up(geometry_bytes(&p.geometry), in->build_memory);
     p.partitions = partitions < p.geometry.shards ? (unsigned)partitions : p.geometry.shards;
@@ -128,7 +120,7 @@ void plan_place(const struct plan *p, struct plan_node *nodes, unsigned count)
         struct plan_node *node = &nodes[i];
         node->shards = shards_on(p, node, i, taking);
         node->after = node->shards * shard;
-        node->during = node->before + node->after + (node->shards == 0 ? 0 : transient(p));
+        node->during = node->before + node->after;
     }
 }
 

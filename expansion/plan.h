@@ -7,11 +7,6 @@
 #include "base/error.h"
 #include "shard/geometry.h"
 
-/* Strings of one shard's length that a node holds for a moment while a build uploads to it: the upload under
- * its own name, and the result that BITOP makes before it lets go of the live one. Whoever uploads keeps to
- * one at a time a node. */
-enum { PLAN_TRANSIENT_SHARDS = 2 };
-
 struct plan_input {
     uint64_t current_capacity; /* of the generation in use (or configured, where none is built) */
     uint64_t source_rows;      /* estimate; 0: unknown or no source */
@@ -23,7 +18,6 @@ struct plan_input {
                                  larger */
     uint64_t wanted_capacity; /* from an operator; 0: decide */
     double error_rate;
-    bool log;              /* shards begin with a header, and are written in place */
     uint32_t shard_bytes;  /* largest shard */
     uint64_t build_memory; /* bytes of local bitmaps */
     unsigned node_count;
@@ -38,7 +32,7 @@ struct plan_node {
     uint64_t maxmemory; /* 0: no limit is set */
     uint64_t machine;   /* memory of the whole machine, the limit where none is set; 0: unknown */
     uint64_t before;    /* its generations that are there */
-    uint64_t during;    /* these, the new one, and uploads in flight */
+    uint64_t during;    /* these, and the new one */
     uint64_t after;     /* the new one alone */
     double share;       /* by slots: the part of all shards that is likely to lie on it */
     uint32_t shards;    /* of the new generation; by slots, what it may come to */
@@ -48,13 +42,12 @@ struct plan_node {
 };
 
 struct plan {
-    bool log; /* of the input */
     uint64_t capacity;
     double error_rate;
     struct geometry geometry;
     uint64_t bytes;       /* length of all new strings */
     uint64_t memory_new;  /* what Redis will allocate for them */
-    uint64_t memory_peak; /* both generations plus uploads in flight */
+    uint64_t memory_peak; /* both generations */
     uint64_t memory_after;
     unsigned partitions; /* pieces in which it is built: by bytes without headers and build_memory, never more
                           * than shards */
@@ -76,7 +69,7 @@ void plan_place(const struct plan *p, struct plan_node *nodes, unsigned count);
 uint64_t plan_node_limit(const struct plan_node *node);
 
 /* plan_place(), then ERR_REFUSED with node and figures where one of them lacks the room for its part of the
- * shards and for uploads, however much the others have.
+ * shards, however much the others have.
  * @warning (size 256, "" if none): an eviction policy other than noeviction. */
 MUST_CHECK enum err plan_fits(const struct plan *p, struct plan_node *nodes, unsigned count,
                               char warning[256], struct error *e);

@@ -6,21 +6,14 @@
 static const char *what_of(const struct preview_input *in, enum job_step step)
 {
     switch ((int)step) {
-    case STEP_FENCE:
-        return "complete the last change of the view";
-    case STEP_WIDEN:
-        return "complete a layer that was being opened";
     case STEP_RECLAIM:
         return "let go of what an earlier job left behind";
     case STEP_PLAN:
         return "decide capacity, shards and memory";
-    case STEP_CREATE:
-        return "make the new generation's empty shards";
     case STEP_OPEN:
-        return in->in->log ? "the view has the new generation" : "from here on adds go to both generations";
+        return "the view has the new generation";
     case STEP_SETTLE:
-        return in->in->log ? "make the new shards, and wait for the transactions that are open"
-                           : "wait for the transactions that are open";
+        return "make the new shards, and wait for the transactions that are open";
     case STEP_SCAN:
         return in->plan->partitions > 1 ? "read the table; hashes go by way of spill_dir" : "read the table";
     case STEP_CATCH_UP:
@@ -38,9 +31,7 @@ static const char *what_of(const struct preview_input *in, enum job_step step)
     case STEP_GRACE:
         return "since the cutover: a rollback loses nothing";
     case STEP_FINISH:
-        return "the old generation leaves the view";
-    case STEP_RETIRE:
-        return "let go of its shards";
+        return "the old generation leaves the view, and its shards are deleted";
     default:
         return "";
     }
@@ -70,14 +61,8 @@ static void fill(struct preview_step *s, const struct preview_input *in)
     s->what = what_of(in, s->step);
     s->memory_after = s->memory_before;
     switch ((int)s->step) {
-    case STEP_RECLAIM:
-        s->memory_after -= in->memory_retiring;
-        break;
-    case STEP_CREATE:
-        s->memory_after += plan->memory_new;
-        break;
     case STEP_SETTLE:
-        s->memory_after += in->in->log ? plan->memory_new : 0;
+        s->memory_after += plan->memory_new;
         break;
     case STEP_SCAN:
         read_rows(s, in, in->in->source_rows, true);
@@ -90,7 +75,7 @@ static void fill(struct preview_step *s, const struct preview_input *in)
         s->timed = true;
         s->seconds = (double)in->grace_ms / 1000;
         break;
-    case STEP_RETIRE:
+    case STEP_FINISH:
         s->memory_after = plan->memory_after;
         break;
     default:
@@ -123,9 +108,9 @@ static void add_time(struct preview *p)
 static void add_step(struct preview *out, const struct preview_input *in, enum job_step step)
 {
     assert(out->count < sizeof(out->step) / sizeof(out->step[0]));
-    uint64_t now = in->in->memory_now + in->memory_retiring;
     struct preview_step *s = &out->step[out->count];
-    *s = (struct preview_step){.step = step, .memory_before = out->count == 0 ? now : s[-1].memory_after};
+    *s = (struct preview_step){.step = step,
+                               .memory_before = out->count == 0 ? in->in->memory_now : s[-1].memory_after};
     fill(s, in);
     out->count++;
 }
@@ -133,10 +118,10 @@ static void add_step(struct preview *out, const struct preview_input *in, enum j
 void preview_make(struct preview *out, const struct preview_input *in)
 {
     bool hold = in->hold;
-    enum job_step step = STEP_FENCE;
+    enum job_step step = STEP_RECLAIM;
     *out = (struct preview){.count = 0};
     while (!step_is_end(step)) {
-        if ((step != STEP_HOLD || hold) && (!in->in->log || step_is_of_logs(step)))
+        if (step != STEP_HOLD || hold)
             add_step(out, in, step);
         /* After the word to switch it does not hold a second time. */
         bool held = step == STEP_HOLD && hold;

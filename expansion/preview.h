@@ -9,9 +9,8 @@
 struct preview_input {
     const struct plan_input *in;
     const struct plan *plan;
-    uint64_t memory_retiring; /* bytes in Redis that an earlier job has not let go of yet */
-    double rows_per_second;   /* of a scan; 0: not known */
-    uint64_t verify_sample;   /* keys */
+    double rows_per_second; /* of a scan; 0: not known */
+    uint64_t verify_sample; /* keys */
     uint64_t grace_ms;
     bool hold, verify_full;
 };

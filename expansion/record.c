@@ -29,7 +29,7 @@ enum err record_read(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return code;
     record_fini(&d->record);
-    d->record.step = STEP_FENCE;
+    d->record.step = STEP_RECLAIM;
     const redisReply *broken = NULL;
     for (size_t i = 0; i + 1 < reply->elements; i += 2) {
         const redisReply *field = reply->element[i], *value = reply->element[i + 1];
@@ -51,17 +51,19 @@ static void add_key(struct driver *d, const char *what)
 
 /* The count of job arguments is known at the end only: the arguments are gathered in `pairs` of the script's
  * form with room for it, "0" padded to a fixed width, so that it can be filled in afterwards. */
-enum { COUNT_ARGUMENT = 5, COUNT_WIDTH = 6 };
+enum { COUNT_WIDTH = 6 };
 
-/* @script has the form of job.lua up to the job pairs. */
+/* @script has the form of job.lua up to the job pairs. @third_key: NULL: none. */
 static void begin(struct driver *d, const char *script, const char *third_key, bool reset)
 {
     script_begin(&d->call, script);
     add_key(d, "expansion_flag");
     add_key(d, "job");
-    add_key(d, third_key);
+    if (third_key != NULL)
+        add_key(d, third_key);
     script_text(&d->call, mutex_value(d->mutex));
     script_text(&d->call, reset ? "1" : "0");
+    d->record_count_at = d->call.count;
     script_text(&d->call, "000000");
     d->record_pairs = 0;
     record_number(d, "updated_ms", clock_wall_us() / 1000);
@@ -69,7 +71,7 @@ static void begin(struct driver *d, const char *script, const char *third_key, b
 
 void record_begin(struct driver *d, bool reset)
 {
-    begin(d, embedded_job, "count", reset);
+    begin(d, embedded_job, NULL, reset);
 }
 
 void record_text(struct driver *d, const char *field, const char *value)
@@ -112,36 +114,12 @@ void record_decimal(struct driver *d, const char *field, double value)
     record_text(d, field, text);
 }
 
-void record_complete(struct driver *d)
-{
-    record_number(d, "complete_generation", d->record.complete_generation);
-    record_number(d, "complete_at", d->record.complete_at);
-}
-
 void record_kept(struct driver *d)
 {
-    if (d->record.dead_generation != 0) {
-        record_number(d, "dead_generation", d->record.dead_generation);
-        record_number(d, "dead_at_build", d->record.dead_at_build);
-    }
-    if (d->record.complete_generation != 0)
-        record_complete(d);
-}
-
-void record_recount(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, int64_t by)
-{
-    char field[80], increment[24];
-    int length = snprintf(field, sizeof(field), "%" PRIu64 ".%u", g->number, layer);
-    if (shard >= 0)
-        (void)snprintf(field + length, sizeof(field) - (size_t)length, ".%" PRId64, shard);
-    (void)snprintf(increment, sizeof(increment), "%" PRId64, by);
-    script_text(&d->call, field);
-    script_text(&d->call, increment);
-}
-
-void record_count(struct driver *d, const struct generation *g, unsigned layer, int64_t shard, uint64_t n)
-{
-    record_recount(d, g, layer, shard, (int64_t)n);
+    if (d->record.dead_generation == 0)
+        return;
+    record_number(d, "dead_generation", d->record.dead_generation);
+    record_number(d, "dead_at_build", d->record.dead_at_build);
 }
 
 enum err record_write(struct driver *d, struct error *e)
@@ -149,7 +127,7 @@ enum err record_write(struct driver *d, struct error *e)
     char count[COUNT_WIDTH + 1];
     (void)snprintf(count, sizeof(count), "%0*zu", COUNT_WIDTH, d->record_pairs);
     if (!buffer_failed(&d->call.bytes))
-        memcpy(d->call.bytes.data + d->call.offset[COUNT_ARGUMENT], count, COUNT_WIDTH);
+        memcpy(d->call.bytes.data + d->call.offset[d->record_count_at], count, COUNT_WIDTH);
     long long answer;
     enum err code = script_run(&d->call, d->link, fence_home(&d->fence), &answer, e);
     if (code == ERR_OK && answer != 1)
@@ -157,16 +135,15 @@ enum err record_write(struct driver *d, struct error *e)
     return code;
 }
 
-/* A check, and a healing, leave what is known of the last expansion. */
+/* A check leaves what is known of the last expansion. */
 static void begin_job(struct driver *d, enum job_step step)
 {
     record_text(d, "reason", d->o->reason);
     record_text(d, "trigger", d->o->trigger);
     record_number(d, "started_ms", d->record.started_ms);
-    if (step == STEP_CHECK || step_heals(step)) {
+    if (step == STEP_CHECK) {
         record_text(d, "error", "");
         record_text(d, "healed", "");
-        record_text(d, "refill_shards", ""); /* of the healing before */
         return;
     }
     record_text(d, "hold", d->o->hold ? "1" : "0");
@@ -188,9 +165,7 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
 {
     if (step < STEP_PLAN)
         return ERR_OK;
-    bool heals = step_heals(step);
-    bool alone = driver_found_quiet(d) && (step == STEP_CHECK || (heals && d->o->kind == JOB_HEAL));
-    bool fresh = (step == STEP_PLAN || alone) && !d->recorded;
+    bool fresh = (step == STEP_PLAN || (d->found_quiet && step == STEP_CHECK)) && !d->recorded;
     record_begin(d, fresh && step == STEP_PLAN);
     record_text(d, "step", step_name(step));
     record_text(d, "state", "running");
@@ -211,16 +186,8 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     if (step <= STEP_CUTOVER && d->view.phase != PHASE_SWITCHED) /* the one that serves until then */
         record_number(d, "generation_from", view_current(&d->view)->number);
     enum err code = record_write(d, e);
-    d->recorded = d->recorded || (code == ERR_OK && (!heals || alone)); /* else of the job before */
+    d->recorded = d->recorded || code == ERR_OK;
     return code;
-}
-
-/* A check, or a healing, also one that this driver has taken over. */
-static bool builds_nothing(const struct driver *d)
-{
-    const enum job_kind kind = d->o->kind;
-    return driver_found_quiet(d) &&
-           (kind == JOB_CHECK || kind == JOB_HEAL || (kind == JOB_FINISH && step_heals(d->record.step)));
 }
 
 /* What the record gets with the end goes into the history in the same step. */
@@ -258,14 +225,14 @@ enum err record_end_former(struct driver *d, struct error *e)
         put_end(d, "failed", ERR_CANCELLED, record_orphaned);
     else
         put_end(d, r->healed[0] != '\0' ? "healed" : "done", ERR_OK, r->healed);
-    return write_end(d, !step_heals(r->step) && r->step != STEP_CHECK, e);
+    return write_end(d, r->step != STEP_CHECK, e);
 }
 
 void record_end(struct driver *d, const char *state, enum err code, const char *text)
 {
     struct error e;
     /* What is there is of another job. */
-    bool fresh = driver_found_quiet(d) && d->o->kind == JOB_EXPAND && !d->recorded;
+    bool fresh = d->found_quiet && d->o->kind == JOB_EXPAND && !d->recorded;
     begin(d, embedded_finish, "history", fresh);
     if (fresh) {
         record_text(d, "trigger", d->o->trigger);
@@ -277,7 +244,9 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
     record_text(d, "reason", d->record.reason);
     record_number(d, "started_ms", d->record.started_ms);
     put_end(d, state, code, text);
-    enum err unwritten = write_end(d, !builds_nothing(d), &e);
+    /* A check, also one that this driver has taken over. */
+    bool checked = d->found_quiet && (d->o->kind == JOB_CHECK || d->record.step == STEP_CHECK);
+    enum err unwritten = write_end(d, !checked, &e);
     if (unwritten != ERR_OK)
         log_warn("job_record_not_written", "filter=%s code=%s error=%s", log_quote(d->o->filter),
                  error_name(unwritten), log_quote(e.text));

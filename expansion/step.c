@@ -16,38 +16,30 @@ struct step_row {
     enum job_step cutover;
     enum job_step rollback;
     enum job_step finish;
-    enum job_step heal;
 };
 
 /* clang-format off */
 static const struct step_row rows[STEP_COUNT] = {
-    /*                  name         next           failure        changed        abort        cutover        rollback       finish       heal */
-    [STEP_FENCE] =    {"fence",     STEP_WIDEN,    STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_WIDEN] =    {"widen",     STEP_RECLAIM,  STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_RECLAIM] =  {"reclaim",   STEP_PLAN,     STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_PLAN] =     {"plan",      STEP_CREATE,   STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_CREATE] =   {"create",    STEP_OPEN,     STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_OPEN] =     {"open",      STEP_SETTLE,   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_SETTLE] =   {"settle",    STEP_SCAN,     STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_SCAN] =     {"scan",      STEP_CATCH_UP, STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_CATCH_UP] = {"catch_up",  STEP_VERIFY,   STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_VERIFY] =   {"verify",    STEP_HOLD,     STEP_ABORT,    STEP_SETTLE,   STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_HOLD] =     {"hold",      STEP_CUTOVER,  STEP_STOPPED,  STEP_STOPPED,  STEP_ABORT,  STEP_CATCH_UP, NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_CUTOVER] =  {"cutover",   STEP_FOLLOW,   STEP_STOPPED,  STEP_STOPPED,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_FOLLOW] =   {"follow",    STEP_CONFIRM,  STEP_CONFIRM,  STEP_CONFIRM,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE,     STEP_HEAL},
-    [STEP_CONFIRM] =  {"confirm",   STEP_GRACE,    STEP_GRACE,    STEP_CONFIRM,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE,     STEP_HEAL},
-    [STEP_GRACE] =    {"grace",     STEP_FINISH,   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, STEP_FINISH, STEP_HEAL},
-    [STEP_FINISH] =   {"finish",    STEP_RETIRE,   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE,     NOWHERE},
-    [STEP_RETIRE] =   {"retire",    STEP_DONE,     STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_ROLLBACK] = {"rollback",  STEP_HOLD,     STEP_GRACE,    STEP_GRACE,    NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_ABORT] =    {"abort",     STEP_CLEAR,    STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_CLEAR] =    {"clear",     STEP_FAILED,   STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_CHECK] =    {"check",     STEP_DONE,     STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_HEAL] =     {"heal",      STEP_DONE,     STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_REFILL] =   {"repair",    STEP_DONE,     STEP_FAILED,   STEP_FAILED,   STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE,     STEP_HEAL},
-    [STEP_DONE] =     {"done",      STEP_DONE,     STEP_DONE,     STEP_DONE,     NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_FAILED] =   {"failed",    STEP_FAILED,   STEP_FAILED,   STEP_FAILED,   NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
-    [STEP_STOPPED] =  {"stopped",   STEP_STOPPED,  STEP_STOPPED,  STEP_STOPPED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE,     NOWHERE},
+    /*                 name        next           failure       changed       abort        cutover        rollback       finish */
+    [STEP_RECLAIM] =  {"reclaim",  STEP_PLAN,     STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_PLAN] =     {"plan",     STEP_OPEN,     STEP_FAILED,  STEP_FAILED,  STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_OPEN] =     {"open",     STEP_SETTLE,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_SETTLE] =   {"settle",   STEP_SCAN,     STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_SCAN] =     {"scan",     STEP_CATCH_UP, STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_CATCH_UP] = {"catch_up", STEP_VERIFY,   STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_VERIFY] =   {"verify",   STEP_HOLD,     STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_HOLD] =     {"hold",     STEP_CUTOVER,  STEP_STOPPED, STEP_STOPPED, STEP_ABORT,  STEP_CATCH_UP, NOWHERE,       NOWHERE},
+    [STEP_CUTOVER] =  {"cutover",  STEP_FOLLOW,   STEP_STOPPED, STEP_STOPPED, STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_FOLLOW] =   {"follow",   STEP_CONFIRM,  STEP_CONFIRM, STEP_CONFIRM, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_CONFIRM] =  {"confirm",  STEP_GRACE,    STEP_GRACE,   STEP_CONFIRM, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_GRACE] =    {"grace",    STEP_FINISH,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       STEP_ROLLBACK, STEP_FINISH},
+    [STEP_FINISH] =   {"finish",   STEP_DONE,     STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_ROLLBACK] = {"rollback", STEP_HOLD,     STEP_GRACE,   STEP_GRACE,   NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_ABORT] =    {"abort",    STEP_FAILED,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_CHECK] =    {"check",    STEP_DONE,     STEP_FAILED,  STEP_FAILED,  STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_DONE] =     {"done",     STEP_DONE,     STEP_DONE,    STEP_DONE,    NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_FAILED] =   {"failed",   STEP_FAILED,   STEP_FAILED,  STEP_FAILED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_STOPPED] =  {"stopped",  STEP_STOPPED,  STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
 };
 /* clang-format on */
 
@@ -72,19 +64,9 @@ bool step_is_end(enum job_step step)
     return step == STEP_DONE || step == STEP_FAILED || step == STEP_STOPPED;
 }
 
-bool step_is_of_logs(enum job_step step)
-{
-    return step != STEP_FENCE && step != STEP_WIDEN && step != STEP_CREATE;
-}
-
 bool step_is_switched(enum job_step step)
 {
-    return (step >= STEP_FOLLOW && step <= STEP_RETIRE) || step == STEP_DONE;
-}
-
-bool step_heals(enum job_step step)
-{
-    return step == STEP_HEAL || step == STEP_REFILL;
+    return (step >= STEP_FOLLOW && step <= STEP_FINISH) || step == STEP_DONE;
 }
 
 enum job_step step_next(enum job_step step, enum err code)
@@ -132,23 +114,10 @@ enum job_step step_asked(enum job_step step, enum job_request request)
         return rows[step].rollback;
     case REQUEST_FINISH:
         return rows[step].finish;
-    case REQUEST_HEAL:
-        return rows[step].heal;
     case REQUEST_COUNT:
         break;
     }
     return NOWHERE;
-}
-
-/* A new generation takes the place of shards that are unsure; all others come behind them. */
-static enum job_step resume_quiet(const struct view *view, enum job_step record_step, enum job_kind wanted)
-{
-    bool unsure = view_unsure(view) > 0;
-    bool refills = wanted == JOB_HEAL || (wanted == JOB_FINISH && (unsure || record_step == STEP_REFILL)) ||
-                   (wanted == JOB_CHECK && unsure);
-    if (refills && view->phase == PHASE_STEADY)
-        return STEP_REFILL;
-    return wanted == JOB_EXPAND ? STEP_PLAN : wanted == JOB_CHECK ? STEP_CHECK : STEP_DONE;
 }
 
 /* A record of another generation says nothing of this one: settle and scan from the beginning. */
@@ -175,44 +144,9 @@ static enum job_step resume_build(const struct view *view, uint64_t record_gener
 enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step,
                           enum job_kind wanted)
 {
-    switch (view->phase) {
-    case PHASE_STEADY:
-    case PHASE_OVERFLOW:
-        return resume_quiet(view, record_step, wanted);
-    case PHASE_OVERFLOW_OPEN: /* WIDEN left none */
-        return STEP_STOPPED;
-    case PHASE_SWITCHED:
-        return STEP_FOLLOW;
-    case PHASE_BUILDING:
+    if (view->phase == PHASE_BUILDING)
         return resume_build(view, record_generation, record_step);
-    case PHASE_COUNT:
-        break;
-    }
-    return STEP_STOPPED;
-}
-
-enum job_step step_healed(const struct view *view, enum err code, enum job_kind wanted)
-{
-    enum job_step next = step_next(STEP_HEAL, code);
-    if (next == STEP_DONE)
-        return step_resume(view, 0, STEP_HEAL, wanted);
-    if (next != STEP_FAILED)
-        return next;
-    return view->phase == PHASE_BUILDING   ? STEP_ABORT
-           : view->phase == PHASE_SWITCHED ? STEP_GRACE
-                                           : STEP_FAILED;
-}
-
-bool step_can_refill(const struct view *view, uint64_t lost)
-{
-    const struct generation *g = view_current(view);
-    uint32_t shards = g->layers[0].geometry.shards;
-    return view->phase == PHASE_STEADY && g->built && g->layer_count == 1 && shards <= UNSURE_SHARDS_MAX &&
-           lost > 0 && 2 * lost <= shards;
-}
-
-enum job_step step_refilled(const struct view *view, enum err code, enum job_kind wanted)
-{
-    bool goes_on = code == ERR_OK && view_unsure(view) == 0 && wanted == JOB_CHECK;
-    return goes_on ? STEP_CHECK : step_next(STEP_REFILL, code);
+    if (view->phase == PHASE_SWITCHED)
+        return STEP_FOLLOW;
+    return wanted == JOB_EXPAND ? STEP_PLAN : wanted == JOB_CHECK ? STEP_CHECK : STEP_DONE;
 }

@@ -14,8 +14,7 @@ static bool is_full(const struct driver_options *o, const struct generation *g, 
 {
     bool dead = strcmp(o->trigger, threshold_name(THRESHOLD_DEAD)) == 0;
     uint64_t most = items > rows && !dead ? items : rows;
-    return strcmp(o->trigger, threshold_name(THRESHOLD_SHARD)) == 0 ||
-           strcmp(o->trigger, threshold_name(THRESHOLD_BYTES)) == 0 ||
+    return strcmp(o->trigger, threshold_name(THRESHOLD_BYTES)) == 0 ||
            (double)most >= o->expand_at * (double)g->capacity;
 }
 
@@ -34,15 +33,12 @@ enum err survey_nodes(const struct driver_options *o, struct link *l, struct pla
     return code;
 }
 
-enum err survey_plan(const struct driver_options *o, struct fence *f, const struct view *v,
-                     struct source *source, const struct placement *on, struct plan_input *in,
-                     struct plan *plan, struct error *e)
+enum err survey_plan(const struct driver_options *o, const struct view *v, struct source *source,
+                     const struct placement *on, struct plan_input *in, struct plan *plan, struct error *e)
 {
     const struct generation *current = view_current(v);
-    uint64_t rows = 0, items = 0;
+    uint64_t rows = 0, items = v->keys[v->current];
     enum err code = source_rows_estimate(source, &rows, e);
-    if (code == ERR_OK)
-        code = fence_all_items(f, current, &items, e);
     if (code != ERR_OK)
         return code;
     *in = (struct plan_input){
@@ -55,7 +51,6 @@ enum err survey_plan(const struct driver_options *o, struct fence *f, const stru
         .keep_capacity = !current->built || !is_full(o, current, items, rows),
         .wanted_capacity = o->wanted_capacity,
         .error_rate = o->wanted_error_rate > 0 ? o->wanted_error_rate : o->error_rate,
-        .log = v->log,
         .shard_bytes = o->shard_bytes,
         .build_memory = o->build_memory,
         .node_count = placement_nodes(on, o->nodes),

@@ -17,9 +17,9 @@ MUST_CHECK enum err survey_nodes(const struct driver_options *o, struct link *l,
 
 /* Plan the generation that follows the current one of @v by @source's rows and the filter's items. Nothing is
  * changed. ERR_RANGE: no plan can be made. ERR_UNREACHABLE, ERR_TIMEOUT. */
-MUST_CHECK enum err survey_plan(const struct driver_options *o, struct fence *f, const struct view *v,
-                                struct source *source, const struct placement *on, struct plan_input *in,
-                                struct plan *plan, struct error *e);
+MUST_CHECK enum err survey_plan(const struct driver_options *o, const struct view *v, struct source *source,
+                                const struct placement *on, struct plan_input *in, struct plan *plan,
+                                struct error *e);
 
 /* plan_fits() by what the nodes @on say now, and where the shards of @v lie (see memory_of_filter()). The
  * caller frees *@nodes, which is NULL where they did not say it; it is whole where the code is ERR_OK or

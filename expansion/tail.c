@@ -108,18 +108,12 @@ static void close_mode(struct follower *t)
     tail_feed_close(t);
 }
 
-static enum err view_is_there(struct follower *t, struct error *e)
-{
-    t->viewed = false; /* the first key that is added loads it, and completes its fence */
-    return fence_load(&t->fence, &t->view, e);
-}
-
 /* From the lease to the first error. */
 static enum err follow(struct follower *t, struct error *e)
 {
     enum err code = tail_hold(t, e);
     if (code == ERR_OK)
-        code = view_is_there(t, e);
+        code = fence_load(&t->fence, &t->view, e);
     if (code == ERR_OK)
         code = open_source(t, e);
     if (code == ERR_OK)
@@ -202,8 +196,7 @@ static enum err begin(struct follower *t, const struct tail_options *o, struct e
     t->state = "starting";
     t->link = link_new(o->nodes, o->redis_timeout_ms, "twinbloom-tail");
     t->fence.link = t->link;
-    t->fence.logs = t->o->logs != NULL;
-    t->fence.tombstone_ms = o->tombstone_ms;
+    t->fence.logs = true;
     return t->link == NULL ? error_set(e, ERR_NOMEM, "out of memory")
                            : names_init(&t->fence.names, o->prefix, o->filter, o->filter_length, e);
 }

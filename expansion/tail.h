@@ -43,7 +43,7 @@ struct tail_options {
     const char *filter;
     size_t filter_length;
     const char *owner;    /* names this coordinator */
-    struct filters *logs; /* of this process, for filters that are logs */
+    struct filters *logs; /* of this process */
     struct source_config source;
     struct pool *pool; /* that the source's connection comes from */
     enum tail_mode mode;
@@ -53,7 +53,6 @@ struct tail_options {
     bool always;           /* not only while a job runs */
     unsigned interval_ms;  /* of keyset */
     unsigned lease_ms;
-    uint64_t tombstone_ms;
     unsigned redis_timeout_ms;
     unsigned postgres_timeout_ms;
     unsigned settle_timeout_ms; /* how long a slot's making may wait for open transactions */

@@ -55,19 +55,12 @@ struct tail_feed {
     size_t relation_count;
 };
 
-/* Keys that are new in a generation, until Redis has counted them. */
-struct tail_due {
-    uint64_t generation;
-    uint64_t count;
-};
-
 struct follower {
     const struct tail_options *o;
     enum tail_mode mode; /* may have fallen back */
     struct link *link;
     struct fence fence;
-    struct view view;
-    bool viewed;
+    struct view view; /* as it was when this began to follow */
     struct source *source;
     struct script_call call;
     struct tail_keyset keyset;
@@ -81,9 +74,8 @@ struct follower {
     char fallback[TAIL_TEXT_MAX]; /* why it is in another mode; "" */
     char coverage[TAIL_COVERAGE_MAX];
     uint64_t request, done; /* the last one that came, and that was answered */
-    uint64_t rows, added, lost, lag_ms;
-    struct tail_due due[2];    /* by slot of the view */
-    struct key_client *client; /* of a filter that is a log; NULL: none yet */
+    uint64_t rows, added, lag_ms;
+    struct key_client *client; /* NULL: none yet */
     uint64_t tended_at;
     uint64_t stepped_at; /* when it last followed without an error */
 };
@@ -101,7 +93,7 @@ void tail_leave(struct follower *t);
 /* --- tail_add.c --- */
 void tail_keys_clear(struct tail_keys *k);
 void tail_keys_fini(struct tail_keys *k);
-/* Add all of them under one view. What is lost in Redis is left to the rebuild. */
+/* Add all of them. */
 MUST_CHECK enum err tail_add(struct follower *t, const struct tail_keys *k, struct error *e);
 /* A scan_row_fn whose argument is a struct tail_keys. */
 void tail_take_row(void *arg, const char *key, size_t length);

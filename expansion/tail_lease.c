@@ -47,7 +47,6 @@ enum err tail_hold(struct follower *t, struct error *e)
     put_number(t, "lag_ms", t->lag_ms);
     put_number(t, "rows", t->rows);
     put_number(t, "new", t->added);
-    put_number(t, "lost", t->lost);
     put_number(t, "done", t->done);
     put_number(t, "updated_ms", clock_wall_us() / 1000);
     enum err code = script_run(&t->call, t->link, fence_home(&t->fence), &answer, e);

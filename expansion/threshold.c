@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "expansion/threshold.h"
 
-#include <math.h>
 #include <stdio.h>
 
 #include "base/number.h"
@@ -69,28 +68,6 @@ static bool total_reached(const struct threshold_input *in, char *text, size_t t
     return true;
 }
 
-static bool shard_reached(const struct threshold_input *in, char *text, size_t text_size)
-{
-    if (in->shard_items == NULL || in->shard_capacity == 0)
-        return false;
-    /* Keys fall into shards at random, so the count of a shard is Poisson: its deviation is the root of its
-     * mean. */
-    double mean = in->expand_at * (double)in->shard_capacity;
-    double limit = mean + 4.0 * sqrt(mean);
-    for (uint32_t i = 0; i < in->shard_count; i++) {
-        if (!((double)in->shard_items[i] > limit))
-            continue;
-        char a[NUMBER_GROUPED_SIZE];
-        char b[NUMBER_GROUPED_SIZE];
-        (void)snprintf(text, text_size, "shard %u holds %s of %s keys: %.0f%% (expand_at: %.0f%%)",
-                       (unsigned)i, number_grouped(in->shard_items[i], a),
-                       number_grouped(in->shard_capacity, b),
-                       100 * (double)in->shard_items[i] / (double)in->shard_capacity, 100 * in->expand_at);
-        return true;
-    }
-    return false;
-}
-
 static bool bytes_reached(const struct threshold_input *in, char *text, size_t text_size)
 {
     if (in->expand_at_bytes == 0 || in->bytes < in->expand_at_bytes)
@@ -125,8 +102,6 @@ enum threshold_reason threshold_evaluate(const struct threshold_input *in, char 
         return THRESHOLD_DEAD;
     if (total_reached(in, text, text_size))
         return THRESHOLD_TOTAL;
-    if (shard_reached(in, text, text_size))
-        return THRESHOLD_SHARD;
     if (bytes_reached(in, text, text_size))
         return THRESHOLD_BYTES;
     if (in->schedule_due) {
@@ -163,8 +138,6 @@ const char *threshold_name(enum threshold_reason reason)
         return "dead";
     case THRESHOLD_TOTAL:
         return "total";
-    case THRESHOLD_SHARD:
-        return "shard";
     case THRESHOLD_BYTES:
         return "bytes";
     case THRESHOLD_SCHEDULE:

@@ -9,16 +9,13 @@
 #include "expansion/window.h"
 
 struct threshold_input {
-    bool built;                  /* the current generation was built whole */
-    uint64_t lost_shards;        /* shards of the current generation that were found lost */
-    uint64_t items;              /* in the current generation */
-    uint64_t capacity;           /* of it */
-    uint64_t source_rows;        /* estimate; 0: unknown, or none */
-    bool rows_known;             /* they were counted, or come from statistics */
-    uint64_t rows_margin;        /* by which they may well be wrong */
-    const uint64_t *shard_items; /* of its written layer, one a shard; may be NULL */
-    uint32_t shard_count;
-    uint64_t shard_capacity;  /* capacity / shards of that layer */
+    bool built;               /* the current generation was built whole */
+    uint64_t lost_shards;     /* shards of the current generation that were found lost */
+    uint64_t items;           /* in the current generation */
+    uint64_t capacity;        /* of it */
+    uint64_t source_rows;     /* estimate; 0: unknown, or none */
+    bool rows_known;          /* they were counted, or come from statistics */
+    uint64_t rows_margin;     /* by which they may well be wrong */
     uint64_t bytes;           /* memory of the current generation */
     double expand_at;         /* items / capacity */
     double expand_at_dead;    /* dead keys / items; 0: never */
@@ -37,7 +34,6 @@ enum threshold_reason {
     THRESHOLD_OVERFLOW, /* it has got a further layer */
     THRESHOLD_DEAD,     /* many of its keys have no row any more */
     THRESHOLD_TOTAL,
-    THRESHOLD_SHARD,
     THRESHOLD_BYTES,
     THRESHOLD_SCHEDULE
 };
@@ -63,10 +59,8 @@ unsigned threshold_dead_look(struct threshold_dead *d, const struct threshold_in
                              uint64_t look);
 
 /* The first reason that holds, in the order of the enum; @text (for people, e.g. "1,000,000 of 800,000 items
- * (1.25) >= 0.80") is filled where it is not NONE. Total compares max(items, source_rows). Small shards are
- * not judged by their random scatter: a shard counts as full when its items pass expand_at by more than 4
- * standard deviations. Dead keys come before what is full: the rebuild that leaves them out needs not grow.
- */
+ * (1.25) >= 0.80") is filled where it is not NONE. Total compares max(items, source_rows). Dead keys
+ * come before what is full: the rebuild that leaves them out needs not grow. */
 enum threshold_reason threshold_evaluate(const struct threshold_input *in, char *text, size_t text_size);
 
 /* True where an expansion for @reason has to wait until @window opens: a filter that answers well enough may
@@ -76,6 +70,6 @@ enum threshold_reason threshold_evaluate(const struct threshold_input *in, char 
 bool threshold_waits(enum threshold_reason reason, const struct threshold_input *in,
                      const struct window *window, double items_per_second, time_t now);
 
-/* "unbuilt", "lost", "overflow", "dead", "total", "shard", "bytes", "schedule". */
+/* "unbuilt", "lost", "overflow", "dead", "total", "bytes", "schedule". */
 const char *threshold_name(enum threshold_reason reason);
 #endif

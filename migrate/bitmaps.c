@@ -18,8 +18,7 @@ enum { BIT_FLIP = __BYTE_ORDER == __LITTLE_ENDIAN ? 7 : 63 };
 struct bitmaps {
     struct geometry geometry;
     size_t block_words, shard_words, words;
-    uint32_t held_max;
-    uint32_t first, count;
+    uint32_t first; /* shard that is held */
     bool alone;     /* one writer only: it has every block for itself */
     unsigned lanes; /* rows of counts: one for each writer, or one for all */
     size_t stride;  /* counts from one lane to the next: no two have a cache line in common */
@@ -43,8 +42,6 @@ enum err bitmaps_new(struct bitmaps **out, const struct geometry *g, uint32_t he
     *b = (struct bitmaps){.geometry = *g,
                           .block_words = g->block_bits / WORD_BITS,
                           .shard_words = geometry_shard_bytes(g) / sizeof(uint64_t),
-                          .held_max = held,
-                          .count = held,
                           .alone = writers == 1};
     b->words = held * b->shard_words;
     /* A count that two writers share is a cache line that travels; where shards are many, two rarely meet. */
@@ -80,24 +77,13 @@ void bitmaps_writer_init(struct bitmaps_writer *w, struct bitmaps *b, unsigned i
     *w = (struct bitmaps_writer){.bitmaps = b, .added = b->counts + index % b->lanes * b->stride};
 }
 
-void bitmaps_hold(struct bitmaps *b, uint32_t first, uint32_t count)
+void bitmaps_hold(struct bitmaps *b, uint32_t first)
 {
     /* Anonymous memory that is given back comes again as zeros. */
     if (madvise(b->bits, b->words * sizeof(*b->bits), MADV_DONTNEED) != 0)
         memset(b->bits, 0, b->words * sizeof(*b->bits));
     memset(b->counts, 0, counts_bytes(b));
     b->first = first;
-    b->count = count;
-}
-
-uint32_t bitmaps_first(const struct bitmaps *b)
-{
-    return b->first;
-}
-
-uint32_t bitmaps_count(const struct bitmaps *b)
-{
-    return b->count;
 }
 
 /* --- bits --- */
@@ -117,8 +103,7 @@ static inline uint64_t mask_of(unsigned bit)
     return UINT64_C(1) << (bit % WORD_BITS ^ BIT_FLIP);
 }
 
-/* Stores of one writer can only meet a bitmaps_take(): then bits that were taken come back, which is no harm,
- * and none is lost. (Putting back what was taken would be lost to such a store: nobody does.) */
+/* Of one writer at a time; a bitmaps_copy() may meet it. */
 static bool set_bits(uint64_t *block, const struct key_place *place, unsigned hashes)
 {
     uint64_t unset = 0;
@@ -146,7 +131,6 @@ static bool set_shared(uint64_t *block, const struct key_place *place, unsigned 
 static void count_new(struct bitmaps_writer *w, uint32_t index, bool own_lane)
 {
     uint64_t *added = &w->added[index];
-    w->total++;
     if (own_lane)
         __atomic_store_n(added, __atomic_load_n(added, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
     else
@@ -186,17 +170,6 @@ uint64_t bitmaps_added(const struct bitmaps *b, uint32_t shard)
     for (unsigned i = 0; i < b->lanes; i++)
         sum += __atomic_load_n(&b->counts[i * b->stride + shard - b->first], __ATOMIC_ACQUIRE);
     return sum;
-}
-
-void bitmaps_take(struct bitmaps *b, uint32_t shard, uint64_t *out)
-{
-    uint64_t *from = shard_at(b, shard);
-    for (size_t i = 0; i < b->shard_words; i++) {
-        uint64_t keep = i % b->block_words == 0 ? LOCK : 0;
-        out[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED) & ~keep;
-        if (out[i] != 0)
-            out[i] = __atomic_fetch_and(&from[i], keep, __ATOMIC_RELAXED) & ~keep;
-    }
 }
 
 void bitmaps_copy(const struct bitmaps *b, uint32_t shard, uint64_t *out)

@@ -2,8 +2,7 @@
 #ifndef MIGRATE_BITMAPS_H
 #define MIGRATE_BITMAPS_H
 /* Bitmaps of a run of shards of one layer in memory, tags zero, which several threads set bits in while
- * another takes them away. No bit is ever lost: a bit that was set is there until it is taken, and a shard
- * that has one is known by its count. */
+ * another copies them. A shard that has a new bit is known by its count. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -17,7 +16,6 @@ struct bitmaps;
 struct bitmaps_writer {
     struct bitmaps *bitmaps;
     uint64_t *added; /* by shard held: keys of this writer (or of all) that had a bit unset */
-    uint64_t total;  /* keys of this writer alone that had */
     unsigned waiting;
     struct key_place place[BITMAPS_AHEAD];
 };
@@ -30,24 +28,19 @@ void bitmaps_free(struct bitmaps *b);
 /* Writer @index, below the number that was given. */
 void bitmaps_writer_init(struct bitmaps_writer *w, struct bitmaps *b, unsigned index);
 
-/* Empty them, and hold the shards [first, first + count) from now on; at most as many as there is room for.
- * No writer may be at work, or have keys that wait. */
-void bitmaps_hold(struct bitmaps *b, uint32_t first, uint32_t count);
-uint32_t bitmaps_first(const struct bitmaps *b);
-uint32_t bitmaps_count(const struct bitmaps *b);
+/* Empty them, and hold the shards from @first on, as many as there is room for. No writer may be at work, or
+ * have keys that wait. */
+void bitmaps_hold(struct bitmaps *b, uint32_t first);
 
 /* Put a key whose shard is held. It may wait, until bitmaps_apply(), for others. */
 void bitmaps_put(struct bitmaps_writer *w, struct key_hash h);
 void bitmaps_apply(struct bitmaps_writer *w);
 
 /* Keys that were new to a shard since it is held: those that had a bit unset. Never falls. Bits that were set
- * for the keys that are counted are seen by a bitmaps_take() that follows. */
+ * for the keys that are counted are seen by a bitmaps_copy() that follows. */
 uint64_t bitmaps_added(const struct bitmaps *b, uint32_t shard);
 
-/* Move the bits of a shard to @out, geometry_shard_bytes() long; the shard is empty then, but for what was
- * set meanwhile. */
-void bitmaps_take(struct bitmaps *b, uint32_t shard, uint64_t *out);
-/* The same, but the bits stay, so that a key which comes once more is not counted again. */
+/* Copy the bits of a shard to @out, geometry_shard_bytes() long. */
 void bitmaps_copy(const struct bitmaps *b, uint32_t shard, uint64_t *out);
 
 /* --- where no writer is at work --- */

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "migrate/build_output.h"
+#include "migrate/log_output.h"
 #include "migrate/pulse.h"
 #include "shard/generation.h"
 #include "shard/hash.h"
@@ -19,22 +19,20 @@ enum { BUILD_WRITERS_MAX = 64 };
 struct build;
 struct build_writer;
 
-/* Pointers are borrowed for as long as the build lives. @generation may be changed between two calls and by
- * @poll, but for the layer. */
+/* Pointers are borrowed for as long as the build lives. */
 struct build_options {
-    struct build_output *output;
-    const struct generation *generation;
+    struct log_output *output;
+    struct geometry geometry; /* of the layer */
     unsigned layer;
     uint64_t memory;       /* bytes of bitmaps at the most; but one shard is held at least */
     unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */
     const char *spill_dir; /* NULL or "": none, then all bitmaps must fit */
     uint64_t spill_bytes;  /* on disk: where build_is_full(); what is put in spite of it is taken too */
-    bool counts_once;      /* a key that comes in two flushes is counted once, unless hashes are spilled */
     pulse_fn *poll;        /* NULL: nobody is asked in the course of a flush */
     void *poll_arg;
 };
 
-/* Beside the bitmaps: 16 MiB of buffers at the most, and BUILD_OUTPUT_MAX shards.
+/* Beside the bitmaps: 16 MiB of buffers at the most, and LOG_OUTPUT_MAX shards.
  * ERR_CONFIG: memory or spill_dir will not do; the text says what is needed. ERR_RANGE: the number of
  * writers. ERR_IO: a file in spill_dir. ERR_NOMEM. */
 MUST_CHECK enum err build_new(struct build **out, const struct build_options *o, struct error *e);
@@ -67,24 +65,16 @@ uint64_t build_spilled_bytes(const struct build *b);
 /* --- the driver --- */
 
 /* OR into the shards what was put before the page ends that came before this call, and wait until all of
- * it is there; it is not in memory nor on disk any more then. Writers may go on meanwhile. On error nothing
- * is forgotten: call again. ERR_LOST, ERR_REFUSED, ERR_UNREACHABLE, ERR_TIMEOUT, ... of the output;
- * what @poll says; ERR_TIMEOUT also where a writer does not end its page. But ERR_IO (or ERR_NOMEM), hashes
- * could not be spilled or read back: start over as with build_page_end(). */
+ * it is there. Writers may go on meanwhile. On error nothing is forgotten: call again. ERR_LOST, ERR_REFUSED,
+ * ERR_UNREACHABLE, ERR_TIMEOUT, ... of the output; what @poll says; ERR_TIMEOUT also where a writer does not
+ * end its page. But ERR_IO (or ERR_NOMEM), hashes could not be spilled or read back: start over as with
+ * build_page_end(). */
 MUST_CHECK enum err build_flush(struct build *b, struct error *e);
 
-/* Keys that were new to a shard's bitmap (that had a bit unset) since the last call: called for each shard
- * with n > 0. Spilled hashes are counted by the flush. */
-typedef void build_count_fn(void *arg, uint32_t shard, uint64_t n);
-void build_take_counts(struct build *b, build_count_fn *fn, void *arg);
-/* About their sum, as of the last page ends; a hash that is spilled counts until a flush knows better. */
-uint64_t build_pending(const struct build *b);
+/* Keys that were new (that had a bit unset) and were flushed since the last call. A key that comes in two
+ * flushes counts once, unless hashes are spilled. */
+uint64_t build_take_count(struct build *b);
 
 /* 1: all bitmaps are in memory. */
 uint32_t build_partitions(const struct build *b);
-
-/* Go on with another layer of the generation. No writer may be at work. ERR_CONFLICT: something was not
- * flushed, or its counts not taken. ERR_CONFIG, ERR_IO, ERR_NOMEM as build_new(). On error the build is as it
- * was. */
-MUST_CHECK enum err build_relayer(struct build *b, unsigned layer, struct error *e);
 #endif

@@ -87,16 +87,16 @@ enum err compare_new(struct compare **out, const struct compare_options *o, stru
     if (o->writers == 0 || o->writers > COMPARE_WRITERS_MAX)
         return error_set(e, ERR_RANGE, "%u writers are not between 1 and %d", o->writers,
                          COMPARE_WRITERS_MAX);
-    if (o->generation->layer_count == 0)
+    if (o->input->generation->layer_count == 0)
         return error_set(e, ERR_RANGE, "there is no generation");
     struct compare *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "compare: out of memory");
     c->o = *o;
     c->pulse = (struct pulse){.fn = o->poll, .arg = o->poll_arg};
-    c->layer_count = o->generation->layer_count;
+    c->layer_count = o->input->generation->layer_count;
     for (unsigned i = 0; i < c->layer_count; i++)
-        c->geometry[i] = o->generation->layers[i].geometry;
+        c->geometry[i] = o->input->generation->layers[i].geometry;
     enum err code = plan(c, e);
     if (code == ERR_OK)
         code = make_writers(c, e);
@@ -215,40 +215,19 @@ bool compare_is_full(const struct compare *c)
 
 /* --- reading shards --- */
 
-static enum err read_run(struct compare *c, unsigned layer, uint32_t first, uint32_t count, struct error *e)
-{
-    return c->o.input->read(c->o.input, layer, first, count, bitmaps_bytes(c->maps[layer], first), e);
-}
-
-/* One by one: a key whose shard is lost has all its bits, so that nobody misses it here. */
-static enum err read_those_there(struct compare *c, unsigned layer, uint32_t first, uint32_t count,
-                                 struct error *e)
-{
-    enum err code = ERR_OK;
-    for (uint32_t s = first; s < first + count && code == ERR_OK; s++) {
-        code = read_run(c, layer, s, 1, e);
-        if (code == ERR_LOST) {
-            memset(bitmaps_bytes(c->maps[layer], s), 0xff, geometry_shard_bytes(&c->geometry[layer]));
-            code = ERR_OK;
-        }
-    }
-    return code;
-}
-
 /* Some at a time: in between somebody may want to stop. */
 static enum err read_layer(struct compare *c, unsigned layer, uint32_t first, uint32_t count, struct error *e)
 {
     uint32_t bytes = geometry_shard_bytes(&c->geometry[layer]);
     uint32_t at_once = READ_BYTES / bytes;
     enum err code = ERR_OK;
-    bitmaps_hold(c->maps[layer], first, count);
+    bitmaps_hold(c->maps[layer], first);
     for (uint32_t done = 0; done < count && code == ERR_OK; done += at_once) {
         uint32_t some = count - done < at_once ? count - done : at_once;
         code = pulse_beat(&c->pulse, e);
         if (code == ERR_OK)
-            code = read_run(c, layer, first + done, some, e);
-        if (code == ERR_LOST && c->o.pass_lost)
-            code = read_those_there(c, layer, first + done, some, e);
+            code = log_input_read(c->o.input, layer, first + done, some,
+                                  bitmaps_bytes(c->maps[layer], first + done), e);
     }
     return code;
 }

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "migrate/compare_input.h"
+#include "migrate/log_input.h"
 #include "migrate/pulse.h"
 #include "shard/generation.h"
 #include "shard/hash.h"
@@ -25,18 +25,15 @@ enum { COMPARE_WRITERS_MAX = 64, COMPARE_MISSING_MAX = 1000000 };
 struct compare;
 struct compare_writer;
 
-/* Pointers are borrowed for as long as the compare lives. @generation may be changed between two calls and by
- * @poll, but for the layers that there are. */
+/* Pointers are borrowed for as long as the compare lives. */
 struct compare_options {
-    struct compare_input *input; /* of that generation: fence_input.h, log_input.h */
-    const struct generation *generation;
-    uint64_t memory;       /* bytes of shards at the most; but one shard is held, and one or two of other
-                            * layers */
-    unsigned writers;      /* 1 .. COMPARE_WRITERS_MAX */
-    const char *spill_dir; /* NULL or "": none, then all shards must fit */
-    uint64_t spill_bytes;  /* as of a build */
-    bool pass_lost;        /* keys of shards that are lost count as present, instead of ERR_LOST */
-    pulse_fn *poll;        /* NULL: nobody is asked in the course of a load or a finish */
+    struct log_input *input; /* of the generation */
+    uint64_t memory;         /* bytes of shards at the most; but one shard is held, and one or two of other
+                              * layers */
+    unsigned writers;        /* 1 .. COMPARE_WRITERS_MAX */
+    const char *spill_dir;   /* NULL or "": none, then all shards must fit */
+    uint64_t spill_bytes;    /* as of a build */
+    pulse_fn *poll;          /* NULL: nobody is asked in the course of a load or a finish */
     void *poll_arg;
 };
 

@@ -10,14 +10,14 @@ enum err log_build_new(struct log_build **out, const struct log_build_options *o
         return error_set(e, ERR_NOMEM, "no memory for a build");
     b->builder = o->builder;
     b->entries = o->writers;
-    const struct build_options options = {.output = &b->output.output,
-                                          .generation = &o->builder->shape,
-                                          .layer = generation_written_layer(&o->builder->shape),
+    unsigned layer = o->builder->shape.layer_count - 1;
+    const struct build_options options = {.output = &b->output,
+                                          .geometry = o->builder->shape.layers[layer].geometry,
+                                          .layer = layer,
                                           .memory = o->memory,
                                           .writers = o->writers + 1,
                                           .spill_dir = o->spill_dir,
                                           .spill_bytes = o->spill_bytes,
-                                          .counts_once = true,
                                           .poll = o->poll,
                                           .poll_arg = o->poll_arg};
     enum err code = log_output_init(&b->output, o->builder, e);
@@ -71,13 +71,6 @@ enum err log_build_follow(struct log_build *b, struct error *e)
 
 /* --- to Redis --- */
 
-static void count(void *arg, uint32_t shard, uint64_t n)
-{
-    struct builder *b = arg;
-    (void)shard;
-    b->keys += n;
-}
-
 /* Note the positions before what they passed is written. Where no row is put meanwhile the keys that are
  * counted then are those up to the positions. */
 static enum err flush(struct log_build *b, struct error *e)
@@ -89,7 +82,7 @@ static enum err flush(struct log_build *b, struct error *e)
     if (code == ERR_OK)
         code = build_flush(b->build, e);
     if (code == ERR_OK)
-        build_take_counts(b->build, count, b->builder);
+        b->builder->keys += build_take_count(b->build);
     return code;
 }
 

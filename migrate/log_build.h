@@ -26,7 +26,7 @@ struct log_build_options {
 
 struct log_build {
     struct builder *builder;
-    struct build *build; /* for build_is_full(), build_pending(), ... */
+    struct build *build; /* for build_is_full() and other figures */
     struct log_output output;
     unsigned entries; /* the writer of what the lanes have */
 };

@@ -67,10 +67,9 @@ static void copy(const struct bitmap *b, uint32_t shard, uint8_t *out)
 
 /* What the lanes have is applied while the shards are loading, so that it gets into them, too. They leave
  * memory without having been whole. */
-static enum err read_shards(struct compare_input *input, unsigned layer, uint32_t first, uint32_t count,
-                            uint8_t *bytes, struct error *e)
+enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, uint32_t count, uint8_t *bytes,
+                        struct error *e)
 {
-    struct log_input *in = (struct log_input *)input;
     const struct bitmap *b = in->resident->layer[layer];
     struct failure failure = {.e = e};
     struct load l = {.resident = in->resident,
@@ -105,12 +104,7 @@ static enum err init(struct log_input *in, struct link *l, const struct names *n
                      const struct generation *g, const struct trusted *eras, unsigned lanes, struct error *e)
 {
     uint16_t tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
-    *in = (struct log_input){.input = {.read = read_shards},
-                             .link = l,
-                             .names = names,
-                             .generation = g,
-                             .eras = *eras,
-                             .lanes = lanes};
+    *in = (struct log_input){.link = l, .names = names, .generation = g, .eras = *eras, .lanes = lanes};
     budget_init(&in->budget, UINT64_MAX);
     enum err code = placement_resolve(&in->placement, names, g, link_nodes(l), e);
     if (code == ERR_OK)

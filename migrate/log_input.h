@@ -12,14 +12,12 @@
  * (ERR_CONFLICT: begin again with the latest view, or the build begins anew).
  *
  * Blocking; of the driver's thread. */
-#include "migrate/compare_input.h"
 #include "shard/resident/resident.h"
 #include "shard/view/build.h"
 
 /* Some 20 KB. */
 struct log_input {
-    struct compare_input input; /* what a compare is given */
-    struct link *link;          /* borrowed, as names and generation are */
+    struct link *link; /* borrowed, as names and generation are */
     const struct names *names;
     const struct generation *generation;
     struct placement placement;
@@ -37,6 +35,10 @@ MUST_CHECK enum err log_input_init(struct log_input *in, struct link *l, const s
                                    const struct log_view *v, unsigned slot, struct error *e);
 /* The generation that @b builds, whose shards have all entries up to builder_note(). */
 MUST_CHECK enum err log_input_init_build(struct log_input *in, const struct builder *b, struct error *e);
+/* Read the shards [@first, @first + @count) of @layer to @bytes, one behind the other, each as long as its
+ * blocks; what lies where tags are does not matter. ERR_LOST: one of them is not there, or not whole. */
+MUST_CHECK enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, uint32_t count,
+                                   uint8_t *bytes, struct error *e);
 /* Also of one that was not made. */
 void log_input_fini(struct log_input *in);
 #endif

@@ -171,25 +171,21 @@ static enum err give_up(struct log_output *o, enum err code)
 
 /* --- the output --- */
 
-static enum err wait_until(struct build_output *output, unsigned most, unsigned *left, struct error *e)
+enum err log_output_wait(struct log_output *o, struct error *e)
 {
-    struct log_output *o = (struct log_output *)output;
-    enum err code = o->count > most ? finish_all(o, e) : ERR_OK;
-    *left = o->count;
+    enum err code = finish_all(o, e);
     return code == ERR_OK ? code : give_up(o, code);
 }
 
-static enum err put(struct build_output *output, unsigned layer, uint32_t shard, const void *bytes,
-                    struct error *e)
+enum err log_output_put(struct log_output *o, unsigned layer, uint32_t shard, const void *bits,
+                        struct error *e)
 {
-    struct log_output *o = (struct log_output *)output;
-    unsigned left = 0;
-    enum err code = wait_until(output, BUILD_OUTPUT_MAX - 1, &left, e);
+    enum err code = o->count == LOG_OUTPUT_MAX ? log_output_wait(o, e) : ERR_OK;
     if (code != ERR_OK)
         return code;
     o->slot[o->count].layer = layer;
     o->slot[o->count].shard = shard;
-    o->slot[o->count].bits = bytes;
+    o->slot[o->count].bits = bits;
     o->slot[o->count].scripts = 0;
     code = ask(o, o->count++, e);
     return code == ERR_OK ? code : give_up(o, code);
@@ -197,8 +193,7 @@ static enum err put(struct build_output *output, unsigned layer, uint32_t shard,
 
 enum err log_output_init(struct log_output *o, struct builder *builder, struct error *e)
 {
-    *o = (struct log_output){
-        .output = {.put = put, .wait = wait_until}, .builder = builder, .had = malloc(SHARD_BYTES_MAX)};
+    *o = (struct log_output){.builder = builder, .had = malloc(SHARD_BYTES_MAX)};
     return o->had == NULL ? error_set(e, ERR_NOMEM, "no memory for a shard") : ERR_OK;
 }
 

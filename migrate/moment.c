@@ -59,20 +59,3 @@ enum err moments_take(struct moments *m, struct moment *out, struct error *e)
     PQclear(r);
     return code;
 }
-
-enum err source_moment(struct source *s, struct moment *out, struct error *e)
-{
-    struct moments m = {.connection = s->connection};
-    return moments_take(&m, out, e);
-}
-
-enum err source_instant(struct source *s, uint64_t *out, struct error *e)
-{
-    PGresult *r = NULL;
-    const struct statement statement = {.name = "instant"};
-    enum err code = connection_run(s->connection, &statement, &r, e);
-    if (code == ERR_OK && !take_number(r, "instant", out))
-        code = error_set(e, ERR_PARSE, "instant.sql: unexpected answer");
-    PQclear(r);
-    return code;
-}

@@ -27,10 +27,4 @@ void moments_close(struct moments *m);
 /* ERR_CONFIG (a standby; the role may not ask), ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. After any of them
  * it is best opened anew. */
 MUST_CHECK enum err moments_take(struct moments *m, struct moment *out, struct error *e);
-
-/* The same by the connection of a source. */
-MUST_CHECK enum err source_moment(struct source *s, struct moment *out, struct error *e);
-/* An id such that each moment before this call has a `next` up to it, and each moment after it a larger one.
- */
-MUST_CHECK enum err source_instant(struct source *s, uint64_t *out, struct error *e);
 #endif

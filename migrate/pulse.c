@@ -2,6 +2,7 @@
 #include "migrate/pulse.h"
 
 #include "base/clock.h"
+#include "migrate/log_output.h"
 
 enum { INTERVAL_US = 50 * 1000 };
 
@@ -9,8 +10,7 @@ enum err pulse_beat(struct pulse *p, struct error *e)
 {
     if (p->fn == NULL || clock_mono_us() < p->due_us)
         return ERR_OK;
-    unsigned left = 0;
-    enum err code = p->output == NULL ? ERR_OK : p->output->wait(p->output, 0, &left, e);
+    enum err code = p->output == NULL ? ERR_OK : log_output_wait(p->output, e);
     if (code == ERR_OK)
         code = p->fn(p->arg, e);
     p->due_us = clock_mono_us() + INTERVAL_US;

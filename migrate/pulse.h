@@ -4,15 +4,16 @@
 /* Long work of one thread that asks, now and then, whether it shall go on. */
 #include <stdint.h>
 #include "base/error.h"
-#include "migrate/build_output.h"
 
-/* Called about every 50 ms, in the thread of the work, which may use the fence or the link: nothing of it is
+struct log_output;
+
+/* Called about every 50 ms, in the thread of the work, which may use the link: nothing of it is
  * under way then. Any other code than ERR_OK ends the work with that code and text. */
 typedef enum err pulse_fn(void *arg, struct error *e);
 
 struct pulse {
-    struct build_output *output; /* NULL: none */
-    pulse_fn *fn;                /* NULL: nobody is asked */
+    struct log_output *output; /* NULL: none */
+    pulse_fn *fn;              /* NULL: nobody is asked */
     void *arg;
     uint64_t due_us;
 };

@@ -53,8 +53,6 @@ struct readers {
     struct readers_progress progress;
     double rate;         /* rows a second; 0: no limit */
     uint64_t allowed_us; /* when the next page may begin under it */
-    uint64_t room;       /* rows that may still be begun; UINT64_MAX: any number */
-    uint64_t allowances; /* how often that was said */
     unsigned at_once;
     unsigned in_page, running, started;
     bool resting;
@@ -200,7 +198,7 @@ static bool may_begin(struct readers *r)
 {
     while (!atomic_load(&r->stop)) {
         uint64_t now = clock_mono_us();
-        bool waits = r->resting || r->room == 0 || r->in_page >= r->at_once;
+        bool waits = r->resting || r->in_page >= r->at_once;
         if (!waits && (r->rate <= 0 || now >= r->allowed_us)) {
             r->in_page++;
             return true;
@@ -239,8 +237,8 @@ static void count_page(struct reader *me, double ms, bool whole)
         adapt(me, ms);
 }
 
-/* No more rows than there is room for, and under a limit than are allowed in a fifth of a second. Of blocks
- * as many as hold about so many rows. */
+/* Under a limit no more rows than are allowed in a fifth of a second. Of blocks as many as hold about so many
+ * rows. */
 static size_t page_limit(const struct reader *me)
 {
     enum { ROWS_A_BLOCK = 100 };
@@ -248,15 +246,7 @@ static size_t page_limit(const struct reader *me)
     double most = (double)me->limit, unit = r->o.work.blocks ? ROWS_A_BLOCK : 1;
     if (r->rate > 0 && most > r->rate / 5 / r->o.count / unit)
         most = r->rate / 5 / r->o.count / unit;
-    if (r->room != UINT64_MAX && most > (double)r->room / unit)
-        most = (double)r->room / unit;
     return most < 1 ? 1 : (size_t)most;
-}
-
-static void take_room(struct readers *r, uint64_t rows)
-{
-    if (r->room != UINT64_MAX)
-        r->room -= rows < r->room ? rows : r->room;
 }
 
 /* One page, with the lock given up; the range moves when whoever takes the rows has them all. */
@@ -273,8 +263,6 @@ static enum err read_page(struct reader *me, struct range *range, bool *ended, s
                                          .arg = me};
     size_t rows = 0;
     me->page = (struct readers_progress){.rows = 0};
-    uint64_t expected = o->work.blocks ? 0 : options.limit, allowance = r->allowances;
-    take_room(r, expected);
     (void)pthread_mutex_unlock(&r->lock);
     uint64_t began = clock_mono_us();
     enum err code = scan_page(me->source, &at, &options, &rows, ended, e);
@@ -287,10 +275,6 @@ static enum err read_page(struct reader *me, struct range *range, bool *ended, s
     (void)pthread_mutex_lock(&r->lock);
     if (code == ERR_OK) {
         range->at = at;
-        if (me->page.rows > expected)
-            take_room(r, me->page.rows - expected);
-        else if (allowance == r->allowances && r->room != UINT64_MAX)
-            r->room += expected - me->page.rows; /* the end of a table, or a small one */
         count_page(me, ms, options.limit == me->limit);
     }
     return code;
@@ -374,7 +358,6 @@ enum err readers_start(struct readers **out, const struct readers_options *o, st
     r->next_table = o->work.next_table;
     r->rate = o->rows_per_second;
     r->at_once = o->at_once == 0 ? UINT_MAX : o->at_once;
-    r->room = o->room;
     for (size_t i = 0; i < o->work.range_count; i++)
         add_range(r, &o->work.ranges[i]);
     pthread_condattr_t attributes;
@@ -459,23 +442,6 @@ void readers_at_once(struct readers *r, unsigned count)
     r->at_once = count == 0 ? UINT_MAX : count;
     (void)pthread_cond_broadcast(&r->changed);
     (void)pthread_mutex_unlock(&r->lock);
-}
-
-void readers_allow(struct readers *r, uint64_t rows)
-{
-    (void)pthread_mutex_lock(&r->lock);
-    r->room = rows;
-    r->allowances++;
-    (void)pthread_cond_broadcast(&r->changed);
-    (void)pthread_mutex_unlock(&r->lock);
-}
-
-uint64_t readers_room(struct readers *r)
-{
-    (void)pthread_mutex_lock(&r->lock);
-    uint64_t room = r->room;
-    (void)pthread_mutex_unlock(&r->lock);
-    return room;
 }
 
 bool readers_rest(struct readers *r)

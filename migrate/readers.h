@@ -38,7 +38,6 @@ struct readers_options {
     size_t page_rows;       /* and how many rows it has at the most */
     struct timing *timing;  /* borrowed; how long pages take is recorded there. NULL: nowhere */
     double rows_per_second; /* as readers_limit() */
-    uint64_t room;          /* as readers_allow() */
     struct readers_work work;
     /* Called by reader @i's thread: for each row, and behind each page, whose rows are all handed out then. A
      * page that failed is handed out again. @page may wait; ERR_CANCELLED ends the reader. */
@@ -69,10 +68,6 @@ size_t readers_left(struct readers *r, unsigned *next_table, struct scan_range r
 void readers_limit(struct readers *r, double rows_per_second);
 /* How many may be in a page at the same time, at least 1; 0: all. Pages that are under way end. */
 void readers_at_once(struct readers *r, unsigned count);
-/* So many rows may be begun to be read from now on, about; UINT64_MAX: any number. Readers wait for more. */
-void readers_allow(struct readers *r, uint64_t rows);
-/* What is left of it. */
-uint64_t readers_room(struct readers *r);
 /* No reader begins a page from now on. True when none is in one. */
 bool readers_rest(struct readers *r);
 void readers_go_on(struct readers *r);

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "migrate/moment.h"
 #include "migrate/source_internal.h"
 
 enum stage { WAITING_FOR_OPEN, WAITING_FOR_PREPARED, WAITING_FOR_DISK, SETTLED };
@@ -110,8 +109,12 @@ static enum err look_at_disk(struct settle *settle, bool *done, struct error *e)
         err = source_run(settle->source, 0, "flushed", params, 1, &r, e);
     *done = err == ERR_OK && strcmp(PQgetvalue(r, 0, 0), "t") == 0;
     PQclear(r);
-    uint64_t ignored;
-    return err == ERR_OK && first && !*done ? source_instant(settle->source, &ignored, e) : err;
+    if (err != ERR_OK || !first || *done)
+        return err;
+    r = NULL;
+    err = source_run(settle->source, 0, "instant", NULL, 0, &r, e);
+    PQclear(r);
+    return err;
 }
 
 enum err settle_poll(struct settle *settle, bool *done, struct settle_blocker *blockers, size_t blocker_max,

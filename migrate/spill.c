@@ -252,15 +252,6 @@ void spill_forget(struct spill *s, uint32_t partition)
     spill_file_forget(sealed(s), partition);
 }
 
-bool spill_is_empty(const struct spill *s)
-{
-    for (unsigned i = 0; i < s->writer_count; i++)
-        for (uint32_t partition = 0; partition < s->partitions; partition++)
-            if (buffer_at(&s->writers[i], partition)->count > 0)
-                return false;
-    return spill_file_live(s->files[0]) == 0 && spill_file_live(s->files[1]) == 0;
-}
-
 uint64_t spill_bytes(const struct spill *s)
 {
     return spill_file_bytes(s->files[0]) + spill_file_bytes(s->files[1]);

@@ -48,9 +48,6 @@ MUST_CHECK enum err spill_read(struct spill *s, uint32_t partition, spill_hashes
                                struct error *e);
 void spill_forget(struct spill *s, uint32_t partition);
 
-/* No hash is anywhere in it. No writer may be at work. */
-bool spill_is_empty(const struct spill *s);
-
 /* Bytes on disk. From any thread. */
 uint64_t spill_bytes(const struct spill *s);
 #endif

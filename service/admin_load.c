@@ -112,7 +112,7 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
         return code;
     log_info("filter_loaded", "filter=%s capacity=%" PRIu64 " layers=%u memory_bytes=%" PRIu64,
              log_quote(l->f->names.filter), g->header.capacity, g->header.layer_count,
-             memory_of_generation(view_current(&g->view), true));
+             memory_of_generation(view_current(&g->view)));
     if (loading_discard(l->f, g, &ignored) != ERR_OK)
         log_warn("shards_not_deleted", "filter=%s note=\"what was loaded expires by itself\"",
                  log_quote(l->f->names.filter));

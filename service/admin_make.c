@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/log.h"
-#include "expansion/layer.h"
+#include "shard/view/grow.h"
 #include "expansion/memory.h"
 #include "service/admin.h"
 #include "service/answer.h"
@@ -77,9 +77,8 @@ static enum err check_memory(const struct service *s, const struct fence *f, con
     placement_pin(o->placement, &s->nodes, g);
     enum err code = geometry_plan_log(&g->layers[0].geometry, o->capacity, o->error_rate, o->shard_bytes, e);
     if (code == ERR_OK) {
-        const uint64_t bytes = memory_of_generation(g, true);
-        const struct plan plan = {.log = true,
-                                  .capacity = g->capacity,
+        const uint64_t bytes = memory_of_generation(g);
+        const struct plan plan = {.capacity = g->capacity,
                                   .geometry = g->layers[0].geometry,
                                   .bytes = generation_bytes(g),
                                   .memory_new = bytes,
@@ -253,7 +252,7 @@ static uint64_t bytes_to_be(const struct config *config, const struct recipe *r)
 {
     struct geometry g;
     struct error ignored; /* it will be said when the filter is made */
-    double rate = r->expansion != 0 ? layer_first_rate(r->error_rate) : r->error_rate;
+    double rate = r->expansion != 0 ? grow_first_rate(r->error_rate) : r->error_rate;
     uint32_t most = (uint32_t)config->shard_bytes;
     if (r->sourced)
         return 0;

@@ -52,7 +52,7 @@ static enum err make_plan(struct outlook *o, struct error *e)
     if (code == ERR_OK)
         code = kept_open(o->a->postgres, &o->source, &o->options.source, o->options.postgres_timeout_ms, e);
     if (code == ERR_OK)
-        code = survey_plan(&o->options, &o->a->fence, &o->a->view, o->source, &o->on, &o->in, &o->plan, e);
+        code = survey_plan(&o->options, &o->a->view, o->source, &o->on, &o->in, &o->plan, e);
     if (code != ERR_OK)
         return code;
     o->planned = true;

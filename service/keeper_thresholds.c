@@ -133,7 +133,7 @@ static struct threshold_input input_of(const struct watched *w, const struct con
         .source_rows = rows->rows,
         .rows_known = w->note.rows_ms != 0 && rows->by != SOURCE_ROWS_GUESSED,
         .rows_margin = rows->margin,
-        .bytes = memory_of_generation(g, true),
+        .bytes = memory_of_generation(g),
         .expand_at = c->expand_at,
         .expand_at_dead = c->expand_at_dead,
         .dead_at_build = last->dead_generation == g->number ? last->dead_at_build : 0,

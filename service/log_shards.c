@@ -58,8 +58,7 @@ enum err log_shards_read(struct log_shards *s, unsigned layer, uint32_t first, u
                          struct error *e)
 {
     const struct geometry *g = &s->g->layers[layer].geometry;
-    struct compare_input *input = &s->input.input;
-    enum err code = input->read(input, layer, first, count, out, e);
+    enum err code = log_input_read(&s->input, layer, first, count, out, e);
     size_t block_bytes = g->block_bits / 8;
     for (uint64_t i = 0; i < (uint64_t)count * g->blocks && code == ERR_OK; i++)
         memset(out + i * block_bytes, 0, BLOCK_TAG_BITS / 8);

@@ -1,3 +1,3 @@
--- A transaction id of its own: every moment.sql before this one says a `next` that is no larger, every one after it a larger one.
+-- A transaction with an id, so that the server writes its end, and all before it, to disk.
 -- psql -f instant.sql
 SELECT pg_current_xact_id()::text AS instant;

@@ -81,7 +81,6 @@ static const struct sheet_row estimate_rows[] = {
     {"to read the rows", "scan_seconds", SECONDS},
     {"to upload", "upload_seconds", SECONDS},
     {"to read new rows", "sweep_seconds", SECONDS},
-    {"longest pause", "fence_seconds", SECONDS},
     {"in total, about", "rebuild_seconds", SECONDS},
     {"Nodes", NULL, HEADING},
     {"memory per node", "node_memory_bytes", BYTES},
@@ -171,7 +170,6 @@ static void put_rebuild(struct list *l, const struct estimate_input *in, const s
     put_decimal(l, "scan_seconds", est->scan_s);
     put_decimal(l, "upload_seconds", est->upload_s);
     put_decimal(l, "sweep_seconds", est->sweep_s);
-    put_decimal(l, "fence_seconds", est->fence_s);
     put_decimal(l, "rebuild_seconds", est->rebuild_s);
 }
 

@@ -2,17 +2,13 @@
 -- commas; 1 where it may be asked before the view is BUILDING, too, and of a job that only verifies; field; value; the
 -- format of views that is known.
 -- Returns 1 done, 0 no view, or it is being deleted, -1 no job is running, -2 the phase does not allow it, -3 the view has a later format.
-local v = redis.call('HMGET', KEYS[1], 'phase', 'dropped', 'format')
-local phase = v[1]
-if v[3] == '3' then -- a log: its phase is what generations it has
-  local log = redis.call('HMGET', KEYS[1], 'deleting', 'bloom_filter_current_index', 'generation0', 'generation1')
-  local read, other = log[3 + log[2]], log[4 - log[2]]
-  if log[1] == '1' then return 0 end
-  local number, of_other = string.match(read, '^number=(%d+) '), string.match(other, '^number=(%d+) ')
-  phase = not of_other and 'STEADY' or tonumber(of_other) > tonumber(number) and 'BUILDING' or 'SWITCHED'
-end
-if not phase or v[2] then return 0 end
-if v[3] and tonumber(v[3]) > tonumber(ARGV[5]) then return -3 end
+local v = redis.call('HMGET', KEYS[1], 'format', 'deleting', 'bloom_filter_current_index', 'generation0', 'generation1')
+local format = tonumber(v[1] or 0)
+if format > tonumber(ARGV[5]) then return -3 end
+if format < tonumber(ARGV[5]) or v[2] == '1' then return 0 end
+local read, other = v[4 + v[3]], v[5 - v[3]]
+local number, of_other = string.match(read, '^number=(%d+) '), string.match(other, '^number=(%d+) ')
+local phase = not of_other and 'STEADY' or tonumber(of_other) > tonumber(number) and 'BUILDING' or 'SWITCHED'
 local mutex = redis.call('GET', KEYS[2])
 local job = redis.call('HMGET', KEYS[3], 'state', 'token')
 -- The record is of the job that holds the mutex: before that it would be asked of the job before.

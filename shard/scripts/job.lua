@@ -1,11 +1,11 @@
--- Write the job's record and add to the counts, in one step. KEYS: expansion_flag, job, count. ARGV: mutex,
--- 1 to delete what is in the record, count of job arguments, job pairs..., count pairs (field, increment)...
+-- Write the job's record. KEYS: expansion_flag, job. ARGV: mutex, 1 to delete what is in the record, count of job
+-- arguments, job pairs...
 -- Returns 1, or -1 the mutex is not ours.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 -- A script that has written once may go on where Redis is out of memory: an abort or a finish must be able to free it.
 redis.call('PERSIST', KEYS[2])
-local last, kept = 3 + tonumber(ARGV[3]), {}
-for i = 4, last, 2 do
+local kept = {}
+for i = 4, 3 + tonumber(ARGV[3]), 2 do
   redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
   kept[ARGV[i]] = 1
 end
@@ -15,5 +15,4 @@ if ARGV[2] == '1' then
     if not kept[field] then redis.call('HDEL', KEYS[2], field) end
   end
 end
-for i = last + 1, #ARGV, 2 do redis.call('HINCRBY', KEYS[3], ARGV[i], ARGV[i + 1]) end
 return 1

@@ -133,7 +133,7 @@ static void check_bounds(const struct record *r)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct record r = {.step = STEP_FENCE}, again = {.step = STEP_FENCE};
+    struct record r = {.step = STEP_RECLAIM}, again = {.step = STEP_RECLAIM};
     struct buffer text = {0}, text_again = {0};
     (void)parse(&r, data, size);
     check_bounds(&r);

@@ -2,119 +2,125 @@
 #include "tests/integration/builds.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "shard/block.h"
-#include "shard/fence_dump.h"
 
 char builds_spilled[] = "spilled";
+struct log_process builds;
+struct build *builds_build;
+static struct log_output output;
 
-void builds_make(struct filter *f, const uint32_t *shards, unsigned layers)
+static int begin(void **state, unsigned layers)
 {
     struct error e = {""};
-    uint64_t lost = 99;
-    f->view = (struct view){.incarnation = f->fence.names.incarnation,
-                            .epoch = 1,
-                            .phase = PHASE_STEADY,
-                            .last_generation = 2,
-                            .sourced = true};
-    struct generation *g = &f->view.slot[0];
-    *g = filter_generation(f, 2, shards[0], 1);
-    g->layer_count = layers;
-    for (unsigned i = 0; i < layers; i++) {
-        g->layers[i] = g->layers[0];
-        g->layers[i].geometry.shards = shards[i];
-        must(fence_create(&f->fence, g, i, &e), e);
-    }
-    must(fence_publish(&f->fence, &f->view, MUTEX, &e), e);
-    must(fence_complete(&f->fence, &f->view, &lost, &e), e);
-    assert_int_equal(lost, 0);
+    struct generation shape;
+    if (log_setup(state) != 0)
+        return -1;
+    shape = log_shape();
+    shape.layer_count = layers;
+    shape.layers[1] = shape.layers[0];
+    shape.layers[1].geometry.shards = 3;
+    builds = (struct log_process){.link = link_new(&log_servers.nodes, BUILDS_MS, NULL)};
+    assert_non_null(builds.link);
+    must(builder_new(&builds.builder, builds.link, &log_names, &e), e);
+    must(builder_begin(builds.builder, &shape, &e), e);
+    must(builder_start(builds.builder, &e), e);
+    must(log_output_init(&output, builds.builder, &e), e);
+    return 0;
 }
 
-struct build_options builds_options(struct filter *f, const char *spill_dir)
+int builds_setup(void **state)
 {
-    static struct fence_output output;
-    const struct generation *g = &f->view.slot[f->view.current];
-    fence_output_init(&output, &f->fence, &f->view, g, TOKEN);
-    return (struct build_options){.output = &output.output,
-                                  .generation = g,
-                                  .memory = UINT64_MAX,
+    return begin(state, 1);
+}
+
+int builds_setup_two_layers(void **state)
+{
+    return begin(state, 2);
+}
+
+int builds_teardown(void **state)
+{
+    (void)state;
+    build_free(builds_build);
+    builds_build = NULL;
+    log_output_fini(&output);
+    log_close(&builds);
+    return 0;
+}
+
+uint32_t builds_shards(void)
+{
+    return builds.builder->shape.layers[0].geometry.shards;
+}
+
+struct build_options builds_options(void **state)
+{
+    return (struct build_options){.output = &output,
+                                  .geometry = builds.builder->shape.layers[0].geometry,
+                                  .memory = *state == builds_spilled ? 1 : UINT64_MAX,
                                   .writers = 1,
-                                  .spill_dir = spill_dir,
+                                  .spill_dir = log_directory,
                                   .spill_bytes = 1 << 30};
 }
 
-struct key_hash builds_hash(const struct filter *f, unsigned number)
-{
-    char key[16];
-    int n = snprintf(key, sizeof(key), "k%u", number);
-    return hash_key(f->view.slot[f->view.current].seed, key, (size_t)n);
-}
-
-void builds_put(struct filter *f, struct build *b, unsigned writer, unsigned first, unsigned count)
+void builds_make(struct build_options o)
 {
     struct error e = {""};
-    struct build_writer *w = build_writer(b, writer);
-    for (unsigned i = first; i < first + count; i++)
-        build_put(w, builds_hash(f, i));
+    build_free(builds_build);
+    builds_build = NULL;
+    must(build_new(&builds_build, &o, &e), e);
+}
+
+void builds_flush(void)
+{
+    struct error e = {""};
+    must(build_flush(builds_build, &e), e);
+}
+
+void builds_flush_gives(enum err code)
+{
+    struct error e = {""};
+    gives(code, build_flush(builds_build, &e), e);
+}
+
+struct key_hash builds_hash(uint64_t number)
+{
+    return hash_mix(log_key(number), builds.builder->shape.seed);
+}
+
+void builds_put(unsigned writer, uint64_t first, unsigned count)
+{
+    struct error e = {""};
+    struct build_writer *w = build_writer(builds_build, writer);
+    for (uint64_t i = first; i < first + count; i++)
+        build_put(w, builds_hash(i));
     must(build_page_end(w, &e), e);
 }
 
-void builds_all_there(struct filter *f, unsigned first, unsigned count)
+void builds_all_there(uint64_t first, unsigned count)
 {
-    enum { AT_ONCE = 4000 };
-    for (unsigned done = 0; done < count; done += AT_ONCE) {
-        unsigned some = count - done < AT_ONCE ? count - done : AT_ONCE;
-        size_t there = filter_check(f, &f->view.slot[f->view.current], first + done, some);
-        if (there != some)
-            fail_msg("%zu of the keys k%u ... are missing", some - there, first + done);
-    }
+    uint64_t missing = log_missing_in(&builds.builder->shape, first, first + count);
+    if (missing > 0)
+        fail_msg("%" PRIu64 " of the keys %" PRIu64 " ... are missing", missing, first);
 }
 
-void builds_layer_is(struct filter *f, unsigned layer, unsigned first, unsigned count)
+static void move(uint32_t shard, bool away)
 {
-    const struct generation *g = &f->view.slot[f->view.current];
-    const struct geometry *geometry = &g->layers[layer].geometry;
-    struct error e = {""};
-    uint32_t bytes = geometry_shard_bytes(geometry);
-    uint8_t *expected = calloc(2 * (size_t)geometry->shards, bytes);
-    assert_non_null(expected);
-    uint8_t *there = expected + (size_t)geometry->shards * bytes;
-    for (unsigned i = first; i < first + count; i++) {
-        struct key_place place;
-        hash_place(geometry, builds_hash(f, i), &place);
-        (void)block_set(geometry, &place, expected + (size_t)place.shard * bytes);
-    }
-    const struct dump_run all = {
-        .layer = layer, .count = geometry->shards, .bytes = geometry->shards * bytes};
-    must(fence_read_shards(&f->fence, &f->view, g, &all, there, &e), e);
-    for (uint64_t i = 0; i < (uint64_t)geometry->shards * bytes; i++)
-        if (there[i] != expected[i])
-            fail_msg("shard %" PRIu64 " of layer %u does not have the bits that it should have", i / bytes,
-                     layer);
-    free(expected);
-}
-
-static void move(struct filter *f, uint32_t shard, bool away)
-{
-    struct key_name there;
-    const struct key_name *name = filter_shard(f, f->view.slot[f->view.current].number, shard, f->view.epoch);
-    there = *name;
+    struct key_name name, there;
+    names_log_shard(&log_names, (struct shard_id){builds.builder->shape.number, 0, shard}, &name);
+    there = name;
     there.text[there.length++] = '~';
-    const struct key_name *from = away ? name : &there, *to = away ? &there : name;
-    assert_string_equal(servers_text(f->servers, filter_node(f, shard), "RENAME %b %b", from->text,
-                                     from->length, to->text, to->length),
-                        "OK");
+    const struct key_name *from = away ? &name : &there, *to = away ? &there : &name;
+    assert_string_equal(
+        servers_text(&log_servers, shard % 2, "RENAME %b %b", from->text, from->length, to->text, to->length),
+        "OK");
 }
 
-void builds_lose(struct filter *f, uint32_t shard)
+void builds_lose(uint32_t shard)
 {
-    move(f, shard, true);
+    move(shard, true);
 }
 
-void builds_find(struct filter *f, uint32_t shard)
+void builds_find(uint32_t shard)
 {
-    move(f, shard, false);
+    move(shard, false);
 }

@@ -110,7 +110,6 @@ struct readers_options reading_options(struct reading *reading, const struct sou
                                     .timeout_ms = 20000,
                                     .page_ms = 50,
                                     .page_rows = READING_PAGE_ROWS,
-                                    .room = UINT64_MAX,
                                     .work = {.blocks = blocks != NULL,
                                              .tables = blocks != NULL ? (unsigned)block_count : TABLES,
                                              .parts = blocks},

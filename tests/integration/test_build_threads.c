@@ -5,48 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "migrate/log_check.h"
 #include "tests/integration/builds.h"
 
-enum { SHARDS = 60, KEYS = 60000, WRITERS_MAX = 8, PAGE_MAX = 100 };
-
-static struct servers servers;
-static struct filter f;
-static char directory[PATH_MAX];
-
-static int start(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    must(process_make_directory(directory, "build", &e), e);
-    return servers_start(&servers, 2);
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    assert_int_equal(rmdir(directory), 0);
-    return servers_stop(&servers);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    servers_flush(&servers);
-    filter_init(&f, &servers, "f");
-    filter_make(&f, SHARDS);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    filter_fini(&f);
-    return 0;
-}
+enum { KEYS = LOG_BUILD_KEYS, WRITERS_MAX = 8, PAGE_MAX = 100, LOOKS = 20 };
 
 /* --- writers --- */
 
@@ -80,7 +45,7 @@ static void *put_share(void *arg)
     for (unsigned n = 0; n < KEYS / c->writers;) {
         unsigned page = 1 + draw(&o->random, PAGE_MAX);
         for (; page > 0 && n < KEYS / c->writers; page--, n++)
-            build_put(w, builds_hash(&f, n * c->writers + o->index));
+            build_put(w, builds_hash(n * c->writers + o->index));
         if (build_page_end(w, &e) != ERR_OK)
             (void)atomic_fetch_add(&c->failed, 1);
         atomic_store(&c->ended[o->index], n);
@@ -101,11 +66,18 @@ static enum err stop_sometimes(void *arg, struct error *e)
 /* What was ended before a flush is there after it. */
 static void some_are_there(const struct crowd *c, const unsigned *ended, unsigned *random)
 {
+    struct key_hash keys[WRITERS_MAX * LOOKS];
+    uint8_t found[WRITERS_MAX * LOOKS];
+    size_t count = 0;
+    struct error e = {""};
     for (unsigned i = 0; i < c->writers; i++)
-        for (unsigned j = 0; j < 20 && ended[i] > 0; j++) {
+        for (unsigned j = 0; j < LOOKS && ended[i] > 0; j++) {
             unsigned n = j == 0 ? ended[i] - 1 : draw(random, ended[i]);
-            builds_all_there(&f, n * c->writers + i, 1);
+            keys[count++] = log_key(n * c->writers + i);
         }
+    must(log_check(builds.builder, keys, count, found, &e), e);
+    for (size_t i = 0; i < count; i++)
+        assert_true(found[i]);
 }
 
 static void flush_at_random(struct crowd *c, unsigned *random)
@@ -131,26 +103,20 @@ static void flush_at_random(struct crowd *c, unsigned *random)
                   flushes, stopped);
 }
 
-static void add_count(void *arg, uint32_t shard, uint64_t n)
-{
-    (void)shard;
-    *(uint64_t *)arg += n;
-}
-
 static void no_key_is_lost(unsigned writers, uint64_t memory, uint64_t seed)
 {
     struct crowd c = {.writers = writers};
-    struct error e = {""};
     struct one one[WRITERS_MAX];
     pthread_t thread[WRITERS_MAX];
     unsigned random = (unsigned)seed;
-    uint64_t counted = 0;
-    struct build_options o = builds_options(&f, directory);
+    void *none = NULL;
+    struct build_options o = builds_options(&none);
     o.memory = memory;
     o.writers = writers;
     o.poll = stop_sometimes;
     o.poll_arg = &random;
-    must(build_new(&c.b, &o, &e), e);
+    builds_make(o);
+    c.b = builds_build;
     atomic_store(&c.at_work, writers);
     for (unsigned i = 0; i < writers; i++) {
         one[i] = (struct one){&c, i, (unsigned)seed + i};
@@ -160,12 +126,9 @@ static void no_key_is_lost(unsigned writers, uint64_t memory, uint64_t seed)
     for (unsigned i = 0; i < writers; i++)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     assert_int_equal(atomic_load(&c.failed), 0);
-    builds_layer_is(&f, 0, 0, KEYS / writers * writers);
-    build_take_counts(c.b, add_count, &counted);
-    assert_in_range(counted, KEYS * 99 / 100, KEYS);
-    assert_int_equal(build_pending(c.b), 0);
+    builds_all_there(0, KEYS / writers * writers);
+    assert_in_range(build_take_count(c.b), KEYS * 99 / 100, KEYS);
     assert_int_equal(build_spilled_bytes(c.b), 0);
-    build_free(c.b);
 }
 
 static uint64_t seed(void)
@@ -190,13 +153,13 @@ static void test_build__loses_no_key_of_several_writers(void **state)
 static void test_build__loses_no_spilled_key_of_one_writer(void **state)
 {
     (void)state;
-    no_key_is_lost(1, SHARDS / 4 * BUILDS_SHARD_BYTES, seed());
+    no_key_is_lost(1, LOG_SPILLS, seed());
 }
 
 static void test_build__loses_no_spilled_key_of_several_writers(void **state)
 {
     (void)state;
-    no_key_is_lost(4, SHARDS / 4 * BUILDS_SHARD_BYTES, seed());
+    no_key_is_lost(4, LOG_SPILLS, seed());
 }
 
 static void test_build__loses_no_key_where_one_shard_fits(void **state)
@@ -205,16 +168,14 @@ static void test_build__loses_no_key_where_one_shard_fits(void **state)
     no_key_is_lost(WRITERS_MAX, 1, seed());
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_build__loses_no_key_of_one_writer),
-        TEST(test_build__loses_no_key_of_several_writers),
-        TEST(test_build__loses_no_spilled_key_of_one_writer),
-        TEST(test_build__loses_no_spilled_key_of_several_writers),
-        TEST(test_build__loses_no_key_where_one_shard_fits),
+        MEMORY(test_build__loses_no_key_of_one_writer),
+        MEMORY(test_build__loses_no_key_of_several_writers),
+        MEMORY(test_build__loses_no_spilled_key_of_one_writer),
+        MEMORY(test_build__loses_no_spilled_key_of_several_writers),
+        MEMORY(test_build__loses_no_key_where_one_shard_fits),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_start, log_stop);
 }

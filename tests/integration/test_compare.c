@@ -5,73 +5,64 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "migrate/compare.h"
-#include "migrate/fence_input.h"
+#include "migrate/log_check.h"
 #include "tests/integration/builds.h"
 
 /* Keys of both layers; of those in [ABSENT, ...) none was added. */
 enum { KEYS = 3000, ABSENT = 100000, WRITERS = 3 };
 
-static const uint32_t shards[] = {30, 7};
-static struct servers servers;
-static struct filter f;
-static char directory[PATH_MAX];
-static struct fence_input input;
+static struct log_input input;
 static struct compare *c;
 
-static int start(void **state)
+static void bring(unsigned layer, uint64_t first, unsigned count)
 {
-    (void)state;
-    struct error e = {""};
-    must(process_make_directory(directory, "compare", &e), e);
-    return servers_start(&servers, 2);
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    assert_int_equal(rmdir(directory), 0);
-    return servers_stop(&servers);
+    void *none = NULL;
+    struct build_options o = builds_options(&none);
+    o.layer = layer;
+    o.geometry = builds.builder->shape.layers[layer].geometry;
+    builds_make(o);
+    builds_put(0, first, count);
+    builds_flush();
 }
 
 static int setup(void **state)
 {
-    (void)state;
     struct error e = {""};
-    struct build *b = NULL;
-    servers_flush(&servers);
-    filter_init(&f, &servers, "f");
-    builds_make(&f, shards, 2);
-    struct build_options o = builds_options(&f, NULL);
-    must(build_new(&b, &o, &e), e);
-    builds_put(&f, b, 0, 0, KEYS - 500);
-    must(build_flush(b, &e), e);
-    build_free(b);
-    (void)filter_add(&f, view_current(&f.view), KEYS - 500, 500); /* to the layer that is written */
+    if (builds_setup_two_layers(state) != 0)
+        return -1;
+    bring(0, 0, KEYS - 500);
+    bring(1, KEYS - 500, 500);
+    builder_note(builds.builder);
+    must(log_input_init_build(&input, builds.builder, &e), e);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     compare_free(c);
     c = NULL;
-    filter_fini(&f);
-    return 0;
+    log_input_fini(&input);
+    return builds_teardown(state);
 }
 
-/* All tests run twice: in memory, and with hashes spilled for many ranges of shards. */
+#undef MEMORY
+#undef SPILLED
+#define MEMORY(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define SPILLED(name)                                                                                        \
+    {                                                                                                        \
+#name " (spilled)", name, setup, teardown, builds_spilled                                            \
+    }
+
+/* All tests run twice: in memory, and with hashes spilled for ranges of shards. */
 static struct compare_options options(void **state)
 {
-    fence_input_init(&input, &f.fence, &f.view, &f.view.slot[f.view.current]);
-    return (struct compare_options){.input = &input.input,
-                                    .generation = &f.view.slot[f.view.current],
-                                    .memory = *state == NULL ? UINT64_MAX : 5 * BUILDS_SHARD_BYTES,
+    return (struct compare_options){.input = &input,
+                                    .memory = *state == NULL ? UINT64_MAX : 1,
                                     .writers = WRITERS,
-                                    .spill_dir = directory,
+                                    .spill_dir = log_directory,
                                     .spill_bytes = 1 << 20};
 }
 
@@ -91,7 +82,7 @@ static void put(unsigned writer, unsigned first, unsigned count)
 {
     struct error e = {""};
     for (unsigned i = first; i < first + count; i++)
-        compare_put(compare_writer(c, writer), builds_hash(&f, i));
+        compare_put(compare_writer(c, writer), builds_hash(i));
     must(compare_page_end(compare_writer(c, writer), &e), e);
 }
 
@@ -115,6 +106,15 @@ static int by_value(const void *a, const void *b)
     return (x->low > y->low) - (x->low < y->low);
 }
 
+static bool is_found(uint64_t key)
+{
+    struct key_hash h = log_key(key);
+    struct error e = {""};
+    uint8_t found;
+    must(log_check(builds.builder, &h, 1, &found, &e), e);
+    return found;
+}
+
 /* Those of the keys [ABSENT, ABSENT + count) are missing that a check does not find. */
 static void missing_are(unsigned count)
 {
@@ -122,8 +122,8 @@ static void missing_are(unsigned count)
     size_t n = 0, listed = 0;
     assert_non_null(expected);
     for (unsigned i = ABSENT; i < ABSENT + count; i++)
-        if (filter_check(&f, view_current(&f.view), i, 1) == 0)
-            expected[n++] = builds_hash(&f, i);
+        if (!is_found(i))
+            expected[n++] = builds_hash(i);
     if (n > 0)
         qsort(expected, n, sizeof(*expected), by_value);
     const struct key_hash *missing = compare_missing(c, &listed);
@@ -139,7 +139,7 @@ static void missing_are(unsigned count)
 static void test_compare__finds_all_keys_that_are_there(void **state)
 {
     make(options(state));
-    assert_true(*state == NULL ? compare_partitions(c) == 1 : compare_partitions(c) > 8);
+    assert_true(*state == NULL ? compare_partitions(c) == 1 : compare_partitions(c) > 4);
     load();
     for (unsigned i = 0; i < WRITERS; i++)
         put(i, i * (KEYS / WRITERS), KEYS / WRITERS);
@@ -180,14 +180,15 @@ static void test_compare_finish__may_be_done_again(void **state)
 static void test_compare__sees_a_single_bit_that_is_missing(void **state)
 {
     struct key_place place;
-    const struct generation *g = view_current(&f.view);
+    const struct generation *g = &builds.builder->shape;
+    const struct geometry *layer = &g->layers[0].geometry;
+    struct key_name name;
     const unsigned key = 17;
-    hash_place(&g->layers[0].geometry, builds_hash(&f, key), &place);
-    const struct key_name *name = filter_shard(&f, g->number, place.shard, 1);
-    unsigned bit = place.block * g->layers[0].geometry.block_bits + place.bits[0];
-    assert_int_equal(servers_integer(&servers, filter_node(&f, place.shard), "SETBIT %b %u 0", name->text,
-                                     name->length, bit),
-                     1);
+    hash_place(layer, builds_hash(key), &place);
+    names_log_shard(&log_names, (struct shard_id){g->number, 0, place.shard}, &name);
+    unsigned bit = header_bytes(layer) * 8 + place.block * layer->block_bits + place.bits[0];
+    assert_int_equal(
+        servers_integer(&log_servers, place.shard % 2, "SETBIT %b %u 0", name.text, name.length, bit), 1);
     size_t listed = 0;
     bool found = false;
     make(options(state));
@@ -195,12 +196,15 @@ static void test_compare__sees_a_single_bit_that_is_missing(void **state)
     put(0, 0, KEYS);
     finish();
     const struct key_hash *missing = compare_missing(c, &listed);
-    struct key_hash h = builds_hash(&f, key);
+    struct key_hash h = builds_hash(key);
     assert_in_range(listed, 1, 30); /* other keys have that bit too */
     for (size_t i = 0; i < listed; i++)
         found |= missing[i].high == h.high && missing[i].low == h.low;
     assert_true(found);
-    assert_int_equal(filter_check(&f, g, 0, KEYS), KEYS - listed);
+    unsigned there = 0;
+    for (unsigned i = 0; i < KEYS; i++)
+        there += is_found(i);
+    assert_int_equal(there, KEYS - listed);
 }
 
 static enum err stop_third(void *arg, struct error *e)
@@ -250,7 +254,7 @@ static void *put_share(void *arg)
     struct error e;
     struct compare_writer *w = compare_writer(c, o->index);
     for (unsigned i = o->index; i < 300000; i += WRITERS) {
-        compare_put(w, builds_hash(&f, i % 1000 == 7 ? ABSENT + i / 1000 : i % KEYS));
+        compare_put(w, builds_hash(i % 1000 == 7 ? ABSENT + i / 1000 : i % KEYS));
         if (i % 1000 < WRITERS)
             o->code = compare_page_end(w, &e);
         if (o->code != ERR_OK)
@@ -320,43 +324,29 @@ static void test_compare__of_a_lost_shard_is_no_answer(void **state)
 {
     make(options(state));
     before_all(state);
-    builds_lose(&f, 20);
+    builds_lose(2);
     reading_gives(state, ERR_LOST);
-    builds_find(&f, 20);
-    const struct key_name *name = filter_shard(&f, 2, 25, 1);
-    unsigned node = filter_node(&f, 25);
-    const char *tag = servers_text(&servers, node, "GETRANGE %b 0 1", name->text, name->length);
-    char was[2] = {tag[0], tag[1]};
-    (void)servers_integer(&servers, node, "SETRANGE %b 1920 %b", name->text, name->length, "\1\1", (size_t)2);
+    builds_find(2);
+    const struct geometry *g = &builds.builder->shape.layers[0].geometry;
+    struct key_name name;
+    names_log_shard(&log_names, (struct shard_id){builds.builder->shape.number, 0, 3}, &name);
+    unsigned at = header_bytes(g) + (g->blocks - 1) * g->block_bits / 8;
+    const char tag[2] = {(char)(builds.builder->tag >> 8), (char)builds.builder->tag};
+    (void)servers_integer(&log_servers, 1, "SETRANGE %b %u %b", name.text, name.length, at, "\1\1",
+                          (size_t)2);
     reading_gives(state, ERR_LOST); /* the last block has another tag */
-    (void)servers_integer(&servers, node, "SETRANGE %b 1920 %b", name->text, name->length, was, (size_t)2);
-    after_all(state);
-}
-
-static void test_compare__under_an_old_view_is_no_answer(void **state)
-{
-    struct view old = f.view;
-    filter_open(&f, 2, true);
-    struct view now = f.view;
-    f.view = old;
-    make(options(state));
-    before_all(state);
-    reading_gives(state, ERR_LOST);
-    f.view = now;
+    (void)servers_integer(&log_servers, 1, "SETRANGE %b %u %b", name.text, name.length, at, tag, (size_t)2);
     after_all(state);
 }
 
 static void test_compare__goes_on_where_redis_did_not_answer(void **state)
 {
-    link_free(f.fence.link);
-    f.fence.link = link_new(&servers.nodes, 500, NULL);
-    builds_all_there(&f, 0, 10);
     make(options(state));
     before_all(state);
-    process_signal(&servers.redis[1].process, SIGSTOP);
+    process_signal(&log_servers.redis[1].process, SIGSTOP);
     clock_sleep_us(50 * 1000);
-    reading_gives(state, ERR_TIMEOUT);
-    process_signal(&servers.redis[1].process, SIGCONT);
+    reading_gives(state, ERR_UNREACHABLE);
+    process_signal(&log_servers.redis[1].process, SIGCONT);
     after_all(state);
 }
 
@@ -430,12 +420,11 @@ int main(void)
         BOTH(test_compare_missing__lists_so_many_and_counts_the_rest),
         BOTH(test_compare__takes_keys_of_several_threads),
         BOTH(test_compare__of_a_lost_shard_is_no_answer),
-        BOTH(test_compare__under_an_old_view_is_no_answer),
         BOTH(test_compare__goes_on_where_redis_did_not_answer),
         BOTH(test_compare__goes_on_where_it_was_stopped),
         SPILLED(test_compare_new__says_what_it_needs),
         MEMORY(test_compare_finish__refuses_where_no_shard_was_read),
         SPILLED(test_compare_is_full__when_so_much_is_spilled),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, log_start, log_stop);
 }

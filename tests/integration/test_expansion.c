@@ -356,8 +356,8 @@ static void test_record__of_a_driver_that_died_is_ended_by_another(void **state)
 {
     (void)state;
     int64_t before = fixture_generation(&fixture, 0);
-    expect_ended("create", "failed");
-    expect_ended("retire", "done");
+    expect_ended("plan", "failed");
+    expect_ended("finish", "done");
     assert_int_equal(fixture_generation(&fixture, 0), before);
 }
 

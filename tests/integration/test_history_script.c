@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* finish.lua: the end of a job's record and its entry in the history are one step, under the mutex. */
+/* finish.lua: the end of a job's record and its entry in the history are one step, under the mutex. And whose
+ * job is gone on with. */
 #include "tests/integration/filters.h"
 
 #include <string.h>
 
+#include "expansion/control.h"
 #include "expansion/history.h"
 #include "shard/script.h"
 
@@ -114,6 +116,23 @@ static void test_finish__writes_a_line_that_is_read_back(void **state)
     assert_false(history_next(&at, end, &pair));
 }
 
+/* The view of a log names no phase. */
+static void test_control_unfinished__is_the_job_of_a_view_with_two_generations(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    uint64_t id = 99;
+    must(control_unfinished(&f.fence, &id, &e), e);
+    assert_int_equal(id, 0);
+    (void)servers_integer(&servers, 0, "HSET " KEY("job") " id 77");
+    (void)servers_integer(&servers, 0, "HSET " KEY("view") " generation0 %s generation1 %s", "number=2", "");
+    must(control_unfinished(&f.fence, &id, &e), e);
+    assert_int_equal(id, 0);
+    (void)servers_integer(&servers, 0, "HSET " KEY("view") " generation1 %s", "number=3");
+    must(control_unfinished(&f.fence, &id, &e), e);
+    assert_int_equal(id, 77);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -123,6 +142,7 @@ int main(void)
         TEST(test_finish__keeps_the_newest_entries),
         TEST(test_finish__is_refused_without_the_mutex),
         TEST(test_finish__writes_a_line_that_is_read_back),
+        TEST(test_control_unfinished__is_the_job_of_a_view_with_two_generations),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -26,16 +26,14 @@ static int teardown(void **state)
     return 0;
 }
 
-static void compares(void **state, bool pass_lost)
+static void compares(void **state)
 {
     struct error e = {""};
-    const struct compare_options o = {.input = &input.input,
-                                      .generation = input.generation,
+    const struct compare_options o = {.input = &input,
                                       .memory = *state == spilled ? LOG_SPILLS : UINT64_MAX,
                                       .writers = 1,
                                       .spill_dir = log_directory,
-                                      .spill_bytes = 1 << 30,
-                                      .pass_lost = pass_lost};
+                                      .spill_bytes = 1 << 30};
     must(compare_new(&c, &o, &e), e);
     assert_int_equal(compare_partitions(c) > 1, *state == spilled);
 }
@@ -70,7 +68,7 @@ static void test_compare__of_a_build_has_what_was_added_since(void **state)
 {
     struct error e = {""};
     builds();
-    compares(state, false);
+    compares(state);
     must(compare_load(c, &e), e);
     put(0, ROWS);
     put(OTHERS, SOME);
@@ -82,7 +80,7 @@ static void test_compare__says_what_neither_shards_nor_lanes_have(void **state)
 {
     struct error e = {""};
     builds();
-    compares(state, false);
+    compares(state);
     must(compare_load(c, &e), e);
     put(ABSENT, 1000);
     put(0, SOME);
@@ -105,7 +103,7 @@ static void test_compare__reads_the_lanes_again_for_each_run(void **state)
             hash_place(g, hash_mix(log_key(++added), input.generation->seed), &at);
         while (at.shard != s); /* a key of the shard that is read next */
         log_add(added, 1);
-        must(input.input.read(&input.input, 0, s, 1, shard, &e), e);
+        must(log_input_read(&input, 0, s, 1, shard, &e), e);
         assert_int_equal(block_test(g, a.builder->tag, &at, shard + (size_t)at.block * g->block_bits / 8,
                                     g->block_bits / 8),
                          BLOCK_PRESENT);
@@ -120,7 +118,7 @@ static void test_compare__of_the_generation_that_is_read(void **state)
     log_add(OTHERS, SOME); /* not folded */
     must(log_input_init(&input, a.link, &log_names, log_stored(), log_stored()->current, &e), e);
     log_add(OTHERS + SOME, SOME);
-    compares(state, false);
+    compares(state);
     must(compare_load(c, &e), e);
     put(OTHERS, 2 * SOME);
     put(ABSENT, SOME);
@@ -132,7 +130,7 @@ static void test_compare__refuses_a_lane_that_was_trimmed_past_it(void **state)
     struct error e = {""};
     builds();
     log_trim();
-    compares(state, false);
+    compares(state);
     enum err code = compare_load(c, &e);
     if (code == ERR_OK) { /* spilled: they are read at the end */
         put(0, SOME);
@@ -148,14 +146,9 @@ static void test_compare__names_a_shard_that_is_lost(void **state)
     builds();
     names_log_shard(&log_names, (struct shard_id){input.generation->number, 0, 1}, &key);
     assert_int_equal(servers_integer(&log_servers, 1, "DEL %b", key.text, key.length), 1);
-    compares(state, false);
+    compares(state);
     gives(ERR_LOST, compare_load(c, &e), e);
-    compare_free(c);
-    compares(state, true);
-    must(compare_load(c, &e), e);
-    put(0, ROWS);
-    put(OTHERS, SOME);
-    assert_int_equal(missing(), 0);
+    assert_non_null(strstr(e.text, key.text));
 }
 
 static void test_compare__takes_no_shard_of_another_era(void **state)
@@ -163,7 +156,7 @@ static void test_compare__takes_no_shard_of_another_era(void **state)
     struct error e = {""};
     builds();
     input.eras.id[0] ^= 1;
-    compares(state, false);
+    compares(state);
     gives(ERR_FENCED, compare_load(c, &e), e);
 }
 

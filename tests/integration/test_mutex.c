@@ -328,12 +328,12 @@ static void test_mutex__of_another_is_refused_by_every_script(void **state)
 
 static long long job_script(const char *mutex, const char *field, const char *value)
 {
-    static const char *const keys[] = {"expansion_flag", "job", "count"};
-    const char *const arguments[] = {mutex, "0", "2", field, value, "2.0", "5"};
+    static const char *const keys[] = {"expansion_flag", "job"};
+    const char *const arguments[] = {mutex, "0", "2", field, value};
     struct error e = {""};
     long long answer = 99;
     script_begin(&f.fence.call, embedded_job);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 2; i++) {
         struct key_name name;
         names_filter_key(&f.fence.names, keys[i], &name);
         script_key(&f.fence.call, &name);
@@ -344,7 +344,7 @@ static long long job_script(const char *mutex, const char *field, const char *va
     return answer;
 }
 
-static void test_mutex__guards_the_record_and_the_counts(void **state)
+static void test_mutex__guards_the_record(void **state)
 {
     (void)state;
     struct error e = {""};
@@ -353,7 +353,6 @@ static void test_mutex__guards_the_record_and_the_counts(void **state)
     assert_int_equal(job_script(mutex_value(m), "last_id", "10"), 1);
     assert_int_equal(job_script("one:0", "last_id", "5"), -1);
     assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:job last_id"), "10");
-    assert_string_equal(servers_text(&servers, 0, "HGET " PREFIX ":{f}:count 2.0"), "5");
     char old[64];
     (void)snprintf(old, sizeof(old), "%s", mutex_value(m));
     mutex_release(m);
@@ -409,7 +408,7 @@ int main(void)
         TEST(test_mutex__is_renewed_for_as_long_as_it_is_held),
         TEST(test_mutex__of_a_stopped_holder_expires_and_is_lost_when_it_wakes),
         TEST(test_mutex__of_another_is_refused_by_every_script),
-        TEST(test_mutex__guards_the_record_and_the_counts),
+        TEST(test_mutex__guards_the_record),
         TEST(test_mutex_release__wakes_who_waits_for_it),
         TEST(test_mutex__is_lost_when_its_key_is_gone),
     };

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "migrate/moment.h"
 #include "migrate/scan.h"
 #include "migrate/settle.h"
 #include "tests/integration/psql.h"
@@ -54,27 +53,12 @@ static PGconn *install(const struct temp_postgres *p, char dsn[128])
     return pg;
 }
 
-/* What marks are made of. A later id is behind the moment before it, and ahead of none after it. */
-static void see_where_it_is(struct source *source)
-{
-    struct moment before, after;
-    uint64_t instant = 0;
-    struct error e = {0};
-    must(source_moment(source, &before, &e), &e);
-    must(source_instant(source, &instant, &e), &e);
-    must(source_moment(source, &after, &e), &e);
-    assert_true(before.horizon <= before.next && before.next <= instant && after.next > instant);
-    assert_string_equal(before.server, after.server);
-    assert_true(before.ms > 0 && after.ms >= before.ms);
-}
-
 /* By ids, and those of all blocks that are new. */
 static void scan_all(struct source *source)
 {
     struct rows rows = {0}, newer = {0};
     char horizon[SOURCE_HORIZON_MAX];
     struct error e = {0};
-    see_where_it_is(source);
     (void)rows_between(source, 0, "", "", 300, rows_note, &rows);
     rows_expect(&rows, 3, 3 * ROWS);
     must(source_horizon(source, horizon, &e), &e);

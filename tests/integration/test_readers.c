@@ -89,7 +89,6 @@ static void test_readers__count_what_has_no_key(void **state)
                                       .timeout_ms = 20000,
                                       .page_ms = 50,
                                       .page_rows = 300,
-                                      .room = UINT64_MAX,
                                       .work = {.tables = 1},
                                       .row = on_key,
                                       .page = on_page,
@@ -298,77 +297,6 @@ static void test_readers_at_once__lets_some_rest(void **state)
     source_close(s);
 }
 
-/* Until the room is used up and nobody is in a page. A page that ends may have given some of it back. */
-static void rest_without_room(struct readers *r)
-{
-    enum { PATIENCE_S = 60 };
-    uint64_t until = clock_mono_us() + PATIENCE_S * UINT64_C(1000000);
-    while (readers_room(r) > 0 || !readers_rest(r) || readers_room(r) > 0) {
-        if (readers_room(r) > 0)
-            readers_go_on(r);
-        if (clock_mono_us() > until)
-            fail_msg("room for %llu rows is not used", (unsigned long long)readers_room(r));
-        clock_sleep_us(1000);
-    }
-}
-
-/* Not more rows than there is room for; of blocks, whose rows are not known before, about so many. */
-static void expect_room(struct source *s, const struct rows_parts *parts, uint64_t most_at_once)
-{
-    enum { ROOM = 5000 };
-    struct reading *reading = reading_new();
-    struct readers_options o = reading_options(reading, s, parts->list, parts->count);
-    struct readers_progress progress;
-    o.page_rows = 2000;
-    o.room = 0;
-    struct readers *r = reading_start(&o);
-    clock_sleep_us(200000);
-    assert_int_equal(reading_pages(reading), 0);
-    assert_int_equal(readers_room(r), 0);
-    for (unsigned n = 1; n <= 3; n++) {
-        readers_allow(r, ROOM);
-        reading_wait(reading, reading_pages(reading) + 1);
-        rest_without_room(r);
-        readers_progress(r, &progress);
-        assert_true(progress.rows > 0 && progress.rows <= n * most_at_once);
-        readers_go_on(r);
-    }
-    readers_allow(r, UINT64_MAX);
-    reading_end(r);
-    readers_stop(r);
-    reading_expect_all(reading, true);
-    reading_free(reading);
-}
-
-/* A page that finds less than it might gives the rest back: many small tables need no more room than they
- * have rows. */
-static void test_readers_allow__is_used_up_by_rows_alone(void **state)
-{
-    struct source *s = database_source(*state, READING_TABLES, NULL);
-    struct reading *reading = reading_new();
-    struct readers_options o = reading_options(reading, s, NULL, 0);
-    o.room =
-        READING_ROWS + READING_READERS * READING_PAGE_ROWS; /* and a page of each reader that finds nothing */
-    struct readers *r = reading_start(&o);
-    reading_end(r);
-    assert_int_equal(readers_room(r), o.room - READING_ROWS);
-    readers_stop(r);
-    reading_expect_all(reading, true);
-    reading_free(reading);
-    source_close(s);
-}
-
-static void test_readers_allow__bounds_what_is_read(void **state)
-{
-    struct source *s = database_source(*state, READING_TABLES, NULL);
-    const struct rows_parts none = {NULL, 0};
-    struct rows_parts parts = rows_parts(s);
-    expect_room(s, &none, 5000);
-    expect_room(s, &parts, (uint64_t)READING_READERS * 2 * 5000);
-    free(parts.list);
-    source_close(s);
-}
-
 static int setup(void **state)
 {
     if (database_setup(state) != 0)
@@ -391,8 +319,6 @@ int main(void)
         cmocka_unit_test(test_readers_rest__begins_no_page_until_they_go_on),
         cmocka_unit_test(test_readers_limit__holds_for_all_together),
         cmocka_unit_test(test_readers_at_once__lets_some_rest),
-        cmocka_unit_test(test_readers_allow__is_used_up_by_rows_alone),
-        cmocka_unit_test(test_readers_allow__bounds_what_is_read),
     };
     return cmocka_run_group_tests(tests, setup, database_teardown);
 }

@@ -256,7 +256,7 @@ static void test_checkpoint_take__keeps_what_it_has_when_it_makes_room(void **st
 static void test_checkpoint_take__cuts_a_remark_and_passes_over_what_it_does_not_know(void **state)
 {
     (void)state;
-    struct record r = {.step = STEP_FENCE};
+    struct record r = {.step = STEP_RECLAIM};
     char reason[RECORD_TEXT_MAX + 100];
     memset(reason, 'r', sizeof(reason));
     assert_true(checkpoint_take(&r, "reason", 6, reason, sizeof(reason)));
@@ -268,7 +268,7 @@ static void test_checkpoint_take__cuts_a_remark_and_passes_over_what_it_does_not
         assert_true(take(&r, unknown[i], "blue"));
     assert_int_equal(r.ranges_taken + r.marks_taken, 0);
     assert_true(take(&r, "step", "of another version"));
-    assert_int_equal(r.step, STEP_FENCE);
+    assert_int_equal(r.step, STEP_RECLAIM);
     assert_true(take(&r, "step", "scan"));
     assert_int_equal(r.step, STEP_SCAN);
     assert_true(take(&r, "state", "running") && r.running);

@@ -33,6 +33,7 @@ static int teardown(void **state)
 static unsigned at_once(enum job_step step, bool requests, bool others)
 {
     driver->step = step;
+    driver->view.degraded = false;
     driver->pace.beside_requests = requests;
     driver->pace.yield.rests = others;
     return driver_pace_at_once(driver);
@@ -49,13 +50,12 @@ static void test_driver_pace_at_once__a_rebuild_reads_with_half_beside_requests(
 }
 
 /* Until it ends, "absent" cannot be relied on. */
-static void test_driver_pace_at_once__a_healing_reads_with_all_beside_requests(void **state)
+static void test_driver_pace_at_once__one_that_heals_reads_with_all_beside_requests(void **state)
 {
     (void)state;
-    assert_int_equal(at_once(STEP_HEAL, false, false), ALL);
-    assert_int_equal(at_once(STEP_HEAL, true, false), ALL);
-    assert_string_equal(driver_pace_throttle(driver), "");
-    assert_int_equal(at_once(STEP_REFILL, true, false), ALL);
+    assert_int_equal(at_once(STEP_SCAN, true, false), HALF);
+    driver->view.degraded = true;
+    assert_int_equal(driver_pace_at_once(driver), ALL);
     assert_string_equal(driver_pace_throttle(driver), "");
 }
 
@@ -70,7 +70,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_driver_pace_at_once__a_rebuild_reads_with_half_beside_requests),
-        cmocka_unit_test(test_driver_pace_at_once__a_healing_reads_with_all_beside_requests),
+        cmocka_unit_test(test_driver_pace_at_once__one_that_heals_reads_with_all_beside_requests),
         cmocka_unit_test(test_driver_pace_at_once__half_rest_for_others_who_use_the_database),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -136,32 +136,10 @@ static void test_plan_make__refuses_what_has_no_meaning(void **state)
     assert_refused(in, "capacity 0: ");
 }
 
-static void test_plan_make__counts_memory_of_both_generations_and_of_uploads(void **state)
+static void test_plan_make__counts_headers_and_memory_of_both_generations(void **state)
 {
     (void)state;
     struct plan_input in = usual();
-    in.current_capacity = 10000000;
-    in.memory_now = 123456789;
-    struct plan p = made(in);
-    struct geometry g;
-    assert_int_equal(geometry_plan(&g, 15000000, 0.001, SHARD_BYTES_DEFAULT, NULL), ERR_OK);
-    assert_memory_equal(&p.geometry, &g, sizeof(g));
-    assert_true(p.error_rate >= 0.001 && p.error_rate <= 0.001);
-    assert_true(p.bytes == geometry_bytes(&g));
-    assert_true(p.memory_new == geometry_memory(&g));
-    assert_true(p.memory_after == p.memory_new);
-    uint64_t shard = (p.memory_new + g.shards - 1) / g.shards;
-    assert_true(p.memory_peak == in.memory_now + p.memory_new + 2 * 2 * shard);
-    in.node_count = 8; /* uploads go on side by side */
-    assert_true(made(in).memory_peak == in.memory_now + p.memory_new + 8 * 2 * shard);
-}
-
-/* Shards have a header, and are written where they are. */
-static void test_plan_make__counts_headers_and_no_uploads_of_a_log(void **state)
-{
-    (void)state;
-    struct plan_input in = usual();
-    in.log = true;
     in.current_capacity = 20000;
     in.shard_bytes = 4096;
     in.memory_now = 123456;
@@ -170,7 +148,8 @@ static void test_plan_make__counts_headers_and_no_uploads_of_a_log(void **state)
     assert_int_equal(geometry_plan_log(&g, 30000, 0.001, 4096, NULL), ERR_OK);
     assert_memory_equal(&p.geometry, &g, sizeof(g));
     assert_true(p.bytes == geometry_bytes(&g) + (uint64_t)g.shards * g.block_bits / 8);
-    assert_true(p.memory_new > p.bytes);
+    assert_true(p.error_rate >= 0.001 && p.error_rate <= 0.001);
+    assert_true(p.memory_new > p.bytes && p.memory_after == p.memory_new);
     assert_true(p.memory_peak == in.memory_now + p.memory_new);
     in.build_memory = geometry_bytes(&g); /* has no headers */
     assert_int_equal(made(in).partitions, 1);
@@ -186,25 +165,26 @@ static void test_plan_make__divides_the_build_into_passes(void **state)
     in.current_capacity = 10000000;
     struct plan p = made(in);
     assert_int_equal(p.partitions, 1);
-    in.build_memory = p.bytes;
+    const uint64_t bytes = geometry_bytes(&p.geometry);
+    in.build_memory = bytes;
     assert_int_equal(made(in).partitions, 1);
-    in.build_memory = p.bytes - 1;
+    in.build_memory = bytes - 1;
     assert_int_equal(made(in).partitions, 2);
-    in.build_memory = p.bytes / 3 + 1;
+    in.build_memory = bytes / 3 + 1;
     assert_int_equal(made(in).partitions, 3);
     in.build_memory = 1;
     assert_true(p.geometry.shards > 3);
     assert_int_equal(made(in).partitions, p.geometry.shards);
 }
 
-/* A plan of 5 shards of 1,000 bytes: 3 and 2 of them on 2 nodes, and room for 2 more on each for uploads. */
+/* A plan of 5 shards of 1,000 bytes: 3 and 2 of them on 2 nodes. */
 static const struct plan five = {.geometry = {.shards = 5, .blocks = 1, .block_bits = 512, .hashes = 7},
                                  .memory_new = 5000};
 
 static void test_plan_fits__compares_each_nodes_share_with_its_limit(void **state)
 {
     (void)state;
-    struct plan_node nodes[2] = {{.name = "a:1", .used = 100, .maxmemory = 5100, .policy = "noeviction"},
+    struct plan_node nodes[2] = {{.name = "a:1", .used = 100, .maxmemory = 3100, .policy = "noeviction"},
                                  {.name = "b:2", .used = 1000000, .maxmemory = 0, .policy = "noeviction"}};
     char warning[256] = "untouched";
     struct error e = {""};
@@ -212,16 +192,16 @@ static void test_plan_fits__compares_each_nodes_share_with_its_limit(void **stat
     assert_string_equal(warning, "");
     nodes[0].used = 101;
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
-    assert_string_equal(e.text, "Redis a:1 has too little memory: 101 bytes used + 5,000 needed for 3 of 5 "
-                                "shards > maxmemory 5,100");
+    assert_string_equal(e.text, "Redis a:1 has too little memory: 101 bytes used + 3,000 needed for 3 of 5 "
+                                "shards > maxmemory 3,100");
     nodes[0].maxmemory = 0;
     nodes[1].maxmemory = 999999; /* passed already */
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
     assert_non_null(strstr(e.text, "b:2"));
-    nodes[1].maxmemory = 1003999; /* it takes 2 */
+    nodes[1].maxmemory = 1001999; /* it takes 2 */
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
-    assert_non_null(strstr(e.text, "4,000 needed for 2 of 5 shards"));
-    nodes[1].maxmemory = 1004000;
+    assert_non_null(strstr(e.text, "2,000 needed for 2 of 5 shards"));
+    nodes[1].maxmemory = 1002000;
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_OK);
     nodes[1].maxmemory = UINT64_MAX;
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_OK);
@@ -233,14 +213,14 @@ static void test_plan_fits__refuses_where_one_node_is_full_and_the_others_are_em
 {
     (void)state;
     struct plan_node nodes[3] = {{.name = "a:1", .maxmemory = 500000},
-                                 {.name = "b:2", .used = 496001, .maxmemory = 500000},
+                                 {.name = "b:2", .used = 498001, .maxmemory = 500000},
                                  {.name = "c:3", .maxmemory = 500000}};
     char warning[256];
     struct error e = {""};
     assert_int_equal(plan_fits(&five, nodes, 3, warning, &e), ERR_REFUSED);
-    assert_string_equal(e.text, "Redis b:2 has too little memory: 496,001 bytes used + 4,000 needed for 2 of "
+    assert_string_equal(e.text, "Redis b:2 has too little memory: 498,001 bytes used + 2,000 needed for 2 of "
                                 "5 shards > maxmemory 500,000");
-    nodes[1].used = 496000;
+    nodes[1].used = 498000;
     assert_int_equal(plan_fits(&five, nodes, 3, warning, &e), ERR_OK);
 }
 
@@ -249,7 +229,7 @@ static void test_plan_fits__asks_nothing_of_a_node_that_takes_no_shard(void **st
     (void)state;
     const struct plan one = {.geometry = {.shards = 1, .blocks = 1, .block_bits = 512, .hashes = 7},
                              .memory_new = 1000};
-    struct plan_node nodes[2] = {{.name = "a:1", .maxmemory = 3000},
+    struct plan_node nodes[2] = {{.name = "a:1", .maxmemory = 1000},
                                  {.name = "b:2", .used = 100, .maxmemory = 99}};
     char warning[256];
     assert_int_equal(plan_fits(&one, nodes, 2, warning, NULL), ERR_OK);
@@ -262,8 +242,8 @@ static void test_plan_place__shows_each_node_before_during_and_after(void **stat
     struct plan_node nodes[7] = {{.before = 700}, {.before = 400}};
     plan_place(&five, nodes, 2);
     assert_true(nodes[0].shards == 3 && nodes[1].shards == 2);
-    assert_true(nodes[0].before == 700 && nodes[0].during == 5700 && nodes[0].after == 3000);
-    assert_true(nodes[1].before == 400 && nodes[1].during == 4400 && nodes[1].after == 2000);
+    assert_true(nodes[0].before == 700 && nodes[0].during == 3700 && nodes[0].after == 3000);
+    assert_true(nodes[1].before == 400 && nodes[1].during == 2400 && nodes[1].after == 2000);
     plan_place(&five, nodes, 7);
     uint64_t shards = 0;
     for (unsigned i = 0; i < 7; i++)
@@ -276,7 +256,7 @@ static void test_plan_place__shows_each_node_before_during_and_after(void **stat
 static void test_plan_place__gives_nothing_to_a_node_that_is_left(void **state)
 {
     (void)state;
-    struct plan_node nodes[3] = {{.name = "b:2", .maxmemory = 5000},
+    struct plan_node nodes[3] = {{.name = "b:2", .maxmemory = 3000},
                                  {.name = "c:3"},
                                  {.name = "a:1", .before = 4000, .used = 9, .maxmemory = 8, .leaving = true}};
     char warning[256];
@@ -301,7 +281,7 @@ static void test_plan_place__allows_for_chance_where_slots_decide(void **state)
                                  {.share = 0, .by_slots = true}};
     plan_place(&many, nodes, 4);
     assert_int_equal(nodes[0].shards, 5150); /* a deviation is 50 */
-    assert_true(nodes[0].after == 5150000 && nodes[0].during == 7 + 5152000);
+    assert_true(nodes[0].after == 5150000 && nodes[0].during == 7 + 5150000);
     assert_int_equal(nodes[1].shards, 5149);
     assert_int_equal(nodes[2].shards, 4);
     assert_true(nodes[3].shards == 0 && nodes[3].during == 0); /* a master without slots */
@@ -318,13 +298,13 @@ static void test_plan_fits__says_that_slots_are_chance(void **state)
     (void)state;
     struct plan_node nodes[2] = {
         {.name = "a:1", .share = 0.5, .by_slots = true},
-        {.name = "b:2", .share = 0.5, .by_slots = true, .used = 100, .maxmemory = 7099}};
+        {.name = "b:2", .share = 0.5, .by_slots = true, .used = 100, .maxmemory = 5099}};
     char warning[256];
     struct error e = {""};
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
-    assert_string_equal(e.text, "Redis b:2 has too little memory: 100 bytes used + 7,000 needed for up to 5 "
-                                "of 5 shards > maxmemory 7,099");
-    nodes[1].maxmemory = 7100;
+    assert_string_equal(e.text, "Redis b:2 has too little memory: 100 bytes used + 5,000 needed for up to 5 "
+                                "of 5 shards > maxmemory 5,099");
+    nodes[1].maxmemory = 5100;
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_OK);
 }
 
@@ -340,8 +320,8 @@ static void test_plan_make__holds_what_no_single_node_could(void **state)
     assert_true(p.geometry.shards > 50000 && p.geometry.shards < 60000);
     assert_true(p.bytes > UINT64_C(54000000000) && p.bytes < UINT64_C(58000000000));
     assert_true(p.memory_new >= p.bytes && p.memory_new < p.bytes + p.bytes / 50);
-    assert_true(p.memory_peak > in.memory_now + p.memory_new);
-    assert_true(p.partitions == p.bytes / in.build_memory + 1);
+    assert_true(p.memory_peak == in.memory_now + p.memory_new);
+    assert_true(p.partitions == geometry_bytes(&p.geometry) / in.build_memory + 1);
     assert_true(geometry_rate(&p.geometry, p.capacity) <= 0.001);
     in.wanted_capacity = UINT64_C(1000000000000);
     struct plan large = made(in);
@@ -361,7 +341,7 @@ static void test_plan_fits__takes_the_machines_memory_where_no_limit_is_set(void
     (void)state;
     struct error e = {""};
     char warning[256];
-    struct plan_node node = {.name = "a:1", .used = 100, .machine = 7100}; /* 5 shards, 2 for uploads */
+    struct plan_node node = {.name = "a:1", .used = 100, .machine = 5100}; /* 5 shards */
     assert_int_equal(plan_fits(&five, &node, 1, warning, &e), ERR_OK);
     node.used = 101;
     assert_int_equal(plan_fits(&five, &node, 1, warning, &e), ERR_REFUSED);
@@ -396,8 +376,7 @@ int main(void)
         cmocka_unit_test(test_plan_make__takes_the_configured_capacity_for_a_keep_capacity),
         cmocka_unit_test(test_plan_make__takes_what_an_operator_wants_if_the_rows_fit),
         cmocka_unit_test(test_plan_make__refuses_what_has_no_meaning),
-        cmocka_unit_test(test_plan_make__counts_memory_of_both_generations_and_of_uploads),
-        cmocka_unit_test(test_plan_make__counts_headers_and_no_uploads_of_a_log),
+        cmocka_unit_test(test_plan_make__counts_headers_and_memory_of_both_generations),
         cmocka_unit_test(test_plan_make__divides_the_build_into_passes),
         cmocka_unit_test(test_plan_fits__compares_each_nodes_share_with_its_limit),
         cmocka_unit_test(test_plan_fits__refuses_where_one_node_is_full_and_the_others_are_empty),

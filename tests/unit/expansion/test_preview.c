@@ -10,21 +10,19 @@
 
 #include "expansion/preview.h"
 
-enum { ROWS = 1000000, NOW = 5000, NEW = 8000, TRANSIENT = 300, RETIRING = 700 };
+enum { ROWS = 1000000, NOW = 5000, NEW = 8000 };
 
 static const struct plan_input plan_input = {.source_rows = ROWS, .memory_now = NOW};
 
 static struct plan usual_plan(void)
 {
-    return (struct plan){
-        .memory_new = NEW, .memory_peak = NOW + NEW + TRANSIENT, .memory_after = NEW, .partitions = 1};
+    return (struct plan){.memory_new = NEW, .memory_peak = NOW + NEW, .memory_after = NEW, .partitions = 1};
 }
 
 static struct preview made(const struct plan *plan, bool hold, bool full, double rate)
 {
     const struct preview_input in = {.in = &plan_input,
                                      .plan = plan,
-                                     .memory_retiring = RETIRING,
                                      .rows_per_second = rate,
                                      .verify_sample = 1000,
                                      .grace_ms = 10000,
@@ -44,33 +42,12 @@ static const struct preview_step *find(const struct preview *p, enum job_step st
     return NULL;
 }
 
-static void test_steps__of_a_log_are_fewer(void **state)
-{
-    (void)state;
-    static const enum job_step steps[] = {STEP_RECLAIM,  STEP_PLAN,     STEP_OPEN,    STEP_SETTLE,
-                                          STEP_SCAN,     STEP_CATCH_UP, STEP_VERIFY,  STEP_HOLD,
-                                          STEP_CATCH_UP, STEP_VERIFY,   STEP_CUTOVER, STEP_FOLLOW,
-                                          STEP_CONFIRM,  STEP_GRACE,    STEP_FINISH,  STEP_RETIRE};
-    struct plan plan = usual_plan();
-    struct plan_input log = plan_input;
-    log.log = true;
-    const struct preview_input in = {.in = &log, .plan = &plan, .hold = true};
-    struct preview p;
-    preview_make(&p, &in);
-    assert_int_equal(p.count, sizeof(steps) / sizeof(steps[0]));
-    for (size_t i = 0; i < p.count; i++)
-        assert_int_equal(p.step[i].step, steps[i]);
-    assert_int_equal(find(&p, STEP_OPEN)->memory_after, NOW);
-    assert_int_equal(find(&p, STEP_SETTLE)->memory_after, NOW + NEW);
-    assert_int_equal(find(&p, STEP_RETIRE)->memory_after, NEW);
-}
-
 static void test_steps__are_those_of_a_job_that_goes_well(void **state)
 {
     (void)state;
     struct plan plan = usual_plan();
     struct preview p = made(&plan, false, false, 0);
-    enum job_step step = STEP_FENCE;
+    enum job_step step = STEP_RECLAIM;
     for (size_t i = 0; i < p.count; i++, step = step_next(step, ERR_OK)) {
         if (step == STEP_HOLD)
             step = step_next(step, ERR_OK);
@@ -90,7 +67,7 @@ static void test_steps__go_back_after_the_hold_and_hold_once(void **state)
     const struct preview_step *s = find(&p, STEP_CATCH_UP);
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
         assert_int_equal(s[i].step, expected[i]);
-    assert_int_equal(p.step[p.count - 1].step, STEP_RETIRE);
+    assert_int_equal(p.step[p.count - 1].step, STEP_FINISH);
 }
 
 static void test_memory__goes_from_step_to_step(void **state)
@@ -98,19 +75,19 @@ static void test_memory__goes_from_step_to_step(void **state)
     (void)state;
     struct plan plan = usual_plan();
     struct preview p = made(&plan, true, false, 0);
-    assert_int_equal(p.step[0].memory_before, NOW + RETIRING);
+    assert_int_equal(p.step[0].memory_before, NOW);
     for (size_t i = 0; i < p.count; i++) {
         const struct preview_step *s = &p.step[i];
         if (i > 0)
             assert_int_equal(s->memory_before, p.step[i - 1].memory_after);
         assert_true(s->memory_peak >= s->memory_before && s->memory_peak >= s->memory_after);
     }
-    assert_int_equal(find(&p, STEP_RECLAIM)->memory_after, NOW);
-    assert_int_equal(find(&p, STEP_CREATE)->memory_after, NOW + NEW);
-    assert_int_equal(find(&p, STEP_SCAN)->memory_peak, NOW + NEW + TRANSIENT);
+    assert_int_equal(find(&p, STEP_OPEN)->memory_after, NOW);
+    assert_int_equal(find(&p, STEP_SETTLE)->memory_after, NOW + NEW);
+    assert_int_equal(find(&p, STEP_SCAN)->memory_peak, NOW + NEW);
     assert_int_equal(find(&p, STEP_SCAN)->memory_after, NOW + NEW);
     assert_int_equal(find(&p, STEP_GRACE)->memory_after, NOW + NEW);
-    assert_int_equal(find(&p, STEP_RETIRE)->memory_after, NEW);
+    assert_int_equal(find(&p, STEP_FINISH)->memory_after, NEW);
 }
 
 static void test_scan__reads_each_row_once_however_it_is_built(void **state)
@@ -153,7 +130,6 @@ static void test_time__is_not_made_up_where_no_rate_is_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps__of_a_log_are_fewer),
         cmocka_unit_test(test_steps__are_those_of_a_job_that_goes_well),
         cmocka_unit_test(test_steps__go_back_after_the_hold_and_hold_once),
         cmocka_unit_test(test_memory__goes_from_step_to_step),

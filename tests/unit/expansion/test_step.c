@@ -15,11 +15,8 @@ static const struct expected {
     enum job_step next;
     enum job_step failure;
 } expected[STEP_COUNT] = {
-    [STEP_FENCE] = {"fence", STEP_WIDEN, STEP_STOPPED},
-    [STEP_WIDEN] = {"widen", STEP_RECLAIM, STEP_STOPPED},
     [STEP_RECLAIM] = {"reclaim", STEP_PLAN, STEP_STOPPED},
-    [STEP_PLAN] = {"plan", STEP_CREATE, STEP_FAILED},
-    [STEP_CREATE] = {"create", STEP_OPEN, STEP_FAILED},
+    [STEP_PLAN] = {"plan", STEP_OPEN, STEP_FAILED},
     [STEP_OPEN] = {"open", STEP_SETTLE, STEP_STOPPED},
     [STEP_SETTLE] = {"settle", STEP_SCAN, STEP_ABORT},
     [STEP_SCAN] = {"scan", STEP_CATCH_UP, STEP_ABORT},
@@ -30,14 +27,10 @@ static const struct expected {
     [STEP_FOLLOW] = {"follow", STEP_CONFIRM, STEP_CONFIRM},
     [STEP_CONFIRM] = {"confirm", STEP_GRACE, STEP_GRACE},
     [STEP_GRACE] = {"grace", STEP_FINISH, STEP_STOPPED},
-    [STEP_FINISH] = {"finish", STEP_RETIRE, STEP_STOPPED},
-    [STEP_RETIRE] = {"retire", STEP_DONE, STEP_STOPPED},
+    [STEP_FINISH] = {"finish", STEP_DONE, STEP_STOPPED},
     [STEP_ROLLBACK] = {"rollback", STEP_HOLD, STEP_GRACE},
-    [STEP_ABORT] = {"abort", STEP_CLEAR, STEP_STOPPED},
-    [STEP_CLEAR] = {"clear", STEP_FAILED, STEP_STOPPED},
+    [STEP_ABORT] = {"abort", STEP_FAILED, STEP_STOPPED},
     [STEP_CHECK] = {"check", STEP_DONE, STEP_FAILED},
-    [STEP_HEAL] = {"heal", STEP_DONE, STEP_FAILED},
-    [STEP_REFILL] = {"repair", STEP_DONE, STEP_FAILED},
     [STEP_DONE] = {"done", STEP_DONE, STEP_DONE},
     [STEP_FAILED] = {"failed", STEP_FAILED, STEP_FAILED},
     [STEP_STOPPED] = {"stopped", STEP_STOPPED, STEP_STOPPED},
@@ -159,7 +152,7 @@ static void test_step_next__cuts_over_only_after_a_verify_that_was_ok(void **sta
     const unsigned build = 1u << STEP_SETTLE | 1u << STEP_SCAN | 1u << STEP_CATCH_UP | 1u << STEP_VERIFY;
     const unsigned serving = 1u << STEP_CUTOVER | 1u << STEP_FOLLOW | 1u << STEP_GRACE | 1u << STEP_FINISH;
     assert_int_equal(reachable(build, STEP_VERIFY) & serving, 0);
-    assert_int_equal(reachable(1u << STEP_FENCE, STEP_VERIFY) & serving, 0);
+    assert_int_equal(reachable(1u << STEP_RECLAIM, STEP_VERIFY) & serving, 0);
     assert_int_equal(reachable(build, STEP_COUNT) & serving, serving);
     for (int c = 0; c < CODES; c++)
         if (codes[c] != ERR_OK)
@@ -169,33 +162,27 @@ static void test_step_next__cuts_over_only_after_a_verify_that_was_ok(void **sta
 static void test_step_next__does_not_skip_a_step_of_the_build(void **state)
 {
     (void)state;
-    static const enum job_step order[] = {STEP_FENCE,    STEP_WIDEN,  STEP_RECLAIM, STEP_PLAN,
-                                          STEP_CREATE,   STEP_OPEN,   STEP_SETTLE,  STEP_SCAN,
-                                          STEP_CATCH_UP, STEP_VERIFY, STEP_HOLD,    STEP_CUTOVER};
+    static const enum job_step order[] = {STEP_RECLAIM,  STEP_PLAN,   STEP_OPEN, STEP_SETTLE, STEP_SCAN,
+                                          STEP_CATCH_UP, STEP_VERIFY, STEP_HOLD, STEP_CUTOVER};
     for (size_t i = 0; i + 1 < sizeof(order) / sizeof(order[0]); i++) {
-        unsigned without = reachable(1u << STEP_FENCE, order[i]);
+        unsigned without = reachable(1u << STEP_RECLAIM, order[i]);
         assert_int_equal(without & 1u << order[i + 1], 0);
     }
 }
 
-static void test_step_next__never_retires_a_generation_that_is_in_the_view(void **state)
+/* After the cutover an abort would delete what is read: there is no way to it but by a rollback. */
+static void test_step_next__never_deletes_a_generation_that_is_read(void **state)
 {
     (void)state;
-    unsigned start = 1u << STEP_FENCE;
-    assert_int_equal(reachable(start, STEP_FINISH) & 1u << STEP_RETIRE, 0);
-    assert_int_equal(reachable(start, STEP_ABORT) & 1u << STEP_CLEAR, 0);
-    /* After the cutover an abort would retire what is read: there is no way to it but by a rollback. */
-    const unsigned ends = 1u << STEP_ABORT | 1u << STEP_CLEAR;
-    assert_int_equal(reachable(1u << STEP_FOLLOW, STEP_ROLLBACK) & ends, 0);
-    assert_int_equal(reachable(1u << STEP_FOLLOW, STEP_COUNT) & ends, ends);
+    assert_int_equal(reachable(1u << STEP_FOLLOW, STEP_ROLLBACK) & 1u << STEP_ABORT, 0);
+    assert_int_equal(reachable(1u << STEP_FOLLOW, STEP_COUNT) & 1u << STEP_ABORT, 1u << STEP_ABORT);
 }
 
 static void test_step_next__reaches_every_step(void **state)
 {
     (void)state;
-    /* REFILL: by step_resume(). */
-    assert_int_equal(reachable(1u << STEP_FENCE | 1u << STEP_CHECK | 1u << STEP_REFILL, STEP_COUNT),
-                     (1u << STEP_COUNT) - 1);
+    /* CHECK: by step_resume(). */
+    assert_int_equal(reachable(1u << STEP_RECLAIM | 1u << STEP_CHECK, STEP_COUNT), (1u << STEP_COUNT) - 1);
 }
 
 static void test_step_next__reaches_an_end_from_every_step(void **state)
@@ -220,9 +207,7 @@ static void test_step_asked__listens_only_where_the_request_has_a_meaning(void *
         unsigned from;
         enum job_step to;
     } asked[] = {
-        {REQUEST_ABORT,
-         1u << STEP_PLAN | 1u << STEP_CREATE | 1u << STEP_CHECK | 1u << STEP_HEAL | 1u << STEP_REFILL,
-         STEP_FAILED},
+        {REQUEST_ABORT, 1u << STEP_PLAN | 1u << STEP_CHECK, STEP_FAILED},
         {REQUEST_ABORT,
          1u << STEP_SETTLE | 1u << STEP_SCAN | 1u << STEP_CATCH_UP | 1u << STEP_VERIFY | 1u << STEP_HOLD |
              1u << STEP_CUTOVER,
@@ -231,11 +216,6 @@ static void test_step_asked__listens_only_where_the_request_has_a_meaning(void *
         {REQUEST_ROLLBACK, 1u << STEP_FOLLOW | 1u << STEP_CONFIRM | 1u << STEP_GRACE | 1u << STEP_FINISH,
          STEP_ROLLBACK},
         {REQUEST_FINISH, 1u << STEP_GRACE, STEP_FINISH},
-        {REQUEST_HEAL,
-         1u << STEP_PLAN | 1u << STEP_CREATE | 1u << STEP_SETTLE | 1u << STEP_SCAN | 1u << STEP_CATCH_UP |
-             1u << STEP_VERIFY | 1u << STEP_HOLD | 1u << STEP_CUTOVER | 1u << STEP_FOLLOW |
-             1u << STEP_CONFIRM | 1u << STEP_GRACE | 1u << STEP_CHECK | 1u << STEP_REFILL,
-         STEP_HEAL},
     };
     for (int s = 0; s < STEP_COUNT; s++)
         for (int r = 0; r < REQUEST_COUNT; r++) {
@@ -274,7 +254,7 @@ static void test_step_name__is_read_back_by_step_parse(void **state)
 static void test_step_parse__refuses_what_is_no_name(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "scan ", "SCAN", "sca", "scann", "stop", "fence\n"};
+    static const char *const wrong[] = {"", "scan ", "SCAN", "sca", "scann", "stop", "plan\n"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         enum job_step step = STEP_COUNT;
         if (step_parse(wrong[i], strlen(wrong[i]), &step))
@@ -307,80 +287,8 @@ static void test_step_resume__begins_or_ends_where_nothing_is_unfinished(void **
                 view_in(&v, quiet[p]);
                 assert_int_equal(step_resume(&v, g, (enum job_step)s, JOB_EXPAND), STEP_PLAN);
                 assert_int_equal(step_resume(&v, g, (enum job_step)s, JOB_CHECK), STEP_CHECK);
-                bool refills = quiet[p] == PHASE_STEADY;
-                assert_step(step_resume(&v, g, (enum job_step)s, JOB_FINISH),
-                            refills && s == STEP_REFILL ? STEP_REFILL : STEP_DONE, s, "resume");
-                assert_step(step_resume(&v, g, (enum job_step)s, JOB_HEAL), refills ? STEP_REFILL : STEP_DONE,
-                            s, "resume");
+                assert_int_equal(step_resume(&v, g, (enum job_step)s, JOB_FINISH), STEP_DONE);
             }
-}
-
-static void test_step_resume__fills_shards_that_are_unsure_whatever_the_record_says(void **state)
-{
-    (void)state;
-    static struct view v;
-    static const enum phase quiet[] = {PHASE_STEADY, PHASE_OVERFLOW};
-    for (int p = 0; p < 2; p++)
-        for (int s = 0; s < STEP_COUNT; s++) {
-            view_in(&v, quiet[p]);
-            unsure_begin(&v.unsure, view_current(&v)->number, 4);
-            unsure_add(&v.unsure, 2);
-            bool refills = quiet[p] == PHASE_STEADY;
-            assert_step(step_resume(&v, 0, (enum job_step)s, JOB_EXPAND), STEP_PLAN, s,
-                        "resume"); /* instead */
-            assert_step(step_resume(&v, 0, (enum job_step)s, JOB_CHECK), refills ? STEP_REFILL : STEP_CHECK,
-                        s, "resume");
-            assert_step(step_resume(&v, 0, (enum job_step)s, JOB_FINISH), refills ? STEP_REFILL : STEP_DONE,
-                        s, "resume");
-            assert_step(step_resume(&v, 0, (enum job_step)s, JOB_HEAL), refills ? STEP_REFILL : STEP_DONE, s,
-                        "resume");
-        }
-    unsure_clear(&v.unsure);
-}
-
-static void test_step_refilled__goes_on_with_what_the_job_is_for(void **state)
-{
-    (void)state;
-    static struct view v;
-    view_in(&v, PHASE_STEADY);
-    assert_int_equal(step_refilled(&v, ERR_OK, JOB_HEAL), STEP_DONE);
-    assert_int_equal(step_refilled(&v, ERR_OK, JOB_FINISH), STEP_DONE);
-    assert_int_equal(step_refilled(&v, ERR_OK, JOB_CHECK), STEP_CHECK);
-    assert_int_equal(step_refilled(&v, ERR_UNREACHABLE, JOB_CHECK), STEP_REFILL);
-    assert_int_equal(step_refilled(&v, ERR_CONFLICT, JOB_CHECK), STEP_FAILED);
-    assert_int_equal(step_refilled(&v, ERR_MUTEX_LOST, JOB_HEAL), STEP_STOPPED);
-    unsure_begin(&v.unsure, view_current(&v)->number, 4);
-    unsure_add(&v.unsure, 2); /* too many were lost, say: nothing is to be verified */
-    assert_int_equal(step_refilled(&v, ERR_OK, JOB_CHECK), STEP_DONE);
-    unsure_clear(&v.unsure);
-}
-
-static void test_step_can_refill__wants_half_of_one_layer_that_is_alone(void **state)
-{
-    (void)state;
-    static struct view v;
-    view_in(&v, PHASE_STEADY);
-    struct generation *g = &v.slot[v.current];
-    g->built = true;
-    g->layer_count = 1;
-    g->layers[0].geometry.shards = 46;
-    assert_false(step_can_refill(&v, 0));
-    assert_true(step_can_refill(&v, 1));
-    assert_true(step_can_refill(&v, 23));
-    assert_false(step_can_refill(&v, 24));
-    g->layers[0].geometry.shards = UNSURE_SHARDS_MAX + 1;
-    assert_false(step_can_refill(&v, 1));
-    g->layers[0].geometry.shards = 46;
-    g->built = false;
-    assert_false(step_can_refill(&v, 1));
-    g->built = true;
-    g->layer_count = 2;
-    assert_false(step_can_refill(&v, 1));
-    for (int p = 0; p < PHASE_COUNT; p++)
-        if (p != PHASE_STEADY) {
-            view_in(&v, (enum phase)p);
-            assert_false(step_can_refill(&v, 1));
-        }
 }
 
 static void test_step_resume__follows_after_a_cutover_whatever_the_record_says(void **state)
@@ -389,20 +297,10 @@ static void test_step_resume__follows_after_a_cutover_whatever_the_record_says(v
     static struct view v;
     view_in(&v, PHASE_SWITCHED);
     for (int s = 0; s < STEP_COUNT; s++)
-        for (int kind = JOB_FINISH; kind <= JOB_HEAL; kind++) {
+        for (int kind = JOB_FINISH; kind <= JOB_CHECK; kind++) {
             assert_int_equal(step_resume(&v, ALTERNATE, (enum job_step)s, (enum job_kind)kind), STEP_FOLLOW);
             assert_int_equal(step_resume(&v, EARLIER, (enum job_step)s, (enum job_kind)kind), STEP_FOLLOW);
         }
-}
-
-static void test_step_resume__leaves_a_layer_that_is_being_opened_to_its_maker(void **state)
-{
-    (void)state;
-    static struct view v;
-    view_in(&v, PHASE_OVERFLOW_OPEN);
-    for (int s = 0; s < STEP_COUNT; s++)
-        for (int kind = JOB_FINISH; kind <= JOB_HEAL; kind++)
-            assert_int_equal(step_resume(&v, CURRENT, (enum job_step)s, (enum job_kind)kind), STEP_STOPPED);
 }
 
 static void test_step_resume__goes_on_with_a_build_from_its_own_record(void **state)
@@ -411,7 +309,7 @@ static void test_step_resume__goes_on_with_a_build_from_its_own_record(void **st
     static struct view v;
     view_in(&v, PHASE_BUILDING);
     for (int s = 0; s < STEP_COUNT; s++)
-        for (int kind = JOB_FINISH; kind <= JOB_HEAL; kind++) {
+        for (int kind = JOB_FINISH; kind <= JOB_CHECK; kind++) {
             enum job_step on = STEP_SETTLE;
             if (s == STEP_SCAN || s == STEP_CATCH_UP || s == STEP_VERIFY || s == STEP_ABORT)
                 on = (enum job_step)s;
@@ -430,7 +328,7 @@ static void test_step_resume__trusts_no_record_of_another_generation(void **stat
     view_in(&v, PHASE_BUILDING);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         for (int s = 0; s < STEP_COUNT; s++)
-            for (int kind = JOB_FINISH; kind <= JOB_HEAL; kind++)
+            for (int kind = JOB_FINISH; kind <= JOB_CHECK; kind++)
                 assert_step(step_resume(&v, others[i], (enum job_step)s, (enum job_kind)kind), STEP_SETTLE,
                             (enum job_step)s, "record of another generation");
 }
@@ -442,43 +340,12 @@ static void test_step_resume__never_begins_at_the_cutover(void **state)
     for (int p = 0; p < PHASE_COUNT; p++)
         for (int s = 0; s < STEP_COUNT; s++)
             for (uint64_t g = 0; g <= ALTERNATE + 1; g++)
-                for (int kind = JOB_FINISH; kind <= JOB_HEAL; kind++) {
+                for (int kind = JOB_FINISH; kind <= JOB_CHECK; kind++) {
                     enum job_step on =
                         step_resume(view_in(&v, (enum phase)p), g, (enum job_step)s, (enum job_kind)kind);
                     assert_int_not_equal(on, STEP_CUTOVER);
                     assert_int_not_equal(on, STEP_FINISH);
-                    assert_int_not_equal(on, STEP_RETIRE);
                 }
-}
-
-/* What was uploaded before the failover is not relied on, whatever the record says. */
-static void test_step_healed__settles_and_scans_a_build_anew(void **state)
-{
-    (void)state;
-    static struct view v;
-    for (int kind = JOB_FINISH; kind <= JOB_HEAL; kind++) {
-        view_in(&v, PHASE_BUILDING);
-        assert_int_equal(step_healed(&v, ERR_OK, (enum job_kind)kind), STEP_SETTLE);
-        assert_int_equal(step_healed(&v, ERR_CONFLICT, (enum job_kind)kind), STEP_ABORT);
-        assert_int_equal(step_healed(&v, ERR_CANCELLED, (enum job_kind)kind), STEP_ABORT);
-        view_in(&v, PHASE_SWITCHED);
-        assert_int_equal(step_healed(&v, ERR_OK, (enum job_kind)kind), STEP_FOLLOW);
-        assert_int_equal(step_healed(&v, ERR_CONFLICT, (enum job_kind)kind), STEP_GRACE);
-        assert_int_equal(step_healed(&v, ERR_TIMEOUT, (enum job_kind)kind), STEP_HEAL);
-        assert_int_equal(step_healed(&v, ERR_MUTEX_LOST, (enum job_kind)kind), STEP_STOPPED);
-    }
-}
-
-static void test_step_healed__goes_on_with_what_the_job_is_for(void **state)
-{
-    (void)state;
-    static struct view v;
-    view_in(&v, PHASE_STEADY);
-    assert_int_equal(step_healed(&v, ERR_OK, JOB_HEAL), STEP_REFILL);
-    assert_int_equal(step_healed(&v, ERR_OK, JOB_FINISH), STEP_DONE);
-    assert_int_equal(step_healed(&v, ERR_OK, JOB_EXPAND), STEP_PLAN);
-    assert_int_equal(step_healed(&v, ERR_OK, JOB_CHECK), STEP_CHECK);
-    assert_int_equal(step_healed(&v, ERR_CONFIG, JOB_EXPAND), STEP_FAILED);
 }
 
 int main(void)
@@ -491,7 +358,7 @@ int main(void)
         cmocka_unit_test(test_step_next__takes_the_failure_of_the_step_for_every_other_error),
         cmocka_unit_test(test_step_next__cuts_over_only_after_a_verify_that_was_ok),
         cmocka_unit_test(test_step_next__does_not_skip_a_step_of_the_build),
-        cmocka_unit_test(test_step_next__never_retires_a_generation_that_is_in_the_view),
+        cmocka_unit_test(test_step_next__never_deletes_a_generation_that_is_read),
         cmocka_unit_test(test_step_next__reaches_every_step),
         cmocka_unit_test(test_step_next__reaches_an_end_from_every_step),
         cmocka_unit_test(test_step_asked__listens_only_where_the_request_has_a_meaning),
@@ -499,16 +366,10 @@ int main(void)
         cmocka_unit_test(test_step_name__is_read_back_by_step_parse),
         cmocka_unit_test(test_step_parse__refuses_what_is_no_name),
         cmocka_unit_test(test_step_resume__begins_or_ends_where_nothing_is_unfinished),
-        cmocka_unit_test(test_step_resume__fills_shards_that_are_unsure_whatever_the_record_says),
-        cmocka_unit_test(test_step_refilled__goes_on_with_what_the_job_is_for),
-        cmocka_unit_test(test_step_can_refill__wants_half_of_one_layer_that_is_alone),
         cmocka_unit_test(test_step_resume__follows_after_a_cutover_whatever_the_record_says),
-        cmocka_unit_test(test_step_resume__leaves_a_layer_that_is_being_opened_to_its_maker),
         cmocka_unit_test(test_step_resume__goes_on_with_a_build_from_its_own_record),
         cmocka_unit_test(test_step_resume__trusts_no_record_of_another_generation),
         cmocka_unit_test(test_step_resume__never_begins_at_the_cutover),
-        cmocka_unit_test(test_step_healed__settles_and_scans_a_build_anew),
-        cmocka_unit_test(test_step_healed__goes_on_with_what_the_job_is_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

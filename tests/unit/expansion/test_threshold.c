@@ -202,25 +202,6 @@ static void test_threshold_dead_look__begins_anew_with_a_generation(void **state
     assert_int_equal(threshold_dead_look(&d, &in, 8, 5), 2);
 }
 
-static void test_threshold_evaluate__leaves_the_scatter_of_shards_alone(void **state)
-{
-    (void)state;
-    uint64_t shard[3] = {0, 0, 0};
-    struct threshold_input in = calm();
-    in.shard_items = shard;
-    in.shard_count = 3;
-    in.shard_capacity = 12500; /* full at 10,000; the deviation is 100 */
-    shard[2] = 10400;
-    assert_reason(in, THRESHOLD_NONE, "untouched");
-    shard[2] = 10401;
-    assert_reason(in, THRESHOLD_SHARD, "shard 2 holds 10,401 of 12,500 keys: 83% (expand_at: 80%)");
-    in.shard_capacity = 125; /* 100, deviation 10 */
-    shard[2] = 140;
-    assert_reason(in, THRESHOLD_NONE, "untouched");
-    shard[0] = 141;
-    assert_reason(in, THRESHOLD_SHARD, "shard 0 holds 141 of 125 keys: 113% (expand_at: 80%)");
-}
-
 static void test_threshold_evaluate__compares_bytes_where_a_limit_is_set(void **state)
 {
     (void)state;
@@ -236,13 +217,9 @@ static void test_threshold_evaluate__compares_bytes_where_a_limit_is_set(void **
 static void test_threshold_evaluate__names_the_first_reason_that_holds(void **state)
 {
     (void)state;
-    uint64_t shard[1] = {5000};
     struct threshold_input in = {.lost_shards = 2,
                                  .items = 900000,
                                  .capacity = 1000000,
-                                 .shard_items = shard,
-                                 .shard_count = 1,
-                                 .shard_capacity = 1000,
                                  .bytes = 2,
                                  .expand_at = 0.8,
                                  .expand_at_bytes = 1,
@@ -253,8 +230,6 @@ static void test_threshold_evaluate__names_the_first_reason_that_holds(void **st
     in.lost_shards = 0;
     assert_reason(in, THRESHOLD_TOTAL, "900,000 keys are 90% of the capacity 1,000,000 (expand_at: 80%)");
     in.items = 1;
-    assert_reason(in, THRESHOLD_SHARD, "shard 0 holds 5,000 of 1,000 keys: 500% (expand_at: 80%)");
-    in.shard_items = NULL;
     assert_reason(in, THRESHOLD_BYTES, "2 bytes (expand_at_bytes: 1)");
     in.expand_at_bytes = 0;
     assert_reason(in, THRESHOLD_SCHEDULE, "the schedule is due");
@@ -269,7 +244,6 @@ static void test_threshold_name__has_a_name_for_each_reason(void **state)
     assert_string_equal(threshold_name(THRESHOLD_OVERFLOW), "overflow");
     assert_string_equal(threshold_name(THRESHOLD_DEAD), "dead");
     assert_string_equal(threshold_name(THRESHOLD_TOTAL), "total");
-    assert_string_equal(threshold_name(THRESHOLD_SHARD), "shard");
     assert_string_equal(threshold_name(THRESHOLD_BYTES), "bytes");
     assert_string_equal(threshold_name(THRESHOLD_SCHEDULE), "schedule");
 }
@@ -294,7 +268,6 @@ static void test_threshold_waits__for_the_window_where_that_does_no_harm(void **
     assert_true(waits(THRESHOLD_DEAD, 900000, 10, 0, NOW));
     assert_false(waits(THRESHOLD_DEAD, 900000, 10, 0, OPENS));
     assert_true(waits(THRESHOLD_TOTAL, 900000, 0, 0, NOW));
-    assert_true(waits(THRESHOLD_SHARD, 900000, 0, 0, NOW));
     assert_true(waits(THRESHOLD_BYTES, 900000, 0, 0, NOW));
     assert_true(waits(THRESHOLD_SCHEDULE, 10, 0, 0, NOW));
     assert_false(waits(THRESHOLD_TOTAL, 900000, 0, 0, OPENS));
@@ -343,7 +316,6 @@ int main(void)
         cmocka_unit_test(test_threshold_dead_look__counts_looks_in_a_row),
         cmocka_unit_test(test_threshold_dead_look__begins_anew_after_one_that_found_fewer),
         cmocka_unit_test(test_threshold_dead_look__begins_anew_with_a_generation),
-        cmocka_unit_test(test_threshold_evaluate__leaves_the_scatter_of_shards_alone),
         cmocka_unit_test(test_threshold_evaluate__compares_bytes_where_a_limit_is_set),
         cmocka_unit_test(test_threshold_evaluate__names_the_first_reason_that_holds),
         cmocka_unit_test(test_threshold_waits__for_the_window_where_that_does_no_harm),
