@@ -4,7 +4,8 @@
 #include <string.h>
 #include "shard/resident/load.h"
 
-enum { LOAD_SHARDS = 64 /* at a time */ };
+/* At a time: the control does nothing else meanwhile, and for each time it walks through the overlay. */
+enum { LOAD_SHARDS = 1024, LOAD_BYTES = 16 << 20 };
 
 /* --- holding a generation --- */
 
@@ -334,10 +335,11 @@ static bool is_to_load(const struct bitmap *b, uint32_t shard)
 /* The first shards at or after *@shard that are to be loaded; how many. */
 static uint32_t absent_run(const struct bitmap *b, uint32_t *shard)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, most = LOAD_BYTES / b->shard_bytes;
+    most = most == 0 ? 1 : most < LOAD_SHARDS ? most : LOAD_SHARDS;
     while (*shard < b->geometry.shards && !is_to_load(b, *shard))
         (*shard)++;
-    while (n < LOAD_SHARDS && *shard + n < b->geometry.shards && is_to_load(b, *shard + n))
+    while (n < most && *shard + n < b->geometry.shards && is_to_load(b, *shard + n))
         n++;
     return n;
 }
