@@ -2,6 +2,7 @@
 #include "shard/request/control_internal.h"
 
 #include <string.h>
+#include "shard/log/lane_sync.h"
 #include "shard/resident/load.h"
 
 /* At a time: the control does nothing else meanwhile, and for each time it walks through the overlay. */
@@ -116,15 +117,58 @@ enum err control_hold_again(struct control *c, struct error *e)
 
 /* --- generations --- */
 
+struct catching_up {
+    struct held *held;
+    unsigned lane;
+    struct lag_count applied;
+};
+
+static enum err apply_to_one(void *arg, const struct tail_record *record, struct error *e)
+{
+    struct catching_up *up = arg;
+    struct held_entry entry;
+    uint8_t added[LOG_KEYS_MAX];
+    bool was;
+    held_entry(&entry, up->lane, record);
+    enum err code = held_apply(up->held, &entry, added, &was, e);
+    up->applied.entries += code == ERR_OK;
+    up->applied.bytes += code == ERR_OK ? record->length : 0;
+    return code;
+}
+
+/* Apply to @h, which nobody else has yet, what the lanes have behind its base; c->at moves with it. The
+ * readers then go back over little, while requests wait for them. Where a lane cannot be read on they meet
+ * that. */
+static enum err catch_up(struct control *c, struct held *h, struct lag_count *applied, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++) {
+        struct catching_up up = {.held = h, .lane = i};
+        enum tail_state state = TAIL_MORE;
+        while (code == ERR_OK && state == TAIL_MORE)
+            code = lane_read(c->link, &c->per_lane[i].stream, &c->at[i], apply_to_one, &up, &state, e);
+        if (code == ERR_FENCED) /* a layer begins that the view has not */
+            code = ERR_OK;
+        applied[i] = up.applied;
+    }
+    return code;
+}
+
 enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
 {
     struct log_filter *f = c->filter;
     struct held *h, *old;
+    struct lag_count applied[LOG_LANES_MAX] = {{0}};
     enum err code = control_base_of(c, slot, c->at, e);
     if (code == ERR_OK)
         code = hold(c, slot, &h, e);
     if (code != ERR_OK)
         return code;
+    code = catch_up(c, h, applied, e);
+    if (code != ERR_OK) {
+        held_drop(h);
+        return code;
+    }
     control_stop_readers(c);
     (void)pthread_rwlock_wrlock(&f->lock);
     old = f->slot[slot];
@@ -135,6 +179,10 @@ enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
         lane_reader_position(f->lane[i].reader, &c->position[i]);
     take_earlier(c->at, c->position, f->lanes);
     control_begin_lag(c);
+    for (unsigned i = 0; i < f->lanes; i++) { /* none of it is known to be folded */
+        atomic_fetch_add(&f->lane[i].entries, applied[i].entries);
+        atomic_fetch_add(&f->lane[i].bytes, applied[i].bytes);
+    }
     control_move_readers(c, lane_reader_go_back);
     return ERR_OK;
 }
