@@ -120,6 +120,7 @@ enum err control_hold_again(struct control *c, struct error *e)
 struct catching_up {
     struct held *held;
     unsigned lane;
+    struct log_id most;
     struct lag_count applied;
 };
 
@@ -129,6 +130,8 @@ static enum err apply_to_one(void *arg, const struct tail_record *record, struct
     struct held_entry entry;
     uint8_t added[LOG_KEYS_MAX];
     bool was;
+    if (log_id_compare(record->id, up->most) > 0)
+        return error_set(e, ERR_BUSY, "the reader is not there yet");
     held_entry(&entry, up->lane, record);
     enum err code = held_apply(up->held, &entry, added, &was, e);
     up->applied.entries += code == ERR_OK;
@@ -136,18 +139,23 @@ static enum err apply_to_one(void *arg, const struct tail_record *record, struct
     return code;
 }
 
-/* Apply to @h, which nobody else has yet, what the lanes have behind its base; c->at moves with it. The
- * readers then go back over little, while requests wait for them. Where a lane cannot be read on they meet
- * that. */
+/* Apply to @h, which nobody else has yet, what the readers have applied behind its base; c->at moves with it.
+ * The readers then go back over little, while requests wait for them. Where a lane cannot be read on they
+ * meet that. Never more than they have applied: whether a key is new is said by a generation that had not its
+ * entry when the reader met it, and the one that is read now may be given up before. */
 static enum err catch_up(struct control *c, struct held *h, struct lag_count *applied, struct error *e)
 {
     enum err code = ERR_OK;
     for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++) {
         struct catching_up up = {.held = h, .lane = i};
         enum tail_state state = TAIL_MORE;
-        while (code == ERR_OK && state == TAIL_MORE)
+        while (code == ERR_OK && state == TAIL_MORE) {
+            lane_reader_position(c->filter->lane[i].reader, &c->position[i]);
+            up.most = c->position[i].id;
             code = lane_read(c->link, &c->per_lane[i].stream, &c->at[i], apply_to_one, &up, &state, e);
-        if (code == ERR_FENCED) /* a layer begins that the view has not */
+        }
+        if (code == ERR_BUSY ||
+            code == ERR_FENCED) /* as far as the reader is; a layer that the view has not */
             code = ERR_OK;
         applied[i] = up.applied;
     }
