@@ -2,9 +2,11 @@
 #include "shard/request/control_internal.h"
 
 #include <string.h>
+#include "shard/log/lane_sync.h"
 #include "shard/resident/load.h"
 
-enum { LOAD_SHARDS = 64 /* at a time */ };
+/* At a time: the control does nothing else meanwhile, and for each time it walks through the overlay. */
+enum { LOAD_SHARDS = 1024, LOAD_BYTES = 16 << 20 };
 
 /* --- holding a generation --- */
 
@@ -116,15 +118,66 @@ enum err control_hold_again(struct control *c, struct error *e)
 
 /* --- generations --- */
 
+struct catching_up {
+    struct held *held;
+    unsigned lane;
+    struct log_id most;
+    struct lag_count applied;
+};
+
+static enum err apply_to_one(void *arg, const struct tail_record *record, struct error *e)
+{
+    struct catching_up *up = arg;
+    struct held_entry entry;
+    uint8_t added[LOG_KEYS_MAX];
+    bool was;
+    if (log_id_compare(record->id, up->most) > 0)
+        return error_set(e, ERR_BUSY, "the reader is not there yet");
+    held_entry(&entry, up->lane, record);
+    enum err code = held_apply(up->held, &entry, added, &was, e);
+    up->applied.entries += code == ERR_OK;
+    up->applied.bytes += code == ERR_OK ? record->length : 0;
+    return code;
+}
+
+/* Apply to @h, which nobody else has yet, what the readers have applied behind its base; c->at moves with it.
+ * The readers then go back over little, while requests wait for them. Where a lane cannot be read on they
+ * meet that. Never more than they have applied: whether a key is new is said by a generation that had not its
+ * entry when the reader met it, and the one that is read now may be given up before. */
+static enum err catch_up(struct control *c, struct held *h, struct lag_count *applied, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++) {
+        struct catching_up up = {.held = h, .lane = i};
+        enum tail_state state = TAIL_MORE;
+        while (code == ERR_OK && state == TAIL_MORE) {
+            lane_reader_position(c->filter->lane[i].reader, &c->position[i]);
+            up.most = c->position[i].id;
+            code = lane_read(c->link, &c->per_lane[i].stream, &c->at[i], apply_to_one, &up, &state, e);
+        }
+        if (code == ERR_BUSY ||
+            code == ERR_FENCED) /* as far as the reader is; a layer that the view has not */
+            code = ERR_OK;
+        applied[i] = up.applied;
+    }
+    return code;
+}
+
 enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
 {
     struct log_filter *f = c->filter;
     struct held *h, *old;
+    struct lag_count applied[LOG_LANES_MAX] = {{0}};
     enum err code = control_base_of(c, slot, c->at, e);
     if (code == ERR_OK)
         code = hold(c, slot, &h, e);
     if (code != ERR_OK)
         return code;
+    code = catch_up(c, h, applied, e);
+    if (code != ERR_OK) {
+        held_drop(h);
+        return code;
+    }
     control_stop_readers(c);
     (void)pthread_rwlock_wrlock(&f->lock);
     old = f->slot[slot];
@@ -135,6 +188,10 @@ enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
         lane_reader_position(f->lane[i].reader, &c->position[i]);
     take_earlier(c->at, c->position, f->lanes);
     control_begin_lag(c);
+    for (unsigned i = 0; i < f->lanes; i++) { /* none of it is known to be folded */
+        atomic_fetch_add(&f->lane[i].entries, applied[i].entries);
+        atomic_fetch_add(&f->lane[i].bytes, applied[i].bytes);
+    }
     control_move_readers(c, lane_reader_go_back);
     return ERR_OK;
 }
@@ -361,10 +418,11 @@ static bool is_to_load(const struct bitmap *b, uint32_t shard)
 /* The first shards at or after *@shard that are to be loaded; how many. */
 static uint32_t absent_run(const struct bitmap *b, uint32_t *shard)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, most = LOAD_BYTES / b->shard_bytes;
+    most = most == 0 ? 1 : most < LOAD_SHARDS ? most : LOAD_SHARDS;
     while (*shard < b->geometry.shards && !is_to_load(b, *shard))
         (*shard)++;
-    while (n < LOAD_SHARDS && *shard + n < b->geometry.shards && is_to_load(b, *shard + n))
+    while (n < most && *shard + n < b->geometry.shards && is_to_load(b, *shard + n))
         n++;
     return n;
 }

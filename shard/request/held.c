@@ -285,6 +285,16 @@ bool held_is_full(const struct held *h)
 
 /* --- entries --- */
 
+void held_entry(struct held_entry *out, unsigned lane, const struct tail_record *record)
+{
+    out->lane = lane;
+    out->count = record->entry.count;
+    out->entry = &record->entry;
+    out->id = record->id;
+    for (unsigned i = 0; i < out->count; i++)
+        out->keys[i] = log_entry_hash(&record->entry, i);
+}
+
 /* Keys of an entry behind the full mark: present, or refused. */
 static enum err refuse(struct held *h, const struct held_entry *entry, uint8_t *added, struct error *e)
 {

@@ -4,7 +4,7 @@
 /* A generation as this process holds it: its shape, where its shards are, what of them is in memory. Requests
  * keep the one that they began with until they have their answer. */
 #include <stdatomic.h>
-#include "shard/log/lane.h"
+#include "shard/log/tail.h"
 #include "shard/nodes.h"
 #include "shard/resident/resident.h"
 #include "shard/view/full.h"
@@ -102,14 +102,16 @@ MUST_CHECK bool held_give_back(struct held *h, unsigned keys);
 /* Its capacity is reached in all lanes, and no key is added any more. */
 bool held_is_full(const struct held *h);
 
-/* Apply an entry of @lane, unless it *@was. @added, of LOG_KEYS_MAX: enum resident_added of each key.
- * ERR_FENCED: a layer of the generation begins that it has not yet; ERR_NOMEM. */
 struct held_entry {
     unsigned lane, count;
     const struct log_entry *entry;
     struct log_id id;
     struct key_hash keys[LOG_KEYS_MAX];
 };
+/* What @record of @lane is as an entry; it borrows the record. */
+void held_entry(struct held_entry *out, unsigned lane, const struct tail_record *record);
+/* Apply an entry of @lane, unless it *@was. @added, of LOG_KEYS_MAX: enum resident_added of each key.
+ * ERR_FENCED: a layer of the generation begins that it has not yet; ERR_NOMEM. */
 MUST_CHECK enum err held_apply(struct held *h, const struct held_entry *entry, uint8_t *added, bool *was,
                                struct error *e);
 #endif

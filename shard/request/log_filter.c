@@ -96,10 +96,8 @@ static enum err apply(void *arg, const struct tail_record *record, uint8_t *fres
 {
     struct filter_lane *lane = arg;
     struct log_filter *f = lane->filter;
-    struct held_entry entry = {
-        .lane = lane->index, .count = record->entry.count, .entry = &record->entry, .id = record->id};
-    for (unsigned i = 0; i < entry.count; i++)
-        entry.keys[i] = log_entry_hash(&record->entry, i);
+    struct held_entry entry;
+    held_entry(&entry, lane->index, record);
     (void)pthread_rwlock_rdlock(&f->lock);
     enum err code = apply_to_all(f, &entry, fresh, e);
     if (code == ERR_FENCED) {

@@ -122,6 +122,15 @@ static void forget(struct bitmap *b, uint32_t shard)
     b->loaded[shard] = 0;
 }
 
+/* A write that changes nothing, in each page. */
+void bitmap_reserve(struct bitmap *b, uint32_t first, uint32_t count)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE) / sizeof(*b->words);
+    size_t end = (size_t)(first + count) * b->shard_words;
+    for (size_t at = (size_t)first * b->shard_words; at < end; at += page)
+        atomic_fetch_or_explicit(&b->words[at], 0, memory_order_relaxed);
+}
+
 /* --- states --- */
 
 static uint32_t state_of(const struct bitmap *b, uint32_t shard)
@@ -263,8 +272,7 @@ enum err bitmap_or(struct bitmap *b, uint32_t shard, uint32_t offset, const void
     for (uint32_t i = 0; i < length / 8; i++) {
         uint64_t value;
         memcpy(&value, from + (size_t)i * 8, 8);
-        uint64_t old = atomic_load_explicit(&to[i], memory_order_relaxed);
-        atomic_store_explicit(&to[i], old | value, memory_order_relaxed); /* nobody sets bits meanwhile */
+        atomic_fetch_or_explicit(&to[i], value, memory_order_relaxed);
     }
     b->loaded[shard] += length;
     return ERR_OK;

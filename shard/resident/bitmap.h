@@ -60,6 +60,10 @@ bool bitmap_stayed(const struct bitmap *b, uint32_t shard, uint32_t stamp);
 /* Of one thread at a time, with no bits being set meanwhile. BITMAP_ABSENT gives the shard's memory back. */
 void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state);
 
+/* Have the system give the memory of @count shards from @first now: else the first one to write there waits
+ * for it, for milliseconds where a huge page is looked for. Any thread, at any time. */
+void bitmap_reserve(struct bitmap *b, uint32_t first, uint32_t count);
+
 /* Look up @count places. Any thread, at any time. */
 void bitmap_look(const struct bitmap *b, const struct key_place *places, unsigned count, uint8_t *answers);
 /* Have the processor fetch the blocks of these places. */
@@ -69,10 +73,8 @@ void bitmap_fetch(const struct bitmap *b, const struct key_place *places, unsign
 bool bitmap_set(struct bitmap *b, const struct key_place *place);
 
 /* OR @length bytes, which Redis has @offset bytes behind the header of @shard, which is loading.
- * Both are multiples of a block. Pieces come in order. Nobody sets bits meanwhile, so that no word
- * needs an atomic OR. ERR_LOST: a block has not the tag; ERR_CONFLICT: the piece is not the next one; nothing
- * was ORed.
- */
+ * Both are multiples of a block. Pieces come in order, from one thread; bits may be set meanwhile. ERR_LOST:
+ * a block has not the tag; ERR_CONFLICT: the piece is not the next one; nothing was ORed. */
 MUST_CHECK enum err bitmap_or(struct bitmap *b, uint32_t shard, uint32_t offset, const void *bytes,
                               uint32_t length, struct error *e);
 /* The same for a shard that is whole, while bits are set: what Redis has more gets into memory, and what

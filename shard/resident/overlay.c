@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS_MIN = 64, WALK_ENTRIES = 4096 /* that one step of a walk looks at */ };
+enum {
+    BUCKETS_MIN = 64,
+    WALK_ENTRIES = 4096, /* that one step of a walk looks at */
+    OR_KEYS = 4 * LOG_KEYS_MAX
+};
 
 struct held {
     LIST_ENTRY(held) next; /* in its bucket */
@@ -176,23 +180,6 @@ static void or_block(struct overlay *o, unsigned layer, const struct geometry *g
     }
 }
 
-void overlay_or(struct overlay *o, unsigned layer, struct bitmap *b)
-{
-    struct entry *one;
-    struct key_place place;
-    pthread_mutex_lock(&o->lock);
-    for (unsigned lane = 0; lane < o->lanes; lane++)
-        STAILQ_FOREACH(one, &o->lane[lane], next)
-    for (unsigned i = 0; i < one->count; i++) {
-        const struct held *h = &one->held[i];
-        if (h->layer != layer || !bitmap_is_loading(b, h->key.shard))
-            continue;
-        hash_place(&b->geometry, h->key.hash, &place);
-        (void)bitmap_set(b, &place);
-    }
-    pthread_mutex_unlock(&o->lock);
-}
-
 /* --- walks --- */
 
 void overlay_walk_begin(struct overlay *o, struct overlay_walk *w)
@@ -219,14 +206,14 @@ bool overlay_walk_next(struct overlay *o, struct overlay_walk *w, const struct l
     pthread_mutex_lock(&o->lock);
     for (unsigned looked = 0; w->lane < o->lanes && looked < WALK_ENTRIES; looked++) {
         const struct entry *one = w->at;
-        if (one == NULL || log_id_compare(one->id, to[w->lane]) > 0) {
+        if (one == NULL || (to != NULL && log_id_compare(one->id, to[w->lane]) > 0)) {
             w->lane++;
             w->at = w->lane < o->lanes ? STAILQ_FIRST(&o->lane[w->lane]) : NULL;
             continue;
         }
         if (one->count > room - *count)
             break;
-        if (log_id_compare(one->id, from[w->lane]) > 0)
+        if (from == NULL || log_id_compare(one->id, from[w->lane]) > 0)
             *count += meet(one, met + *count);
         w->at = STAILQ_NEXT(one, next);
     }
@@ -240,6 +227,22 @@ void overlay_walk_end(struct overlay *o, struct overlay_walk *w)
     pthread_mutex_lock(&o->lock);
     LIST_REMOVE(w, next);
     pthread_mutex_unlock(&o->lock);
+}
+
+void overlay_or(struct overlay *o, unsigned layer, struct bitmap *b)
+{
+    struct overlay_walk walk;
+    struct overlay_met met[OR_KEYS];
+    struct key_place place;
+    unsigned count;
+    overlay_walk_begin(o, &walk);
+    while (overlay_walk_next(o, &walk, NULL, NULL, met, OR_KEYS, &count))
+        for (unsigned i = 0; i < count; i++)
+            if (met[i].layer == layer && bitmap_is_loading(b, met[i].key.shard)) {
+                hash_place(&b->geometry, met[i].key.hash, &place);
+                (void)bitmap_set(b, &place);
+            }
+    overlay_walk_end(o, &walk);
 }
 
 void overlay_size(struct overlay *o, uint64_t *keys, uint64_t *bytes)

@@ -53,7 +53,8 @@ void overlay_free(struct overlay *o);
 MUST_CHECK enum err overlay_add(struct overlay *o, unsigned lane, struct log_id id, unsigned layer,
                                 const struct overlay_key *keys, unsigned count, struct error *e);
 
-/* Set in @b the bits of all keys of @layer in shards that are loading. */
+/* Set in @b the bits of all keys of @layer in shards that are loading. Entries may come meanwhile, and shards
+ * that load do so until the end. */
 void overlay_or(struct overlay *o, unsigned layer, struct bitmap *b);
 
 /* A GETRANGE of a block is sent. */
@@ -78,8 +79,8 @@ bool overlay_is_folded(struct overlay *o, unsigned lane, struct log_id id);
 /* Walk through the keys of entries, lane by lane, oldest first. The lock is held for one overlay_walk_next()
  * at a time; entries that go meanwhile are left out. */
 void overlay_walk_begin(struct overlay *o, struct overlay_walk *w);
-/* The next keys of entries behind @from and up to @to (of each lane): at most @room, which is LOG_KEYS_MAX or
- * more, maybe none. False: the walk has met all. */
+/* The next keys of entries behind @from and up to @to (of each lane; NULL: all): at most @room, which is
+ * LOG_KEYS_MAX or more, maybe none. False: the walk has met all. */
 bool overlay_walk_next(struct overlay *o, struct overlay_walk *w, const struct log_id *from,
                        const struct log_id *to, struct overlay_met *met, unsigned room, unsigned *count);
 void overlay_walk_end(struct overlay *o, struct overlay_walk *w);

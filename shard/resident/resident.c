@@ -271,42 +271,49 @@ enum err resident_begin_layer(struct resident *r, unsigned lane, struct log_id i
 
 /* --- shards come and go --- */
 
-static enum err begin(struct resident *r, unsigned layer, uint32_t first, uint32_t count, struct error *e)
+/* *@absent: how many of them have no memory yet. */
+static enum err check_loadable(const struct resident *r, unsigned layer, uint32_t first, uint32_t count,
+                               uint32_t *absent, struct error *e)
 {
-    struct bitmap *b = r->layer[layer];
-    uint32_t absent = 0;
+    const struct bitmap *b = r->layer[layer];
+    *absent = 0;
     for (uint32_t s = first; s < first + count; s++) {
         enum bitmap_state state = bitmap_state(b, s);
         if (state != BITMAP_ABSENT && state != BITMAP_RELOADING)
             return error_set(e, ERR_CONFLICT, "shard %u of layer %u is in memory", s, layer);
-        absent += state == BITMAP_ABSENT;
+        *absent += state == BITMAP_ABSENT;
     }
-    if (!budget_take(r->budget, (uint64_t)absent * b->shard_bytes))
-        return error_set(e, ERR_NOMEM, "resident_memory has no room for %u shards of %u bytes", absent,
-                         b->shard_bytes);
-    for (uint32_t s = first; s < first + count; s++)
-        bitmap_change(b, s, bitmap_state(b, s) == BITMAP_ABSENT ? BITMAP_LOADING : BITMAP_RELOADING);
-    overlay_or(r->overlay, layer, b);
     return ERR_OK;
 }
 
 /* What the overlay has is ORed before the first piece is asked for: what has left the overlay by then is in
- * the pieces, what comes after goes into the bitmap at once. */
+ * the pieces, what comes after goes into the bitmap at once. Entries wait for the change of the states alone:
+ * whoever loads these shards is the only one to change them. */
 enum err resident_load_begin(struct resident *r, unsigned layer, uint32_t first, uint32_t count,
                              struct error *e)
 {
-    assert(layer < layers_of(r) && count <= r->layer[layer]->geometry.shards &&
-           first <= r->layer[layer]->geometry.shards - count);
+    struct bitmap *b = r->layer[layer];
+    uint32_t absent;
+    assert(layer < layers_of(r) && count <= b->geometry.shards && first <= b->geometry.shards - count);
+    enum err code = check_loadable(r, layer, first, count, &absent, e);
+    if (code != ERR_OK)
+        return code;
+    if (!budget_take(r->budget, (uint64_t)absent * b->shard_bytes))
+        return error_set(e, ERR_NOMEM, "resident_memory has no room for %u shards of %u bytes", absent,
+                         b->shard_bytes);
+    bitmap_reserve(b, first, count);
     pthread_rwlock_wrlock(&r->changing);
-    enum err code = begin(r, layer, first, count, e);
+    for (uint32_t s = first; s < first + count; s++)
+        bitmap_change(b, s, bitmap_state(b, s) == BITMAP_ABSENT ? BITMAP_LOADING : BITMAP_RELOADING);
     pthread_rwlock_unlock(&r->changing);
-    return code;
+    overlay_or(r->overlay, layer, b);
+    return ERR_OK;
 }
 
 enum err resident_load_piece(struct resident *r, unsigned layer, uint32_t shard, uint32_t offset,
                              const void *bytes, uint32_t length, struct error *e)
 {
-    pthread_rwlock_wrlock(&r->changing);
+    pthread_rwlock_rdlock(&r->changing);
     enum err code = bitmap_or(r->layer[layer], shard, offset, bytes, length, e);
     pthread_rwlock_unlock(&r->changing);
     return code;
@@ -333,9 +340,10 @@ static void give_back(struct resident *r, struct bitmap *b, uint32_t shard)
 
 void resident_load_cancel(struct resident *r, unsigned layer, uint32_t shard)
 {
+    if (bitmap_state(r->layer[layer], shard) != BITMAP_LOADING) /* whoever loads it is who cancels */
+        return;
     pthread_rwlock_wrlock(&r->changing);
-    if (bitmap_state(r->layer[layer], shard) == BITMAP_LOADING)
-        give_back(r, r->layer[layer], shard);
+    give_back(r, r->layer[layer], shard);
     pthread_rwlock_unlock(&r->changing);
 }
 

@@ -137,7 +137,7 @@ void resident_barrier(struct resident *r);
  * has no room for them; ERR_CONFLICT. On error nothing changes. */
 MUST_CHECK enum err resident_load_begin(struct resident *r, unsigned layer, uint32_t first, uint32_t count,
                                         struct error *e);
-/* OR a piece, as bitmap_or(). Entries wait meanwhile, look-ups do not. */
+/* OR a piece, as bitmap_or(). Nobody waits meanwhile. */
 MUST_CHECK enum err resident_load_piece(struct resident *r, unsigned layer, uint32_t shard, uint32_t offset,
                                         const void *bytes, uint32_t length, struct error *e);
 /* ERR_CONFLICT: not all of it was ORed. */

@@ -125,13 +125,10 @@ static enum err judge(struct fold *f, const struct header *h, const void *bytes,
     return code;
 }
 
-enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint64_t *later, struct error *e)
+enum err fold_enter(struct fold *f, unsigned where, const struct header *h, struct error *e)
 {
     uint8_t header[BLOCK_BITS_MAX / 8];
-    char name[KEY_NAME_MAX + 1];
     struct key_name key;
-    redisReply *r;
-    *later = 0;
     header_of(f, h, header);
     shard_key(f, h, &key);
     script_begin(&f->call, embedded_fold_adopt);
@@ -141,9 +138,16 @@ enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint
     script_number(&f->call, HEADER_WRITER_BYTES);
     script_number(&f->call, HEADER_BYTES - HEADER_SUM_BYTES);
     script_number(&f->call, h->writer.number);
-    enum err code = script_send(&f->call, f->link, where, e);
-    if (code == ERR_OK)
-        code = link_reply(f->link, where, &r, e);
+    return script_send(&f->call, f->link, where, e);
+}
+
+enum err fold_entered(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
+                      struct error *e)
+{
+    char name[KEY_NAME_MAX + 1];
+    redisReply *r;
+    *later = 0;
+    enum err code = link_reply(f->link, where, &r, e);
     if (code != ERR_OK)
         return code;
     (void)shard_text(f, h, name);
@@ -160,6 +164,25 @@ enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint
     }
     freeReplyObject(r);
     return code;
+}
+
+enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint64_t *later, struct error *e)
+{
+    enum err code = fold_enter(f, where, h, e);
+    return code == ERR_OK ? fold_entered(f, where, h, later, e) : code;
+}
+
+enum err fold_read(struct fold *f, unsigned where, const struct header *h, uint64_t offset, uint32_t length,
+                   struct error *e)
+{
+    char from[24], to[24];
+    struct key_name key;
+    shard_key(f, h, &key);
+    int n = snprintf(from, sizeof(from), "%" PRIu64, offset);
+    int m = snprintf(to, sizeof(to), "%" PRIu64, offset + length - 1);
+    const char *const argv[] = {"GETRANGE", key.text, from, to};
+    const size_t lengths[] = {8, key.length, (size_t)n, (size_t)m};
+    return link_append(f->link, where, 4, argv, lengths, e);
 }
 
 void fold_begin(struct fold *f, const struct header *h)
@@ -200,15 +223,8 @@ enum err fold_reply(struct fold *f, unsigned where, const struct header *h, stru
 
 enum err fold_get(struct fold *f, unsigned where, const struct header *h, uint32_t block, struct error *e)
 {
-    char from[24], to[24];
-    struct key_name key;
-    uint64_t bytes = h->block_bits / 8, at = (block + UINT64_C(1)) * bytes; /* behind the header */
-    shard_key(f, h, &key);
-    int n = snprintf(from, sizeof(from), "%" PRIu64, at);
-    int m = snprintf(to, sizeof(to), "%" PRIu64, at + bytes - 1);
-    const char *const argv[] = {"GETRANGE", key.text, from, to};
-    const size_t lengths[] = {8, key.length, (size_t)n, (size_t)m};
-    return link_append(f->link, where, 4, argv, lengths, e);
+    uint32_t bytes = h->block_bits / 8U;
+    return fold_read(f, where, h, (block + UINT64_C(1)) * bytes, bytes, e); /* behind the header */
 }
 
 enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32_t block, uint8_t *out,

@@ -54,6 +54,14 @@ bool fold_is_lost(enum err code);
  * 0): draw one above it, if the view still names this writer. Or as fold_is_lost(). */
 MUST_CHECK enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
                                struct error *e);
+/* The same in two steps, for many shards: queue it; its reply, in order. */
+MUST_CHECK enum err fold_enter(struct fold *f, unsigned where, const struct header *h, struct error *e);
+MUST_CHECK enum err fold_entered(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
+                                 struct error *e);
+
+/* Queue the reading of @length bytes of a shard; the reply is read by link_reply(). */
+MUST_CHECK enum err fold_read(struct fold *f, unsigned where, const struct header *h, uint64_t offset,
+                              uint32_t length, struct error *e);
 
 /* Queue what is written into one shard. fold_begin(), any number of fold_piece(), fold_send(); the replies
  * are read by fold_reply(), one for each fold_send() to that address, in order. */

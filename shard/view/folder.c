@@ -11,20 +11,26 @@
 
 enum {
     WINDOW = 8,              /* scripts under way */
-    PIECE_BYTES = 256 << 10, /* of a shard that is read */
+    PIECE_BYTES = 256 << 10, /* of shards that are read at a time */
+    PIECES = 64,             /* at a time */
     TAKE_OVERS_MAX = 8,      /* tokens that are drawn until one is the latest */
     KEYS = 4096,             /* of the overlay at a time */
     BLOCKS = 256,            /* that are read at a time */
     TAIL_KEYS = 1 << 18      /* that are counted at once, at most */
 };
 
-/* What one fold needs beside the folder. */
-struct work {
+/* Scripts under way, oldest first. */
+struct window {
     struct {
         unsigned layer;
         uint32_t shard;
-    } sent[WINDOW]; /* scripts under way, oldest first */
+    } sent[WINDOW];
     unsigned first, count;
+};
+
+/* What one fold needs beside the folder. */
+struct work {
+    struct window window;
     struct {
         unsigned layer;
         struct dirty_batch batch;
@@ -107,14 +113,14 @@ static enum err tend(const struct folder *f, struct error *e)
 }
 
 /* Call @fn for each shard of each layer, until one fails. */
-typedef enum err shard_fn(struct folder *f, unsigned layer, uint32_t shard, uint64_t *out, struct error *e);
+typedef enum err shard_fn(struct folder *f, unsigned layer, uint32_t shard, void *arg, struct error *e);
 
-static enum err for_each_shard(struct folder *f, shard_fn *fn, uint64_t *out, struct error *e)
+static enum err for_each_shard(struct folder *f, shard_fn *fn, void *arg, struct error *e)
 {
     enum err code = ERR_OK;
     for (unsigned layer = 0; layer < f->shape->layer_count; layer++)
         for (uint32_t s = 0; s < f->shape->layers[layer].geometry.shards && code == ERR_OK; s++) {
-            code = fn(f, layer, s, out, e);
+            code = fn(f, layer, s, arg, e);
             if (code == ERR_OK)
                 code = tend(f, e);
         }
@@ -140,70 +146,174 @@ static enum err go_on(struct folder *f, unsigned layer, uint32_t shard, enum err
 
 /* --- taking over --- */
 
-static enum err enter(struct folder *f, unsigned layer, uint32_t shard, uint64_t *later, struct error *e)
+static void push(struct window *w, unsigned layer, uint32_t shard)
 {
-    struct folder_shard *one = shard_of(f, layer, shard);
+    unsigned at = (w->first + w->count++) % WINDOW;
+    w->sent[at].layer = layer;
+    w->sent[at].shard = shard;
+}
+
+static void pop(struct window *w, unsigned *layer, uint32_t *shard)
+{
+    *layer = w->sent[w->first].layer;
+    *shard = w->sent[w->first].shard;
+    w->first = (w->first + 1) % WINDOW;
+    w->count--;
+}
+
+struct entering {
+    struct window window;
+    uint64_t later; /* the number of a later token that a shard has; 0: none has */
+};
+
+static enum err take_entered(struct folder *f, struct entering *n, struct error *e)
+{
+    unsigned layer;
+    uint32_t shard;
+    uint64_t later;
+    pop(&n->window, &layer, &shard);
     struct header h = header_of(f, layer, shard);
-    if (one->state != FOLDER_FOREIGN)
-        return ERR_OK;
-    enum err code = fold_adopt(&f->fold, where_of(f, layer, shard), &h, later, e);
+    enum err code = fold_entered(&f->fold, where_of(f, layer, shard), &h, &later, e);
     if (code == ERR_OK)
-        one->state = FOLDER_ENTERED;
+        shard_of(f, layer, shard)->state = FOLDER_ENTERED;
+    if (later > n->later)
+        n->later = later;
     return go_on(f, layer, shard, code, e);
 }
 
-static enum err read_piece(struct folder *f, unsigned layer, uint32_t shard, uint32_t offset, uint32_t length,
-                           struct error *e)
+static enum err enter(struct folder *f, unsigned layer, uint32_t shard, void *arg, struct error *e)
 {
-    uint32_t from = header_bytes(&f->shape->layers[layer].geometry) + offset;
-    struct key_name key;
-    redisReply *r;
-    names_log_shard(f->fold.names, (struct shard_id){f->shape->number, layer, shard}, &key);
-    enum err code = link_command(f->fold.link, where_of(f, layer, shard), &r, e, "GETRANGE %b %u %u",
-                                 key.text, key.length, from, from + length - 1);
-    if (code != ERR_OK)
-        return code;
-    if (r->type != REDIS_REPLY_STRING || r->len != length)
-        code = error_set(e, ERR_LOST, "it is cut");
-    else if (f->catch_up != NULL)
-        code = f->catch_up(f->tend_arg, e);
+    struct entering *n = arg;
+    struct header h = header_of(f, layer, shard);
+    if (shard_of(f, layer, shard)->state != FOLDER_FOREIGN)
+        return ERR_OK;
+    enum err code = n->window.count == WINDOW ? take_entered(f, n, e) : ERR_OK;
     if (code == ERR_OK)
-        code = resident_join_piece(f->resident, layer, shard, offset, r->str, length, e);
-    freeReplyObject(r);
+        code = fold_enter(&f->fold, where_of(f, layer, shard), &h, e);
+    if (code == ERR_OK)
+        push(&n->window, layer, shard);
+    return code;
+}
+
+/* Enter the token into the headers of all shards that may have another one. *@later: as fold_adopt(). */
+static enum err enter_all(struct folder *f, uint64_t *later, struct error *e)
+{
+    struct entering n = {.later = 0};
+    enum err code = for_each_shard(f, enter, &n, e);
+    while (n.window.count > 0 && code != ERR_UNREACHABLE && code != ERR_TIMEOUT) {
+        enum err next = take_entered(f, &n, code == ERR_OK ? e : NULL);
+        code = code == ERR_OK ? next : code;
+    }
+    *later = n.later;
+    return code;
+}
+
+/* Pieces of shards that are read together. */
+struct pieces {
+    unsigned count;
+    uint32_t bytes;
+    struct piece {
+        unsigned layer;
+        uint32_t shard, offset, length;
+        bool is_last; /* of its shard */
+        redisReply *reply;
+    } piece[PIECES];
+};
+
+static enum err ask_pieces(struct folder *f, struct pieces *p, struct error *e)
+{
+    enum err code = ERR_OK;
+    unsigned asked = 0;
+    for (; asked < p->count && code == ERR_OK; asked++) {
+        const struct piece *one = &p->piece[asked];
+        struct header h = header_of(f, one->layer, one->shard);
+        uint32_t from = header_bytes(&f->shape->layers[one->layer].geometry) + one->offset;
+        code = fold_read(&f->fold, where_of(f, one->layer, one->shard), &h, from, one->length, e);
+    }
+    for (unsigned i = 0; i < asked && code == ERR_OK; i++) {
+        struct piece *one = &p->piece[i];
+        code = link_reply(f->fold.link, where_of(f, one->layer, one->shard), &one->reply, e);
+    }
+    return code;
+}
+
+static enum err join_piece(struct folder *f, const struct piece *p, struct error *e)
+{
+    struct key_name key;
+    const redisReply *r = p->reply;
+    enum err code =
+        r->type != REDIS_REPLY_STRING || r->len != p->length
+            ? error_set(e, ERR_LOST, "it is cut")
+            : resident_join_piece(f->resident, p->layer, p->shard, p->offset, r->str, p->length, e);
+    names_log_shard(f->fold.names, (struct shard_id){f->shape->number, p->layer, p->shard}, &key);
     return code == ERR_LOST ? error_prefix(e, code, "shard %.*s", (int)key.length, key.text) : code;
 }
 
-static enum err read_shard(struct folder *f, unsigned layer, uint32_t shard, struct error *e)
+/* Read what has gathered, apply what the lanes have, and have it in memory. */
+static enum err read_pieces(struct folder *f, struct pieces *p, struct error *e)
 {
-    uint32_t bytes = geometry_shard_bytes(&f->shape->layers[layer].geometry);
+    enum err code = ask_pieces(f, p, e);
+    if (code == ERR_OK && p->count > 0 && f->catch_up != NULL)
+        code = f->catch_up(f->tend_arg, e);
+    for (unsigned i = 0; i < p->count; i++) {
+        const struct piece *one = &p->piece[i];
+        struct folder_shard *shard = shard_of(f, one->layer, one->shard);
+        if (code == ERR_OK && shard->state == FOLDER_ENTERED) { /* no piece of it has failed */
+            code = join_piece(f, one, e);
+            if (code == ERR_CONFLICT ||
+                (code == ERR_OK && one->is_last)) { /* it has left memory, or is whole */
+                shard->state = FOLDER_JOINED;
+                code = ERR_OK;
+            }
+            code = go_on(f, one->layer, one->shard, code, e);
+        }
+        freeReplyObject(one->reply);
+    }
+    p->count = p->bytes = 0;
+    return code;
+}
+
+static enum err read_shard(struct folder *f, unsigned layer, uint32_t shard, struct pieces *p,
+                           struct error *e)
+{
+    uint32_t bytes = geometry_shard_bytes(&f->shape->layers[layer].geometry), length;
     enum err code = ERR_OK;
-    for (uint32_t offset = 0; offset < bytes && code == ERR_OK; offset += PIECE_BYTES) {
-        uint32_t left = bytes - offset;
-        code = read_piece(f, layer, shard, offset, left < PIECE_BYTES ? left : PIECE_BYTES, e);
+    for (uint32_t offset = 0; offset < bytes && code == ERR_OK; offset += length) {
+        length = bytes - offset < PIECE_BYTES ? bytes - offset : PIECE_BYTES;
+        if (p->count == PIECES || p->bytes + length > PIECE_BYTES)
+            code = read_pieces(f, p, e);
+        p->piece[p->count++] = (struct piece){.layer = layer,
+                                              .shard = shard,
+                                              .offset = offset,
+                                              .length = length,
+                                              .is_last = offset + length == bytes};
+        p->bytes += length;
     }
     return code;
 }
 
 /* What others wrote into the shard before the token came gets into memory. Whatever is loaded from now on has
  * it; a shard that is loading now may have been read before. */
-static enum err join(struct folder *f, unsigned layer, uint32_t shard, uint64_t *unused, struct error *e)
+static enum err join(struct folder *f, unsigned layer, uint32_t shard, void *pieces, struct error *e)
 {
     struct folder_shard *one = shard_of(f, layer, shard);
     enum bitmap_state state = bitmap_state(f->resident->layer[layer], shard);
-    enum err code = ERR_OK;
-    (void)unused;
     if (one->state != FOLDER_ENTERED || state == BITMAP_LOADING)
         return ERR_OK;
     if (state != BITMAP_ABSENT)
-        code = read_shard(f, layer, shard, e);
-    if (code == ERR_OK || code == ERR_CONFLICT) { /* it has left memory */
-        one->state = FOLDER_JOINED;
-        return ERR_OK;
-    }
-    return go_on(f, layer, shard, code, e);
+        return read_shard(f, layer, shard, pieces, e);
+    one->state = FOLDER_JOINED;
+    return ERR_OK;
 }
 
-static enum err forget(struct folder *f, unsigned layer, uint32_t shard, uint64_t *unused, struct error *e)
+static enum err join_all(struct folder *f, struct error *e)
+{
+    struct pieces p = {.count = 0};
+    enum err code = for_each_shard(f, join, &p, e);
+    return code == ERR_OK ? read_pieces(f, &p, e) : code;
+}
+
+static enum err forget(struct folder *f, unsigned layer, uint32_t shard, void *unused, struct error *e)
 {
     (void)unused;
     (void)e;
@@ -224,7 +334,7 @@ enum err folder_take_over(struct folder *f, struct error *e)
         code = fold_draw(&f->fold, later + 1, e);
         later = 0;
         if (code == ERR_OK)
-            code = for_each_shard(f, enter, &later, e);
+            code = enter_all(f, &later, e);
         if (code != ERR_FENCED)
             break;
     }
@@ -236,39 +346,34 @@ enum err folder_take_over(struct folder *f, struct error *e)
 
 static enum err take_reply(struct folder *f, struct work *w, struct error *e)
 {
-    unsigned layer = w->sent[w->first].layer;
-    uint32_t shard = w->sent[w->first].shard;
+    unsigned layer;
+    uint32_t shard;
+    pop(&w->window, &layer, &shard);
     struct header h = header_of(f, layer, shard);
-    w->first = (w->first + 1) % WINDOW;
-    w->count--;
     return go_on(f, layer, shard, fold_reply(&f->fold, where_of(f, layer, shard), &h, e), e);
 }
 
 static enum err take_replies(struct folder *f, struct work *w, struct error *e)
 {
     enum err code = ERR_OK;
-    while (w->count > 0 && code == ERR_OK)
+    while (w->window.count > 0 && code == ERR_OK)
         code = take_reply(f, w, e);
     return code;
 }
 
 static enum err send_script(struct folder *f, struct work *w, unsigned layer, uint32_t shard, struct error *e)
 {
-    enum err code = w->count == WINDOW ? take_reply(f, w, e) : ERR_OK;
+    enum err code = w->window.count == WINDOW ? take_reply(f, w, e) : ERR_OK;
     if (code == ERR_OK)
         code = fold_send(&f->fold, where_of(f, layer, shard), e);
-    if (code != ERR_OK)
-        return code;
-    unsigned at = (w->first + w->count++) % WINDOW;
-    w->sent[at].layer = layer;
-    w->sent[at].shard = shard;
-    return ERR_OK;
+    if (code == ERR_OK)
+        push(&w->window, layer, shard);
+    return code;
 }
 
 /* --- shards that are whole in memory: what is marked --- */
 
-static enum err note_stamp(struct folder *f, unsigned layer, uint32_t shard, uint64_t *unused,
-                           struct error *e)
+static enum err note_stamp(struct folder *f, unsigned layer, uint32_t shard, void *unused, struct error *e)
 {
     struct folder_shard *one = shard_of(f, layer, shard);
     (void)unused;
@@ -450,26 +555,51 @@ static enum err take_tail(struct tail *t, struct resident *r, const struct log_i
     return code;
 }
 
-/* How many of a part are new: block by block, in log order. */
+/* How many of the first @count keys to take together: no block in part, but for one of more keys. */
+static unsigned whole_blocks(const struct tail_key *tail, unsigned count)
+{
+    unsigned n = count < KEYS ? count : KEYS, all = n;
+    while (n > 0 && n < count && compare(&tail[n - 1].met, &tail[n].met) == 0)
+        n--;
+    return n > 0 ? n : all;
+}
+
+/* How many of @count keys, in w->met and in order, are new: block by block, in log order, behind those of
+ * earlier positions. */
+static enum err count_keys(struct folder *f, struct work *w, const struct tail *t, const struct tail_key *key,
+                           unsigned count, uint64_t *keys, struct error *e)
+{
+    enum err code = ERR_OK;
+    unsigned lost = f->lost, taken, n;
+    for (unsigned at = 0; at < count && code == ERR_OK; at += taken) {
+        code = read_blocks(f, w, w->met + at, count - at, &taken, e);
+        if (code == ERR_OK && f->lost > lost)
+            code = error_set(e, f->lost_code, "%s", f->lost_why.text);
+        unsigned block = 0;
+        for (unsigned i = at; i < at + taken && code == ERR_OK; i += n, block++) {
+            unsigned old = 0;
+            n = in_one_block(w->met + i, at + taken - i);
+            while (old < n && key[i + old].order < t->before)
+                old++;
+            if (old > 0)
+                (void)complete(f, w->met + i, old, w->block[block]);
+            if (n > old)
+                *keys += complete(f, w->met + i + old, n - old, w->block[block]);
+        }
+    }
+    return code;
+}
+
+/* How many of a part are new. */
 static enum err count_part(struct folder *f, struct work *w, const struct tail *t, uint64_t *keys,
                            struct error *e)
 {
     enum err code = ERR_OK;
-    for (unsigned at = 0, n, old; at < t->count && code == ERR_OK; at += n) {
-        const struct tail_key *key = &t->key[at];
-        struct header h = header_of(f, key->met.layer, key->met.key.shard);
-        unsigned where = where_of(f, h.layer, h.shard);
-        for (n = old = 0; at + n < t->count && n < KEYS && compare(&key[n].met, &key->met) == 0; n++) {
-            w->met[n] = key[n].met;
-            old += key[n].order < t->before;
-        }
-        code = fold_get(&f->fold, where, &h, w->met->key.block, e);
-        if (code == ERR_OK)
-            code = fold_got(&f->fold, where, &h, w->met->key.block, w->block[0], e);
-        if (code == ERR_OK && old > 0)
-            (void)complete(f, w->met, old, w->block[0]);
-        if (code == ERR_OK && n > old)
-            *keys += complete(f, w->met + old, n - old, w->block[0]);
+    for (unsigned at = 0, n; at < t->count && code == ERR_OK; at += n) {
+        n = whole_blocks(t->key + at, t->count - at);
+        for (unsigned i = 0; i < n; i++)
+            w->met[i] = t->key[at + i].met;
+        code = count_keys(f, w, t, t->key + at, n, keys, e);
     }
     return code;
 }
@@ -604,9 +734,9 @@ static enum err write_all(struct folder *f, struct work *w, const struct log_id 
     f->counted = false;
     f->lost = 0;
     f->lost_shard.generation = 0;
-    enum err code = f->took_over ? for_each_shard(f, enter, &later, e) : folder_take_over(f, e);
+    enum err code = f->took_over ? enter_all(f, &later, e) : folder_take_over(f, e);
     if (code == ERR_OK)
-        code = for_each_shard(f, join, NULL, e);
+        code = join_all(f, e);
     if (code == ERR_OK)
         code = for_each_shard(f, note_stamp, NULL, e);
     if (code == ERR_OK)
@@ -655,7 +785,7 @@ enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count
     struct work *w = malloc(sizeof(*w));
     if (w == NULL)
         return error_set(e, ERR_NOMEM, "no memory to fold");
-    w->first = w->count = w->copies = 0;
+    w->window.first = w->window.count = w->copies = 0;
     for (unsigned i = 0; i < count; i++)
         to[i] = lanes[i].position.id;
     resident_barrier(f->resident); /* no bit that a position counts on is without its mark */

@@ -168,7 +168,7 @@ static void test_take_over__of_what_was_not_applied_yet_keeps_it_new(void **stat
     folding_member[1].folder.catch_up = apply_late;
     folding_member[1].folder.tend_arg = &late;
     folding_folds(&folding_member[1], 1000);
-    assert_true(late.calls >= folding_g.layers[0].geometry.shards);
+    assert_true(late.calls > 0); /* one for all pieces that were read together */
     assert_true(first.added > 900);
     assert_int_equal(late.added, first.added);
 }

@@ -121,6 +121,17 @@ static void test_shards_node_is_away__a_filter_in_memory_answers_everything(void
     assert_int_equal(present, 6 * KEYS);
 }
 
+static void absent_is_answered_again(const char *filter)
+{
+    uint64_t until = clock_mono_us() + RECOVER_MS * 1000ull;
+    int64_t n = 1;
+    while (client_integer(client(), &n, &e, "BF.EXISTS %s nowhere", filter) != ERR_OK)
+        assert_true(clock_mono_us() < until);
+    assert_int_equal(n, 0);
+    must(client_integer(client(), &n, &e, "BF.ADD %s fresher", filter), e);
+    assert_int_equal(n, 1);
+}
+
 static void test_lanes_node_is_away__present_is_answered_and_the_rest_is_an_error_in_time(void **state)
 {
     (void)state;
@@ -142,13 +153,31 @@ static void test_lanes_node_is_away__present_is_answered_and_the_rest_is_an_erro
     }
     freeReplyObject(r);
     process_signal(&fixture.redis[0].process, SIGCONT);
-    uint64_t until = clock_mono_us() + RECOVER_MS * 1000ull;
-    int64_t n = 1;
-    while (client_integer(client(), &n, &e, "BF.EXISTS two nowhere") != ERR_OK)
-        assert_true(clock_mono_us() < until);
-    assert_int_equal(n, 0);
-    must(client_integer(client(), &n, &e, "BF.ADD two fresher"), e);
-    assert_int_equal(n, 1);
+    absent_is_answered_again("two");
+}
+
+/* Nothing listens there. Another process has its data then, under another replication id. */
+static void
+test_lanes_node_that_died_is_away__present_is_answered_and_the_rest_is_an_error_in_time(void **state)
+{
+    (void)state;
+    uint64_t present;
+    make("six");
+    struct client redis;
+    must(client_open(&redis, fixture.redis[0].port, RECOVER_MS, &e), e);
+    must(client_ok(&redis, &e, "SAVE"), e);
+    client_close(&redis);
+    temp_redis_kill(&fixture.redis[0]);
+    for (unsigned round = 0; round < 3; round++) {
+        is_present("BF.EXISTS six k1");
+        is_error(TIMEOUT_MS, "BF.EXISTS six nowhere");
+        is_error(TIMEOUT_MS, "BF.ADD six fresh");
+    }
+    is_present("BF.EXISTS six k2");
+    must(temp_redis_restart(&fixture.redis[0], true, &e), e);
+    absent_is_answered_again("six");
+    must(client_mexists(client(), "six", key, 0, KEYS, &present, NULL, &e), e);
+    assert_int_equal(present, KEYS);
 }
 
 /* Each slice of a batch that follows a late one has little time. */
@@ -306,6 +335,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_shards_node_is_away__a_filter_in_memory_answers_everything),
         TEST(test_lanes_node_is_away__present_is_answered_and_the_rest_is_an_error_in_time),
+        TEST(test_lanes_node_that_died_is_away__present_is_answered_and_the_rest_is_an_error_in_time),
         TEST(test_lanes_node_is_away__a_long_batch_does_not_wait_for_each_of_its_parts),
         TEST(test_shards_node_is_down__a_filter_that_is_full_takes_more_keys),
         TEST(test_deadline__is_the_one_that_is_configured_now),
