@@ -12,10 +12,12 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "expansion/driver_internal.h"
 #include "migrate/log_check.h"
 #include "shard/request/key_client.h"
 #include "shard/view/grace.h"
+#include "shard/view/roll.h"
 #include "shard/view/view_load.h"
 
 /* What the builder has refused. */
@@ -312,6 +314,25 @@ enum err driver_log_rollback(struct driver *d, struct error *e)
     return driver_log_reload(d, e);
 }
 
+/* Nodes that the filter leaves may be taken away when the job has ended: no lane stays there. */
+static enum err move_lanes(struct driver *d, struct error *e)
+{
+    enum { TRIES = 8 /* whoever meets a lane that is closed replaces it, too */ };
+    struct roll roll;
+    uint8_t writer[LOG_WRITER_BYTES];
+    const uint64_t id[] = {random_u64(), random_u64()};
+    memcpy(writer, id, sizeof(writer));
+    if (d->log_view == NULL && (d->log_view = malloc(sizeof(*d->log_view))) == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    roll_init(&roll, d->link, &d->fence.names, writer);
+    enum err code = ERR_FENCED;
+    for (unsigned i = 0; i < TRIES && code == ERR_FENCED; i++)
+        if ((code = log_view_load(d->link, &d->fence.names, d->log_view, e)) == ERR_OK)
+            code = roll_move_lanes(&roll, d->log_view, e);
+    roll_fini(&roll);
+    return code == ERR_FENCED ? error_prefix(e, ERR_TIMEOUT, "the lanes") : code;
+}
+
 /* The generation that is not read leaves the view; its shards are deleted by driver_log_clear(). */
 enum err driver_log_leave(struct driver *d, struct error *e)
 {
@@ -319,6 +340,9 @@ enum err driver_log_leave(struct driver *d, struct error *e)
     if (code != ERR_OK || view_alternate(&d->view) == NULL)
         return code;
     end_builder(d);
+    code = move_lanes(d, e);
+    if (code != ERR_OK)
+        return code;
     code = grace_forget(d->link, &d->fence.names, view_alternate(&d->view)->number, NULL, e);
     if (code != ERR_OK)
         return code;
