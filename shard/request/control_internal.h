@@ -48,15 +48,16 @@ struct control {
     uint64_t rest_us, resident_idle_us, dear_bytes, tailed_at; /* the lanes were read last for what is dear */
     _Atomic bool folds;
     bool leaves;
-    bool rests;        /* nothing is sent until filter->rests is taken back, or the time has come */
-    bool leaving;      /* the register is to be left, and no add is let in until it was */
-    bool lacks_shards; /* this process has not all lost ones in memory */
-    bool is_new;       /* blocks are not read by the latest view yet */
-    bool forgotten;    /* no master has a registry any more, and the filter was not seen since */
-    bool vouched;      /* since the look began: no registry names a later incarnation than the view's */
-    bool went_back;    /* a later one had been seen: what is in Redis is older than what was */
-    bool wrote_back;   /* and was written since, which the view knows */
-    bool is_full;      /* not all shards of the generation that is read have room in memory */
+    bool rests;         /* nothing is sent until filter->rests is taken back, or the time has come */
+    bool leaving;       /* the register is to be left, and no add is let in until it was */
+    bool lacks_shards;  /* this process has not all lost ones in memory */
+    bool is_new;        /* blocks are not read by the latest view yet */
+    bool forgotten;     /* no master has a registry any more, and the filter was not seen since */
+    bool vouched;       /* since the look began: no registry names a later incarnation than the view's */
+    bool went_back;     /* a later one had been seen: what is in Redis is older than what was */
+    bool wrote_back;    /* and was written since, which the view knows */
+    bool back_in_doubt; /* the view that went back did not accept the nodes: when it does, this is over */
+    bool is_full;       /* not all shards of the generation that is read have room in memory */
     bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     unsigned failures;         /* calls that failed, one after the other */
     uint64_t looked_at, looks; /* when the view was read last, how often */
