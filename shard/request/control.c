@@ -216,7 +216,7 @@ enum err control_load_view(struct control *c, struct error *e)
     if (c->view->version < c->version) {
         c->went_back = true;
         c->wrote_back = false;
-        c->back_in_doubt = false;
+        c->back_eras = control_eras_sum(c->view);
     }
     if (f->names.incarnation == 0) {
         f->names.incarnation = c->view->incarnation;

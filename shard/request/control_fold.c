@@ -626,13 +626,19 @@ static enum err store_again(struct control *c, struct error *e)
     return code;
 }
 
+uint64_t control_eras_sum(const struct log_view *v)
+{
+    uint64_t sum = v->eras.count;
+    for (unsigned i = 0; i < v->eras.count; i++)
+        sum ^= v->eras.id[i];
+    return sum;
+}
+
 /* The view that went back did not accept what is there, and does by now: all registered writers have written
  * since, or the filter was degraded. Writers that came later know nothing of it, and would say nothing. */
-static bool is_over(struct control *c, enum eras_action action)
+static bool is_over(const struct control *c, enum eras_action action)
 {
-    bool over = c->back_in_doubt && action == ERAS_KEEP;
-    c->back_in_doubt = action == ERAS_WRITE;
-    return over;
+    return action == ERAS_KEEP && control_eras_sum(c->view) != c->back_eras;
 }
 
 /* The shards' nodes have other replication ids than the view accepts (eras.h). What is in memory is written

@@ -56,7 +56,7 @@ struct control {
     bool vouched;       /* since the look began: no registry names a later incarnation than the view's */
     bool went_back;     /* a later one had been seen: what is in Redis is older than what was */
     bool wrote_back;    /* and was written since, which the view knows */
-    bool back_in_doubt; /* the view that went back did not accept the nodes: when it does, this is over */
+    uint64_t back_eras; /* control_eras_sum() of the view that went back */
     bool is_full;       /* not all shards of the generation that is read have room in memory */
     bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     unsigned failures;         /* calls that failed, one after the other */
@@ -211,6 +211,8 @@ void control_begin_lag(struct control *c);
 struct lag_count control_count(const struct filter_lane *l);
 /* The shards' nodes may have other replication ids than the view accepts (eras.h). */
 MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);
+/* Tells what replication ids of the shards' nodes a view accepts from what another one does. */
+uint64_t control_eras_sum(const struct log_view *v);
 /* Where all shards are in memory, have there, too, what those had added who have left. What fails is tried
  * again by the next call. */
 void control_know_left(struct control *c);
