@@ -16,20 +16,40 @@ static void retire_slot(struct driver *d, unsigned slot)
     view_trim_unsure(&d->next);
 }
 
+/* What is read lacks keys: the new generation heals it, and nobody's word is waited for. */
+static bool is_degraded(struct driver *d)
+{
+    struct error ignored;
+    return d->view.log && fence_load(&d->fence, &d->next, &ignored) == ERR_OK && d->next.degraded &&
+           view_current(&d->next)->built;
+}
+
 enum err driver_hold(struct driver *d, struct error *e)
 {
+    enum { LOOK_US = 1000 * 1000 };
     enum err code = driver_requests(d, e);
+    if (code == ERR_OK && d->control.hold && is_degraded(d))
+        return ERR_OK;
+    uint64_t looked_at = clock_mono_us();
     if (code == ERR_OK && d->control.hold)
         code = record_step(d, STEP_HOLD, e);
     if (code != ERR_OK || !d->control.hold)
         return code;
     log_info("job_held", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
-    while (code == ERR_OK && d->control.hold)
+    bool degraded = false;
+    while (code == ERR_OK && d->control.hold && !degraded) {
         code = driver_nap(d, "an operator's word to switch", e);
+        if (clock_mono_us() < looked_at + LOOK_US)
+            continue;
+        looked_at = clock_mono_us();
+        degraded = is_degraded(d);
+    }
     if (code != ERR_OK)
         return code;
     d->request = REQUEST_CUTOVER; /* rows have come meanwhile: catch up and verify again */
-    return error_set(e, ERR_CANCELLED, "an operator asked for the cutover");
+    return error_set(e, ERR_CANCELLED,
+                     degraded ? "the filter is degraded, and is not to wait"
+                              : "an operator asked for the cutover");
 }
 
 static enum err record_switched(struct driver *d, struct error *e)
