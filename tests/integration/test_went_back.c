@@ -203,8 +203,9 @@ static void not_healed(const char *what, unsigned d)
     struct error e = {""};
     if (client_wait_status(&fixture.client[d], FILTER, "degraded", "healed", 1, &e) == ERR_OK)
         return;
-    static const char *const fields[] = {"phase",     "degraded",        "problem",     "log_state", "log_error",
-                                         "job_state", "resident_shards", "job_waiting", "shards"};
+    static const char *const fields[] = {"phase",           "degraded",    "problem",
+                                         "log_state",       "log_error",   "job_state",
+                                         "resident_shards", "job_waiting", "shards"};
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         char text[256] = "?";
         (void)!client_status(&fixture.client[d], FILTER, fields[i], text, sizeof(text), NULL);
@@ -300,7 +301,7 @@ static void goes_back(const char *saved, const char *lost, enum fate fate)
 static const struct row {
     const char *saved, *lost;
 } rows[] = {
-    {"", "BW"},  {"", "B"}, {"", "BWF"}, {"", "BA"},  {"B", "W"},
+    {"", "BW"},  {"", "B"},  {"", "BWF"}, {"", "BA"},  {"B", "W"},
     {"B", "WF"}, {"B", "A"}, {"BW", "F"}, {"BW", "R"}, {"BW", "RA"},
 };
 
