@@ -98,8 +98,8 @@ static bool is_no_view(enum err code)
     return code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE;
 }
 
-/* What has the view's name is none that this process can read, or use. Requests are told at once; who asks later has
- * it read again. Of a filter that is open what was read before counts on. */
+/* What has the view's name is none that this process can read, or use. Requests are told at once; who asks
+ * later has it read again. Of a filter that is open what was read before counts on. */
 static enum err refuse(struct control *c, enum err code, const struct error *e)
 {
     if (c->filter->state == FILTER_OPENING)

@@ -100,6 +100,8 @@ static void wait_for(const char *field, const char *value)
     enum err err = client_wait_status(&f.client[0], FILTER, field, value, WAIT_MS, &e);
     if (err != ERR_OK)
         traffic_end(&t);
+    for (unsigned d = 0; err != ERR_OK && d < f.daemons; d++)
+        process_show_log(&f.daemon[d].process, "a coordinator");
     must(err, e);
 }
 

@@ -305,29 +305,30 @@ static const struct row {
     {"B", "WF"}, {"B", "A"}, {"BW", "F"}, {"BW", "R"}, {"BW", "RA"},
 };
 
-/* Whoever has added is waited for, for half a minute: then not all of them. */
-static void every_row(enum fate fate)
+/* Whoever has added, and sleeps or is gone, is waited for, for half a minute each time: so each row has one
+ * of the fates. */
+static void rows_of(enum fate fate)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i += fate == FIRST_LIVES ? 1 : 2)
+    for (size_t i = fate; i < sizeof(rows) / sizeof(rows[0]); i += ALL_ARE_NEW + 1)
         goes_back(rows[i].saved, rows[i].lost, fate);
 }
 
 static void test_went_back__is_healed_by_a_coordinator_that_lives_and_found_by_one_that_slept(void **state)
 {
     (void)state;
-    every_row(FIRST_LIVES);
+    rows_of(FIRST_LIVES);
 }
 
 static void test_went_back__is_healed_when_the_driver_is_killed_with_it(void **state)
 {
     (void)state;
-    every_row(FIRST_IS_NEW);
+    rows_of(FIRST_IS_NEW);
 }
 
 static void test_went_back__is_healed_when_nobody_remembers(void **state)
 {
     (void)state;
-    every_row(ALL_ARE_NEW);
+    rows_of(ALL_ARE_NEW);
 }
 
 static void test_went_back__by_a_failover_in_a_build(void **state)
