@@ -3,25 +3,50 @@
  * cutover, grace, rollback, finish, abort. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "expansion/driver_internal.h"
 #include "shard/view/grace.h"
+#include "shard/view/roll.h"
+#include "shard/view/view_load.h"
+
+/* What is read lacks keys: the new generation heals it, and nobody's word is waited for. */
+static bool is_degraded(struct driver *d)
+{
+    struct error ignored;
+    return fence_load(&d->fence, &d->next, &ignored) == ERR_OK && d->next.degraded &&
+           view_current(&d->next)->built;
+}
 
 enum err driver_hold(struct driver *d, struct error *e)
 {
+    enum { LOOK_US = 1000 * 1000 };
     enum err code = driver_requests(d, e);
+    if (code == ERR_OK && d->control.hold && is_degraded(d))
+        return ERR_OK;
+    uint64_t looked_at = clock_mono_us();
     if (code == ERR_OK && d->control.hold)
         code = record_step(d, STEP_HOLD, e);
     if (code != ERR_OK || !d->control.hold)
         return code;
     log_info("job_held", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
-    while (code == ERR_OK && d->control.hold)
+    bool degraded = false;
+    while (code == ERR_OK && d->control.hold && !degraded) {
         code = driver_nap(d, "an operator's word to switch", e);
+        if (clock_mono_us() < looked_at + LOOK_US)
+            continue;
+        looked_at = clock_mono_us();
+        degraded = is_degraded(d);
+    }
     if (code != ERR_OK)
         return code;
     d->request = REQUEST_CUTOVER; /* rows have come meanwhile: catch up and verify again */
-    return error_set(e, ERR_CANCELLED, "an operator asked for the cutover");
+    return error_set(e, ERR_CANCELLED,
+                     degraded ? "the filter is degraded, and is not to wait"
+                              : "an operator asked for the cutover");
 }
 
 static enum err record_switched(struct driver *d, struct error *e)
@@ -135,6 +160,25 @@ enum err driver_grace(struct driver *d, struct error *e)
     }
 }
 
+/* Nodes that the filter leaves may be taken away when the job has ended: no lane stays there. */
+static enum err move_lanes(struct driver *d, struct error *e)
+{
+    enum { TRIES = 8 /* whoever meets a lane that is closed replaces it, too */ };
+    struct roll roll;
+    uint8_t writer[LOG_WRITER_BYTES];
+    const uint64_t id[] = {random_u64(), random_u64()};
+    memcpy(writer, id, sizeof(writer));
+    if (d->log_view == NULL && (d->log_view = malloc(sizeof(*d->log_view))) == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    roll_init(&roll, d->link, &d->fence.names, writer);
+    enum err code = ERR_FENCED;
+    for (unsigned i = 0; i < TRIES && code == ERR_FENCED; i++)
+        if ((code = log_view_load(d->link, &d->fence.names, d->log_view, e)) == ERR_OK)
+            code = roll_move_lanes(&roll, d->log_view, e);
+    roll_fini(&roll);
+    return code == ERR_FENCED ? error_prefix(e, ERR_TIMEOUT, "the lanes") : code;
+}
+
 static enum err forget(struct driver *d, struct error *e)
 {
     enum err code = driver_reload(d, e);
@@ -144,6 +188,9 @@ static enum err forget(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return code;
     driver_end_builder(d);
+    code = move_lanes(d, e);
+    if (code != ERR_OK)
+        return code;
     code = grace_forget(d->link, &d->fence.names, view_alternate(&d->view)->number, NULL, e);
     if (code != ERR_OK)
         return code;

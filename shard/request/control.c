@@ -98,8 +98,8 @@ static bool is_no_view(enum err code)
     return code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE;
 }
 
-/* What has the view's name is none that this process can read. Requests are told at once; who asks later has
- * it read again. Of a filter that is open what was read before counts on. */
+/* What has the view's name is none that this process can read, or use. Requests are told at once; who asks
+ * later has it read again. Of a filter that is open what was read before counts on. */
 static enum err refuse(struct control *c, enum err code, const struct error *e)
 {
     if (c->filter->state == FILTER_OPENING)
@@ -230,6 +230,7 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
     if (c->view->version < c->version && is_same) {
         c->went_back = true;
         c->wrote_back = false;
+        c->back_eras = control_eras_sum(c->view);
     }
     if (f->names.incarnation == 0) {
         f->names.incarnation = c->view->incarnation;
@@ -350,6 +351,8 @@ enum err control_tend(struct control *c, uint64_t *next, struct error *e)
     c->waits = WAITS_FOR_NOTHING;
     if (code == ERR_OK)
         code = tend_and_remove(c, &soon, &why);
+    if (code == ERR_CONFIG) /* shards or lanes on nodes that are not configured here */
+        (void)refuse(c, code, &why);
     uint64_t now = clock_mono_us(), look_at = next_look(c);
     control_note(c, code, &why);
     if (code != ERR_OK) {

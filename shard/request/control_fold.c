@@ -648,6 +648,21 @@ static enum err store_again(struct control *c, struct error *e)
     return code;
 }
 
+uint64_t control_eras_sum(const struct log_view *v)
+{
+    uint64_t sum = v->eras.count;
+    for (unsigned i = 0; i < v->eras.count; i++)
+        sum ^= v->eras.id[i];
+    return sum;
+}
+
+/* The view that went back did not accept what is there, and does by now: all registered writers have written
+ * since, or the filter was degraded. Writers that came later know nothing of it, and would say nothing. */
+static bool is_over(const struct control *c, enum eras_action action)
+{
+    return action == ERAS_KEEP && control_eras_sum(c->view) != c->back_eras;
+}
+
 /* The shards' nodes have other replication ids than the view accepts (eras.h). What is in memory is written
  * to them. */
 enum err control_follow_eras(struct control *c, struct error *e)
@@ -659,6 +674,8 @@ enum err control_follow_eras(struct control *c, struct error *e)
     enum err code = eras_look(&c->eras, c->link, &f->names, c->view, &action, e);
     if (code == ERR_OK)
         control_watch_lanes(c);
+    if (c->went_back && code == ERR_OK && is_over(c, action))
+        c->went_back = c->wrote_back = false;
     if (c->went_back && code == ERR_OK && action == ERAS_KEEP && !home_has_shards(c))
         return store_again(c, e);
     if (c->went_back && code == ERR_OK)

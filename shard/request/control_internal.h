@@ -59,6 +59,7 @@ struct control {
     struct history_seen histories; /* of the last view */
     bool went_back;                /* a later one had been seen: what is in Redis is older than what was */
     bool wrote_back;               /* and was written since, which the view knows */
+    uint64_t back_eras;            /* control_eras_sum() of the view that went back */
     bool is_full;                  /* not all shards of the generation that is read have room in memory */
     bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
     unsigned failures;         /* calls that failed, one after the other */
@@ -163,8 +164,8 @@ MUST_CHECK enum err control_base_of(const struct control *c, unsigned slot, stru
                                     struct error *e);
 /* Hold what the view has, its lanes being read again. c->at goes back to what all of it needs. */
 MUST_CHECK enum err control_hold_again(struct control *c, struct error *e);
-/* Hold the generation in @slot beside the one that answers, with what the readers have applied behind its base.
- * What came meanwhile they go back for; what the other one has already is not applied to it again. */
+/* Hold the generation in @slot beside the one that answers, with what the readers have applied behind its
+ * base. What came meanwhile they go back for; what the other one has already is not applied to it again. */
 MUST_CHECK enum err control_hold_beside(struct control *c, unsigned slot, struct error *e);
 /* The other generation was read before, and may be read again. */
 bool control_is_in_grace(const struct control *c);
@@ -220,6 +221,8 @@ void control_begin_lag(struct control *c);
 struct lag_count control_count(const struct filter_lane *l);
 /* The shards' nodes may have other replication ids than the view accepts (eras.h). */
 MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);
+/* Tells what replication ids of the shards' nodes a view accepts from what another one does. */
+uint64_t control_eras_sum(const struct log_view *v);
 /* Where all shards are in memory, have there, too, what those had added who have left. What fails is tried
  * again by the next call. */
 void control_know_left(struct control *c);

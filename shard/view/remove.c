@@ -144,7 +144,9 @@ static enum err leave_eras(struct roll *r, struct log_view *v, const uint64_t er
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++)
         if (era[i] == v->lane[i].era)
             code = roll_replace_lane(r, v, i, e);
-    return code == ERR_OK ? log_view_load(r->link, r->names, v, e) : code;
+    if (code == ERR_OK)
+        code = log_view_load(r->link, r->names, v, e);
+    return code == ERR_OK ? roll_find_lanes(r, v, e) : code;
 }
 
 static enum err remove_from(struct roll *r, const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],

@@ -48,6 +48,16 @@ void roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, st
     *out = lane_of(r, lane, &v->lane[lane]);
 }
 
+enum err roll_find_lanes(struct roll *r, const struct log_view *v, struct error *e)
+{
+    struct lane lane;
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < v->lane_count && v->lane_node_count > 0 && code == ERR_OK; i++)
+        if ((code = log_view_lane_at(v, r->names, link_nodes(r->link), i, &lane, e)) == ERR_OK)
+            r->where[i] = lane.where;
+    return code;
+}
+
 /* --- scripts --- */
 
 void roll_begin(struct roll *r, const char *text)
@@ -381,14 +391,33 @@ static enum err draw(struct roll *r, unsigned lane, const struct log_lane *strea
     return code == ERR_OK && result <= 0 ? roll_another_view(r, e) : code;
 }
 
+/* A lane stays on its node while the generation that is read has shards there. Else its next stream is on one
+ * of that generation's nodes. */
+static enum err next_node(const struct roll *r, const struct log_view *v, unsigned lane, unsigned *where,
+                          struct error *e)
+{
+    struct placement p;
+    *where = r->where[lane];
+    if (v->lane_node_count == 0)
+        return ERR_OK;
+    enum err code = placement_resolve(&p, r->names, &v->slot[v->current].shape, link_nodes(r->link), e);
+    for (unsigned i = 0; code == ERR_OK && i < p.count; i++)
+        if (p.node[i] == *where)
+            return ERR_OK;
+    if (code == ERR_OK && p.count > 0)
+        *where = p.node[lane % p.count];
+    return code;
+}
+
 static enum err put_into_view(struct roll *r, unsigned lane, const struct log_lane *stream, uint64_t number,
-                              struct error *e)
+                              const char *node, struct error *e)
 {
     long long result = 0;
     roll_begin(r, embedded_roll_replace);
     script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, stream);
     script_number(&r->call, number);
+    script_text(&r->call, node);
     enum err code = roll_run(r, &result, e);
     return code == ERR_OK && result != 1 ? roll_another_view(r, e) : code;
 }
@@ -419,25 +448,43 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
     struct log_position anchor;
     struct leftover_streams found = {.lane = lane};
     uint64_t number = 0, swept;
+    unsigned where;
     link_forget(r->link);
-    enum err code = draw(r, lane, stream, &number, e);
+    enum err code = next_node(r, v, lane, &where, e);
+    if (code == ERR_OK)
+        code = draw(r, lane, stream, &number, e);
     if (code == ERR_OK)
         code = lane_close(r->link, &before, e);
     if (code != ERR_OK)
         return code;
     next = lane_of(r, lane, &(struct log_lane){.number = number});
+    next.where = where;
     code = lane_make(r->link, &next, r->writer, 0, &anchor, e);
     if (code == ERR_OK && (code = leftover_sweep_lanes(r->link, r->names, &found, &swept, e)) != ERR_OK) {
         forget(r, &next);
         return code == ERR_CONFLICT ? roll_another_view(r, e) : code;
     }
+    const char *node = where == before.where ? "" : link_nodes(r->link)->node[where].name;
     if (code == ERR_OK)
-        code = put_into_view(r, lane, stream, number, e);
+        code = put_into_view(r, lane, stream, number, node, e);
     if (code == ERR_OK) {
         forget(r, &before);
         forget_others(r, &found, number);
+        r->where[lane] = where;
     } else if (code == ERR_FENCED) {
         forget(r, &next);
+    }
+    return code;
+}
+
+enum err roll_move_lanes(struct roll *r, const struct log_view *v, struct error *e)
+{
+    enum err code = roll_find_lanes(r, v, e);
+    for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
+        unsigned where;
+        code = next_node(r, v, i, &where, e);
+        if (code == ERR_OK && where != r->where[i])
+            code = roll_replace_lane(r, v, i, e);
     }
     return code;
 }

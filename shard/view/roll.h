@@ -42,6 +42,8 @@ void roll_fini(struct roll *r);
 
 /* Lane @lane as the view has it. */
 void roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, struct lane *out);
+/* Take the lanes' addresses from @v, where it names nodes for them. ERR_CONFIG: one is not configured. */
+MUST_CHECK enum err roll_find_lanes(struct roll *r, const struct log_view *v, struct error *e);
 
 /* --- the register --- */
 
@@ -83,9 +85,12 @@ MUST_CHECK enum err roll_goes_on(struct link *l, const struct lineage *was, uint
 /* --- a lane that is lost, or cannot go on --- */
 
 /* Close the lane, make another stream for it, remove lanes of other incarnations of the filter (leftover.h),
- * and put the stream into the view; a roll call makes it whole. If a node cannot be reached, nothing is
- * changed. Streams of the lane with lower numbers are deleted then, also those that others have left who were
- * killed: no view will name them. */
+ * and put the stream into the view; a roll call makes it whole. It lies where the lane was, or, if the
+ * generation that is read has no shard there, on one of that generation's nodes. If a node cannot be reached,
+ * nothing is changed. Streams of the lane with lower numbers are deleted then, also those that others have
+ * left who were killed: no view will name them. */
 MUST_CHECK enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned lane,
                                       struct error *e);
+/* Replace the lanes on nodes where the generation that is read has no shard: the filter has left them. */
+MUST_CHECK enum err roll_move_lanes(struct roll *r, const struct log_view *v, struct error *e);
 #endif

@@ -21,6 +21,12 @@ bool fixture_is_log(void)
     return true;
 }
 
+bool fixture_has_memory(void)
+{
+    const char *memory = getenv("TWINBLOOM_RESIDENT_MEMORY");
+    return fixture_is_log() && (memory == NULL || strcmp(memory, "0") != 0);
+}
+
 size_t fixture_code(uint64_t number, char out[CLIENT_KEY_MAX])
 {
     return (size_t)snprintf(out, CLIENT_KEY_MAX, "c%llu", (unsigned long long)number);

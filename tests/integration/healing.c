@@ -79,11 +79,6 @@ void healing_is(struct fixture *f, unsigned d, const char *field, const char *wa
     assert_string_equal(text, wanted);
 }
 
-int64_t healing_safe_since(struct fixture *f, unsigned d)
-{
-    return healing_number(f, d, "healthy_at");
-}
-
 /* Those that are answered at all must be present. */
 static void none_is_absent(struct fixture *f, unsigned d, uint64_t count)
 {
@@ -102,20 +97,49 @@ static void none_is_absent(struct fixture *f, unsigned d, uint64_t count)
     }
 }
 
-void healing_await(struct fixture *f, unsigned d, uint64_t count, int64_t safe_before)
+/* Absent codes are reported so. */
+static bool is_exact(struct fixture *f, unsigned d)
+{
+    enum { ASKED = 1000, MOST = 20 };
+    struct error e = {""};
+    uint64_t present = 0;
+    return client_mexists(&f->client[d], FILTER, fixture_absent_code, 0, ASKED, &present, NULL, &e) ==
+               ERR_OK &&
+           present <= MOST;
+}
+
+void healing_await(struct fixture *f, unsigned d, uint64_t count)
 {
     struct error e = {""};
     uint64_t until = clock_mono_us() + HEALING_WAIT_MS * 1000ull;
     for (;;) {
         char degraded[16] = "";
-        int64_t safe = 0;
         none_is_absent(f, d, count);
         if (client_status(&f->client[d], FILTER, "degraded", degraded, sizeof(degraded), &e) == ERR_OK &&
-            client_status_number(&f->client[d], FILTER, "healthy_at", &safe, &e) == ERR_OK &&
-            safe > safe_before && strcmp(degraded, "0") == 0)
+            strcmp(degraded, "0") == 0 && is_exact(f, d))
             return;
         if (clock_mono_us() > until)
             must(client_wait_status(&f->client[d], FILTER, "degraded", "healed in time", 1, &e), e);
         clock_sleep_us(20000);
     }
+}
+
+void healing_is_whole(struct fixture *f, uint64_t count)
+{
+    for (unsigned d = 0; d < f->daemons; d++) {
+        if (!process_running(&f->daemon[d].process))
+            continue;
+        healing_await(f, d, count);
+        fixture_all_present(f, d, 0, count);
+        assert_in_range(fixture_false_positives(f, d, 10000), 0, 60);
+    }
+}
+
+void healing_start_anew(struct fixture *f, unsigned d)
+{
+    struct error e = {""};
+    if (process_running(&f->daemon[d].process))
+        daemon_kill(&f->daemon[d]);
+    must(daemon_launch(&f->daemon[d], &e), e);
+    fixture_reconnect(f, d);
 }

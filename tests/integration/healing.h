@@ -24,11 +24,13 @@ unsigned healing_fail_over(struct fixture *f, unsigned i);
 /* Rows in transactions of @each, their keys added before the commit, by coordinator @d. */
 void healing_insert_and_add(struct fixture *f, unsigned d, uint64_t first, uint64_t count, uint64_t each);
 
-/* Until coordinator @d says that nothing is degraded any more, having said so when @failed (µs) was over; and
- * never is one of the codes [0, count) reported absent meanwhile. */
-void healing_await(struct fixture *f, unsigned d, uint64_t count, int64_t safe_before);
-/* When the filter was last made whole, as coordinator @d says. */
-int64_t healing_safe_since(struct fixture *f, unsigned d);
+/* Until coordinator @d says that nothing is degraded, and answers exactly; and never is one of the codes [0,
+ * count) reported absent meanwhile. */
+void healing_await(struct fixture *f, unsigned d, uint64_t count);
+/* The same by each that runs, and every code of [0, count) is present then. */
+void healing_is_whole(struct fixture *f, uint64_t count);
+/* A coordinator that has nothing in memory: it answers from what is in Redis. */
+void healing_start_anew(struct fixture *f, unsigned d);
 
 /* A field of the record. */
 int64_t healing_number(struct fixture *f, unsigned d, const char *field);

@@ -11,7 +11,7 @@
 
 enum {
     ROWS = 20000,
-    CAPACITY = 60000,
+    CAPACITY = 120000,
     WRITES_MAX = 8000,
     WAIT_MS = 90000,
     ROUNDS = 4,
@@ -100,6 +100,8 @@ static void wait_for(const char *field, const char *value)
     enum err err = client_wait_status(&f.client[0], FILTER, field, value, WAIT_MS, &e);
     if (err != ERR_OK)
         traffic_end(&t);
+    for (unsigned d = 0; err != ERR_OK && d < f.daemons; d++)
+        process_show_log(&f.daemon[d].process, "a coordinator");
     must(err, e);
 }
 
@@ -147,7 +149,7 @@ static void test_reshard__of_a_third_of_the_slots_in_each_phase_loses_nothing(vo
     move_back(0, 2);
 }
 
-/* Every change of the view meets slots that are on their way: renames wait for them. */
+/* Every change of the view meets slots that are on their way. */
 static void test_reshard__while_views_change_loses_nothing(void **state)
 {
     (void)state;
@@ -173,7 +175,7 @@ static void test_reshard__while_views_change_loses_nothing(void **state)
     }
     atomic_store(&m.stop, true);
     mover_join(&m);
-    print_message("%d expansions, %u passes\n", ROUNDS, m.passes);
+    print_message("%d expansions, %u passes, %" PRId64 " keys\n", ROUNDS, m.passes, number("keys"));
     traffic_end(&t);
     traffic_judge(&t, false);
     must(temp_cluster_agree(&f.cluster, WAIT_MS, &e), e);
@@ -181,7 +183,7 @@ static void test_reshard__while_views_change_loses_nothing(void **state)
 
 /* --- slots that stay open --- */
 
-/* The slots of the shards under the present epoch, each once. */
+/* The slots of the shards, each once. */
 struct slots {
     unsigned count;
     unsigned slot[64];
@@ -224,8 +226,8 @@ static void close_all(struct slots *s, unsigned from, unsigned to)
     }
 }
 
-/* All shards of one node lie in open slots when the view changes: a rename has one key here and none there,
- * and must wait. Requests wait for the renames, and do not fail before their deadline. */
+/* All shards of one node lie in open slots when the view changes, and while others are loaded from there.
+ * Requests do not fail before their deadline. */
 static void test_reshard__that_is_under_way_when_the_view_changes_only_delays(void **state)
 {
     (void)state;
@@ -238,13 +240,11 @@ static void test_reshard__that_is_under_way_when_the_view_changes_only_delays(vo
     tell("TB.CUTOVER " FILTER);
     wait_for("phase", "SWITCHED");
     clock_sleep_us(OPEN_US);
-    int64_t epoch = number("epoch"), fenced = number("fenced_epoch");
     close_all(&s, 0, 1);
     wait_for("job_step", "grace");
     tell("TB.FINISH " FILTER);
     wait_for("phase", "STEADY");
     traffic_end(&t);
-    assert_int_equal(fenced, epoch - 1);
     traffic_judge(&t, false);
 }
 

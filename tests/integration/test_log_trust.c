@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "shard/names.h"
+#include "tests/lib/http.h"
 
 enum { KEYS = 2000, NEVER = 1000000, WAIT_MS = 30000, REPLY_MS = 20000 };
 
@@ -143,11 +144,79 @@ static void test_trust__is_refused_while_somebody_works_on_the_filter_and_where_
     client_close(&c);
 }
 
+static void posts(const char *path, int status, const char *part)
+{
+    struct http_reply r = http_ask(f.daemon[0].http_port, "POST", path, "{}");
+    if (r.status != status || strstr(r.body, part) == NULL)
+        fail_msg("%s: %d: %s", path, r.status, r.body == NULL ? "" : r.body);
+    http_reply_fini(&r);
+}
+
+static void lose_and_notice(void)
+{
+    struct error e = {""};
+    lose_shard();
+    assert_int_equal(present(0, 0), KEYS);
+    must(client_wait_status(&f.client[0], "seen", "degraded", "1", WAIT_MS, &e), e);
+}
+
+static void is_accepted(void)
+{
+    struct error e = {""};
+    must(client_wait_status(&f.client[0], "seen", "degraded", "0", WAIT_MS, &e), e);
+    must(client_madd(&f.client[0], "seen", fixture_code, 0, KEYS, &e), e);
+    assert_int_equal(present(1, 0), KEYS);
+}
+
+static void test_trust__by_http_is_the_same(void **state)
+{
+    (void)state;
+    lose_and_notice();
+    posts("/v1/filters/nothing/trust", 404, "the filter does not exist");
+    posts("/v1/filters/seen/trust", 200, "\"accepted\":\"trust\"");
+    is_accepted();
+}
+
+/* Nobody can accept what nobody sees. */
+static void test_trust__needs_all_nodes(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client c = {0};
+    lose_and_notice();
+    must(client_open(&c, f.redis[1].port, REPLY_MS, &e), e);
+    must(client_save(&c, &e), e);
+    client_close(&c);
+    temp_redis_kill(&f.redis[1]);
+    posts("/v1/filters/seen/trust", 503, "refused");
+    says("seen", "CLUSTERDOWN ", "refused");
+    must(temp_redis_restart(&f.redis[1], true, &e), e);
+    must(client_when_free(&f.client[0], WAIT_MS, &e, "TB.TRUST seen"), e);
+    is_accepted();
+}
+
+static void test_trust__by_the_command_line_wants_to_be_told_twice(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char degraded[16];
+    lose_and_notice();
+    assert_int_equal(fixture_cli(f.daemon[0].port, "trust seen")->code, 2);
+    must(client_status(&f.client[0], "seen", "degraded", degraded, sizeof(degraded), &e), e);
+    assert_string_equal(degraded, "1");
+    assert_int_equal(fixture_cli(f.daemon[0].port, "trust seen --yes")->code, 0);
+    is_accepted();
+    assert_int_equal(fixture_cli(f.daemon[0].port, "trust nothing --yes")->code, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trust__accepts_what_is_lost),
         cmocka_unit_test(test_trust__is_refused_while_somebody_works_on_the_filter_and_where_there_is_none),
+        cmocka_unit_test(test_trust__by_http_is_the_same),
+        cmocka_unit_test(test_trust__needs_all_nodes),
+        cmocka_unit_test(test_trust__by_the_command_line_wants_to_be_told_twice),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -161,16 +161,16 @@ static void test_loss__of_one_deleted_shard_heals(void **state)
     int64_t n = 0, length = 0;
     int64_t before = fixture_generation(&fixture, 0);
     find_shard(&c, name, sizeof(name));
-    if (fixture_is_log())
+    if (fixture_has_memory())
         are_resident();
     must(client_integer(&c, &length, &e, "STRLEN %s", name), e);
     must(client_integer(&c, &n, &e, "DEL %s", name), e);
     assert_int_equal(n, 1);
-    if (fixture_is_log())
+    if (fixture_has_memory())
         comes_back_from_memory(&c, name, length);
     client_close(&c);
     expect_healing("DEL");
-    if (fixture_is_log())
+    if (fixture_has_memory())
         assert_int_equal(fixture_generation(&fixture, 0), before);
     else
         assert_true(fixture_generation(&fixture, 0) > before);

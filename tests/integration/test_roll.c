@@ -1223,6 +1223,59 @@ static void test_of_two_that_replace_a_lane__one_wins(void **state)
     (void)pthread_barrier_destroy(&barrier);
 }
 
+/* --- a filter that leaves a node --- */
+
+/* The lanes' nodes, and those of the shards of the generation that is read. */
+static void lie_on(const char *lanes, bool at_home, bool on_lane_node)
+{
+    struct generation *g = &w.view->slot[w.view->current].shape;
+    load_view();
+    g->node_count = 0;
+    if (at_home)
+        (void)snprintf(g->nodes[g->node_count++], NODE_NAME_MAX, "%s", w.nodes.node[NODE_HOME].name);
+    if (on_lane_node)
+        (void)snprintf(g->nodes[g->node_count++], NODE_NAME_MAX, "%s", w.nodes.node[LANE_NODE].name);
+    log_view_format(w.view, put_field, NULL);
+    put_field(NULL, "lane_nodes", lanes);
+    load_view();
+}
+
+static void test_lanes__leave_nodes_that_the_generation_has_left(void **state)
+{
+    struct error e = {""};
+    char lanes[2 * NODE_NAME_MAX + 2];
+    const char *home = w.nodes.node[NODE_HOME].name;
+    (void)state;
+    (void)snprintf(lanes, sizeof(lanes), "%s,%s", w.nodes.node[LANE_NODE].name, home);
+    add(&w.writer[0], 3);
+    add(&w.writer[1], 2);
+    lie_on(lanes, true, true);
+    must(roll_move_lanes(&w.writer[0].roll, w.view, &e), e);
+    load_view();
+    assert_int_equal(w.view->lane[0].number, 1); /* it has shards there */
+    lie_on(lanes, true, false);
+    must(roll_move_lanes(&w.writer[0].roll, w.view, &e), e);
+    load_view();
+    assert_true(w.view->lane[0].number > 1);
+    assert_int_equal(w.view->lane[0].era, 0);
+    assert_string_equal(w.view->lane_node[0], home);
+    assert_int_equal(w.view->lane[1].number, 1);
+    assert_string_equal(w.view->lane_node[1], home);
+    assert_int_equal(keys_of(&w.client, "*"), 0);
+    for (unsigned i = 0; i < WRITERS; i++)
+        must(roll_find_lanes(&w.writer[i].roll, w.view, &e), e);
+    assert_int_equal(taking(&w.writer[0]), 2);
+    roll_call();
+    for (unsigned i = 0; i < WRITERS; i++) {
+        all_are_there(&w.writer[i]);
+        add(&w.writer[i], 2);
+    }
+    uint64_t number = w.view->lane[0].number;
+    must(roll_move_lanes(&w.writer[1].roll, w.view, &e), e);
+    load_view();
+    assert_int_equal(w.view->lane[0].number, number);
+}
+
 #define ROLL_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -1264,6 +1317,8 @@ int main(void)
         ROLL_TEST(test_a_node_that_is_away__has_nothing_switched),
         ROLL_TEST(test_a_view_that_has_changed__is_not_touched),
         ROLL_TEST(test_of_two_that_replace_a_lane__one_wins),
+        cmocka_unit_test_setup_teardown(test_lanes__leave_nodes_that_the_generation_has_left,
+                                        set_up_two_lanes, tear_down),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
