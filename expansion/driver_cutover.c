@@ -17,7 +17,7 @@
 static bool is_degraded(struct driver *d)
 {
     struct error ignored;
-    return fence_load(&d->fence, &d->next, &ignored) == ERR_OK && d->next.degraded &&
+    return handle_load(&d->fence, &d->next, &ignored) == ERR_OK && d->next.degraded &&
            view_current(&d->next)->built;
 }
 
@@ -72,7 +72,7 @@ static enum err switch_view(struct driver *d, struct error *e)
         return code;
     driver_end_builder(d);
     d->cutover_us = clock_mono_us() - began;
-    fence_announce(&d->fence); /* who is not asked reads no lane, and would go on with the old one */
+    handle_announce(&d->fence); /* who is not asked reads no lane, and would go on with the old one */
     code = driver_reload(d, e);
     if (code == ERR_OK)
         code = driver_await_generation(d, e);
@@ -118,7 +118,7 @@ static enum err switch_back(struct driver *d, struct error *e)
     code = grace_switch(d->link, &d->fence.names, old->number, e);
     if (code != ERR_OK)
         return code;
-    fence_announce(&d->fence);
+    handle_announce(&d->fence);
     return driver_reload(d, e);
 }
 
@@ -194,7 +194,7 @@ static enum err forget(struct driver *d, struct error *e)
     code = grace_forget(d->link, &d->fence.names, view_alternate(&d->view)->number, NULL, e);
     if (code != ERR_OK)
         return code;
-    fence_announce(&d->fence);
+    handle_announce(&d->fence);
     return driver_reload(d, e);
 }
 

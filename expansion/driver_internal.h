@@ -18,14 +18,14 @@
 #include "migrate/log_input.h"
 #include "migrate/readers.h"
 #include "migrate/scan.h"
-#include "shard/fence.h"
+#include "shard/handle.h"
 
 struct driver {
     const struct driver_options *o;
     struct mutex *mutex;
     struct link *link;
     uint64_t cutover_us; /* how long the switch took, until that is in the record; 0: it is, or none was */
-    struct fence fence;
+    struct handle fence;
     struct view view; /* a summary, as it was read last */
     struct view next; /* scratch */
     struct source *source;

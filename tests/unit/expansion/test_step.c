@@ -267,7 +267,7 @@ enum { CURRENT = 6, ALTERNATE = 7, EARLIER = 5 };
 
 static struct view *view_in(struct view *v, enum phase phase)
 {
-    *v = (struct view){.epoch = 9, .fenced_epoch = 9, .phase = phase};
+    *v = (struct view){.epoch = 9, .phase = phase};
     v->slot[0].number = CURRENT;
     if (phase == PHASE_BUILDING || phase == PHASE_SWITCHED)
         v->slot[1].number = ALTERNATE;
