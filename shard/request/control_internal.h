@@ -156,8 +156,8 @@ MUST_CHECK enum err control_base_of(const struct control *c, unsigned slot, stru
                                     struct error *e);
 /* Hold what the view has, its lanes being read again. c->at goes back to what all of it needs. */
 MUST_CHECK enum err control_hold_again(struct control *c, struct error *e);
-/* Hold the generation in @slot beside the one that answers, with what the readers have applied behind its base.
- * What came meanwhile they go back for; what the other one has already is not applied to it again. */
+/* Hold the generation in @slot beside the one that answers, with what the readers have applied behind its
+ * base. What came meanwhile they go back for; what the other one has already is not applied to it again. */
 MUST_CHECK enum err control_hold_beside(struct control *c, unsigned slot, struct error *e);
 /* The other generation was read before, and may be read again. */
 bool control_is_in_grace(const struct control *c);
