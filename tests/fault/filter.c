@@ -25,22 +25,19 @@ static bool ask(struct client *c, char *out, size_t size, const char *command)
 
 static bool look(struct client *home, char text[WORLD_STATUS_MAX])
 {
-    char phase[32], epoch[32], fenced[64], retiring[32], state[32], step[32], mutex[200], error[300];
-    bool view = ask(home, phase, sizeof(phase), "HGET " WORLD_VIEW " phase");
-    (void)ask(home, epoch, sizeof(epoch), "HGET " WORLD_VIEW " epoch");
-    (void)ask(home, fenced, sizeof(fenced), "HGET " WORLD_VIEW " fenced_epoch");
-    bool leaving = ask(home, retiring, sizeof(retiring), "HGET " WORLD_VIEW " retiring_epoch");
+    char version[32], slot[2][400], state[32], step[32], mutex[200], error[300];
+    bool view = ask(home, version, sizeof(version), "HGET " WORLD_VIEW " version");
+    (void)ask(home, slot[0], sizeof(slot[0]), "HGET " WORLD_VIEW " generation0");
+    (void)ask(home, slot[1], sizeof(slot[1]), "HGET " WORLD_VIEW " generation1");
     (void)ask(home, state, sizeof(state), "HGET twinbloom:{" WORLD_FILTER "}:job state");
     (void)ask(home, step, sizeof(step), "HGET twinbloom:{" WORLD_FILTER "}:job step");
     (void)ask(home, error, sizeof(error), "HGET twinbloom:{" WORLD_FILTER "}:job error");
     bool held = ask(home, mutex, sizeof(mutex), "GET twinbloom:{" WORLD_FILTER "}:expansion_flag");
+    bool alone = (slot[0][0] == '\0') != (slot[1][0] == '\0');
     (void)snprintf(text, WORLD_STATUS_MAX,
-                   "phase=%s epoch=%s fenced_epoch=%s retiring_epoch=%s job_state=%s job_step=%s "
-                   "job_error=\"%s\" mutex=%s",
-                   view ? phase : "(no view)", epoch, fenced, retiring, state, step, error, mutex);
-    bool steady = strcmp(phase, "STEADY") == 0 || strcmp(phase, "OVERFLOW") == 0;
-    return view && steady && strcmp(epoch, fenced) == 0 && !held && strcmp(state, "running") != 0 &&
-           (!leaving || strcmp(retiring, "0") == 0);
+                   "version=%s generations=%s job_state=%s job_step=%s job_error=\"%s\" mutex=%s",
+                   view ? version : "(no view)", alone ? "1" : "2", state, step, error, mutex);
+    return view && alone && !held && strcmp(state, "running") != 0;
 }
 
 bool world_is_at_rest(struct world *w, char text[WORLD_STATUS_MAX])
