@@ -121,6 +121,11 @@ void driver_fill_generation(struct driver *d);
 /* The record of a job whose generation is in the view. */
 MUST_CHECK enum err driver_record_opened(struct driver *d, struct error *e);
 
+/* What is read lacks keys: a new generation heals it, and nobody's word is waited for. Looked at once a
+ * second:
+ * *@looked_at, 0 at first, says when. */
+bool driver_is_degraded(struct driver *d, uint64_t *looked_at);
+
 /* --- driver_log.c: where d->view.log --- */
 /* The view again. ERR_FENCED: it is of another filter, or has not the generation that is built. */
 MUST_CHECK enum err driver_log_reload(struct driver *d, struct error *e);
