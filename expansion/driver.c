@@ -201,7 +201,7 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
     if (*code == ERR_OK)
         *code = judge_source(d, perform(d, why), why);
     if (*code == ERR_CHANGED)
-        *code = relies_on_source(d->step) ? note_change(d, why) : ERR_CONFLICT;
+        *code = relies_on_source(d->step) || d->step == STEP_CUTOVER ? note_change(d, why) : ERR_CONFLICT;
     while (server_is_away(*code)) {
         *code = wait_and_reload(d, *code, pause, why);
         if (*code == ERR_OK)

@@ -90,6 +90,11 @@ MUST_CHECK enum err driver_reclaim(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_plan(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_open(struct driver *d, struct error *e);
 
+/* --- driver_cutover.c --- */
+/* What is read lacks keys: a new generation heals it, and nobody's word is waited for. Looked at once a second:
+ * *@looked_at, 0 at first, says when. */
+bool driver_is_degraded(struct driver *d, uint64_t *looked_at);
+
 /* --- driver_keys.c --- */
 /* Note where the lanes end, and make the shards: before the settle, which has all rows of transactions that
  * are open now. */

@@ -39,7 +39,8 @@ static const struct expected {
 /* Where a step goes on whose source is another one by now; others have failed. */
 static enum job_step changed(int step)
 {
-    if (step >= STEP_SETTLE && step <= STEP_VERIFY)
+    if ((step >= STEP_SETTLE && step <= STEP_VERIFY) ||
+        step == STEP_CUTOVER) /* of a log, its lanes or nodes did */
         return STEP_SETTLE;
     return step == STEP_FOLLOW || step == STEP_CONFIRM ? STEP_CONFIRM : expected[step].failure;
 }
