@@ -86,7 +86,8 @@ static void tend_at(struct open_filter *f, uint64_t at)
     uint64_t now = clock_mono_us(), wait = at > now ? at - now : 0;
     wait = wait < WAIT_MAX_US ? wait : WAIT_MAX_US;
     const struct timeval in = {(time_t)(wait / 1000000), (suseconds_t)(wait % 1000000)};
-    (void)evtimer_add(f->timer, &in);
+    if (evtimer_add(f->timer, &in) != 0) /* no memory: it is tended at once, and again */
+        event_active(f->timer, EV_TIMEOUT, 0);
 }
 
 static void on_letter(void *arg)
