@@ -428,6 +428,26 @@ bool filters_shards(struct filters *fs, const char *name, size_t length, uint64_
     return found;
 }
 
+static bool has_ended(struct filters *fs, const char *name, size_t length, uint64_t incarnation)
+{
+    (void)pthread_mutex_lock(&fs->lock);
+    struct open_filter *f = look_up(fs, name, length);
+    bool over = f == NULL || log_filter_is_closed(f->log) || log_filter_incarnation(f->log) != incarnation;
+    if (!over)
+        log_filter_look(f->log);
+    (void)pthread_mutex_unlock(&fs->lock);
+    return over;
+}
+
+void filters_await_end(struct filters *fs, const char *name, size_t length, uint64_t incarnation,
+                       unsigned timeout_ms)
+{
+    enum { AGAIN_US = 1000 };
+    uint64_t until = clock_mono_us() + (uint64_t)timeout_ms * 1000;
+    while (!has_ended(fs, name, length, incarnation) && clock_mono_us() < until)
+        clock_sleep_us(AGAIN_US);
+}
+
 void filters_look(struct filters *fs, const char *name, size_t length)
 {
     (void)pthread_mutex_lock(&fs->lock);
