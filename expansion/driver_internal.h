@@ -91,7 +91,8 @@ MUST_CHECK enum err driver_plan(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_open(struct driver *d, struct error *e);
 
 /* --- driver_cutover.c --- */
-/* What is read lacks keys: a new generation heals it, and nobody's word is waited for. Looked at once a second:
+/* What is read lacks keys: a new generation heals it, and nobody's word is waited for. Looked at once a
+ * second:
  * *@looked_at, 0 at first, says when. */
 bool driver_is_degraded(struct driver *d, uint64_t *looked_at);
 

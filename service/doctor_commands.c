@@ -48,7 +48,6 @@ static const struct row rows[] = {
     {"set", "", NULL, {"SET", "S", "1", "PX", "60000"}},
     {"get", "", NULL, {"GET", "S"}},
     {"getrange", "", NULL, {"GETRANGE", "S", "0", "0"}},
-    {"bitfield", "", NULL, {"BITFIELD", "S", "GET", "u1", "0"}},
     {"incr", "", NULL, {"INCR", "S"}},
     {"setrange", "", NULL, {"SETRANGE", "S", "0", "2"}},
     {"strlen", "", NULL, {"STRLEN", "S"}},

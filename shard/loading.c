@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Loading a filter. The happy path is: a record, the shards of each chunk and a note that it has come, a look
- * whether all are there; then the filter is made of them (shard/view/make.h). Possible failure modes are: whoever loads dies at any point (nothing is
- * visible, what was written is found again by the next one or expires); shards are gone by the end (their
- * chunks are asked for again); somebody makes the filter meanwhile (the record's shards expire); another dump
- * is loaded instead (likewise). */
+ * whether all are there; then the filter is made of them (shard/view/make.h). Possible failure modes are:
+ * whoever loads dies at any point (nothing is visible, what was written is found again by the next one or
+ * expires); shards are gone by the end (their chunks are asked for again); somebody makes the filter
+ * meanwhile (the record's shards expire); another dump is loaded instead (likewise). */
 #include "shard/loading.h"
 
 #include <inttypes.h>

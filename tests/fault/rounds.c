@@ -43,9 +43,8 @@ static const struct world_options world_options = {
     .service = "check_interval = 50ms\nthreads = 2\ntimeout = 1s\n",
     .redis = "timeout = 300ms\nshard_bytes = 4096\n",
     .postgres = "timeout = 1s\n",
-    .expansion =
-        "lease = 500ms\npage_rows = 300\nverify_sample = 1\ncheckpoint_interval = 20ms\n"
-        "transaction_timeout = 20s\n",
+    .expansion = "lease = 500ms\npage_rows = 300\nverify_sample = 1\ncheckpoint_interval = 20ms\n"
+                 "transaction_timeout = 20s\n",
     .filter = "[filter " WORLD_FILTER "]\ncapacity = 20000\nerror_rate = 0.001\ntable = " WORLD_TABLE
               "\nid_column = id\nkey = code\ngrace = 300ms\nfollow = no\n",
     .fake_clock = true,

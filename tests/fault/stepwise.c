@@ -54,8 +54,7 @@ static const struct world_options options = {
     .service = "check_interval = 50ms\nthreads = 1\n",
     .redis = "timeout = 500ms\nshard_bytes = 1KiB\n",
     .postgres = "timeout = 2s\n",
-    .expansion =
-        "lease = 300ms\npage_rows = 150\nverify_sample = 1\ncheckpoint_interval = 10ms\n",
+    .expansion = "lease = 300ms\npage_rows = 150\nverify_sample = 1\ncheckpoint_interval = 10ms\n",
     .filter = "[filter " WORLD_FILTER "]\ncapacity = 600\nerror_rate = 0.001\ntable = " WORLD_TABLE
               "\nid_column = id\nkey = code\ngrace = 0ms\nfollow = no\n",
 };

@@ -29,7 +29,7 @@ static bool all_of_them, configured;
 #define SERVICE "check_interval = 200ms\ntimeout = 2s\n"
 #define REDIS "shard_bytes = 16KiB\n"
 #define EXPANSION                                                                                            \
-    "lease = 2s\ncheckpoint_interval = 20ms\nreaders = "            \
+    "lease = 2s\ncheckpoint_interval = 20ms\nreaders = "                                                     \
     "1\npage_rows = 500\n"
 
 static int setup(void **state)

@@ -258,6 +258,7 @@ static void test_one_that_does_not_know_the_layer__folds_for_one_that_does(void 
     const struct geometry *first = &stored()->shape.layers[0].geometry;
     struct log_member *folder = open_member(UINT64_MAX, false),
                       *reader = open_member(geometry_bytes(first), false);
+    assert_int_equal(log_member_count(folder, 0, BATCH, KEY_ABSENT), BATCH); /* its connections are there */
     log_member_pause(folder);
     grow_from_one_layer();
     wait_until_known(reader, 2);

@@ -42,7 +42,6 @@ static const struct row {
      {"table=link", "id=t.id", "key=t.code", "where=t.id <> 6", "ids=('3'), ('6'), ('7')"},
      "c3\n"},
     {"last_id", {"table=link", "id=t.id", "descending=t.id DESC"}, "3000\n"},
-    {"moment", {NULL}, NULL},
     {"outbox",
      {"table=link", "id=id", "columns=code, deleted_at", "outbox=waiting", "reader=postgres", "notify=true"},
      ""},
