@@ -10,13 +10,13 @@ static bool is_one(const redisReply *r)
     return r->type == REDIS_REPLY_STRING && strcmp(r->str, "1") == 0;
 }
 
-enum err control_read(struct fence *f, struct control *out, struct error *e)
+enum err control_read(struct handle *f, struct control *out, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
     names_filter_key(&f->names, "job", &name);
     enum err code =
-        link_command(f->link, fence_home(f), &reply, e,
+        link_command(f->link, handle_home(f), &reply, e,
                      "HMGET %b abort hold rollback finish paused rows_per_second", name.text, name.length);
     if (code != ERR_OK)
         return code;
@@ -35,13 +35,13 @@ enum err control_read(struct fence *f, struct control *out, struct error *e)
     return ERR_OK;
 }
 
-enum err control_job(struct fence *f, uint64_t *id, struct error *e)
+enum err control_job(struct handle *f, uint64_t *id, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
     *id = 0;
     names_filter_key(&f->names, "job", &name);
-    enum err code = link_command(f->link, fence_home(f), &reply, e, "HGET %b id", name.text, name.length);
+    enum err code = link_command(f->link, handle_home(f), &reply, e, "HGET %b id", name.text, name.length);
     if (code == ERR_OK && reply->type == REDIS_REPLY_STRING)
         (void)number_u64(reply->str, (size_t)reply->len, id);
     if (code == ERR_OK)
@@ -49,13 +49,13 @@ enum err control_job(struct fence *f, uint64_t *id, struct error *e)
     return code;
 }
 
-enum err control_unfinished(struct fence *f, uint64_t *id, struct error *e)
+enum err control_unfinished(struct handle *f, uint64_t *id, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
     *id = 0;
     names_filter_key(&f->names, "view", &name);
-    enum err code = link_command(f->link, fence_home(f), &reply, e, "HMGET %b generation0 generation1",
+    enum err code = link_command(f->link, handle_home(f), &reply, e, "HMGET %b generation0 generation1",
                                  name.text, name.length);
     if (code != ERR_OK)
         return code;
@@ -84,14 +84,14 @@ static const struct wish wishes[] = {
     [WISH_THROTTLE] = {",BUILDING,SWITCHED,", true, "rows_per_second", 0, ""},
 };
 
-static void add_key(struct fence *f, const char *what)
+static void add_key(struct handle *f, const char *what)
 {
     struct key_name name;
     names_filter_key(&f->names, what, &name);
     script_key(&f->call, &name);
 }
 
-enum err control_ask(struct fence *f, enum control_wish wish, uint64_t value, struct error *e)
+enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, struct error *e)
 {
     const struct wish *w = &wishes[wish];
     struct script_call *c = &f->call;
@@ -103,9 +103,9 @@ enum err control_ask(struct fence *f, enum control_wish wish, uint64_t value, st
     script_text(c, w->early ? "1" : "0");
     script_text(c, w->field);
     script_number(c, wish == WISH_THROTTLE ? value : w->value);
-    script_number(c, VIEW_FORMAT_LOG);
+    script_number(c, VIEW_FORMAT);
     long long answer;
-    enum err code = script_run(c, f->link, fence_home(f), &answer, e);
+    enum err code = script_run(c, f->link, handle_home(f), &answer, e);
     if (code != ERR_OK)
         return code;
     switch (answer) {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/fence.h"
+#include "shard/handle.h"
 
 struct control {
     bool abort;
@@ -18,7 +18,7 @@ struct control {
 };
 
 /* What the record says now. ERR_UNREACHABLE, ERR_TIMEOUT. */
-MUST_CHECK enum err control_read(struct fence *f, struct control *out, struct error *e);
+MUST_CHECK enum err control_read(struct handle *f, struct control *out, struct error *e);
 
 enum control_wish {
     WISH_ABORT,    /* the new generation leaves; before the cutover */
@@ -31,13 +31,13 @@ enum control_wish {
 };
 
 /* The id of the job in the record; 0: there is none, or its driver knew of no ids. */
-MUST_CHECK enum err control_job(struct fence *f, uint64_t *id, struct error *e);
+MUST_CHECK enum err control_job(struct handle *f, uint64_t *id, struct error *e);
 /* Under the mutex: the id of a job that is unfinished and that the next driver goes on with, whatever it was
  * started for; 0: there is none, or its driver knew of no ids. */
-MUST_CHECK enum err control_unfinished(struct fence *f, uint64_t *id, struct error *e);
+MUST_CHECK enum err control_unfinished(struct handle *f, uint64_t *id, struct error *e);
 
 /* Ask. In one step with a look at the view and the mutex: what is refused has changed nothing, what is taken
  * will be read by the job's driver or the next one. ERR_NOT_FOUND: no such filter. ERR_CONFLICT: no job is
  * running, or it is past the point; the text says which. ERR_UNREACHABLE, ERR_TIMEOUT. */
-MUST_CHECK enum err control_ask(struct fence *f, enum control_wish wish, uint64_t value, struct error *e);
+MUST_CHECK enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, struct error *e);
 #endif

@@ -30,7 +30,7 @@ enum {
 enum err driver_reload(struct driver *d, struct error *e)
 {
     uint64_t built = d->builder == NULL ? 0 : d->builder->shape.number;
-    enum err code = fence_load(&d->fence, &d->next, e);
+    enum err code = handle_load(&d->fence, &d->next, e);
     if (code != ERR_OK)
         return code == ERR_NOT_FOUND ? error_set(e, ERR_FENCED, "the view is no longer in Redis") : code;
     if (d->next.incarnation != d->view.incarnation)
@@ -201,7 +201,7 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
     if (*code == ERR_OK)
         *code = judge_source(d, perform(d, why), why);
     if (*code == ERR_CHANGED)
-        *code = relies_on_source(d->step) ? note_change(d, why) : ERR_CONFLICT;
+        *code = relies_on_source(d->step) || d->step == STEP_CUTOVER ? note_change(d, why) : ERR_CONFLICT;
     while (server_is_away(*code)) {
         *code = wait_and_reload(d, *code, pause, why);
         if (*code == ERR_OK)
@@ -264,10 +264,9 @@ static enum err begin(struct driver *d, struct error *e)
 {
     const struct driver_options *o = d->o;
     d->fence.link = d->link;
-    d->fence.logs = true;
     enum err code = names_init(&d->fence.names, o->prefix, o->filter, o->filter_length, e);
     if (code == ERR_OK)
-        code = fence_load(&d->fence, &d->view, e);
+        code = handle_load(&d->fence, &d->view, e);
     if (code == ERR_OK)
         code = record_read(d, e);
     if (code != ERR_OK)
@@ -339,7 +338,7 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     source_close(d->source);
     free(d->parts);
     record_fini(&d->record);
-    fence_fini(&d->fence);
+    handle_fini(&d->fence);
     script_fini(&d->call);
     link_free(d->link);
     free(d);

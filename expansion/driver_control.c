@@ -79,7 +79,7 @@ enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
     enum err code = ERR_OK;
     if (clock_mono_us() - d->controlled_at >= CONTROL_US) {
         /* A job that only waits would keep the mutex from whoever has to make a lost view anew. */
-        code = fence_look(&d->fence, &d->view, e);
+        code = handle_look(&d->fence, &d->view, e);
         if (code == ERR_OK)
             code = driver_requests(d, e);
     }

@@ -13,21 +13,23 @@
 #include "shard/view/roll.h"
 #include "shard/view/view_load.h"
 
-/* What is read lacks keys: the new generation heals it, and nobody's word is waited for. */
-static bool is_degraded(struct driver *d)
+bool driver_is_degraded(struct driver *d, uint64_t *looked_at)
 {
+    enum { LOOK_US = 1000 * 1000 };
     struct error ignored;
-    return fence_load(&d->fence, &d->next, &ignored) == ERR_OK && d->next.degraded &&
+    if (clock_mono_us() < *looked_at + LOOK_US)
+        return false;
+    *looked_at = clock_mono_us();
+    return handle_load(&d->fence, &d->next, &ignored) == ERR_OK && d->next.degraded &&
            view_current(&d->next)->built;
 }
 
 enum err driver_hold(struct driver *d, struct error *e)
 {
-    enum { LOOK_US = 1000 * 1000 };
+    uint64_t looked_at = 0;
     enum err code = driver_requests(d, e);
-    if (code == ERR_OK && d->control.hold && is_degraded(d))
+    if (code == ERR_OK && d->control.hold && driver_is_degraded(d, &looked_at))
         return ERR_OK;
-    uint64_t looked_at = clock_mono_us();
     if (code == ERR_OK && d->control.hold)
         code = record_step(d, STEP_HOLD, e);
     if (code != ERR_OK || !d->control.hold)
@@ -36,10 +38,7 @@ enum err driver_hold(struct driver *d, struct error *e)
     bool degraded = false;
     while (code == ERR_OK && d->control.hold && !degraded) {
         code = driver_nap(d, "an operator's word to switch", e);
-        if (clock_mono_us() < looked_at + LOOK_US)
-            continue;
-        looked_at = clock_mono_us();
-        degraded = is_degraded(d);
+        degraded = driver_is_degraded(d, &looked_at);
     }
     if (code != ERR_OK)
         return code;
@@ -72,7 +71,7 @@ static enum err switch_view(struct driver *d, struct error *e)
         return code;
     driver_end_builder(d);
     d->cutover_us = clock_mono_us() - began;
-    fence_announce(&d->fence); /* who is not asked reads no lane, and would go on with the old one */
+    handle_announce(&d->fence); /* who is not asked reads no lane, and would go on with the old one */
     code = driver_reload(d, e);
     if (code == ERR_OK)
         code = driver_await_generation(d, e);
@@ -118,7 +117,7 @@ static enum err switch_back(struct driver *d, struct error *e)
     code = grace_switch(d->link, &d->fence.names, old->number, e);
     if (code != ERR_OK)
         return code;
-    fence_announce(&d->fence);
+    handle_announce(&d->fence);
     return driver_reload(d, e);
 }
 
@@ -145,14 +144,14 @@ enum err driver_grace(struct driver *d, struct error *e)
     const struct generation *old = view_alternate(&d->view);
     if (old == NULL || !old->built) /* as of a first build: there is nothing to go back to */
         return ERR_OK;
-    for (;;) {
+    for (uint64_t looked_at = 0;;) {
         uint64_t now = clock_wall_us() / 1000;
         /* The wall clock may be set back; the wait is for comfort, so never longer than asked for from now
          * on. */
         uint64_t passed = now >= d->record.switched_ms ? now - d->record.switched_ms : 0;
         if (now < d->record.switched_ms)
             d->record.switched_ms = now;
-        if (passed >= d->o->grace_ms)
+        if (passed >= d->o->grace_ms || driver_is_degraded(d, &looked_at))
             return ERR_OK;
         enum err code = driver_nap(d, "the end of the grace time", e);
         if (code != ERR_OK)
@@ -194,7 +193,7 @@ static enum err forget(struct driver *d, struct error *e)
     code = grace_forget(d->link, &d->fence.names, view_alternate(&d->view)->number, NULL, e);
     if (code != ERR_OK)
         return code;
-    fence_announce(&d->fence);
+    handle_announce(&d->fence);
     return driver_reload(d, e);
 }
 

@@ -18,14 +18,14 @@
 #include "migrate/log_input.h"
 #include "migrate/readers.h"
 #include "migrate/scan.h"
-#include "shard/fence.h"
+#include "shard/handle.h"
 
 struct driver {
     const struct driver_options *o;
     struct mutex *mutex;
     struct link *link;
     uint64_t cutover_us; /* how long the switch took, until that is in the record; 0: it is, or none was */
-    struct fence fence;
+    struct handle fence;
     struct view view; /* a summary, as it was read last */
     struct view next; /* scratch */
     struct source *source;
@@ -89,6 +89,11 @@ void driver_tell_view(const struct driver *d);
 MUST_CHECK enum err driver_reclaim(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_plan(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_open(struct driver *d, struct error *e);
+
+/* --- driver_cutover.c --- */
+/* What is read lacks keys: a new generation heals it, and nobody's word is waited for. Looked at once a second:
+ * *@looked_at, 0 at first, says when. */
+bool driver_is_degraded(struct driver *d, uint64_t *looked_at);
 
 /* --- driver_keys.c --- */
 /* Note where the lanes end, and make the shards: before the settle, which has all rows of transactions that

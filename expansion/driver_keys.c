@@ -124,7 +124,11 @@ enum err driver_await_generation(struct driver *d, struct error *e)
     if (status == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     code = open_client(d, e);
-    while (code == ERR_OK && !is_read_here(d, status)) {
+    for (uint64_t looked_at = 0; code == ERR_OK && !is_read_here(d, status);) {
+        if (driver_is_degraded(d, &looked_at)) { /* shards may be lost: a new generation heals it */
+            code = error_set(e, ERR_LOST, "the filter is degraded, and this coordinator has not loaded it");
+            break;
+        }
         filters_look(d->o->logs, d->o->filter, d->o->filter_length);
         code = driver_nap(d, "this coordinator to load the new generation", e);
         if (code == ERR_OK)

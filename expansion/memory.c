@@ -177,7 +177,7 @@ static enum err add_generation(struct memory *m, const struct names *names, cons
     return code;
 }
 
-enum err memory_of_filter(const struct fence *f, const struct view *v, const struct placement *on,
+enum err memory_of_filter(const struct handle *f, const struct view *v, const struct placement *on,
                           struct plan_node **out, unsigned *count, struct error *e)
 {
     struct memory m = {.l = f->link, .on = on};
@@ -188,7 +188,7 @@ enum err memory_of_filter(const struct fence *f, const struct view *v, const str
     return give(&m, code, out, count);
 }
 
-enum err memory_fits(const struct fence *f, const struct generation *g, const struct plan *p,
+enum err memory_fits(const struct handle *f, const struct generation *g, const struct plan *p,
                      char warning[256], struct error *e)
 {
     struct placement on;

@@ -4,7 +4,7 @@
 /* Memory: what a filter occupies and what its nodes have. */
 #include "base/error.h"
 #include "expansion/plan.h"
-#include "shard/fence.h"
+#include "shard/handle.h"
 #include "shard/link.h"
 #include "shard/view.h"
 
@@ -26,10 +26,10 @@ MUST_CHECK enum err memory_of_nodes(struct link *l, const struct placement *on, 
  * by the slot of each shard. Nodes that they lie on and that are not @on come behind, as `leaving`; their
  * memory is not known where they do not answer. ERR_CONFIG: a generation names a node that is not configured.
  */
-MUST_CHECK enum err memory_of_filter(const struct fence *f, const struct view *v, const struct placement *on,
+MUST_CHECK enum err memory_of_filter(const struct handle *f, const struct view *v, const struct placement *on,
                                      struct plan_node **out, unsigned *count, struct error *e);
 
 /* plan_fits() by what the nodes of @g, a generation of @f's filter, say now. */
-MUST_CHECK enum err memory_fits(const struct fence *f, const struct generation *g, const struct plan *p,
+MUST_CHECK enum err memory_fits(const struct handle *f, const struct generation *g, const struct plan *p,
                                 char warning[256], struct error *e);
 #endif

@@ -59,7 +59,7 @@ enum err survey_plan(const struct driver_options *o, const struct view *v, struc
     return plan_make(plan, in, e);
 }
 
-enum err survey_fits(const struct plan *plan, const struct fence *f, const struct view *v,
+enum err survey_fits(const struct plan *plan, const struct handle *f, const struct view *v,
                      const struct placement *on, struct plan_node **nodes, unsigned *count, char warning[256],
                      struct error *e)
 {

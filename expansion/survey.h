@@ -7,7 +7,7 @@
 #include "expansion/driver.h"
 #include "expansion/plan.h"
 #include "migrate/source.h"
-#include "shard/fence.h"
+#include "shard/handle.h"
 
 /* Choose the nodes of the next generation: those that were asked for, else those of the filter, else all. @l:
  * to ask who knows them. ERR_CONFIG: one is not configured, or listed twice. ERR_REFUSED: another coordinator
@@ -24,7 +24,7 @@ MUST_CHECK enum err survey_plan(const struct driver_options *o, const struct vie
 /* plan_fits() by what the nodes @on say now, and where the shards of @v lie (see memory_of_filter()). The
  * caller frees *@nodes, which is NULL where they did not say it; it is whole where the code is ERR_OK or
  * ERR_REFUSED. ERR_REFUSED, ERR_CONFIG, ERR_UNREACHABLE, ERR_TIMEOUT, ERR_NOMEM. */
-MUST_CHECK enum err survey_fits(const struct plan *plan, const struct fence *f, const struct view *v,
+MUST_CHECK enum err survey_fits(const struct plan *plan, const struct handle *f, const struct view *v,
                                 const struct placement *on, struct plan_node **nodes, unsigned *count,
                                 char warning[256], struct error *e);
 #endif

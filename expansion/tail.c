@@ -113,7 +113,7 @@ static enum err follow(struct follower *t, struct error *e)
 {
     enum err code = tail_hold(t, e);
     if (code == ERR_OK)
-        code = fence_load(&t->fence, &t->view, e);
+        code = handle_load(&t->fence, &t->view, e);
     if (code == ERR_OK)
         code = open_source(t, e);
     if (code == ERR_OK)
@@ -196,7 +196,6 @@ static enum err begin(struct follower *t, const struct tail_options *o, struct e
     t->state = "starting";
     t->link = link_new(o->nodes, o->redis_timeout_ms, "twinbloom-tail");
     t->fence.link = t->link;
-    t->fence.logs = true;
     return t->link == NULL ? error_set(e, ERR_NOMEM, "out of memory")
                            : names_init(&t->fence.names, o->prefix, o->filter, o->filter_length, e);
 }
@@ -205,7 +204,7 @@ static void end(struct follower *t)
 {
     source_close(t->source);
     key_client_free(t->client);
-    fence_fini(&t->fence);
+    handle_fini(&t->fence);
     script_fini(&t->call);
     link_free(t->link);
     free(t);

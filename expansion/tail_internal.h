@@ -8,7 +8,7 @@
 #include "migrate/outbox.h"
 #include "migrate/settle.h"
 #include "migrate/stream.h"
-#include "shard/fence.h"
+#include "shard/handle.h"
 #include "shard/script_call.h"
 
 /* Keys that were read and are to be added. */
@@ -59,7 +59,7 @@ struct follower {
     const struct tail_options *o;
     enum tail_mode mode; /* may have fallen back */
     struct link *link;
-    struct fence fence;
+    struct handle fence;
     struct view view; /* as it was when this began to follow */
     struct source *source;
     struct script_call call;

@@ -49,7 +49,7 @@ enum err tail_hold(struct follower *t, struct error *e)
     put_number(t, "new", t->added);
     put_number(t, "done", t->done);
     put_number(t, "updated_ms", clock_wall_us() / 1000);
-    enum err code = script_run(&t->call, t->link, fence_home(&t->fence), &answer, e);
+    enum err code = script_run(&t->call, t->link, handle_home(&t->fence), &answer, e);
     if (code != ERR_OK)
         return code;
     t->held = answer >= 0;
@@ -74,7 +74,7 @@ void tail_leave(struct follower *t)
     script_begin(&t->call, embedded_tail_leave);
     put_key(&t->call, &t->fence.names);
     script_text(&t->call, t->o->owner);
-    t->held = script_run(&t->call, t->link, fence_home(&t->fence), &answer, NULL) != ERR_OK;
+    t->held = script_run(&t->call, t->link, handle_home(&t->fence), &answer, NULL) != ERR_OK;
 }
 
 /* --- for jobs --- */

@@ -23,7 +23,7 @@ enum err tail_mark_read(struct follower *t, const char *field, char *out, size_t
     redisReply *reply;
     marks_key(t, &name);
     enum err code =
-        link_command(t->link, fence_home(&t->fence), &reply, e, "HGET %b %s", name.text, name.length, field);
+        link_command(t->link, handle_home(&t->fence), &reply, e, "HGET %b %s", name.text, name.length, field);
     if (code != ERR_OK)
         return code;
     (void)snprintf(out, size, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
@@ -36,7 +36,7 @@ enum err tail_mark_write(struct follower *t, const char *field, const char *valu
     struct key_name name;
     redisReply *reply;
     marks_key(t, &name);
-    enum err code = link_command(t->link, fence_home(&t->fence), &reply, e, "HSET %b %s %s", name.text,
+    enum err code = link_command(t->link, handle_home(&t->fence), &reply, e, "HSET %b %s %s", name.text,
                                  name.length, field, value);
     if (code == ERR_OK)
         freeReplyObject(reply);
@@ -49,7 +49,7 @@ enum err tail_mark_forget(struct follower *t, const char *field, struct error *e
     redisReply *reply;
     marks_key(t, &name);
     enum err code =
-        link_command(t->link, fence_home(&t->fence), &reply, e, "HDEL %b %s", name.text, name.length, field);
+        link_command(t->link, handle_home(&t->fence), &reply, e, "HDEL %b %s", name.text, name.length, field);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -63,7 +63,7 @@ static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t
     struct record r = {0};
     names_filter_key(&t->fence.names, "job", &name);
     enum err code =
-        link_command(t->link, fence_home(&t->fence), &reply, e, "HGETALL %b", name.text, name.length);
+        link_command(t->link, handle_home(&t->fence), &reply, e, "HGETALL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     bool sound = true;

@@ -181,13 +181,12 @@ static struct admin *admin_new(struct service *s, const char *name)
     a->service = s;
     a->link = link_new(&s->nodes, s->redis_timeout_ms, name);
     a->fence.link = a->link;
-    a->fence.logs = true;
     return a;
 }
 
 static void admin_free(struct admin *a)
 {
-    fence_fini(&a->fence);
+    handle_fini(&a->fence);
     link_free(a->link);
     kept_free(a->postgres);
     key_client_free(a->client);

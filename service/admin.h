@@ -15,7 +15,7 @@
 #include "service/reply.h"
 #include "service/runner.h"
 #include "service/service.h"
-#include "shard/fence.h"
+#include "shard/handle.h"
 #include "shard/view/make.h"
 
 struct work;
@@ -27,7 +27,7 @@ struct admin {
     const struct config *config; /* held for one call */
     struct link *link;
     struct kept *postgres;       /* for plans */
-    struct fence fence;          /* names are set by each call */
+    struct handle fence;         /* names are set by each call */
     struct view view;            /* scratch */
     struct key_client *client;   /* NULL: none yet */
     struct shards_cache *shards; /* of admin_shards */
@@ -193,7 +193,7 @@ enum drop_when { DROP_NOW, DROP_IF_DUE, DROP_IF_BEGUN };
 /* Delete a filter under its mutex, or go on where somebody began to. ERR_NOT_FOUND, ERR_CONFLICT (@when does
  * not hold), ERR_BUSY (the text names who holds the mutex), ERR_WRONG_TYPE and what fence_drop() gives. Used
  * by the keeper as well. */
-MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *config, struct fence *f,
+MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *config, struct handle *f,
                                       struct view *scratch, const char *name, size_t length,
                                       enum drop_when when, struct error *e);
 
@@ -202,7 +202,7 @@ enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t o
 
 /* A filter is made, under its mutex. */
 struct admin_naming {
-    struct fence *fence;
+    struct handle *fence;
     bool as_new;     /* whether a filter of that name lost its view does not matter */
     bool deleted;    /* what had the name before was deleted here */
     bool named;      /* it was named already */
@@ -226,7 +226,7 @@ uint64_t admin_layer_keys(const struct view *v, unsigned layer);
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */
-MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *config, struct fence *f,
+MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *config, struct handle *f,
                                       const char *name, size_t length, const struct creation *creation,
                                       struct error *e);
 

@@ -25,7 +25,7 @@ static enum err put_history(struct admin *a, const struct buffer *entry, struct 
     struct key_name key;
     redisReply *reply;
     names_filter_key(&a->fence.names, "history", &key);
-    unsigned home = fence_home(&a->fence);
+    unsigned home = handle_home(&a->fence);
     enum err code = link_command(a->link, home, &reply, e, "LPUSH %b %b", key.text, key.length, entry->data,
                                  entry->length);
     if (code != ERR_OK)
@@ -61,7 +61,7 @@ static void tell_accepted(struct admin *a, const char *filter, uint64_t begun_ms
 static enum err accept_loss(struct admin *a, const struct admin_call *call, struct error *e)
 {
     uint64_t made = 0, begun_ms = clock_wall_us() / 1000;
-    enum err code = fence_load(&a->fence, &a->view, e);
+    enum err code = handle_load(&a->fence, &a->view, e);
     bool degraded = code == ERR_OK && a->view.degraded;
     if (code == ERR_OK)
         code = lost_accept(a->link, &a->fence.names, &made, e);
@@ -80,7 +80,7 @@ void admin_accept(struct admin *a, struct admin_call *call)
         admin_mutex_options(a->service, a->config, call->filter, call->filter_length);
     enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK) /* no mutex for a name that is none */
-        code = fence_load(&a->fence, &a->view, e);
+        code = handle_load(&a->fence, &a->view, e);
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code == ERR_OK)

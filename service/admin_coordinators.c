@@ -130,7 +130,7 @@ static enum err list(struct listing *l, struct error *e)
     if (code == ERR_OK && one)
         code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK && one)
-        code = fence_load(&a->fence, &a->view, e);
+        code = handle_load(&a->fence, &a->view, e);
     return code == ERR_OK
                ? roster_read(a->link, a->config->prefix, one ? a->fence.names.filter : NULL, take_entry, l, e)
                : code;

@@ -7,7 +7,7 @@
 #include "service/admin.h"
 #include "service/epochs.h"
 #include "service/keeper.h"
-#include "shard/fence_dump.h"
+#include "shard/loading.h"
 #include "shard/registry.h"
 #include "shard/request/filters.h"
 #include "shard/view/drop.h"
@@ -22,7 +22,7 @@ static enum err may_drop(const struct view *v, enum drop_when when, struct error
 
 /* There is no view. A name that has lost it stays; else it is taken off the list. @cleared: what somebody had
  * begun to make or to delete was removed. */
-static enum err unlist_nothing(struct fence *f, bool cleared, struct error *e)
+static enum err unlist_nothing(struct handle *f, bool cleared, struct error *e)
 {
     struct registry_said said;
     enum err code = registry_look(f->link, &f->names, &said, e);
@@ -31,11 +31,11 @@ static enum err unlist_nothing(struct fence *f, bool cleared, struct error *e)
     return code;
 }
 
-static enum err drop_under_mutex(struct service *s, struct fence *f, struct view *v, const char *name,
+static enum err drop_under_mutex(struct service *s, struct handle *f, struct view *v, const char *name,
                                  size_t length, enum drop_when when, struct mutex *mutex, struct error *e)
 {
     const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
-    enum err code = fence_load_any(f, v, e);
+    enum err code = handle_load_any(f, v, e);
     bool was = code == ERR_OK;
     if (was)
         code = may_drop(v, when, e);
@@ -47,12 +47,12 @@ static enum err drop_under_mutex(struct service *s, struct fence *f, struct view
     if (code == ERR_NOT_FOUND || (code == ERR_OK && !was)) {
         code = unlist_nothing(f, code == ERR_OK, e);
         if (code == ERR_OK)
-            code = fence_drop_nothing(f, mutex_value(mutex), e);
+            code = handle_drop_nothing(f, mutex_value(mutex), e);
         return code != ERR_OK ? code : error_set(e, ERR_NOT_FOUND, "the filter does not exist");
     }
     if (code != ERR_OK)
         return code;
-    fence_announce(f);
+    handle_announce(f);
     epochs_hold(s->epochs, f->names.filter, 0, 0);
     log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
              generation_shards(view_current(v)), when == DROP_IF_DUE);
@@ -60,7 +60,7 @@ static enum err drop_under_mutex(struct service *s, struct fence *f, struct view
     return registry_leave(f, v->incarnation, e); /* a keeper may have named it in between */
 }
 
-enum err admin_drop_filter(struct service *s, const struct config *config, struct fence *f,
+enum err admin_drop_filter(struct service *s, const struct config *config, struct handle *f,
                            struct view *scratch, const char *name, size_t length, enum drop_when when,
                            struct error *e)
 {
@@ -71,7 +71,7 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
     if (code == ERR_OK && when != DROP_IF_BEGUN) /* first: nothing is published behind the deletion */
         code = loading_end(f, e);
     if (code == ERR_OK) /* no mutex for a name that is none */
-        code = fence_load_any(f, scratch, e);
+        code = handle_load_any(f, scratch, e);
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
@@ -153,14 +153,14 @@ static enum err load(struct admin *a, struct admin_call *call)
 {
     enum err code =
         names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
-    return code == ERR_OK ? fence_load(&a->fence, &a->view, &call->error) : code;
+    return code == ERR_OK ? handle_load(&a->fence, &a->view, &call->error) : code;
 }
 
-/* A time that has come already deletes at once. *@done: see fence_expire(). */
+/* A time that has come already deletes at once. *@done: see handle_expire(). */
 static enum err expire(struct admin *a, struct admin_call *call, bool *done)
 {
     bool past = call->expire_at_ms != 0 && call->expire_at_ms <= clock_wall_us() / 1000;
-    enum err code = fence_expire(&a->fence, call->expire_at_ms, call->flags, past, done, &call->error);
+    enum err code = handle_expire(&a->fence, call->expire_at_ms, call->flags, past, done, &call->error);
     if (code == ERR_OK && *done && past)
         code = admin_drop_filter(a->service, a->config, &a->fence, &a->view, call->filter,
                                  call->filter_length, DROP_NOW, &call->error);

@@ -79,7 +79,7 @@ static enum err read_run(struct admin *a, const struct dump_header *h, const str
         if ((code != ERR_LOST && code != ERR_CONFLICT) || clock_mono_us() >= deadline)
             return code == ERR_CONFLICT ? ERR_LOST : code;
         clock_sleep_us(RETRY_US);
-        code = fence_load(&a->fence, &a->view, e);
+        code = handle_load(&a->fence, &a->view, e);
         if (code == ERR_OK &&
             (dump_header_of(&now, &a->view, h->layer_count, e) != ERR_OK || now.id != h->id))
             code = ERR_CONFLICT;
@@ -118,7 +118,7 @@ void admin_scandump(struct admin *a, struct admin_call *call)
     uint64_t items;
     enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
-        code = fence_load(&a->fence, &a->view, e);
+        code = handle_load(&a->fence, &a->view, e);
     /* A header says how many keys there are; the filter would not know that it is full. */
     if (code == ERR_OK && call->position == 0 && call->position_given && !a->view.degraded)
         code = admin_load_items(a, call, &items);

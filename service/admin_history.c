@@ -54,13 +54,13 @@ static enum err read_entries(struct admin *a, struct admin_call *call, redisRepl
     enum err code =
         names_init(&a->fence.names, config->prefix, call->filter, call->filter_length, &call->error);
     if (code == ERR_OK)
-        code = fence_load(&a->fence, &a->view, &call->error);
+        code = handle_load(&a->fence, &a->view, &call->error);
     if (code == ERR_NOT_FOUND && config_find(config, call->filter, call->filter_length) != NULL)
         code = ERR_OK; /* lost, or not made yet */
     if (code != ERR_OK)
         return code;
     names_filter_key(&a->fence.names, "history", &name);
-    return link_command(a->link, fence_home(&a->fence), entries, &call->error, "LRANGE %b 0 %d", name.text,
+    return link_command(a->link, handle_home(&a->fence), entries, &call->error, "LRANGE %b 0 %d", name.text,
                         name.length, (int)most - 1);
 }
 

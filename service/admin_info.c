@@ -64,11 +64,11 @@ static enum err count(struct admin *a, struct admin_call *call, uint64_t *items)
 
 enum err admin_load_items(struct admin *a, struct admin_call *call, uint64_t *items)
 {
-    struct fence *f = &a->fence;
+    struct handle *f = &a->fence;
     *items = 0;
     enum err code = names_init(&f->names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (code == ERR_OK)
-        code = fence_load(f, &a->view, &call->error);
+        code = handle_load(f, &a->view, &call->error);
     if (code == ERR_OK)
         code = count(a, call, items);
     if (code == ERR_OK)

@@ -46,7 +46,7 @@ bool admin_has_source(struct admin *a, struct admin_call *call, const char *noth
     enum err code =
         names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (code == ERR_OK && c == NULL)
-        code = fence_load(&a->fence, &a->view, &call->error);
+        code = handle_load(&a->fence, &a->view, &call->error);
     call->status = error_set(&call->error, code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
                              "filter '%s' has no source: nothing to %s; set table in [filter %s]",
                              call->filter, nothing, call->filter);
@@ -78,7 +78,7 @@ static enum err may_rebuild(struct admin *a, const struct admin_call *call, cons
 {
     enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
-        code = fence_load(&a->fence, &a->view, e);
+        code = handle_load(&a->fence, &a->view, e);
     if (code == ERR_FORMAT || code == ERR_CONFIG)
         return code;
     return call->nodes == NULL ? ERR_OK : code == ERR_OK ? check_nodes(a, job, e) : code;
@@ -105,7 +105,7 @@ static enum err may_verify(struct admin *a, const struct admin_call *call, struc
 {
     enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
-        code = fence_load(&a->fence, &a->view, e);
+        code = handle_load(&a->fence, &a->view, e);
     if (code == ERR_NOT_FOUND || (code == ERR_OK && !view_current(&a->view)->built))
         code = error_set(e, ERR_CONFLICT, "filter '%s' is not built yet: nothing to verify", call->filter);
     return code;

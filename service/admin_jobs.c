@@ -74,7 +74,7 @@ static enum err ask(struct admin *a, const char *command, const char *key, redis
 {
     struct key_name name;
     names_filter_key(&a->fence.names, key, &name);
-    return link_command(a->link, fence_home(&a->fence), reply, e, command, name.text, name.length);
+    return link_command(a->link, handle_home(&a->fence), reply, e, command, name.text, name.length);
 }
 
 static enum err look_at_mutex(struct admin *a, uint64_t id, bool *held, bool *is, struct error *e)

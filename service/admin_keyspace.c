@@ -20,7 +20,7 @@ static enum err send_look(struct admin *a, const struct argument *name, bool *se
     names_filter_key(&a->fence.names, "view", &key);
     const char *const argv[] = {"HGET", key.text, "deleting"};
     const size_t lengths[] = {4, key.length, 8};
-    *where = fence_home(&a->fence);
+    *where = handle_home(&a->fence);
     return link_append(a->link, *where, 3, argv, lengths, e);
 }
 

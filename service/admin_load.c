@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.LOADCHUNK and TB.LOAD. See shard/fence_load.c for what is in Redis meanwhile. */
+/* BF.LOADCHUNK and TB.LOAD. See shard/handle_load.c for what is in Redis meanwhile. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include "base/log.h"
@@ -8,7 +8,7 @@
 #include "service/admin.h"
 #include "service/field.h"
 #include "service/log_load.h"
-#include "shard/fence_dump.h"
+#include "shard/loading.h"
 
 enum { MISSING_SHOWN = 8, RANGES_MAX = 10000 };
 
@@ -24,7 +24,7 @@ static const char too_big[] = "ERR invalid chunk - Too big for current filter";
 struct load {
     struct admin *a;
     struct admin_call *call;
-    struct fence *f;
+    struct handle *f;
     struct reply *r;
     struct error *e;
     struct loading loading;
@@ -176,7 +176,7 @@ static enum err next_token(struct load *l, uint64_t *out, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&l->f->names, "token", &name);
-    enum err code = link_command(l->a->link, fence_home(l->f), &reply, e, "INCR %b", name.text, name.length);
+    enum err code = link_command(l->a->link, handle_home(l->f), &reply, e, "INCR %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     *out = (uint64_t)reply->integer;
@@ -216,7 +216,7 @@ static void take_header(struct load *l)
     uint32_t number;
     const struct buffer *data = &l->call->data;
     bool configured = config_find(l->a->config, l->call->filter, l->call->filter_length) != NULL;
-    enum err code = configured ? ERR_OK : fence_load(l->f, &l->a->view, l->e);
+    enum err code = configured ? ERR_OK : handle_load(l->f, &l->a->view, l->e);
     if (code != ERR_NOT_FOUND) {
         fail(l, code == ERR_OK ? ERR_EXISTS : code);
         return;
@@ -272,7 +272,7 @@ static const char *wrong(const struct load *l, const struct dump_chunk *chunk)
 static enum err incarnation_there(struct load *l, uint64_t *out)
 {
     uint64_t now = l->f->names.incarnation;
-    enum err code = fence_load(l->f, &l->a->view, l->e);
+    enum err code = handle_load(l->f, &l->a->view, l->e);
     *out = l->f->names.incarnation;
     l->f->names.incarnation = now;
     return code;

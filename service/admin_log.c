@@ -37,7 +37,7 @@ static void health_fields(struct fields *f, const struct log_status *s, const st
                !degraded               ? 0
                : s->lost.since_ms != 0 ? s->lost.since_ms
                                        : note->degraded_ms);
-    field_time(f, "healthy_at", degraded ? 0 : v->trusted_ms);
+    field_time(f, "healthy_at", degraded ? 0 : v->healthy_ms);
     buffer_fini(&scope);
 }
 

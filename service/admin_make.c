@@ -56,7 +56,7 @@ static struct recipe recipe_for(const struct config_filter *c, const struct crea
     return r;
 }
 
-static void leave_registries(struct fence *f)
+static void leave_registries(struct handle *f)
 {
     struct error e;
     if (registry_leave(f, f->names.incarnation, &e) != ERR_OK)
@@ -65,7 +65,7 @@ static void leave_registries(struct fence *f)
 }
 
 /* One that is there already needs none. */
-static enum err check_memory(const struct service *s, const struct fence *f, const struct make_options *o,
+static enum err check_memory(const struct service *s, const struct handle *f, const struct make_options *o,
                              struct error *e)
 {
     char warning[256];
@@ -93,7 +93,7 @@ static enum err check_memory(const struct service *s, const struct fence *f, con
 static const char lost_view[] = "a filter of this name lost its view; BF.RESERVE creates it again, empty";
 
 /* *@latest: the latest incarnation that is known. */
-static enum err look_for_latest(struct fence *f, uint64_t *latest, struct error *e)
+static enum err look_for_latest(struct handle *f, uint64_t *latest, struct error *e)
 {
     struct registry_said said;
     enum err code = registry_look(f->link, &f->names, &said, e);
@@ -105,8 +105,8 @@ static enum err look_for_latest(struct fence *f, uint64_t *latest, struct error 
 enum err admin_make_way(struct service *s, struct admin_naming *n, const char *name, size_t length,
                         struct view *is, const struct work *work, struct error *e)
 {
-    struct fence *f = n->fence;
-    enum err code = fence_load_any(f, is, e);
+    struct handle *f = n->fence;
+    enum err code = handle_load_any(f, is, e);
     bool kept = code == ERR_OK && is->dropped == VIEW_KEPT;
     n->latest = service_seen(s, name, length);
     if (kept)
@@ -120,7 +120,7 @@ enum err admin_make_way(struct service *s, struct admin_naming *n, const char *n
     n->deleted = code == ERR_OK;
     if (code == ERR_OK) {
         filters_look(s->logs, name, length);
-        fence_announce(f);
+        handle_announce(f);
     }
     return code == ERR_NOT_FOUND ? ERR_OK : code;
 }
@@ -134,7 +134,7 @@ static void take_server(void *arg, const struct roster_entry *entry)
 
 /* Nothing is stored of the filter, and its name is not registered: it was never made, unless somebody serves
  * it. ERR_LOST: somebody does. ERR_UNREACHABLE, ERR_TIMEOUT. */
-static enum err may_make(struct fence *f, struct error *e)
+static enum err may_make(struct handle *f, struct error *e)
 {
     char who[ROSTER_ID_MAX] = "";
     enum err code = roster_read(f->link, f->names.prefix, f->names.filter, take_server, who, e);
@@ -185,7 +185,7 @@ enum err admin_make_log(struct admin_naming *n, const struct make_options *optio
     return code;
 }
 
-static enum err make(struct service *s, const struct config *config, struct fence *f, const char *name,
+static enum err make(struct service *s, const struct config *config, struct handle *f, const char *name,
                      size_t length, const struct recipe *r, struct mutex *mutex, struct error *e)
 {
     enum { LANES = 1 };
@@ -226,7 +226,7 @@ static enum err make(struct service *s, const struct config *config, struct fenc
     return code;
 }
 
-enum err admin_make_filter(struct service *s, const struct config *config, struct fence *f, const char *name,
+enum err admin_make_filter(struct service *s, const struct config *config, struct handle *f, const char *name,
                            size_t length, const struct creation *creation, struct error *e)
 {
     struct recipe recipe = recipe_for(config_find(config, name, length), creation);

@@ -40,9 +40,9 @@ static bool is_refusal(enum err code)
 static enum err load(struct outlook *o, struct error *e)
 {
     const struct admin_call *call = o->call;
-    struct fence *f = &o->a->fence;
+    struct handle *f = &o->a->fence;
     enum err code = names_init(&f->names, o->a->config->prefix, call->filter, call->filter_length, e);
-    return code == ERR_OK ? fence_load(f, &o->a->view, e) : code;
+    return code == ERR_OK ? handle_load(f, &o->a->view, e) : code;
 }
 
 /* ERR_RANGE, ERR_REFUSED: as a job would fail. */
@@ -77,8 +77,8 @@ static enum err rate_of_last_run(struct outlook *o, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&o->a->fence.names, "job", &name);
-    enum err code =
-        link_command(o->a->link, fence_home(&o->a->fence), &reply, e, "HGET %b rate", name.text, name.length);
+    enum err code = link_command(o->a->link, handle_home(&o->a->fence), &reply, e, "HGET %b rate", name.text,
+                                 name.length);
     if (code != ERR_OK)
         return code;
     double rate;

@@ -22,7 +22,7 @@ static enum err add_filter(struct admin *a, const struct admin_call *call, const
     struct error ignored;
     if (names_init(&a->fence.names, a->config->prefix, name->str, (size_t)name->len, &ignored) != ERR_OK)
         return ERR_OK; /* too long for any filter */
-    enum err code = fence_load(&a->fence, &a->view, e);
+    enum err code = handle_load(&a->fence, &a->view, e);
     if (code == ERR_NOT_FOUND)
         return ERR_OK;
     if (code != ERR_OK)

@@ -317,7 +317,7 @@ static enum err survey_filter(struct admin *a, struct admin_call *call, struct r
     struct reply each = {.out = &both, .protocol = r->protocol};
     enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
-        code = fence_load(&a->fence, &a->view, e);
+        code = handle_load(&a->fence, &a->view, e);
     if (code != ERR_OK)
         return code;
     struct survey s = {.a = a,

@@ -158,13 +158,14 @@ static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error 
     struct key_name name;
     redisReply *reply;
     names_filter_key(&a->fence.names, "expansion_flag", &name);
-    enum err code = link_command(a->link, fence_home(&a->fence), &reply, e, "GET %b", name.text, name.length);
+    enum err code =
+        link_command(a->link, handle_home(&a->fence), &reply, e, "GET %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     m->held = reply->type == REDIS_REPLY_STRING;
     (void)snprintf(m->owner, sizeof(m->owner), "%s", m->held ? reply->str : "");
     freeReplyObject(reply);
-    code = link_command(a->link, fence_home(&a->fence), &reply, e, "PTTL %b", name.text, name.length);
+    code = link_command(a->link, handle_home(&a->fence), &reply, e, "PTTL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     m->ttl_ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
@@ -193,7 +194,7 @@ static enum err verify_fields(struct fields *f, struct admin *a, struct error *e
     redisReply *reply;
     uint64_t when;
     names_filter_key(&a->fence.names, "job", &name);
-    enum err code = link_command(a->link, fence_home(&a->fence), &reply, e,
+    enum err code = link_command(a->link, handle_home(&a->fence), &reply, e,
                                  "HMGET %b verify_ok verify_generation verify_ms", name.text, name.length);
     if (code != ERR_OK)
         return code;
@@ -216,7 +217,7 @@ static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&a->fence.names, "tail", &name);
-    enum err code = link_command(a->link, fence_home(&a->fence), &reply, e,
+    enum err code = link_command(a->link, handle_home(&a->fence), &reply, e,
                                  "HMGET %b state mode owner error lag_ms rows", name.text, name.length);
     if (code != ERR_OK)
         return code;
@@ -254,7 +255,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     enum err code = names_init(&a->fence.names, a->config->prefix, name, length, e);
     if (code != ERR_OK)
         return code;
-    code = fence_load(&a->fence, &a->view, e);
+    code = handle_load(&a->fence, &a->view, e);
     if (code == ERR_NOT_FOUND && config == NULL)
         return code;
     if (code != ERR_OK) {

@@ -14,7 +14,7 @@
 #include "base/buffer.h"
 #include "base/random.h"
 #include "shard/cluster.h"
-#include "shard/marks.h"
+#include "shard/names.h"
 #include "shard/slots.h"
 
 enum { WORDS_MAX = 6, REASON_MAX = 160 };
@@ -124,7 +124,7 @@ static void name_scratch(const struct doctor *d, const struct doctor_node *n, st
     for (size_t i = 0; i < sizeof(s->key) / sizeof(s->key[0]); i++) {
         char what[48];
         (void)snprintf(what, sizeof(what), "doctor:%016" PRIx64 ":%c", random, kinds[i]);
-        marks_key(prefix, n->slot, what, &s->key[i]);
+        names_on_master(prefix, n->slot, what, &s->key[i]);
     }
     (void)snprintf(s->channel, sizeof(s->channel), "%s:events", prefix);
 }

@@ -106,10 +106,10 @@ static void judge_entry(void *arg, const struct roster_entry *entry)
     else if (strcmp(version, d->o->version) != 0)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "upgrade all coordinators to the same version",
                     "its version is %s; here it is %s", version, d->o->version);
-    else if (number_of(entry, ROSTER_FORMAT) != VIEW_FORMAT_LOG)
+    else if (number_of(entry, ROSTER_FORMAT) != VIEW_FORMAT)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "upgrade all coordinators to the same version",
                     "it knows filters up to format %" PRIu64 "; here it is %d",
-                    number_of(entry, ROSTER_FORMAT), VIEW_FORMAT_LOG);
+                    number_of(entry, ROSTER_FORMAT), VIEW_FORMAT);
     else if (strcmp(roster_value(entry, ROSTER_REDIS), "ok") != 0)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "see whether its host reaches these nodes",
                     "it does not reach all of Redis: %.300s", roster_value(entry, ROSTER_REDIS));

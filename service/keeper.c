@@ -68,7 +68,7 @@ static bool mutex_is_held(struct keeper *k)
     redisReply *reply;
     struct error e;
     names_filter_key(&k->fence.names, "expansion_flag", &name);
-    if (link_command(k->link, fence_home(&k->fence), &reply, &e, "EXISTS %b", name.text, name.length) !=
+    if (link_command(k->link, handle_home(&k->fence), &reply, &e, "EXISTS %b", name.text, name.length) !=
         ERR_OK)
         return true;
     bool held = reply->integer == 1;
@@ -126,7 +126,7 @@ static bool is_due(struct keeper *k, const struct config_filter *c)
 static enum err load_kept(struct keeper *k, struct watched *w, const struct config_filter *c, bool held,
                           struct error *e)
 {
-    enum err code = fence_load_any(&k->fence, &k->view, e);
+    enum err code = handle_load_any(&k->fence, &k->view, e);
     bool begun = code == ERR_OK && k->view.dropped == VIEW_DROP_BEGUN;
     bool due = code == ERR_OK && !begun && is_due(k, c);
     if ((begun || due) && !held && !keeper_is_hasty(k, w->dropped_at)) {
@@ -138,7 +138,7 @@ static enum err load_kept(struct keeper *k, struct watched *w, const struct conf
         }
     }
     if (code == ERR_OK || code == ERR_BUSY || code == ERR_CONFLICT)
-        code = fence_load(&k->fence, &k->view, e);
+        code = handle_load(&k->fence, &k->view, e);
     return code;
 }
 
@@ -252,7 +252,7 @@ static enum err look_at(struct keeper *k, struct watched *w, const struct config
     if ((replaced || code == ERR_NOT_FOUND) && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
         make_missing(k, w, c->table[0] != '\0');
         if (!replaced)
-            code = fence_load(&k->fence, &k->view, e);
+            code = handle_load(&k->fence, &k->view, e);
     }
     bool remembered = code == ERR_NOT_FOUND && is_remembered(k, w);
     if (remembered && seen != 0)
@@ -321,7 +321,7 @@ static void look_at_unlisted(struct keeper *k)
         if (unlisted)
             code = registry_keep(&k->fence, &e);
         /* Its deleter may have left the registries before. */
-        if (unlisted && code == ERR_OK && fence_load_any(&k->fence, &k->view, &e) == ERR_NOT_FOUND)
+        if (unlisted && code == ERR_OK && handle_load_any(&k->fence, &k->view, &e) == ERR_NOT_FOUND)
             code = registry_leave(&k->fence, k->fence.names.incarnation, &e);
         if (code != ERR_OK)
             log_warn("filter_not_registered", "filter=%s code=%s error=%s", log_quote(w->name),
@@ -375,7 +375,6 @@ void *keeper_run(void *service)
     k->service = service;
     k->link = link_new(&k->service->nodes, k->service->redis_timeout_ms, "twinbloom-keeper");
     k->fence.link = k->link;
-    k->fence.logs = true;
     while (!atomic_load(&k->service->stop)) {
         k->config = live_config_acquire(k->service->config);
         uint64_t interval_ms = k->config->check_interval_ms;
@@ -383,7 +382,7 @@ void *keeper_run(void *service)
         config_release(k->config);
         mailbox_wait(k->service->keeper, wait_ms(k, interval_ms));
     }
-    fence_fini(&k->fence);
+    handle_fini(&k->fence);
     link_free(k->link);
     free(k);
     return NULL;

@@ -7,14 +7,14 @@
 #include <stdint.h>
 #include "service/config/config.h"
 #include "service/keeper.h"
-#include "shard/fence.h"
+#include "shard/handle.h"
 #include "shard/request/log_status.h"
 
 struct keeper {
     struct service *service;
     const struct config *config; /* held for one round */
     struct link *link;
-    struct fence fence;
+    struct handle fence;
     struct view view;
     struct log_status status;
     uint64_t round;

@@ -53,7 +53,7 @@ static enum err last_job(struct keeper *k, struct last_job *last, struct error *
     redisReply *reply;
     *last = (struct last_job){.running = false};
     names_filter_key(&k->fence.names, "job", &name);
-    enum err code = link_command(k->link, fence_home(&k->fence), &reply, e,
+    enum err code = link_command(k->link, handle_home(&k->fence), &reply, e,
                                  "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation "
                                  "dead_at_build error_code",
                                  name.text, name.length);

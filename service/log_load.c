@@ -16,7 +16,7 @@ bool log_load_reads(uint32_t version)
 
 /* Shards of one layer on their way from where they are stored to where they will be read. */
 struct copy {
-    struct fence *fence; /* its names have the incarnation under which the shards are stored */
+    struct handle *fence; /* its names have the incarnation under which the shards are stored */
     const struct loading *load;
     struct names stored;
     struct fold fold; /* of the filter that is being made */

@@ -3,14 +3,14 @@
 #define SERVICE_LOG_LOAD_H
 /* A dump whose chunks have all come becomes a filter that is a log. Blocking.
  *
- * The happy path is: the shards that shard/fence_load.c has stored, and which no view names, are copied into
+ * The happy path is: the shards that shard/handle_load.c has stored, and which no view names, are copied into
  * the shards of a filter that is being made (shard/view/make.h); the step that publishes its view notes that
  * the load is done; what was stored is deleted. Possible failure modes are: whoever does it dies before that
  * step (the next one makes another filter of what is stored), or behind it (what is stored expires); a stored
  * shard is gone (ERR_LOST: its chunk is to be sent again); another dump is loaded, or DEL was sent, meanwhile
  * (ERR_FENCED). */
 #include "service/admin.h"
-#include "shard/fence_dump.h"
+#include "shard/loading.h"
 #include "shard/view/make.h"
 
 /* True if a dump of that version is of a filter that is a log. */

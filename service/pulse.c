@@ -256,7 +256,7 @@ static void add_fields(struct pulse *p)
     roster_text(&p->beat, ROSTER_HOST, s->host);
     roster_number(&p->beat, ROSTER_PID, (uint64_t)getpid());
     roster_text(&p->beat, ROSTER_VERSION, s->version);
-    roster_number(&p->beat, ROSTER_FORMAT, VIEW_FORMAT_LOG);
+    roster_number(&p->beat, ROSTER_FORMAT, VIEW_FORMAT);
     roster_text(&p->beat, ROSTER_STATE, atomic_load(&s->leaving) ? "shutting_down" : "serving");
     roster_number(&p->beat, ROSTER_UPTIME, (clock_mono_us() - s->started_us) / 1000);
     roster_number(&p->beat, ROSTER_CLIENTS, atomic_load(&s->clients));

@@ -35,7 +35,8 @@ struct runner_job {
     enum job_kind kind;
     unsigned wait_ms; /* for a mutex that is about to be released; 0: not at all */
     bool hold;        /* of driver_options */
-    struct fence *of; /* of the caller's thread, with the filter's names: the job's id is wanted. NULL: not */
+    struct handle
+        *of; /* of the caller's thread, with the filter's names: the job's id is wanted. NULL: not */
     bool verify_full;
 };
 

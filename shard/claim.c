@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/buffer.h"
 #include "base/log.h"
-#include "shard/fence.h"
+#include "shard/handle.h"
 #include "shard/script.h"
 #include "shard/script_call.h"
 
@@ -138,18 +138,12 @@ static enum err find_home(const struct claim *c, struct error *e)
 /* Some coordinator has known a node that is not in our list: it may be gone where nothing lies there. */
 static enum err look_at_filter(struct claim *c, const redisReply *name, struct view *v, struct error *e)
 {
-    struct fence f = {.link = c->link};
+    struct handle f = {.link = c->link};
     struct error why;
     enum err code = names_init(&f.names, c->prefix, name->str, (size_t)name->len, &why);
     if (code == ERR_OK)
-        code = fence_load_any(&f, v, &why);
-    if (code == ERR_FORMAT) { /* it is a log */
-        f.logs = true;
-        code = fence_load_any(&f, v, &why);
-    }
-    if (code == ERR_OK)
-        code = fence_knows(&f, &v->retiring, &why);
-    fence_fini(&f);
+        code = handle_load_any(&f, v, &why);
+    handle_fini(&f);
     return code == ERR_CONFIG ? refuse(link_nodes(c->link), c->recorded, why.text, e) : ERR_OK;
 }
 

@@ -166,10 +166,9 @@ enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned 
     const struct generation *g = view_current(v);
     if (layers == 0 || layers > g->layer_count)
         return error_set(e, ERR_RANGE, "the filter has %u layers, not %u", g->layer_count, layers);
-    *out = (struct dump_header){.version = v->log ? DUMP_VERSION_LOG : DUMP_VERSION,
+    *out = (struct dump_header){.version = DUMP_VERSION_LOG,
                                 .id = make_id(v->incarnation, g->number, layers, DUMP_CHUNK_BYTES),
-                                .seed = v->log ? 0 : g->seed,
-                                .mix = v->log ? g->seed : 0,
+                                .mix = g->seed,
                                 .capacity = g->capacity,
                                 .error_rate = g->error_rate,
                                 .expansion = v->expansion,

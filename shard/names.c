@@ -2,7 +2,9 @@
 #include "shard/names.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/number.h"
@@ -178,4 +180,32 @@ void names_upload(const struct names *n, struct shard_id id, uint64_t token, uin
     *at++ = '.';
     at = number_write(at, page);
     out->length = (size_t)(at - out->text);
+}
+
+/* --- keys that are on every master --- */
+
+static uint32_t tag_of_slot[SLOTS];
+
+/* The smallest number whose digits belong into each slot. The last one is found below 200,000. */
+static void find_tags(void)
+{
+    for (unsigned left = SLOTS, n = 1; left > 0; n++) {
+        char digits[12];
+        int length = snprintf(digits, sizeof(digits), "%u", n);
+        unsigned slot = slots_of_crc(slots_crc(0, digits, (size_t)length));
+        if (tag_of_slot[slot] == 0) {
+            tag_of_slot[slot] = n;
+            left--;
+        }
+    }
+}
+
+void names_on_master(const char *prefix, unsigned slot, const char *what, struct key_name *out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, find_tags);
+    int length = slot < SLOTS
+                     ? snprintf(out->text, sizeof(out->text), "%s:{%u}:%s", prefix, tag_of_slot[slot], what)
+                     : snprintf(out->text, sizeof(out->text), "%s:%s", prefix, what);
+    out->length = (size_t)length;
 }

@@ -68,4 +68,7 @@ void names_shard(const struct names *n, struct shard_id id, uint64_t epoch, stru
 void names_new_shard(const struct names *n, struct shard_id id, uint64_t token, struct key_name *out);
 void names_upload(const struct names *n, struct shard_id id, uint64_t token, uint64_t page,
                   struct key_name *out);
+/* A key that is on every master: @what, under the name that lies there. @slot: the lowest that it holds; of a
+ * list of nodes SLOTS. */
+void names_on_master(const char *prefix, unsigned slot, const char *what, struct key_name *out);
 #endif

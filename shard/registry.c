@@ -12,8 +12,8 @@
 #include <string.h>
 #include "base/number.h"
 #include "base/random.h"
-#include "shard/fence_internal.h"
-#include "shard/marks.h"
+#include "shard/handle.h"
+#include "shard/names.h"
 #include "shard/script.h"
 
 enum { COMPLETE_PASSES = 2 }; /* as in a sweep: a shard may be renamed while SCAN passes by */
@@ -32,12 +32,12 @@ struct places {
     struct place *one;
 };
 
-static void list_key(const struct fence *f, struct key_name *out)
+static void list_key(const struct handle *f, struct key_name *out)
 {
     out->length = (size_t)snprintf(out->text, sizeof(out->text), "%s:filters", f->names.prefix);
 }
 
-static void add_list(const struct fence *f, struct places *p)
+static void add_list(const struct handle *f, struct places *p)
 {
     struct place *one = &p->one[p->count++];
     *one = (struct place){.where = link_filters(f->link, f->names.prefix), .listed = true, .kind = "list"};
@@ -45,7 +45,7 @@ static void add_list(const struct fence *f, struct places *p)
                                        f->names.prefix, f->names.prefix);
 }
 
-static enum err find_places(struct fence *f, struct places *out, struct error *e)
+static enum err find_places(struct handle *f, struct places *out, struct error *e)
 {
     unsigned count;
     *out = (struct places){0};
@@ -63,7 +63,7 @@ static enum err find_places(struct fence *f, struct places *out, struct error *e
         one->where = link_master(f->link, i);
         one->listed = !cluster && i == NODE_HOME;
         one->kind = !cluster && count == 1 ? "alone" : "one";
-        marks_key(f->names.prefix, link_master_slot(f->link, i), "incarnations", &one->key);
+        names_on_master(f->names.prefix, link_master_slot(f->link, i), "incarnations", &one->key);
     }
     if (cluster)
         add_list(f, out);
@@ -72,7 +72,7 @@ static enum err find_places(struct fence *f, struct places *out, struct error *e
 
 /* --- one filter --- */
 
-static void put_call(struct fence *f, const char *script, const struct place *at, uint64_t incarnation)
+static void put_call(struct handle *f, const char *script, const struct place *at, uint64_t incarnation)
 {
     struct key_name list;
     char name[FILTER_NAME_MAX];
@@ -91,7 +91,7 @@ static void put_call(struct fence *f, const char *script, const struct place *at
 }
 
 /* *@least: of the answers. */
-static enum err enter(struct fence *f, const struct places *p, const char *how, long long *least,
+static enum err enter(struct handle *f, const struct places *p, const char *how, long long *least,
                       struct error *e)
 {
     enum err code = ERR_OK;
@@ -113,7 +113,7 @@ static enum err enter(struct fence *f, const struct places *p, const char *how, 
 }
 
 /* In order: what is listed is looked at again by the controller until it has left everywhere. */
-static enum err leave(struct fence *f, const struct places *p, uint64_t incarnation, struct error *e)
+static enum err leave(struct handle *f, const struct places *p, uint64_t incarnation, struct error *e)
 {
     enum err code = ERR_OK;
     for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
@@ -124,7 +124,7 @@ static enum err leave(struct fence *f, const struct places *p, uint64_t incarnat
     return code;
 }
 
-enum err registry_enter(struct fence *f, bool *named, struct error *e)
+enum err registry_enter(struct handle *f, bool *named, struct error *e)
 {
     struct places p;
     long long least = 0;
@@ -152,7 +152,7 @@ enum err registry_enter(struct fence *f, bool *named, struct error *e)
     return code;
 }
 
-static enum err enter_anyhow(struct fence *f, const char *how, struct error *e)
+static enum err enter_anyhow(struct handle *f, const char *how, struct error *e)
 {
     enum { LATER_IS_NAMED = -2 };
     struct places p;
@@ -166,22 +166,22 @@ static enum err enter_anyhow(struct fence *f, const char *how, struct error *e)
     return code;
 }
 
-enum err registry_replace(struct fence *f, struct error *e)
+enum err registry_replace(struct handle *f, struct error *e)
 {
     return enter_anyhow(f, "force", e);
 }
 
-enum err registry_succeed(struct fence *f, struct error *e)
+enum err registry_succeed(struct handle *f, struct error *e)
 {
     return enter_anyhow(f, "later", e);
 }
 
-enum err registry_keep(struct fence *f, struct error *e)
+enum err registry_keep(struct handle *f, struct error *e)
 {
     return enter_anyhow(f, "keep", e);
 }
 
-enum err registry_leave(struct fence *f, uint64_t incarnation, struct error *e)
+enum err registry_leave(struct handle *f, uint64_t incarnation, struct error *e)
 {
     struct places p;
     enum err code = find_places(f, &p, e);
@@ -234,7 +234,7 @@ static enum err look_at(struct link *l, unsigned i, const struct names *names, s
     redisReply *reply;
     char history[REGISTRY_HISTORY_FIELD_MAX];
     size_t length = registry_history_field(names, history);
-    marks_key(names->prefix, link_master_slot(l, i), "incarnations", &key);
+    names_on_master(names->prefix, link_master_slot(l, i), "incarnations", &key);
     enum err code = link_command(l, link_master(l, i), &reply, e, "HMGET %b %b {complete} %b", key.text,
                                  key.length, names->filter, names->filter_length, history, length);
     if (code != ERR_OK)
@@ -301,7 +301,7 @@ static const char *filter_end(const struct names *names, const char *name, size_
     return at;
 }
 
-static enum err note_found(struct fence *f, const struct place *at, const redisReply *names, struct error *e)
+static enum err note_found(struct handle *f, const struct place *at, const redisReply *names, struct error *e)
 {
     long long answer;
     const size_t before = f->names.prefix_length + 2;
@@ -318,11 +318,21 @@ static enum err note_found(struct fence *f, const struct place *at, const redisR
     return f->call.count == 1 ? ERR_OK : script_run(&f->call, f->link, at->where, &answer, e);
 }
 
-static enum err look_through(struct fence *f, const struct place *at, struct error *e)
+/* Append @text so that MATCH takes each of its characters for itself. */
+static void put_literally(struct buffer *pattern, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (strchr("*?[]\\^", text[i]) != NULL)
+            buffer_append(pattern, "\\", 1);
+        buffer_append(pattern, &text[i], 1);
+    }
+}
+
+static enum err look_through(struct handle *f, const struct place *at, struct error *e)
 {
     struct buffer pattern = {0};
     char cursor[32] = "0";
-    fence_put_literally(&pattern, f->names.prefix, f->names.prefix_length);
+    put_literally(&pattern, f->names.prefix, f->names.prefix_length);
     buffer_puts(&pattern, ":{*.*.*.*}:*");
     enum err code = ERR_OK;
     do {
@@ -341,7 +351,7 @@ static enum err look_through(struct fence *f, const struct place *at, struct err
     return code;
 }
 
-static enum err count_incomplete(struct fence *f, const struct places *p, unsigned *out, struct error *e)
+static enum err count_incomplete(struct handle *f, const struct places *p, unsigned *out, struct error *e)
 {
     enum err code = ERR_OK;
     *out = 0;
@@ -359,7 +369,7 @@ static enum err count_incomplete(struct fence *f, const struct places *p, unsign
     return code;
 }
 
-static enum err say_complete(struct fence *f, const struct place *at, struct error *e)
+static enum err say_complete(struct handle *f, const struct place *at, struct error *e)
 {
     redisReply *reply;
     enum err code =
@@ -371,7 +381,7 @@ static enum err say_complete(struct fence *f, const struct place *at, struct err
 
 /* All masters, though others' registries are complete: those name what was there when they were written, and
  * slots of the one that is not may have moved. */
-enum err registry_complete(struct fence *f, struct error *e)
+enum err registry_complete(struct handle *f, struct error *e)
 {
     struct places p;
     unsigned incomplete = 0;

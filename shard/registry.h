@@ -13,22 +13,22 @@
  * that was deleted, so whoever deletes late takes no later filter off.
  *
  * The incarnation is that of f->names. All errors: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
-#include "shard/fence.h"
+#include "shard/handle.h"
 
 /* Name the filter on all masters and in the list, before its first view is published under its mutex.
  * *@named: it was named already, so shards of an earlier incarnation may be there; nothing has changed.
  * ERR_ASIDE: f->requests_wait, and either it was named, or keys have to be looked through to know. */
-MUST_CHECK enum err registry_enter(struct fence *f, bool *named, struct error *e);
+MUST_CHECK enum err registry_enter(struct handle *f, bool *named, struct error *e);
 /* The same where it was named: before those shards are swept. If the publication fails after that, the name
  * must stay: somebody else may have made the filter meanwhile. */
-MUST_CHECK enum err registry_replace(struct fence *f, struct error *e);
+MUST_CHECK enum err registry_replace(struct handle *f, struct error *e);
 /* The same for a filter that is a log: what a registry names only goes up. ERR_CONFLICT: one of them names a
  * later incarnation. */
-MUST_CHECK enum err registry_succeed(struct fence *f, struct error *e);
+MUST_CHECK enum err registry_succeed(struct handle *f, struct error *e);
 
 /* There is a view of that incarnation: name it where nothing is named. For filters that a coordinator of a
  * version without registries has made. */
-MUST_CHECK enum err registry_keep(struct fence *f, struct error *e);
+MUST_CHECK enum err registry_keep(struct handle *f, struct error *e);
 
 /* What the registries say of the filter @names. */
 enum { REGISTRY_HISTORIES_MAX = 16, REGISTRY_HISTORY_FIELD_MAX = FILTER_NAME_MAX + 16 };
@@ -59,9 +59,9 @@ MUST_CHECK enum err registry_draw(struct link *l, const struct names *names, uin
                                   struct error *e);
 
 /* All shards of the incarnation are tombstones, or it was not published. */
-MUST_CHECK enum err registry_leave(struct fence *f, uint64_t incarnation, struct error *e);
+MUST_CHECK enum err registry_leave(struct handle *f, uint64_t incarnation, struct error *e);
 
 /* Where some registry of @f's prefix (its filter does not matter) is not complete: look through the keys of
  * all masters, and complete them. */
-MUST_CHECK enum err registry_complete(struct fence *f, struct error *e);
+MUST_CHECK enum err registry_complete(struct handle *f, struct error *e);
 #endif

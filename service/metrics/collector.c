@@ -121,7 +121,6 @@ enum err collector_start(struct collector **out, struct service *s, struct error
     c->mailbox = mailbox_new();
     c->admin.link = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-metrics");
     c->admin.fence.link = c->admin.link;
-    c->admin.fence.logs = true;
     sample_count(&c->kept, METRIC_OF_STATUS_TIMESTAMP, NULL, 0);
     if (c->mailbox == NULL || c->admin.link == NULL || pthread_create(&c->thread, NULL, run, c) != 0) {
         collector_free(c);
@@ -144,7 +143,7 @@ void collector_free(struct collector *c)
 {
     if (c == NULL)
         return;
-    fence_fini(&c->admin.fence);
+    handle_fini(&c->admin.fence);
     link_free(c->admin.link);
     mailbox_free(c->mailbox);
     samples_fini(&c->kept);

@@ -44,9 +44,11 @@ static bool goes_on(const struct eras *s, const struct log_view *v, const struct
     return false;
 }
 
+/* An id of a node that has no shard any more is left in the view: where nodes of a cluster do not agree on
+ * who has slots, it would go and come with each look. */
 static enum eras_action judge(const struct eras *s, const struct log_view *v, const struct lineages *now)
 {
-    enum eras_action action = shards_eras_equal(&s->now, &v->eras) ? ERAS_KEEP : ERAS_TAKE;
+    enum eras_action action = ERAS_KEEP;
     for (unsigned i = 0; i < s->now.count; i++) {
         const struct lineage *found = NULL;
         if (trusted_contains(&v->eras, s->now.id[i]))
@@ -56,6 +58,8 @@ static enum eras_action judge(const struct eras *s, const struct log_view *v, co
                 found = &now->one[k];
         if (found == NULL || !goes_on(s, v, found))
             action = ERAS_WRITE;
+        else if (action == ERAS_KEEP)
+            action = ERAS_TAKE;
     }
     return action;
 }

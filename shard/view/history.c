@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/random.h"
-#include "shard/marks.h"
+#include "shard/names.h"
 #include "shard/script_call.h"
 
 extern const char embedded_history_miss[], embedded_history_name[];
@@ -49,7 +49,7 @@ static enum err name_on_all(struct link *l, const struct names *names, const str
         long long named = 1;
         if (!link_master_has_slots(l, i))
             continue;
-        marks_key(names->prefix, link_master_slot(l, i), "incarnations", &key);
+        names_on_master(names->prefix, link_master_slot(l, i), "incarnations", &key);
         script_begin(&call, embedded_history_name);
         script_key(&call, &key);
         script_bytes(&call, field, registry_history_field(names, field));

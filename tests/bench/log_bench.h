@@ -118,14 +118,6 @@ struct raw {
 /* @count of @keys from @first on. */
 void raw_run(struct raw *r, struct server *s, const struct keys *keys, uint64_t first, uint64_t count);
 
-/* --- log_present.c --- */
-
-/* Latency in us, p50, of @count adds, one at a time, by the core that the service has. */
-struct present;
-struct present *present_open(struct server *s, uint64_t capacity);
-double present_add(struct present *p, const struct keys *keys, uint64_t first, uint64_t count);
-void present_close(struct present *p);
-
 /* --- the measurements --- */
 
 struct bench {

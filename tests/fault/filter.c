@@ -25,19 +25,18 @@ static bool ask(struct client *c, char *out, size_t size, const char *command)
 
 static bool look(struct client *home, char text[WORLD_STATUS_MAX])
 {
-    char version[32], first[64], second[64], state[32], step[32], mutex[200], error[300];
+    char version[32], slot[2][400], state[32], step[32], mutex[200], error[300];
     bool view = ask(home, version, sizeof(version), "HGET " WORLD_VIEW " version");
-    (void)ask(home, first, sizeof(first), "HGET " WORLD_VIEW " generation0");
-    (void)ask(home, second, sizeof(second), "HGET " WORLD_VIEW " generation1");
+    (void)ask(home, slot[0], sizeof(slot[0]), "HGET " WORLD_VIEW " generation0");
+    (void)ask(home, slot[1], sizeof(slot[1]), "HGET " WORLD_VIEW " generation1");
     (void)ask(home, state, sizeof(state), "HGET twinbloom:{" WORLD_FILTER "}:job state");
     (void)ask(home, step, sizeof(step), "HGET twinbloom:{" WORLD_FILTER "}:job step");
     (void)ask(home, error, sizeof(error), "HGET twinbloom:{" WORLD_FILTER "}:job error");
     bool held = ask(home, mutex, sizeof(mutex), "GET twinbloom:{" WORLD_FILTER "}:expansion_flag");
+    bool alone = (slot[0][0] == '\0') != (slot[1][0] == '\0');
     (void)snprintf(text, WORLD_STATUS_MAX,
-                   "version=%s generation0=\"%.20s\" generation1=\"%.20s\" job_state=%s job_step=%s "
-                   "job_error=\"%s\" mutex=%s",
-                   view ? version : "(no view)", first, second, state, step, error, mutex);
-    bool alone = (first[0] == '\0') != (second[0] == '\0');
+                   "version=%s generations=%s job_state=%s job_step=%s job_error=\"%s\" mutex=%s",
+                   view ? version : "(no view)", alone ? "1" : "2", state, step, error, mutex);
     return view && alone && !held && strcmp(state, "running") != 0;
 }
 

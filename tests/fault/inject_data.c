@@ -92,7 +92,7 @@ static void keep_name(const char *name, void *arg)
         (void)snprintf(n->text[n->count++], NAME_MAX_BYTES, "%s", name);
 }
 
-/* Some name of a shard that is in a view, or a tombstone; told in the injection's detail. */
+/* Some name of a shard; told in the injection's detail. */
 static bool pick_shard(struct injection *i)
 {
     struct client c;
@@ -101,7 +101,7 @@ static bool pick_shard(struct injection *i)
         return false;
     struct names *n = calloc(1, sizeof(*n));
     bool found = n != NULL &&
-                 client_scan(&c, "twinbloom:{" WORLD_FILTER ".*}:*.e*", keep_name, n, &e) == ERR_OK &&
+                 client_scan(&c, "twinbloom:{" WORLD_FILTER ".*.*.*}:*", keep_name, n, &e) == ERR_OK &&
                  n->count > 0;
     unsigned tries = 0;
     for (; found && tries < 4 * NAMES_MAX; tries++) {

@@ -52,7 +52,7 @@ struct stepwise {
 static const struct world_options options = {
     .coordinators = 2,
     .service = "check_interval = 50ms\nthreads = 1\n",
-    .redis = "timeout = 500ms\nshard_bytes = 1024\n",
+    .redis = "timeout = 500ms\nshard_bytes = 1KiB\n",
     .postgres = "timeout = 2s\n",
     .expansion =
         "lease = 300ms\npage_rows = 150\nverify_sample = 1\ncheckpoint_interval = 10ms\n",

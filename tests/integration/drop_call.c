@@ -14,7 +14,7 @@ enum { LEASE_MS = 2000, REDIS_MS = 5000, LEAVE_MS = 1000 };
 struct caller {
     struct service service;
     struct config config;
-    struct fence fence;
+    struct handle fence;
     struct view scratch;
 };
 
@@ -34,7 +34,6 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
     c->config.lease_ms = LEASE_MS;
     c->config.redis_timeout_ms = REDIS_MS;
     c->fence.link = link_new(nodes, REDIS_MS, NULL);
-    c->fence.logs = true;
     const struct filters_options o = {.nodes = &c->service.nodes,
                                       .prefix = own,
                                       .owner = c->service.owner,
@@ -45,7 +44,7 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
         code = admin_drop_filter(&c->service, &c->config, &c->fence, &c->scratch, "f", 1, whens[when], e);
     filters_free(c->service.logs, LEAVE_MS);
     link_free(c->fence.link);
-    fence_fini(&c->fence);
+    handle_fini(&c->fence);
     epochs_free(c->service.epochs);
     watch_free(c->service.watch);
     free(own);

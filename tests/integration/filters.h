@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_FILTERS_H
 #define TESTS_INTEGRATION_FILTERS_H
-/* Filters in Redis nodes of the test's own, made and changed by the functions of shard/fence.h without any
- * daemon. */
+/* Filters in Redis nodes of the test's own, as jobs have them (shard/handle.h), without any daemon. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "shard/fence.h"
+#include "shard/handle.h"
 #include "shard/hash.h"
 #include "tests/lib/client.h"
 #include "tests/lib/temp_cluster.h"
@@ -30,7 +29,6 @@
 enum {
     SERVERS_MAX = 2,
     LINK_MS = 2000,
-    TOMBSTONE_MS = 600 * 1000,
     TOKEN = 7, /* that of MUTEX */
     INCARNATION = 0xabcdef
 };
@@ -64,7 +62,7 @@ const char *servers_text(struct servers *s, unsigned node, const char *format, .
 /* One filter as a job sees it: its own link, names, the view as this job knows it. */
 struct filter {
     struct servers *servers;
-    struct fence fence;
+    struct handle fence;
     struct view view;
 };
 
@@ -76,38 +74,12 @@ void filter_fini(struct filter *f);
 struct generation filter_generation(const struct filter *f, uint64_t number, uint32_t shards,
                                     uint64_t born_epoch);
 
-/* create -> publish -> complete: epoch 1, STEADY, generation 2 of @shards shards, built. */
-void filter_make(struct filter *f, uint32_t shards);
-
 /* The view as it is stored, in static storage. */
 const struct view *filter_stored(struct filter *f);
 
-/* Build on: f->view is replaced by @to (epoch + 1 is filled in), fenced where @fenced. No shard may be lost.
- */
-void filter_change(struct filter *f, struct view *to, bool fenced);
-/* BUILDING with a new generation of @shards shards; SWITCHED; STEADY with the other generation retiring. */
-void filter_open(struct filter *f, uint32_t shards, bool fenced);
-void filter_cutover(struct filter *f, bool fenced);
-void filter_finish(struct filter *f, bool fenced);
-
-/* The name of a shard under @epoch and under the attempt, and its node; the name is in f-independent static
- * storage. */
-const struct key_name *filter_shard(const struct filter *f, uint64_t generation, uint32_t shard,
-                                    uint64_t epoch);
+/* The name of a shard that is being loaded, and its node; in static storage. */
 const struct key_name *filter_new_shard(const struct filter *f, uint64_t generation, uint32_t shard);
 unsigned filter_node(const struct filter *f, uint32_t shard);
 /* Its address, for the filter's link. */
 unsigned filter_where(const struct filter *f, const struct generation *g, uint32_t shard);
-
-/* What lies under a name: "none", "tombstone" (a list with a TTL), "shard" (the tag in every block, the
- * length of the generation's shards), "zombie" (another string). */
-const char *filter_kind(const struct filter *f, const struct generation *g, uint32_t shard,
-                        const struct key_name *name);
-
-/* Fail the test where a shard of @g is not of @kind under @epoch. */
-void filter_all_are(const struct filter *f, const struct generation *g, uint64_t epoch, const char *kind);
-
-/* Keys by number, added to or looked for in @g under the view; the number of those that were there. */
-size_t filter_add(struct filter *f, const struct generation *g, unsigned first, unsigned count);
-size_t filter_check(struct filter *f, const struct generation *g, unsigned first, unsigned count);
 #endif

@@ -51,7 +51,7 @@ static void test_doctor__complains_of_coordinators_that_disagree(void **state)
     (void)state;
     char own[64];
     (void)snprintf(own, sizeof(own), "127.0.0.1:%u", fixture.redis[0].port);
-    const struct posed well = {own, TWINBLOOM_VERSION, "ok", "ok", VIEW_FORMAT_LOG, 0};
+    const struct posed well = {own, TWINBLOOM_VERSION, "ok", "ok", VIEW_FORMAT, 0};
     struct posed p = well;
     p.nodes = "10.9.8.7:6379";
     pose(p);
@@ -62,7 +62,7 @@ static void test_doctor__complains_of_coordinators_that_disagree(void **state)
     pose(p);
     says(by_command(""), "warning", "coordinators", "posed: its version is 9.9.9", "upgrade");
     p = well;
-    p.format = VIEW_FORMAT_LOG - 1;
+    p.format = VIEW_FORMAT - 1;
     pose(p);
     says(by_command(""), "warning", "coordinators", "posed: it knows filters up to format", "upgrade");
     p = well;

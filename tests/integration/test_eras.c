@@ -118,6 +118,17 @@ static void test_an_era_that_was_watched__is_taken_at_once(void **state)
     assert_int_equal(look(), ERAS_KEEP);
 }
 
+/* Nodes of a cluster may not agree on who has slots: nothing is taken because one has none. */
+static void test_the_id_of_a_node_without_shards__may_stay(void **state)
+{
+    (void)state;
+    registers(writer[0]);
+    on.view->eras.id[on.view->eras.count++] = 42;
+    assert_int_equal(look(), ERAS_KEEP);
+    renew();
+    assert_int_not_equal(look(), ERAS_KEEP);
+}
+
 /* It was somebody's replica meanwhile, and may have lost what it had. */
 static void test_a_node_that_was_promoted__has_its_era_taken_by_all_writers(void **state)
 {
@@ -814,6 +825,7 @@ int main(void)
         ERAS_TEST(test_keys_of_a_writer_that_left__are_not_absent_after_a_failover),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_written_by_who_has_them),
         ERAS_TEST(test_an_era_that_was_watched__is_taken_at_once),
+        ERAS_TEST(test_the_id_of_a_node_without_shards__may_stay),
         ERAS_TEST(test_a_node_that_was_promoted__has_its_era_taken_by_all_writers),
         ERAS_TEST(test_an_era_that_nobody_watched__waits_for_all_writers),
         ERAS_TEST(test_a_writer_without_memory__degrades_the_filter),

@@ -57,7 +57,7 @@ static long long finish(const char *mutex, const char *reset, const char *outcom
     }
     for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
         script_text(&f.fence.call, arguments[i]);
-    must(script_run(&f.fence.call, f.fence.link, fence_home(&f.fence), &answer, &e), e);
+    must(script_run(&f.fence.call, f.fence.link, handle_home(&f.fence), &answer, &e), e);
     return answer;
 }
 

@@ -20,7 +20,6 @@ enum { LEASE_MS = 400, DEADLINE_MS = 10000 };
 
 static struct servers servers;
 static struct filter f;
-static const struct fence_job reset_job = {.reset = true};
 
 static int start(void **state)
 {
@@ -39,7 +38,6 @@ static int setup(void **state)
     (void)state;
     servers_flush(&servers);
     filter_init(&f, &servers, "f");
-    filter_make(&f, 3);
     assert_int_equal(servers_integer(&servers, 0, "DEL " FLAG), 1);
     return 0;
 }
@@ -297,35 +295,6 @@ static void test_mutex__of_a_stopped_holder_expires_and_is_lost_when_it_wakes(vo
     assert_int_equal(servers_integer(&servers, 0, "EXISTS " FLAG), 0);
 }
 
-/* What a driver that sleeps through its lease may still try: view, retirement, record, publication. */
-static void test_mutex__of_another_is_refused_by_every_script(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    struct child c;
-    static struct view to;
-    child_start(&c);
-    assert_int_equal(kill(c.pid, SIGSTOP), 0);
-    struct mutex *m = take_over(&e);
-    to = f.view;
-    to.epoch++;
-    to.phase = PHASE_BUILDING;
-    gives(ERR_MUTEX_LOST, fence_change(&f.fence, &f.view, &to, c.value, &reset_job, &e), e);
-    to = f.view;
-    to.retiring = filter_generation(&f, 1, 3, 1);
-    to.retiring_epoch = 1;
-    gives(ERR_MUTEX_LOST, fence_retire(&f.fence, &to, c.value, &e), e);
-    gives(ERR_MUTEX_LOST, fence_publish(&f.fence, &f.view, c.value, &e), e);
-    must(fence_load(&f.fence, &to, &e), e);
-    assert_int_equal(to.epoch, 1);
-    to = f.view;
-    to.epoch++;
-    to.phase = PHASE_BUILDING;
-    must(fence_change(&f.fence, &f.view, &to, mutex_value(m), &reset_job, &e), e);
-    child_end(&c);
-    mutex_release(m);
-}
-
 static long long job_script(const char *mutex, const char *field, const char *value)
 {
     static const char *const keys[] = {"expansion_flag", "job"};
@@ -340,7 +309,7 @@ static long long job_script(const char *mutex, const char *field, const char *va
     }
     for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
         script_text(&f.fence.call, arguments[i]);
-    must(script_run(&f.fence.call, f.fence.link, fence_home(&f.fence), &answer, &e), e);
+    must(script_run(&f.fence.call, f.fence.link, handle_home(&f.fence), &answer, &e), e);
     return answer;
 }
 
@@ -407,7 +376,6 @@ int main(void)
         TEST(test_mutex_acquire__says_that_redis_is_away),
         TEST(test_mutex__is_renewed_for_as_long_as_it_is_held),
         TEST(test_mutex__of_a_stopped_holder_expires_and_is_lost_when_it_wakes),
-        TEST(test_mutex__of_another_is_refused_by_every_script),
         TEST(test_mutex__guards_the_record),
         TEST(test_mutex_release__wakes_who_waits_for_it),
         TEST(test_mutex__is_lost_when_its_key_is_gone),

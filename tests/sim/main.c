@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sim: balance over shards and nodes, false positives, memory of a coordinator and fence time of a filter of
+/* sim: balance over shards and nodes, and false positives, of a filter of
  * 30 billion keys. Exit status 1 where a figure is out of its bound. */
 #include <getopt.h>
 #include <math.h>
@@ -71,15 +71,12 @@ static void print_filter(const struct sim *s)
 
 static int usage(void)
 {
-    (void)fputs(
-        "usage: sim [--keys N] [--error-rate P] [--sample N] [--dense N] [--renames N] [--no-redis]\n"
-        "  --keys N        of the filter (30e9)\n"
-        "  --error-rate P  that it promises (0.001)\n"
-        "  --sample N      keys that are routed over all shards (20e6)\n"
-        "  --dense N       keys that are put into shards as full as theirs (5e6)\n"
-        "  --renames N     shards whose fence is timed (10000)\n"
-        "  --no-redis      start no redis-server: no fence, and the memory of a view by calculation\n",
-        stderr);
+    (void)fputs("usage: sim [--keys N] [--error-rate P] [--sample N] [--dense N]\n"
+                "  --keys N        of the filter (30e9)\n"
+                "  --error-rate P  that it promises (0.001)\n"
+                "  --sample N      keys that are routed over all shards (20e6)\n"
+                "  --dense N       keys that are put into shards as full as theirs (5e6)\n",
+                stderr);
     return 2;
 }
 
@@ -97,10 +94,7 @@ static bool take_options(struct sim *s, int argc, char **argv)
                                             {"error-rate", required_argument, NULL, 'e'},
                                             {"sample", required_argument, NULL, 's'},
                                             {"dense", required_argument, NULL, 'd'},
-                                            {"renames", required_argument, NULL, 'r'},
-                                            {"no-redis", no_argument, NULL, 'n'},
                                             {NULL, 0, NULL, 0}};
-    uint64_t renames = s->renames;
     int option;
     bool valid = true;
     while (valid && (option = getopt_long(argc, argv, "", options, NULL)) != -1)
@@ -117,27 +111,15 @@ static bool take_options(struct sim *s, int argc, char **argv)
         case 'd':
             valid = take_count(optarg, &s->dense);
             break;
-        case 'r':
-            valid = take_count(optarg, &renames) && renames <= 1000000;
-            break;
-        case 'n':
-            s->redis = false;
-            break;
         default:
             valid = false;
         }
-    s->renames = (uint32_t)renames;
     return valid && optind == argc;
 }
 
 int main(int argc, char **argv)
 {
-    struct sim s = {.keys = UINT64_C(30000000000),
-                    .error_rate = 0.001,
-                    .sample = 20000000,
-                    .dense = 5000000,
-                    .renames = 10000,
-                    .redis = true};
+    struct sim s = {.keys = UINT64_C(30000000000), .error_rate = 0.001, .sample = 20000000, .dense = 5000000};
     struct error e = {""};
     if (!take_options(&s, argc, argv))
         return usage();
@@ -150,8 +132,6 @@ int main(int argc, char **argv)
     }
     if (code == ERR_OK)
         code = sim_dense(&s, &e);
-    if (code == ERR_OK)
-        code = sim_view(&s, &e);
     if (code != ERR_OK) {
         (void)fprintf(stderr, "sim: %s\n", e.text);
         return 1;

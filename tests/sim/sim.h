@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
-/* sim: a filter larger than any machine of the tests, by the real geometry, hash, names, placement, views and
- * fence; what cannot be had here (its keys, its nodes) by a sample, and said so. */
+/* sim: a filter larger than any machine of the tests, by the real geometry, hash, names and placement; what
+ * cannot be had here (its keys, its nodes) by a sample, and said so. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,9 +11,7 @@
 
 struct sim {
     uint64_t keys, sample, dense; /* of the filter; routed over all of it; put into shards that are as full */
-    uint32_t renames;             /* shards whose fence is timed */
     double error_rate;
-    bool redis; /* there is a redis-server, and it is wanted */
     struct geometry geometry;
     unsigned missed; /* figures that are out of their bounds */
 };
@@ -30,6 +28,4 @@ void sim_generation(const struct sim *s, unsigned nodes, uint64_t number, uint64
 /* Each prints its part. What went wrong is an error; what is out of bounds is not. */
 MUST_CHECK enum err sim_route(struct sim *s, struct error *e); /* route.c: shards, blocks, nodes */
 MUST_CHECK enum err sim_dense(struct sim *s, struct error *e); /* dense.c: fill and false positives */
-MUST_CHECK enum err sim_view(struct sim *s,
-                             struct error *e); /* coordinator.c: text and memory of a view, a fence */
 #endif

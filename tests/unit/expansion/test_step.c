@@ -39,7 +39,8 @@ static const struct expected {
 /* Where a step goes on whose source is another one by now; others have failed. */
 static enum job_step changed(int step)
 {
-    if (step >= STEP_SETTLE && step <= STEP_VERIFY)
+    if ((step >= STEP_SETTLE && step <= STEP_VERIFY) ||
+        step == STEP_CUTOVER) /* of a log, its lanes or nodes did */
         return STEP_SETTLE;
     return step == STEP_FOLLOW || step == STEP_CONFIRM ? STEP_CONFIRM : expected[step].failure;
 }
@@ -267,7 +268,7 @@ enum { CURRENT = 6, ALTERNATE = 7, EARLIER = 5 };
 
 static struct view *view_in(struct view *v, enum phase phase)
 {
-    *v = (struct view){.epoch = 9, .fenced_epoch = 9, .phase = phase};
+    *v = (struct view){.epoch = 9, .phase = phase};
     v->slot[0].number = CURRENT;
     if (phase == PHASE_BUILDING || phase == PHASE_SWITCHED)
         v->slot[1].number = ALTERNATE;

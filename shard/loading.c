@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Loading a filter. The happy path is: a record, the shards of each chunk and a note that it has come, a look
- * whether all are there, the view. Possible failure modes are: whoever loads dies at any point (nothing is
+ * whether all are there; then the filter is made of them (shard/view/make.h). Possible failure modes are: whoever loads dies at any point (nothing is
  * visible, what was written is found again by the next one or expires); shards are gone by the end (their
  * chunks are asked for again); somebody makes the filter meanwhile (the record's shards expire); another dump
  * is loaded instead (likewise). */
-#include "shard/fence_dump.h"
-#include "shard/fence_internal.h"
+#include "shard/loading.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@
 
 enum { WRITE_BYTES = 2 << 20, AT_ONCE = 512, NOTES_AT_ONCE = 1000, GENERATION_LOADED = 1 };
 
-static void filter_key(struct fence *f, const char *what)
+static void filter_key(struct handle *f, const char *what)
 {
     struct key_name name;
     names_filter_key(&f->names, what, &name);
@@ -90,13 +89,13 @@ static enum err parse_record(struct loading *out, redisReply *const *r, struct e
     return ERR_OK;
 }
 
-enum err loading_read(struct fence *f, struct loading *out, struct error *e)
+enum err loading_read(struct handle *f, struct loading *out, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
     names_filter_key(&f->names, "load", &name);
     enum err code =
-        link_command(f->link, fence_home(f), &reply, e,
+        link_command(f->link, handle_home(f), &reply, e,
                      "HMGET %b state dump incarnation arrived header generation", name.text, name.length);
     if (code != ERR_OK)
         return code;
@@ -118,7 +117,7 @@ static void script_hex(struct script_call *c, uint64_t value)
     script_incarnation(c, value); /* the same form */
 }
 
-enum err loading_begin(struct fence *f, const struct loading *l, struct error *e)
+enum err loading_begin(struct handle *f, const struct loading *l, struct error *e)
 {
     struct script_call *c = &f->call;
     struct buffer header = {0};
@@ -138,26 +137,59 @@ enum err loading_begin(struct fence *f, const struct loading *l, struct error *e
     script_bytes(c, generation, length);
     long long answer = 0;
     enum err code = buffer_failed(&header) ? error_set(e, ERR_NOMEM, "out of memory")
-                                           : script_run(c, f->link, fence_home(f), &answer, e);
+                                           : script_run(c, f->link, handle_home(f), &answer, e);
     buffer_fini(&header);
     if (code == ERR_OK && answer == 0)
         code = error_set(e, ERR_EXISTS, "the filter exists already");
     return code;
 }
 
-enum err loading_discard(struct fence *f, const struct loading *l, struct error *e)
+static enum err read_reply(struct handle *f, unsigned where, struct error *e)
+{
+    redisReply *reply;
+    enum err code = link_reply(f->link, where, &reply, e);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
+        code = link_refusal(f->link, where, reply, e);
+    freeReplyObject(reply);
+    return code;
+}
+
+static enum err discard_layer(struct handle *f, const struct generation *g, unsigned layer,
+                              const struct placement *placement, struct error *e)
+{
+    uint32_t shards = g->layers[layer].geometry.shards;
+    enum err code = ERR_OK;
+    for (uint32_t first = 0; first < shards && code == ERR_OK; first += AT_ONCE) {
+        uint32_t end = shards - first < AT_ONCE ? shards : first + AT_ONCE;
+        for (uint32_t i = first; i < end && code == ERR_OK; i++) {
+            struct key_name name;
+            names_new_shard(&f->names, (struct shard_id){g->number, layer, i}, g->layers[layer].token, &name);
+            const char *argv[] = {"UNLINK", name.text};
+            const size_t lengths[] = {6, name.length};
+            code = link_append(f->link, placement_where(placement, layer, i), 2, argv, lengths, e);
+        }
+        for (uint32_t i = first; i < end && code == ERR_OK; i++)
+            code = read_reply(f, placement_where(placement, layer, i), e);
+    }
+    if (code != ERR_OK)
+        link_forget(f->link);
+    return code;
+}
+
+enum err loading_discard(struct handle *f, const struct loading *l, struct error *e)
 {
     uint64_t now = f->names.incarnation;
+    struct placement placement;
     f->names.incarnation = l->incarnation;
     const struct generation *g = view_current(&l->view);
-    enum err code = ERR_OK;
+    enum err code = placement_resolve(&placement, &f->names, g, link_nodes(f->link), e);
     for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++)
-        code = fence_discard(f, g, i, e);
+        code = discard_layer(f, g, i, &placement, e);
     f->names.incarnation = now;
     return code;
 }
 
-static enum err end(struct fence *f, struct loading *l, struct error *e)
+static enum err end(struct handle *f, struct loading *l, struct error *e)
 {
     long long ended;
     enum err code = loading_read(f, l, e);
@@ -166,11 +198,11 @@ static enum err end(struct fence *f, struct loading *l, struct error *e)
     script_begin(&f->call, embedded_load_end);
     filter_key(f, "load");
     script_incarnation(&f->call, l->incarnation);
-    code = script_run(&f->call, f->link, fence_home(f), &ended, e);
+    code = script_run(&f->call, f->link, handle_home(f), &ended, e);
     return code == ERR_OK && ended == 1 ? loading_discard(f, l, e) : code;
 }
 
-enum err loading_end(struct fence *f, struct error *e)
+enum err loading_end(struct handle *f, struct error *e)
 {
     struct loading *l = malloc(sizeof(*l));
     if (l == NULL)
@@ -180,7 +212,7 @@ enum err loading_end(struct fence *f, struct error *e)
     return code;
 }
 
-static enum err note_some(struct fence *f, struct loading *l, const uint32_t *chunks, size_t count,
+static enum err note_some(struct handle *f, struct loading *l, const uint32_t *chunks, size_t count,
                           bool arrived, struct error *e)
 {
     struct script_call *c = &f->call;
@@ -192,14 +224,14 @@ static enum err note_some(struct fence *f, struct loading *l, const uint32_t *ch
     for (size_t i = 0; i < count; i++)
         script_number(c, chunks[i]);
     long long answer = 0;
-    enum err code = script_run(c, f->link, fence_home(f), &answer, e);
+    enum err code = script_run(c, f->link, handle_home(f), &answer, e);
     if (code == ERR_OK && answer < 0)
         return error_set(e, ERR_FENCED, "another dump is being loaded, or the filter exists");
     l->arrived = (uint32_t)answer;
     return code;
 }
 
-enum err loading_note(struct fence *f, struct loading *l, const uint32_t *chunks, size_t count, bool arrived,
+enum err loading_note(struct handle *f, struct loading *l, const uint32_t *chunks, size_t count, bool arrived,
                       struct error *e)
 {
     enum err code = ERR_OK;
@@ -209,12 +241,12 @@ enum err loading_note(struct fence *f, struct loading *l, const uint32_t *chunks
     return code;
 }
 
-enum err loading_arrived(struct fence *f, const struct loading *l, uint8_t *there, struct error *e)
+enum err loading_arrived(struct handle *f, const struct loading *l, uint8_t *there, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
     names_filter_key(&f->names, "load", &name);
-    enum err code = link_command(f->link, fence_home(f), &reply, e, "HKEYS %b", name.text, name.length);
+    enum err code = link_command(f->link, handle_home(f), &reply, e, "HKEYS %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < reply->elements; i++) {
@@ -230,7 +262,7 @@ enum err loading_arrived(struct fence *f, const struct loading *l, uint8_t *ther
 
 /* --- the shards --- */
 
-static void new_name(struct fence *f, const struct loading *l, unsigned layer, uint32_t shard,
+static void new_name(struct handle *f, const struct loading *l, unsigned layer, uint32_t shard,
                      struct key_name *out)
 {
     const struct generation *g = view_current(&l->view);
@@ -238,18 +270,8 @@ static void new_name(struct fence *f, const struct loading *l, unsigned layer, u
     names_new_shard(&f->names, id, g->layers[layer].token, out);
 }
 
-static enum err read_reply(struct fence *f, unsigned where, struct error *e)
-{
-    redisReply *reply;
-    enum err code = link_reply(f->link, where, &reply, e);
-    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
-        code = link_refusal(f->link, where, reply, e);
-    freeReplyObject(reply);
-    return code;
-}
-
 /* NX: a name that has been renamed away is a tombstone, and must stay one whoever comes late. */
-static enum err write_some(struct fence *f, const struct loading *l, const struct placement *placement,
+static enum err write_some(struct handle *f, const struct loading *l, const struct placement *placement,
                            const struct dump_run *run, const uint8_t *shards, struct error *e)
 {
     uint32_t bytes = geometry_shard_bytes(&l->header.layers[run->layer].geometry);
@@ -269,7 +291,7 @@ static enum err write_some(struct fence *f, const struct loading *l, const struc
     return code;
 }
 
-enum err loading_write(struct fence *f, const struct loading *l, const struct dump_run *run, uint8_t *shards,
+enum err loading_write(struct handle *f, const struct loading *l, const struct dump_run *run, uint8_t *shards,
                        struct error *e)
 {
     const struct generation *g = view_current(&l->view);
@@ -277,7 +299,7 @@ enum err loading_write(struct fence *f, const struct loading *l, const struct du
     uint32_t bytes = geometry_shard_bytes(geometry);
     uint32_t at_once = WRITE_BYTES / bytes < AT_ONCE ? WRITE_BYTES / bytes : AT_ONCE;
     struct placement placement;
-    uint16_t tag = fence_tag(f, g);
+    uint16_t tag = handle_tag(f, g);
     enum err code = placement_resolve(&placement, &f->names, g, link_nodes(f->link), e);
     if (code != ERR_OK)
         return code;
@@ -296,7 +318,7 @@ enum err loading_write(struct fence *f, const struct loading *l, const struct du
 }
 
 /* PEXPIRE, and the last block's tag. */
-static enum err send_look(struct fence *f, const struct loading *l, unsigned layer, uint32_t shard,
+static enum err send_look(struct handle *f, const struct loading *l, unsigned layer, uint32_t shard,
                           unsigned where, struct error *e)
 {
     const struct geometry *geometry = &l->header.layers[layer].geometry;
@@ -314,7 +336,7 @@ static enum err send_look(struct fence *f, const struct loading *l, unsigned lay
     return code == ERR_OK ? link_append(f->link, where, 4, range, range_lengths, e) : code;
 }
 
-static enum err take_look(struct fence *f, uint16_t tag, unsigned where, bool *there, struct error *e)
+static enum err take_look(struct handle *f, uint16_t tag, unsigned where, bool *there, struct error *e)
 {
     redisReply *reply;
     enum err code = read_reply(f, where, e);
@@ -331,11 +353,11 @@ static enum err take_look(struct fence *f, uint16_t tag, unsigned where, bool *t
     return code;
 }
 
-static enum err look_layer(struct fence *f, const struct loading *l, const struct placement *placement,
+static enum err look_layer(struct handle *f, const struct loading *l, const struct placement *placement,
                            unsigned layer, uint8_t *there, struct error *e)
 {
     uint32_t shards = l->header.layers[layer].geometry.shards;
-    uint16_t tag = fence_tag(f, view_current(&l->view));
+    uint16_t tag = handle_tag(f, view_current(&l->view));
     enum err code = ERR_OK;
     for (uint32_t first = 0; first < shards && code == ERR_OK; first += AT_ONCE) {
         uint32_t end = shards - first < AT_ONCE ? shards : first + AT_ONCE;
@@ -351,7 +373,7 @@ static enum err look_layer(struct fence *f, const struct loading *l, const struc
     return code;
 }
 
-enum err loading_look(struct fence *f, const struct loading *l, uint8_t *there, struct error *e)
+enum err loading_look(struct handle *f, const struct loading *l, uint8_t *there, struct error *e)
 {
     struct placement placement;
     enum err code = placement_resolve(&placement, &f->names, view_current(&l->view), link_nodes(f->link), e);
@@ -360,52 +382,4 @@ enum err loading_look(struct fence *f, const struct loading *l, uint8_t *there, 
     if (code != ERR_OK)
         link_forget(f->link);
     return code;
-}
-
-/* --- the view --- */
-
-enum err loading_publish(struct fence *f, const struct loading *l, const char *mutex, struct error *e)
-{
-    struct script_call *c = &f->call;
-    char text[PREFIX_MAX + 8];
-    struct buffer trusted = {0};
-    enum err code = fence_read_trusted(f, &l->view, &trusted, e);
-    if (code != ERR_OK) {
-        buffer_fini(&trusted);
-        return code;
-    }
-    script_begin(c, embedded_publish);
-    filter_key(f, "view");
-    filter_key(f, "expansion_flag");
-    filter_key(f, "job");
-    filter_key(f, "count");
-    filter_key(f, "token");
-    filter_key(f, "load");
-    script_text(c, mutex);
-    (void)snprintf(text, sizeof(text), "%s:events", f->names.prefix);
-    script_text(c, text);
-    script_bytes(c, f->names.filter, f->names.filter_length);
-    script_text(c, ""); /* it replaces no incarnation */
-    script_number(c, fence_count_first_view(&l->view));
-    fence_put_first_view(f, &l->view, buffer_text(&trusted));
-    buffer_fini(&trusted);
-    script_incarnation(c, l->incarnation);
-    script_hex(c, l->dump);
-    script_number(c, LOADED_TTL_MS);
-    for (unsigned i = 0; i < l->header.layer_count; i++) {
-        (void)snprintf(text, sizeof(text), "%d.%u", GENERATION_LOADED, i);
-        script_text(c, text);
-        script_number(c, l->header.layers[i].items);
-    }
-    long long answer;
-    code = script_run(c, f->link, fence_home(f), &answer, e);
-    if (code != ERR_OK)
-        return code;
-    if (answer == 0)
-        return error_set(e, ERR_EXISTS, "the filter exists already");
-    if (answer == -1)
-        return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
-    if (answer < 0)
-        return error_set(e, ERR_FENCED, "another dump is being loaded");
-    return ERR_OK;
 }
