@@ -43,12 +43,6 @@ typedef void store_ack_fn(void *arg, enum ack_outcome outcome, const char *why);
 bool store_await_acks(struct store *s, unsigned where, const char *key, size_t length, uint64_t era,
                       const struct ack_need *need, store_ack_fn *acked, void *arg);
 
-/* As store_send(). @fn gets the reply (or NULL), as soon as it is there, then @acked is called: once each, in
- * this order, not from inside this call. A command that was answered with an error is acknowledged too: look
- * at both. */
-bool store_send_acked(struct store *s, unsigned where, const char *command, size_t length,
-                      const struct ack_need *need, store_reply_fn *fn, store_ack_fn *acked, void *arg);
-
 /* What the reply to WAIT or WAITAOF means; the text goes to @e but for ACK_GIVEN. Pure. */
 enum ack_outcome ack_judge(const struct ack_need *need, const redisReply *reply, struct error *e);
 #endif

@@ -146,17 +146,6 @@ bool trusted_contains(const struct trusted *t, uint64_t id)
     return !t->known;
 }
 
-enum err trusted_lineages(const struct trusted *t, struct lineages *out, struct error *e)
-{
-    enum err code = ERR_OK;
-    lineages_clear(out);
-    for (unsigned i = 0; i < t->count && code == ERR_OK; i++) {
-        const struct lineage one = {.id = t->id[i]};
-        code = lineages_add(out, &one, e);
-    }
-    return code;
-}
-
 /* --- INFO --- */
 
 /* A reset shows in the statistics of commands for as long as the process runs: it is counted itself. */

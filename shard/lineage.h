@@ -72,8 +72,6 @@ struct trusted {
 
 MUST_CHECK bool trusted_parse(struct trusted *out, const char *text, size_t length);
 bool trusted_contains(const struct trusted *t, uint64_t id);
-/* The ids, without names. ERR_NOMEM. */
-MUST_CHECK enum err trusted_lineages(const struct trusted *t, struct lineages *out, struct error *e);
 
 /* From the text of INFO ALL, or of the section `replication` alone. ERR_PARSE: it does not say. The node's
  * name is left as it is. */

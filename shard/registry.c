@@ -2,7 +2,7 @@
 /* The happy path is: one script a master names a new filter, and finds that nothing was named. Possible
  * failure modes are: whoever makes the filter dies before it is published (the next one finds it named, and
  * sweeps), sleeps, and wakes when somebody else has made it (what that one has named stays named: 'new'
- * changes nothing there, and after 'force' nothing is taken back), a master comes back empty (its registry is
+ * changes nothing there, and 'later' replaces no later one), a master comes back empty (its registry is
  * not complete: all keys are looked through once more), or with older data (then so is its registry, and its
  * lineage is not trusted). */
 #include "shard/registry.h"
@@ -164,11 +164,6 @@ static enum err enter_anyhow(struct handle *f, const char *how, struct error *e)
         code = error_set(e, ERR_CONFLICT, "a later incarnation is named already");
     free(p.one);
     return code;
-}
-
-enum err registry_replace(struct handle *f, struct error *e)
-{
-    return enter_anyhow(f, "force", e);
 }
 
 enum err registry_succeed(struct handle *f, struct error *e)

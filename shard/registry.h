@@ -19,11 +19,9 @@
  * *@named: it was named already, so shards of an earlier incarnation may be there; nothing has changed.
  * ERR_ASIDE: f->requests_wait, and either it was named, or keys have to be looked through to know. */
 MUST_CHECK enum err registry_enter(struct handle *f, bool *named, struct error *e);
-/* The same where it was named: before those shards are swept. If the publication fails after that, the name
- * must stay: somebody else may have made the filter meanwhile. */
-MUST_CHECK enum err registry_replace(struct handle *f, struct error *e);
-/* The same for a filter that is a log: what a registry names only goes up. ERR_CONFLICT: one of them names a
- * later incarnation. */
+/* The same where it was named: what a registry names only goes up. If the publication fails after that, the
+ * name must stay: somebody else may have made the filter meanwhile. ERR_CONFLICT: one of them names a later
+ * incarnation. */
 MUST_CHECK enum err registry_succeed(struct handle *f, struct error *e);
 
 /* There is a view of that incarnation: name it where nothing is named. For filters that a coordinator of a

@@ -354,30 +354,3 @@ enum err roster_knows(struct link *l, const char *prefix, const struct generatio
         "coordinators first",
         i.who, i.node);
 }
-
-struct elder {
-    unsigned format;
-    char who[ROSTER_ID_MAX];
-};
-
-static void look_for_elder(void *arg, const struct roster_entry *entry)
-{
-    struct elder *elder = arg;
-    const char *value = roster_value(entry, ROSTER_FORMAT);
-    uint64_t format = elder->format; /* a record that was lost is not whole at once */
-    bool known = number_u64(value, strlen(value), &format);
-    if (known && format < elder->format && !entry->gone && elder->who[0] == '\0')
-        (void)snprintf(elder->who, sizeof(elder->who), "%s", entry->id);
-}
-
-enum err roster_reads(struct link *l, const char *prefix, unsigned format, struct error *e)
-{
-    struct elder elder = {.format = format};
-    enum err code = roster_read(l, prefix, NULL, look_for_elder, &elder, e);
-    if (code == ERR_OK && elder.who[0] != '\0')
-        code = error_set(
-            e, ERR_REFUSED,
-            "coordinator %s is too old for filter format %u and would answer errors; upgrade it first",
-            elder.who, format);
-    return code;
-}

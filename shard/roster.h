@@ -106,7 +106,4 @@ MUST_CHECK enum err roster_read(struct link *l, const char *prefix, const char *
 MUST_CHECK enum err roster_knows(struct link *l, const char *prefix, const struct generation *g,
                                  struct error *e);
 
-/* Every coordinator that is not gone knows that format of views. ERR_REFUSED names one that does not: it
- * would answer errors for a filter with such a view. ERR_UNREACHABLE, ERR_TIMEOUT. */
-MUST_CHECK enum err roster_reads(struct link *l, const char *prefix, unsigned format, struct error *e);
 #endif

@@ -93,18 +93,6 @@ static enum err out_of_memory(struct error *e)
     return error_set(e, ERR_NOMEM, "script: out of memory or too many arguments");
 }
 
-enum err script_format(const struct script_call *c, struct buffer *out, struct error *e)
-{
-    const char *argv[3 + SCRIPT_ARGUMENTS_MAX];
-    size_t lengths[3 + SCRIPT_ARGUMENTS_MAX];
-    char keys[24];
-    if (buffer_failed(&c->bytes))
-        return out_of_memory(e);
-    size_t argc = vector(c, keys, argv, lengths);
-    buffer_command(out, argc, argv, lengths);
-    return buffer_failed(out) ? out_of_memory(e) : ERR_OK;
-}
-
 enum err script_send(struct script_call *c, struct link *l, unsigned where, struct error *e)
 {
     const char *argv[3 + SCRIPT_ARGUMENTS_MAX];

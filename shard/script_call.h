@@ -29,8 +29,6 @@ void script_number(struct script_call *c, uint64_t number);
 /* As the view stores it: 16 hexadecimal digits. */
 void script_incarnation(struct script_call *c, uint64_t incarnation);
 
-/* Append the EVAL to @out as a Redis command. */
-MUST_CHECK enum err script_format(const struct script_call *c, struct buffer *out, struct error *e);
 /* Queue it for @where; the reply is read by script_reply() (or link_reply()). */
 MUST_CHECK enum err script_send(struct script_call *c, struct link *l, unsigned where, struct error *e);
 /* Read an integer reply. ERR_REFUSED: Redis answered with an error. */

@@ -304,20 +304,7 @@ bool store_send(struct store *s, unsigned where, const char *command, size_t len
     return store_peer_ready(p) && store_peer_send(p, command, length, fn, arg);
 }
 
-uint64_t store_replying(const struct store *s)
-{
-    return s->replying.lineage;
-}
-
 uint64_t store_replying_since(const struct store *s)
 {
     return s->replying.since;
-}
-
-uint64_t store_server(const struct store *s, unsigned where)
-{
-    bool listed = s->nodes->cluster == NULL && where < s->nodes->count;
-    const struct store_peer *p = listed ? &s->peer[where] : NULL;
-    uint64_t lineage = p == NULL || p->channel == NULL ? 0 : channel_lineage(p->channel);
-    return lineage == 0 ? 0 : lineage + p->connections;
 }

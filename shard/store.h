@@ -50,12 +50,6 @@ unsigned store_send_together(struct store *s, unsigned where, struct slot_redire
  */
 bool store_same_node(struct store *s, unsigned a, unsigned b);
 
-/* Call @fn(@arg) when every command that was sent before to a node is answered (but for those that a cluster
- * sends on at this moment), or will never be. False: nothing is under way, or no memory; @fn is not called.
- */
-typedef void store_barrier_fn(void *arg);
-bool store_barrier(struct store *s, store_barrier_fn *fn, void *arg);
-
 /* How long the node has been without a connection that works, in microseconds; 0 where it has one (or none
  * was tried). */
 uint64_t store_down_us(const struct store *s, unsigned where);
@@ -69,14 +63,9 @@ const char *store_name(const struct store *s, unsigned where);
 /* Some node that is down. False: none is. */
 bool store_any_down(const struct store *s, const char **name, const char **why);
 
-/* During the call of a store_reply_fn: the lineage of the node that the reply comes from (lineage.h), as of
- * at most half a second before; 0: nobody knows. */
-uint64_t store_replying(const struct store *s);
-/* The same: since when (clock_mono_us()) the connection is there that the reply comes over. */
+/* During the call of a store_reply_fn: since when (clock_mono_us()) the connection is there that the reply
+ * comes over. */
 uint64_t store_replying_since(const struct store *s);
-/* Of a list: whom that node's address leads to, for a comparison: another number for each connection, and for
- * each lineage on it; 0: not known, or there is no list. */
-uint64_t store_server(const struct store *s, unsigned where);
 
 /* How many times a command was sent to another node than the first; grows. */
 uint64_t store_redirected(const struct store *s);

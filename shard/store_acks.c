@@ -384,24 +384,6 @@ static void on_reply(void *arg, const redisReply *reply)
     c->fn(c->arg, reply);
 }
 
-bool store_send_acked(struct store *s, unsigned where, const char *command, size_t length,
-                      const struct ack_need *need, store_reply_fn *fn, store_ack_fn *acked, void *arg)
-{
-    struct store_peer *p = where >= WHERE_SLOT ? store_route_master(s, where) : &s->peer[where];
-    size_t kept = s->route != NULL ? length : 0;
-    if (p == NULL || !store_peer_ready(p))
-        return false;
-    struct ack_command *c = malloc(sizeof(*c) + kept);
-    if (c == NULL)
-        return false;
-    *c = (struct ack_command){.fn = fn, .acked = acked, .arg = arg, .need = *need, .length = kept};
-    memcpy(c->bytes, command, kept);
-    if (line_send(p, c, command, length, false))
-        return true;
-    free(c);
-    return false;
-}
-
 bool store_await_acks(struct store *s, unsigned where, const char *key, size_t length, uint64_t era,
                       const struct ack_need *need, store_ack_fn *acked, void *arg)
 {

@@ -14,41 +14,6 @@ static struct store_peer *each_peer(const struct store *s, unsigned i)
     return s->route == NULL ? NULL : store_route_each(s, i - s->nodes->count);
 }
 
-/* --- barriers --- */
-
-struct barrier {
-    store_barrier_fn *fn;
-    void *arg;
-    unsigned left;
-};
-
-static void on_barrier(void *arg, const redisReply *reply)
-{
-    (void)reply;
-    struct barrier *b = arg;
-    if (--b->left > 0)
-        return;
-    b->fn(b->arg);
-    free(b);
-}
-
-bool store_barrier(struct store *s, store_barrier_fn *fn, void *arg)
-{
-    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
-    struct store_peer *p;
-    struct barrier *b = malloc(sizeof(*b));
-    if (b == NULL)
-        return false;
-    *b = (struct barrier){.fn = fn, .arg = arg};
-    for (unsigned i = 0; (p = each_peer(s, i)) != NULL; i++)
-        if (p->channel != NULL && channel_pending(p->channel) > 0)
-            b->left += channel_send(p->channel, ping, sizeof(ping) - 1, on_barrier, b);
-    if (b->left > 0)
-        return true;
-    free(b);
-    return false;
-}
-
 /* --- how the nodes fare --- */
 
 /* NULL: of a cluster that is not known. */

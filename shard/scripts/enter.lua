@@ -1,9 +1,9 @@
 -- Name a filter's incarnation in a registry, before it is published. KEYS: registry; and, where that registry has the list
 -- of names beside it, P:filters.
--- ARGV: filter, incarnation, name as in the list, 'new' | 'force' | 'later' | 'keep', 'alone' (the only node), 'list' (of a cluster: it has
+-- ARGV: filter, incarnation, name as in the list, 'new' | 'later' | 'keep', 'alone' (the only node), 'list' (of a cluster: it has
 -- the names of all filters, and need not be complete) or 'one'.
 -- Returns 1 named, or it was; 'new' changes nothing and returns 0 where another incarnation is named, -1 where the registry is
--- not complete. 'force': in place of whatever is there. 'later': in place of what is earlier; returns -2 where a later one is
+-- not complete. 'later': in place of what is earlier; returns -2 where a later one is
 -- named. 'keep': where nothing is there.
 local was = redis.call('HGET', KEYS[1], ARGV[1])
 if ARGV[4] == 'new' then

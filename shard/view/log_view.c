@@ -180,11 +180,6 @@ void log_folded_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX]
     (void)snprintf(out, LOG_FOLDED_NAME_MAX, "folded%u.%u", slot & 1, lane & 0xffu);
 }
 
-void log_full_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX])
-{
-    (void)snprintf(out, LOG_FOLDED_NAME_MAX, "full%u.%u", slot & 1, lane & 0xffu);
-}
-
 void log_lost_text(const struct log_lost *lost, char out[LOG_LOST_TEXT_MAX])
 {
     (void)snprintf(out, LOG_LOST_TEXT_MAX, "%" PRIu64 " %u.%" PRIu32 " %" PRIu64, lost->generation,

@@ -206,5 +206,4 @@ void log_writer_name(const uint8_t id[LOG_WRITER_BYTES], char out[LOG_WRITER_NAM
 
 /* "folded<slot>.<lane>", "full<slot>.<lane>" */
 void log_folded_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX]);
-void log_full_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX]);
 #endif
