@@ -53,6 +53,7 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
     if (code != ERR_OK)
         return code;
     handle_announce(f);
+    filters_await_end(s->logs, name, length, v->incarnation, s->redis_timeout_ms);
     epochs_hold(s->epochs, f->names.filter, 0, 0);
     log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
              generation_shards(view_current(v)), when == DROP_IF_DUE);

@@ -31,9 +31,11 @@ void lane_port_tell(struct lane_port *p, struct lane_request *q, const struct la
 
 static void tick(struct lane_port *p)
 {
-    if (!p->ticks)
-        (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
-    p->ticks = true;
+    if (p->ticks)
+        return;
+    p->ticks = event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000}) == 0;
+    if (!p->ticks) /* no memory: deadlines count all the same */
+        event_active(p->tick, EV_TIMEOUT, 0);
 }
 
 static void begin(struct lane_port *p, struct lane_reader *r, struct lane_request *q)

@@ -86,7 +86,8 @@ static void tend_at(struct open_filter *f, uint64_t at)
     uint64_t now = clock_mono_us(), wait = at > now ? at - now : 0;
     wait = wait < WAIT_MAX_US ? wait : WAIT_MAX_US;
     const struct timeval in = {(time_t)(wait / 1000000), (suseconds_t)(wait % 1000000)};
-    (void)evtimer_add(f->timer, &in);
+    if (evtimer_add(f->timer, &in) != 0) /* no memory: it is tended at once, and again */
+        event_active(f->timer, EV_TIMEOUT, 0);
 }
 
 static void on_letter(void *arg)
@@ -425,6 +426,26 @@ bool filters_shards(struct filters *fs, const char *name, size_t length, uint64_
     bool found = f != NULL && log_filter_shards(f->log, generation, fn, arg);
     open_filter_close(f);
     return found;
+}
+
+static bool has_ended(struct filters *fs, const char *name, size_t length, uint64_t incarnation)
+{
+    (void)pthread_mutex_lock(&fs->lock);
+    struct open_filter *f = look_up(fs, name, length);
+    bool over = f == NULL || log_filter_is_closed(f->log) || log_filter_incarnation(f->log) != incarnation;
+    if (!over)
+        log_filter_look(f->log);
+    (void)pthread_mutex_unlock(&fs->lock);
+    return over;
+}
+
+void filters_await_end(struct filters *fs, const char *name, size_t length, uint64_t incarnation,
+                       unsigned timeout_ms)
+{
+    enum { AGAIN_US = 1000 };
+    uint64_t until = clock_mono_us() + (uint64_t)timeout_ms * 1000;
+    while (!has_ended(fs, name, length, incarnation) && clock_mono_us() < until)
+        clock_sleep_us(AGAIN_US);
 }
 
 void filters_look(struct filters *fs, const char *name, size_t length)

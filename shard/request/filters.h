@@ -56,6 +56,10 @@ MUST_CHECK bool filters_status(struct filters *fs, const char *name, size_t leng
 /* Each shard of that generation, as this process has it. False: it has none of it. Any thread. */
 MUST_CHECK bool filters_shards(struct filters *fs, const char *name, size_t length, uint64_t generation,
                                resident_shard_fn *fn, void *arg);
+/* That incarnation of the filter is deleted: have it looked at, and wait until this process answers from it
+ * no more, for at most @timeout_ms. Any thread, which waits. */
+void filters_await_end(struct filters *fs, const char *name, size_t length, uint64_t incarnation,
+                       unsigned timeout_ms);
 /* Somebody has changed the view of that filter: look at it soon. Any thread. */
 void filters_look(struct filters *fs, const char *name, size_t length);
 #endif

@@ -12,15 +12,22 @@ void request_port_hand(struct request_port *p, struct key_request *q, const stru
     inbox_put(&p->ready, &q->ready, q, p == self);
 }
 
+static void tick(struct request_port *p)
+{
+    if (p->ticks)
+        return;
+    p->ticks = event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000}) == 0;
+    if (!p->ticks) /* no memory: deadlines count all the same */
+        event_active(p->tick, EV_TIMEOUT, 0);
+}
+
 void request_port_begin(struct request_port *p, struct key_request *q)
 {
     q->port = p;
     uint64_t now = clock_mono_us();
     q->deadline = now + p->timeout_us;
     log_filter_asked(q->filter, now);
-    if (!p->ticks)
-        (void)event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
-    p->ticks = true;
+    tick(p);
     struct key_request *before = TAILQ_LAST(&p->active, key_requests);
     while (before != NULL && before->deadline > q->deadline)
         before = TAILQ_PREV(before, key_requests, active);
@@ -97,9 +104,12 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
         TAILQ_REMOVE(&again, q, parked);
         key_request_ask_acks(q);
     }
-    p->ticks = !TAILQ_EMPTY(&p->active);
-    if (!p->ticks)
-        (void)event_del(p->tick);
+    if (!TAILQ_EMPTY(&p->active)) {
+        tick(p);
+        return;
+    }
+    (void)event_del(p->tick);
+    p->ticks = false;
 }
 
 struct request_port *request_port_new(struct event_base *base, struct store *store, unsigned timeout_ms)

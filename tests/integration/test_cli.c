@@ -68,7 +68,7 @@ static void test_plan__of_keys_needs_no_service(void **state)
     assert_says(&nobody, "plan --keys 30G --error-rate 1e-3 --node-memory 64GiB --scan-rate 2M --readers 4",
                 0, "  to read the rows              1h 02m\n");
     assert_says(&nobody, "plan --keys 30e9 --error-rate 0.001 --json", 0,
-                "{\"keys\":30000000000,\"error_rate\":0.001,\"shards\":52917,");
+                "{\"keys\":30000000000,\"error_rate\":0.001,\"shards\":52930,");
     assert_says(&nobody, "plan --keys 30e9 --error-rate 0.001 --node-memory 64GiB --nodes 1", 1,
                 "  fits                          no\n");
     assert_says(&nobody, "plan --keys 30e9 --error-rate 0.001 --node-memory 64GiB --nodes 1 --json", 1,
