@@ -16,15 +16,10 @@ __attribute__((constructor)) static void choose_tests(void)
         cmocka_set_test_filter(pattern);
 }
 
-bool fixture_is_log(void)
-{
-    return true;
-}
-
 bool fixture_has_memory(void)
 {
     const char *memory = getenv("TWINBLOOM_RESIDENT_MEMORY");
-    return fixture_is_log() && (memory == NULL || strcmp(memory, "0") != 0);
+    return memory == NULL || strcmp(memory, "0") != 0;
 }
 
 size_t fixture_code(uint64_t number, char out[CLIENT_KEY_MAX])
