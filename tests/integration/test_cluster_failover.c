@@ -4,7 +4,6 @@
 #include "tests/integration/traffic.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"

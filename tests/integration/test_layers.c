@@ -3,11 +3,6 @@
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
 
 /* More rows than are counted exactly, which would evaluate the gate. */
 enum {

@@ -2,8 +2,6 @@
 /* Rows that are written to the table alone follow into the filter by their ids. */
 #include "tests/integration/tailing.h"
 
-#include <string.h>
-
 static int setup(void **state)
 {
     (void)state;
