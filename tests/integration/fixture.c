@@ -120,7 +120,7 @@ static void start_daemons(struct fixture *f, const struct fixture_options *o)
     for (unsigned i = 0; o->capacity != 0 && i < o->daemons; i++) {
         must(client_wait_status(&f->client[i], FILTER, "built", "1", BUILD_MS, &e), e);
         must(client_wait_status(&f->client[i], FILTER, "phase", "STEADY", BUILD_MS, &e), e);
-        /* Only then the last change of the view has renamed every shard. */
+        /* The job ends after the last change of the view. */
         must(client_wait_status(&f->client[i], FILTER, "job_state", "done", BUILD_MS, &e), e);
     }
 }

@@ -174,8 +174,8 @@ static void test_make__is_listed_and_expires_however_often_it_was_deleted(void *
             fail_msg("it does not expire");
 }
 
-/* The controller finds the marker of a deletion that nobody took off the list, and is stopped before its n-th
- * request; another coordinator makes the filter meanwhile. */
+/* The controller finds the name of a deleted filter that nobody took off the list, and is stopped before its
+ * n-th request; another coordinator makes the filter meanwhile. */
 static bool lists_after(uint64_t n)
 {
     uint64_t until = clock_mono_us() + 3000000;
