@@ -147,6 +147,10 @@ static void test_import__goes_on_where_a_shard_is_lost(void **state)
     struct error e = {""};
     char name[KEY_NAME_MAX];
     must(client_ok(&two.from, &e, "BF.RESERVE degraded 0.0001 1000000"), e);
+    added("import degraded < <(seq -f c%.0f 0 9)", "10 keys are in degraded: ");
+    char shards[24];
+    must(client_status(&two.from, "degraded", "shards", shards, sizeof(shards), &e), e);
+    must(client_wait_status(&two.from, "degraded", "resident_shards", shards, 20000, &e), e);
     two_find_key(&two.from_node, "twinbloom:{degraded.1.0.0}:*", name);
     two_tell(&two.from_node, "DEL %s", name);
     added("import degraded < <(seq -f c%.0f 0 2999)", "3,000 keys are in degraded: ");
