@@ -76,8 +76,8 @@ bool world_sql(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Order a rebuild, and do not wait for the answer. */
 void world_order_rebuild(struct world *w, unsigned i);
 
-/* Whether the filter is at rest, as Redis has it: no phase that leads to another, fenced, nothing retiring,
- * no mutex, no job. @text says what it is like. */
+/* Whether the filter is at rest, as Redis has it: one generation, no mutex, no job. @text says what it is
+ * like. */
 bool world_is_at_rest(struct world *w, char text[WORLD_STATUS_MAX]);
 MUST_CHECK enum err world_wait_rest(struct world *w, unsigned deadline_ms, struct error *e);
 

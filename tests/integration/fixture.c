@@ -16,15 +16,10 @@ __attribute__((constructor)) static void choose_tests(void)
         cmocka_set_test_filter(pattern);
 }
 
-bool fixture_is_log(void)
-{
-    return true;
-}
-
 bool fixture_has_memory(void)
 {
     const char *memory = getenv("TWINBLOOM_RESIDENT_MEMORY");
-    return fixture_is_log() && (memory == NULL || strcmp(memory, "0") != 0);
+    return memory == NULL || strcmp(memory, "0") != 0;
 }
 
 size_t fixture_code(uint64_t number, char out[CLIENT_KEY_MAX])
@@ -125,7 +120,7 @@ static void start_daemons(struct fixture *f, const struct fixture_options *o)
     for (unsigned i = 0; o->capacity != 0 && i < o->daemons; i++) {
         must(client_wait_status(&f->client[i], FILTER, "built", "1", BUILD_MS, &e), e);
         must(client_wait_status(&f->client[i], FILTER, "phase", "STEADY", BUILD_MS, &e), e);
-        /* Only then the last change of the view has renamed every shard. */
+        /* The job ends after the last change of the view. */
         must(client_wait_status(&f->client[i], FILTER, "job_state", "done", BUILD_MS, &e), e);
     }
 }

@@ -76,10 +76,7 @@ int fixture_stop(struct fixture *f);
 int fixture_run(struct fixture *f, const struct fixture_options *o, const struct CMUnitTest *tests,
                 size_t count);
 
-/* The coordinators keep filters as logs: always. What is left out then is how shards alone keep
- * filters (epochs, fences, counts of shards), or is written down in Redis in another way. */
-bool fixture_is_log(void);
-/* They are logs, whose shards coordinators have in memory: not so where TWINBLOOM_RESIDENT_MEMORY is 0. */
+/* Coordinators have shards in memory: not so where TWINBLOOM_RESIDENT_MEMORY is 0. */
 bool fixture_has_memory(void);
 
 /* Run SQL that must succeed. Main thread only. */

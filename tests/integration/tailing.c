@@ -91,9 +91,7 @@ void tailing_soon(unsigned d, uint64_t first, uint64_t count)
 
 void tailing_back(unsigned d, uint64_t first, uint64_t count)
 {
-    arrive_within(d, first, count, fixture_is_log() ? TAILING_ROLL_CALL_MS : TAILING_SOON_MS);
-    if (!fixture_is_log())
-        return;
+    arrive_within(d, first, count, TAILING_ROLL_CALL_MS);
     fixture_wait(&tailing, d, "state", "serving");
     tailing_soon(d, first, count);
 }

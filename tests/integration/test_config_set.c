@@ -26,7 +26,7 @@ static int setup(void **state)
                                      .dsn = "postgresql://app:hunter2@127.0.0.1:1/app",
                                      .service = "threads = 2\n",
                                      /* or what is lost comes back from there */
-                                     .redis = fixture_is_log() ? "resident_memory = 0\n" : NULL,
+                                     .redis = "resident_memory = 0\n",
                                      .filters = FILTERS};
     must(daemon_start(&fixture.daemon[0], &o, &e), e);
     fixture_reconnect(&fixture, 0);

@@ -323,8 +323,6 @@ static void test_adds__of_one_pipeline_share_entries_of_the_log(void **state)
     struct error e = {""};
     struct client redis = {0};
     struct buffer asked = {0}, answered = {0};
-    if (!fixture_is_log())
-        return;
     must(client_open(&redis, contract.fixture.redis[0].port, 10000, &e), e);
     contract_says("BF.RESERVE shared 0.0001 1000\r\nBF.ADD shared first\r\n", "+OK\r\n:1\r\n");
     for (unsigned i = 0; i < ADDS; i++) {

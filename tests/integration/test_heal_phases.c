@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The same in each phase of an expansion: nothing that was acknowledged is missing in either generation, and
- * a build does not rely on what it uploaded to a master that is gone. */
+ * a build does not rely on what it wrote to a master that is gone. */
 #include "tests/integration/healing.h"
 
 #include <inttypes.h>
@@ -95,7 +95,7 @@ static void test_heal__in_the_settle(void **state)
     ends_well(generation + 1, ROWS + ADDED);
 }
 
-/* The replica has the shards of the new generation, but nothing of what is uploaded to them. */
+/* The replica has the shards of the new generation, but nothing of what is written to them. */
 static void rebuild_cut_off(unsigned node, unsigned d, const char *command)
 {
     healing_shut(&f, HEALING_FIRST);
@@ -106,7 +106,7 @@ static void rebuild_cut_off(unsigned node, unsigned d, const char *command)
     healing_open(&f, HEALING_FIRST);
 }
 
-/* Uploads and checkpoints of the first rows are on the master that dies alone. */
+/* Blocks and checkpoints of the first rows are on the master that dies alone. */
 static void fail_over_in_the_scan(bool kill_the_driver)
 {
     struct error e = {""};

@@ -239,11 +239,10 @@ static void test_promoted_and_not_healed__then_the_first_one(void **state)
     (void)state;
     add(FILTER, 0, true);
     copy_home();
-    fixture_sql(fixture.db, "ALTER TABLE short_link RENAME TO away"); /* nothing can be healed */
+    fixture_sql(
+        fixture.db,
+        "ALTER TABLE short_link RENAME TO away"); /* the writers have all, and nothing is to be healed */
     aim(OTHER);
-    for (unsigned d = 0; d < 2 && !fixture_is_log();
-         d++) /* a log's writers have all, and nothing is to be healed */
-        fixture_wait(&fixture, d, "degraded", "1");
     add(FILTER, 0, false);
     fixture_sql(fixture.db, "ALTER TABLE away RENAME TO short_link");
     fixture_insert(fixture.db, codes - ADDED, ADDED);
@@ -355,12 +354,6 @@ static enum err start_third(const char *nodes, const char *prefix, struct error 
     return daemon_start(&third, &o, e);
 }
 
-/* What grows when the filter is changed: a log's version grows with every writer that comes, too. */
-static const char *state_field(void)
-{
-    return fixture_is_log() ? "generation" : "epoch";
-}
-
 /* It says both lists, and the filter is as it was. */
 static void is_refused(const char *nodes, const char *because)
 {
@@ -378,25 +371,14 @@ static void is_refused(const char *nodes, const char *because)
     third = (struct daemon){0};
 }
 
-static void is_whole(int64_t epoch)
+static void is_whole(int64_t generation)
 {
-    struct error e = {""};
-    int64_t now = 0;
     for (unsigned d = 0; d < 2; d++) {
         fixture_wait(&fixture, d, "degraded", "0");
         fixture_all_present(&fixture, d, 0, codes);
         assert_true(absent(FILTER, d, fixture_absent_code, 0, 200) > 190);
-        must(client_status_number(&fixture.client[d], FILTER, state_field(), &now, &e), e);
-        assert_int_equal(now, epoch);
+        assert_int_equal(fixture_generation(&fixture, d), generation);
     }
-}
-
-static int64_t epoch_now(void)
-{
-    struct error e = {""};
-    int64_t n = 0;
-    must(client_status_number(&fixture.client[0], FILTER, state_field(), &n, &e), e);
-    return n;
 }
 
 /* The list of all, with server OTHER before or behind it; the two in the other order. */
@@ -416,12 +398,12 @@ static void test_nodes__that_disagree_are_refused(void **state)
     (void)state;
     make_lists();
     add(FILTER, 0, true);
-    int64_t epoch = epoch_now();
+    int64_t generation = fixture_generation(&fixture, 0);
     is_refused(reversed, "the first one is home");
     is_refused(ahead, "the first one is home");
     is_refused(fixture.redis[1].url, "the first one is home");
     is_refused(home_url, "has shards on node");
-    is_whole(epoch);
+    is_whole(generation);
 }
 
 static void test_nodes__that_disagree_are_refused_by_an_installation_without_a_list(void **state)
@@ -429,11 +411,11 @@ static void test_nodes__that_disagree_are_refused_by_an_installation_without_a_l
     (void)state;
     make_lists();
     add(FILTER, 0, true);
-    int64_t epoch = epoch_now();
+    int64_t generation = fixture_generation(&fixture, 0);
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(number(i, "DEL twinbloom:nodes"), 1);
     is_refused(reversed, "the names of filters lie there");
-    is_whole(epoch);
+    is_whole(generation);
 }
 
 static void test_nodes__that_come_and_go_are_taken(void **state)
@@ -441,12 +423,12 @@ static void test_nodes__that_come_and_go_are_taken(void **state)
     struct error e = {""};
     (void)state;
     make_lists();
-    int64_t epoch = epoch_now();
+    int64_t generation = fixture_generation(&fixture, 0);
     must(start_third(behind, "twinbloom", &e), e); /* one more */
     (void)daemon_stop(&fixture.daemon[1], 10000);
     restart(1);                                               /* with one less */
     must(start_third(fixture.node_list, "twinbloom", &e), e); /* nothing lies on it */
-    is_whole(epoch);
+    is_whole(generation);
     (void)daemon_fini(&third);
     third = (struct daemon){0};
 }
@@ -472,7 +454,7 @@ static void test_nodes__that_disagree_with_a_home_that_was_away_are_refused_late
     (void)state;
     make_lists();
     add(FILTER, 0, true);
-    int64_t epoch = epoch_now();
+    int64_t generation = fixture_generation(&fixture, 0);
     assert_int_equal(number(1, "DEL twinbloom:nodes"), 1);
     proxy_set(proxy, route, &(struct proxy_fault){.refuse = true});
     must(start_third(reversed, "twinbloom", &e), e);
@@ -485,7 +467,7 @@ static void test_nodes__that_disagree_with_a_home_that_was_away_are_refused_late
     free(log);
     for (unsigned d = 0; d < 2; d++)
         home_is_reached_again(d);
-    is_whole(epoch);
+    is_whole(generation);
     (void)daemon_fini(&third);
     third = (struct daemon){0};
 }
@@ -498,12 +480,12 @@ static void test_nodes__of_another_prefix_are_another_matter(void **state)
     (void)state;
     make_lists();
     add(FILTER, 0, true);
-    int64_t epoch = epoch_now();
+    int64_t generation = fixture_generation(&fixture, 0);
     must(start_third(reversed, "other", &e), e);
     must(client_open(&c, third.port, 10000, &e), e);
     must(client_wait_status(&c, FILTER, "built", "1", HEAL_MS, &e), e);
     client_close(&c);
-    is_whole(epoch);
+    is_whole(generation);
     (void)daemon_fini(&third);
     third = (struct daemon){0};
 }

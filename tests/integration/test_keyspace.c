@@ -40,7 +40,7 @@ static void run_exchanges(const struct exchange *rows, size_t count)
 static void is_forgotten(unsigned d, const char *name)
 {
     uint64_t until = clock_mono_us() + UINT64_C(5000000);
-    while (fixture_is_log() && keyspace_present(d, name, 0, 100) > 0 && clock_mono_us() < until)
+    while (keyspace_present(d, name, 0, 100) > 0 && clock_mono_us() < until)
         clock_sleep_us(20000);
     assert_int_equal(keyspace_present(d, name, 0, 100), 0);
 }
@@ -52,7 +52,7 @@ static int64_t is_made_again(const char *name)
     struct error e = {""};
     int64_t added = 0;
     enum err code = client_integer(&keyspace.fixture.client[0], &added, &e, "BF.ADD %s a", name);
-    while (fixture_is_log() && strstr(e.text, "LOST ") != NULL && clock_mono_us() < until) {
+    while (strstr(e.text, "LOST ") != NULL && clock_mono_us() < until) {
         e = (struct error){""};
         clock_sleep_us(20000);
         code = client_integer(&keyspace.fixture.client[0], &added, &e, "BF.ADD %s a", name);
@@ -382,23 +382,6 @@ static void test_cli__counts_and_drops(void **state)
     is_refused("count nosuch", 4, "does not exist");
 }
 
-/* The error names the key, the field and the value, and what it says to do helps. */
-/* A coordinator that remembers the filter writes its view again. Of a log nobody does: the field is written
- * as it was. */
-static void bring_back(const char *field, const char *was)
-{
-    struct error e = {""};
-    int64_t n;
-    if (fixture_is_log()) {
-        must(client_integer(&keyspace.redis[0], &n, &e, "HSET twinbloom:{hurt}:view %s %b", field, was,
-                            strlen(was)),
-             e);
-        return;
-    }
-    keyspace_ask_redis("DEL twinbloom:{hurt}:view");
-    keyspace_wait_integer(&keyspace.redis[0], "HEXISTS twinbloom:{hurt}:view phase", 1);
-}
-
 struct damage {
     const char *field, *command, *said;
 };
@@ -409,21 +392,21 @@ static bool says_damaged(const char *text)
     return strncmp(text, begins, sizeof(begins) - 1) == 0;
 }
 
+/* The error names the key, the field and the value, and what it says to do helps. */
 static void is_told_and_comes_back(const struct damage *c)
 {
-    enum { TRIES = 20 }; /* a coordinator may write the view again before it is looked at */
     struct error e = {""};
+    int64_t n;
     char text[1024] = "";
     redisReply *was = client_command(&keyspace.redis[0], "HGET twinbloom:{hurt}:view %s", c->field);
     assert_int_equal(was->type, REDIS_REPLY_STRING);
-    for (unsigned i = 0; i < TRIES && !says_damaged(text); i++) {
-        keyspace_ask_redis(c->command);
-        must(client_status(&keyspace.fixture.client[0], "hurt", "redis", text, sizeof(text), &e), e);
-    }
-    if (!says_damaged(text) || strstr(text, c->said) == NULL ||
-        (strstr(text, "or delete the key") == NULL) != fixture_is_log())
+    keyspace_ask_redis(c->command);
+    must(client_status(&keyspace.fixture.client[0], "hurt", "redis", text, sizeof(text), &e), e);
+    if (!says_damaged(text) || strstr(text, c->said) == NULL || strstr(text, "or delete the key") != NULL)
         fail_msg("%s: %s", c->command, text);
-    bring_back(c->field, was->str);
+    must(client_integer(&keyspace.redis[0], &n, &e, "HSET twinbloom:{hurt}:view %s %b", c->field, was->str,
+                        (size_t)was->len),
+         e);
     freeReplyObject(was);
     must(client_wait_status(&keyspace.fixture.client[0], "hurt", "redis", "ok", KEYSPACE_REPLY_MS, &e), e);
     for (unsigned d = 0; d < 2; d++)
@@ -436,14 +419,7 @@ static void test_damaged_view__is_told_and_comes_back(void **state)
     fixture_ask(&keyspace.fixture, 0, "BF.RESERVE hurt 0.001 10000");
     keyspace_add(0, "hurt", 0, 100);
     assert_int_equal(keyspace_present(1, "hurt", 0, 100), 100);
-    static const struct damage of_shards[] = {
-        {"epoch", "HSET twinbloom:{hurt}:view epoch many",
-         "field epoch must be a whole number, 1 or more; here is \"many\". Write the field as it was"},
-        {"generation0", "HSET twinbloom:{hurt}:view generation0 number=2",
-         "field generation0: seed= is missing. Write the field as it was"},
-        {"phase", "HDEL twinbloom:{hurt}:view phase", "field phase is missing. Write the field as it was"},
-    };
-    static const struct damage of_logs[] = {
+    static const struct damage rows[] = {
         {"version", "HSET twinbloom:{hurt}:view version many",
          "field version must be a whole number, 1 or more; here is \"many\". Write the field as it was"},
         {"generation1", "HSET twinbloom:{hurt}:view generation1 number=3",
@@ -451,8 +427,8 @@ static void test_damaged_view__is_told_and_comes_back(void **state)
         {"sourced", "HDEL twinbloom:{hurt}:view sourced",
          "field sourced is missing. Write the field as it was"},
     };
-    for (size_t i = 0; i < sizeof(of_logs) / sizeof(of_logs[0]); i++)
-        is_told_and_comes_back(fixture_is_log() ? &of_logs[i] : &of_shards[i]);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        is_told_and_comes_back(&rows[i]);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL hurt"), 1);
 }
 
@@ -462,7 +438,7 @@ static void test_damaged_view__is_told_to_who_asks_first(void **state)
     (void)state;
     static const char *const asked[] = {"BF.ADD broken a", "BF.EXISTS broken a"};
     keyspace_ask_redis("HSET twinbloom:{broken}:view format 3 incarnation what");
-    for (unsigned i = 0; i < 4 && fixture_is_log(); i++) {
+    for (unsigned i = 0; i < 4; i++) {
         uint64_t began = clock_mono_us();
         const char *text = keyspace_refusal(&keyspace.fixture.client[i / 2], asked[i % 2]);
         if (strstr(text, "twinbloom:{broken}:view: field incarnation") == NULL)
@@ -470,9 +446,9 @@ static void test_damaged_view__is_told_to_who_asks_first(void **state)
         assert_true(clock_mono_us() - began < 1000 * 1000);
     }
     keyspace_ask_redis("DEL twinbloom:{broken}:view");
-    if (fixture_is_log()) /* and the name is free at once */
-        assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "BF.ADD broken a"), 1);
-    assert_in_range(keyspace_integer(&keyspace.fixture.client[0], "DEL broken"), fixture_is_log(), 1);
+    /* And the name is free at once. */
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "BF.ADD broken a"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL broken"), 1);
 }
 
 int main(void)

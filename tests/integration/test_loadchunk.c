@@ -87,8 +87,7 @@ static void test_loadchunk__ends_with_del(void **state)
         int64_t deleted = -1;
         must(client_integer(&two.to, &deleted, &e, "DEL ended"), e);
         assert_int_equal(deleted, other);
-        /* Its one shard's tombstone; a log has none. */
-        assert_int_equal(two_count_keys(&two, "other:{ended.*:*.n*"), fixture_is_log() ? 0 : other);
+        assert_int_equal(two_count_keys(&two, "other:{ended.*:*.n*"), 0);
         assert_int_equal(two_count_keys(&two, "other:{ended}:load"), 0);
         for (size_t i = 2; i < d.count; i++)
             two_refused(dump_load(&d.piece[i], &two.to, "ended", &e), &e, "ERR not found");
@@ -224,8 +223,7 @@ static void test_load__takes_chunks_in_any_order_and_twice_and_is_invisible_unti
     }
     must(dump_load(&d.piece[1], &two.to, "order2", &e), e);
     two_all_present(&two.to, "order2", 0, 3000);
-    /* Tombstones; of a log what was stored is deleted. */
-    assert_int_equal(two_count_keys(&two, "other:{order2.*}:*.n*"), fixture_is_log() ? 0 : d.count - 1);
+    assert_int_equal(two_count_keys(&two, "other:{order2.*}:*.n*"), 0); /* what was stored is deleted */
     dump_free(&d);
 }
 
@@ -312,7 +310,7 @@ static void test_load__gives_way_to_a_filter_that_was_made_meanwhile(void **stat
     two_refused(dump_load(&d.piece[2], &two.to, "taken", &e), &e, "ERR item exists");
     two_refused(dump_load(&d.piece[0], &two.to, "taken", &e), &e, "ERR item exists");
     redisReply *r = client_command(&two.to_node, "TYPE %s", name);
-    assert_string_equal(r->str, "string"); /* and no tombstone */
+    assert_string_equal(r->str, "string");
     freeReplyObject(r);
     uint64_t present = 0;
     must(client_mexists(&two.to, "taken", fixture_code, 0, 100, &present, NULL, &e), e);

@@ -252,14 +252,8 @@ static bool is_elsewhere(const char *name)
                                         "twinbloom_job_repair_rows_expected",
                                         "twinbloom_follow_lag_seconds",
                                         "twinbloom_follow_rows"};
-    static const char *const of_logs[] = {"log", "resident", "loading", "dirty", "lane", "writers", "fold"};
-    static const char of_filter[] = "twinbloom_filter_";
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], name) == 0)
-            return true;
-    const char *word = strncmp(name, of_filter, strlen(of_filter)) == 0 ? name + strlen(of_filter) : "";
-    for (size_t i = 0; !fixture_is_log() && i < sizeof(of_logs) / sizeof(of_logs[0]); i++)
-        if (strncmp(word, of_logs[i], strlen(of_logs[i])) == 0)
             return true;
     return false;
 }

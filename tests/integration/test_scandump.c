@@ -182,12 +182,17 @@ static void test_dump__is_refused_once_another_generation_is_in_use(void **state
 /* --- what cannot be dumped --- */
 
 /* A shard that is missing is made again from memory; one that is something else is nobody's to replace. */
-static void lost_shard_of_a_log(int64_t position)
+static void test_dump__of_a_lost_shard_waits_for_it_and_of_a_spoilt_one_is_an_error(void **state)
 {
+    (void)state;
     struct error e = {""};
     struct dump d = {0};
     char name[KEY_NAME_MAX];
     enum err code = ERR_REFUSED;
+    two_make(&two, "lossy", 1000, 10, &d);
+    int64_t position = d.piece[0].position;
+    dump_free(&d);
+    d = (struct dump){0};
     two_find_key(&two.from_node, "twinbloom:{lossy.1.0.0}:*", name);
     two_tell(&two.from_node, "DEL %s", name);
     for (unsigned i = 0; i < 200 && code == ERR_REFUSED; i++) {
@@ -207,29 +212,6 @@ static void lost_shard_of_a_log(int64_t position)
     two_tell(&two.from_node, "SET %s short", name);
     assert_int_equal(dump_next(&d, &two.from, "lossy", position, &e), ERR_REFUSED);
     assert_int_equal(strncmp(e.text, "LOST ", 5), 0);
-}
-
-static void test_dump__of_a_lost_shard_is_an_error(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    struct dump d = {0};
-    char name[KEY_NAME_MAX];
-    two_make(&two, "lossy", 1000, 10, &d);
-    int64_t position = d.piece[0].position;
-    dump_free(&d);
-    if (fixture_is_log()) {
-        lost_shard_of_a_log(position);
-        return;
-    }
-    two_find_key(&two.from_node, "twinbloom:{lossy.*.e1", name);
-    two_tell(&two.from_node, "SETRANGE %s 128 spoilt", name); /* over the tag of a later block */
-    two_refused(dump_next(&d, &two.from, "lossy", position, &e), &e,
-                "LOST shard 0 of layer 0 has blocks without their tag");
-    two_tell(&two.from_node, "SET %s short", name);
-    two_refused(dump_next(&d, &two.from, "lossy", position, &e), &e, "LOST shard 0 of layer 0 is not there");
-    two_tell(&two.from_node, "DEL %s", name);
-    two_refused(dump_next(&d, &two.from, "lossy", position, &e), &e, "LOST shard 0 of layer 0 is not there");
 }
 
 static void test_dump__of_a_filter_that_is_not_built_is_an_error(void **state)
@@ -274,7 +256,7 @@ int main(void)
         TEST(test_dump__holds_every_key_acknowledged_before_it_began),
         TEST(test_dump__goes_on_when_the_filter_gains_layers),
         TEST(test_dump__is_refused_once_another_generation_is_in_use),
-        TEST(test_dump__of_a_lost_shard_is_an_error),
+        TEST(test_dump__of_a_lost_shard_waits_for_it_and_of_a_spoilt_one_is_an_error),
         TEST(test_dump__of_a_filter_that_is_not_built_is_an_error),
         TEST(test_scandump__refuses_in_the_order_of_the_contract),
     };

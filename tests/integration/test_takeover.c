@@ -107,7 +107,7 @@ static void test_takeover__finishes_what_a_killed_coordinator_began(void **state
     wait_done(1, before + 1);
     owner_of_the_job(1, second, sizeof(second));
     assert_string_not_equal(first, second);
-    /* The one that took over went on from a checkpoint, and what was uploaded before it is there (below). */
+    /* The one that took over went on from a checkpoint, and what was written before it is there (below). */
     char rows[64];
     must(client_status(&fixture.client[1], FILTER, "job_scan_rows", rows, sizeof(rows), &e), e);
     assert_in_range(strtoull(rows, NULL, 10), 1, ROWS - 1);

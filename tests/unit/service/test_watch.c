@@ -50,7 +50,7 @@ static void test_service_on_dropped__does_not_forget_the_filter_that_came_after(
     struct service *s = *state;
     service_on_seen(s, "f", 1, FIRST);
     service_on_seen(s, "f", 1, SECOND);
-    service_on_dropped(s, "f", 1, FIRST); /* a marker that was read before */
+    service_on_dropped(s, "f", 1, FIRST); /* news of the deletion before that */
     assert_true(seen(s));
 }
 
