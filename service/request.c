@@ -33,10 +33,11 @@ struct request {
 
 static struct request *request_new(struct client *c, size_t weight)
 {
-    struct request *r = calloc(1, sizeof(*r));
+    c->worker->requests.size = sizeof(struct request);
+    struct request *r = pool_take(&c->worker->requests, sizeof(*r));
     if (r == NULL)
         return NULL;
-    r->client = c;
+    *r = (struct request){.client = c};
     r->weight = weight;
     r->protocol = c->protocol;
     r->counted = c->counted;
@@ -70,7 +71,7 @@ static void request_free(struct client *c, struct request *r)
     client_batch_free(r->batch);
     buffer_fini(&r->ready);
     worker_landed(c->worker, r->weight);
-    free(r);
+    pool_give(&c->worker->requests, r);
 }
 
 void client_drop_requests(struct client *c)

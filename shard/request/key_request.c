@@ -45,7 +45,7 @@ static void release(struct key_request *q)
     q->reserved = 0;
     held_drop(q->held);
     q->held = NULL;
-    free(q->hashes);
+    pool_give(&q->port->rooms, q->hashes);
     q->hashes = NULL;
 }
 
@@ -126,7 +126,7 @@ static enum err make_room(struct key_request *q, unsigned lanes)
 {
     size_t parts = lanes * sizeof(struct lane_part), hashes = q->part * sizeof(struct key_hash);
     size_t order = q->part * sizeof(*q->order);
-    char *at = malloc(hashes + parts + order + 2 * (size_t)q->part);
+    char *at = pool_take(&q->port->rooms, hashes + parts + order + 2 * (size_t)q->part);
     if (at == NULL)
         return ERR_NOMEM;
     q->hashes = (struct key_hash *)(void *)at;
