@@ -38,7 +38,7 @@ void pool_give(struct pool *p, void *memory)
     if (memory == NULL)
         return;
     struct pool_block *b = (struct pool_block *)memory - 1;
-    if (!b->is_one || p->kept >= KEPT_MAX) {
+    if (!b->is_one || p->kept + 1 > KEPT_MAX) {
         free(b);
         return;
     }

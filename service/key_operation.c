@@ -140,7 +140,7 @@ static void take_missing(struct key_operation *op, const char *text)
 
 static enum err open_filter(struct key_operation *op, struct key_filter *f)
 {
-    struct error e = {""};
+    struct error e; /* not even cleared where it is not needed: it is large */
     if (f->open != NULL && open_filter_is_over(f->open)) {
         open_filter_close(f->open);
         f->open = NULL;
