@@ -166,12 +166,13 @@ bool client_take_command(struct client *c, struct command_memory *out)
 /* True: it was begun. False: it waits until what is before it is answered. */
 static bool run_command(struct client *c, const struct argument *arguments, size_t count)
 {
-    if (command_runs_alone(arguments, count) && !STAILQ_EMPTY(&c->requests) && !c->in_transaction) {
+    const struct command *command = command_find(arguments[0].bytes, arguments[0].length);
+    if (command_runs_alone(command) && !STAILQ_EMPTY(&c->requests) && !c->in_transaction) {
         c->stalled = true;
         return false;
     }
     c->put_off = false;
-    command_run(c, arguments, count);
+    command_run(c, command, arguments, count);
     if (c->put_off)
         return false;
     atomic_fetch_add_explicit(&c->worker->service->commands, 1, memory_order_relaxed);

@@ -168,9 +168,8 @@ const struct command *command_find(const char *name, size_t length)
     return NULL;
 }
 
-bool command_runs_alone(const struct argument *arguments, size_t count)
+bool command_runs_alone(const struct command *command)
 {
-    const struct command *command = count == 0 ? NULL : command_find(arguments[0].bytes, arguments[0].length);
     return command != NULL && (command->flags & COMMAND_ALONE) != 0;
 }
 
@@ -328,9 +327,9 @@ static void queue(struct client *c, const struct argument *arguments, size_t cou
     client_reply_end(c);
 }
 
-void command_run(struct client *c, const struct argument *arguments, size_t count)
+void command_run(struct client *c, const struct command *command, const struct argument *arguments,
+                 size_t count)
 {
-    const struct command *command = command_find(arguments[0].bytes, arguments[0].length);
     c->counted.row = command == NULL ? command_count : (size_t)(command - command_table);
     worker_sync(c->worker); /* rights that were taken away are so at once */
     if ((command == NULL || (command->flags & COMMAND_NO_AUTH) == 0) && client_needs_login(c)) {

@@ -55,9 +55,10 @@ extern const size_t command_subcommand_count;
 const struct command *command_find(const char *name, size_t length);
 
 /* True where the command must wait until everything before it is answered. */
-bool command_runs_alone(const struct argument *arguments, size_t count);
+bool command_runs_alone(const struct command *command);
 /* Dispatch: one reply comes, now or later. */
-void command_run(struct client *c, const struct argument *arguments, size_t count);
+void command_run(struct client *c, const struct command *command, const struct argument *arguments,
+                 size_t count);
 
 /* What a user must be for the command, or for the subcommand that @arguments name; 0: nothing. */
 unsigned command_role(const struct command *command, const struct argument *arguments, size_t count);

@@ -29,6 +29,9 @@ struct key_operation {
     char *bytes;
 };
 
+_Static_assert(sizeof(struct key_operation) + KEY_OPERATION_ONE_KEY <= KEY_OPERATION_BYTES,
+               "operations of one key are kept for the next ones");
+
 /* --- beginning and end --- */
 
 static void on_ended(struct key_ending *ending);
@@ -36,7 +39,8 @@ static void on_ended(struct key_ending *ending);
 struct key_operation *key_operation_new(struct key_port *p, enum operation_kind kind, size_t keys,
                                         size_t bytes)
 {
-    struct key_operation *op = malloc(sizeof(*op) + keys * (sizeof(struct request_key) + 1) + bytes);
+    size_t size = sizeof(struct key_operation) + keys * (sizeof(struct request_key) + 1) + bytes;
+    struct key_operation *op = pool_take(key_port_operations(p), size);
     if (op == NULL)
         return NULL;
     memset(op, 0, offsetof(struct key_operation, request));
@@ -71,7 +75,7 @@ static void operation_free(struct key_operation *op)
     if (op->filter != NULL)
         key_filter_unuse(op->filter);
     free(op->error);
-    free(op);
+    pool_give(key_port_operations(op->port), op);
 }
 
 void key_operation_release(struct key_operation *op)
@@ -136,7 +140,7 @@ static void take_missing(struct key_operation *op, const char *text)
 
 static enum err open_filter(struct key_operation *op, struct key_filter *f)
 {
-    struct error e = {""};
+    struct error e; /* not even cleared where it is not needed: it is large */
     if (f->open != NULL && open_filter_is_over(f->open)) {
         open_filter_close(f->open);
         f->open = NULL;
@@ -163,7 +167,7 @@ static void take_found(struct key_operation *op)
     o->on_seen(o->arg, f->name, f->name_length, open_filter_incarnation(op->open));
 }
 
-static void ask(struct key_operation *op, uint64_t timeout);
+static void ask(struct key_operation *op, uint64_t now, uint64_t timeout);
 
 static uint64_t timeout_us(const struct key_operation *op)
 {
@@ -171,9 +175,9 @@ static uint64_t timeout_us(const struct key_operation *op)
     return (uint64_t)ms * 1000;
 }
 
-static uint64_t time_left(const struct key_operation *op)
+static uint64_t time_left(const struct key_operation *op, uint64_t now)
 {
-    uint64_t until = op->started_at + timeout_us(op), now = clock_mono_us();
+    uint64_t until = op->started_at + timeout_us(op);
     return until > now ? until - now : 0;
 }
 
@@ -192,7 +196,8 @@ static void on_told(void *arg, enum err code, const char *text)
     if (!op->is_released && is_outdated(op, code)) {
         leave_filter(op);
         op->was_retried = true;
-        ask(op, time_left(op));
+        uint64_t now = clock_mono_us();
+        ask(op, now, time_left(op, now));
         return;
     }
     if (code == ERR_NOT_FOUND) {
@@ -210,8 +215,8 @@ static void on_told(void *arg, enum err code, const char *text)
     finish(op);
 }
 
-/* @timeout: us. */
-static void ask(struct key_operation *op, uint64_t timeout)
+/* It is @now; @timeout: us. */
+static void ask(struct key_operation *op, uint64_t now, uint64_t timeout)
 {
     struct key_filter *f = op->filter;
     if (open_filter(op, f) != ERR_OK) {
@@ -220,7 +225,7 @@ static void ask(struct key_operation *op, uint64_t timeout)
     }
     struct request_port *p = key_port_requests(op->port);
     struct log_filter *log = open_filter_log(op->open);
-    request_port_set_timeout(p, timeout);
+    request_port_set_timeout(p, now, timeout);
     if (op->kind == OPERATION_ADD) {
         const struct key_terms terms = {.room = op->room,
                                         .need = {.replicas = f->policy.add_acks,
@@ -252,7 +257,7 @@ void key_operation_start(struct key_operation *op, struct key_filter *f, key_ope
     op->has_answers = false;
     op->errs_on_loss = f->policy.error_on_lost;
     set_status(op, ERR_OK, "");
-    ask(op, timeout_us(op));
+    ask(op, op->started_at, timeout_us(op));
 }
 
 void key_operation_set_timeout(struct key_operation *op, unsigned ms)

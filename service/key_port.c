@@ -15,6 +15,7 @@ struct key_port {
     struct request_port *requests;
     struct endings ended; /* to be told in the next turn */
     struct event *tell;
+    struct pool operations;
     bool closing;
     struct key_filter *bucket[BUCKETS];
 };
@@ -32,6 +33,11 @@ struct store *key_port_store(const struct key_port *p)
 struct request_port *key_port_requests(const struct key_port *p)
 {
     return p->requests;
+}
+
+struct pool *key_port_operations(struct key_port *p)
+{
+    return &p->operations;
 }
 
 /* --- filters --- */
@@ -129,6 +135,7 @@ struct key_port *key_port_new(const struct key_port_options *o)
         return NULL;
     TAILQ_INIT(&p->ended);
     p->options = *o;
+    p->operations.size = KEY_OPERATION_BYTES;
     p->store = store_new(o->base, o->nodes, o->redis_timeout_ms, o->latency);
     p->requests = p->store == NULL ? NULL : request_port_new(o->base, p->store, o->timeout_ms);
     p->tell = event_new(o->base, -1, 0, on_ended, p);
@@ -167,5 +174,6 @@ void key_port_free(struct key_port *p)
             next = f->next;
             filter_free(f);
         }
+    pool_fini(&p->operations);
     free(p);
 }

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 #include <event2/event.h>
 #include "base/error.h"
+#include "base/pool.h"
 #include "shard/latency.h"
 #include "shard/request/filters.h"
 #include "shard/request/request_port.h"
@@ -72,6 +73,9 @@ void key_filter_unuse(struct key_filter *f);
 struct store *key_port_store(const struct key_port *p);
 
 /* --- for key_operation.c --- */
+enum { KEY_OPERATION_BYTES = 1024, KEY_OPERATION_ONE_KEY = 64 };
+/* Where operations come from: blocks of KEY_OPERATION_BYTES. */
+struct pool *key_port_operations(struct key_port *p);
 const struct key_port_options *key_port_options(const struct key_port *p);
 struct request_port *key_port_requests(const struct key_port *p);
 /* What has ended inside the call that started it: nobody is told from there, but by @fn in the next turn. */

@@ -12,7 +12,10 @@
 #include "service/worker.h"
 
 /* A command whose reply is not written yet. */
-enum { KEY_BYTES = 64 /* that a request holds of a key, besides the key */ };
+enum {
+    KEY_BYTES = 64, /* that a request holds of a key, besides the key */
+    GATHERED_BYTES = 4096
+};
 
 struct request {
     struct asking asking; /* first: a request may be what is asked. No op: the reply is in `ready` */
@@ -33,10 +36,11 @@ struct request {
 
 static struct request *request_new(struct client *c, size_t weight)
 {
-    struct request *r = calloc(1, sizeof(*r));
+    c->worker->requests.size = sizeof(struct request);
+    struct request *r = pool_take(&c->worker->requests, sizeof(*r));
     if (r == NULL)
         return NULL;
-    r->client = c;
+    *r = (struct request){.client = c};
     r->weight = weight;
     r->protocol = c->protocol;
     r->counted = c->counted;
@@ -70,7 +74,7 @@ static void request_free(struct client *c, struct request *r)
     client_batch_free(r->batch);
     buffer_fini(&r->ready);
     worker_landed(c->worker, r->weight);
-    free(r);
+    pool_give(&c->worker->requests, r);
 }
 
 void client_drop_requests(struct client *c)
@@ -185,19 +189,36 @@ static enum outcome write_answers(struct reply *out, const struct request *r)
     return answer_outcome(r->client->worker->meter, &a->question, &answers, &why);
 }
 
-static enum outcome write_operation(struct client *c, const struct request *r)
+/* What was gathered in `scratch`. */
+static void write_gathered(struct client *c)
+{
+    if (c->scratch.length > 0)
+        write_reply(c, &c->scratch);
+    buffer_clear(&c->scratch);
+}
+
+/* Replies gather in `scratch`: each write to the socket's buffer costs as much as all else in a short one. */
+static enum outcome gather_operation(struct client *c, const struct request *r)
 {
     enum outcome outcome;
-    struct reply out = client_reply_begin(c);
-    struct failure why = asking_failure(&r->asking);
-    out.protocol = r->protocol;
+    size_t before = c->scratch.length;
+    struct reply out = {.out = &c->scratch, .protocol = r->protocol};
     if (asking_failed(&r->asking)) {
+        struct failure why = asking_failure(&r->asking);
         answer_failure(&out, &why);
         outcome = outcome_of_error(why.code);
     } else {
         outcome = write_answers(&out, r);
     }
-    write_reply(c, &c->scratch);
+    bool failed = buffer_failed(&c->scratch);
+    if (failed) { /* those before it are whole */
+        c->scratch.length = before;
+        c->scratch.failed = false;
+    }
+    if (failed || c->scratch.length >= GATHERED_BYTES)
+        write_gathered(c);
+    if (failed)
+        c->mute = c->closing = true;
     return outcome;
 }
 
@@ -265,6 +286,7 @@ static bool write_batch(struct client *c, struct request *r)
     out.protocol = r->protocol;
     bool over = client_batch_write(r->batch, &out);
     write_reply(c, &c->scratch);
+    buffer_clear(&c->scratch);
     if (!over)
         go_on_next_turn(c);
     return over;
@@ -295,7 +317,10 @@ static void begin_batch(struct client *c, const struct key_command *k)
 void client_write_done(struct client *c)
 {
     struct request *r;
+    buffer_clear(&c->scratch);
     while ((r = STAILQ_FIRST(&c->requests)) != NULL && (r->done || r->batch != NULL) && !ask_again(r)) {
+        if (r->asking.op == NULL)
+            write_gathered(c);
         if (r->batch != NULL && !write_batch(c, r))
             return;
         enum outcome outcome = OUTCOME_OK;
@@ -303,7 +328,7 @@ void client_write_done(struct client *c)
             c->blocked = false;
             outcome = client_batch_outcome(r->batch);
         } else if (r->asking.op != NULL) {
-            outcome = write_operation(c, r);
+            outcome = gather_operation(c, r);
         } else {
             write_reply(c, &r->ready);
             outcome = outcome_of_reply(r->ready.data, r->ready.length);
@@ -311,6 +336,7 @@ void client_write_done(struct client *c)
         client_count(c, &r->counted, outcome, &r->spent);
         request_free(c, r);
     }
+    write_gathered(c);
 }
 
 static void on_done(struct asking *a)

@@ -95,11 +95,29 @@ static size_t line_max(const struct resp_parser *p)
     return p->stranger && p->limits.inline_max > STRANGER_BULK ? (size_t)STRANGER_BULK : p->limits.inline_max;
 }
 
+/* Most headers have one digit or two. False: this one does not, or is not here, or is none. */
+static bool read_short_header(struct resp_parser *p, const char *bytes, size_t length, int64_t *number)
+{
+    const char *at = bytes + p->position;
+    if (length - p->position < 5 || line_max(p) < 3)
+        return false;
+    unsigned high = (unsigned char)at[1] - (unsigned)'0', low = (unsigned char)at[2] - (unsigned)'0';
+    bool two = high > 0 && low <= 9;
+    if (high > 9 || at[2 + two] != '\r')
+        return false;
+    *number = two ? high * 10 + low : high;
+    p->position = p->scanned = p->position + 4 + two;
+    return true;
+}
+
 /* Read the header ("*3\r\n", "$6\r\n") at p->position. RESP_COMMAND: *number and *valid are set, and
  * p->position is behind the header. Like Redis, what follows the '\r' is taken for the '\n'. */
 static enum resp_result read_header(struct resp_parser *p, const char *bytes, size_t length,
                                     const char *too_big, int64_t *number, bool *valid)
 {
+    *valid = true;
+    if (read_short_header(p, bytes, length, number))
+        return RESP_COMMAND;
     const char *end = memchr(bytes + p->scanned, '\r', length - p->scanned);
     size_t at = end != NULL ? (size_t)(end - bytes) : length;
     if (at - p->position > line_max(p))

@@ -357,6 +357,7 @@ static void free_thread(struct worker_thread *t)
         event_base_free(t->worker.base);
     mailbox_free(t->worker.mailbox);
     meter_free(t->worker.meter);
+    pool_fini(&t->worker.requests);
     config_release(t->worker.config);
     free(t);
 }

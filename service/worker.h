@@ -6,6 +6,7 @@
 #include <event2/event.h>
 #include "base/error.h"
 #include "base/mailbox.h"
+#include "base/pool.h"
 #include "service/client.h"
 #include "service/service.h"
 
@@ -25,7 +26,8 @@ struct worker {
     struct client_queue due; /* clients that go on at the end of this turn of the loop */
     struct event *turn_end;
     struct event *second;
-    size_t in_flight; /* keys of requests that are not answered */
+    struct pool requests; /* of its clients: request.c */
+    size_t in_flight;     /* keys of requests that are not answered */
     size_t client_count;
     size_t client_memory, told_memory; /* bytes that its clients hold; of them, counted in the service's */
     atomic_size_t largest;             /* the most that one of them holds, or held lately */

@@ -4,6 +4,7 @@
 #include "shard/log/lane_internal.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/clock.h"
@@ -43,7 +44,7 @@ static void begin(struct lane_port *p, struct lane_reader *r, struct lane_reques
     q->port = p;
     q->reader = r;
     q->state = REQUEST_QUEUED;
-    q->deadline = clock_mono_us() + p->timeout_us;
+    q->deadline = p->timeout_us == UINT64_MAX ? UINT64_MAX : clock_mono_us() + p->timeout_us;
     tick(p);
     TAILQ_INSERT_TAIL(&p->active, q, active);
     (void)pthread_mutex_lock(&r->lock);
@@ -181,7 +182,7 @@ struct lane_port *lane_port_new(struct event_base *base, struct store *store, un
     }
     p->base = base;
     p->store = store;
-    p->timeout_us = (uint64_t)timeout_ms * 1000;
+    p->timeout_us = timeout_ms == UINT_MAX ? UINT64_MAX : (uint64_t)timeout_ms * 1000;
     TAILQ_INIT(&p->active);
     TAILQ_INIT(&p->waiting);
     TAILQ_INIT(&p->ready);

@@ -107,7 +107,7 @@ void lane_reader_let_go(struct lane_reader *r);
 /* --- workers --- */
 
 /* @base and @store are borrowed; all calls with the port, but this one, are made in the thread that runs
- * @base. A request is told after @timeout_ms at the latest. NULL: no memory. */
+ * @base. A request is told after @timeout_ms at the latest; UINT_MAX: it has no deadline. NULL: no memory. */
 struct lane_port *lane_port_new(struct event_base *base, struct store *store, unsigned timeout_ms);
 /* Before the store is freed, and before the readers are; not from a lane_done_fn. Requests are told
  * ERR_CANCELLED. NULL is fine. */

@@ -110,6 +110,7 @@ enum err control_hold_again(struct control *c, struct error *e)
     f->seed = c->view->seed;
     take_degraded(c);
     f->state = FILTER_OPEN;
+    atomic_store(&f->is_closed, false);
     (void)pthread_rwlock_unlock(&f->lock);
     held_drop(old[0]);
     held_drop(old[1]);

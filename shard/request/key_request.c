@@ -45,7 +45,7 @@ static void release(struct key_request *q)
     q->reserved = 0;
     held_drop(q->held);
     q->held = NULL;
-    free(q->hashes);
+    pool_give(&q->port->rooms, q->hashes);
     q->hashes = NULL;
 }
 
@@ -126,7 +126,7 @@ static enum err make_room(struct key_request *q, unsigned lanes)
 {
     size_t parts = lanes * sizeof(struct lane_part), hashes = q->part * sizeof(struct key_hash);
     size_t order = q->part * sizeof(*q->order);
-    char *at = malloc(hashes + parts + order + 2 * (size_t)q->part);
+    char *at = pool_take(&q->port->rooms, hashes + parts + order + 2 * (size_t)q->part);
     if (at == NULL)
         return ERR_NOMEM;
     q->hashes = (struct key_hash *)(void *)at;
@@ -556,25 +556,22 @@ static void go_on_with_next_part(struct key_request *q)
         key_request_go_on(q);
 }
 
-/* Entries were applied to the generation that the request looks into, until now. */
-static bool is_still_held(const struct key_request *q, bool *degraded)
-{
-    struct log_filter *f = q->filter;
-    (void)pthread_rwlock_rdlock(&f->lock);
-    bool held = f->state == FILTER_OPEN && (f->slot[0] == q->held || f->slot[1] == q->held);
-    *degraded = f->degraded;
-    (void)pthread_rwlock_unlock(&f->lock);
-    return held;
-}
+/* The filter now, as a request that was bound to it sees it. */
+struct standing {
+    bool held; /* entries were applied to the generation that it looks into, until now */
+    bool degraded;
+    bool lacked; /* it may have lacked keys since the request was bound */
+};
 
-/* The filter may have lacked keys since the request was bound. */
-static bool may_have_lacked(const struct key_request *q)
+static struct standing standing(const struct key_request *q)
 {
     struct log_filter *f = q->filter;
     (void)pthread_rwlock_rdlock(&f->lock);
-    bool lacked = q->was_degraded || q->degradations != f->degradations;
+    struct standing s = {.held = f->state == FILTER_OPEN && (f->slot[0] == q->held || f->slot[1] == q->held),
+                         .degraded = f->degraded,
+                         .lacked = q->was_degraded || q->degradations != f->degradations};
     (void)pthread_rwlock_unlock(&f->lock);
-    return lacked;
+    return s;
 }
 
 /* Where the generation was left meanwhile, the next one has said what is new: it may have been loaded with
@@ -582,12 +579,12 @@ static bool may_have_lacked(const struct key_request *q)
  * that was present before it was sent is old, whatever came then. */
 static void answer_add(struct key_request *q)
 {
-    bool degraded, held = is_still_held(q, &degraded), lacked = may_have_lacked(q);
+    struct standing now = standing(q);
     for (unsigned i = 0; i < q->part; i++) {
         uint8_t *answer = &q->answers[q->from + q->order[i]];
-        if (q->found[i] == RESIDENT_NEW && !lacked)
+        if (q->found[i] == RESIDENT_NEW && !now.lacked)
             *answer = KEY_ADDED;
-        else if (q->found[i] == RESIDENT_OLD && held)
+        else if (q->found[i] == RESIDENT_OLD && now.held)
             *answer = KEY_OLD;
         else if (q->found[i] == RESIDENT_REFUSED)
             *answer = KEY_NO_ROOM;
@@ -611,13 +608,15 @@ static void answer_check(struct key_request *q, bool degraded)
 static void answer_in_part(struct key_request *q)
 {
     unsigned lane;
-    bool degraded, lacks = true;
+    bool degraded = false, lacks = true;
     memset(q->answers, KEY_NO_ANSWER, q->count);
     if (q->state != REQUEST_ASKING)
         return;
     if (!key_request_awaits_lane(q, &lane)) {
         (void)look(q);
-        lacks = !is_still_held(q, &degraded);
+        struct standing now = standing(q);
+        degraded = now.degraded;
+        lacks = !now.held;
     }
     for (unsigned i = 0; i < q->left; i++)
         if (q->found[i] == RESIDENT_PRESENT)
@@ -648,23 +647,21 @@ static void send_keys(struct key_request *q)
  * answered. A check looks again, and begins again where that tells nothing. */
 static void go_on_with(struct key_request *q)
 {
-    bool degraded;
-    struct sight s = {0};
     if (q->is_sent) {
         answer_add(q);
         return;
     }
-    s = q->adds ? look(q) : look_again(q);
-    bool held = is_still_held(q, &degraded);
-    if (q->is_blind && !degraded) { /* it was healed, or its loss accepted: what is in Redis counts again */
-        q->is_blind = held = false;
+    struct sight s = q->adds ? look(q) : look_again(q);
+    struct standing now = standing(q);
+    if (q->is_blind && !now.degraded) { /* it was healed, or its loss accepted: Redis counts again */
+        q->is_blind = now.held = false;
     }
-    if (!held || (s.unknown > 0 && !q->is_blind))
+    if (!now.held || (s.unknown > 0 && !q->is_blind))
         key_request_go_on(q);
     else if (sends(q))
         send_keys(q);
     else
-        answer_check(q, degraded);
+        answer_check(q, now.degraded);
 }
 
 /* --- from the beginning --- */
@@ -672,7 +669,7 @@ static void go_on_with(struct key_request *q)
 /* What is new is decided against a base that is older than the entry: an add reads blocks first. */
 static void begin_to_ask(struct key_request *q, bool blocks)
 {
-    struct error e = {""};
+    struct error e; /* not even cleared where it is not needed: it is large */
     enum err code = ERR_OK;
     q->state = REQUEST_ASKING;
     q->was_delayed |= blocks || q->part < q->count;

@@ -200,10 +200,7 @@ bool log_filter_take_lost(struct log_filter *f, struct log_lost *out)
 
 bool log_filter_is_closed(struct log_filter *f)
 {
-    (void)pthread_rwlock_rdlock(&f->lock);
-    bool closed = f->state == FILTER_CLOSED;
-    (void)pthread_rwlock_unlock(&f->lock);
-    return closed;
+    return atomic_load(&f->is_closed);
 }
 
 uint64_t log_filter_incarnation(struct log_filter *f)
@@ -237,6 +234,7 @@ void log_filter_close(struct log_filter *f, enum err code, const char *why)
     bool was_closed = f->state == FILTER_CLOSED; /* the first reason stays */
     if (!was_closed) {
         f->state = FILTER_CLOSED;
+        atomic_store(&f->is_closed, true);
         f->closed = code;
         (void)snprintf(f->why, sizeof(f->why), "%s", why);
     }

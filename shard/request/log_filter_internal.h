@@ -5,6 +5,7 @@
  *
  * Locks: the filter's, its parking's, then a port's. */
 #include <pthread.h>
+#include "base/pool.h"
 #include "shard/request/held.h"
 #include "shard/request/key_request.h"
 #include "shard/request/log_status.h"
@@ -47,6 +48,7 @@ struct log_filter {
     char why_adds[200];
     struct filter_lane lane[LOG_LANES_MAX];
 
+    _Atomic bool is_closed;    /* as `state` says, for those without the lock */
     _Atomic bool wants_writer; /* somebody wants to add, and may not yet */
     _Atomic bool wants_look;   /* the view is to be read */
     _Atomic bool rests;        /* the control does nothing until it is woken */
@@ -76,7 +78,9 @@ struct request_port {
     struct event_base *base;
     struct store *store;
     struct lane_port *lanes;
+    uint64_t now;        /* when the next request begins; 0: it asks the clock */
     uint64_t timeout_us; /* of requests that begin */
+    struct pool rooms;   /* what requests keep of their keys */
     struct inbox ready;  /* requests to go on with, or to tell */
     struct event *tick;
     bool ticks;  /* the tick is pending: it ends by itself, where nothing is active any more */

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
 
-enum { TICK_MS = 10 };
+enum { TICK_MS = 10, ROOM_BYTES = 1024 /* of a key or a few, and of one lane or two */ };
 
 void request_port_hand(struct request_port *p, struct key_request *q, const struct request_port *self)
 {
@@ -24,7 +24,8 @@ static void tick(struct request_port *p)
 void request_port_begin(struct request_port *p, struct key_request *q)
 {
     q->port = p;
-    uint64_t now = clock_mono_us();
+    uint64_t now = p->now != 0 ? p->now : clock_mono_us();
+    p->now = 0;
     q->deadline = now + p->timeout_us;
     log_filter_asked(q->filter, now);
     tick(p);
@@ -120,6 +121,7 @@ struct request_port *request_port_new(struct event_base *base, struct store *sto
     p->base = base;
     p->store = store;
     p->timeout_us = (uint64_t)timeout_ms * 1000;
+    p->rooms.size = ROOM_BYTES;
     TAILQ_INIT(&p->active);
     TAILQ_INIT(&p->unacked);
     p->lanes = lane_port_new(base, store, UINT_MAX); /* the deadlines are those of the requests */
@@ -132,8 +134,9 @@ struct request_port *request_port_new(struct event_base *base, struct store *sto
     return p;
 }
 
-void request_port_set_timeout(struct request_port *p, uint64_t timeout_us)
+void request_port_set_timeout(struct request_port *p, uint64_t now, uint64_t timeout_us)
 {
+    p->now = now;
     p->timeout_us = timeout_us;
 }
 
@@ -156,5 +159,6 @@ void request_port_free(struct request_port *p)
     if (p->tick != NULL)
         event_free(p->tick);
     inbox_fini(&p->ready);
+    pool_fini(&p->rooms);
     free(p);
 }

@@ -12,8 +12,8 @@ struct request_port;
 /* @base and @store are borrowed; all calls, but this one, are made in the thread that runs @base. A request
  * is told after @timeout_ms at the latest. NULL: no memory. */
 struct request_port *request_port_new(struct event_base *base, struct store *store, unsigned timeout_ms);
-/* The same for requests that begin from now on. */
-void request_port_set_timeout(struct request_port *p, uint64_t timeout_us);
+/* The next request begins at @now (clock_mono_us()); it and those behind it have @timeout_us. */
+void request_port_set_timeout(struct request_port *p, uint64_t now, uint64_t timeout_us);
 /* Requests that are under way get no more time than that from now on. */
 void request_port_bound(struct request_port *p, uint64_t timeout_us);
 /* Before the store is freed. Requests are told ERR_CANCELLED. NULL is fine. */

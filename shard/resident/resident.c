@@ -131,17 +131,17 @@ static void look_layer(const struct resident *r, unsigned l, const struct key_ha
 {
     const struct bitmap *b = r->layer[l];
     struct key_place places[AHEAD];
-    for (size_t i = 0; i < count + AHEAD; i++) {
+    for (size_t i = 0; i < count && i < AHEAD; i++)
+        place(r, b, hashes[i], &places[i]);
+    for (size_t i = 0; i < count; i++) {
         struct key_place *at = &places[i % AHEAD];
-        if (i >= AHEAD && i - AHEAD < count) {
-            uint8_t found, *answer = &answers[i - AHEAD];
-            bitmap_look(b, at, 1, &found);
-            if (blocks_any(r->blocks))
-                blocks_look(r->blocks, l, &b->geometry, base_of(r), at, 1, &found);
-            *answer = both(*answer, found);
-        }
-        if (i < count)
-            place(r, b, hashes[i], at);
+        uint8_t found;
+        bitmap_look(b, at, 1, &found);
+        if (blocks_any(r->blocks))
+            blocks_look(r->blocks, l, &b->geometry, base_of(r), at, 1, &found);
+        answers[i] = both(answers[i], found);
+        if (count - i > AHEAD)
+            place(r, b, hashes[i + AHEAD], at);
     }
 }
 
