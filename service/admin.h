@@ -191,7 +191,7 @@ struct mutex_options admin_mutex_options(const struct service *s, const struct c
 enum drop_when { DROP_NOW, DROP_IF_DUE, DROP_IF_BEGUN };
 
 /* Delete a filter under its mutex, or go on where somebody began to. ERR_NOT_FOUND, ERR_CONFLICT (@when does
- * not hold), ERR_BUSY (the text names who holds the mutex), ERR_WRONG_TYPE and what fence_drop() gives. Used
+ * not hold), ERR_BUSY (the text names who holds the mutex), ERR_WRONG_TYPE and what log_drop() gives. Used
  * by the keeper as well. */
 MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *config, struct handle *f,
                                       struct view *scratch, const char *name, size_t length,

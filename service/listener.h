@@ -3,8 +3,8 @@
 #define SERVICE_LISTENER_H
 /* The listener: a thread that hears of other coordinators' doings by P:events. A view that changed is loaded
  * again by every worker that knows the filter, so that no command has to fail first; that and a mutex that
- * was released wake the keeper, which may have waited for it. What is not heard costs time only: the fence
- * and the keeper's interval find it too. */
+ * was released wake the keeper, which may have waited for it. What is not heard costs time only: looks at
+ * views and the keeper's interval find it too. */
 #include "service/service.h"
 
 struct listener;

@@ -270,7 +270,7 @@ static void new_name(struct handle *f, const struct loading *l, unsigned layer, 
     names_new_shard(&f->names, id, g->layers[layer].token, out);
 }
 
-/* NX: a name that has been renamed away is a tombstone, and must stay one whoever comes late. */
+/* NX: what is there already has come by the same dump. */
 static enum err write_some(struct handle *f, const struct loading *l, const struct placement *placement,
                            const struct dump_run *run, const uint8_t *shards, struct error *e)
 {

@@ -160,25 +160,11 @@ void names_log_shard(const struct names *n, struct shard_id id, struct key_name 
     out->length = (size_t)(put_shard_id(out, n, id) - out->text);
 }
 
-void names_shard(const struct names *n, struct shard_id id, uint64_t epoch, struct key_name *out)
-{
-    out->length = (size_t)(put_shard(out, n, id, 'e', epoch) - out->text);
-}
-
 void names_new_shard(const struct names *n, struct shard_id id, uint64_t token, struct key_name *out)
 {
     char *at = put_shard(out, n, id, 'n', token);
     *at++ = '.';
     at = number_write(at, id.generation);
-    out->length = (size_t)(at - out->text);
-}
-
-void names_upload(const struct names *n, struct shard_id id, uint64_t token, uint64_t page,
-                  struct key_name *out)
-{
-    char *at = put_shard(out, n, id, 't', token);
-    *at++ = '.';
-    at = number_write(at, page);
     out->length = (size_t)(at - out->text);
 }
 

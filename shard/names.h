@@ -2,17 +2,16 @@
 #ifndef SHARD_NAMES_H
 #define SHARD_NAMES_H
 /* The names of everything Twinbloom keeps in Redis (P is the prefix, F the filter):
- *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:count  P:{F}:history  P:{F}:token  P:{F}:load
+ *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:history  P:{F}:token  P:{F}:load
  *   P:{F}:folder                         who folds a filter that is a log
  *   P:{F}:leftover                       of a filter that is a log: what lies in Redis and no view names
- *   P:{F}:build  P:{F}:forgotten         of a filter that is a log: the record of a build; generations whose
+ *   P:{F}:build  P:{F}:forgotten         the record of a build; generations whose
  *                                        shards are to be deleted
  *   P:filters  P:incarnations (registry.h)  P:slots  P:events  P:coordinators  P:{P:coordinators}:<id>
- *   P:{F.g.l.i}:<inc>                    a shard of a filter that is a log
- *   P:{F.g.l.i}:<inc>.e<epoch>          a shard, readable only under that epoch
- *   P:{F.g.l.i}:<inc>.n<token>.<g>      a shard that is being made
- *   P:{F.g.l.i}:<inc>.t<token>.<page>   one upload on its way into the live shard
- *   P:{F.g.l.i}:acks                     written ahead of a WAIT, see acks.h
+ *   P:{F.l}:<inc>.log<n>                 a lane (shard/log/lane.h)
+ *   P:{F.g.y.i}:<inc>                    shard i of layer y of generation g
+ *   P:{F.g.y.i}:<inc>.n<token>.<g>       a shard of a dump that is on its way (loading.h)
+ *   P:{F.l}:acks                         written ahead of a WAIT, see acks.h
  * Filter names may hold any byte. F is the name with each of { } % NUL CR LF written as %XX, and a lone % for
  * the empty name, so that Redis sees one hash tag and no two filters share a key. */
 #include <stdbool.h>
@@ -53,7 +52,7 @@ MUST_CHECK enum err names_init(struct names *n, const char *prefix, const char *
 MUST_CHECK bool names_unescape(const char *escaped, size_t escaped_length, char out[FILTER_NAME_MAX],
                                size_t *length);
 
-/* @what: "view", "expansion_flag", "job", "count", "history", "token", "load", "tail", "marks",
+/* @what: "view", "expansion_flag", "job", "history", "token", "load", "tail",
  * "leftover", "folder", "build" or "forgotten". */
 void names_filter_key(const struct names *n, const char *what, struct key_name *out);
 
@@ -63,11 +62,9 @@ struct shard_id {
     uint32_t shard;
 };
 
+/* A shard; and one of a dump that is on its way (loading.h). */
 void names_log_shard(const struct names *n, struct shard_id id, struct key_name *out);
-void names_shard(const struct names *n, struct shard_id id, uint64_t epoch, struct key_name *out);
 void names_new_shard(const struct names *n, struct shard_id id, uint64_t token, struct key_name *out);
-void names_upload(const struct names *n, struct shard_id id, uint64_t token, uint64_t page,
-                  struct key_name *out);
 /* A key that is on every master: @what, under the name that lies there. @slot: the lowest that it holds; of a
  * list of nodes SLOTS. */
 void names_on_master(const char *prefix, unsigned slot, const char *what, struct key_name *out);

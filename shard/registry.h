@@ -3,8 +3,8 @@
 #define SHARD_REGISTRY_H
 /* Registries: which filters may have shards that a view has named, so that nobody has to look through all
  * keys for shards that outlived their view. Every master has one, a hash of filter -> incarnation: of a list
- * of nodes "P:incarnations", of a cluster "P:{tag}:incarnations" (the tag as of marks.h). All of them name an
- * incarnation before it is published, and none does once its shards are tombstones. So where no registry
+ * of nodes "P:incarnations", of a cluster "P:{tag}:incarnations" (the tag as of names_on_master()). All of them name an
+ * incarnation before it is published, and none does once it is being deleted. So where no registry
  * names a filter there is nothing of it to be swept; where one does, and no view is stored, the view was
  * lost. A registry has a field "{complete}"; one without is new, or was lost, and says nothing.
  *
@@ -56,7 +56,7 @@ MUST_CHECK enum err registry_look(struct link *l, const struct names *names, str
 MUST_CHECK enum err registry_draw(struct link *l, const struct names *names, uint64_t latest, uint64_t *out,
                                   struct error *e);
 
-/* All shards of the incarnation are tombstones, or it was not published. */
+/* The incarnation is being deleted, or was not published. */
 MUST_CHECK enum err registry_leave(struct handle *f, uint64_t incarnation, struct error *e);
 
 /* Where some registry of @f's prefix (its filter does not matter) is not complete: look through the keys of

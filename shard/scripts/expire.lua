@@ -2,13 +2,9 @@
 -- ms) or 0 for never, conditions each between commas (NX: it has none, XX: it has one, GT, LT: the new one is later,
 -- earlier; none counts as later than any), 1 to change nothing, the format of views that is known.
 -- Returns 1 done, or would be, 0 by the conditions, or where there was nothing to take away, -1 there is no filter, -2 its view has a later format.
-local v = redis.call('HMGET', KEYS[1], 'epoch', 'dropped', 'expire_at', 'format')
-if v[4] == '3' then -- a log
-  local log = redis.call('HMGET', KEYS[1], 'version', 'deleting')
-  v[1], v[2] = log[1], log[2] == '1'
-end
+local v = redis.call('HMGET', KEYS[1], 'version', 'deleting', 'expire_at', 'format')
 if v[4] and tonumber(v[4]) > tonumber(ARGV[6]) then return -2 end
-if not v[1] or v[2] then return -1 end
+if not v[1] or v[2] == '1' then return -1 end
 local is, new = v[3] and tonumber(v[3]), tonumber(ARGV[3])
 local function wanted(word) return string.find(ARGV[4], ',' .. word .. ',', 1, true) end
 if wanted('NX') and is or wanted('XX') and not is then return 0 end

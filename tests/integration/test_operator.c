@@ -123,7 +123,7 @@ static void add_length(const char *name, void *arg)
     freeReplyObject(r);
 }
 
-/* Length of all shards of a generation in Redis; those of tombstones, which are lists, are no number. */
+/* Length of all shards of a generation in Redis. */
 static long long length_of(int64_t generation)
 {
     struct error e = {""};

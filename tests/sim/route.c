@@ -153,7 +153,7 @@ static enum err cluster_nodes(struct sim *s, const struct routing *r, unsigned m
     uint32_t shards = r->geometry.shards;
     for (uint32_t i = 0; i < shards; i++) {
         struct key_name name;
-        names_shard(&names, (struct shard_id){.generation = 2, .shard = i}, 1, &name);
+        names_log_shard(&names, (struct shard_id){.generation = 2, .shard = i}, &name);
         add_shard(&b, r, i, slots_of_key(name.text, name.length) * masters / SLOTS);
     }
     report_nodes(s, "masters of a cluster", masters, &b, largest_of(masters, (double)shards / masters));

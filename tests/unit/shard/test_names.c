@@ -33,12 +33,8 @@ static void test_names__have_the_form_of_the_design(void **state)
     const struct shard_id id = {.generation = 12, .layer = 0, .shard = 1047};
     names_log_shard(&n, id, &key);
     assert_key(&key, "twinbloom:{short-link.12.0.1047}:0123456789abcdef");
-    names_shard(&n, id, 9, &key);
-    assert_key(&key, "twinbloom:{short-link.12.0.1047}:0123456789abcdef.e9");
     names_new_shard(&n, id, 31, &key);
     assert_key(&key, "twinbloom:{short-link.12.0.1047}:0123456789abcdef.n31.12");
-    names_upload(&n, id, 31, 0, &key);
-    assert_key(&key, "twinbloom:{short-link.12.0.1047}:0123456789abcdef.t31.0");
 }
 
 static void test_names__fit_their_storage_at_every_bound(void **state)
@@ -54,9 +50,9 @@ static void test_names__fit_their_storage_at_every_bound(void **state)
     n.incarnation = UINT64_MAX;
     const struct shard_id id = {.generation = UINT64_MAX, .layer = UINT32_MAX, .shard = UINT32_MAX};
     struct key_name key;
-    names_upload(&n, id, UINT64_MAX, UINT64_MAX, &key);
+    names_new_shard(&n, id, UINT64_MAX, &key);
     static const char tail[] = ".18446744073709551615.4294967295.4294967295}:ffffffffffffffff."
-                               "t18446744073709551615.18446744073709551615";
+                               "n18446744073709551615.18446744073709551615";
     assert_true(key.length <= KEY_NAME_MAX);
     assert_memory_equal(key.text + key.length - strlen(tail), tail, strlen(tail));
     assert_int_equal(key.length, PREFIX_MAX + 2 + FILTER_NAME_MAX + strlen(tail));
@@ -123,7 +119,7 @@ static void test_names_init__escapes_so_that_no_two_filters_share_a_key(void **s
         assert_string_equal(n.filter, names[i].escaped);
         assert_int_equal(n.filter_length, strlen(names[i].escaped));
         names_filter_key(&n, "view", &view[i]);
-        names_shard(&n, (struct shard_id){1, 0, 2}, 1, &shard[i]);
+        names_log_shard(&n, (struct shard_id){1, 0, 2}, &shard[i]);
         /* One opening and one closing brace, so the hash tag is all of the name. */
         const char *open = memchr(shard[i].text, '{', shard[i].length);
         assert_ptr_equal(open, memrchr(shard[i].text, '{', shard[i].length));
