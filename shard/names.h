@@ -52,7 +52,7 @@ MUST_CHECK enum err names_init(struct names *n, const char *prefix, const char *
 MUST_CHECK bool names_unescape(const char *escaped, size_t escaped_length, char out[FILTER_NAME_MAX],
                                size_t *length);
 
-/* @what: "view", "expansion_flag", "job", "history", "token", "load", "tail",
+/* @what: "view", "expansion_flag", "job", "history", "token", "load", "tail", "marks",
  * "leftover", "folder", "build" or "forgotten". */
 void names_filter_key(const struct names *n, const char *what, struct key_name *out);
 
