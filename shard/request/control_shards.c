@@ -291,13 +291,29 @@ static void tell_keys(struct control *c, struct held *h)
         held_tell_others(h, g->keys, counted);
 }
 
+/* *@same: the view that is stored now tells of no later count than c->view. So no page of a later one was
+ * written before this was asked: a folder stores what it has counted first. */
+static enum err counts_are_latest(struct control *c, const struct held *h, bool *same, struct error *e)
+{
+    struct log_id told[LOG_LANES_MAX];
+    unsigned slot = h->shape.number % 2;
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        told[i] = log_view_counted(c->view, &c->view->slot[slot], i);
+    enum err code = control_read_view(c, e);
+    *same = code == ERR_OK && control_lanes_are_as_read(c) && control_held_of(c, c->view->current) == h;
+    for (unsigned i = 0; *same && i < c->filter->lanes; i++)
+        *same = log_id_compare(told[i], log_view_counted(c->view, &c->view->slot[slot], i)) == 0;
+    return code;
+}
+
 /* Entries that were applied while shards were loaded are counted by what Redis had before them. From then on
- * each entry is counted when it is applied. */
-static enum err count_loaded(struct control *c, struct held *h, struct error *e)
+ * each entry is counted when it is applied. *@done: false where a folder has written more meanwhile. */
+static enum err count_loaded(struct control *c, struct held *h, bool *done, struct error *e)
 {
     struct folder folder;
     struct log_id to[LOG_LANES_MAX] = {{0}};
     uint64_t keys = 0;
+    *done = false;
     enum err code = folder_init(&folder, c->link, &c->filter->names, &h->shape, h->resident, e);
     if (code != ERR_OK)
         return code;
@@ -307,7 +323,9 @@ static enum err count_loaded(struct control *c, struct held *h, struct error *e)
     }
     code = folder_count(&folder, h->from, to, &keys, e);
     folder_fini(&folder);
-    if (code != ERR_OK)
+    if (code == ERR_OK)
+        code = counts_are_latest(c, h, done, e);
+    if (code != ERR_OK || !*done)
         return code;
     h->resident->folded_keys += keys;
     memcpy(h->loaded, to, sizeof(h->loaded));
@@ -318,12 +336,13 @@ void control_count_loaded(struct control *c)
 {
     struct error ignored = {""};
     struct held *h = control_held_of(c, c->view->current);
+    bool done = false;
     if (h == NULL || h->counts || missing_shards(h) > 0 || !control_lanes_are_as_read(c) ||
         control_read_tails(c, &ignored) != ERR_OK || control_read_view(c, &ignored) != ERR_OK ||
         !control_lanes_are_as_read(c) || control_held_of(c, c->view->current) != h)
         return;
     tell_folded(c);
-    h->counts = count_as_view(c, h) && count_loaded(c, h, &ignored) == ERR_OK;
+    h->counts = count_as_view(c, h) && count_loaded(c, h, &done, &ignored) == ERR_OK && done;
 }
 
 /* What a new view says: first its layers, then that blocks which are being read do not count, if the view
