@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Keys that the tail read are added as those of any caller: whatever is built meanwhile follows the log. */
 #include <stdlib.h>
+#include <string.h>
 #include "expansion/tail_internal.h"
 #include "shard/request/key_client.h"
 
@@ -58,6 +59,7 @@ static enum err add_batch(struct follower *t, struct batch *b, struct error *e)
     const struct tail_options *o = t->o;
     if (t->client == NULL)
         t->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
+    memset(b->answers, 0, sizeof(b->answers));
     enum err code = t->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
                                       : key_client_open(t->client, o->filter, o->filter_length, e);
     if (code == ERR_OK)

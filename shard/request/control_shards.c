@@ -295,7 +295,7 @@ static void tell_keys(struct control *c, struct held *h)
  * written before this was asked: a folder stores what it has counted first. */
 static enum err counts_are_latest(struct control *c, const struct held *h, bool *same, struct error *e)
 {
-    struct log_id told[LOG_LANES_MAX];
+    struct log_id told[LOG_LANES_MAX] = {{0}};
     unsigned slot = h->shape.number % 2;
     for (unsigned i = 0; i < c->filter->lanes; i++)
         told[i] = log_view_counted(c->view, &c->view->slot[slot], i);

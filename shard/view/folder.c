@@ -611,8 +611,13 @@ enum err folder_count(struct folder *f, const struct log_id *from, const struct 
     struct tail *t = malloc(sizeof(*t));
     struct work *w = malloc(sizeof(*w));
     uint64_t held, bytes;
-    enum err code = t == NULL || w == NULL ? error_set(e, ERR_NOMEM, "no memory to count keys") : ERR_OK;
+    enum err code = ERR_OK;
     *keys = 0;
+    if (t == NULL || w == NULL) {
+        free(t);
+        free(w);
+        return error_set(e, ERR_NOMEM, "no memory to count keys");
+    }
     overlay_size(f->resident->overlay, &held, &bytes);
     unsigned parts = (unsigned)(2 * held / TAIL_KEYS) + 1; /* half full, as blocks fill by chance */
     for (unsigned part = 0; part < parts && code == ERR_OK; part++) {
@@ -778,7 +783,7 @@ static enum err store_positions(struct folder *f, struct folder_lane *lanes, uns
 
 enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count, struct error *e)
 {
-    struct log_id to[LOG_LANES_MAX];
+    struct log_id to[LOG_LANES_MAX] = {{0}};
     enum err code = check(f, count, e);
     if (code != ERR_OK)
         return code;

@@ -39,7 +39,7 @@ static enum err name_on_all(struct link *l, const struct names *names, const str
     struct script_call call = {.text = NULL};
     struct key_name key;
     struct buffer all = {0};
-    unsigned count;
+    unsigned count = 0;
     for (unsigned i = 0; i < v->history_count; i++)
         buffer_printf(&all, "%016" PRIx64 " ", v->history[i]);
     enum err code =

@@ -217,7 +217,8 @@ static void test_a_folder_that_dies_before_it_stores_positions__has_counted(void
 {
     (void)state;
     struct key_name view, *shard = calloc(SHARDS_MAX, sizeof(*shard));
-    redisReply *folded[2], **bytes = calloc(SHARDS_MAX, sizeof(*bytes));
+    redisReply *folded[2],
+        **bytes = calloc(SHARDS_MAX, sizeof(*bytes)); /* NOLINT(bugprone-sizeof-expression) */
     char name[LOG_FOLDED_NAME_MAX];
     uint64_t keys = log_member_added(&member[0], 0, EACH);
     all_have(keys);
