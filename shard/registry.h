@@ -3,10 +3,10 @@
 #define SHARD_REGISTRY_H
 /* Registries: which filters may have shards that a view has named, so that nobody has to look through all
  * keys for shards that outlived their view. Every master has one, a hash of filter -> incarnation: of a list
- * of nodes "P:incarnations", of a cluster "P:{tag}:incarnations" (the tag as of names_on_master()). All of them name an
- * incarnation before it is published, and none does once it is being deleted. So where no registry
- * names a filter there is nothing of it to be swept; where one does, and no view is stored, the view was
- * lost. A registry has a field "{complete}"; one without is new, or was lost, and says nothing.
+ * of nodes "P:incarnations", of a cluster "P:{tag}:incarnations" (the tag as of names_on_master()). All of
+ * them name an incarnation before it is published, and none does once it is being deleted. So where no
+ * registry names a filter there is nothing of it to be swept; where one does, and no view is stored, the view
+ * was lost. A registry has a field "{complete}"; one without is new, or was lost, and says nothing.
  *
  * The list of names, P:filters, changes with the registry beside it (that of the home node; of a cluster
  * "P:{P:filters}:incarnations", for this alone): a name is taken off only where the incarnation is the one
