@@ -41,6 +41,7 @@ struct fills;
 struct pulse;
 struct collector;
 struct filters;
+struct sentinel_watch;
 
 enum { THREADS_MAX = 256 };
 
@@ -49,6 +50,7 @@ struct service {
     const char *config_path;
     /* Of the configuration, what never changes while this process runs. */
     struct nodes nodes;
+    struct sentinel_watch *sentinel_watch; /* NULL: no sentinels */
     char prefix[PREFIX_MAX + 1];
     unsigned redis_timeout_ms;
     char owner[80]; /* host-pid-random: names this coordinator in mutexes and jobs */

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "service/tls.h"
 #include "shard/cluster.h"
-#include "shard/sentinels.h"
+#include "shard/sentinel_watch.h"
 
 static enum err take_nodes(struct service *s, const struct config *config, struct error *e)
 {
@@ -70,7 +70,9 @@ static enum err ask_sentinels(struct service *s, const struct config *config, st
     enum err code = sentinels_parse(&both[0], &both[1], config->sentinel, config->master, e);
     both[1].tls = s->nodes.tls;
     if (code == ERR_OK)
-        code = sentinels_start(&s->nodes.sentinels, &both[1], &both[0], s->redis_timeout_ms, e);
+        code = sentinels_new(&s->nodes.sentinels, &both[0], e);
+    if (code == ERR_OK)
+        code = sentinel_watch_start(&s->sentinel_watch, s->nodes.sentinels, &both[1], s->redis_timeout_ms, e);
     if (code == ERR_OK)
         await_masters(s);
     free(both);
@@ -89,7 +91,8 @@ enum err service_reach_nodes(struct service *s, const struct config *config, str
 
 void service_leave_nodes(struct service *s)
 {
-    sentinels_stop(s->nodes.sentinels);
+    sentinel_watch_stop(s->sentinel_watch);
+    sentinels_free(s->nodes.sentinels);
     tls_free(s->tls);
     tls_free(s->nodes.tls);
     cluster_free(s->nodes.cluster);

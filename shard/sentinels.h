@@ -2,8 +2,8 @@
 #ifndef SHARD_SENTINELS_H
 #define SHARD_SENTINELS_H
 /* Masters that Redis Sentinel watches: nodes of the list that are known by the sentinels' name for them, and
- * whose address is asked for. One thread of the process asks, and listens to what the sentinels announce; any
- * thread may ask this one. A node's own name is "sentinel:<master>", whatever server that is at a time. */
+ * whose address they tell. Here is what they told; one thread of the process asks them (sentinel_watch.h),
+ * any thread may ask here. A node's own name is "sentinel:<master>", whatever server that is at a time. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -16,12 +16,10 @@ struct sentinels;
 MUST_CHECK enum err sentinels_parse(struct nodes *masters, struct nodes *asked, const char *urls,
                                     const char *names, struct error *e);
 
-/* Begin to ask; both are copied, but for asked->tls, which is borrowed. @timeout_ms bounds connecting to a
- * sentinel, and its answers. Nothing is waited for. ERR_NOMEM. */
-MUST_CHECK enum err sentinels_start(struct sentinels **out, const struct nodes *asked,
-                                    const struct nodes *masters, unsigned timeout_ms, struct error *e);
+/* The addresses of @masters, none of which is known yet. ERR_NOMEM. */
+MUST_CHECK enum err sentinels_new(struct sentinels **out, const struct nodes *masters, struct error *e);
 /* Nobody asks it any more. NULL is fine. */
-void sentinels_stop(struct sentinels *s);
+void sentinels_free(struct sentinels *s);
 
 /* Where the master is, as was last told; the sentinels are asked again, soon, as whoever wants to know has no
  * connection. @version: for sentinels_moved(). False: nobody has told yet. */
@@ -29,4 +27,15 @@ bool sentinels_address(struct sentinels *s, const struct node *n, char host[NODE
                        unsigned *version);
 /* True where the master is elsewhere by now. */
 bool sentinels_moved(struct sentinels *s, const struct node *n, unsigned version);
+
+/* For the one thread that asks the sentinels (sentinel_watch.h). */
+unsigned sentinels_count(const struct sentinels *s);
+const char *sentinels_master(const struct sentinels *s, unsigned i); /* the sentinels' name of it */
+/* True where that is news. */
+bool sentinels_learn(struct sentinels *s, unsigned i, const char *host, uint16_t port);
+/* Whether anybody wanted an address since the last call. */
+bool sentinels_take_wanted(struct sentinels *s);
+/* An eventfd that is readable when somebody wants an address, or called sentinels_wake(). */
+int sentinels_wake_fd(const struct sentinels *s);
+void sentinels_wake(struct sentinels *s);
 #endif

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "shard/sentinels.h"
+#include "shard/sentinel_watch.h"
 #include "tests/lib/client.h"
 
 #define must(expression, e)                                                                                  \
@@ -87,7 +87,8 @@ void watched_start(struct watched *w)
             clock_sleep_us(100 * 1000);
         }
     must(sentinels_parse(&w->nodes, &asked, urls, "main", &e), e);
-    must(sentinels_start(&w->nodes.sentinels, &asked, &w->nodes, 500, &e), e);
+    must(sentinels_new(&w->nodes.sentinels, &w->nodes, &e), e);
+    must(sentinel_watch_start(&w->watch, w->nodes.sentinels, &asked, 500, &e), e);
     while (!watched_master_is(w, w->redis[0].port)) {
         assert_true(clock_mono_us() < until);
         clock_sleep_us(20 * 1000);
@@ -96,7 +97,8 @@ void watched_start(struct watched *w)
 
 void watched_stop(struct watched *w)
 {
-    sentinels_stop(w->nodes.sentinels);
+    sentinel_watch_stop(w->watch);
+    sentinels_free(w->nodes.sentinels);
     for (unsigned i = 0; i < WATCHED_SENTINELS; i++)
         process_kill(&w->sentinel[i]);
     temp_redis_fini(&w->redis[0]);

@@ -12,6 +12,7 @@ struct watched {
     struct process sentinel[WATCHED_SENTINELS];
     uint16_t port[WATCHED_SENTINELS]; /* of the sentinels */
     struct nodes nodes;               /* one: the master, by the sentinels' name for it */
+    struct sentinel_watch *watch;
     char files[PATH_MAX];
     char replica_of[8];
 };
