@@ -130,6 +130,7 @@ static void test_a_failover_without_a_death__loses_none_either(void **state)
     while (!watched_master_is(&watched, watched.redis[0].port)) {
         assert_true(clock_mono_us() < until);
         (void)add_batch();
+        clock_sleep_us(20 * 1000); /* a failover takes seconds, and there are BATCHES at most */
     }
     for (unsigned after = 0; after < AFTER;) {
         assert_true(clock_mono_us() < until);
