@@ -5,7 +5,7 @@
  * (master_replid of INFO replication) when it starts and when it is promoted, so the same id means that
  * nothing that was acknowledged is missing; another one means that something may be: single bits that a
  * lagging replica never got, or that a file did not have, which no tag shows. The number of a lineage is the
- * first 16 of the id's 40 hexadecimal digits, all of them random. All but link_lineages() is pure.
+ * first 16 of the id's 40 hexadecimal digits, all of them random. Pure; link_lineages.h asks.
  *
  * A server also draws a new id, with nothing lost, when its first replica comes and an hour
  * (repl-backlog-ttl) after its last one went. Since Redis 7.0 its count of the bytes that it received from
@@ -17,8 +17,6 @@
 #include "base/error.h"
 #include "base/info.h"
 #include "shard/generation.h"
-
-struct link;
 
 enum { LINEAGES_MAX = 512 /* masters */, LINEAGE_DIGITS = INFO_ID_DIGITS };
 
@@ -76,18 +74,4 @@ bool trusted_contains(const struct trusted *t, uint64_t id);
 /* From the text of INFO ALL, or of the section `replication` alone. ERR_PARSE: it does not say. The node's
  * name is left as it is. */
 MUST_CHECK enum err lineage_parse_info(struct lineage *out, const char *text, size_t length, struct error *e);
-
-/* Ask all masters of @l at this moment: all nodes of the list; those of a cluster that hold slots, and, as
- * idle ones, those without slots. One that cannot be asked is left out where it does not matter. What is in
- * *@out is forgotten first. ERR_UNREACHABLE, ERR_TIMEOUT: one that @matters (NULL: all do) does not answer,
- * or is a replica by now. ERR_REFUSED: the user may not call INFO. ERR_RANGE: too many. */
-MUST_CHECK enum err link_lineages(struct link *l, bool (*matters)(const void *arg, const struct lineage *one),
-                                  const void *arg, struct lineages *out, struct error *e);
-/* The same, but a master that cannot be asked is in it with the id 0; with its run_id if it is a replica. One
- * that
- * @known (NULL: none is) has under the same name and id is asked for little: what else @known says of it
- * holds for as long as it has that id. @known is not @out. ERR_UNREACHABLE, ERR_TIMEOUT: nobody tells who the
- * masters are. ERR_REFUSED, ERR_RANGE, ERR_NOMEM. */
-MUST_CHECK enum err link_look_at_lineages(struct link *l, const struct lineages *known, struct lineages *out,
-                                          struct error *e);
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "shard/link_lineages.h"
 #include "shard/script_call.h"
 #include "shard/view/shards.h"
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/random.h"
+#include "shard/link_lineages.h"
 #include "shard/names.h"
 #include "shard/script_call.h"
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "shard/link_lineages.h"
 #include "shard/log/lane_sync.h"
 #include "shard/view/leftover.h"
 

@@ -17,6 +17,7 @@
 #include "base/info.h"
 #include "shard/block.h"
 #include "shard/cluster.h"
+#include "shard/link_lineages.h"
 #include "shard/resident/load.h"
 #include "tests/lib/temp_cluster.h"
 
