@@ -14,11 +14,14 @@ static uint64_t wait_us(const struct control *c)
     return (LOOK_RARELY + 1) * c->look_interval_us;
 }
 
-/* What the view says is lost of the generation that this process answers from; NULL: nothing. */
+/* What the view says is lost of the generation that is read; NULL: nothing. Behind a cutover this process may
+ * answer from the one before until it has that generation in memory, which it never has while a shard is
+ * lost.
+ */
 static const struct log_lost *lost_of(const struct control *c)
 {
     const struct log_generation *g = &c->view->slot[c->view->current];
-    bool is_held = c->filter->current == c->view->current && control_held_of(c, c->view->current) != NULL;
+    bool is_held = control_held_of(c, c->view->current) != NULL;
     return is_held && g->lost.generation == g->shape.number ? &g->lost : NULL;
 }
 

@@ -173,6 +173,41 @@ static void test_what_was_added_before_a_cutover__is_folded_though_nobody_asks(v
     wait_until_folded(on.view->current ^ 1, end);
 }
 
+static bool is_degraded(void)
+{
+    (void)stored(0);
+    return on.view->degraded;
+}
+
+/* A shard goes before anybody has loaded the generation that the view has now. All answer from the one
+ * before, so no key is absent; and as nobody has the shard the filter is degraded, which a build heals. */
+static void test_a_shard_that_went_behind_a_cutover__degrades_the_filter(void **state)
+{
+    struct key_name shard;
+    (void)state;
+    assert_int_equal(log_member_added(&other, 0, ROWS), ROWS);
+    log_member_pause(&folder);
+    log_member_pause(&other);
+    build_and_cut_over();
+    (void)stored(0);
+    const struct generation *g = &on.view->slot[on.view->current].shape;
+    names_log_shard(&on.names, (struct shard_id){g->number, 0, 0}, &shard);
+    redisReply *r = client_command(&on.client, "DEL %b", shard.text, shard.length);
+    assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 1);
+    freeReplyObject(r);
+    log_member_go_on(&folder);
+    log_member_go_on(&other);
+    uint64_t until = clock_mono_us() + WAIT_US;
+    while (!is_degraded()) {
+        if (clock_mono_us() > until)
+            fail_msg("it is not degraded");
+        assert_int_equal(log_member_count(&folder, 0, ROWS, KEY_PRESENT), ROWS);
+        assert_int_equal(log_member_count(&other, 0, ROWS, KEY_PRESENT), ROWS);
+        clock_sleep_us(20000);
+    }
+    all_have(ROWS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +215,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_added_before_a_cutover__is_folded_though_nobody_asks,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_shard_that_went_behind_a_cutover__degrades_the_filter, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }
