@@ -186,6 +186,7 @@ static enum err make_parts(struct service *s, const struct config *config, struc
         return code;
     tls_warn(config);
     s->admin = mailbox_new();
+    s->making = mailbox_new();
     s->aside = mailbox_new();
     s->keeper = mailbox_new();
     s->watch = watch_new();
@@ -194,7 +195,7 @@ static enum err make_parts(struct service *s, const struct config *config, struc
     s->threads = config_threads(config);
     s->epochs = epochs_new();
     s->fills = fills_new();
-    if (s->admin == NULL || s->aside == NULL || s->keeper == NULL || s->watch == NULL ||
+    if (s->admin == NULL || s->making == NULL || s->aside == NULL || s->keeper == NULL || s->watch == NULL ||
         s->supervisor == NULL || s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     return ERR_OK;
@@ -253,6 +254,7 @@ static void free_parts(struct service *s)
     service_leave_nodes(s);
     node_health_free(s->nodes.health);
     mailbox_free(s->admin);
+    mailbox_free(s->making);
     mailbox_free(s->aside);
     mailbox_free(s->keeper);
     watch_free(s->watch);
