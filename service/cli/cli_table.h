@@ -62,6 +62,10 @@ extern const size_t cli_option_count;
 /* Whether it is one of a command with these WITH_... bits; 0: one of all commands. */
 bool cli_option_belongs(const struct option_row *o, unsigned of_command);
 
+/* cli_completion.c: on standard output, what the last of @words may become, with its meaning behind a tab,
+ * one a line; @words are those behind the program's name. */
+int cli_complete(struct cli *cli, char *const *words, size_t count);
+
 /* cli_help.c: on standard output. */
 void cli_print_help(void);
 void cli_print_command_help(const struct command *c);
