@@ -115,7 +115,7 @@ static struct line read_line(struct cli *cli, char *const *words, size_t count, 
         if (has_value && i + 1 == count)
             l.wants = o;
         else if (o != NULL && o->command == 0 && o->early == early)
-            (void)o->set(cli, has_value ? words[i + 1] : NULL);
+            (void)cli_option_set(cli, o, has_value ? words[i + 1] : NULL);
         i += has_value;
         if (o == NULL && words[i][0] != '-') {
             l.arguments += l.command != NULL;

@@ -70,10 +70,10 @@ static bool apply(struct cli *cli, const struct given *given, size_t count, bool
 {
     for (size_t i = 0; i < count; i++) {
         const struct option_row *o = given[i].row;
-        if (o->early != early || o->set(cli, given[i].value))
+        if (o->early != early || cli_option_set(cli, o, given[i].value))
             continue;
         (void)cli_fail(CLI_USAGE, "%s %s: expected %s: %s", o->name,
-                       o->set == cli_set_password ? "***" : given[i].value, o->value, o->help);
+                       o->to.set == cli_set_password ? "***" : given[i].value, o->value, o->help);
         return false;
     }
     return true;
