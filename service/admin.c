@@ -109,21 +109,15 @@ static _Thread_local struct admin *this_admin;
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* Under one configuration from its beginning to its end. */
-static void run_call(struct admin *a, struct admin_call *call)
-{
-    a->config = live_config_acquire(a->service->config);
-    call->fn(a, call);
-    config_release(a->config);
-    a->config = NULL;
-}
-
 static void run_letter(void *arg)
 {
     struct admin_letter *letter = arg;
     struct admin_call *call = letter->call;
     call->status = ERR_OK;
-    run_call(this_admin, call);
+    this_admin->config = live_config_acquire(this_admin->service->config); /* one from beginning to end */
+    call->fn(this_admin, call);
+    config_release(this_admin->config);
+    this_admin->config = NULL;
     if (call->status == ERR_ASIDE) { /* from its beginning, where nobody waits for the next call */
         buffer_clear(&call->reply);
         post(this_admin->service->aside, call, letter->back, letter->done);

@@ -30,11 +30,6 @@ static const char about[] =
     "Exit statuses: 3: the server cannot be reached; 4: refused, the same request would be refused again;\n"
     "5: failed; 6: try again later.\n\n";
 
-static void write_sentence(FILE *to, const char *text)
-{
-    (void)fprintf(to, "%c%s.\n\n", toupper((unsigned char)text[0]), text + 1);
-}
-
 void describe_errors(FILE *to)
 {
     size_t count;
@@ -45,8 +40,9 @@ void describe_errors(FILE *to)
         (void)fprintf(to, "| [%s](#%s) | `-%s` | %d | %d |\n", rows[i].name, rows[i].name, rows[i].reply,
                       rows[i].http_status, rows[i].exit_status);
     for (size_t i = 0; i < count; i++) {
-        (void)fprintf(to, "\n## %s\n\n", rows[i].name);
-        write_sentence(to, rows[i].meaning);
+        const char *meaning = rows[i].meaning;
+        (void)fprintf(to, "\n## %s\n\n%c%s.\n\n", rows[i].name, toupper((unsigned char)meaning[0]),
+                      meaning + 1);
         (void)fprintf(to, "What to do: %s\n", rows[i].remedy);
     }
     (void)fputs("\n## Codes that only the command line has\n\n| code | exit status | meaning | what to do "

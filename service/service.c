@@ -105,12 +105,6 @@ static void hold(bool on, const int *numbers, size_t count)
     (void)pthread_sigmask(on ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 
-static void hold_hangup(void)
-{
-    static const int hangup[] = {SIGHUP};
-    hold(true, hangup, 1);
-}
-
 static void hold_signals(bool on)
 {
     static const int all[] = {SIGHUP, SIGTERM, SIGINT};
@@ -122,7 +116,7 @@ void service_block_signals(void)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)sigaction(SIGXFSZ, &ignore, NULL); /* a limit of the size of files is an error of the write */
-    hold_hangup();
+    hold(true, (const int[]){SIGHUP}, 1);
 }
 
 /* Take signals and connections until one of the signals says stop. */
