@@ -14,14 +14,14 @@ tables, cli, api = (json.loads(pathlib.Path(name).read_bytes()) for name in sys.
 # In the order of the pages: section, its heading, what it is about.
 SECTIONS = (
     ("service", "service", "The coordinator: where it listens, who may connect, limits for clients."),
-    ("redis", "redis", "Where the filters are stored. All coordinators of an installation need the same nodes, the same "
-     "first node and the same prefix. A coordinator with another list does not start."),
+    ("redis", "redis", "Where the filters are stored. All coordinators of an installation need the same nodes, the "
+     "same first node and the same prefix. A coordinator with another list does not start."),
     ("postgres", "postgres", "The database that holds the tables. Filters without a table need none."),
     ("rebuild", "rebuild", "How filters are rebuilt, verified and followed."),
-    ("filter", "filter NAME", "One section for each filter that has a table or values of its own. Filters that BF.RESERVE "
-     "creates need none."),
-    ("user", "user NAME", "One section for each user. Without users, and without a password in [service], everybody who "
-     "connects may do everything."),
+    ("filter", "filter NAME", "One section for each filter that has a table or values of its own. Filters that "
+     "BF.RESERVE creates need none."),
+    ("user", "user NAME", "One section for each user. Without users, and without a password in [service], everybody "
+     "who connects may do everything."),
 )
 
 
@@ -57,13 +57,14 @@ def commands(group):
         if c["group"] == group:
             others = ", ".join(f"`{word}` ({role})" for word, role in c["others"])
             others = ". For other roles: " + others if others else ""
-            yield f"| {code(' '.join((c['name'], c['usage'])).strip())} | {c['role']} | {cell(c['summary'])}{others} |\n"
+            usage = " ".join((c["name"], c["usage"])).strip()
+            yield f"| {code(usage)} | {c['role']} | {cell(c['summary'])}{others} |\n"
 
 
 def key_row(k):
     secret = " Printed as `***`." if k["secret"] else ""
-    return (f"| `{k['name']}` | {cell(k['expected'])} | {code(k['default'])} | {cell(k['bounds'] or '-')} | {k['running']} "
-            f"| {cell(k['help'])}{secret} |\n")
+    return (f"| `{k['name']}` | {cell(k['expected'])} | {code(k['default'])} | {cell(k['bounds'] or '-')} "
+            f"| {k['running']} | {cell(k['help'])}{secret} |\n")
 
 
 def keys_of(section):
@@ -216,7 +217,8 @@ def members(shape, of):
 def cli_shapes():
     shapes = {o["name"]: o for c in cli["commands"] for o in c["json"]}
     for name, shape in shapes.items():
-        yield f"\n### <a id=\"json-{name}\"></a>JSON: {name}\n\n" + table(("member", "type", "always", ""), members(shape, ""))
+        yield f"\n### <a id=\"json-{name}\"></a>JSON: {name}\n\n"
+        yield table(("member", "type", "always", ""), members(shape, ""))
 
 
 CLI_ROFF = {"\\": "\\e", "-": "\\-", '"': "\\(dq"}
