@@ -105,8 +105,9 @@ void buffer_command(struct buffer *b, size_t argc, const char *const *argv, cons
 {
     append_header(b, '*', argc);
     for (size_t i = 0; i < argc; i++) {
-        append_header(b, '$', lengths[i]);
-        buffer_append(b, argv[i], lengths[i]);
+        size_t length = lengths != NULL ? lengths[i] : strlen(argv[i]);
+        append_header(b, '$', length);
+        buffer_append(b, argv[i], length);
         buffer_append(b, "\r\n", 2);
     }
     (void)buffer_text(b);

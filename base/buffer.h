@@ -31,6 +31,6 @@ bool buffer_failed(const struct buffer *b);
 const char *buffer_text(struct buffer *b);
 
 /* Append one Redis command (an array of bulk strings) of @argc arguments, and end it as buffer_text() does.
- */
+ * @lengths NULL: they are strings. */
 void buffer_command(struct buffer *b, size_t argc, const char *const *argv, const size_t *lengths);
 #endif

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,16 +30,6 @@ void log_set_format(enum log_format format)
 const char *log_level_name(enum log_level level)
 {
     return level_names[level];
-}
-
-bool log_level_parse(const char *name, enum log_level *out)
-{
-    for (int i = 0; i <= LOG_LEVEL_ERROR; i++)
-        if (strcasecmp(name, level_names[i]) == 0) {
-            *out = (enum log_level)i;
-            return true;
-        }
-    return false;
 }
 
 uint64_t log_lines(enum log_level level)

@@ -15,9 +15,6 @@ enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 void log_set_level(enum log_level level);
 void log_set_format(enum log_format format);
 
-/* "debug", "info", "warn" or "error" to a level; false where @name is none of these. */
-_Bool log_level_parse(const char *name, enum log_level *out);
-
 /* A place of the source that writes lines: at most LOG_BURST in LOG_WINDOW_MS. How many were left out is told
  * by the next line that is written there, or by log_tick(). Static; zero-initialised. */
 enum { LOG_BURST = 300, LOG_WINDOW_MS = 10 * 1000 };

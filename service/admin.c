@@ -109,21 +109,15 @@ static _Thread_local struct admin *this_admin;
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* Under one configuration from its beginning to its end. */
-static void run_call(struct admin *a, struct admin_call *call)
-{
-    a->config = live_config_acquire(a->service->config);
-    call->fn(a, call);
-    config_release(a->config);
-    a->config = NULL;
-}
-
 static void run_letter(void *arg)
 {
     struct admin_letter *letter = arg;
     struct admin_call *call = letter->call;
     call->status = ERR_OK;
-    run_call(this_admin, call);
+    this_admin->config = live_config_acquire(this_admin->service->config); /* one from beginning to end */
+    call->fn(this_admin, call);
+    config_release(this_admin->config);
+    this_admin->config = NULL;
     if (call->status == ERR_ASIDE) { /* from its beginning, where nobody waits for the next call */
         buffer_clear(&call->reply);
         post(this_admin->service->aside, call, letter->back, letter->done);
@@ -135,9 +129,13 @@ static void run_letter(void *arg)
     free(letter);
 }
 
-static bool asks_postgres(const struct admin_call *call)
+static struct mailbox *desk_of(const struct service *s, const struct admin_call *call)
 {
-    return call->fn == admin_plan || call->fn == admin_doctor || call->dry_run;
+    if (call->fn == admin_plan || call->fn == admin_doctor || call->dry_run) /* they ask Postgres */
+        return s->aside;
+    bool makes = call->fn == admin_create || call->fn == admin_grow || call->fn == admin_reserve ||
+                 call->fn == admin_init;
+    return makes ? s->making : s->admin;
 }
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
@@ -158,7 +156,7 @@ static void post(struct mailbox *to, struct admin_call *call, struct mailbox *ba
 
 void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
 {
-    post(asks_postgres(call) ? s->aside : s->admin, call, back, done);
+    post(desk_of(s, call), call, back, done);
 }
 
 void admin_post_aside(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
@@ -210,35 +208,54 @@ static void complete_registries(struct admin *a)
     config_release(config);
 }
 
+/* One of the threads, until @end. */
+static void serve(struct service *s, const char *name, struct mailbox *mailbox, const atomic_bool *end)
+{
+    bool aside = mailbox == s->aside;
+    struct admin *a = this_admin = admin_new(s, name);
+    a->fence.requests_wait = !aside;
+    if (aside)
+        complete_registries(a);
+    while (!atomic_load(end)) {
+        mailbox_wait(mailbox, WAIT_MS);
+        if (aside)
+            tidy(a);
+    }
+    mailbox_run(mailbox); /* whoever still waits gets an answer */
+    admin_free(a);
+}
+
+struct aside {
+    struct service *service;
+    atomic_bool end; /* the others hand over nothing more */
+};
+
 static void *aside_run(void *arg)
 {
-    struct admin *front = arg;
-    struct admin *a = this_admin = admin_new(front->service, "twinbloom-aside");
-    complete_registries(a);
-    while (!atomic_load(&front->ended)) {
-        mailbox_wait(a->service->aside, WAIT_MS);
-        tidy(a);
-    }
-    mailbox_run(a->service->aside);
-    admin_free(a);
+    struct aside *t = arg;
+    serve(t->service, "twinbloom-aside", t->service->aside, &t->end);
+    return NULL;
+}
+
+static void *making_run(void *arg)
+{
+    struct service *s = arg;
+    serve(s, "twinbloom-making", s->making, &s->stop);
     return NULL;
 }
 
 void *admin_run(void *arg)
 {
     struct service *s = arg;
-    struct admin *a = this_admin = admin_new(s, "twinbloom-admin");
-    pthread_t aside;
-    a->fence.requests_wait = true;
-    if (pthread_create(&aside, NULL, aside_run, a) != 0)
+    struct aside t = {.service = s};
+    pthread_t making, aside;
+    if (pthread_create(&making, NULL, making_run, s) != 0 || pthread_create(&aside, NULL, aside_run, &t) != 0)
         abort();
-    while (!atomic_load(&s->stop))
-        mailbox_wait(s->admin, WAIT_MS);
-    mailbox_run(s->admin); /* whoever still waits gets an answer */
-    atomic_store(&a->ended, true);
+    serve(s, "twinbloom-admin", s->admin, &s->stop);
+    (void)pthread_join(making, NULL);
+    atomic_store(&t.end, true);
     mailbox_wake(s->aside);
     (void)pthread_join(aside, NULL);
-    admin_free(a);
     return NULL;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_ADMIN_H
 #define SERVICE_ADMIN_H
-/* The admin thread: work on behalf of a request that takes several questions to Redis, one call at a time,
- * with blocking connections. The answer goes back to the thread that asked, by its mailbox. Calls that ask
- * Postgres, and those that turn out to take long (status ERR_ASIDE), are a second thread's, aside: others do
- * not wait for them. */
+/* The admin threads: work on behalf of a request that takes several questions to Redis, with blocking
+ * connections. The answer goes back to the thread that asked, by its mailbox. Each of three threads runs one
+ * call at a time, and waits for no other. One makes filters, because adds wait for it. One is for calls that
+ * ask Postgres, and for those that turn out to take long (status ERR_ASIDE). One is for all else. */
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/mailbox.h"
@@ -31,7 +31,6 @@ struct admin {
     struct view view;            /* scratch */
     struct key_client *client;   /* NULL: none yet */
     struct shards_cache *shards; /* of admin_shards */
-    atomic_bool ended;           /* the admin thread posts nothing more to the one aside */
 };
 
 typedef void admin_fn(struct admin *a, struct admin_call *call);
@@ -85,14 +84,15 @@ MUST_CHECK bool admin_call_limit(struct admin_call *call, const struct config_us
 MUST_CHECK enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes, uint64_t bytes,
                                 struct error *e);
 bool admin_call_shows(const struct admin_call *call, const char *name, size_t length);
-/* Hand over to the admin thread. @done(@call) is called in the thread that owns @back, in any case: where
- * there is no memory the call has that as its answer. */
+/* Hand over to the thread that runs such calls. @done(@call) is called in the thread that owns @back, in any
+ * case: where there is no memory the call has that as its answer. */
 void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
 /* The same for the thread aside. */
 void admin_post_aside(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* The thread, which has the other one: runs until the stop of the service, its argument. */
+/* The thread for all else, which starts and ends the others: runs until the stop of the service, its
+ * argument. */
 void *admin_run(void *arg);
 
 /* --- calls --- */

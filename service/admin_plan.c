@@ -179,13 +179,6 @@ static void node_fields(struct fields *f, const struct plan_node *node)
     fields_end(&each, &f->reply);
 }
 
-static void all_nodes(struct fields *f, const struct outlook *o)
-{
-    field_array(f, "per_node", o->node_count);
-    for (unsigned i = 0; i < o->node_count; i++)
-        node_fields(f, &o->nodes[i]);
-}
-
 static void step_fields(struct fields *f, const struct preview_step *s)
 {
     struct fields each;
@@ -233,7 +226,9 @@ static void answer(const struct outlook *o, enum err code, struct reply *r)
     field_text(&f, "filter", o->call->filter);
     if (o->planned) {
         plan_fields(&f, o);
-        all_nodes(&f, o);
+        field_array(&f, "per_node", o->node_count);
+        for (unsigned i = 0; i < o->node_count; i++)
+            node_fields(&f, &o->nodes[i]);
     }
     if (o->call->dry_run && o->planned && code == ERR_OK)
         preview_fields(&f, o);

@@ -236,11 +236,6 @@ static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
     return ERR_OK;
 }
 
-static const char *state_of(const struct view *v, bool degraded, bool held)
-{
-    return degraded ? "degraded" : view_current(v)->built ? "serving" : held ? "building" : "not built";
-}
-
 static enum err status_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                               struct error *e)
 {
@@ -267,7 +262,11 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     } else {
         bool degraded = a->view.degraded && view_current(&a->view)->built;
         code = read_mutex(&mutex, a, e);
-        field_text(f, "state", state_of(&a->view, degraded, mutex.held));
+        field_text(f, "state",
+                   degraded                        ? "degraded"
+                   : view_current(&a->view)->built ? "serving"
+                   : mutex.held                    ? "building"
+                                                   : "not built");
         known = true;
         items = view_fields(f, a, &a->view);
         admin_note_sample(a, name, length, items);

@@ -14,7 +14,6 @@
 #include "service/daemon_options.h"
 #include "service/describe.h"
 #include "service/doctor.h"
-#include "service/metrics/metrics_table.h"
 #include "service/service.h"
 
 enum { EXIT_USAGE = 2 };
@@ -80,20 +79,22 @@ static bool describe(const struct daemon_wish *wish)
         describe_daemon_man(stdout);
         return true;
     case DAEMON_DESCRIBE_COMMANDS:
-        describe_commands(stdout);
+        describe_page(stdout, "commands.md", "# ");
         return true;
     case DAEMON_DESCRIBE_ERRORS:
-        describe_errors(stdout);
+        describe_page(stdout, "errors.md", "# ");
         return true;
     case DAEMON_DESCRIBE_HTTP:
-        describe_http(stdout);
+        describe_page(stdout, "http.md", "# ");
         return true;
     case DAEMON_DESCRIBE_METRICS:
-        metrics_describe(stdout);
+        describe_page(stdout, "metrics.md", "| metric");
         return true;
     case DAEMON_DESCRIBE_CONFIG:
-        (wish->form != NULL && strcmp(wish->form, "man") == 0 ? describe_config_man
-                                                              : describe_config)(stdout);
+        if (wish->form != NULL && strcmp(wish->form, "man") == 0)
+            describe_config_man(stdout);
+        else
+            describe_page(stdout, "configuration.md", "# ");
         return true;
     case DAEMON_NONE:
     case DAEMON_CONFIG:

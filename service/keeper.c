@@ -81,13 +81,6 @@ static void on_made(void *call)
     admin_call_free(call);
 }
 
-static void make_aside(struct keeper *k, const struct watched *w)
-{
-    struct admin_call *call = admin_call_new(admin_create, w->name, w->length);
-    if (call != NULL)
-        admin_post_aside(k->service, call, k->service->keeper, on_made);
-}
-
 static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 {
     struct error e;
@@ -101,8 +94,11 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
     k->fence.requests_wait = true; /* other filters do */
     enum err code = admin_make_filter(k->service, k->config, &k->fence, w->name, w->length, NULL, &e);
     k->fence.requests_wait = false;
-    if (code == ERR_ASIDE)
-        make_aside(k, w);
+    if (code == ERR_ASIDE) {
+        struct admin_call *call = admin_call_new(admin_create, w->name, w->length);
+        if (call != NULL)
+            admin_post_aside(k->service, call, k->service->keeper, on_made);
+    }
     if (code != ERR_BUSY)
         w->made_at = clock_mono_us();
     bool well = code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY || code == ERR_ASIDE;

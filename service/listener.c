@@ -57,13 +57,6 @@ static void look_at(struct listener *l, const struct events_message *message)
     http_refresh(l->service->http);
 }
 
-static void take_message(struct listener *l, const struct events_message *message)
-{
-    if (message->kind == EVENTS_VIEW)
-        look_at(l, message);
-    l->wake_wanted = true;
-}
-
 /* Until the subscription breaks or the service stops. */
 static enum err take_messages(struct listener *l, struct events *s, struct error *e)
 {
@@ -72,8 +65,9 @@ static enum err take_messages(struct listener *l, struct events *s, struct error
         struct events_message message;
         uint64_t until = l->wake_wanted ? l->woken_at + WAKE_EVERY_US : clock_mono_us() + IDLE_US;
         code = events_next(s, mailbox_fd(l->mailbox), until, &message, e);
-        if (code == ERR_OK)
-            take_message(l, &message);
+        if (code == ERR_OK && message.kind == EVENTS_VIEW)
+            look_at(l, &message);
+        l->wake_wanted |= code == ERR_OK;
         wake_if_time(l);
     }
     return code;

@@ -196,14 +196,6 @@ static void add_job(void *arg, const char *filter, size_t length)
         buffer_printf(list, "%s%s", list->length > 0 ? "\n" : "", names.filter);
 }
 
-static void add_jobs(struct pulse *p)
-{
-    struct buffer list = {0};
-    runner_each(p->service->runner, add_job, &list);
-    roster_text(&p->beat, ROSTER_JOBS, buffer_text(&list));
-    buffer_fini(&list);
-}
-
 /* --- who is behind --- */
 
 struct behind {
@@ -264,7 +256,10 @@ static void add_fields(struct pulse *p)
     add_nodes(p);
     add_redis(p);
     add_postgres(p, c);
-    add_jobs(p);
+    struct buffer jobs = {0};
+    runner_each(p->service->runner, add_job, &jobs);
+    roster_text(&p->beat, ROSTER_JOBS, buffer_text(&jobs));
+    buffer_fini(&jobs);
     add_epochs(p);
     config_release(c);
 }

@@ -18,12 +18,6 @@ static void announce(struct service *s)
     keeper_wake(s);
 }
 
-static enum err refuse_fixed(const char *path, struct buffer *fixed, struct error *e)
-{
-    return error_set(e, ERR_CONFLICT, "%s: %s cannot change in a running daemon; restart it", path,
-                     buffer_text(fixed));
-}
-
 /* Put @next in the place of whatever is in force; *@changed names what became different. */
 static enum err put_in_force(struct service *s, const struct config *next, struct buffer *changed,
                              struct error *e)
@@ -37,7 +31,8 @@ static enum err put_in_force(struct service *s, const struct config *next, struc
         config_differences(old, next, false, &fixed);
         config_differences(old, next, true, changed);
         if (fixed.length > 0)
-            code = refuse_fixed(s->config_path, &fixed, e);
+            code = error_set(e, ERR_CONFLICT, "%s: %s cannot change in a running daemon; restart it",
+                             s->config_path, buffer_text(&fixed));
         else
             done = live_config_replace(s->config, old, next);
         buffer_fini(&fixed);

@@ -105,12 +105,6 @@ static void hold(bool on, const int *numbers, size_t count)
     (void)pthread_sigmask(on ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 
-static void hold_hangup(void)
-{
-    static const int hangup[] = {SIGHUP};
-    hold(true, hangup, 1);
-}
-
 static void hold_signals(bool on)
 {
     static const int all[] = {SIGHUP, SIGTERM, SIGINT};
@@ -122,7 +116,7 @@ void service_block_signals(void)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)sigaction(SIGXFSZ, &ignore, NULL); /* a limit of the size of files is an error of the write */
-    hold_hangup();
+    hold(true, (const int[]){SIGHUP}, 1);
 }
 
 /* Take signals and connections until one of the signals says stop. */
@@ -186,6 +180,7 @@ static enum err make_parts(struct service *s, const struct config *config, struc
         return code;
     tls_warn(config);
     s->admin = mailbox_new();
+    s->making = mailbox_new();
     s->aside = mailbox_new();
     s->keeper = mailbox_new();
     s->watch = watch_new();
@@ -194,7 +189,7 @@ static enum err make_parts(struct service *s, const struct config *config, struc
     s->threads = config_threads(config);
     s->epochs = epochs_new();
     s->fills = fills_new();
-    if (s->admin == NULL || s->aside == NULL || s->keeper == NULL || s->watch == NULL ||
+    if (s->admin == NULL || s->making == NULL || s->aside == NULL || s->keeper == NULL || s->watch == NULL ||
         s->supervisor == NULL || s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     return ERR_OK;
@@ -253,6 +248,7 @@ static void free_parts(struct service *s)
     service_leave_nodes(s);
     node_health_free(s->nodes.health);
     mailbox_free(s->admin);
+    mailbox_free(s->making);
     mailbox_free(s->aside);
     mailbox_free(s->keeper);
     watch_free(s->watch);

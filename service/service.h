@@ -6,7 +6,8 @@
  *   workers  serve requests; each with its own event loop, Redis connections and port for keys
  *   http     serves HTTP/JSON; with all that a worker has
  *   collector asks what metrics say of filters
- *   admin    blocking work on behalf of a request: creating filters, status
+ *   admin    blocking work on behalf of a request: status, counts, dumps, deleting
+ *   making   the same: makes filters and lets them grow, which adds wait for
  *   aside    the same, where it takes long: looks through keys of Redis, plans that ask Postgres
  *   sources  looks at tables for the keeper, which waits for no database
  *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
@@ -65,6 +66,7 @@ struct service {
     struct worker *workers[THREADS_MAX];
     struct http *http;       /* NULL where it is not served */
     struct mailbox *admin;   /* of the admin thread */
+    struct mailbox *making;  /* of the thread that makes filters */
     struct mailbox *aside;   /* of the thread aside */
     struct mailbox *keeper;  /* of the keeper thread */
     struct sources *sources; /* of the keeper */

@@ -298,19 +298,14 @@ static void begin_slots(struct tails *t)
         end_slots(l);
 }
 
-static void tend_slots(struct tails *t)
+/* --- rounds --- */
+
+void tails_end_round(struct tails *t)
 {
     if (t->slots.runs && atomic_load(&t->slots.ended))
         end_slots(&t->slots);
     if (!t->slots.runs && clock_mono_us() >= t->slots.due_at)
         begin_slots(t);
-}
-
-/* --- rounds --- */
-
-void tails_end_round(struct tails *t)
-{
-    tend_slots(t);
     for (struct entry *n = t->first; n != NULL; n = n->next) {
         if (!n->seen && n->runs)
             stop(n, true);

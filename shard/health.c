@@ -12,7 +12,11 @@
 struct node_health {
     pthread_mutex_t lock;
     unsigned count, room;
-    struct node_health_figures *row;
+    uint64_t events;
+    struct health_row {
+        struct node_health_figures figures;
+        uint64_t last; /* of the events, that was its own */
+    } * row;
 };
 
 struct node_health *node_health_new(void)
@@ -32,12 +36,42 @@ void node_health_free(struct node_health *h)
     free(h);
 }
 
-static struct node_health_figures *find(struct node_health *h, const char *name)
+static struct health_row *find(struct node_health *h, const char *name)
 {
     for (unsigned i = 0; i < h->count; i++)
-        if (strcmp(h->row[i].name, name) == 0)
+        if (strcmp(h->row[i].figures.name, name) == 0)
             return &h->row[i];
     return NULL;
+}
+
+/* Masters of a cluster come and go, each with an address of its own. Of many rows the one that was longest
+ * without an event, and that has no connection and nobody who misses it; NULL: there is none. */
+static struct health_row *forgotten(struct node_health *h)
+{
+    struct health_row *oldest = NULL;
+    for (unsigned i = 0; h->count >= NODE_HEALTH_ROWS && i < h->count; i++) {
+        struct health_row *row = &h->row[i];
+        bool idle = row->figures.connections == 0 && row->figures.loops_down == 0;
+        if (idle && (oldest == NULL || row->last < oldest->last))
+            oldest = row;
+    }
+    return oldest;
+}
+
+/* A row for a new name; NULL: no memory. */
+static struct health_row *add(struct node_health *h)
+{
+    struct health_row *row = forgotten(h);
+    if (row != NULL)
+        return row;
+    if (h->count == h->room) {
+        row = realloc(h->row, (2 * h->room + 8) * sizeof(*row));
+        if (row == NULL)
+            return NULL;
+        h->row = row;
+        h->room = 2 * h->room + 8;
+    }
+    return &h->row[h->count++];
 }
 
 /* The node's row, made where it is new, with the lock held; NULL: nobody wants to know, or no memory. */
@@ -47,22 +81,17 @@ static struct node_health_figures *begin(const struct nodes *nodes, const struct
     if (h == NULL)
         return NULL;
     (void)pthread_mutex_lock(&h->lock);
-    struct node_health_figures *row = find(h, n->name);
-    if (row != NULL)
-        return row;
-    if (h->count == h->room) {
-        row = realloc(h->row, (2 * h->room + 8) * sizeof(*row));
-        if (row == NULL) {
-            (void)pthread_mutex_unlock(&h->lock);
-            return NULL;
-        }
-        h->row = row;
-        h->room = 2 * h->room + 8;
+    struct health_row *row = find(h, n->name);
+    if (row == NULL && (row = add(h)) != NULL) {
+        *row = (struct health_row){.last = 0};
+        memcpy(row->figures.name, n->name, sizeof(row->figures.name));
     }
-    row = &h->row[h->count++];
-    *row = (struct node_health_figures){0};
-    memcpy(row->name, n->name, sizeof(row->name));
-    return row;
+    if (row == NULL) {
+        (void)pthread_mutex_unlock(&h->lock);
+        return NULL;
+    }
+    row->last = ++h->events;
+    return &row->figures;
 }
 
 static void end(const struct nodes *nodes)
@@ -137,9 +166,9 @@ static void read_row(const struct nodes *nodes, const char *name, struct node_he
     *out = (struct node_health_figures){0};
     if (h != NULL) {
         (void)pthread_mutex_lock(&h->lock);
-        const struct node_health_figures *row = find(h, name);
+        const struct health_row *row = find(h, name);
         if (row != NULL)
-            *out = *row;
+            *out = row->figures;
         (void)pthread_mutex_unlock(&h->lock);
     }
     (void)snprintf(out->name, sizeof(out->name), "%s", name);

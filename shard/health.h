@@ -12,6 +12,9 @@
 struct node_health *node_health_new(void);
 void node_health_free(struct node_health *h);
 
+/* Above so many nodes, one that nobody is connected to or misses gives way to a new one. */
+enum { NODE_HEALTH_ROWS = 256 };
+
 /* Nodes are told apart by their names. Nothing happens where nodes->health is NULL. */
 void node_health_opened(const struct nodes *nodes, const struct node *n);
 void node_health_closed(const struct nodes *nodes, const struct node *n);

@@ -79,15 +79,10 @@ cli_handler cli_control; /* abort, cutover, rollback, finish, pause, resume, thr
 /* A small table of coordinators, for top; the caller prints it and calls table_fini(). */
 void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow);
 
-/* Setters of options: false where the value is none. */
+/* Setters of options that say where the service is, and who asks: false where the value is none. */
 typedef bool cli_setter(struct cli *cli, const char *value);
 cli_setter cli_set_host, cli_set_port, cli_set_url, cli_set_socket, cli_set_user, cli_set_password,
-    cli_set_tls, cli_set_ca, cli_set_cert, cli_set_key, cli_set_token;
-cli_setter cli_set_keys, cli_set_node_memory, cli_set_scan_rate, cli_set_readers, cli_set_build_memory,
-    cli_set_growth; /* of a plan without a service */
-cli_setter cli_set_bench_filter, cli_set_adds, cli_set_batch, cli_set_pipeline, cli_set_connections,
-    cli_set_seconds, cli_set_requests, cli_set_rate, cli_set_key_size; /* of bench */
-cli_setter cli_set_interval;                                           /* of top */
+    cli_set_ca, cli_set_cert, cli_set_key;
 
 /* Say "twinbloom: ..." on standard error, or {"error": {"code", "message"}} after cli_errors_as_json(), and
  * return the exit code. cli_fail(): the code is that of @status in cli_codes.h. */

@@ -54,12 +54,6 @@ bool cli_set_password(struct cli *cli, const char *value)
     return value[0] == '\0' || set_text(cli->address.password, sizeof(cli->address.password), value);
 }
 
-bool cli_set_tls(struct cli *cli, const char *value)
-{
-    (void)value;
-    return cli->address.tls = true;
-}
-
 bool cli_set_ca(struct cli *cli, const char *value)
 {
     cli->address.ca = value;
@@ -76,10 +70,4 @@ bool cli_set_key(struct cli *cli, const char *value)
 {
     cli->address.key = value;
     return cli->address.tls = true;
-}
-
-bool cli_set_token(struct cli *cli, const char *value)
-{
-    (void)value;
-    return cli->token = true;
 }

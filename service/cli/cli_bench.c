@@ -19,61 +19,6 @@ enum {
     ENDLESS_S = 365 * 86400
 };
 
-/* --- options --- */
-
-static bool count_between(const char *value, uint64_t least, uint64_t most, uint64_t *out)
-{
-    return output_parse_count(value, out) && *out >= least && *out <= most;
-}
-
-bool cli_set_bench_filter(struct cli *cli, const char *value)
-{
-    cli->bench.filter = value;
-    return value[0] != '\0' && strlen(value) < 128;
-}
-
-bool cli_set_adds(struct cli *cli, const char *value)
-{
-    return number_double(value, strlen(value), &cli->bench.adds) && cli->bench.adds >= 0 &&
-           cli->bench.adds <= 1;
-}
-
-bool cli_set_batch(struct cli *cli, const char *value)
-{
-    return count_between(value, 1, BENCH_BATCH_MAX, &cli->bench.batch);
-}
-
-bool cli_set_pipeline(struct cli *cli, const char *value)
-{
-    return count_between(value, 1, BENCH_PIPELINE_MAX, &cli->bench.pipeline);
-}
-
-bool cli_set_connections(struct cli *cli, const char *value)
-{
-    return count_between(value, 1, BENCH_THREADS_MAX, &cli->bench.connections);
-}
-
-bool cli_set_seconds(struct cli *cli, const char *value)
-{
-    return number_double(value, strlen(value), &cli->bench.seconds) && cli->bench.seconds > 0 &&
-           cli->bench.seconds <= 86400;
-}
-
-bool cli_set_requests(struct cli *cli, const char *value)
-{
-    return output_parse_count(value, &cli->bench.requests);
-}
-
-bool cli_set_rate(struct cli *cli, const char *value)
-{
-    return output_parse_count(value, &cli->bench.rate);
-}
-
-bool cli_set_key_size(struct cli *cli, const char *value)
-{
-    return count_between(value, BENCH_KEY_MIN, BENCH_KEY_MAX, &cli->bench.key_size);
-}
-
 static void set_defaults(struct cli *cli)
 {
     struct cli_bench *o = &cli->bench;

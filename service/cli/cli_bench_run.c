@@ -83,17 +83,12 @@ static enum err send_request(struct runner *r, struct request *q, uint64_t due_u
     return client_append(r->client, 2 + o->batch, r->argv, r->lengths, e);
 }
 
-static void note_error(struct bench_figures *f, enum bench_command c, const char *text)
-{
-    f->errors[c]++;
-    if (f->error[0] == '\0')
-        (void)snprintf(f->error, sizeof(f->error), "%s", text);
-}
-
 static void judge_key(struct bench_figures *f, const struct request *q, const redisReply *value)
 {
     if (value->type == REDIS_REPLY_ERROR) {
-        note_error(f, q->command, value->str);
+        f->errors[q->command]++;
+        if (f->error[0] == '\0')
+            (void)snprintf(f->error, sizeof(f->error), "%s", value->str);
         return;
     }
     f->keys[q->command]++;
@@ -161,7 +156,7 @@ static enum err pipeline(struct runner *r, uint64_t first, size_t count, struct 
     for (size_t i = 0; i < count && code == ERR_OK; i++)
         code = send_request(r, &r->flight[i], at, e);
     if (code == ERR_OK)
-        code = client_flush(r->client, e);
+        client_flush(r->client);
     for (size_t i = 0; i < count && code == ERR_OK; i++)
         code = receive_request(r, &r->flight[i], e);
     return code;

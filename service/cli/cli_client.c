@@ -3,22 +3,29 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
-#include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/number.h"
-#include "service/cli/cli_tls.h"
+#include "shard/nodes.h"
+#include "shard/replies.h"
+#include "shard/tls_context.h"
+#include "shard/transport.h"
 
 struct client {
-    redisContext *context;
+    struct nodes nodes; /* one of them: the service */
+    struct transport *transport;
+    struct replies replies;
+    struct buffer out;
+    size_t sent; /* of it */
     unsigned timeout_ms;
-    bool refused;        /* the last call was answered by an error */
-    struct cli_tls *tls; /* NULL: none */
-    char name[300];      /* host:port or the path, for errors */
+    bool refused;   /* the last call was answered by an error */
+    char name[300]; /* host:port or the path, for errors */
 };
 
 /* --- address --- */
@@ -143,9 +150,99 @@ enum err client_parse_url(struct client_address *out, const char *url, struct er
 
 /* --- connection --- */
 
-static struct timeval to_timeval(unsigned ms)
+/* OpenSSL's writes would raise a SIGPIPE, by which a command shall end only where nobody reads its output. */
+static void hold_pipe(const struct client *c, bool hold)
 {
-    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+    sigset_t pipe;
+    if (c->nodes.tls == NULL)
+        return;
+    (void)sigemptyset(&pipe);
+    (void)sigaddset(&pipe, SIGPIPE);
+    if (!hold)
+        (void)sigtimedwait(&pipe, NULL, &(struct timespec){0});
+    (void)pthread_sigmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &pipe, NULL);
+}
+
+static enum err load_files(SSL_CTX *x, const struct client_address *a, struct error *e)
+{
+    const char *file = NULL, *key = a->key != NULL ? a->key : a->cert;
+    if (a->ca != NULL && SSL_CTX_load_verify_locations(x, a->ca, NULL) != 1)
+        file = a->ca;
+    else if (a->ca == NULL && SSL_CTX_set_default_verify_paths(x) != 1)
+        file = "the system's authorities";
+    else if (a->cert != NULL && SSL_CTX_use_certificate_chain_file(x, a->cert) != 1)
+        file = a->cert;
+    else if (a->cert != NULL && (SSL_CTX_use_PrivateKey_file(x, key, SSL_FILETYPE_PEM) != 1 ||
+                                 SSL_CTX_check_private_key(x) != 1))
+        file = key;
+    if (file == NULL)
+        return ERR_OK;
+    const char *why = tls_context_reason();
+    return error_set(e, ERR_CONFIG, "%s: %s", file, why != NULL ? why : "not usable");
+}
+
+static enum err set_up_tls(struct client *c, const struct client_address *a, struct error *e)
+{
+    SSL_CTX *context = tls_context_new(TLS_client_method());
+    c->nodes.tls = tls_new();
+    if (context == NULL || c->nodes.tls == NULL) {
+        SSL_CTX_free(context);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    }
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    tls_replace(c->nodes.tls, context);
+    return load_files(context, a, e);
+}
+
+/* False: the deadline is over. */
+static bool wait_for(int fd, short events, uint64_t deadline_us)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    int ready;
+    do {
+        uint64_t now = clock_mono_us();
+        ready = now >= deadline_us ? 0 : poll(&p, 1, (int)((deadline_us - now) / 1000 + 1));
+    } while (ready < 0 && errno == EINTR);
+    return ready != 0;
+}
+
+static enum err connect_to(struct client *c, uint64_t deadline_us, struct error *e)
+{
+    enum transport_state state;
+    while ((state = transport_connect(c->transport, e)) == TRANSPORT_WAITS)
+        if (!wait_for(transport_fd(c->transport), transport_events(c->transport), deadline_us)) {
+            if (strstr(transport_waits_for(c->transport), "TLS") != NULL)
+                return error_set(e, ERR_TIMEOUT, "the TLS handshake did not end in time (--timeout)");
+            return error_set(e, ERR_UNREACHABLE, "%s", strerror(ETIMEDOUT));
+        }
+    if (state == TRANSPORT_OPEN)
+        return ERR_OK;
+    return strncmp(e->text, "TLS: ", 5) == 0 ? ERR_REFUSED : ERR_UNREACHABLE;
+}
+
+static enum err reach(struct client *c, const struct client_address *a, struct error *e)
+{
+    struct node *n = &c->nodes.node[0];
+    size_t host = strlen(a->host), path = strlen(a->path);
+    enum err code = ERR_OK;
+    c->nodes.count = 1;
+    n->port = a->port;
+    n->tls = a->tls && a->path[0] == '\0';
+    if (host >= sizeof(n->host) || path >= sizeof(n->path))
+        return error_set(e, ERR_CONFIG, "a host or path has at most %zu bytes", sizeof(n->host) - 1);
+    memcpy(n->host, a->host, host);
+    memcpy(n->path, a->path, path);
+    if (n->tls)
+        code = set_up_tls(c, a, e);
+    if (code != ERR_OK)
+        return code;
+    c->transport = transport_new(&c->nodes, n);
+    if (c->transport == NULL || !replies_init(&c->replies, true))
+        return error_set(e, ERR_NOMEM, "out of memory");
+    hold_pipe(c, true);
+    code = connect_to(c, clock_mono_us() + (uint64_t)c->timeout_ms * 1000, e);
+    hold_pipe(c, false);
+    return code;
 }
 
 static enum err login(struct client *c, const struct client_address *a, struct error *e)
@@ -173,28 +270,6 @@ static void name_peer(struct client *c, const struct client_address *a)
                        (unsigned)a->port);
 }
 
-static enum err reach(struct client *c, const struct client_address *a, struct error *e)
-{
-    struct timeval patience = to_timeval(c->timeout_ms);
-    if (a->path[0] != '\0') {
-        c->context = redisConnectUnixWithTimeout(a->path, patience);
-    } else if (a->tls) {
-        int fd = -1;
-        enum err rc = cli_tls_open(&c->tls, &fd, a, c->timeout_ms, e);
-        if (rc != ERR_OK)
-            return error_prefix(e, rc, "cannot reach twinbloomd at %s", c->name);
-        c->context = redisConnectFd(fd);
-        if (c->context == NULL)
-            (void)close(fd);
-    } else {
-        c->context = redisConnectWithTimeout(a->host, a->port, patience);
-    }
-    if (c->context != NULL && c->context->err == 0)
-        return ERR_OK;
-    return error_set(e, ERR_UNREACHABLE, "cannot reach twinbloomd at %s: %s", c->name,
-                     c->context == NULL ? "out of memory" : c->context->errstr);
-}
-
 enum err client_open(struct client **out, const struct client_address *address, unsigned timeout_ms,
                      struct error *e)
 {
@@ -204,9 +279,9 @@ enum err client_open(struct client **out, const struct client_address *address, 
     c->timeout_ms = timeout_ms;
     name_peer(c, address);
     enum err rc = reach(c, address, e);
-    if (rc == ERR_OK && redisSetTimeout(c->context, to_timeval(timeout_ms)) != REDIS_OK)
-        rc = error_set(e, ERR_IO, "cannot set a timeout on the connection to %s", c->name);
-    if (rc == ERR_OK)
+    if (rc != ERR_OK)
+        rc = error_prefix(e, rc, "cannot reach twinbloomd at %s", c->name);
+    else
         rc = login(c, address, e);
     if (rc != ERR_OK) {
         client_close(c);
@@ -220,65 +295,68 @@ void client_close(struct client *c)
 {
     if (c == NULL)
         return;
-    if (c->context != NULL)
-        redisFree(c->context);
-    cli_tls_close(c->tls);
+    hold_pipe(c, true);
+    transport_free(c->transport);
+    hold_pipe(c, false);
+    replies_fini(&c->replies);
+    buffer_fini(&c->out);
+    tls_free(c->nodes.tls);
     free(c);
 }
 
-static enum err connection_failed(const struct client *c, struct error *e)
+static enum err connection_failed(const struct client *c, const struct error *why, struct error *e)
 {
-    const redisContext *x = c->context;
-    const char *fault = cli_tls_fault(c->tls);
-    if (fault == NULL)
-        fault = x->err == 0 ? strerror(errno) : x->errstr;
-    return error_set(e, ERR_UNREACHABLE, "the connection to %s failed: %s", c->name, fault);
+    return error_set(e, ERR_UNREACHABLE, "the connection to %s failed: %s", c->name, why->text);
 }
 
-static enum err send_all(struct client *c, struct error *e)
+/* What is queued, as far as the connection takes it. False: it takes no more. *@events: what to wait for. */
+static bool send_some(struct client *c, short *events, struct error *why)
 {
-    int done = 0;
-    while (!done)
-        if (redisBufferWrite(c->context, &done) != REDIS_OK)
-            return connection_failed(c, e);
-    return ERR_OK;
+    ssize_t n = 1;
+    while (c->sent < c->out.length && n > 0) {
+        n = transport_write(c->transport, c->out.data + c->sent, c->out.length - c->sent, why);
+        if (n == 0)
+            *events |= transport_events(c->transport);
+        c->sent += n > 0 ? (size_t)n : 0;
+    }
+    if (c->sent == c->out.length) {
+        buffer_clear(&c->out);
+        c->sent = 0;
+    }
+    return n >= 0;
 }
 
-/* hiredis's own timeout is one of each read; a server that drips bytes would hold it off for ever. */
+/* The deadline is one of the whole reply: a server that drips bytes does not hold it off. */
 static enum err receive(struct client *c, redisReply **out, uint64_t deadline_us, struct error *e)
 {
-    void *reply = NULL;
+    struct error why = {""};
     for (;;) {
-        if (redisGetReplyFromReader(c->context, &reply) != REDIS_OK)
-            return connection_failed(c, e);
-        if (reply != NULL)
-            break;
-        uint64_t now = clock_mono_us();
-        struct pollfd fd = {.fd = c->context->fd, .events = POLLIN};
-        int ready = now >= deadline_us ? 0 : poll(&fd, 1, (int)((deadline_us - now) / 1000 + 1));
-        if (ready == 0)
+        if (replies_next(&c->replies, out, &why) != ERR_OK)
+            return connection_failed(c, &why, e);
+        if (*out != NULL)
+            return ERR_OK;
+        short events = 0;
+        bool sends = send_some(c, &events, &why);
+        /* Where writing has failed the server may have said why. */
+        ssize_t n = transport_read(c->transport, replies_room(&c->replies), REPLIES_CHUNK, &why);
+        if (n < 0 || (n == 0 && !sends))
+            return connection_failed(c, &why, e);
+        replies_filled(&c->replies, (size_t)n);
+        events |= transport_events(c->transport);
+        if (n == 0 && !wait_for(transport_fd(c->transport), events, deadline_us))
             return error_set(e, ERR_TIMEOUT, "no answer from %s within %g seconds (--timeout)", c->name,
                              c->timeout_ms / 1000.0);
-        if (ready < 0 && errno == EINTR)
-            continue;
-        if (ready < 0 || redisBufferRead(c->context) != REDIS_OK)
-            return connection_failed(c, e);
     }
-    *out = reply;
-    return ERR_OK;
 }
 
 enum err client_call(struct client *c, redisReply **out, size_t argc, const char **argv,
                      const size_t *lengths, struct error *e)
 {
-    uint64_t deadline_us = clock_mono_us() + (uint64_t)c->timeout_ms * 1000;
-    c->refused = false;
-    if (redisAppendCommandArgv(c->context, (int)argc, argv, lengths) != REDIS_OK)
-        return connection_failed(c, e);
     redisReply *reply = NULL;
-    enum err rc = send_all(c, e);
+    c->refused = false;
+    enum err rc = client_append(c, argc, argv, lengths, e);
     if (rc == ERR_OK)
-        rc = receive(c, &reply, deadline_us, e);
+        rc = client_receive(c, &reply, e);
     if (reply == NULL)
         return rc;
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -301,25 +379,34 @@ bool client_refused(const struct client *c)
 enum err client_append(struct client *c, size_t argc, const char **argv, const size_t *lengths,
                        struct error *e)
 {
-    return redisAppendCommandArgv(c->context, (int)argc, argv, lengths) == REDIS_OK ? ERR_OK
-                                                                                    : connection_failed(c, e);
+    buffer_command(&c->out, argc, argv, lengths);
+    return buffer_failed(&c->out) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
 }
 
-enum err client_flush(struct client *c, struct error *e)
+void client_flush(struct client *c)
 {
-    return send_all(c, e);
+    struct error ignored; /* client_receive() meets it, too */
+    short events = 0;
+    hold_pipe(c, true);
+    (void)send_some(c, &events, &ignored);
+    hold_pipe(c, false);
 }
 
 enum err client_send(struct client *c, size_t argc, const char **argv, const size_t *lengths, struct error *e)
 {
     enum err code = client_append(c, argc, argv, lengths, e);
-    return code == ERR_OK ? client_flush(c, e) : code;
+    if (code == ERR_OK)
+        client_flush(c);
+    return code;
 }
 
 enum err client_receive(struct client *c, redisReply **out, struct error *e)
 {
     *out = NULL;
-    return receive(c, out, clock_mono_us() + (uint64_t)c->timeout_ms * 1000, e);
+    hold_pipe(c, true);
+    enum err code = receive(c, out, clock_mono_us() + (uint64_t)c->timeout_ms * 1000, e);
+    hold_pipe(c, false);
+    return code;
 }
 
 /* --- values --- */

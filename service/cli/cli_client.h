@@ -45,10 +45,11 @@ bool client_refused(const struct client *c);
  * error reply being a reply like others. */
 MUST_CHECK enum err client_send(struct client *c, size_t argc, const char **argv, const size_t *lengths,
                                 struct error *e);
-/* The same, but what is appended goes out with the flush. */
+/* The same, but what is appended goes out with the flush, as far as the connection takes it at once: the rest
+ * while replies are awaited. */
 MUST_CHECK enum err client_append(struct client *c, size_t argc, const char **argv, const size_t *lengths,
                                   struct error *e);
-MUST_CHECK enum err client_flush(struct client *c, struct error *e);
+void client_flush(struct client *c);
 MUST_CHECK enum err client_receive(struct client *c, redisReply **out, struct error *e);
 
 /* Of a flat list name, value, name, value: the value of @name, or NULL. */

@@ -91,15 +91,17 @@ static redisReply *request_list(struct cli *cli, const char *verb)
     return cli_odd_reply(cli, reply, verb);
 }
 
-static int status_of_all(struct cli *cli)
+/* Show what @verb answers, an array of lists. */
+static int show_array(struct cli *cli, const char *verb, const struct json_shape *shape,
+                      void (*print)(const struct cli *cli, const redisReply *all))
 {
-    redisReply *reply = cli_request_array(cli, "TB.STATUS");
+    redisReply *reply = cli_request_array(cli, verb);
     if (reply == NULL)
         return cli->failure;
     if (cli->json)
-        cli_print_json(reply, &json_filter);
+        cli_print_json(reply, shape);
     else
-        cli_print_table(cli, reply);
+        print(cli, reply);
     freeReplyObject(reply);
     return CLI_OK;
 }
@@ -124,7 +126,7 @@ static void print_last_runs(struct cli *cli)
 int cli_status(struct cli *cli)
 {
     if (cli->count == 0)
-        return status_of_all(cli);
+        return show_array(cli, "TB.STATUS", &json_filter, cli_print_table);
     redisReply *reply = request_list(cli, "TB.STATUS");
     if (reply == NULL)
         return cli->failure;
@@ -140,15 +142,7 @@ int cli_status(struct cli *cli)
 
 int cli_history(struct cli *cli)
 {
-    redisReply *reply = cli_request_array(cli, "TB.HISTORY");
-    if (reply == NULL)
-        return cli->failure;
-    if (cli->json)
-        cli_print_json(reply, &json_run);
-    else
-        cli_print_history(cli, reply);
-    freeReplyObject(reply);
-    return CLI_OK;
+    return show_array(cli, "TB.HISTORY", &json_run, cli_print_history);
 }
 
 int cli_plan(struct cli *cli)
@@ -172,14 +166,20 @@ int cli_plan(struct cli *cli)
 
 enum { RESTART_S = 120, RESTART_LOOK_US = 100 * 1000 };
 
-/* Status has no options: a copy without them. */
-static redisReply *status_before(struct cli *cli)
+/* Without options, which status and abort do not have. */
+static struct cli plain_of(const struct cli *cli)
 {
     struct cli plain = *cli;
     plain.capacity = 0;
     plain.error_rate = NULL;
     plain.nodes = NULL;
     plain.hold = plain.full = plain.dry_run = false;
+    return plain;
+}
+
+static redisReply *status_before(struct cli *cli)
+{
+    struct cli plain = plain_of(cli);
     redisReply *status = request_list(&plain, "TB.STATUS");
     cli->failure = plain.failure;
     return status;
@@ -249,11 +249,7 @@ static bool is_unfinished(struct cli *cli, bool *unfinished)
 /* Abort the job that is unfinished, if there is one, and wait until it has ended. */
 static int throw_away(const struct cli *cli)
 {
-    struct cli plain = *cli;
-    plain.capacity = 0;
-    plain.error_rate = NULL;
-    plain.nodes = NULL;
-    plain.hold = plain.full = false;
+    struct cli plain = plain_of(cli);
     bool unfinished = false, asked = false;
     uint64_t until = clock_mono_us() + RESTART_S * UINT64_C(1000000);
     while (is_unfinished(&plain, &unfinished)) {

@@ -43,19 +43,14 @@ static void print_finding(const struct cli *cli, const redisReply *finding)
     buffer_fini(&remedy);
 }
 
-static void count(const redisReply *all, unsigned counts[STATES])
-{
-    for (size_t i = 0; i < all->elements; i++)
-        counts[state_of(all->element[i])]++;
-}
-
 int cli_doctor(struct cli *cli)
 {
     unsigned counts[STATES] = {0};
     redisReply *reply = cli_request_array(cli, "TB.DOCTOR");
     if (reply == NULL)
         return cli->failure;
-    count(reply, counts);
+    for (size_t i = 0; i < reply->elements; i++)
+        counts[state_of(reply->element[i])]++;
     if (cli->json) {
         cli_print_json(reply, &json_finding);
     } else {

@@ -11,48 +11,6 @@
 
 enum { NODES_MAX = 10000 };
 
-/* --- options --- */
-
-static bool given(struct cli *cli, const char *option, bool valid)
-{
-    cli->estimate.given = option;
-    return valid;
-}
-
-bool cli_set_keys(struct cli *cli, const char *value)
-{
-    return given(cli, "--keys", output_parse_count(value, &cli->estimate.keys));
-}
-
-bool cli_set_node_memory(struct cli *cli, const char *value)
-{
-    return given(cli, "--node-memory", output_parse_bytes(value, &cli->estimate.node_memory));
-}
-
-bool cli_set_scan_rate(struct cli *cli, const char *value)
-{
-    return given(cli, "--scan-rate", output_parse_count(value, &cli->estimate.scan_rate));
-}
-
-bool cli_set_readers(struct cli *cli, const char *value)
-{
-    return given(cli, "--readers",
-                 output_parse_count(value, &cli->estimate.readers) && cli->estimate.readers <= 64);
-}
-
-bool cli_set_build_memory(struct cli *cli, const char *value)
-{
-    return given(cli, "--build-memory", output_parse_bytes(value, &cli->estimate.build_memory));
-}
-
-bool cli_set_growth(struct cli *cli, const char *value)
-{
-    double growth;
-    bool valid = number_double(value, strlen(value), &growth) && growth >= 1 && growth <= 1000;
-    cli->estimate.growth = valid ? growth : 0;
-    return given(cli, "--growth", valid);
-}
-
 /* --- the answer --- */
 
 static const struct sheet_row estimate_rows[] = {

@@ -7,6 +7,8 @@
 
 #include "service/cli/cli_reference.h"
 
+enum { COMPLETE_MS = 1000 /* a shell waits, and whoever sits there */ };
+
 struct suggestion {
     const char *word;
     size_t distance;
@@ -68,10 +70,10 @@ static bool apply(struct cli *cli, const struct given *given, size_t count, bool
 {
     for (size_t i = 0; i < count; i++) {
         const struct option_row *o = given[i].row;
-        if (o->early != early || o->set(cli, given[i].value))
+        if (o->early != early || cli_option_set(cli, o, given[i].value))
             continue;
         (void)cli_fail(CLI_USAGE, "%s %s: expected %s: %s", o->name,
-                       o->set == cli_set_password ? "***" : given[i].value, o->value, o->help);
+                       o->to.set == cli_set_password ? "***" : given[i].value, o->value, o->help);
         return false;
     }
     return true;
@@ -194,6 +196,10 @@ int main(int argc, char **argv)
     cli.terminal = isatty(STDOUT_FILENO) == 1;
     cli.color = wants_color(cli.terminal);
 
+    if (argc > 1 && strcmp(argv[1], "__complete") == 0) {
+        cli.timeout_ms = COMPLETE_MS;
+        return apply_environment(&cli) ? cli_complete(&cli, argv + 2, (size_t)argc - 2) : CLI_USAGE;
+    }
     struct given *given = calloc((size_t)argc + 1, sizeof(*given));
     if (given == NULL)
         return cli_fail_with(ERR_NOMEM, "out of memory");

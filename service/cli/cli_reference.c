@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What all forms of the reference share, and its form for programs. */
+/* The reference: its form for programs, of which docs/generate makes those for people, which are printed as
+ * they are in docs/. */
 #include "service/cli/cli_reference.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* docs/man/twinbloom.1 and docs/reference/cli.md. */
+extern const char embedded_twinbloom[], embedded_cli[];
 
 const struct reference_row reference_exits[] = {
     {"0", "yes, or done"},
@@ -26,7 +30,9 @@ const struct reference_row reference_environment[] = {
 };
 const size_t reference_environment_count = sizeof(reference_environment) / sizeof(reference_environment[0]);
 
-bool reference_example(const char **at, const char **line, size_t *length)
+/* The next line of a command's examples, without blanks at its ends; false at the end. Its length is
+ * *@length. */
+static bool next_example(const char **at, const char **line, size_t *length)
 {
     *at += strspn(*at, " \n");
     *line = *at;
@@ -114,7 +120,7 @@ static void write_command(struct json *j, const struct command *c)
     text_member(j, "details", c->details);
     json_name(j, "examples");
     json_open(j, '[');
-    while (reference_example(&at, &line, &length))
+    while (next_example(&at, &line, &length))
         json_string(j, line, length);
     json_close(j, ']');
     write_options(j, c->options == 0 ? OFFLINE : c->options);
@@ -148,4 +154,14 @@ void reference_json(void)
     json_close(&j, '}');
     (void)puts(buffer_text(&b));
     buffer_fini(&b);
+}
+
+void reference_man(void)
+{
+    (void)fputs(embedded_twinbloom, stdout);
+}
+
+void reference_markdown(void)
+{
+    (void)fputs(strchr(embedded_cli, '\n') + 1, stdout); /* without the remark that it is generated */
 }

@@ -45,6 +45,14 @@ struct command {
 extern const struct command cli_command_table[];
 extern const size_t cli_command_count;
 
+/* Where an option's value goes. */
+struct option_to {
+    enum { OPTION_OWN, OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_DECIMAL } kind;
+    size_t offset;      /* of the member of struct cli: bool, const char *, uint64_t twice, double */
+    double least, most; /* of the number, or of the text's length */
+    cli_setter *set;    /* OPTION_OWN */
+};
+
 struct option_row {
     const char *letter; /* "": none */
     const char *name;
@@ -52,15 +60,21 @@ struct option_row {
     unsigned command;  /* WITH_...; 0: for all */
     bool early;        /* read before the others, which then override it */
     const char *help;
-    bool (*set)(struct cli *cli, const char *value);
+    struct option_to to;
 };
 
 /* cli_option_table.c */
 extern const struct option_row cli_option_table[];
 extern const size_t cli_option_count;
+/* False: the value is none. @value NULL: the option takes none. */
+bool cli_option_set(struct cli *cli, const struct option_row *o, const char *value);
 
 /* Whether it is one of a command with these WITH_... bits; 0: one of all commands. */
 bool cli_option_belongs(const struct option_row *o, unsigned of_command);
+
+/* cli_completion.c: on standard output, what the last of @words may become, with its meaning behind a tab,
+ * one a line; @words are those behind the program's name. */
+int cli_complete(struct cli *cli, char *const *words, size_t count);
 
 /* cli_help.c: on standard output. */
 void cli_print_help(void);

@@ -16,12 +16,6 @@
 
 enum { PATIENCE_MS = 3000 /* a screen that hangs for longer would look dead */ };
 
-bool cli_set_interval(struct cli *cli, const char *value)
-{
-    return number_double(value, strlen(value), &cli->interval) && cli->interval >= 0.1 &&
-           cli->interval <= 3600;
-}
-
 /* --- the terminal --- */
 
 static volatile sig_atomic_t ended, resized;

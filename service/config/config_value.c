@@ -2,7 +2,7 @@
 /* Values of keys: read, checked, compared, printed. */
 #include "service/config/config_keys.h"
 
-#include <stdint.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,95 +11,51 @@
 #include "service/config/config.h"
 #include "service/users.h"
 
-const char *config_type_expected(enum config_type type)
+/* --- numbers, which most types are --- */
+
+static bool parse_whole(const char *text, uint64_t *out)
 {
-    switch (type) {
-    case CONFIG_COUNT:
-    case CONFIG_UINT32:
-    case CONFIG_UNSIGNED:
-        return "a whole number such as 1000";
-    case CONFIG_DOUBLE:
-        return "a number such as 0.001 or 1e-3";
-    case CONFIG_BYTES:
-        return "a size such as 512MiB";
-    case CONFIG_DURATION:
-        return "a time such as 250ms, 10s, 5m or 2h";
-    case CONFIG_LOG_LEVEL:
-        return "debug, info, warn or error";
-    case CONFIG_ON_LOST:
-        return "maybe or error";
-    case CONFIG_SCAN:
-        return "keyset or ctid";
-    case CONFIG_FOLLOW_BY:
-        return "ids, outbox or logical";
-    case CONFIG_BOOL:
-        return "yes or no";
-    case CONFIG_MODE:
-        return "permission bits in octal, such as 770";
-    case CONFIG_ROLES:
-        return "read, write or admin, several with commas";
-    case CONFIG_CLIENT_AUTH:
-        return "no, optional or required";
-    case CONFIG_HTTP_METRICS:
-        return "login, loopback or open";
-    case CONFIG_LOG_FORMAT:
-        return "logfmt or json";
-    case CONFIG_STRING:
-        break;
-    }
-    return "text";
+    return number_u64(text, strlen(text), out);
 }
 
-/* The words of a type, in the order of their values; NULL: it has none. */
-static const char *const *words_of(enum config_type type)
+static void format_whole(uint64_t value, struct buffer *out)
 {
-    static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
-    static const char *const on_lost[] = {"maybe", "error", NULL};
-    static const char *const scan[] = {"keyset", "ctid", NULL};
-    static const char *const follow_by[] = {"ids", "logical", "outbox", NULL};
-    static const char *const yes_no[] = {"no", "yes", NULL};
-    static const char *const client_auth[] = {"no", "optional", "required", NULL};
-    static const char *const http_metrics[] = {"login", "loopback", "open", NULL};
-    static const char *const log_format[] = {"logfmt", "json", NULL};
-    switch (type) {
-    case CONFIG_LOG_LEVEL:
-        return levels;
-    case CONFIG_ON_LOST:
-        return on_lost;
-    case CONFIG_SCAN:
-        return scan;
-    case CONFIG_FOLLOW_BY:
-        return follow_by;
-    case CONFIG_BOOL:
-        return yes_no;
-    case CONFIG_CLIENT_AUTH:
-        return client_auth;
-    case CONFIG_HTTP_METRICS:
-        return http_metrics;
-    case CONFIG_LOG_FORMAT:
-        return log_format;
-    case CONFIG_STRING:
-    case CONFIG_COUNT:
-    case CONFIG_UINT32:
-    case CONFIG_UNSIGNED:
-    case CONFIG_DOUBLE:
-    case CONFIG_BYTES:
-    case CONFIG_DURATION:
-    case CONFIG_MODE:
-    case CONFIG_ROLES:
-        break;
-    }
-    return NULL;
+    buffer_printf(out, "%" PRIu64, value);
 }
 
-static bool parse_word(const char *const *words, const char *text, uint64_t *out)
+static bool parse_bytes(const char *text, uint64_t *out)
 {
-    for (uint64_t i = 0; words[i] != NULL; i++)
-        if (strcmp(words[i], text) == 0) {
-            *out = i;
-            return true;
-        }
-    return false;
+    return number_bytes(text, strlen(text), out);
+}
+
+struct unit {
+    const char *name;
+    uint64_t size;
+};
+
+/* In the largest unit that divides it; the last one has size 1. */
+static void format_unit(uint64_t value, const struct unit *unit, struct buffer *out)
+{
+    while (unit->size > 1 && (value == 0 || value % unit->size != 0))
+        unit++;
+    buffer_printf(out, "%" PRIu64 "%s", value / unit->size, unit->name);
+}
+
+static void format_bytes(uint64_t value, struct buffer *out)
+{
+    static const struct unit units[] = {{"GiB", 1u << 30}, {"MiB", 1u << 20}, {"KiB", 1u << 10}, {"", 1}};
+    format_unit(value, units, out);
+}
+
+static bool parse_duration(const char *text, uint64_t *out)
+{
+    return number_duration_ms(text, strlen(text), out);
+}
+
+static void format_duration(uint64_t value, struct buffer *out)
+{
+    static const struct unit units[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
+    format_unit(value, units, out);
 }
 
 static bool parse_mode(const char *text, uint64_t *out)
@@ -111,6 +67,76 @@ static bool parse_mode(const char *text, uint64_t *out)
     return true;
 }
 
+static void format_mode(uint64_t value, struct buffer *out)
+{
+    buffer_printf(out, "%o", (unsigned)value);
+}
+
+static bool parse_roles(const char *text, uint64_t *out)
+{
+    unsigned roles = 0;
+    bool ok = roles_parse(text, &roles);
+    *out = roles;
+    return ok;
+}
+
+static void format_roles(uint64_t value, struct buffer *out)
+{
+    roles_format((unsigned)value, out);
+}
+
+/* --- the types --- */
+
+/* An enumeration is copied as the unsigned that it is stored as. */
+#define AS_UNSIGNED(type) _Static_assert(sizeof(type) == sizeof(unsigned), #type " is as large as unsigned")
+AS_UNSIGNED(enum log_level);
+AS_UNSIGNED(enum on_lost);
+AS_UNSIGNED(enum scan_order);
+AS_UNSIGNED(enum follow_by);
+AS_UNSIGNED(enum client_auth);
+AS_UNSIGNED(enum http_metrics);
+AS_UNSIGNED(enum log_format);
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static const struct type {
+    const char *expected;
+    size_t size; /* of a number, as it is stored */
+    bool (*parse)(const char *text, uint64_t *out);
+    void (*format)(uint64_t value, struct buffer *out);
+    const char *const *words; /* in the order of their values, in place of the functions; NULL: none */
+} types[] = {
+    [CONFIG_STRING] = {.expected = "text"},
+    [CONFIG_DOUBLE] = {.expected = "a number such as 0.001 or 1e-3"},
+    [CONFIG_COUNT] = {"a whole number such as 1000", sizeof(uint64_t), parse_whole, format_whole, NULL},
+    [CONFIG_UINT32] = {"a whole number such as 1000", sizeof(uint32_t), parse_whole, format_whole, NULL},
+    [CONFIG_UNSIGNED] = {"a whole number such as 1000", sizeof(unsigned), parse_whole, format_whole, NULL},
+    [CONFIG_BYTES] = {"a size such as 512MiB", sizeof(uint64_t), parse_bytes, format_bytes, NULL},
+    [CONFIG_DURATION] = {"a time such as 250ms, 10s, 5m or 2h", sizeof(uint64_t), parse_duration,
+                         format_duration, NULL},
+    [CONFIG_MODE] = {"permission bits in octal, such as 770", sizeof(unsigned), parse_mode, format_mode,
+                     NULL},
+    [CONFIG_ROLES] = {"read, write or admin, several with commas", sizeof(unsigned), parse_roles,
+                      format_roles, NULL},
+    [CONFIG_BOOL] = {"yes or no", sizeof(bool), NULL, NULL, WORDS("no", "yes")},
+    [CONFIG_LOG_LEVEL] = {"debug, info, warn or error", sizeof(unsigned), NULL, NULL,
+                          WORDS("debug", "info", "warn", "error")},
+    [CONFIG_ON_LOST] = {"maybe or error", sizeof(unsigned), NULL, NULL, WORDS("maybe", "error")},
+    [CONFIG_SCAN] = {"keyset or ctid", sizeof(unsigned), NULL, NULL, WORDS("keyset", "ctid")},
+    [CONFIG_FOLLOW_BY] = {"ids, outbox or logical", sizeof(unsigned), NULL, NULL,
+                          WORDS("ids", "logical", "outbox")},
+    [CONFIG_CLIENT_AUTH] = {"no, optional or required", sizeof(unsigned), NULL, NULL,
+                            WORDS("no", "optional", "required")},
+    [CONFIG_HTTP_METRICS] = {"login, loopback or open", sizeof(unsigned), NULL, NULL,
+                             WORDS("login", "loopback", "open")},
+    [CONFIG_LOG_FORMAT] = {"logfmt or json", sizeof(unsigned), NULL, NULL, WORDS("logfmt", "json")},
+};
+
+const char *config_type_expected(enum config_type type)
+{
+    return types[type].expected;
+}
+
 /* A parsed value before it is stored; `number` is for comparing with the bounds. */
 struct value {
     uint64_t integer;
@@ -119,42 +145,15 @@ struct value {
 
 static bool parse_value(enum config_type type, const char *text, struct value *v)
 {
-    size_t n = strlen(text);
+    const struct type *t = &types[type];
+    if (type == CONFIG_DOUBLE)
+        return number_double(text, strlen(text), &v->number);
     bool ok = false;
-    unsigned roles = 0;
-    switch (type) {
-    case CONFIG_STRING:
-        return true;
-    case CONFIG_DOUBLE:
-        return number_double(text, n, &v->number);
-    case CONFIG_COUNT:
-    case CONFIG_UINT32:
-    case CONFIG_UNSIGNED:
-        ok = number_u64(text, n, &v->integer);
-        break;
-    case CONFIG_BYTES:
-        ok = number_bytes(text, n, &v->integer);
-        break;
-    case CONFIG_DURATION:
-        ok = number_duration_ms(text, n, &v->integer);
-        break;
-    case CONFIG_MODE:
-        ok = parse_mode(text, &v->integer);
-        break;
-    case CONFIG_ROLES:
-        ok = roles_parse(text, &roles);
-        v->integer = roles;
-        break;
-    case CONFIG_LOG_LEVEL:
-    case CONFIG_ON_LOST:
-    case CONFIG_SCAN:
-    case CONFIG_FOLLOW_BY:
-    case CONFIG_BOOL:
-    case CONFIG_CLIENT_AUTH:
-    case CONFIG_HTTP_METRICS:
-    case CONFIG_LOG_FORMAT:
-        ok = parse_word(words_of(type), text, &v->integer);
-        break;
+    if (t->words == NULL)
+        ok = t->parse(text, &v->integer);
+    for (uint64_t i = 0; t->words != NULL && t->words[i] != NULL && !ok; i++) {
+        ok = strcmp(t->words[i], text) == 0;
+        v->integer = i;
     }
     v->number = (double)v->integer;
     return ok;
@@ -162,7 +161,7 @@ static bool parse_value(enum config_type type, const char *text, struct value *v
 
 static bool is_number(enum config_type type)
 {
-    return type != CONFIG_STRING && type != CONFIG_ROLES && words_of(type) == NULL;
+    return type != CONFIG_STRING && type != CONFIG_ROLES && types[type].words == NULL;
 }
 
 static bool in_bounds(const struct config_key *k, double number)
@@ -187,50 +186,17 @@ static enum err set_string(const struct config_key *k, char **to, const char *te
     return ERR_OK;
 }
 
-/* An enumeration is copied as the unsigned that it is stored as. */
-#define AS_UNSIGNED(type) _Static_assert(sizeof(type) == sizeof(unsigned), #type " is as large as unsigned")
-AS_UNSIGNED(enum log_level);
-AS_UNSIGNED(enum on_lost);
-AS_UNSIGNED(enum scan_order);
-AS_UNSIGNED(enum follow_by);
-AS_UNSIGNED(enum client_auth);
-AS_UNSIGNED(enum http_metrics);
-AS_UNSIGNED(enum log_format);
-
 static void store(const struct config_key *k, void *to, const struct value *v)
 {
-    unsigned whole;
-    switch (k->type) {
-    case CONFIG_STRING:
-        break;
-    case CONFIG_COUNT:
-    case CONFIG_BYTES:
-    case CONFIG_DURATION:
-        *(uint64_t *)to = v->integer;
-        break;
-    case CONFIG_UINT32:
-        *(uint32_t *)to = (uint32_t)v->integer;
-        break;
-    case CONFIG_UNSIGNED:
-    case CONFIG_MODE:
-    case CONFIG_ROLES:
-    case CONFIG_LOG_LEVEL:
-    case CONFIG_ON_LOST:
-    case CONFIG_SCAN:
-    case CONFIG_FOLLOW_BY:
-    case CONFIG_CLIENT_AUTH:
-    case CONFIG_HTTP_METRICS:
-    case CONFIG_LOG_FORMAT:
-        whole = (unsigned)v->integer;
-        memcpy(to, &whole, sizeof(whole));
-        break;
-    case CONFIG_DOUBLE:
-        *(double *)to = v->number;
-        break;
-    case CONFIG_BOOL:
+    uint32_t half = (uint32_t)v->integer;
+    if (k->type == CONFIG_DOUBLE)
+        memcpy(to, &v->number, sizeof(v->number));
+    else if (k->type == CONFIG_BOOL)
         *(bool *)to = v->integer != 0;
-        break;
-    }
+    else if (types[k->type].size == sizeof(half))
+        memcpy(to, &half, sizeof(half));
+    else
+        memcpy(to, &v->integer, sizeof(v->integer));
 }
 
 /* People write what the status shows: 80%. The share is put into `out`. */
@@ -271,20 +237,6 @@ enum err config_key_set(const struct config_key *k, void *base, const char *text
     return ERR_OK;
 }
 
-struct unit {
-    const char *name;
-    uint64_t size;
-};
-
-/* In the largest unit that divides it. */
-static void format_unit(uint64_t value, const struct unit *units, size_t count, struct buffer *out)
-{
-    size_t i = 0;
-    while (i + 1 < count && (value == 0 || value % units[i].size != 0))
-        i++;
-    buffer_printf(out, "%llu%s", (unsigned long long)(value / units[i].size), units[i].name);
-}
-
 static void format_double(double value, struct buffer *out)
 {
     char text[40];
@@ -296,42 +248,12 @@ static void format_double(double value, struct buffer *out)
 
 static void format_value(enum config_type type, const struct value *v, struct buffer *out)
 {
-    static const struct unit bytes[] = {{"GiB", 1u << 30}, {"MiB", 1u << 20}, {"KiB", 1u << 10}, {"", 1}};
-    static const struct unit times[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
-    switch (type) {
-    case CONFIG_STRING:
-        break;
-    case CONFIG_DOUBLE:
+    if (type == CONFIG_DOUBLE)
         format_double(v->number, out);
-        break;
-    case CONFIG_BYTES:
-        format_unit(v->integer, bytes, sizeof(bytes) / sizeof(bytes[0]), out);
-        break;
-    case CONFIG_DURATION:
-        format_unit(v->integer, times, sizeof(times) / sizeof(times[0]), out);
-        break;
-    case CONFIG_LOG_LEVEL:
-    case CONFIG_ON_LOST:
-    case CONFIG_SCAN:
-    case CONFIG_FOLLOW_BY:
-    case CONFIG_BOOL:
-    case CONFIG_CLIENT_AUTH:
-    case CONFIG_HTTP_METRICS:
-    case CONFIG_LOG_FORMAT:
-        buffer_puts(out, words_of(type)[v->integer]);
-        break;
-    case CONFIG_MODE:
-        buffer_printf(out, "%o", (unsigned)v->integer);
-        break;
-    case CONFIG_ROLES:
-        roles_format((unsigned)v->integer, out);
-        break;
-    case CONFIG_COUNT:
-    case CONFIG_UINT32:
-    case CONFIG_UNSIGNED:
-        buffer_printf(out, "%llu", (unsigned long long)v->integer);
-        break;
-    }
+    else if (types[type].words != NULL)
+        buffer_puts(out, types[type].words[v->integer]);
+    else
+        types[type].format(v->integer, out);
 }
 
 static const char *load_string(const struct config_key *k, const void *base)
@@ -343,37 +265,16 @@ static struct value load(const struct config_key *k, const void *base)
 {
     const void *from = (const char *)base + k->offset;
     struct value v = {0};
-    unsigned whole;
-    switch (k->type) {
-    case CONFIG_STRING:
-        break;
-    case CONFIG_COUNT:
-    case CONFIG_BYTES:
-    case CONFIG_DURATION:
-        v.integer = *(const uint64_t *)from;
-        break;
-    case CONFIG_UINT32:
-        v.integer = *(const uint32_t *)from;
-        break;
-    case CONFIG_UNSIGNED:
-    case CONFIG_MODE:
-    case CONFIG_ROLES:
-    case CONFIG_LOG_LEVEL:
-    case CONFIG_ON_LOST:
-    case CONFIG_SCAN:
-    case CONFIG_FOLLOW_BY:
-    case CONFIG_CLIENT_AUTH:
-    case CONFIG_HTTP_METRICS:
-    case CONFIG_LOG_FORMAT:
-        memcpy(&whole, from, sizeof(whole));
-        v.integer = whole;
-        break;
-    case CONFIG_DOUBLE:
-        v.number = *(const double *)from;
-        break;
-    case CONFIG_BOOL:
+    uint32_t half;
+    if (k->type == CONFIG_DOUBLE) {
+        memcpy(&v.number, from, sizeof(v.number));
+    } else if (k->type == CONFIG_BOOL) {
         v.integer = *(const bool *)from;
-        break;
+    } else if (types[k->type].size == sizeof(half)) {
+        memcpy(&half, from, sizeof(half));
+        v.integer = half;
+    } else {
+        memcpy(&v.integer, from, sizeof(v.integer));
     }
     return v;
 }

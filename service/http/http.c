@@ -139,13 +139,6 @@ static enum err make(struct http *h, struct error *e)
     return code;
 }
 
-static enum err start_thread(struct http *h, struct error *e)
-{
-    if (pthread_create(&h->thread, NULL, run, h) == 0)
-        return ERR_OK;
-    return error_set(e, ERR_NOMEM, "the HTTP thread could not be started");
-}
-
 enum err http_start(struct http **out, struct service *s, struct error *e)
 {
     const struct config *config = live_config_acquire(s->config);
@@ -162,7 +155,8 @@ enum err http_start(struct http **out, struct service *s, struct error *e)
     enum err code = make(h, e);
     if (code == ERR_OK) {
         *out = h; /* before its thread can look for it there */
-        code = start_thread(h, e);
+        if (pthread_create(&h->thread, NULL, run, h) != 0)
+            code = error_set(e, ERR_NOMEM, "the HTTP thread could not be started");
     }
     if (code == ERR_OK) {
         log_info("http_listening", "address=%s", h->config->http);
@@ -185,21 +179,16 @@ void http_join(struct http *h)
         (void)pthread_join(h->thread, NULL);
 }
 
-/* Whoever waits yet is not answered any more: the drain has had its time. */
-static void forget_requests(struct http *h)
-{
-    struct http_request *r;
-    while ((r = LIST_FIRST(&h->requests)) != NULL)
-        http_request_end(r);
-}
-
 void http_free(struct http *h)
 {
     if (h == NULL)
         return;
     h->stopped = true;
     http_events_forget(h);
-    forget_requests(h); /* first: nothing more is begun for them */
+    struct http_request *r;
+    /* First: nothing more is begun for them. Whoever waits yet gets no answer: the drain has had its time. */
+    while ((r = LIST_FIRST(&h->requests)) != NULL)
+        http_request_end(r);
     if (h->mailbox != NULL)
         mailbox_run(h->mailbox); /* what came later, answers of the admin thread above all */
     key_port_free(h->keys);      /* operations end */

@@ -141,12 +141,6 @@ static void free_gone(struct http *h)
 
 /* --- reading --- */
 
-static void on_head(struct http_connection *c)
-{
-    c->reading = READING_NOTHING;
-    http_request_begin(c->http, c);
-}
-
 static void on_whole(struct http_connection *c)
 {
     if (c->reading == READING_REST) {
@@ -190,7 +184,8 @@ static bool advance_once(struct http_connection *c)
     case HTTP_MORE:
         break;
     case HTTP_HEAD:
-        on_head(c);
+        c->reading = READING_NOTHING;
+        http_request_begin(c->http, c);
         break;
     case HTTP_WHOLE:
         on_whole(c);

@@ -306,14 +306,6 @@ static void schedule(struct http_events *ev)
 
 /* --- a new stream --- */
 
-/* The first one is told of all filters, from the first on. */
-static void start_anew(struct http_events *ev)
-{
-    http_states_clear(&ev->states);
-    ev->cursor = 0;
-    ev->before = ev->asking;
-}
-
 static void prepare_connection(struct http *h, struct http_request *r)
 {
     static const int bytes = SOCKET_BYTES, lost_ms = LOST_PEER_MS;
@@ -330,8 +322,11 @@ static void begin(struct http_events *ev, struct http_request *r, struct stream 
 {
     *s = (struct stream){.r = http_request_hold(r)};
     (void)event_del(r->deadline);
-    if (ev->count == 0)
-        start_anew(ev);
+    if (ev->count == 0) { /* the first one is told of all filters, from the first on */
+        http_states_clear(&ev->states);
+        ev->cursor = 0;
+        ev->before = ev->asking;
+    }
     LIST_INSERT_HEAD(&ev->streams, s, link);
     ev->count++;
     prepare_connection(ev->http, r);

@@ -30,18 +30,14 @@ static bool next_parameter(const char **at, struct buffer *name, struct buffer *
     return good;
 }
 
-static bool is_named(struct buffer *name, const char *wanted)
-{
-    return strcmp(buffer_text(name), wanted) == 0;
-}
-
 /* How often @name is there; the first value goes to @first, where that is not NULL. */
 static size_t count_parameters(const char *query, const char *name, char **first)
 {
     struct buffer other = {0}, value = {0};
     size_t count = 0;
     for (const char *at = query; at != NULL && *at != '\0';)
-        if (next_parameter(&at, &other, &value) && is_named(&other, name) && count++ == 0 && first != NULL)
+        if (next_parameter(&at, &other, &value) && strcmp(buffer_text(&other), name) == 0 && count++ == 0 &&
+            first != NULL)
             *first = strdup(buffer_text(&value));
     buffer_fini(&other);
     buffer_fini(&value);

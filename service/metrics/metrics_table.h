@@ -5,7 +5,6 @@
  * in it can be written. To add one: a row in METRICS, and a sample of it where its figure is known
  * (metrics_filters.c, metrics_nodes.c, metrics_process.c, metrics_requests.c). */
 #include <stddef.h>
-#include <stdio.h>
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
 
@@ -126,7 +125,4 @@ struct metric_row {
 extern const struct metric_row metric_rows[METRIC_COUNT];
 
 const char *metric_type_name(enum metric_type type);
-
-/* The table as a page of Markdown. */
-void metrics_describe(FILE *to);
 #endif

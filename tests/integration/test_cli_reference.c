@@ -138,22 +138,29 @@ static void test_completion_bash__offers_what_the_tables_have(void **state)
     expect("cd /; " COMPLETE("twinbloom import f -i us"), "usr\n");
 }
 
+/* The words that fish would offer at the end of @line. */
+#define FISH(line)                                                                                           \
+    "PATH=$(dirname $T):$PATH fish -Nc \"source (twinbloom completion fish | psub); complete -C '" line      \
+    "'\" | cut -f1"
+
 static void test_completion__is_sound_for_its_shell(void **state)
 {
     (void)state;
     expect("$T completion bash | bash -n", "");
     expect("$T completion zsh > /dev/null && zsh -nf <($T completion zsh)", "");
     /* The words that it offers, as the shell's own completion would get them. */
-    expect("zsh -fc 'compdef() { : }; compadd() { : }; _describe() { print -l $commands }; source =('$T' "
+    expect("zsh -fc 'compdef() { : }; compadd() { : }; _describe() { print -l $found }; source =('$T' "
            "completion "
-           "zsh); _twinbloom_commands' | grep -c '^rebuild:'",
+           "zsh); words=('$T' \"\"); CURRENT=2; _twinbloom' | grep -c '^rebuild:'",
            "1\n");
+    expect("zsh -fc 'compdef() { : }; _files() { print files }; source =('$T' completion zsh); "
+           "words=('$T' import f -i us); CURRENT=5; _twinbloom'",
+           "files\n");
     expect("$T completion fish > /dev/null && fish -n <($T completion fish)", "");
-    expect("fish -Nc \"source ($T completion fish | psub); complete -C 'twinbloom reb'\" | cut -f1",
-           "rebuild\n");
-    expect("fish -Nc \"source ($T completion fish | psub); complete -C 'twinbloom rebuild f --verify '\" | "
-           "cut -f1",
-           "full\nsample\n");
+    expect(FISH("twinbloom reb"), "rebuild\n");
+    expect(FISH("twinbloom rebuild f --verify "), "full\nsample\n");
+    expect(FISH("twinbloom rebuild f --w"), "--wait\n");
+    expect("cd /; " FISH("twinbloom import f -i us"), "usr/\n");
     char *text = output_of("$T completion tcsh", 2);
     assert_non_null(strstr(text, "give bash, zsh or fish"));
     free(text);

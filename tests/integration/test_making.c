@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "tests/lib/proxy.h"
+#include "tests/lib/raw.h"
 
-enum { FOREIGN = 200000, REPLY_MS = 30000, FILTERS = 300, COMMANDS_MAX = 16, KEYS = 300 };
+enum { FOREIGN = 200000, REPLY_MS = 30000, FILTERS = 300, COMMANDS_MAX = 16, KEYS = 300, COUNTS = 40 };
 
 /* Redis nodes, one coordinator beside them, another behind a proxy that stops single threads of it. */
 static struct world {
@@ -31,7 +33,7 @@ static int start(unsigned nodes)
     static const char *const user[2] = {"", "held:pw@"};
     w = (struct world){.nodes = nodes};
     must(proxy_start(&w.proxy, &e), e);
-    proxy_count_as_job(w.proxy, "twinbloom-admin");
+    proxy_count_as_job(w.proxy, "twinbloom-making");
     for (unsigned i = 0; i < nodes; i++) {
         unsigned route;
         uint16_t port;
@@ -231,6 +233,44 @@ static void test_make__is_not_taken_off_the_list_by_who_comes_late(void **state)
         assert_true(lists_after(n));
 }
 
+/* The replies of the counts that have come. */
+static unsigned replied(const int *fd, unsigned count)
+{
+    unsigned n = 0;
+    char byte;
+    for (unsigned i = 0; i < count; i++)
+        n += recv(fd[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+    return n;
+}
+
+/* Whoever looks at filters waits for one another; an add that needs a filter does not wait for them. */
+static void test_make__does_not_wait_for_counts(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    int fd[COUNTS];
+    char reply[64];
+    ok(&w.client[0], "BF.RESERVE large 0.01 1000000");
+    must(client_madd(&w.client[0], "large", fixture_code, 0, KEYS, &e), e);
+    for (unsigned i = 0; i < COUNTS; i++) {
+        fd[i] = raw_open(w.daemon[0].port);
+        assert_true(fd[i] >= 0);
+        assert_true(raw_puts(fd[i], "TB.COUNT large\r\n"));
+    }
+    while (replied(fd, COUNTS) == 0) /* all are in line behind the first one */
+        clock_sleep_us(1000);
+    assert_int_equal(integer(&w.client[0], "BF.ADD fresh key"), 1);
+    unsigned before = replied(fd, COUNTS);
+    for (unsigned i = 0; i < COUNTS; i++) {
+        assert_true(raw_read_until(fd[i], "\r\n", reply, sizeof(reply)));
+        assert_int_equal(reply[0], ':');
+        raw_close(fd[i]);
+    }
+    if (before == COUNTS)
+        fail_msg("the add was answered behind all counts");
+    assert_int_equal(integer(&w.client[0], "DEL large fresh"), 2);
+}
+
 /* --- two nodes --- */
 
 /* Both coordinators have looked at node 1 since they began: what they found then is not written later. */
@@ -343,6 +383,7 @@ int main(void)
 {
     const struct CMUnitTest one[] = {
         cmocka_unit_test(test_make__scans_nothing_and_takes_few_commands),
+        cmocka_unit_test(test_make__does_not_wait_for_counts),
         cmocka_unit_test(test_make__costs_the_same_for_the_hundredth),
         cmocka_unit_test(test_make__is_listed_and_expires_however_often_it_was_deleted),
         cmocka_unit_test(test_make__is_not_taken_off_the_list_by_who_comes_late),

@@ -55,19 +55,6 @@ static void test_log_quote__keeps_a_few_texts_at_a_time(void **state)
     assert_string_equal(c, "\"c\"");
 }
 
-static void test_log_level_parse__knows_four_names(void **state)
-{
-    (void)state;
-    enum log_level level = LOG_LEVEL_INFO;
-    assert_true(log_level_parse("WARN", &level));
-    assert_int_equal(level, LOG_LEVEL_WARN);
-    assert_true(log_level_parse("debug", &level));
-    assert_int_equal(level, LOG_LEVEL_DEBUG);
-    assert_false(log_level_parse("loud", &level));
-    assert_false(log_level_parse("", &level));
-    assert_int_equal(level, LOG_LEVEL_DEBUG);
-}
-
 /* What @write logs, read back through a pipe in place of standard error. */
 static size_t capture(void (*write_it)(void), char *out, size_t size)
 {
@@ -278,7 +265,6 @@ int main(void)
         cmocka_unit_test(test_log_quote__escapes_quotes_and_backslashes),
         cmocka_unit_test(test_log_quote__cuts_long_texts_and_still_closes_the_quote),
         cmocka_unit_test(test_log_quote__keeps_a_few_texts_at_a_time),
-        cmocka_unit_test(test_log_level_parse__knows_four_names),
         cmocka_unit_test(test_log_write__is_one_line_whatever_the_values),
         cmocka_unit_test(test_log_write__cuts_an_endless_line),
         cmocka_unit_test(test_log_write__is_silent_below_the_level),
