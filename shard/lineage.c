@@ -8,32 +8,11 @@
 #include "base/number.h"
 #include "base/info.h"
 #include "shard/link.h"
-#include "shard/slots.h"
-
-/* --- sets --- */
-
-void lineages_init(struct lineages *s)
-{
-    *s = (struct lineages){0};
-}
 
 void lineages_fini(struct lineages *s)
 {
     free(s->one);
-    lineages_init(s);
-}
-
-static void lineages_clear(struct lineages *s)
-{
-    s->count = 0;
-}
-
-static const struct lineage *find(const struct lineages *s, uint64_t id)
-{
-    for (unsigned i = 0; i < s->count; i++)
-        if (s->one[i].id == id)
-            return &s->one[i];
-    return NULL;
+    *s = (struct lineages){0};
 }
 
 const struct lineage *lineages_of_node(const struct lineages *s, const char *node)
@@ -44,15 +23,11 @@ const struct lineage *lineages_of_node(const struct lineages *s, const char *nod
     return NULL;
 }
 
-bool lineages_contains(const struct lineages *s, uint64_t id)
-{
-    return find(s, id) != NULL;
-}
-
 enum err lineages_add(struct lineages *s, const struct lineage *one, struct error *e)
 {
-    if (one->id != 0 && lineages_contains(s, one->id))
-        return ERR_OK;
+    for (unsigned i = 0; i < s->count; i++)
+        if (one->id != 0 && s->one[i].id == one->id)
+            return ERR_OK;
     if (s->count == LINEAGES_MAX)
         return error_set(e, ERR_RANGE, "more than %d replication ids", LINEAGES_MAX);
     if (s->count == s->capacity) {
@@ -67,28 +42,7 @@ enum err lineages_add(struct lineages *s, const struct lineage *one, struct erro
     return ERR_OK;
 }
 
-static bool has_all(const struct lineages *s, const struct lineages *of)
-{
-    for (unsigned i = 0; i < of->count; i++)
-        if (!of->one[i].idle && !lineages_contains(s, of->one[i].id))
-            return false;
-    return true;
-}
-
-bool lineages_equal(const struct lineages *a, const struct lineages *b)
-{
-    return has_all(a, b) && has_all(b, a);
-}
-
-/* --- text --- */
-
-void lineages_format(const struct lineages *s, struct buffer *out)
-{
-    if (s->count == 0)
-        buffer_puts(out, "-");
-    for (unsigned i = 0; i < s->count; i++)
-        buffer_printf(out, "%s%016" PRIx64, i == 0 ? "" : " ", s->one[i].id);
-}
+/* --- what a view trusts --- */
 
 /* The next id of a text. False: its form is another one. */
 static bool next_id(const char **at, const char *end, uint64_t *id)
@@ -101,34 +55,12 @@ static bool next_id(const char **at, const char *end, uint64_t *id)
     return *(*at)++ == ' ' && *at < end;
 }
 
-static bool is_none(const char *text, size_t length)
-{
-    return length == 1 && *text == '-';
-}
-
-enum err lineages_parse(struct lineages *s, const char *text, size_t length, struct error *e)
-{
-    const char *end = text + length;
-    enum err code = ERR_OK;
-    if (is_none(text, length))
-        return ERR_OK;
-    if (length == 0)
-        return error_set(e, ERR_PARSE, "no replication ids");
-    while (text < end && code == ERR_OK) {
-        struct lineage one = {0};
-        if (!next_id(&text, end, &one.id))
-            return error_set(e, ERR_PARSE, "not a list of replication ids");
-        code = lineages_add(s, &one, e);
-    }
-    return code;
-}
-
 bool trusted_parse(struct trusted *out, const char *text, size_t length)
 {
     const char *end = text + length;
     out->known = true;
     out->count = 0;
-    if (is_none(text, length))
+    if (length == 1 && *text == '-')
         return true;
     while (text < end) {
         if (out->count == LINEAGES_MAX || !next_id(&text, end, &out->id[out->count]))
@@ -172,9 +104,6 @@ enum err lineage_parse_info(struct lineage *out, const char *text, size_t length
     out->promoted = info_id(text, length, "master_replid2") != 0;
     out->run = info_id(text, length, "run_id");
     out->received = received(text, length);
-    out->idle = false;
-    out->empty = out->run != 0 && strstr(text, "\ndb") == NULL;
-    out->slots = 0;
     return ERR_OK;
 }
 
@@ -186,118 +115,31 @@ bool lineage_goes_on(const struct lineage *was, const struct lineage *now)
 
 /* --- all masters --- */
 
-/* *@reply is a string, which the caller frees. */
-static enum err ask_info(struct link *l, unsigned where, const char *section, redisReply **reply,
-                         struct error *e)
-{
-    enum err code = link_command(l, where, reply, e, "INFO %s", section);
-    if (code != ERR_OK || (*reply)->type == REDIS_REPLY_STRING)
-        return code;
-    freeReplyObject(*reply);
-    return error_set(e, ERR_PARSE, "unexpected reply to INFO");
-}
-
-/* What little can be another now: its role and its keys. False: it is not the one that @was. */
-static enum err ask_little(struct link *l, unsigned where, const struct lineage *was, struct lineage *out,
-                           bool *same, struct error *e)
+static enum err ask(struct link *l, unsigned where, struct lineage *out, struct error *e)
 {
     redisReply *reply;
-    struct lineage now = {0};
-    enum err code = ask_info(l, where, "replication", &reply, e);
-    if (code != ERR_OK)
-        return code;
-    code = lineage_parse_info(&now, reply->str, reply->len, e);
-    freeReplyObject(reply);
-    *same = code == ERR_OK && now.id != 0 && now.id == was->id;
-    if (!*same)
-        return code;
-    *out = *was;
-    out->promoted = now.promoted;
-    if (link_nodes(l)->cluster == NULL)
+    (void)snprintf(out->node, sizeof(out->node), "%s", link_name(l, where));
+    enum err code = link_command(l, where, &reply, e, "INFO ALL");
+    if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
         return ERR_OK;
-    code = ask_info(l, where, "keyspace", &reply, e);
     if (code == ERR_OK) {
-        out->empty = strstr(reply->str, "\ndb") == NULL;
+        code = reply->type == REDIS_REPLY_STRING ? lineage_parse_info(out, reply->str, reply->len, e)
+                                                 : error_set(e, ERR_PARSE, "unexpected reply to INFO");
         freeReplyObject(reply);
     }
-    return code;
+    return code == ERR_OK ? ERR_OK : error_prefix(e, code, "Redis node %s", out->node);
 }
 
-static enum err ask_all(struct link *l, unsigned where, struct lineage *out, struct error *e)
-{
-    redisReply *reply;
-    enum err code = ask_info(l, where, "ALL", &reply, e);
-    if (code != ERR_OK)
-        return code;
-    code = lineage_parse_info(out, reply->str, reply->len, e);
-    freeReplyObject(reply);
-    return code;
-}
-
-static enum err ask(struct link *l, unsigned where, const struct lineages *known, struct lineage *out,
-                    struct error *e)
-{
-    enum err code = ERR_OK;
-    bool same = false;
-    (void)snprintf(out->node, sizeof(out->node), "%s", link_name(l, where));
-    const struct lineage *was = known == NULL ? NULL : lineages_of_node(known, out->node);
-    if (was != NULL && was->run != 0)
-        code = ask_little(l, where, was, out, &same, e);
-    if (code == ERR_OK && !same)
-        code = ask_all(l, where, out, e);
-    if (code == ERR_OK && out->id == 0)
-        code = error_set(e, ERR_UNREACHABLE, "it is a replica");
-    if (code != ERR_OK)
-        code = error_prefix(e, code, "Redis node %s", out->node);
-    return code;
-}
-
-struct asking {
-    bool (*matters)(const void *arg, const struct lineage *one);
-    const void *arg;
-    bool keep; /* one that cannot be asked, with the id 0 */
-    const struct lineages *known;
-};
-
-static enum err take(struct link *l, unsigned i, const struct asking *asking, struct lineages *out,
-                     struct error *e)
-{
-    struct lineage one = {0};
-    bool cluster = link_nodes(l)->cluster != NULL;
-    unsigned slots = cluster ? (unsigned)(link_master_share(l, i) * SLOTS + 0.5) : 0;
-    enum err code = ask(l, link_master(l, i), asking->known, &one, e);
-    one.slots = slots;
-    one.idle = cluster && slots == 0;
-    if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT) {
-        one.id = 0;
-        if (!asking->keep && (asking->matters == NULL || asking->matters(asking->arg, &one)))
-            return code;
-        if (!asking->keep)
-            return ERR_OK;
-    } else if (code != ERR_OK) {
-        return code;
-    }
-    return lineages_add(out, &one, e);
-}
-
-static enum err take_all(struct link *l, const struct asking *asking, struct lineages *out, struct error *e)
+enum err link_lineages(struct link *l, struct lineages *out, struct error *e)
 {
     unsigned masters;
-    lineages_clear(out);
+    out->count = 0;
     enum err code = link_masters(l, &masters, e);
-    for (unsigned i = 0; code == ERR_OK && i < masters; i++)
-        code = take(l, i, asking, out, e);
+    for (unsigned i = 0; code == ERR_OK && i < masters; i++) {
+        struct lineage one = {0};
+        code = ask(l, link_master(l, i), &one, e);
+        if (code == ERR_OK)
+            code = lineages_add(out, &one, e);
+    }
     return code;
-}
-
-enum err link_lineages(struct link *l, bool (*matters)(const void *arg, const struct lineage *one),
-                       const void *arg, struct lineages *out, struct error *e)
-{
-    return take_all(l, &(struct asking){.matters = matters, .arg = arg}, out, e);
-}
-
-enum err link_look_at_lineages(struct link *l, const struct lineages *known, struct lineages *out,
-                               struct error *e)
-{
-    return take_all(l, &(struct asking){.keep = true, .known = known}, out, e);
 }

@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "base/buffer.h"
 #include "base/error.h"
 #include "base/info.h"
 #include "shard/generation.h"
@@ -30,36 +29,25 @@ struct lineage {
     uint64_t received; /* bytes from masters of its own since the process began; LINEAGE_UNCOUNTED: it does
                           not count them, or CONFIG RESETSTAT was called */
     bool promoted;     /* its id goes on from that of a master before: master_replid2 is one */
-    bool idle;         /* a master of a cluster without slots */
-    bool empty;        /* it holds no keys at all */
-    unsigned slots;    /* of a cluster */
     char node[NODE_NAME_MAX];
 };
 
-/* A small set, in no order. Zero-initialised it is empty. */
+/* What was found on several masters, in no order. Zero-initialised there is none. */
 struct lineages {
     unsigned count, capacity;
     struct lineage *one;
 };
 
-void lineages_init(struct lineages *s);
 void lineages_fini(struct lineages *s);
 /* @one is copied; nothing is added where its id, if it has one, is there already. ERR_NOMEM; ERR_RANGE: more
  * than LINEAGES_MAX. */
 MUST_CHECK enum err lineages_add(struct lineages *s, const struct lineage *one, struct error *e);
-bool lineages_contains(const struct lineages *s, uint64_t id);
 /* The first one of that name; NULL: there is none. */
 const struct lineage *lineages_of_node(const struct lineages *s, const char *node);
-/* The same ids, but for those that are idle in the set that has them: they come and go, and lose nothing. */
-bool lineages_equal(const struct lineages *a, const struct lineages *b);
-/* Append the ids, each of 16 digits, with a blank between; "-" where there are none. */
-void lineages_format(const struct lineages *s, struct buffer *out);
-/* Add the ids of such a text to @s. ERR_PARSE, ERR_RANGE, ERR_NOMEM. */
-MUST_CHECK enum err lineages_parse(struct lineages *s, const char *text, size_t length, struct error *e);
 
 /* Whether a master that was @was at one look, and is @now at the next, still has all that it had
- * acknowledged: the same process has loaded nothing from another server since. Both are from link_lineages()
- * or link_look_at_lineages(). However long ago @was is: a count does not forget, as master_replid2 does when
+ * acknowledged: the same process has loaded nothing from another server since. Both are from
+ * link_lineages(). However long ago @was is: a count does not forget, as master_replid2 does when
  * repl-backlog-ttl is over. Pure. */
 bool lineage_goes_on(const struct lineage *was, const struct lineage *now);
 
@@ -70,6 +58,7 @@ struct trusted {
     uint64_t id[LINEAGES_MAX];
 };
 
+/* Ids of 16 digits each with a blank between; "-" where there are none. */
 MUST_CHECK bool trusted_parse(struct trusted *out, const char *text, size_t length);
 bool trusted_contains(const struct trusted *t, uint64_t id);
 
@@ -77,17 +66,9 @@ bool trusted_contains(const struct trusted *t, uint64_t id);
  * name is left as it is. */
 MUST_CHECK enum err lineage_parse_info(struct lineage *out, const char *text, size_t length, struct error *e);
 
-/* Ask all masters of @l at this moment: all nodes of the list; those of a cluster that hold slots, and, as
- * idle ones, those without slots. One that cannot be asked is left out where it does not matter. What is in
- * *@out is forgotten first. ERR_UNREACHABLE, ERR_TIMEOUT: one that @matters (NULL: all do) does not answer,
- * or is a replica by now. ERR_REFUSED: the user may not call INFO. ERR_RANGE: too many. */
-MUST_CHECK enum err link_lineages(struct link *l, bool (*matters)(const void *arg, const struct lineage *one),
-                                  const void *arg, struct lineages *out, struct error *e);
-/* The same, but a master that cannot be asked is in it with the id 0; with its run_id if it is a replica. One
- * that
- * @known (NULL: none is) has under the same name and id is asked for little: what else @known says of it
- * holds for as long as it has that id. @known is not @out. ERR_UNREACHABLE, ERR_TIMEOUT: nobody tells who the
- * masters are. ERR_REFUSED, ERR_RANGE, ERR_NOMEM. */
-MUST_CHECK enum err link_look_at_lineages(struct link *l, const struct lineages *known, struct lineages *out,
-                                          struct error *e);
+/* Ask all masters of @l at this moment: all nodes of the list; of a cluster those without slots, too. One
+ * that cannot be asked has the id 0; so has one that is a replica by now, with its run_id. What is in *@out
+ * is forgotten first. ERR_UNREACHABLE, ERR_TIMEOUT: nobody tells who the masters are. ERR_REFUSED: the user
+ * may not call INFO. ERR_RANGE: too many. ERR_PARSE, ERR_NOMEM. */
+MUST_CHECK enum err link_lineages(struct link *l, struct lineages *out, struct error *e);
 #endif

@@ -44,8 +44,7 @@ void loading_view(struct view *out, const struct dump_header *h, const struct no
         g->layers[i] = (struct layer){.geometry = h->layers[i].geometry,
                                       .capacity = h->layers[i].capacity,
                                       .error_rate = h->layers[i].error_rate,
-                                      .token = token,
-                                      .born_epoch = 1};
+                                      .token = token};
     nodes_pin(nodes, g);
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"

@@ -176,7 +176,7 @@ static enum err choose_shape(struct builder *b, const struct generation *shape, 
         b->shape = *shape;
         b->shape.number = next_number(v);
         b->shape.seed = random_u64() | 1; /* 0 mixes nothing */
-        b->shape.built = b->shape.opening = false;
+        b->shape.built = false;
         code = builder_settle_shape(b, v->seed, e);
     }
     free(v);
@@ -185,20 +185,17 @@ static enum err choose_shape(struct builder *b, const struct generation *shape, 
 
 enum err builder_begin(struct builder *b, const struct generation *shape, struct error *e)
 {
-    struct buffer text = {0};
+    char text[GENERATION_TEXT_MAX];
     long long result = 0;
     enum err code = choose_shape(b, shape, e);
     if (code != ERR_OK)
         return code;
-    generation_format(&b->shape, &text);
     builder_script(b, embedded_build_begin);
     script_incarnation(&b->fold.call, b->fold.names->incarnation);
     script_number(&b->fold.call, b->fold.slot);
     script_number(&b->fold.call, b->shape.number);
-    builder_add_text(b, &text);
-    code = buffer_failed(&text) ? error_set(e, ERR_NOMEM, "no memory for a generation")
-                                : builder_run(b, &result, e);
-    buffer_fini(&text);
+    script_bytes(&b->fold.call, text, generation_text(&b->shape, text));
+    code = builder_run(b, &result, e);
     if (code == ERR_OK && result == 0)
         code = error_set(e, ERR_NOT_FOUND, "the filter has no such view any more, or is being deleted");
     if (code == ERR_OK && result < 0)

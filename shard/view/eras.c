@@ -67,8 +67,7 @@ static enum eras_action judge(const struct eras *s, const struct log_view *v, co
 static enum err copy(struct lineages *out, const struct lineages *from, struct error *e)
 {
     enum err code = ERR_OK;
-    lineages_fini(out);
-    lineages_init(out);
+    out->count = 0;
     for (unsigned i = 0; i < from->count && code == ERR_OK; i++)
         code = lineages_add(out, &from->one[i], e);
     return code;
@@ -79,7 +78,7 @@ enum err eras_look(struct eras *s, struct link *l, const struct names *names, co
 {
     enum err code = find(l, names, v, &s->now, e);
     if (code == ERR_OK)
-        code = link_look_at_lineages(l, NULL, &s->there, e);
+        code = link_lineages(l, &s->there, e);
     if (code != ERR_OK)
         return code;
     *out = judge(s, v, &s->there);

@@ -59,14 +59,14 @@ static bool next_capacity(const struct generation *g, uint32_t expansion, bool s
 enum err grow_plan(struct generation *out, const struct generation *g, uint32_t expansion, bool sourced,
                    double growth, uint32_t shard_bytes, uint64_t token, struct error *e)
 {
-    struct layer layer = {.token = token, .born_epoch = 1};
+    struct layer layer = {.token = token};
     if (g->layer_count == GENERATION_LAYERS_MAX)
         return error_set(e, ERR_RANGE, "the filter has %d layers: no more can be added",
                          GENERATION_LAYERS_MAX);
     if (!next_capacity(g, expansion, sourced, growth, &layer.capacity))
         return error_set(e, ERR_RANGE, "the next layer's capacity is out of range");
     layer.error_rate = next_rate(g, sourced);
-    enum err code = geometry_plan_log(&layer.geometry, layer.capacity, layer.error_rate, shard_bytes, e);
+    enum err code = geometry_plan(&layer.geometry, layer.capacity, layer.error_rate, shard_bytes, e);
     uint64_t capacity;
     if (code == ERR_OK && __builtin_add_overflow(g->capacity, layer.capacity, &capacity))
         code = error_set(e, ERR_RANGE, "the filter's capacity is out of range");

@@ -86,15 +86,14 @@ static enum err has_lived(struct link *l, const struct names *names, const struc
                           const struct registry_said *said, const struct history_seen *seen, bool *out,
                           struct error *e)
 {
-    struct lineages now;
+    struct lineages now = {0};
     *out = seen->count > 0;
     for (unsigned i = 0; i < said->history_count; i++)
         if (said->history[i].incarnation == v->incarnation)
             *out &= said->history[i].id == 0 || has_seen(seen, said->history[i].id);
     if (!*out)
         return ERR_OK;
-    lineages_init(&now);
-    enum err code = link_look_at_lineages(l, NULL, &now, e);
+    enum err code = link_lineages(l, &now, e);
     const struct lineage *there = lineages_of_node(&now, link_name(l, link_home(l, names)));
     *out = code == ERR_OK && there != NULL && there->id != 0 && !has_seen(seen, there->id);
     lineages_fini(&now);

@@ -77,9 +77,8 @@ static enum err plan_generation(struct maker *m, struct generation *g, struct er
     placement_pin(o->placement, link_nodes(m->link), g);
     g->layers[0] = (struct layer){
         .capacity = o->capacity,
-        .error_rate = o->sourced || o->expansion == 0 ? o->error_rate : grow_first_rate(o->error_rate),
-        .born_epoch = 1};
-    return geometry_plan_log(&g->layers[0].geometry, o->capacity, g->layers[0].error_rate, o->shard_bytes, e);
+        .error_rate = o->sourced || o->expansion == 0 ? o->error_rate : grow_first_rate(o->error_rate)};
+    return geometry_plan(&g->layers[0].geometry, o->capacity, g->layers[0].error_rate, o->shard_bytes, e);
 }
 
 /* The view as it will be, but for what is only known when lanes and shards are there. */

@@ -364,10 +364,9 @@ enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, 
 
 enum err roll_goes_on(struct link *l, const struct lineage *was, uint64_t era, bool *out, struct error *e)
 {
-    struct lineages now;
-    lineages_init(&now);
+    struct lineages now = {0};
     *out = false;
-    enum err code = was->id == 0 ? ERR_OK : link_look_at_lineages(l, NULL, &now, e);
+    enum err code = was->id == 0 ? ERR_OK : link_lineages(l, &now, e);
     for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
         *out |= now.one[i].id == era && lineage_goes_on(was, &now.one[i]);
     lineages_fini(&now);

@@ -136,8 +136,7 @@ static enum err choose_shape(const struct turn *t, struct generation *out, struc
     if (out->layers[1].capacity < keys / 4) /* far more than processes add at a time: each counts by itself */
         out->layers[1].capacity = keys / 4;
     out->capacity = out->layers[0].capacity + out->layers[1].capacity;
-    return geometry_plan_log(&out->layers[1].geometry, LEDGER_NEVER, out->layers[1].error_rate, SHARD_BYTES,
-                             e);
+    return geometry_plan(&out->layers[1].geometry, LEDGER_NEVER, out->layers[1].error_rate, SHARD_BYTES, e);
 }
 
 /* The build that the view has, or a new one beside the generation that is read. */

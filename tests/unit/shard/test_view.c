@@ -11,8 +11,8 @@
 
 enum { FIELDS = 15, OPTIONAL = 4 /* the last ones */ };
 
-#define TAIL " seed=00000000000000ab built=1 capacity=10 rate=0.25 nodes=a:1 layers=4:1:512:1:10:0.25:1:1"
-#define TWO_LAYERS TAIL ";3:1:512:1:10:0.125:2:2"
+#define TAIL " seed=00000000000000ab built=1 capacity=10 rate=0.25 nodes=a:1 layers=4:1:512:1:10:0.25:1"
+#define TWO_LAYERS TAIL ";3:1:512:1:10:0.125:2"
 
 struct pair {
     const char *name;
