@@ -37,13 +37,6 @@ static void put_event(struct handle *f)
     script_bytes(&f->call, f->names.filter, f->names.filter_length);
 }
 
-static void put_key(struct handle *f, const char *what)
-{
-    struct key_name name;
-    names_filter_key(&f->names, what, &name);
-    script_key(&f->call, &name);
-}
-
 /* --- the view --- */
 
 /* Of a view that cannot be read. */
@@ -148,10 +141,10 @@ enum err handle_drop_nothing(struct handle *f, const char *mutex, struct error *
     long long answer;
     struct script_call *c = &f->call;
     script_begin(c, embedded_no_filter);
-    put_key(f, "view");
-    put_key(f, "leftover");
-    put_key(f, "expansion_flag");
-    put_key(f, "token");
+    script_filter_key(c, &f->names, "view");
+    script_filter_key(c, &f->names, "leftover");
+    script_filter_key(c, &f->names, "expansion_flag");
+    script_filter_key(c, &f->names, "token");
     script_text(c, mutex);
     return script_run(c, f->link, handle_home(f), &answer, e);
 }
@@ -167,7 +160,7 @@ enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bo
             length += (size_t)snprintf(text + length, sizeof(text) - length, "%s", words[i]);
     struct script_call *c = &f->call;
     script_begin(c, embedded_expire);
-    put_key(f, "view");
+    script_filter_key(c, &f->names, "view");
     put_event(f);
     script_number(c, at_ms);
     script_text(c, text);

@@ -313,21 +313,11 @@ static enum err note_found(struct handle *f, const struct place *at, const redis
     return f->call.count == 1 ? ERR_OK : script_run(&f->call, f->link, at->where, &answer, e);
 }
 
-/* Append @text so that MATCH takes each of its characters for itself. */
-static void put_literally(struct buffer *pattern, const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        if (strchr("*?[]\\^", text[i]) != NULL)
-            buffer_append(pattern, "\\", 1);
-        buffer_append(pattern, &text[i], 1);
-    }
-}
-
 static enum err look_through(struct handle *f, const struct place *at, struct error *e)
 {
     struct buffer pattern = {0};
     char cursor[32] = "0";
-    put_literally(&pattern, f->names.prefix, f->names.prefix_length);
+    names_literally(&pattern, f->names.prefix, f->names.prefix_length);
     buffer_puts(&pattern, ":{*.*.*.*}:*");
     enum err code = ERR_OK;
     do {

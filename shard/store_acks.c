@@ -152,9 +152,8 @@ static void on_wait(void *arg, const redisReply *reply)
 /* The era that WAIT was answered under: asked behind it, as a connection outlives a demotion. */
 static uint64_t era_of(const redisReply *reply)
 {
-    bool is_master = reply != NULL && reply->type == REDIS_REPLY_STRING &&
-                     info_is(reply->str, reply->len, "role", "master");
-    return is_master ? info_id(reply->str, reply->len, "master_replid") : 0;
+    bool told = reply != NULL && reply->type == REDIS_REPLY_STRING;
+    return told ? info_master_id(reply->str, reply->len) : 0;
 }
 
 static void on_info(void *arg, const redisReply *reply)

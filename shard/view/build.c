@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/info.h"
 #include "base/random.h"
 #include "shard/view/grace.h"
 #include "shard/view/notify.h"
@@ -40,12 +39,9 @@ void builder_free(struct builder *b)
 
 void builder_script(struct builder *b, const char *text)
 {
-    struct key_name view, record;
-    names_filter_key(b->fold.names, "view", &view);
-    names_filter_key(b->fold.names, "build", &record);
     script_begin(&b->fold.call, text);
-    script_key(&b->fold.call, &view);
-    script_key(&b->fold.call, &record);
+    script_filter_key(&b->fold.call, b->fold.names, "view");
+    script_filter_key(&b->fold.call, b->fold.names, "build");
 }
 
 void builder_add_token(struct builder *b)
@@ -94,16 +90,7 @@ enum err builder_load_view(struct builder *b, struct log_view **out, struct erro
 
 struct header builder_header(const struct builder *b, unsigned layer, uint32_t shard)
 {
-    const struct layer *l = &b->shape.layers[layer];
-    return (struct header){.tag = b->tag,
-                           .incarnation = b->fold.names->incarnation,
-                           .generation = b->shape.number,
-                           .writer = {.number = l->token},
-                           .layer = layer,
-                           .shard = shard,
-                           .blocks = l->geometry.blocks,
-                           .block_bits = (uint16_t)l->geometry.block_bits,
-                           .hashes = (uint16_t)l->geometry.hashes};
+    return header_of_shard(&b->shape, b->fold.names->incarnation, b->tag, layer, shard);
 }
 
 /* Put the token into the headers of all shards. */
@@ -278,35 +265,15 @@ enum err builder_start(struct builder *b, struct error *e)
 
 /* --- the end --- */
 
-static enum err check_era(struct builder *b, unsigned where, struct error *e)
-{
-    redisReply *r;
-    enum err code = link_command(b->fold.link, where, &r, e, "INFO replication");
-    if (code != ERR_OK)
-        return code;
-    uint64_t era = r->type == REDIS_REPLY_STRING && info_is(r->str, r->len, "role", "master")
-                       ? info_id(r->str, r->len, "master_replid")
-                       : 0;
-    freeReplyObject(r);
-    if (era != 0 && trusted_contains(&b->eras, era))
-        return ERR_OK;
-    b->anew = true;
-    return error_set(e, ERR_LOST, "%s is no master, or is in another era than when the build began",
-                     link_name(b->fold.link, where));
-}
-
 /* All nodes of the shards still have what was acknowledged. */
 static enum err check_eras(struct builder *b, struct error *e)
 {
-    unsigned count = b->placement.count;
-    bool masters = count == 0;
-    enum err code = masters ? link_masters(b->fold.link, &count, e) : ERR_OK;
-    for (unsigned i = 0; i < count && code == ERR_OK; i++) {
-        if (!masters)
-            code = check_era(b, b->placement.node[i], e);
-        else if (link_master_has_slots(b->fold.link, i))
-            code = check_era(b, link_master(b->fold.link, i), e);
-    }
+    struct trusted now;
+    enum err code = shards_eras(b->fold.link, b->fold.names, &b->shape, &now, e);
+    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
+        if (!trusted_contains(&b->eras, now.id[i]))
+            code = error_set(e, ERR_LOST, "a node of the shards is in another era than when the build began");
+    b->anew |= code == ERR_LOST;
     return code;
 }
 

@@ -94,11 +94,9 @@ struct grower {
 static enum err run(struct grower *g, const char *script, bool with_shards, struct error *e)
 {
     struct script_call *call = &g->fold.call;
-    struct key_name key;
     long long answer = 0;
-    names_filter_key(&g->names, "view", &key);
     script_begin(call, script);
-    script_key(call, &key);
+    script_filter_key(call, &g->names, "view");
     script_incarnation(call, g->names.incarnation);
     script_number(call, g->fold.slot);
     script_text(call, g->was);
@@ -230,23 +228,20 @@ enum err log_put_back(struct link *l, const struct names *names, const struct ge
     char was[GENERATION_TEXT_MAX], will_be[GENERATION_TEXT_MAX];
     struct generation next = *g;
     struct script_call call = {0};
-    struct key_name key;
     long long answer = 0;
     memcpy(next.layers, known->layers, sizeof(next.layers));
     next.layer_count = known->layer_count;
     next.capacity = known->capacity;
     (void)generation_text(g, was);
     (void)generation_text(&next, will_be);
-    names_filter_key(names, "view", &key);
     script_begin(&call, embedded_grow_back);
-    script_key(&call, &key);
+    script_filter_key(&call, names, "view");
     script_incarnation(&call, names->incarnation);
     script_number(&call, g->number % 2);
     script_text(&call, was);
     script_text(&call, will_be);
     script_number(&call, generation_shards(&next));
-    enum err code = script_run(&call, l, link_home(l, names), &answer, e);
-    script_fini(&call);
+    enum err code = script_run_once(&call, l, names, &answer, e);
     *done = code == ERR_OK && answer == 1;
     return code;
 }

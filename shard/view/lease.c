@@ -46,10 +46,8 @@ bool lease_is_held(const struct lease *l)
 
 static void begin(struct lease *l, const char *script)
 {
-    struct key_name key;
-    names_filter_key(l->names, "folder", &key);
     script_begin(&l->call, script);
-    script_key(&l->call, &key);
+    script_filter_key(&l->call, l->names, "folder");
     script_text(&l->call, l->owner);
 }
 

@@ -62,10 +62,8 @@ enum err roll_find_lanes(struct roll *r, const struct log_view *v, struct error 
 
 void roll_begin(struct roll *r, const char *text)
 {
-    struct key_name key;
-    names_filter_key(r->names, "view", &key);
     script_begin(&r->call, text);
-    script_key(&r->call, &key);
+    script_filter_key(&r->call, r->names, "view");
 }
 
 void roll_put_writer(struct roll *r, const uint8_t writer[LOG_WRITER_BYTES])
@@ -378,11 +376,9 @@ enum err roll_goes_on(struct link *l, const struct lineage *was, uint64_t era, b
 static enum err draw(struct roll *r, unsigned lane, const struct log_lane *stream, uint64_t *number,
                      struct error *e)
 {
-    struct key_name token;
     long long result = 0;
-    names_filter_key(r->names, "token", &token);
     roll_begin(r, embedded_roll_draw);
-    script_key(&r->call, &token);
+    script_filter_key(&r->call, r->names, "token");
     script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, stream);
     enum err code = roll_run(r, &result, e);
