@@ -107,7 +107,7 @@ enum err admin_make_way(struct service *s, struct admin_naming *n, const char *n
 {
     struct handle *f = n->fence;
     enum err code = handle_load_any(f, is, e);
-    bool kept = code == ERR_OK && is->dropped == VIEW_KEPT;
+    bool kept = code == ERR_OK && !is->deleting;
     n->latest = service_seen(s, name, length);
     if (kept)
         code = look_for_latest(f, &n->latest, e);

@@ -47,7 +47,7 @@ static enum err tell_what_to_do(const struct names *names, struct error *e)
         return ERR_PARSE;
     struct error why = *e;
     names_filter_key(names, "view", &key);
-    return error_set(e, ERR_PARSE, "key %.*s in Redis: %.300s. Write the field as it was",
+    return error_set(e, ERR_PARSE, "key %.*s in Redis: view is damaged: %.300s. Write the field as it was",
                      (int)(key.length < 200 ? key.length : 200), key.text, why.text);
 }
 
@@ -64,7 +64,7 @@ static enum err parse_view(struct view *out, const struct names *names, const re
         return error_set(e, ERR_PARSE, "view: %s",
                          reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");
     if (reply->elements > 2 * FIELDS_MAX) { /* the one that matters may be behind them */
-        (void)error_set(e, ERR_PARSE, "view is damaged: more than %d fields", FIELDS_MAX);
+        (void)error_set(e, ERR_PARSE, "more than %d fields", FIELDS_MAX);
         return tell_what_to_do(names, e);
     }
     for (size_t i = 0; i + 1 < reply->elements; i += 2)
@@ -89,7 +89,7 @@ enum err handle_load_any(struct handle *f, struct view *out, struct error *e)
     const char *argv[] = {"HGETALL", name.text};
     names_filter_key(&f->names, "view", &name);
     const size_t lengths[] = {7, name.length};
-    out->dropped = VIEW_KEPT;
+    out->deleting = false;
     enum err code = link_append(f->link, handle_home(f), 2, argv, lengths, e);
     if (code == ERR_OK)
         code = link_reply(f->link, handle_home(f), &reply, e);
@@ -112,7 +112,7 @@ enum err handle_load_any(struct handle *f, struct view *out, struct error *e)
 enum err handle_load(struct handle *f, struct view *out, struct error *e)
 {
     enum err code = handle_load_any(f, out, e);
-    if (code == ERR_OK && out->dropped == VIEW_DROP_BEGUN)
+    if (code == ERR_OK && out->deleting)
         return error_set(e, ERR_NOT_FOUND, "the filter is being deleted");
     return code;
 }
