@@ -190,7 +190,7 @@ static enum err forget(struct driver *d, struct error *e)
     code = move_lanes(d, e);
     if (code != ERR_OK)
         return code;
-    code = grace_forget(d->link, &d->fence.names, view_alternate(&d->view)->number, NULL, e);
+    code = grace_forget(d->link, &d->fence.names, view_alternate(&d->view)->number, e);
     if (code != ERR_OK)
         return code;
     handle_announce(&d->fence);

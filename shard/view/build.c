@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/random.h"
-#include "shard/view/grace.h"
 #include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
@@ -320,10 +319,4 @@ enum err builder_cutover(struct builder *b, bool heals, struct error *e)
     if (code == ERR_OK)
         log_view_notify(b->fold.link, b->fold.names);
     return code;
-}
-
-enum err builder_abort(struct builder *b, struct error *e)
-{
-    enum err code = grace_forget(b->fold.link, b->fold.names, b->shape.number, &b->fold.token, e);
-    return code == ERR_OK ? grace_delete(b->fold.link, b->fold.names, e) : code;
 }

@@ -58,14 +58,10 @@ enum err grace_switch(struct link *l, const struct names *names, uint64_t number
                                   : "it was not folded in each of the lanes");
 }
 
-enum err grace_forget(struct link *l, const struct names *names, uint64_t number,
-                      const struct writer_token *writer, struct error *e)
+enum err grace_forget(struct link *l, const struct names *names, uint64_t number, struct error *e)
 {
     struct script_call call = {0};
-    char token[LOG_TOKEN_TEXT_MAX] = "";
     long long result = 0;
-    if (writer != NULL)
-        log_token_text(writer, token);
     script_begin(&call, embedded_grace_forget);
     script_filter_key(&call, names, "view");
     script_filter_key(&call, names, "forgotten");
@@ -73,12 +69,9 @@ enum err grace_forget(struct link *l, const struct names *names, uint64_t number
     script_incarnation(&call, names->incarnation);
     script_number(&call, number % 2);
     script_number(&call, number);
-    script_text(&call, token);
     enum err code = script_run_once(&call, l, names, &result, e);
     if (code == ERR_OK && result == -1)
         return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " is the one that is read", number);
-    if (code == ERR_OK && result == -2)
-        return error_set(e, ERR_FENCED, "generation %" PRIu64 " is built by another one", number);
     if (code == ERR_OK)
         log_view_notify(l, names);
     return code;

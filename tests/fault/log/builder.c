@@ -194,7 +194,7 @@ static enum err retire(struct turn *t, struct error *e)
 {
     enum err code = load_view(t, e);
     if (code == ERR_OK && was_read(t->view)) {
-        code = grace_forget(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, NULL, e);
+        code = grace_forget(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, e);
         ledger_note(t->o->ledger, "builder %u: retires generation %" PRIu64 " %s", t->o->number,
                     t->view->slot[t->view->current ^ 1].shape.number, e->text);
         if (code == ERR_OK)
