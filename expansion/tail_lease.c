@@ -30,7 +30,7 @@ enum err tail_hold(struct follower *t, struct error *e)
         t->lag_ms = (now - t->stepped_at) / 1000;
     t->tended_at = now;
     script_begin(&t->call, embedded_tail);
-    script_filter_key(&t->call, &t->fence.names, "tail");
+    script_filter_key(&t->call, &t->handle.names, "tail");
     script_text(&t->call, t->o->owner);
     script_number(&t->call, t->o->lease_ms);
     put_text(t, "state", t->state);
@@ -42,7 +42,7 @@ enum err tail_hold(struct follower *t, struct error *e)
     put_number(t, "new", t->added);
     put_number(t, "done", t->done);
     put_number(t, "updated_ms", clock_wall_us() / 1000);
-    enum err code = script_run(&t->call, t->link, handle_home(&t->fence), &answer, e);
+    enum err code = script_run(&t->call, t->link, handle_home(&t->handle), &answer, e);
     if (code != ERR_OK)
         return code;
     t->held = answer >= 0;
@@ -65,9 +65,9 @@ void tail_leave(struct follower *t)
     if (!t->held)
         return;
     script_begin(&t->call, embedded_tail_leave);
-    script_filter_key(&t->call, &t->fence.names, "tail");
+    script_filter_key(&t->call, &t->handle.names, "tail");
     script_text(&t->call, t->o->owner);
-    t->held = script_run(&t->call, t->link, handle_home(&t->fence), &answer, NULL) != ERR_OK;
+    t->held = script_run(&t->call, t->link, handle_home(&t->handle), &answer, NULL) != ERR_OK;
 }
 
 /* --- for jobs --- */

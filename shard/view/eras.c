@@ -8,6 +8,7 @@
 #include <string.h>
 #include "shard/script_call.h"
 #include "shard/view/shards.h"
+#include "shard/view/view_load.h"
 
 extern const char embedded_eras_say[], embedded_eras_take[];
 
@@ -139,12 +140,6 @@ static void begin(struct script_call *c, const char *text, const struct names *n
     script_incarnation(c, names->incarnation);
 }
 
-static enum err another_view(const struct names *names, struct error *e)
-{
-    return error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
-                     (int)names->filter_length, names->filter);
-}
-
 /* The nodes are those that were looked at. */
 static enum err look_again(const struct eras *s, struct link *l, const struct names *names,
                            const struct log_view *v, struct error *e)
@@ -216,7 +211,7 @@ enum err eras_say(struct eras *s, struct link *l, const struct names *names, con
         code = script_run(&c, l, link_home(l, names), &result, e);
     script_fini(&c);
     if (code == ERR_OK && result == 0)
-        code = another_view(names, e);
+        code = log_view_another(names, e);
     return code == ERR_OK && result < 0
                ? error_set(e, ERR_NOT_FOUND, "%s is not registered in the view", name)
                : code;
@@ -237,7 +232,7 @@ enum err eras_take(struct eras *s, struct link *l, const struct names *names, co
         code = script_run(&c, l, link_home(l, names), &result, e);
     script_fini(&c);
     if (code == ERR_OK && result < 0)
-        code = another_view(names, e);
+        code = log_view_another(names, e);
     if (code == ERR_OK)
         *missing = (unsigned)result;
     if (code == ERR_OK && result == 0)

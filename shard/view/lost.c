@@ -338,10 +338,7 @@ static enum err run(struct script_call *c, struct link *l, const struct names *n
                     long long *result, struct error *e)
 {
     enum err code = script_run_once(c, l, names, result, e);
-    return code == ERR_OK && *result < least
-               ? error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
-                           (int)names->filter_length, names->filter)
-               : code;
+    return code == ERR_OK && *result < least ? log_view_another(names, e) : code;
 }
 
 enum err lost_say(struct link *l, const struct names *names, const struct log_lost *lost, struct error *e)
@@ -450,10 +447,7 @@ static enum err check_again(const struct fold *f, struct log_view *v, struct err
     enum err code = log_view_load(f->link, f->names, v, e);
     bool same = code == ERR_OK && v->incarnation == f->names->incarnation && v->current == f->slot &&
                 v->slot[f->slot].shape.number == f->generation && v->degraded;
-    return code == ERR_OK && !same
-               ? error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
-                           (int)f->names->filter_length, f->names->filter)
-               : code;
+    return code == ERR_OK && !same ? log_view_another(f->names, e) : code;
 }
 
 static enum err make_empty(struct lost_work *w, struct log_view *v, uint64_t *made, struct error *e)

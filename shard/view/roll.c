@@ -10,6 +10,7 @@
 #include <string.h>
 #include "shard/log/lane_sync.h"
 #include "shard/view/leftover.h"
+#include "shard/view/view_load.h"
 
 extern const char embedded_roll_register[], embedded_roll_leave[], embedded_roll_say[], embedded_roll_take[],
     embedded_roll_draw[], embedded_roll_replace[];
@@ -83,12 +84,6 @@ static void put_lane(struct roll *r, unsigned lane, const struct log_lane *strea
 enum err roll_run(struct roll *r, long long *result, struct error *e)
 {
     return script_run(&r->call, r->link, link_home(r->link, r->names), result, e);
-}
-
-enum err roll_another_view(const struct roll *r, struct error *e)
-{
-    return error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
-                     (int)r->names->filter_length, r->names->filter);
 }
 
 enum err roll_not_registered(const uint8_t writer[LOG_WRITER_BYTES], struct error *e)
@@ -287,7 +282,7 @@ static enum err say(struct roll *r, unsigned lane, const struct log_lane *stream
     enum err code = roll_run(r, &result, e);
     if (code != ERR_OK || result == 1)
         return code;
-    return result == -1 ? roll_not_registered(r->writer, e) : roll_another_view(r, e);
+    return result == -1 ? roll_not_registered(r->writer, e) : log_view_another(r->names, e);
 }
 
 enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, struct own *own, uint64_t *era,
@@ -336,7 +331,7 @@ static enum err take(struct roll *r, unsigned lane, const struct log_lane *strea
                                              : roll_run(r, &result, e);
     buffer_fini(&position);
     if (code == ERR_OK && result < 0)
-        code = roll_another_view(r, e);
+        code = log_view_another(r->names, e);
     if (code == ERR_OK)
         *missing = (unsigned)result;
     return code;
@@ -383,7 +378,7 @@ static enum err draw(struct roll *r, unsigned lane, const struct log_lane *strea
     put_lane(r, lane, stream);
     enum err code = roll_run(r, &result, e);
     *number = (uint64_t)result;
-    return code == ERR_OK && result <= 0 ? roll_another_view(r, e) : code;
+    return code == ERR_OK && result <= 0 ? log_view_another(r->names, e) : code;
 }
 
 /* A lane stays on its node while the generation that is read has shards there. Else its next stream is on one
@@ -414,7 +409,7 @@ static enum err put_into_view(struct roll *r, unsigned lane, const struct log_la
     script_number(&r->call, number);
     script_text(&r->call, node);
     enum err code = roll_run(r, &result, e);
-    return code == ERR_OK && result != 1 ? roll_another_view(r, e) : code;
+    return code == ERR_OK && result != 1 ? log_view_another(r->names, e) : code;
 }
 
 /* Delete what no view names, or will name: appends to it make nothing. If that fails, it stays until the lane
@@ -457,7 +452,7 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
     code = lane_make(r->link, &next, r->writer, 0, &anchor, e);
     if (code == ERR_OK && (code = leftover_sweep_lanes(r->link, r->names, &found, &swept, e)) != ERR_OK) {
         forget(r, &next);
-        return code == ERR_CONFLICT ? roll_another_view(r, e) : code;
+        return code == ERR_CONFLICT ? log_view_another(r->names, e) : code;
     }
     const char *node = where == before.where ? "" : link_nodes(r->link)->node[where].name;
     if (code == ERR_OK)
