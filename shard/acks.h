@@ -10,8 +10,6 @@
  * WAIT: what a replica has of this write, it has of all that the node did before. */
 #include "shard/store.h"
 
-enum { ACK_REPLICAS_MAX = 5 };
-
 struct ack_need {
     unsigned replicas;
     bool fsync;          /* and the disks of the node and of so many replicas have it: WAITAOF */

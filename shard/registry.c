@@ -274,15 +274,13 @@ enum err registry_draw(struct link *l, const struct names *names, uint64_t lates
 
 /* --- all filters of a master --- */
 
-/* "P:{F.<generation>.<layer>.<shard>}:<incarnation>", of a log, or that with ".e<epoch>": where F ends; NULL:
- * it is no such name. */
+/* "P:{F.<generation>.<layer>.<shard>}:<incarnation>": where F ends; NULL: it is no such name. */
 static const char *filter_end(const struct names *names, const char *name, size_t length)
 {
     const char *first = name + names->prefix_length + 2;
     const char *brace = memchr(name, '}', length);
     size_t left = brace == NULL ? 0 : (size_t)(name + length - brace);
-    bool is_of_log = left == 18, has_epoch = left >= 20 && brace[18] == '.' && brace[19] == 'e';
-    if ((!is_of_log && !has_epoch) || strspn(brace + 2, "0123456789abcdef") != 16)
+    if (left != 18 || strspn(brace + 2, "0123456789abcdef") != 16)
         return NULL;
     const char *at = brace;
     for (int parts = 0; parts < 3; parts++) {

@@ -51,10 +51,10 @@ enum view_kind {
 };
 struct view_row {
     const char *name;
-    enum view_kind kind;
     size_t offset;                                              /* of the member; 0 for VIEW_OTHER */
     bool (*parse)(void *out, const char *value, size_t length); /* VIEW_OTHER */
     const char *expected;                                       /* VIEW_OTHER: for people */
+    enum view_kind kind;
     bool is_optional;
 };
 enum { VIEW_ROWS_MAX = 32 };

@@ -208,8 +208,8 @@ static void test_dump_header__of_another_version_is_refused(void **state)
     memcpy(bytes.data + bytes.length - 8, &sum, 8);
     assert_int_equal(dump_header_decode(&again, bytes.data, bytes.length, &e), ERR_PARSE);
     assert_non_null(strstr(e.text, "version"));
-    for (char former = 1; former < DUMP_VERSION; former++) {
-        bytes.data[8] = former;
+    for (int former = 1; former < DUMP_VERSION; former++) {
+        bytes.data[8] = (char)former;
         assert_int_equal(dump_header_decode(&again, bytes.data, bytes.length, &e), ERR_FORMAT);
     }
     buffer_fini(&bytes);
