@@ -14,23 +14,10 @@ static void store(uint64_t *p, uint64_t value)
     __atomic_store_n(p, value, __ATOMIC_RELAXED);
 }
 
-/* Values below HISTOGRAM_PARTS have a bucket each; above, the five bits after the leading one choose the
- * part. */
 static size_t bucket_of(uint64_t us)
 {
-    if (us < HISTOGRAM_PARTS)
-        return (size_t)us;
-    unsigned shift = 63U - (unsigned)__builtin_clzll(us) - PARTS_LOG2;
-    size_t bucket = (size_t)(shift + 1) * HISTOGRAM_PARTS + (size_t)((us >> shift) - HISTOGRAM_PARTS);
+    size_t bucket = histogram_bucket(us, PARTS_LOG2);
     return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
-}
-
-static uint64_t bucket_end(size_t bucket)
-{
-    if (bucket < HISTOGRAM_PARTS)
-        return bucket;
-    unsigned shift = (unsigned)(bucket / HISTOGRAM_PARTS) - 1;
-    return ((HISTOGRAM_PARTS + bucket % HISTOGRAM_PARTS + 1) << shift) - 1;
 }
 
 void histogram_record(struct histogram *h, uint64_t us)
@@ -65,7 +52,8 @@ uint64_t histogram_quantile(const struct histogram *h, double quantile)
     for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
         seen += h->bucket[i];
         if (seen > wanted)
-            return bucket_end(i) < h->worst ? bucket_end(i) : h->worst;
+            return histogram_bucket_end(i, PARTS_LOG2) < h->worst ? histogram_bucket_end(i, PARTS_LOG2)
+                                                                  : h->worst;
     }
     return h->worst;
 }

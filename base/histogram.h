@@ -17,6 +17,26 @@ struct histogram {
     uint64_t bucket[HISTOGRAM_BUCKETS];
 };
 
+/* Buckets of values where each power of two has 2^@log2 equal parts: which one a value is in, and the last
+ * value that is in one. Values below 2^@log2 have a bucket each; above, the bits after the leading one choose
+ * the part. */
+static inline size_t histogram_bucket(uint64_t value, unsigned log2)
+{
+    uint64_t parts = UINT64_C(1) << log2;
+    if (value < parts)
+        return (size_t)value;
+    unsigned shift = 63U - (unsigned)__builtin_clzll(value) - log2;
+    return (size_t)((shift + 1) * parts + (value >> shift) - parts);
+}
+
+static inline uint64_t histogram_bucket_end(size_t bucket, unsigned log2)
+{
+    uint64_t parts = UINT64_C(1) << log2;
+    if (bucket < parts)
+        return bucket;
+    return ((parts + bucket % parts + 1) << (bucket / parts - 1)) - 1;
+}
+
 void histogram_record(struct histogram *h, uint64_t us);
 void histogram_merge(struct histogram *into, const struct histogram *from);
 

@@ -37,3 +37,8 @@ uint64_t info_id(const char *text, size_t length, const char *name)
     const char *value = info_value(text, length, name, &n);
     return value != NULL && n >= INFO_ID_DIGITS && number_hex64(value, INFO_ID_DIGITS, &id) ? id : 0;
 }
+
+uint64_t info_master_id(const char *text, size_t length)
+{
+    return info_is(text, length, "role", "master") ? info_id(text, length, "master_replid") : 0;
+}

@@ -13,4 +13,6 @@ bool info_is(const char *text, size_t length, const char *name, const char *valu
 /* The first INFO_ID_DIGITS of a replication id of 40 hexadecimal digits; 0: there is none. */
 enum { INFO_ID_DIGITS = 16 };
 uint64_t info_id(const char *text, size_t length, const char *name);
+/* The replication id of a master, likewise; 0: it is none. */
+uint64_t info_master_id(const char *text, size_t length);
 #endif

@@ -30,7 +30,7 @@ enum {
 enum err driver_reload(struct driver *d, struct error *e)
 {
     uint64_t built = d->builder == NULL ? 0 : d->builder->shape.number;
-    enum err code = handle_load(&d->fence, &d->next, e);
+    enum err code = handle_load(&d->handle, &d->next, e);
     if (code != ERR_OK)
         return code == ERR_NOT_FOUND ? error_set(e, ERR_FENCED, "the view is no longer in Redis") : code;
     if (d->next.incarnation != d->view.incarnation)
@@ -263,10 +263,10 @@ static enum err run_steps(struct driver *d, struct error *e)
 static enum err begin(struct driver *d, struct error *e)
 {
     const struct driver_options *o = d->o;
-    d->fence.link = d->link;
-    enum err code = names_init(&d->fence.names, o->prefix, o->filter, o->filter_length, e);
+    d->handle.link = d->link;
+    enum err code = names_init(&d->handle.names, o->prefix, o->filter, o->filter_length, e);
     if (code == ERR_OK)
-        code = handle_load(&d->fence, &d->view, e);
+        code = handle_load(&d->handle, &d->view, e);
     if (code == ERR_OK)
         code = record_read(d, e);
     if (code != ERR_OK)
@@ -338,7 +338,7 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     source_close(d->source);
     free(d->parts);
     record_fini(&d->record);
-    handle_fini(&d->fence);
+    handle_fini(&d->handle);
     script_fini(&d->call);
     link_free(d->link);
     free(d);

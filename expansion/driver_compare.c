@@ -88,21 +88,13 @@ struct wanted {
     void *arg;
 };
 
-static int by_hash(const void *a, const void *b)
-{
-    const struct key_hash *x = a, *y = b;
-    if (x->high != y->high)
-        return x->high < y->high ? -1 : 1;
-    return x->low < y->low ? -1 : x->low > y->low;
-}
-
 static enum err pick(void *arg, size_t count, const char *const *keys, const size_t *lengths, struct error *e)
 {
     const struct wanted *w = arg;
     enum err code = ERR_OK;
     for (size_t i = 0; i < count && code == ERR_OK; i++) {
         struct key_hash h = hash_mix(hash_key(w->seed, keys[i], lengths[i]), w->mix);
-        if (bsearch(&h, w->hashes, w->count, sizeof(h), by_hash) != NULL)
+        if (bsearch(&h, w->hashes, w->count, sizeof(h), key_hash_compare) != NULL)
             code = w->fn(w->arg, 1, &keys[i], &lengths[i], e);
     }
     return code;

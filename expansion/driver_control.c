@@ -21,7 +21,7 @@ static enum err asked(struct driver *d, enum job_request request, const char *te
 enum err driver_requests(struct driver *d, struct error *e)
 {
     d->controlled_at = clock_mono_us();
-    enum err code = control_read(&d->fence, &d->control, e);
+    enum err code = control_read(&d->handle, &d->control, e);
     if (code == ERR_OK && d->control.abort)
         code = asked(d, REQUEST_ABORT, "aborted by an operator", e);
     if (code == ERR_OK && d->control.rollback)
@@ -79,7 +79,7 @@ enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
     enum err code = ERR_OK;
     if (clock_mono_us() - d->controlled_at >= CONTROL_US) {
         /* A job that only waits would keep the mutex from whoever has to make a lost view anew. */
-        code = handle_look(&d->fence, &d->view, e);
+        code = handle_look(&d->handle, &d->view, e);
         if (code == ERR_OK)
             code = driver_requests(d, e);
     }

@@ -25,7 +25,7 @@ struct driver {
     struct mutex *mutex;
     struct link *link;
     uint64_t cutover_us; /* how long the switch took, until that is in the record; 0: it is, or none was */
-    struct handle fence;
+    struct handle handle;
     struct view view; /* a summary, as it was read last */
     struct view next; /* scratch */
     struct source *source;

@@ -16,7 +16,7 @@
 
 static enum err make_builder(struct driver *d, struct error *e)
 {
-    return d->builder != NULL ? ERR_OK : builder_new(&d->builder, d->link, &d->fence.names, e);
+    return d->builder != NULL ? ERR_OK : builder_new(&d->builder, d->link, &d->handle.names, e);
 }
 
 /* A generation that is not built yet is gone on with. */
@@ -34,7 +34,7 @@ static enum err resume(struct driver *d, struct error *e)
 
 enum err driver_reclaim(struct driver *d, struct error *e)
 {
-    enum err code = grace_delete(d->link, &d->fence.names, e);
+    enum err code = grace_delete(d->link, &d->handle.names, e);
     if (code == ERR_OK)
         code = driver_reload(d, e);
     if (code == ERR_OK && d->view.phase == PHASE_BUILDING && !driver_built(d)->built)
@@ -48,7 +48,7 @@ static enum err check_room(struct driver *d, char warning[256], struct error *e)
 {
     struct plan_node *nodes;
     unsigned count;
-    enum err code = survey_fits(&d->plan, &d->fence, &d->view, &d->on, &nodes, &count, warning, e);
+    enum err code = survey_fits(&d->plan, &d->handle, &d->view, &d->on, &nodes, &count, warning, e);
     free(nodes);
     return code;
 }

@@ -29,7 +29,7 @@ enum err driver_await_tail(struct driver *d, struct error *e)
     uint64_t deadline = patience(d), well = clock_mono_us();
     d->record.coverage[0] = '\0';
     while (d->o->tail_mode != TAIL_KEYSET) {
-        enum err code = tail_look(d->link, &d->fence.names, &tail, e);
+        enum err code = tail_look(d->link, &d->handle.names, &tail, e);
         if (code != ERR_OK)
             return code;
         if (tail.running && tail.mode == d->o->tail_mode && tail.coverage[0] != '\0') {
@@ -61,9 +61,9 @@ enum err driver_followed(struct driver *d, bool *covered, struct error *e)
     *covered = false;
     if (d->record.coverage[0] == '\0')
         return ERR_OK;
-    enum err code = tail_ask(d->link, &d->fence.names, &request, e);
+    enum err code = tail_ask(d->link, &d->handle.names, &request, e);
     while (code == ERR_OK && !*covered) {
-        code = tail_look(d->link, &d->fence.names, &tail, e);
+        code = tail_look(d->link, &d->handle.names, &tail, e);
         if (code != ERR_OK)
             return code;
         if (request == 0 || strcmp(tail.coverage, d->record.coverage) != 0 || clock_mono_us() > deadline) {

@@ -194,7 +194,7 @@ static enum err find_reasons(struct look *l, struct error *e)
         log_warn("verify_missing_reason", "filter=%s key=%s id=%s finding=%s", log_quote(l->d->o->filter),
                  log_quote(l->listed[i]), id,
                  finding == SOURCE_ROW_OLD    ? "old_row"
-                 : finding == SOURCE_ROW_NEW  ? "written_after_the_fence"
+                 : finding == SOURCE_ROW_NEW  ? "written_after_the_build_began"
                  : finding == SOURCE_ROW_GONE ? "deleted"
                                               : "unknown");
     }

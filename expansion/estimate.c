@@ -106,9 +106,9 @@ enum err estimate_make(struct estimate *out, const struct estimate_input *in, st
     if (code != ERR_OK)
         return code;
     est.next_keys = (uint64_t)ceil((double)in->keys * in->growth * (1 - 1e-15));
-    code = geometry_plan_log(&est.geometry, in->keys, in->error_rate, in->shard_bytes, e);
+    code = geometry_plan(&est.geometry, in->keys, in->error_rate, in->shard_bytes, e);
     if (code == ERR_OK)
-        code = geometry_plan_log(&est.next, est.next_keys, in->error_rate, in->shard_bytes, e);
+        code = geometry_plan(&est.next, est.next_keys, in->error_rate, in->shard_bytes, e);
     if (code != ERR_OK)
         return code;
     est.shard_memory = shard_memory(&est.geometry);

@@ -4,7 +4,7 @@
 /* Estimate: what a filter of so many keys would need, before there is any server. Pure; no I/O.
  *
  * Shards are taken to be spread evenly over nodes of one size. Times are those of the parts of a rebuild that
- * grow with the filter, by what these took on loopback (ARCHITECTURE.md, "Large filters"): without the
+ * grow with the filter, by what these took on loopback (tests/bench/RESULTS.md): without the
  * settle, the verification of a sample and the grace time. */
 #include <stdbool.h>
 #include <stdint.h>

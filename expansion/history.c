@@ -19,8 +19,7 @@ const struct history_field history_fields[] = {
     {"capacity", "capacity", "capacity", HISTORY_COUNT, true},       /* of it */
     {"owner", "owner", "owner", HISTORY_TEXT, false},                /* who drove it last */
     {"false_positive_rate", "false_positive_rate", "false_positive_rate", HISTORY_DECIMAL, false},
-    {"verified", "verified", "verified_keys", HISTORY_COUNT, false},        /* that were looked up */
-    {"refilled", "refill_shards", "repaired_shards", HISTORY_COUNT, false}, /* that were lost */
+    {"verified", "verified", "verified_keys", HISTORY_COUNT, false}, /* that were looked up */
 };
 const size_t history_field_count = sizeof(history_fields) / sizeof(history_fields[0]);
 

@@ -35,19 +35,12 @@ struct mutex {
     pthread_t thread;
 };
 
-static void flag_key(struct mutex *m)
-{
-    struct key_name name;
-    names_filter_key(&m->names, "expansion_flag", &name);
-    script_key(&m->call, &name);
-}
-
 static void renew(struct mutex *m)
 {
     struct error e;
     long long answer;
     script_begin(&m->call, embedded_renew);
-    flag_key(m);
+    script_filter_key(&m->call, &m->names, "expansion_flag");
     script_text(&m->call, m->value);
     script_number(&m->call, m->lease_ms);
     enum err code = script_run(&m->call, m->own, link_home(m->own, &m->names), &answer, &e);
@@ -93,11 +86,9 @@ static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, stru
     char unique[OWNER_MAX];
     m->id = random_u64();
     (void)snprintf(unique, sizeof(unique), "%s/%016" PRIx64, owner, m->id);
-    struct key_name counter;
-    names_filter_key(&m->names, "token", &counter);
     script_begin(&m->call, embedded_acquire);
-    flag_key(m);
-    script_key(&m->call, &counter);
+    script_filter_key(&m->call, &m->names, "expansion_flag");
+    script_filter_key(&m->call, &m->names, "token");
     script_text(&m->call, unique);
     script_number(&m->call, m->lease_ms);
     enum err code = script_send(&m->call, m->link, link_home(m->link, &m->names), e);
@@ -336,7 +327,7 @@ void mutex_release(struct mutex *m)
     struct error e;
     long long answer;
     script_begin(&m->call, embedded_release);
-    flag_key(m);
+    script_filter_key(&m->call, &m->names, "expansion_flag");
     script_text(&m->call, m->value);
     script_text(&m->call, channel);
     script_bytes(&m->call, m->names.filter, m->names.filter_length);

@@ -73,7 +73,7 @@ enum err plan_make(struct plan *out, const struct plan_input *in, struct error *
     enum err rc = decide_capacity(&p.capacity, in, e);
     if (rc != ERR_OK)
         return rc;
-    rc = geometry_plan_log(&p.geometry, p.capacity, p.error_rate, in->shard_bytes, e);
+    rc = geometry_plan(&p.geometry, p.capacity, p.error_rate, in->shard_bytes, e);
     if (rc != ERR_OK)
         return error_prefix(e, rc, "capacity %llu", (unsigned long long)p.capacity);
 

@@ -23,9 +23,9 @@ enum err record_read(struct driver *d, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
-    names_filter_key(&d->fence.names, "job", &name);
+    names_filter_key(&d->handle.names, "job", &name);
     enum err code =
-        link_command(d->link, handle_home(&d->fence), &reply, e, "HGETALL %b", name.text, name.length);
+        link_command(d->link, handle_home(&d->handle), &reply, e, "HGETALL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     record_fini(&d->record);
@@ -45,7 +45,7 @@ enum err record_read(struct driver *d, struct error *e)
 static void add_key(struct driver *d, const char *what)
 {
     struct key_name name;
-    names_filter_key(&d->fence.names, what, &name);
+    names_filter_key(&d->handle.names, what, &name);
     script_key(&d->call, &name);
 }
 
@@ -129,7 +129,7 @@ enum err record_write(struct driver *d, struct error *e)
     if (!buffer_failed(&d->call.bytes))
         memcpy(d->call.bytes.data + d->call.offset[d->record_count_at], count, COUNT_WIDTH);
     long long answer;
-    enum err code = script_run(&d->call, d->link, handle_home(&d->fence), &answer, e);
+    enum err code = script_run(&d->call, d->link, handle_home(&d->handle), &answer, e);
     if (code == ERR_OK && answer != 1)
         code = error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex_value(d->mutex));
     return code;

@@ -113,7 +113,7 @@ static enum err follow(struct follower *t, struct error *e)
 {
     enum err code = tail_hold(t, e);
     if (code == ERR_OK)
-        code = handle_load(&t->fence, &t->view, e);
+        code = handle_load(&t->handle, &t->view, e);
     if (code == ERR_OK)
         code = open_source(t, e);
     if (code == ERR_OK)
@@ -195,16 +195,16 @@ static enum err begin(struct follower *t, const struct tail_options *o, struct e
     t->mode = o->mode;
     t->state = "starting";
     t->link = link_new(o->nodes, o->redis_timeout_ms, "twinbloom-tail");
-    t->fence.link = t->link;
+    t->handle.link = t->link;
     return t->link == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                           : names_init(&t->fence.names, o->prefix, o->filter, o->filter_length, e);
+                           : names_init(&t->handle.names, o->prefix, o->filter, o->filter_length, e);
 }
 
 static void end(struct follower *t)
 {
     source_close(t->source);
     key_client_free(t->client);
-    handle_fini(&t->fence);
+    handle_fini(&t->handle);
     script_fini(&t->call);
     link_free(t->link);
     free(t);
@@ -273,7 +273,7 @@ enum err tail_clean(const struct tail_options *options, struct error *e)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = begin(t, options, e);
     if (code == ERR_OK)
-        code = tail_look(t->link, &t->fence.names, &status, e);
+        code = tail_look(t->link, &t->handle.names, &status, e);
     if (code == ERR_OK && status.exists)
         code = error_set(e, ERR_BUSY, "a coordinator follows the table");
     if (code == ERR_OK)

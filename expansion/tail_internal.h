@@ -59,7 +59,7 @@ struct follower {
     const struct tail_options *o;
     enum tail_mode mode; /* may have fallen back */
     struct link *link;
-    struct handle fence;
+    struct handle handle;
     struct view view; /* as it was when this began to follow */
     struct source *source;
     struct script_call call;

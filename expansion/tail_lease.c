@@ -22,13 +22,6 @@ static void put_text(struct follower *t, const char *field, const char *value)
     script_text(&t->call, value);
 }
 
-static void put_key(struct script_call *c, const struct names *names)
-{
-    struct key_name name;
-    names_filter_key(names, "tail", &name);
-    script_key(c, &name);
-}
-
 enum err tail_hold(struct follower *t, struct error *e)
 {
     long long answer;
@@ -37,7 +30,7 @@ enum err tail_hold(struct follower *t, struct error *e)
         t->lag_ms = (now - t->stepped_at) / 1000;
     t->tended_at = now;
     script_begin(&t->call, embedded_tail);
-    put_key(&t->call, &t->fence.names);
+    script_filter_key(&t->call, &t->handle.names, "tail");
     script_text(&t->call, t->o->owner);
     script_number(&t->call, t->o->lease_ms);
     put_text(t, "state", t->state);
@@ -49,7 +42,7 @@ enum err tail_hold(struct follower *t, struct error *e)
     put_number(t, "new", t->added);
     put_number(t, "done", t->done);
     put_number(t, "updated_ms", clock_wall_us() / 1000);
-    enum err code = script_run(&t->call, t->link, handle_home(&t->fence), &answer, e);
+    enum err code = script_run(&t->call, t->link, handle_home(&t->handle), &answer, e);
     if (code != ERR_OK)
         return code;
     t->held = answer >= 0;
@@ -72,9 +65,9 @@ void tail_leave(struct follower *t)
     if (!t->held)
         return;
     script_begin(&t->call, embedded_tail_leave);
-    put_key(&t->call, &t->fence.names);
+    script_filter_key(&t->call, &t->handle.names, "tail");
     script_text(&t->call, t->o->owner);
-    t->held = script_run(&t->call, t->link, handle_home(&t->fence), &answer, NULL) != ERR_OK;
+    t->held = script_run(&t->call, t->link, handle_home(&t->handle), &answer, NULL) != ERR_OK;
 }
 
 /* --- for jobs --- */
@@ -111,7 +104,7 @@ enum err tail_ask(struct link *l, const struct names *names, uint64_t *request, 
     struct script_call c = {0};
     long long answer = 0;
     script_begin(&c, embedded_tail_ask);
-    put_key(&c, names);
+    script_filter_key(&c, names, "tail");
     enum err code = script_run(&c, l, link_home(l, names), &answer, e);
     script_fini(&c);
     *request = code == ERR_OK && answer > 0 ? (uint64_t)answer : 0;

@@ -14,7 +14,7 @@ enum err tail_text_to_id(const char *text, int64_t *out, struct error *e)
 
 static void marks_key(const struct follower *t, struct key_name *name)
 {
-    names_filter_key(&t->fence.names, "marks", name);
+    names_filter_key(&t->handle.names, "marks", name);
 }
 
 enum err tail_mark_read(struct follower *t, const char *field, char *out, size_t size, struct error *e)
@@ -22,8 +22,8 @@ enum err tail_mark_read(struct follower *t, const char *field, char *out, size_t
     struct key_name name;
     redisReply *reply;
     marks_key(t, &name);
-    enum err code =
-        link_command(t->link, handle_home(&t->fence), &reply, e, "HGET %b %s", name.text, name.length, field);
+    enum err code = link_command(t->link, handle_home(&t->handle), &reply, e, "HGET %b %s", name.text,
+                                 name.length, field);
     if (code != ERR_OK)
         return code;
     (void)snprintf(out, size, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
@@ -36,7 +36,7 @@ enum err tail_mark_write(struct follower *t, const char *field, const char *valu
     struct key_name name;
     redisReply *reply;
     marks_key(t, &name);
-    enum err code = link_command(t->link, handle_home(&t->fence), &reply, e, "HSET %b %s %s", name.text,
+    enum err code = link_command(t->link, handle_home(&t->handle), &reply, e, "HSET %b %s %s", name.text,
                                  name.length, field, value);
     if (code == ERR_OK)
         freeReplyObject(reply);
@@ -48,8 +48,8 @@ enum err tail_mark_forget(struct follower *t, const char *field, struct error *e
     struct key_name name;
     redisReply *reply;
     marks_key(t, &name);
-    enum err code =
-        link_command(t->link, handle_home(&t->fence), &reply, e, "HDEL %b %s", name.text, name.length, field);
+    enum err code = link_command(t->link, handle_home(&t->handle), &reply, e, "HDEL %b %s", name.text,
+                                 name.length, field);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -61,9 +61,9 @@ static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t
     struct key_name name;
     redisReply *reply;
     struct record r = {0};
-    names_filter_key(&t->fence.names, "job", &name);
+    names_filter_key(&t->handle.names, "job", &name);
     enum err code =
-        link_command(t->link, handle_home(&t->fence), &reply, e, "HGETALL %b", name.text, name.length);
+        link_command(t->link, handle_home(&t->handle), &reply, e, "HGETALL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     bool sound = true;

@@ -276,14 +276,6 @@ static void throw_away(struct compare *c, struct compare_writer *w)
     w->waiting = 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const struct key_hash *x = a, *y = b;
-    if (x->high != y->high)
-        return x->high < y->high ? -1 : 1;
-    return (x->low > y->low) - (x->low < y->low);
-}
-
 static enum err test_some(void *arg, const struct key_hash *hashes, uint32_t count, struct error *e)
 {
     struct compare_writer *w = arg;
@@ -332,7 +324,7 @@ enum err compare_finish(struct compare *c, struct error *e)
             gather(c, &c->writers[i].findings);
     }
     if (code == ERR_OK && c->findings.count > 0)
-        qsort(c->findings.missing, c->findings.count, sizeof(*c->findings.missing), by_value);
+        qsort(c->findings.missing, c->findings.count, sizeof(*c->findings.missing), key_hash_compare);
     return code;
 }
 

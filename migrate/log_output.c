@@ -21,30 +21,17 @@ static unsigned where_of(const struct log_output *o, unsigned slot)
     return placement_where(&o->builder->placement, o->slot[slot].layer, o->slot[slot].shard);
 }
 
-static void key_of(const struct log_output *o, unsigned slot, struct key_name *out)
-{
-    const struct builder *b = o->builder;
-    names_log_shard(b->fold.names,
-                    (struct shard_id){b->shape.number, o->slot[slot].layer, o->slot[slot].shard}, out);
-}
-
 /* --- reading --- */
 
 static enum err ask(struct log_output *o, unsigned slot, struct error *e)
 {
     const struct geometry *g = geometry_of(o, slot);
+    const struct header h = builder_header(o->builder, o->slot[slot].layer, o->slot[slot].shard);
     uint32_t bytes = geometry_shard_bytes(g);
-    struct key_name key;
     enum err code = ERR_OK;
-    key_of(o, slot, &key);
     for (uint32_t at = 0; at < bytes && code == ERR_OK; at += PIECE_BYTES) {
-        uint32_t end = bytes - at < PIECE_BYTES ? bytes : at + PIECE_BYTES;
-        char from[12], to[12];
-        int n = snprintf(from, sizeof(from), "%u", header_bytes(g) + at);
-        int m = snprintf(to, sizeof(to), "%u", header_bytes(g) + end - 1);
-        const char *argv[] = {"GETRANGE", key.text, from, to};
-        const size_t lengths[] = {8, key.length, (size_t)n, (size_t)m};
-        code = link_append(o->builder->fold.link, where_of(o, slot), 4, argv, lengths, e);
+        uint32_t length = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        code = fold_read(&o->builder->fold, where_of(o, slot), &h, header_bytes(g) + at, length, e);
     }
     return code;
 }
@@ -78,8 +65,10 @@ static enum err take_shard(struct log_output *o, unsigned slot, struct error *e)
         if (memcmp(o->had + at, tag, sizeof(tag)) != 0)
             code = error_set(e, ERR_LOST, "a block has not the tag of its generation");
     if (code == ERR_LOST) {
+        const struct builder *b = o->builder;
         struct key_name key;
-        key_of(o, slot, &key);
+        names_log_shard(b->fold.names,
+                        (struct shard_id){b->shape.number, o->slot[slot].layer, o->slot[slot].shard}, &key);
         return error_prefix(e, code, "shard %.*s", (int)key.length, key.text);
     }
     return code;

@@ -15,7 +15,7 @@
 static enum err may_drop(const struct view *v, enum drop_when when, struct error *e)
 {
     bool due = v->expire_at_ms != 0 && v->expire_at_ms <= clock_wall_us() / 1000;
-    if (v->dropped == VIEW_KEPT && (when == DROP_IF_BEGUN || (when == DROP_IF_DUE && !due)))
+    if (!v->deleting && (when == DROP_IF_BEGUN || (when == DROP_IF_DUE && !due)))
         return error_set(e, ERR_CONFLICT, "the filter is no longer to be deleted");
     return ERR_OK;
 }

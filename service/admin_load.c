@@ -221,13 +221,9 @@ static void take_header(struct load *l)
         fail(l, code == ERR_OK ? ERR_EXISTS : code);
         return;
     }
-    if (dump_header_decode(&header, data->data, data->length, l->e) != ERR_OK) {
-        refuse(l, bad_data);
-        return;
-    }
-    if (!log_load_reads(header.version)) {
-        (void)error_set(l->e, ERR_FORMAT, "the dump has version %u", header.version);
-        refuse(l, old_dump);
+    code = dump_header_decode(&header, data->data, data->length, l->e);
+    if (code != ERR_OK) {
+        refuse(l, code == ERR_FORMAT ? old_dump : bad_data);
         return;
     }
     if (!dump_position_chunk(&header, (uint64_t)l->call->position, &number) || number != 1) {

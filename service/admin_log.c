@@ -111,7 +111,7 @@ static void lane_fields(struct fields *f, const struct log_status *s)
  * last. */
 static void fold_fields(struct fields *f, struct admin *a, const struct log_folder_status *own)
 {
-    struct lease_status lease = {.left_ms = 0};
+    struct lease_status lease = {0};
     struct error ignored;
     enum err code = lease_look(a->link, &a->fence.names, &lease, &ignored);
     bool is_others = code == ERR_OK && lease.holder[0] != '\0' && !own->is_here;

@@ -75,7 +75,7 @@ static enum err check_memory(const struct service *s, const struct handle *f, co
     *g = (struct generation){
         .number = 1, .capacity = o->capacity, .error_rate = o->error_rate, .layer_count = 1};
     placement_pin(o->placement, &s->nodes, g);
-    enum err code = geometry_plan_log(&g->layers[0].geometry, o->capacity, o->error_rate, o->shard_bytes, e);
+    enum err code = geometry_plan(&g->layers[0].geometry, o->capacity, o->error_rate, o->shard_bytes, e);
     if (code == ERR_OK) {
         const uint64_t bytes = memory_of_generation(g);
         const struct plan plan = {.capacity = g->capacity,
@@ -107,7 +107,7 @@ enum err admin_make_way(struct service *s, struct admin_naming *n, const char *n
 {
     struct handle *f = n->fence;
     enum err code = handle_load_any(f, is, e);
-    bool kept = code == ERR_OK && is->dropped == VIEW_KEPT;
+    bool kept = code == ERR_OK && !is->deleting;
     n->latest = service_seen(s, name, length);
     if (kept)
         code = look_for_latest(f, &n->latest, e);
@@ -256,7 +256,7 @@ static uint64_t bytes_to_be(const struct config *config, const struct recipe *r)
     uint32_t most = (uint32_t)config->shard_bytes;
     if (r->sourced)
         return 0;
-    return geometry_plan_log(&g, r->capacity, rate, most, &ignored) == ERR_OK ? geometry_memory_log(&g) : 0;
+    return geometry_plan(&g, r->capacity, rate, most, &ignored) == ERR_OK ? geometry_memory_log(&g) : 0;
 }
 
 void admin_create(struct admin *a, struct admin_call *call)

@@ -123,7 +123,7 @@ static enum err load_kept(struct keeper *k, struct watched *w, const struct conf
                           struct error *e)
 {
     enum err code = handle_load_any(&k->fence, &k->view, e);
-    bool begun = code == ERR_OK && k->view.dropped == VIEW_DROP_BEGUN;
+    bool begun = code == ERR_OK && k->view.deleting;
     bool due = code == ERR_OK && !begun && is_due(k, c);
     if ((begun || due) && !held && !keeper_is_hasty(k, w->dropped_at)) {
         code = admin_drop_filter(k->service, k->config, &k->fence, &k->view, w->name, w->length,
@@ -245,7 +245,7 @@ static enum err look_at(struct keeper *k, struct watched *w, const struct config
                          "home went back to an earlier incarnation of the filter: no key is "
                          "reported absent");
     bool replaced = code == ERR_LOST;
-    if ((replaced || code == ERR_NOT_FOUND) && c != NULL && k->view.dropped != VIEW_DROP_BEGUN) {
+    if ((replaced || code == ERR_NOT_FOUND) && c != NULL && !k->view.deleting) {
         make_missing(k, w, c->table[0] != '\0');
         if (!replaced)
             code = handle_load(&k->fence, &k->view, e);

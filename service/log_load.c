@@ -9,11 +9,6 @@
 
 enum { LANES = 1, BATCH_BYTES = 4 << 20, BATCH_SHARDS = 512 };
 
-bool log_load_reads(uint32_t version)
-{
-    return version == DUMP_VERSION_LOG;
-}
-
 /* Shards of one layer on their way from where they are stored to where they will be read. */
 struct copy {
     struct handle *fence; /* its names have the incarnation under which the shards are stored */

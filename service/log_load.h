@@ -13,9 +13,6 @@
 #include "shard/loading.h"
 #include "shard/view/make.h"
 
-/* True if a dump of that version is of a filter that is a log. */
-bool log_load_reads(uint32_t version);
-
 /* Make the filter of @as->fence->names, which gets the new incarnation. @out is its view. Errors are those of
  * log_make(), too. */
 MUST_CHECK enum err log_load_publish(struct admin_naming *as, const struct loading *l,

@@ -3,17 +3,12 @@
 #define SHARD_ACKS_H
 /* Adds that are not acknowledged before replicas, or disks, have them.
  *
- * WAIT blocks its connection, and counts the replicas that have what that connection wrote. So such adds go
- * to a node by a line of their own: a second connection, one for each kind of need. All that was sent while
- * one WAIT is under way shares the next one. Everything else of the node is not held up by them.
+ * WAIT blocks its connection. So it goes to a node by a line of its own: a second connection, one for each
+ * kind of need. All that join while one WAIT is under way share the next one.
  *
- * A BITFIELD that changes nothing is not replicated, and does not make WAIT wait: yet the bits that it found
- * may have been set a moment ago by another connection, and may be nowhere but on the master. So a small key
- * is written ahead of every WAIT: what a replica has of this write, it has of all that the node did before.
- */
+ * WAIT counts the replicas that have what its own connection wrote. So a small key is written ahead of every
+ * WAIT: what a replica has of this write, it has of all that the node did before. */
 #include "shard/store.h"
-
-enum { ACK_REPLICAS_MAX = 5 };
 
 struct ack_need {
     unsigned replicas;

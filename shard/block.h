@@ -11,9 +11,7 @@
 enum block_answer {
     BLOCK_ABSENT,  /* tag seen, some bit is not set */
     BLOCK_PRESENT, /* tag seen, all bits are set */
-    BLOCK_BAD,     /* wrong length or no tag: not an answer */
-    BLOCK_REFUSED  /* Redis did not run the command (out of memory, read-only, loading): nothing is known of
-                      the block */
+    BLOCK_BAD      /* wrong length or no tag: not an answer */
 };
 
 /* Look @place up in the @length bytes that GETRANGE gave for its block. */

@@ -12,20 +12,14 @@ enum {
     MAGIC_BYTES = 8,
     HEADER_FIXED = 64,
     LAYER_BYTES = 40,
-    MIX_BYTES = 8, /* of DUMP_VERSION_LOG, behind the layers */
+    MIX_BYTES = 8, /* behind the layers */
     CHECKSUM_BYTES = 8,
     LAYERS_BITS = 5,
 };
 
-/* Bits of a position: chunk, layers, a part of the id. Clients in Lua write numbers of more digits as 1e+15,
- * and those of JavaScript are whole below 2^53: so had version 1 them. What is kept for each chunk stays
- * small, whatever a header says. */
-static const struct widths {
-    unsigned number_bits, id_bits;
-    uint64_t chunks_max;
-} widths_of[] = {[1] = {28, 20, 1 << 24},
-                 [DUMP_VERSION] = {16, 10, (1 << 16) - 2},
-                 [DUMP_VERSION_LOG] = {16, 10, (1 << 16) - 2}};
+/* Bits of a position: chunk, layers, a part of the id. Clients in Lua write numbers of more digits as 1e+15.
+ * What is kept for each chunk stays small, whatever a header says. */
+enum { NUMBER_BITS = 16, ID_BITS = 10, CHUNKS_MAX = (1 << 16) - 2 };
 
 _Static_assert(GENERATION_LAYERS_MAX < 1 << LAYERS_BITS, "the number of layers has its bits");
 _Static_assert(HEADER_FIXED + GENERATION_LAYERS_MAX * LAYER_BYTES + MIX_BYTES + CHECKSUM_BYTES ==
@@ -132,20 +126,19 @@ uint32_t dump_chunk_of(const struct dump_header *h, unsigned layer, uint32_t sha
 
 uint64_t dump_position(const struct dump_header *h, uint32_t number)
 {
-    const struct widths *w = &widths_of[h->version];
-    uint64_t id_part = h->id & ((UINT64_C(1) << w->id_bits) - 1);
-    return (id_part << LAYERS_BITS | h->layer_count) << w->number_bits | number;
+    uint64_t id_part = h->id & ((UINT64_C(1) << ID_BITS) - 1);
+    return (id_part << LAYERS_BITS | h->layer_count) << NUMBER_BITS | number;
 }
 
 unsigned dump_position_layers(uint64_t position)
 {
-    unsigned layers = (unsigned)(position >> widths_of[DUMP_VERSION].number_bits) & ((1u << LAYERS_BITS) - 1);
+    unsigned layers = (unsigned)(position >> NUMBER_BITS) & ((1u << LAYERS_BITS) - 1);
     return layers <= GENERATION_LAYERS_MAX ? layers : 0;
 }
 
 bool dump_position_chunk(const struct dump_header *h, uint64_t position, uint32_t *number)
 {
-    *number = (uint32_t)(position & ((1u << widths_of[h->version].number_bits) - 1));
+    *number = (uint32_t)(position & ((1u << NUMBER_BITS) - 1));
     return *number >= 1 && *number <= h->chunks + 1 && position == dump_position(h, *number);
 }
 
@@ -156,7 +149,7 @@ bool dump_position_chunk(const struct dump_header *h, uint64_t position, uint32_
 static uint64_t make_id(uint64_t incarnation, uint64_t generation, unsigned layers, uint32_t chunk_bytes)
 {
     uint8_t what[16];
-    uint64_t part = (UINT64_C(1) << widths_of[DUMP_VERSION].id_bits) - 1;
+    uint64_t part = (UINT64_C(1) << ID_BITS) - 1;
     (void)put_u32(put_u32(put_u64(what, generation), layers), chunk_bytes);
     return (XXH3_64bits_withSeed(what, sizeof(what), incarnation) & ~part) | (generation & part);
 }
@@ -166,8 +159,7 @@ enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned 
     const struct generation *g = view_current(v);
     if (layers == 0 || layers > g->layer_count)
         return error_set(e, ERR_RANGE, "the filter has %u layers, not %u", g->layer_count, layers);
-    *out = (struct dump_header){.version = DUMP_VERSION_LOG,
-                                .id = make_id(v->incarnation, g->number, layers, DUMP_CHUNK_BYTES),
+    *out = (struct dump_header){.id = make_id(v->incarnation, g->number, layers, DUMP_CHUNK_BYTES),
                                 .mix = g->seed,
                                 .capacity = g->capacity,
                                 .error_rate = g->error_rate,
@@ -179,27 +171,26 @@ enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned 
                                              .capacity = g->layers[i].capacity,
                                              .error_rate = g->layers[i].error_rate};
     uint64_t chunks = count_chunks(out);
-    if (chunks > widths_of[DUMP_VERSION].chunks_max)
+    if (chunks > CHUNKS_MAX)
         return error_set(e, ERR_RANGE,
-                         "the filter is too large to be dumped: %" PRIu64 " chunks, where %" PRIu64
-                         " can be told apart",
-                         chunks, widths_of[DUMP_VERSION].chunks_max);
+                         "the filter is too large to be dumped: %" PRIu64
+                         " chunks, where %d can be told apart",
+                         chunks, CHUNKS_MAX);
     out->chunks = (uint32_t)chunks;
     return ERR_OK;
 }
 
-static size_t header_length(uint32_t version, unsigned layers)
+static size_t header_length(unsigned layers)
 {
-    return HEADER_FIXED + (size_t)layers * LAYER_BYTES + (version == DUMP_VERSION_LOG ? MIX_BYTES : 0) +
-           CHECKSUM_BYTES;
+    return HEADER_FIXED + (size_t)layers * LAYER_BYTES + MIX_BYTES + CHECKSUM_BYTES;
 }
 
 void dump_header_encode(const struct dump_header *h, struct buffer *out)
 {
     uint8_t bytes[DUMP_HEADER_LIMIT];
-    size_t length = header_length(h->version, h->layer_count);
+    size_t length = header_length(h->layer_count);
     memcpy(bytes, header_magic, MAGIC_BYTES);
-    uint8_t *to = put_u32(bytes + MAGIC_BYTES, h->version);
+    uint8_t *to = put_u32(bytes + MAGIC_BYTES, DUMP_VERSION);
     to = put_u32(to, (uint32_t)length);
     to = put_u64(to, h->id);
     to = put_u64(to, h->seed);
@@ -219,8 +210,7 @@ void dump_header_encode(const struct dump_header *h, struct buffer *out)
         to = put_double(to, l->error_rate);
         to = put_u64(to, l->items);
     }
-    if (h->version == DUMP_VERSION_LOG)
-        to = put_u64(to, h->mix);
+    to = put_u64(to, h->mix);
     (void)put_u64(to, XXH3_64bits(bytes, length - CHECKSUM_BYTES));
     buffer_append(out, bytes, length);
 }
@@ -262,7 +252,7 @@ static enum err check_header(const struct dump_header *h, struct error *e)
             return code;
     }
     uint64_t chunks = count_chunks(h);
-    if (chunks > widths_of[h->version].chunks_max || chunks != h->chunks)
+    if (chunks > CHUNKS_MAX || chunks != h->chunks)
         return error_set(e, ERR_PARSE, "dump: %u chunks, where the shards make %llu", h->chunks,
                          (unsigned long long)chunks);
     return ERR_OK;
@@ -274,10 +264,12 @@ enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t l
     if (!dump_is_header(bytes, length) || length < HEADER_FIXED + CHECKSUM_BYTES)
         return error_set(e, ERR_PARSE, "dump: not a header");
     uint32_t version = get_u32(&at);
-    if (version == 0 || version > DUMP_VERSION_LOG)
-        return error_set(e, ERR_PARSE, "dump: version %u is not 1 to %d", version, DUMP_VERSION_LOG);
+    if (version == 0 || version > DUMP_VERSION)
+        return error_set(e, ERR_PARSE, "dump: version %u is not %d", version, DUMP_VERSION);
+    if (version < DUMP_VERSION)
+        return error_set(e, ERR_FORMAT, "the dump has version %u", version);
     uint32_t said = get_u32(&at);
-    *out = (struct dump_header){.version = version};
+    *out = (struct dump_header){0};
     out->id = get_u64(&at);
     out->seed = get_u64(&at);
     out->capacity = get_u64(&at);
@@ -287,7 +279,7 @@ enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t l
     out->chunks = get_u32(&at);
     out->layer_count = get_u32(&at);
     if (out->layer_count == 0 || out->layer_count > GENERATION_LAYERS_MAX || said != length ||
-        length != header_length(version, out->layer_count))
+        length != header_length(out->layer_count))
         return error_set(e, ERR_PARSE, "dump: a header of %zu bytes with %u layers", length,
                          out->layer_count);
     for (unsigned i = 0; i < out->layer_count; i++) {
@@ -300,8 +292,7 @@ enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t l
         l->error_rate = get_double(&at);
         l->items = get_u64(&at);
     }
-    if (version == DUMP_VERSION_LOG)
-        out->mix = get_u64(&at);
+    out->mix = get_u64(&at);
     if (get_u64(&at) != XXH3_64bits(bytes, length - CHECKSUM_BYTES))
         return error_set(e, ERR_PARSE, "dump: the header's checksum is wrong");
     return check_header(out, e);
@@ -330,7 +321,7 @@ void dump_chunk_encode(const struct dump_header *h, uint32_t number, const struc
     to = put_u32(to, run->layer);
     to = put_u32(to, run->first);
     to = put_u32(to, run->count);
-    to = put_u32(to, DUMP_VERSION);
+    to = put_u32(to, DUMP_CHUNK_VERSION);
     (void)put_u64(to, chunk_checksum(chunk, run->bytes));
 }
 
@@ -351,8 +342,8 @@ enum err dump_chunk_decode(struct dump_chunk *out, const void *bytes, size_t len
     out->run.first = get_u32(&at);
     out->run.count = get_u32(&at);
     uint32_t version = get_u32(&at);
-    if (version != DUMP_VERSION)
-        return error_set(e, ERR_PARSE, "dump: version %u is not %d", version, DUMP_VERSION);
+    if (version != DUMP_CHUNK_VERSION)
+        return error_set(e, ERR_PARSE, "dump: version %u is not %d", version, DUMP_CHUNK_VERSION);
     if (get_u64(&at) != chunk_checksum(start, said))
         return error_set(e, ERR_PARSE, "dump: the checksum of chunk %u is wrong", out->number);
     out->shards = at;

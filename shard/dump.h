@@ -16,8 +16,8 @@
 #include "shard/view.h"
 
 enum {
-    DUMP_VERSION = 2,            /* 1 had wider positions, and is still read */
-    DUMP_VERSION_LOG = 3,        /* of a filter that is a log; as 2, with a mix */
+    DUMP_VERSION = 3, /* what keys are hashed to, and what a shard is, were other things in 1 and 2 */
+    DUMP_CHUNK_VERSION = 2,
     DUMP_CHUNK_BYTES = 4 << 20,  /* of the chunks that are made: four of the largest shards */
     DUMP_CHUNK_LIMIT = 16 << 20, /* of those that are accepted */
     DUMP_CHUNK_HEADER = 48,
@@ -36,10 +36,9 @@ struct dump_layer {
 };
 
 struct dump_header {
-    uint32_t version;
     uint64_t id;
     uint64_t seed; /* secret of the hash */
-    uint64_t mix;  /* of the generation (hash_mix()); 0 but in DUMP_VERSION_LOG */
+    uint64_t mix;  /* of the generation (hash_mix()) */
     uint64_t capacity;
     double error_rate;
     uint32_t expansion;   /* 0: non-scaling */
@@ -62,7 +61,8 @@ struct dump_run {
 MUST_CHECK enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned layers,
                                    struct error *e);
 void dump_header_encode(const struct dump_header *h, struct buffer *out);
-/* ERR_PARSE: no header, damaged, or of values that no header has. *@out is then undefined. */
+/* ERR_PARSE: no header, damaged, or of values that no header has. ERR_FORMAT: of an earlier version. *@out is
+ * then undefined. */
 MUST_CHECK enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t length,
                                        struct error *e);
 /* True where @bytes begin as a header does. */
@@ -75,7 +75,7 @@ MUST_CHECK bool dump_run_at(const struct dump_header *h, uint32_t number, struct
 /* The number of the chunk with shard @shard of @layer. */
 uint32_t dump_chunk_of(const struct dump_header *h, unsigned layer, uint32_t shard);
 
-/* Positions, as clients see them: never 0, below 2^31 (of version 1: 2^53). The one that asks for chunk
+/* Positions, as clients see them: never 0, below 2^31. The one that asks for chunk
  * @number is what is given with the chunk before it (with the header for 1). */
 uint64_t dump_position(const struct dump_header *h, uint32_t number);
 /* The number of layers that @position is about: 1 or more; 0: it is no position. */

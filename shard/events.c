@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "shard/cluster.h"

@@ -31,24 +31,18 @@ size_t generation_text(const struct generation *g, char out[GENERATION_TEXT_MAX]
 {
     struct writer w = {out, out + GENERATION_TEXT_MAX};
     put(&w,
-        "number=%" PRIu64 " seed=%016" PRIx64 " built=%d%s capacity=%" PRIu64 " rate=%.17g nodes=", g->number,
-        g->seed, g->built, g->opening ? " opening=1" : "", g->capacity, g->error_rate);
+        "number=%" PRIu64 " seed=%016" PRIx64 " built=%d capacity=%" PRIu64 " rate=%.17g nodes=", g->number,
+        g->seed, g->built, g->capacity, g->error_rate);
     for (unsigned i = 0; i < g->node_count; i++)
         put(&w, "%s%s", i == 0 ? "" : ",", g->nodes[i]);
     put(&w, " layers=");
     for (unsigned i = 0; i < g->layer_count; i++) {
         const struct layer *l = &g->layers[i];
-        put(&w, "%s%u:%u:%u:%u:%" PRIu64 ":%.17g:%" PRIu64 ":%" PRIu64, i == 0 ? "" : ";", l->geometry.shards,
+        put(&w, "%s%u:%u:%u:%u:%" PRIu64 ":%.17g:%" PRIu64, i == 0 ? "" : ";", l->geometry.shards,
             l->geometry.blocks, l->geometry.block_bits, l->geometry.hashes, l->capacity, l->error_rate,
-            l->token, l->born_epoch);
+            l->token);
     }
     return (size_t)(w.at - out);
-}
-
-void generation_format(const struct generation *g, struct buffer *out)
-{
-    char text[GENERATION_TEXT_MAX];
-    buffer_append(out, text, generation_text(g, text));
 }
 
 /* A piece of the text; pieces are cut off its front. */
@@ -125,7 +119,7 @@ static bool layer_parse(struct span text, struct layer *l)
     return cut_u32(&text, &l->geometry.shards) && cut_u32(&text, &l->geometry.blocks) &&
            cut_u32(&text, &l->geometry.block_bits) && cut_u32(&text, &l->geometry.hashes) &&
            cut_u64(&text, &l->capacity) && cut(&text, ':', &rate) && rate_parse(rate, &l->error_rate) &&
-           cut_u64(&text, &l->token) && cut_u64(&text, &l->born_epoch) && text.at == NULL;
+           cut_u64(&text, &l->token) && text.at == NULL;
 }
 
 static enum err layers_parse(struct generation *g, struct span text, struct error *e)
@@ -138,7 +132,7 @@ static enum err layers_parse(struct generation *g, struct span text, struct erro
         if (!layer_parse(piece, l))
             return error_set(e, ERR_PARSE,
                              "layer %u is \"%.*s\": expected "
-                             "shards:blocks:block_bits:hashes:capacity:error_rate:token:born_epoch",
+                             "shards:blocks:block_bits:hashes:capacity:error_rate:token",
                              g->layer_count, shown(piece), piece.at);
         if (geometry_check(&l->geometry, e) != ERR_OK)
             return error_prefix(e, ERR_PARSE, "layer %u", g->layer_count);
@@ -185,10 +179,6 @@ enum err generation_parse(struct generation *out, const char *text, size_t lengt
     if (!cut_value(&rest, "built", &value) || value.length != 1 || (*value.at != '0' && *value.at != '1'))
         return refuse(e, "built", value, "0 or 1");
     out->built = *value.at == '1';
-    struct span before = rest;
-    out->opening = cut_value(&rest, "opening", &value) && value.length == 1 && *value.at == '1';
-    if (!out->opening)
-        rest = before;
     if (!cut_value(&rest, "capacity", &value) || !number_u64(value.at, value.length, &out->capacity))
         return refuse(e, "capacity", value, "a whole number");
     if (!cut_value(&rest, "rate", &value) || !rate_parse(value, &out->error_rate))
@@ -203,14 +193,7 @@ enum err generation_parse(struct generation *out, const char *text, size_t lengt
     err = layers_parse(out, value, e);
     if (err == ERR_OK && rest.at != NULL)
         return error_set(e, ERR_PARSE, "\"%.*s\" follows the layers", shown(rest), rest.at);
-    if (err == ERR_OK && out->opening && out->layer_count < 2)
-        return error_set(e, ERR_PARSE, "a single layer cannot be opening");
     return err;
-}
-
-unsigned generation_written_layer(const struct generation *g)
-{
-    return g->layer_count - (g->opening && g->layer_count > 1 ? 2 : 1);
 }
 
 uint64_t generation_shards(const struct generation *g)

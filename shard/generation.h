@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "base/buffer.h"
 #include "base/error.h"
 #include "shard/geometry.h"
 
@@ -18,19 +17,15 @@ enum {
 
 struct layer {
     struct geometry geometry;
-    uint64_t capacity;   /* keys it was planned for */
-    double error_rate;   /* at that capacity */
-    uint64_t token;      /* fencing token under which its shards were made: part of their first name */
-    uint64_t born_epoch; /* epoch of the view that first names it; until that view is fenced its shards may
-                          * still lie under their first name */
+    uint64_t capacity; /* keys it was planned for */
+    double error_rate; /* at that capacity */
+    uint64_t token;    /* under which its shards were made */
 };
 
 struct generation {
     uint64_t number; /* 0: this slot is empty */
     uint64_t seed;   /* secret of the hash */
     bool built;      /* false: holds only what was added since it was made, so it cannot say "no" */
-    bool opening;    /* the newest layer is read, the one before it is still written: between the two view
-                      * changes by    which a generation that is read gains a layer */
     uint64_t capacity;
     double error_rate;
     unsigned layer_count;
@@ -39,21 +34,16 @@ struct generation {
     char nodes[GENERATION_NODES_MAX][NODE_NAME_MAX]; /* host:port; shard i lies on nodes[i % node_count] */
 };
 
-/* Append the text form to @out: "number=1 seed=<hex> built=1 [opening=1] capacity=.. rate=.. nodes=a:1,b:2
- * layers=<l>;<l>", with <l> = shards:blocks:block_bits:hashes:capacity:rate:token:born_epoch. */
-void generation_format(const struct generation *g, struct buffer *out);
-
-/* The same into @out, NUL-terminated; returns the length. Needs no memory, so it cannot fail. */
+/* The text form, NUL-terminated: "number=1 seed=<hex> built=1 capacity=.. rate=.. nodes=a:1,b:2
+ * layers=<l>;<l>", with <l> = shards:blocks:block_bits:hashes:capacity:rate:token. Returns the length. Needs
+ * no memory, so it cannot fail. */
 size_t generation_text(const struct generation *g, char out[GENERATION_TEXT_MAX]);
 
-/* ERR_PARSE: not the text form, values out of bounds, or `opening` with a single layer. *@out is then
+/* ERR_PARSE: not the text form, or values out of bounds. *@out is then
  * undefined. Names of nodes are any printable characters but blank, comma and semicolon; at least one node
  * and one layer are needed; rates lie between 0 and 1. */
 MUST_CHECK enum err generation_parse(struct generation *out, const char *text, size_t length,
                                      struct error *e);
-
-/* Index of the layer that takes writes. */
-unsigned generation_written_layer(const struct generation *g);
 
 /* Shards over all layers; bytes of all layers' strings; expected false-positive rate when @keys keys are
  * spread over the layers in the order in which they fill. */

@@ -218,8 +218,9 @@ static struct shard_plan fill_class(uint64_t total, uint64_t size, const struct 
 }
 
 /* For each number of shards there is one smallest class, and for each class one smallest number of shards;
- * going through the few dozen classes therefore sees every optimum. Shards cost a rename each when the view
- * changes, so of the plans within half a percent of the least memory the one with the fewest shards is taken.
+ * going through the few dozen classes therefore sees every optimum. Each shard costs
+ * commands, so of the plans within half a percent of the least memory the one with the fewest shards is
+ * taken.
  */
 static struct shard_plan plan_shards(uint64_t total, const struct shard_form *form)
 {
@@ -239,24 +240,25 @@ static struct shard_plan plan_shards(uint64_t total, const struct shard_form *fo
     return least;
 }
 
-static enum err plan(struct geometry *out, uint64_t keys, double rate, uint32_t least, uint32_t shard_bytes,
-                     unsigned header, struct error *e)
+enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
+                       struct error *e)
 {
+    enum { HEADER_BLOCKS = 1 };
     const uint64_t shards_max = UINT64_C(1) << 31;
     if (!(rate > 0 && rate < 1))
         return error_set(e, ERR_RANGE, "error rate %g is not between 0 and 1", rate);
     if (keys == 0)
         return error_set(e, ERR_RANGE, "capacity is 0");
-    if (shard_bytes < least || shard_bytes > SHARD_BYTES_MAX)
-        return error_set(e, ERR_RANGE, "shard size %u is not between %u and %d bytes", shard_bytes, least,
-                         SHARD_BYTES_MAX);
+    if (shard_bytes < SHARD_BYTES_MIN_LOG || shard_bytes > SHARD_BYTES_MAX)
+        return error_set(e, ERR_RANGE, "shard size %u is not between %d and %d bytes", shard_bytes,
+                         SHARD_BYTES_MIN_LOG, SHARD_BYTES_MAX);
     struct block_plan block;
     if (!plan_block(&block, rate))
         return error_set(e, ERR_RANGE, "error rate %g is too small: the smallest is about 1e-27", rate);
     double blocks = ceil((double)keys / block.load);
     const struct shard_form form = {
-        .block_bytes = block.block_bits / 8, .header = header, .limit = shard_bytes};
-    uint64_t blocks_max = shards_max * (shard_bytes / form.block_bytes - header);
+        .block_bytes = block.block_bits / 8, .header = HEADER_BLOCKS, .limit = shard_bytes};
+    uint64_t blocks_max = shards_max * (shard_bytes / form.block_bytes - HEADER_BLOCKS);
     if (blocks > (double)blocks_max)
         return error_set(e, ERR_RANGE, "capacity %llu needs more than 2^31 shards", (unsigned long long)keys);
     struct shard_plan shards = plan_shards((uint64_t)blocks, &form);
@@ -265,23 +267,6 @@ static enum err plan(struct geometry *out, uint64_t keys, double rate, uint32_t 
     *out =
         (struct geometry){(uint32_t)shards.shards, (uint32_t)shards.blocks, block.block_bits, block.hashes};
     return ERR_OK;
-}
-
-enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
-                       struct error *e)
-{
-    return plan(out, keys, rate, SHARD_BYTES_MIN, shard_bytes, 0, e);
-}
-
-enum err geometry_plan_log(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
-                           struct error *e)
-{
-    return plan(out, keys, rate, SHARD_BYTES_MIN_LOG, shard_bytes, 1, e);
-}
-
-struct geometry geometry_placeholder(void)
-{
-    return (struct geometry){.shards = 1, .blocks = 1, .block_bits = BLOCK_BITS_MIN, .hashes = 1};
 }
 
 enum err geometry_check(const struct geometry *g, struct error *e)

@@ -28,22 +28,15 @@ struct geometry {
     uint32_t hashes;     /* bits set by a key, 1 .. GEOMETRY_HASHES_MAX */
 };
 
-/* Plan a layer for @keys keys at false-positive rate @rate, in shards of at most @shard_bytes bytes. The
- * block size is the smallest whose bits per key stay within 5 % of a classic filter's, or the largest: within
- * 15 % down to a rate of 1e-10, within 60 % down to 1e-20; the number of shards
- * is chosen so that a shard fills an allocation class of jemalloc, and its length is then enlarged to fill
- * it. The caller owns *@out; on error it is untouched. ERR_RANGE: @rate outside (0, 1), below what the block
- * formula can reach, @keys is 0, @shard_bytes out of bounds, or more than 2^31 shards would be needed. */
+/* Plan a layer for @keys keys at false-positive rate @rate, in shards of at most @shard_bytes bytes, the
+ * header of one block included. The block size is the smallest whose bits per key stay within 5 % of a
+ * classic filter's, or the largest: within 15 % down to a rate of 1e-10, within 60 % down to 1e-20; the
+ * number of shards is chosen so that a shard fills an allocation class of jemalloc, and its length is then
+ * enlarged to fill it. The caller owns *@out; on error it is untouched. ERR_RANGE: @rate outside (0, 1),
+ * below what the block formula can reach, @keys is 0, @shard_bytes out of bounds, or more than 2^31 shards
+ * would be needed. */
 MUST_CHECK enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
                                   struct error *e);
-
-/* The same for shards that begin with a header of one block: header and blocks together are at most
- * @shard_bytes, and fill the class. ERR_RANGE also where @shard_bytes is below SHARD_BYTES_MIN_LOG. */
-MUST_CHECK enum err geometry_plan_log(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
-                                      struct error *e);
-
-/* The smallest geometry there is (one shard, one block): stands for a generation that has not been built. */
-struct geometry geometry_placeholder(void);
 
 /* ERR_RANGE where a geometry read from outside is not one geometry_plan() could have made. */
 MUST_CHECK enum err geometry_check(const struct geometry *g, struct error *e);

@@ -37,13 +37,6 @@ static void put_event(struct handle *f)
     script_bytes(&f->call, f->names.filter, f->names.filter_length);
 }
 
-static void put_key(struct handle *f, const char *what)
-{
-    struct key_name name;
-    names_filter_key(&f->names, what, &name);
-    script_key(&f->call, &name);
-}
-
 /* --- the view --- */
 
 /* Of a view that cannot be read. */
@@ -54,7 +47,7 @@ static enum err tell_what_to_do(const struct names *names, struct error *e)
         return ERR_PARSE;
     struct error why = *e;
     names_filter_key(names, "view", &key);
-    return error_set(e, ERR_PARSE, "key %.*s in Redis: %.300s. Write the field as it was",
+    return error_set(e, ERR_PARSE, "key %.*s in Redis: view is damaged: %.300s. Write the field as it was",
                      (int)(key.length < 200 ? key.length : 200), key.text, why.text);
 }
 
@@ -71,7 +64,7 @@ static enum err parse_view(struct view *out, const struct names *names, const re
         return error_set(e, ERR_PARSE, "view: %s",
                          reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");
     if (reply->elements > 2 * FIELDS_MAX) { /* the one that matters may be behind them */
-        (void)error_set(e, ERR_PARSE, "view is damaged: more than %d fields", FIELDS_MAX);
+        (void)error_set(e, ERR_PARSE, "more than %d fields", FIELDS_MAX);
         return tell_what_to_do(names, e);
     }
     for (size_t i = 0; i + 1 < reply->elements; i += 2)
@@ -96,7 +89,7 @@ enum err handle_load_any(struct handle *f, struct view *out, struct error *e)
     const char *argv[] = {"HGETALL", name.text};
     names_filter_key(&f->names, "view", &name);
     const size_t lengths[] = {7, name.length};
-    out->dropped = VIEW_KEPT;
+    out->deleting = false;
     enum err code = link_append(f->link, handle_home(f), 2, argv, lengths, e);
     if (code == ERR_OK)
         code = link_reply(f->link, handle_home(f), &reply, e);
@@ -119,7 +112,7 @@ enum err handle_load_any(struct handle *f, struct view *out, struct error *e)
 enum err handle_load(struct handle *f, struct view *out, struct error *e)
 {
     enum err code = handle_load_any(f, out, e);
-    if (code == ERR_OK && out->dropped == VIEW_DROP_BEGUN)
+    if (code == ERR_OK && out->deleting)
         return error_set(e, ERR_NOT_FOUND, "the filter is being deleted");
     return code;
 }
@@ -148,10 +141,10 @@ enum err handle_drop_nothing(struct handle *f, const char *mutex, struct error *
     long long answer;
     struct script_call *c = &f->call;
     script_begin(c, embedded_no_filter);
-    put_key(f, "view");
-    put_key(f, "leftover");
-    put_key(f, "expansion_flag");
-    put_key(f, "token");
+    script_filter_key(c, &f->names, "view");
+    script_filter_key(c, &f->names, "leftover");
+    script_filter_key(c, &f->names, "expansion_flag");
+    script_filter_key(c, &f->names, "token");
     script_text(c, mutex);
     return script_run(c, f->link, handle_home(f), &answer, e);
 }
@@ -167,7 +160,7 @@ enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bo
             length += (size_t)snprintf(text + length, sizeof(text) - length, "%s", words[i]);
     struct script_call *c = &f->call;
     script_begin(c, embedded_expire);
-    put_key(f, "view");
+    script_filter_key(c, &f->names, "view");
     put_event(f);
     script_number(c, at_ms);
     script_text(c, text);

@@ -36,7 +36,7 @@ static inline unsigned handle_home(const struct handle *f)
 uint16_t handle_tag(const struct handle *f, const struct generation *g);
 
 /* Load the view; sets f->names.incarnation. ERR_NOT_FOUND: there is none, or the filter is being deleted:
- * out->dropped tells. ERR_CONFIG: its shards lie on a node that is not configured here. ERR_FORMAT,
+ * out->deleting tells. ERR_CONFIG: its shards lie on a node that is not configured here. ERR_FORMAT,
  * ERR_PARSE, ERR_WRONG_TYPE: the text names the key. After any error but ERR_NOT_FOUND the filter must be
  * left alone. */
 MUST_CHECK enum err handle_load(struct handle *f, struct view *out, struct error *e);

@@ -65,3 +65,11 @@ uint16_t hash_tag(uint64_t incarnation, const char *filter, size_t filter_length
     uint16_t tag = (uint16_t)(XXH3_64bits_withSeed(&number, sizeof(number), name) >> 48);
     return tag == 0 ? 1 : tag;
 }
+
+int key_hash_compare(const void *a, const void *b)
+{
+    const struct key_hash *x = a, *y = b;
+    if (x->high != y->high)
+        return x->high < y->high ? -1 : 1;
+    return (x->low > y->low) - (x->low < y->low);
+}

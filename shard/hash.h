@@ -33,4 +33,6 @@ void hash_place(const struct geometry *g, struct key_hash h, struct key_place *p
 /* The tag of a generation's blocks, never 0: derived from the incarnation, the filter's name (as in
  * `struct names`, escaped) and the number. */
 uint16_t hash_tag(uint64_t incarnation, const char *filter, size_t filter_length, uint64_t generation);
+/* Below, equal to or above 0: by the high half, then by the low one. For qsort() and bsearch(). */
+int key_hash_compare(const void *a, const void *b);
 #endif

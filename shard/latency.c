@@ -2,6 +2,7 @@
 #include "shard/latency.h"
 
 #include <stddef.h>
+#include "base/histogram.h"
 
 enum { PARTS_LOG2 = 3 };
 _Static_assert(1 << PARTS_LOG2 == LATENCY_PARTS, "parts are a power of two");
@@ -9,30 +10,12 @@ _Static_assert(1 << PARTS_LOG2 == LATENCY_PARTS, "parts are a power of two");
 /* The longest that is told from longer ones, in microseconds. */
 static const uint64_t longest_us = (UINT64_C(1) << 26) - 1;
 
-/* Values below LATENCY_PARTS have a bucket each; above, the three bits after the leading one choose the part.
- */
-static size_t bucket_of(uint64_t us)
-{
-    if (us < LATENCY_PARTS)
-        return (size_t)us;
-    unsigned shift = 63U - (unsigned)__builtin_clzll(us) - PARTS_LOG2;
-    return (size_t)(shift + 1) * LATENCY_PARTS + (size_t)((us >> shift) - LATENCY_PARTS);
-}
-
-static uint64_t bucket_end(size_t bucket)
-{
-    if (bucket < LATENCY_PARTS)
-        return bucket;
-    unsigned shift = (unsigned)(bucket / LATENCY_PARTS) - 1;
-    return ((LATENCY_PARTS + bucket % LATENCY_PARTS + 1) << shift) - 1;
-}
-
 void latency_record(struct latency *l, uint64_t now_us, uint64_t us)
 {
     uint64_t rest = us < longest_us ? us : longest_us;
     atomic_store_explicit(&l->last_us, now_us, memory_order_relaxed);
     for (;;) {
-        atomic_fetch_add_explicit(&l->bucket[bucket_of(rest)], 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&l->bucket[histogram_bucket(rest, PARTS_LOG2)], 1, memory_order_relaxed);
         if (rest < 2 * (uint64_t)LATENCY_INTERVAL_US)
             return;
         rest -= LATENCY_INTERVAL_US;
@@ -57,7 +40,7 @@ static void set_figures(struct latency_figures *out, const uint64_t added[LATENC
     size_t i = LATENCY_BUCKETS - 1;
     for (; added[i] <= above; i--)
         above -= added[i];
-    out->p99_ms = (double)bucket_end(i) / 1000;
+    out->p99_ms = (double)histogram_bucket_end(i, PARTS_LOG2) / 1000;
 }
 
 void latency_read(const struct latency *l, struct latency_reader *reader, struct latency_figures *out)

@@ -8,25 +8,10 @@
 #include "base/number.h"
 #include "base/info.h"
 
-/* --- sets --- */
-
-void lineages_init(struct lineages *s)
-{
-    *s = (struct lineages){0};
-}
-
 void lineages_fini(struct lineages *s)
 {
     free(s->one);
-    lineages_init(s);
-}
-
-static const struct lineage *find(const struct lineages *s, uint64_t id)
-{
-    for (unsigned i = 0; i < s->count; i++)
-        if (s->one[i].id == id)
-            return &s->one[i];
-    return NULL;
+    *s = (struct lineages){0};
 }
 
 const struct lineage *lineages_of_node(const struct lineages *s, const char *node)
@@ -37,15 +22,11 @@ const struct lineage *lineages_of_node(const struct lineages *s, const char *nod
     return NULL;
 }
 
-bool lineages_contains(const struct lineages *s, uint64_t id)
-{
-    return find(s, id) != NULL;
-}
-
 enum err lineages_add(struct lineages *s, const struct lineage *one, struct error *e)
 {
-    if (one->id != 0 && lineages_contains(s, one->id))
-        return ERR_OK;
+    for (unsigned i = 0; i < s->count; i++)
+        if (one->id != 0 && s->one[i].id == one->id)
+            return ERR_OK;
     if (s->count == LINEAGES_MAX)
         return error_set(e, ERR_RANGE, "more than %d replication ids", LINEAGES_MAX);
     if (s->count == s->capacity) {
@@ -60,28 +41,7 @@ enum err lineages_add(struct lineages *s, const struct lineage *one, struct erro
     return ERR_OK;
 }
 
-static bool has_all(const struct lineages *s, const struct lineages *of)
-{
-    for (unsigned i = 0; i < of->count; i++)
-        if (!of->one[i].idle && !lineages_contains(s, of->one[i].id))
-            return false;
-    return true;
-}
-
-bool lineages_equal(const struct lineages *a, const struct lineages *b)
-{
-    return has_all(a, b) && has_all(b, a);
-}
-
-/* --- text --- */
-
-void lineages_format(const struct lineages *s, struct buffer *out)
-{
-    if (s->count == 0)
-        buffer_puts(out, "-");
-    for (unsigned i = 0; i < s->count; i++)
-        buffer_printf(out, "%s%016" PRIx64, i == 0 ? "" : " ", s->one[i].id);
-}
+/* --- what a view trusts --- */
 
 /* The next id of a text. False: its form is another one. */
 static bool next_id(const char **at, const char *end, uint64_t *id)
@@ -94,34 +54,12 @@ static bool next_id(const char **at, const char *end, uint64_t *id)
     return *(*at)++ == ' ' && *at < end;
 }
 
-static bool is_none(const char *text, size_t length)
-{
-    return length == 1 && *text == '-';
-}
-
-enum err lineages_parse(struct lineages *s, const char *text, size_t length, struct error *e)
-{
-    const char *end = text + length;
-    enum err code = ERR_OK;
-    if (is_none(text, length))
-        return ERR_OK;
-    if (length == 0)
-        return error_set(e, ERR_PARSE, "no replication ids");
-    while (text < end && code == ERR_OK) {
-        struct lineage one = {0};
-        if (!next_id(&text, end, &one.id))
-            return error_set(e, ERR_PARSE, "not a list of replication ids");
-        code = lineages_add(s, &one, e);
-    }
-    return code;
-}
-
 bool trusted_parse(struct trusted *out, const char *text, size_t length)
 {
     const char *end = text + length;
     out->known = true;
     out->count = 0;
-    if (is_none(text, length))
+    if (length == 1 && *text == '-')
         return true;
     while (text < end) {
         if (out->count == LINEAGES_MAX || !next_id(&text, end, &out->id[out->count]))
@@ -165,9 +103,6 @@ enum err lineage_parse_info(struct lineage *out, const char *text, size_t length
     out->promoted = info_id(text, length, "master_replid2") != 0;
     out->run = info_id(text, length, "run_id");
     out->received = received(text, length);
-    out->idle = false;
-    out->empty = out->run != 0 && strstr(text, "\ndb") == NULL;
-    out->slots = 0;
     return ERR_OK;
 }
 

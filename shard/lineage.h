@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "base/buffer.h"
 #include "base/error.h"
 #include "base/info.h"
 #include "shard/generation.h"
@@ -28,36 +27,25 @@ struct lineage {
     uint64_t received; /* bytes from masters of its own since the process began; LINEAGE_UNCOUNTED: it does
                           not count them, or CONFIG RESETSTAT was called */
     bool promoted;     /* its id goes on from that of a master before: master_replid2 is one */
-    bool idle;         /* a master of a cluster without slots */
-    bool empty;        /* it holds no keys at all */
-    unsigned slots;    /* of a cluster */
     char node[NODE_NAME_MAX];
 };
 
-/* A small set, in no order. Zero-initialised it is empty. */
+/* What was found on several masters, in no order. Zero-initialised there is none. */
 struct lineages {
     unsigned count, capacity;
     struct lineage *one;
 };
 
-void lineages_init(struct lineages *s);
 void lineages_fini(struct lineages *s);
 /* @one is copied; nothing is added where its id, if it has one, is there already. ERR_NOMEM; ERR_RANGE: more
  * than LINEAGES_MAX. */
 MUST_CHECK enum err lineages_add(struct lineages *s, const struct lineage *one, struct error *e);
-bool lineages_contains(const struct lineages *s, uint64_t id);
 /* The first one of that name; NULL: there is none. */
 const struct lineage *lineages_of_node(const struct lineages *s, const char *node);
-/* The same ids, but for those that are idle in the set that has them: they come and go, and lose nothing. */
-bool lineages_equal(const struct lineages *a, const struct lineages *b);
-/* Append the ids, each of 16 digits, with a blank between; "-" where there are none. */
-void lineages_format(const struct lineages *s, struct buffer *out);
-/* Add the ids of such a text to @s. ERR_PARSE, ERR_RANGE, ERR_NOMEM. */
-MUST_CHECK enum err lineages_parse(struct lineages *s, const char *text, size_t length, struct error *e);
 
 /* Whether a master that was @was at one look, and is @now at the next, still has all that it had
- * acknowledged: the same process has loaded nothing from another server since. Both are from link_lineages()
- * or link_look_at_lineages(). However long ago @was is: a count does not forget, as master_replid2 does when
+ * acknowledged: the same process has loaded nothing from another server since. Both are from
+ * link_lineages(). However long ago @was is: a count does not forget, as master_replid2 does when
  * repl-backlog-ttl is over. Pure. */
 bool lineage_goes_on(const struct lineage *was, const struct lineage *now);
 
@@ -68,6 +56,7 @@ struct trusted {
     uint64_t id[LINEAGES_MAX];
 };
 
+/* Ids of 16 digits each with a blank between; "-" where there are none. */
 MUST_CHECK bool trusted_parse(struct trusted *out, const char *text, size_t length);
 bool trusted_contains(const struct trusted *t, uint64_t id);
 

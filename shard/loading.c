@@ -15,13 +15,6 @@
 
 enum { WRITE_BYTES = 2 << 20, AT_ONCE = 512, NOTES_AT_ONCE = 1000, GENERATION_LOADED = 1 };
 
-static void filter_key(struct handle *f, const char *what)
-{
-    struct key_name name;
-    names_filter_key(&f->names, what, &name);
-    script_key(&f->call, &name);
-}
-
 /* --- the record --- */
 
 void loading_view(struct view *out, const struct dump_header *h, const struct nodes *nodes,
@@ -44,8 +37,7 @@ void loading_view(struct view *out, const struct dump_header *h, const struct no
         g->layers[i] = (struct layer){.geometry = h->layers[i].geometry,
                                       .capacity = h->layers[i].capacity,
                                       .error_rate = h->layers[i].error_rate,
-                                      .token = token,
-                                      .born_epoch = 1};
+                                      .token = token};
     nodes_pin(nodes, g);
 }
 
@@ -112,11 +104,6 @@ enum err loading_read(struct handle *f, struct loading *out, struct error *e)
     return code;
 }
 
-static void script_hex(struct script_call *c, uint64_t value)
-{
-    script_incarnation(c, value); /* the same form */
-}
-
 enum err loading_begin(struct handle *f, const struct loading *l, struct error *e)
 {
     struct script_call *c = &f->call;
@@ -125,9 +112,9 @@ enum err loading_begin(struct handle *f, const struct loading *l, struct error *
     size_t length = generation_text(view_current(&l->view), generation);
     dump_header_encode(&l->header, &header);
     script_begin(c, embedded_load_begin);
-    filter_key(f, "load");
-    filter_key(f, "view");
-    script_hex(c, l->header.id);
+    script_filter_key(&f->call, &f->names, "load");
+    script_filter_key(&f->call, &f->names, "view");
+    script_incarnation(c, l->header.id); /* the same form */
     script_number(c, LOADING_TTL_MS);
     script_text(c, "incarnation");
     script_incarnation(c, l->view.incarnation);
@@ -196,7 +183,7 @@ static enum err end(struct handle *f, struct loading *l, struct error *e)
     if (code != ERR_OK || l->done)
         return code == ERR_NOT_FOUND ? ERR_OK : code;
     script_begin(&f->call, embedded_load_end);
-    filter_key(f, "load");
+    script_filter_key(&f->call, &f->names, "load");
     script_incarnation(&f->call, l->incarnation);
     code = script_run(&f->call, f->link, handle_home(f), &ended, e);
     return code == ERR_OK && ended == 1 ? loading_discard(f, l, e) : code;
@@ -217,7 +204,7 @@ static enum err note_some(struct handle *f, struct loading *l, const uint32_t *c
 {
     struct script_call *c = &f->call;
     script_begin(c, embedded_load_chunk);
-    filter_key(f, "load");
+    script_filter_key(&f->call, &f->names, "load");
     script_incarnation(c, l->incarnation);
     script_number(c, LOADING_TTL_MS);
     script_number(c, arrived);

@@ -119,6 +119,15 @@ static char *put_filter(char *at, const struct names *n)
     return put_bytes(at, n->filter, n->filter_length);
 }
 
+void names_literally(struct buffer *pattern, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (strchr("*?[]\\^", text[i]) != NULL)
+            buffer_append(pattern, "\\", 1);
+        buffer_append(pattern, &text[i], 1);
+    }
+}
+
 void names_filter_key(const struct names *n, const char *what, struct key_name *out)
 {
     size_t length = strlen(what);

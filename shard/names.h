@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/buffer.h"
 #include "base/error.h"
 
 enum {
@@ -54,6 +55,9 @@ MUST_CHECK bool names_unescape(const char *escaped, size_t escaped_length, char 
 
 /* @what: "view", "expansion_flag", "job", "history", "token", "load", "tail", "marks",
  * "leftover", "folder", "build" or "forgotten". */
+/* Append @text so that MATCH takes each of its characters for itself. */
+void names_literally(struct buffer *pattern, const char *text, size_t length);
+
 void names_filter_key(const struct names *n, const char *what, struct key_name *out);
 
 struct shard_id {

@@ -274,15 +274,13 @@ enum err registry_draw(struct link *l, const struct names *names, uint64_t lates
 
 /* --- all filters of a master --- */
 
-/* "P:{F.<generation>.<layer>.<shard>}:<incarnation>", of a log, or that with ".e<epoch>": where F ends; NULL:
- * it is no such name. */
+/* "P:{F.<generation>.<layer>.<shard>}:<incarnation>": where F ends; NULL: it is no such name. */
 static const char *filter_end(const struct names *names, const char *name, size_t length)
 {
     const char *first = name + names->prefix_length + 2;
     const char *brace = memchr(name, '}', length);
     size_t left = brace == NULL ? 0 : (size_t)(name + length - brace);
-    bool is_of_log = left == 18, has_epoch = left >= 20 && brace[18] == '.' && brace[19] == 'e';
-    if ((!is_of_log && !has_epoch) || strspn(brace + 2, "0123456789abcdef") != 16)
+    if (left != 18 || strspn(brace + 2, "0123456789abcdef") != 16)
         return NULL;
     const char *at = brace;
     for (int parts = 0; parts < 3; parts++) {
@@ -313,21 +311,11 @@ static enum err note_found(struct handle *f, const struct place *at, const redis
     return f->call.count == 1 ? ERR_OK : script_run(&f->call, f->link, at->where, &answer, e);
 }
 
-/* Append @text so that MATCH takes each of its characters for itself. */
-static void put_literally(struct buffer *pattern, const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        if (strchr("*?[]\\^", text[i]) != NULL)
-            buffer_append(pattern, "\\", 1);
-        buffer_append(pattern, &text[i], 1);
-    }
-}
-
 static enum err look_through(struct handle *f, const struct place *at, struct error *e)
 {
     struct buffer pattern = {0};
     char cursor[32] = "0";
-    put_literally(&pattern, f->names.prefix, f->names.prefix_length);
+    names_literally(&pattern, f->names.prefix, f->names.prefix_length);
     buffer_puts(&pattern, ":{*.*.*.*}:*");
     enum err code = ERR_OK;
     do {

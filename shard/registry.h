@@ -24,8 +24,8 @@ MUST_CHECK enum err registry_enter(struct handle *f, bool *named, struct error *
  * incarnation. */
 MUST_CHECK enum err registry_succeed(struct handle *f, struct error *e);
 
-/* There is a view of that incarnation: name it where nothing is named. For filters that a coordinator of a
- * version without registries has made. */
+/* There is a view of that incarnation: name it where nothing is named, and in the list. For one whose name
+ * was taken away, or is lost. */
 MUST_CHECK enum err registry_keep(struct handle *f, struct error *e);
 
 /* What the registries say of the filter @names. */

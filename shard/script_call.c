@@ -52,6 +52,13 @@ void script_key(struct script_call *c, const struct key_name *name)
     c->keys++;
 }
 
+void script_filter_key(struct script_call *c, const struct names *names, const char *what)
+{
+    struct key_name name;
+    names_filter_key(names, what, &name);
+    script_key(c, &name);
+}
+
 void script_text(struct script_call *c, const char *text)
 {
     script_bytes(c, text, strlen(text));
@@ -124,4 +131,12 @@ enum err script_run(struct script_call *c, struct link *l, unsigned where, long 
 {
     enum err code = script_send(c, l, where, e);
     return code != ERR_OK ? code : script_reply(l, where, out, e);
+}
+
+enum err script_run_once(struct script_call *c, struct link *l, const struct names *names, long long *out,
+                         struct error *e)
+{
+    enum err code = script_run(c, l, link_home(l, names), out, e);
+    script_fini(c);
+    return code;
 }

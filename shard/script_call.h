@@ -19,10 +19,13 @@ struct script_call {
     size_t room;
 };
 
-/* Start anew; keys come before arguments. The storage is kept between calls: script_fini() frees it. */
+/* Start anew; keys come before arguments. Zero-initialise it before. The storage is kept between calls:
+ * script_fini() frees it. */
 void script_begin(struct script_call *c, const char *text);
 void script_fini(struct script_call *c);
 void script_key(struct script_call *c, const struct key_name *name);
+/* The filter's key of that kind (names_filter_key()). */
+void script_filter_key(struct script_call *c, const struct names *names, const char *what);
 void script_bytes(struct script_call *c, const void *bytes, size_t length);
 void script_text(struct script_call *c, const char *text);
 void script_number(struct script_call *c, uint64_t number);
@@ -35,4 +38,7 @@ MUST_CHECK enum err script_send(struct script_call *c, struct link *l, unsigned 
 MUST_CHECK enum err script_reply(struct link *l, unsigned where, long long *out, struct error *e);
 MUST_CHECK enum err script_run(struct script_call *c, struct link *l, unsigned where, long long *out,
                                struct error *e);
+/* The same at the filter's metadata node, and script_fini(). */
+MUST_CHECK enum err script_run_once(struct script_call *c, struct link *l, const struct names *names,
+                                    long long *out, struct error *e);
 #endif

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"

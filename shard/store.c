@@ -51,12 +51,10 @@ static void peer_down(struct store_peer *p, const char *why)
     uint64_t now = clock_mono_us();
     if (p->down_since == 0) {
         p->down_since = now;
-        p->failures = 0;
         p->backoff = BACKOFF_MIN_US;
         node_health_down(p->store->nodes, &p->node, true);
         log_warn("redis_down", "node=%s error=%s", p->node.name, log_quote(why));
     }
-    p->failures++;
     (void)snprintf(p->why, sizeof(p->why), "%s", why);
     p->next_attempt = now + with_jitter(p->backoff);
     p->backoff = p->backoff * 2 < BACKOFF_MAX_US ? p->backoff * 2 : BACKOFF_MAX_US;
@@ -99,7 +97,6 @@ static void on_ready(void *arg)
     if (p->had_one)
         node_health_reconnected(p->store->nodes, &p->node);
     p->had_one = true;
-    p->connections++;
     p->lineage_at = clock_mono_us();
     peer_up(p);
 }

@@ -50,13 +50,7 @@ unsigned store_send_together(struct store *s, unsigned where, struct slot_redire
  */
 bool store_same_node(struct store *s, unsigned a, unsigned b);
 
-/* How long the node has been without a connection that works, in microseconds; 0 where it has one (or none
- * was tried). */
-uint64_t store_down_us(const struct store *s, unsigned where);
-/* True where it has been down for @grace_us or longer, and several attempts to connect have failed: whoever
- * has something for it need not wait. */
-bool store_is_dead(const struct store *s, unsigned where, uint64_t grace_us);
-/* Why; "" where it is not down. */
+/* Why the node is down; "" where it is not. */
 const char *store_why(const struct store *s, unsigned where);
 /* The node's name, for people. */
 const char *store_name(const struct store *s, unsigned where);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines: connections for adds that need acknowledgements.
+/* Lines: connections on which replicas, or disks, are waited for.
  *
- * The happy path is: commands leave at once; at the end of the turn, or when the WAIT before it is answered,
- * a small write and WAIT behind them; its answer is that of all of them. Possible failure modes are: fewer
- * replicas than wanted in time, a node that refuses WAIT, or the small write (each is told as the outcome), a
- * redirection (the command goes to the line of another node and is none of this one's any more), a line that
- * breaks (what was not answered gets NULL, and nothing of it is acknowledged), a node that is stopped (the
- * line is dropped when WAIT is not answered for as long as it and a command may take). */
+ * The happy path is: whoever wants to know joins; at the end of the turn, or when the WAIT before is
+ * answered, a small write and WAIT leave; the answer is that of all who had joined by then. Possible failure
+ * modes are: fewer replicas than wanted in time, a node that refuses WAIT, or the small write (each is told
+ * as the outcome), a line that breaks (ACK_BROKEN), a node that is stopped (the line is dropped when WAIT is
+ * not answered for as long as it and a command may take). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,74 +21,50 @@
 enum { LINE_PAUSE_US = 100 * 1000 };
 #define MARKER_TTL_MS "10000"
 
-struct ack_command {
-    TAILQ_ENTRY(ack_command) link;
-    struct ack_line *line;
-    store_reply_fn *fn;
+struct ack_waiter {
+    TAILQ_ENTRY(ack_waiter) link;
     store_ack_fn *acked;
     void *arg;
     uint64_t era; /* what the node must be in; 0: it does not matter */
-    bool covered; /* by the WAIT that is under way: in line->waiting, else in line->current */
-    bool replied;
-    unsigned redirections;
-    struct ack_need need;
-    size_t length; /* 0: it is not sent again */
-    char bytes[];
 };
-TAILQ_HEAD(ack_list, ack_command);
+TAILQ_HEAD(ack_list, ack_waiter);
 
 struct ack_line {
     struct ack_line *next;
     struct store_peer *peer;
-    struct ack_need need; /* with the longest time-out of what is in @current */
+    struct ack_need need; /* with the longest time-out of who is in @current */
     struct channel *channel;
     struct event *turn;      /* at its end WAIT is sent */
-    struct ack_list current; /* sent since the last WAIT */
+    struct ack_list current; /* joined since the last WAIT */
     struct ack_list waiting; /* for the one that is under way */
     struct ack_need waits;   /* what that one asks for */
     bool under_way;
     enum ack_outcome outcome; /* of the WAIT that was answered last, and why */
     struct error why;
-    bool asking;    /* the last command came by ASK */
     uint64_t since; /* WAIT was sent, or the line was begun */
     uint64_t next_attempt;
     struct error marker_error; /* of the last small write; "" where it was taken */
     size_t marker_length;
-    char marker[KEY_NAME_MAX]; /* where the next one goes: beside the last command's key */
+    char marker[KEY_NAME_MAX]; /* where the next one goes: beside the key of who joined last */
 };
 
-static void finish(struct ack_command *c, enum ack_outcome outcome, const char *why)
+static void finish(struct ack_waiter *w, enum ack_outcome outcome, const char *why)
 {
-    if (c->acked != NULL)
-        c->acked(c->arg, outcome, why);
-    free(c);
-}
-
-static void unlink_command(struct ack_command *c)
-{
-    if (c->covered)
-        TAILQ_REMOVE(&c->line->waiting, c, link);
-    else
-        TAILQ_REMOVE(&c->line->current, c, link);
+    w->acked(w->arg, outcome, why);
+    free(w);
 }
 
 /* --- a line's end --- */
 
-/* What was answered and has no WAIT behind it yet; the rest is told by the channel. */
+/* Who has no WAIT yet; the channel tells the others. */
 static void fail_current(struct ack_line *l)
 {
     struct ack_list failed = TAILQ_HEAD_INITIALIZER(failed);
-    struct ack_command *c, *next;
-    for (c = TAILQ_FIRST(&l->current); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, link);
-        if (!c->replied)
-            continue;
-        TAILQ_REMOVE(&l->current, c, link);
-        TAILQ_INSERT_TAIL(&failed, c, link);
-    }
-    while ((c = TAILQ_FIRST(&failed)) != NULL) {
-        TAILQ_REMOVE(&failed, c, link);
-        finish(c, ACK_BROKEN, NULL);
+    struct ack_waiter *w;
+    TAILQ_CONCAT(&failed, &l->current, link);
+    while ((w = TAILQ_FIRST(&failed)) != NULL) {
+        TAILQ_REMOVE(&failed, w, link);
+        finish(w, ACK_BROKEN, NULL);
     }
 }
 
@@ -106,9 +81,7 @@ static void on_closed(void *arg, enum err code, const char *why)
 static void line_drop(struct ack_line *l)
 {
     struct channel *channel = l->channel;
-    l->channel = NULL;
-    l->next_attempt = clock_mono_us() + LINE_PAUSE_US;
-    fail_current(l);
+    on_closed(l, ERR_OK, NULL);
     channel_close(channel);
 }
 
@@ -179,16 +152,15 @@ static void on_wait(void *arg, const redisReply *reply)
 /* The era that WAIT was answered under: asked behind it, as a connection outlives a demotion. */
 static uint64_t era_of(const redisReply *reply)
 {
-    bool is_master = reply != NULL && reply->type == REDIS_REPLY_STRING &&
-                     info_is(reply->str, reply->len, "role", "master");
-    return is_master ? info_id(reply->str, reply->len, "master_replid") : 0;
+    bool told = reply != NULL && reply->type == REDIS_REPLY_STRING;
+    return told ? info_master_id(reply->str, reply->len) : 0;
 }
 
 static void on_info(void *arg, const redisReply *reply)
 {
     struct ack_line *l = arg;
     struct ack_list over = TAILQ_HEAD_INITIALIZER(over);
-    struct ack_command *c;
+    struct ack_waiter *w;
     struct error why = l->why;
     enum ack_outcome outcome = l->outcome;
     uint64_t era = era_of(reply);
@@ -196,10 +168,10 @@ static void on_info(void *arg, const redisReply *reply)
     TAILQ_CONCAT(&over, &l->waiting, link);
     if (!TAILQ_EMPTY(&l->current) && l->channel != NULL && reply != NULL)
         send_wait(l);
-    while ((c = TAILQ_FIRST(&over)) != NULL) {
-        TAILQ_REMOVE(&over, c, link);
-        bool is_other = outcome == ACK_GIVEN && c->era != 0 && c->era != era;
-        finish(c, is_other ? ACK_BROKEN : outcome, why.text[0] != '\0' ? why.text : NULL);
+    while ((w = TAILQ_FIRST(&over)) != NULL) {
+        TAILQ_REMOVE(&over, w, link);
+        bool is_other = outcome == ACK_GIVEN && w->era != 0 && w->era != era;
+        finish(w, is_other ? ACK_BROKEN : outcome, why.text[0] != '\0' ? why.text : NULL);
     }
 }
 
@@ -215,11 +187,9 @@ static bool send_words(struct ack_line *l, size_t count, const char *const *word
 
 static bool send_marker(struct ack_line *l)
 {
-    static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
     const char *const words[] = {"SET", l->marker, "1", "PX", MARKER_TTL_MS};
     const size_t lengths[] = {3, l->marker_length, 1, 2, sizeof(MARKER_TTL_MS) - 1};
-    return (!l->asking || channel_send(l->channel, asking, sizeof(asking) - 1, NULL, NULL)) &&
-           send_words(l, 5, words, lengths, on_marker);
+    return send_words(l, 5, words, lengths, on_marker);
 }
 
 static bool send_question(struct ack_line *l)
@@ -238,13 +208,10 @@ static bool send_question(struct ack_line *l)
 
 static void send_wait(struct ack_line *l)
 {
-    struct ack_command *c;
     if (!send_marker(l) || !send_question(l)) {
         line_drop(l);
         return;
     }
-    TAILQ_FOREACH(c, &l->current, link)
-    c->covered = true;
     TAILQ_CONCAT(&l->waiting, &l->current, link);
     l->under_way = true;
     l->since = clock_mono_us();
@@ -261,9 +228,7 @@ static void on_turn(evutil_socket_t fd, short events, void *arg)
         send_wait(l);
 }
 
-/* --- commands --- */
-
-static void on_reply(void *arg, const redisReply *reply);
+/* --- who waits --- */
 
 static void on_ready(void *arg)
 {
@@ -309,79 +274,19 @@ static struct ack_line *line_of(struct store_peer *p, const struct ack_need *nee
     return l;
 }
 
-/* The write ahead of WAIT goes to a name with the hash tag of the command's key (or of the key itself, where
- * @bytes are that), which tells of the slot: in a cluster the node has that. All names of shards have one. */
-static void note_marker(struct ack_line *l, const char *bytes, size_t length)
+/* The write ahead of WAIT goes to a name with the hash tag of @key, which tells of the slot: in a cluster the
+ * node has that. */
+static void note_marker(struct ack_line *l, const char *key, size_t length)
 {
     static const char suffix[] = ":acks";
-    const char *open = memchr(bytes, '{', length), *start = open, *close;
-    close = open == NULL ? NULL : memchr(open, '}', length - (size_t)(open - bytes));
-    while (start != NULL && start > bytes && start[-1] != '\n')
-        start--;
-    size_t n = close == NULL ? 0 : (size_t)(close + 1 - start);
+    const char *open = memchr(key, '{', length);
+    const char *close = open == NULL ? NULL : memchr(open, '}', length - (size_t)(open - key));
+    size_t n = close == NULL ? 0 : (size_t)(close + 1 - key);
     if (n == 0 || n + sizeof(suffix) > sizeof(l->marker))
         return;
-    memcpy(l->marker, start, n);
+    memcpy(l->marker, key, n);
     memcpy(l->marker + n, suffix, sizeof(suffix));
     l->marker_length = n + sizeof(suffix) - 1;
-}
-
-static void join(struct ack_line *l, struct ack_command *c, const char *bytes, size_t length, bool asking)
-{
-    c->line = l;
-    c->covered = c->replied = false;
-    TAILQ_INSERT_TAIL(&l->current, c, link);
-    note_marker(l, bytes, length);
-    l->asking = asking;
-    if (l->need.timeout_ms < c->need.timeout_ms)
-        l->need.timeout_ms = c->need.timeout_ms;
-}
-
-/* False: it cannot be sent now; the caller still has it. */
-static bool line_send(struct store_peer *p, struct ack_command *c, const char *bytes, size_t length,
-                      bool asking)
-{
-    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
-    struct ack_line *l = line_of(p, &c->need);
-    if (l == NULL || !line_ready(l))
-        return false;
-    p->used_at = clock_mono_us();
-    event_active(l->turn, EV_TIMEOUT, 0);
-    if ((asking && !channel_send(l->channel, text, sizeof(text) - 1, NULL, NULL)) ||
-        !channel_send(l->channel, bytes, length, on_reply, c))
-        return false;
-    join(l, c, bytes, length, asking);
-    return true;
-}
-
-static void fail(struct ack_command *c)
-{
-    c->fn(c->arg, NULL);
-    finish(c, ACK_BROKEN, NULL);
-}
-
-static void on_reply(void *arg, const redisReply *reply)
-{
-    struct ack_command *c = arg;
-    struct store *s = c->line->peer->store;
-    struct slot_redirect to;
-    if (reply == NULL) {
-        unlink_command(c);
-        fail(c);
-        return;
-    }
-    bool error = reply->type == REDIS_REPLY_ERROR && s->route != NULL;
-    if (error && slots_parse_redirect(&to, reply->str, (size_t)reply->len, c->line->peer->node.host)) {
-        unlink_command(c);
-        struct store_peer *p = store_route_follow(s, &to, &c->redirections);
-        if (p == NULL || !line_send(p, c, c->bytes, c->length, to.ask))
-            fail(c);
-        return;
-    }
-    if (error && slots_error_wants_map(reply->str))
-        store_route_lost(s);
-    c->replied = true;
-    c->fn(c->arg, reply);
 }
 
 bool store_await_acks(struct store *s, unsigned where, const char *key, size_t length, uint64_t era,
@@ -391,13 +296,15 @@ bool store_await_acks(struct store *s, unsigned where, const char *key, size_t l
     struct ack_line *l = p != NULL ? line_of(p, need) : NULL;
     if (l == NULL || !line_ready(l))
         return false;
-    struct ack_command *c = malloc(sizeof(*c));
-    if (c == NULL)
+    struct ack_waiter *w = malloc(sizeof(*w));
+    if (w == NULL)
         return false;
-    *c = (struct ack_command){.acked = acked, .arg = arg, .era = era, .need = *need};
+    *w = (struct ack_waiter){.acked = acked, .arg = arg, .era = era};
     p->used_at = clock_mono_us();
     event_active(l->turn, EV_TIMEOUT, 0);
-    join(l, c, key, length, false);
-    c->replied = true;
+    TAILQ_INSERT_TAIL(&l->current, w, link);
+    note_marker(l, key, length);
+    if (l->need.timeout_ms < need->timeout_ms)
+        l->need.timeout_ms = need->timeout_ms;
     return true;
 }

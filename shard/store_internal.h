@@ -14,11 +14,9 @@ struct store_peer {
     struct node node;
     struct channel *channel; /* NULL: none */
     bool had_one;            /* that was ready */
-    uint64_t connections;    /* that were */
     bool ping_pending;
     uint64_t since;      /* start of connecting, or when the PING was sent */
     uint64_t down_since; /* 0: not down */
-    unsigned failures;   /* since then */
     uint64_t next_attempt;
     uint64_t backoff;
     uint64_t used_at;    /* of a cluster: when something was last sent */
@@ -78,8 +76,6 @@ unsigned store_route_send_together(struct store *s, unsigned where, struct slot_
                                    store_reply_fn *fn, void *arg);
 /* The master of a slot; NULL: nobody knows it now, and a map is wanted. */
 struct store_peer *store_route_master(struct store *s, unsigned where);
-/* Where a command goes that was answered with a redirection; counts it in *@times. NULL: nowhere. */
-struct store_peer *store_route_follow(struct store *s, const struct slot_redirect *to, unsigned *times);
 /* By the map that is routed by. True where there is none, too: nothing can be sent to either. */
 bool store_route_same_node(struct store *s, unsigned a, unsigned b);
 /* A connection failed: perhaps the cluster has another master by now. */
@@ -88,7 +84,6 @@ void store_route_lost(struct store *s);
 const struct store_peer *store_route_peer(const struct store *s, unsigned where, const char **why);
 /* By number, up to the first NULL. */
 struct store_peer *store_route_each(const struct store *s, unsigned i);
-/* For how long there has been no map though one was wanted. */
-uint64_t store_route_blind_us(const struct store *s);
-uint64_t store_route_redirected(const struct store *s);
+/* There has been no map though one was wanted. */
+bool store_route_is_blind(const struct store *s);
 #endif

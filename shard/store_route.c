@@ -27,8 +27,7 @@ enum {
 
 struct store_route {
     struct slot_map map;
-    uint64_t version;     /* of the map; 0: none */
-    uint64_t blind_since; /* no map, though one is wanted; 0: not */
+    uint64_t version; /* of the map; 0: none */
     uint64_t redirected;
     bool wanted;
     bool asking;               /* this store is the one that asks */
@@ -133,7 +132,6 @@ static bool adopt(struct store *s)
         return false;
     memset(r->by_node, 0, sizeof(r->by_node));
     r->wanted = false;
-    r->blind_since = 0;
     return true;
 }
 
@@ -235,8 +233,6 @@ static void want_map(struct store *s)
     if (s->closing)
         return;
     r->wanted = true;
-    if (r->version == 0 && r->blind_since == 0)
-        r->blind_since = clock_mono_us();
     if (r->asking || adopt(s) || !cluster_may_refresh(s->nodes->cluster))
         return;
     r->asking = true;
@@ -322,7 +318,8 @@ static bool dispatch(struct store_peer *p, struct store_command *c, bool asking)
            store_peer_send(p, c->bytes, c->length, on_routed, c);
 }
 
-struct store_peer *store_route_follow(struct store *s, const struct slot_redirect *to, unsigned *times)
+/* Where a command goes that was answered with a redirection; counts it in *@times. NULL: nowhere. */
+static struct store_peer *redirected(struct store *s, const struct slot_redirect *to, unsigned *times)
 {
     struct store_route *r = s->route;
     r->redirected++;
@@ -337,7 +334,7 @@ struct store_peer *store_route_follow(struct store *s, const struct slot_redirec
 
 static bool follow(struct store *s, struct store_command *c, const struct slot_redirect *to)
 {
-    struct store_peer *p = store_route_follow(s, to, &c->redirections);
+    struct store_peer *p = redirected(s, to, &c->redirections);
     return p != NULL && dispatch(p, c, to->ask);
 }
 
@@ -431,7 +428,7 @@ unsigned store_route_send_together(struct store *s, unsigned where, struct slot_
     struct slot_redirect to = *redirect;
     unsigned times = 0;
     *redirect = (struct slot_redirect){0};
-    struct store_peer *p = to.port == 0 ? store_route_master(s, where) : store_route_follow(s, &to, &times);
+    struct store_peer *p = to.port == 0 ? store_route_master(s, where) : redirected(s, &to, &times);
     if (p == NULL || !store_peer_ready(p))
         return 0;
     struct store_group *g = malloc(sizeof(*g));
@@ -447,6 +444,16 @@ unsigned store_route_send_together(struct store *s, unsigned where, struct slot_
 }
 
 /* --- for people --- */
+
+uint64_t store_redirected(const struct store *s)
+{
+    return s->route == NULL ? 0 : s->route->redirected;
+}
+
+bool store_route_is_blind(const struct store *s)
+{
+    return s->route->version == 0 && s->route->wanted;
+}
 
 const struct store_peer *store_route_peer(const struct store *s, unsigned where, const char **why)
 {
@@ -466,15 +473,4 @@ const struct store_peer *store_route_peer(const struct store *s, unsigned where,
             return r->peer[i];
     *why = "nobody has asked it yet";
     return NULL;
-}
-
-uint64_t store_route_blind_us(const struct store *s)
-{
-    uint64_t since = s->route->blind_since;
-    return since == 0 ? 0 : clock_mono_us() - since + 1;
-}
-
-uint64_t store_route_redirected(const struct store *s)
-{
-    return s->route->redirected;
 }

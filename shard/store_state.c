@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What is known of a store's nodes, and of what is under way to them. */
-#include <stdlib.h>
-#include "base/clock.h"
 #include "shard/store_internal.h"
-
-enum { DEAD_ATTEMPTS = 3 };
 
 /* By number: of the list of nodes, then of the cluster. */
 static struct store_peer *each_peer(const struct store *s, unsigned i)
@@ -26,22 +22,6 @@ static const struct store_peer *peer_at(const struct store *s, unsigned where, c
 bool store_same_node(struct store *s, unsigned a, unsigned b)
 {
     return a == b || (where_is_slot(a) && where_is_slot(b) && store_route_same_node(s, a, b));
-}
-
-uint64_t store_down_us(const struct store *s, unsigned where)
-{
-    const char *why;
-    const struct store_peer *p = peer_at(s, where, &why);
-    if (p == NULL)
-        return store_route_blind_us(s);
-    return p->down_since == 0 ? 0 : clock_mono_us() - p->down_since + 1;
-}
-
-bool store_is_dead(const struct store *s, unsigned where, uint64_t grace_us)
-{
-    const char *why;
-    const struct store_peer *p = peer_at(s, where, &why);
-    return (p == NULL || p->failures >= DEAD_ATTEMPTS) && store_down_us(s, where) > grace_us;
 }
 
 const char *store_why(const struct store *s, unsigned where)
@@ -67,14 +47,9 @@ bool store_any_down(const struct store *s, const char **name, const char **why)
             *why = p->why;
             return true;
         }
-    if (s->route == NULL || store_route_blind_us(s) == 0)
+    if (s->route == NULL || !store_route_is_blind(s))
         return false;
     *name = "of the cluster";
     (void)store_route_peer(s, WHERE_SLOT, why);
     return true;
-}
-
-uint64_t store_redirected(const struct store *s)
-{
-    return s->route == NULL ? 0 : store_route_redirected(s);
 }

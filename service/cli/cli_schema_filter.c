@@ -194,6 +194,5 @@ static const struct json_member run_members[] = {
     {"owner", S, "coordinator that ran the job last", NULL},
     {"false_positive_rate", N, "false-positive rate, as measured", NULL},
     {"verified_keys", I, "keys that the verification looked up", NULL},
-    {"repaired_shards", I, "lost shards that the job repaired", NULL},
 };
 const struct json_shape json_run = {"run", run_members, sizeof(run_members) / sizeof(run_members[0])};

@@ -126,7 +126,7 @@ static enum err apply_all(struct round *r, struct log_position *at, const struct
 {
     struct tail_record record;
     while (tail_next(&r->tail, &record)) {
-        enum err code = apply(arg, &record, e);
+        enum err code = apply == NULL ? ERR_OK : apply(arg, &record, e);
         if (code != ERR_OK)
             return code;
         log_position_set(at, record.id, record.bytes, record.length);
@@ -178,7 +178,7 @@ static enum err show_all(struct round *r, struct lane_page *page, lane_apply_fn 
     enum err code = ERR_OK;
     while (code == ERR_OK && tail_next(&r->tail, &record)) {
         page->last = record.id;
-        code = apply(arg, &record, e);
+        code = apply == NULL ? ERR_OK : apply(arg, &record, e);
     }
     return code;
 }
@@ -389,19 +389,16 @@ static enum err trim_once(struct link *l, struct script_call *call, const struct
 enum err lane_trim(struct link *l, const struct lane *lane, const struct log_mark *keep,
                    struct lane_trimmed *out, struct error *e)
 {
-    struct script_call *call = calloc(1, sizeof(*call));
+    struct script_call call = {0};
     int64_t gone = 0;
     *out = (struct lane_trimmed){.met = true};
-    if (call == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     enum err code;
     do {
-        code = trim_once(l, call, lane, keep, &gone, &out->bytes, e);
+        code = trim_once(l, &call, lane, keep, &gone, &out->bytes, e);
         out->met = code == ERR_OK && gone >= 0;
         out->removed += out->met ? (uint64_t)gone : 0;
     } while (out->met && gone >= TRIM_AT_ONCE / 2);
-    script_fini(call);
-    free(call);
+    script_fini(&call);
     return code;
 }
 

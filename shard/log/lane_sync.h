@@ -15,7 +15,7 @@
 MUST_CHECK enum err lane_make(struct link *l, struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
                               uint64_t sequence, struct log_position *anchor, struct error *e);
 
-/* An entry behind the position; what it returns but ERR_OK ends the read. */
+/* An entry behind the position; what it returns but ERR_OK ends the read. NULL: nobody wants to know. */
 typedef enum err lane_apply_fn(void *arg, const struct tail_record *record, struct error *e);
 
 /* One tail read from *@at on, which moves to the last entry that was applied. In *@state what it met; nothing

@@ -138,9 +138,7 @@ enum err tail_take_info(struct tail *t, const struct lane *lane, const redisRepl
     if (reply->type != REDIS_REPLY_STRING)
         return unexpected(lane, "INFO replication", reply, e);
     t->has_info = true;
-    t->era = info_is(reply->str, reply->len, "role", "master")
-                 ? info_id(reply->str, reply->len, "master_replid")
-                 : 0;
+    t->era = info_master_id(reply->str, reply->len);
     return ERR_OK;
 }
 

@@ -227,8 +227,7 @@ static enum err judge(const struct block_read *r, const struct want *w, enum kin
 static void take_info(struct batch *b, const redisReply *reply)
 {
     b->is_told = true;
-    if (info_is(reply->str, reply->len, "role", "master"))
-        b->era = info_id(reply->str, reply->len, "master_replid");
+    b->era = info_master_id(reply->str, reply->len);
 }
 
 /* The key does not exist, or whoever makes the shard again has not come to this block, and may never. */

@@ -31,6 +31,21 @@ static uint64_t get(const uint8_t **at, size_t bytes)
 
 /* --- form --- */
 
+struct header header_of_shard(const struct generation *g, uint64_t incarnation, uint16_t tag, unsigned layer,
+                              uint32_t shard)
+{
+    const struct layer *l = &g->layers[layer];
+    return (struct header){.tag = tag,
+                           .incarnation = incarnation,
+                           .generation = g->number,
+                           .writer = {.number = l->token},
+                           .layer = layer,
+                           .shard = shard,
+                           .blocks = l->geometry.blocks,
+                           .block_bits = (uint16_t)l->geometry.block_bits,
+                           .hashes = (uint16_t)l->geometry.hashes};
+}
+
 uint32_t header_bytes(const struct geometry *g)
 {
     return g->block_bits / 8;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/geometry.h"
+#include "shard/generation.h"
 
 enum {
     HEADER_FORMAT = 1,
@@ -40,6 +40,11 @@ struct header {
     uint16_t block_bits;
     uint16_t hashes;
 };
+
+/* Of shard @shard of layer @layer of @g, as the view has it: its writer has the number of the token under
+ * which the shards of the layer were made. */
+struct header header_of_shard(const struct generation *g, uint64_t incarnation, uint16_t tag, unsigned layer,
+                              uint32_t shard);
 
 /* Bytes of a header, and of a whole shard in Redis, under @g. */
 uint32_t header_bytes(const struct geometry *g);

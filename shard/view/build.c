@@ -4,9 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/info.h"
 #include "base/random.h"
-#include "shard/view/grace.h"
 #include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
@@ -40,12 +38,9 @@ void builder_free(struct builder *b)
 
 void builder_script(struct builder *b, const char *text)
 {
-    struct key_name view, record;
-    names_filter_key(b->fold.names, "view", &view);
-    names_filter_key(b->fold.names, "build", &record);
     script_begin(&b->fold.call, text);
-    script_key(&b->fold.call, &view);
-    script_key(&b->fold.call, &record);
+    script_filter_key(&b->fold.call, b->fold.names, "view");
+    script_filter_key(&b->fold.call, b->fold.names, "build");
 }
 
 void builder_add_token(struct builder *b)
@@ -94,16 +89,7 @@ enum err builder_load_view(struct builder *b, struct log_view **out, struct erro
 
 struct header builder_header(const struct builder *b, unsigned layer, uint32_t shard)
 {
-    const struct layer *l = &b->shape.layers[layer];
-    return (struct header){.tag = b->tag,
-                           .incarnation = b->fold.names->incarnation,
-                           .generation = b->shape.number,
-                           .writer = {.number = l->token},
-                           .layer = layer,
-                           .shard = shard,
-                           .blocks = l->geometry.blocks,
-                           .block_bits = (uint16_t)l->geometry.block_bits,
-                           .hashes = (uint16_t)l->geometry.hashes};
+    return header_of_shard(&b->shape, b->fold.names->incarnation, b->tag, layer, shard);
 }
 
 /* Put the token into the headers of all shards. */
@@ -176,7 +162,7 @@ static enum err choose_shape(struct builder *b, const struct generation *shape, 
         b->shape = *shape;
         b->shape.number = next_number(v);
         b->shape.seed = random_u64() | 1; /* 0 mixes nothing */
-        b->shape.built = b->shape.opening = false;
+        b->shape.built = false;
         code = builder_settle_shape(b, v->seed, e);
     }
     free(v);
@@ -185,20 +171,17 @@ static enum err choose_shape(struct builder *b, const struct generation *shape, 
 
 enum err builder_begin(struct builder *b, const struct generation *shape, struct error *e)
 {
-    struct buffer text = {0};
+    char text[GENERATION_TEXT_MAX];
     long long result = 0;
     enum err code = choose_shape(b, shape, e);
     if (code != ERR_OK)
         return code;
-    generation_format(&b->shape, &text);
     builder_script(b, embedded_build_begin);
     script_incarnation(&b->fold.call, b->fold.names->incarnation);
     script_number(&b->fold.call, b->fold.slot);
     script_number(&b->fold.call, b->shape.number);
-    builder_add_text(b, &text);
-    code = buffer_failed(&text) ? error_set(e, ERR_NOMEM, "no memory for a generation")
-                                : builder_run(b, &result, e);
-    buffer_fini(&text);
+    script_bytes(&b->fold.call, text, generation_text(&b->shape, text));
+    code = builder_run(b, &result, e);
     if (code == ERR_OK && result == 0)
         code = error_set(e, ERR_NOT_FOUND, "the filter has no such view any more, or is being deleted");
     if (code == ERR_OK && result < 0)
@@ -281,35 +264,15 @@ enum err builder_start(struct builder *b, struct error *e)
 
 /* --- the end --- */
 
-static enum err check_era(struct builder *b, unsigned where, struct error *e)
-{
-    redisReply *r;
-    enum err code = link_command(b->fold.link, where, &r, e, "INFO replication");
-    if (code != ERR_OK)
-        return code;
-    uint64_t era = r->type == REDIS_REPLY_STRING && info_is(r->str, r->len, "role", "master")
-                       ? info_id(r->str, r->len, "master_replid")
-                       : 0;
-    freeReplyObject(r);
-    if (era != 0 && trusted_contains(&b->eras, era))
-        return ERR_OK;
-    b->anew = true;
-    return error_set(e, ERR_LOST, "%s is no master, or is in another era than when the build began",
-                     link_name(b->fold.link, where));
-}
-
 /* All nodes of the shards still have what was acknowledged. */
 static enum err check_eras(struct builder *b, struct error *e)
 {
-    unsigned count = b->placement.count;
-    bool masters = count == 0;
-    enum err code = masters ? link_masters(b->fold.link, &count, e) : ERR_OK;
-    for (unsigned i = 0; i < count && code == ERR_OK; i++) {
-        if (!masters)
-            code = check_era(b, b->placement.node[i], e);
-        else if (link_master_has_slots(b->fold.link, i))
-            code = check_era(b, link_master(b->fold.link, i), e);
-    }
+    struct trusted now;
+    enum err code = shards_eras(b->fold.link, b->fold.names, &b->shape, &now, e);
+    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
+        if (!trusted_contains(&b->eras, now.id[i]))
+            code = error_set(e, ERR_LOST, "a node of the shards is in another era than when the build began");
+    b->anew |= code == ERR_LOST;
     return code;
 }
 
@@ -356,10 +319,4 @@ enum err builder_cutover(struct builder *b, bool heals, struct error *e)
     if (code == ERR_OK)
         log_view_notify(b->fold.link, b->fold.names);
     return code;
-}
-
-enum err builder_abort(struct builder *b, struct error *e)
-{
-    enum err code = grace_forget(b->fold.link, b->fold.names, b->shape.number, &b->fold.token, e);
-    return code == ERR_OK ? grace_delete(b->fold.link, b->fold.names, e) : code;
 }

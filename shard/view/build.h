@@ -94,10 +94,6 @@ MUST_CHECK enum err builder_record(struct builder *b, const void *rows, size_t l
  * `anew`. ERR_FENCED: another one builds. */
 MUST_CHECK enum err builder_cutover(struct builder *b, bool heals, struct error *e);
 
-/* The view forgets the generation, and its shards are deleted (grace_delete()). ERR_FENCED: another one
- * builds. */
-MUST_CHECK enum err builder_abort(struct builder *b, struct error *e);
-
 /* Of shard @shard of @layer; its writer has the number of the token under which the layer was made, as
  * fold_adopt() has it. */
 struct header builder_header(const struct builder *b, unsigned layer, uint32_t shard);

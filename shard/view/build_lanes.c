@@ -49,14 +49,6 @@ static enum err read_on(struct builder *b, unsigned i, lane_apply_fn *apply, voi
                      lane->key.text, tail_state_name(state));
 }
 
-static enum err pass_over(void *arg, const struct tail_record *record, struct error *e)
-{
-    (void)arg;
-    (void)record;
-    (void)e;
-    return ERR_OK;
-}
-
 /* The last entry of a lane: any entry will do as a first position, and the tail read from it proves the
  * rest. */
 static enum err find_last(struct builder *b, unsigned i, struct error *e)
@@ -85,7 +77,7 @@ static enum err find_last(struct builder *b, unsigned i, struct error *e)
 enum err builder_find_end(struct builder *b, unsigned i, struct error *e)
 {
     enum err code = find_last(b, i, e);
-    return code == ERR_OK ? read_on(b, i, pass_over, NULL, e) : code;
+    return code == ERR_OK ? read_on(b, i, NULL, NULL, e) : code;
 }
 
 enum err builder_follow(struct builder *b, lane_apply_fn *apply, void *arg, struct error *e)

@@ -25,13 +25,6 @@ struct dropper {
     struct script_call call;
 };
 
-static void put_key(struct dropper *d, const char *what)
-{
-    struct key_name key;
-    names_filter_key(&d->names, what, &key);
-    script_key(&d->call, &key);
-}
-
 static enum err run(struct dropper *d, long long *answer, struct error *e)
 {
     script_incarnation(&d->call, d->names.incarnation);
@@ -71,7 +64,7 @@ static enum err begin(struct dropper *d, struct error *e)
 {
     long long answer = 0;
     script_begin(&d->call, embedded_drop_begin);
-    put_key(d, "view");
+    script_filter_key(&d->call, &d->names, "view");
     enum err code = run(d, &answer, e);
     if (code != ERR_OK)
         return code;
@@ -84,10 +77,10 @@ static enum err begin(struct dropper *d, struct error *e)
 static enum err remove_view(struct dropper *d, long long *answer, struct error *e)
 {
     script_begin(&d->call, embedded_drop_view);
-    put_key(d, "view");
-    put_key(d, "leftover");
+    script_filter_key(&d->call, &d->names, "view");
+    script_filter_key(&d->call, &d->names, "leftover");
     for (unsigned i = 0; i < OTHERS; i++)
-        put_key(d, others[i]);
+        script_filter_key(&d->call, &d->names, others[i]);
     return run(d, answer, e);
 }
 

@@ -9,6 +9,7 @@
 #include "shard/link_lineages.h"
 #include "shard/script_call.h"
 #include "shard/view/shards.h"
+#include "shard/view/view_load.h"
 
 extern const char embedded_eras_say[], embedded_eras_take[];
 
@@ -68,8 +69,7 @@ static enum eras_action judge(const struct eras *s, const struct log_view *v, co
 static enum err copy(struct lineages *out, const struct lineages *from, struct error *e)
 {
     enum err code = ERR_OK;
-    lineages_fini(out);
-    lineages_init(out);
+    out->count = 0;
     for (unsigned i = 0; i < from->count && code == ERR_OK; i++)
         code = lineages_add(out, &from->one[i], e);
     return code;
@@ -80,7 +80,7 @@ enum err eras_look(struct eras *s, struct link *l, const struct names *names, co
 {
     enum err code = find(l, names, v, &s->now, e);
     if (code == ERR_OK)
-        code = link_look_at_lineages(l, NULL, &s->there, e);
+        code = link_lineages(l, &s->there, e);
     if (code != ERR_OK)
         return code;
     *out = judge(s, v, &s->there);
@@ -136,18 +136,9 @@ static void put_said(struct script_call *c, const struct eras *s, const struct l
 /* A script on the view, whose first argument is the incarnation. */
 static void begin(struct script_call *c, const char *text, const struct names *names)
 {
-    struct key_name key;
-    *c = (struct script_call){.text = NULL};
-    names_filter_key(names, "view", &key);
     script_begin(c, text);
-    script_key(c, &key);
+    script_filter_key(c, names, "view");
     script_incarnation(c, names->incarnation);
-}
-
-static enum err another_view(const struct names *names, struct error *e)
-{
-    return error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
-                     (int)names->filter_length, names->filter);
 }
 
 /* The nodes are those that were looked at. */
@@ -206,25 +197,22 @@ enum err eras_has_said(const struct eras *s, struct link *l, const struct names 
 enum err eras_say(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
                   const uint8_t writer[LOG_WRITER_BYTES], const struct eras_written *what, struct error *e)
 {
-    struct script_call *c = malloc(sizeof(*c));
+    struct script_call c = {0};
     char name[LOG_WRITER_NAME_MAX], said[SAID_MAX];
     long long result = 0;
-    if (c == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     log_writer_name(writer, name);
     name_said(writer, said);
-    begin(c, embedded_eras_say, names);
-    script_text(c, name);
-    script_text(c, said);
-    put_said(c, s, v, what);
-    script_number(c, generation_of(v));
+    begin(&c, embedded_eras_say, names);
+    script_text(&c, name);
+    script_text(&c, said);
+    put_said(&c, s, v, what);
+    script_number(&c, generation_of(v));
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)
-        code = script_run(c, l, link_home(l, names), &result, e);
-    script_fini(c);
-    free(c);
+        code = script_run(&c, l, link_home(l, names), &result, e);
+    script_fini(&c);
     if (code == ERR_OK && result == 0)
-        code = another_view(names, e);
+        code = log_view_another(names, e);
     return code == ERR_OK && result < 0
                ? error_set(e, ERR_NOT_FOUND, "%s is not registered in the view", name)
                : code;
@@ -233,22 +221,19 @@ enum err eras_say(struct eras *s, struct link *l, const struct names *names, con
 enum err eras_take(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
                    enum eras_action action, unsigned *missing, struct error *e)
 {
-    struct script_call *c = malloc(sizeof(*c));
+    struct script_call c = {0};
     long long result = 0;
     *missing = 0;
-    if (c == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    begin(c, embedded_eras_take, names);
-    put_eras(c, &v->eras);
-    put_eras(c, &s->now);
-    script_number(c, action == ERAS_TAKE);
+    begin(&c, embedded_eras_take, names);
+    put_eras(&c, &v->eras);
+    put_eras(&c, &s->now);
+    script_number(&c, action == ERAS_TAKE);
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)
-        code = script_run(c, l, link_home(l, names), &result, e);
-    script_fini(c);
-    free(c);
+        code = script_run(&c, l, link_home(l, names), &result, e);
+    script_fini(&c);
     if (code == ERR_OK && result < 0)
-        code = another_view(names, e);
+        code = log_view_another(names, e);
     if (code == ERR_OK)
         *missing = (unsigned)result;
     if (code == ERR_OK && result == 0)

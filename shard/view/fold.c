@@ -23,13 +23,6 @@ void fold_fini(struct fold *f)
     script_fini(&f->call);
 }
 
-static void filter_key(struct fold *f, const char *what)
-{
-    struct key_name key;
-    names_filter_key(f->names, what, &key);
-    script_key(&f->call, &key);
-}
-
 /* @was: the token that the view must have; "": any. */
 static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct error *e)
 {
@@ -38,8 +31,8 @@ static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct 
     uint64_t part = random_u64();
     (void)snprintf(random, sizeof(random), "%016" PRIx64, part);
     script_begin(&f->call, embedded_fold_draw);
-    filter_key(f, "view");
-    filter_key(f, "token");
+    script_filter_key(&f->call, f->names, "view");
+    script_filter_key(&f->call, f->names, "token");
     script_incarnation(&f->call, f->names->incarnation);
     script_number(&f->call, f->slot);
     script_number(&f->call, f->generation);
@@ -202,6 +195,16 @@ void fold_piece(struct fold *f, uint64_t offset, const void *bytes, size_t lengt
     script_bytes(&f->call, bytes, length);
 }
 
+void fold_batch(struct fold *f, const struct header *h, const struct dirty_batch *b)
+{
+    const uint8_t *bytes = b->bytes;
+    fold_begin(f, h);
+    for (unsigned p = 0; p < b->count; p++) {
+        fold_piece(f, (uint64_t)h->block_bits / 8 + b->piece[p].offset, bytes, b->piece[p].length);
+        bytes += b->piece[p].length;
+    }
+}
+
 enum err fold_send(struct fold *f, unsigned where, struct error *e)
 {
     return script_send(&f->call, f->link, where, e);
@@ -255,7 +258,7 @@ enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes
     long long stored = 0;
     log_token_text(&f->token, token);
     script_begin(&f->call, embedded_fold_count);
-    filter_key(f, "view");
+    script_filter_key(&f->call, f->names, "view");
     script_number(&f->call, f->slot);
     script_text(&f->call, token);
     script_number(&f->call, f->generation);
@@ -309,7 +312,7 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
     log_position_format(p, &position);
     buffer_printf(&position, " %u", layers);
     script_begin(&f->call, embedded_fold_store);
-    filter_key(f, "view");
+    script_filter_key(&f->call, f->names, "view");
     script_number(&f->call, f->slot);
     script_text(&f->call, token);
     script_number(&f->call, lane);

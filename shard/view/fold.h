@@ -15,6 +15,7 @@
 #include "shard/link.h"
 #include "shard/log/position.h"
 #include "shard/names.h"
+#include "shard/resident/dirty.h"
 #include "shard/resident/header.h"
 #include "shard/script_call.h"
 
@@ -68,6 +69,8 @@ MUST_CHECK enum err fold_read(struct fold *f, unsigned where, const struct heade
 void fold_begin(struct fold *f, const struct header *h);
 void fold_piece(struct fold *f, uint64_t offset, const void *bytes, size_t length);
 MUST_CHECK enum err fold_send(struct fold *f, unsigned where, struct error *e);
+/* fold_begin(), and all pieces of @b. */
+void fold_batch(struct fold *f, const struct header *h, const struct dirty_batch *b);
 /* ERR_FENCED: the shard has another writer; nothing was written. Or as fold_is_lost(). */
 MUST_CHECK enum err fold_reply(struct fold *f, unsigned where, const struct header *h, struct error *e);
 

@@ -95,16 +95,7 @@ static unsigned where_of(struct folder *f, unsigned layer, uint32_t shard)
 
 static struct header header_of(const struct folder *f, unsigned layer, uint32_t shard)
 {
-    const struct geometry *g = &f->shape->layers[layer].geometry;
-    return (struct header){.tag = f->tag,
-                           .incarnation = f->fold.names->incarnation,
-                           .generation = f->shape->number,
-                           .writer = {.number = f->shape->layers[layer].token},
-                           .layer = layer,
-                           .shard = shard,
-                           .blocks = g->blocks,
-                           .block_bits = (uint16_t)g->block_bits,
-                           .hashes = (uint16_t)g->hashes};
+    return header_of_shard(f->shape, f->fold.names->incarnation, f->tag, layer, shard);
 }
 
 static enum err tend(const struct folder *f, struct error *e)
@@ -386,13 +377,7 @@ static enum err send_batch(struct folder *f, struct work *w, unsigned layer, con
                            struct error *e)
 {
     struct header h = header_of(f, layer, b->shard);
-    uint32_t behind = header_bytes(&f->shape->layers[layer].geometry);
-    const uint8_t *bytes = b->bytes;
-    fold_begin(&f->fold, &h);
-    for (unsigned p = 0; p < b->count; p++) {
-        fold_piece(&f->fold, (uint64_t)behind + b->piece[p].offset, bytes, b->piece[p].length);
-        bytes += b->piece[p].length;
-    }
+    fold_batch(&f->fold, &h, b);
     return send_script(f, w, layer, b->shard, e);
 }
 

@@ -23,38 +23,24 @@ bool log_full_meets(struct log_full *f, struct log_id id, const struct log_entry
     return f->is_marked && log_id_compare(id, f->mark) > 0;
 }
 
-/* The script's first key and arguments. */
-static void begin(struct fold *f, const char *script)
+enum err full_store(struct fold *f, unsigned lane, struct log_lane in, struct log_id mark, struct error *e)
 {
-    char token[LOG_TOKEN_TEXT_MAX];
-    struct key_name key;
-    names_filter_key(f->names, "view", &key);
+    char token[LOG_TOKEN_TEXT_MAX], where[48], id[LOG_ID_TEXT_MAX];
+    long long stored = 0;
+    (void)snprintf(where, sizeof(where), "%" PRIu64 ":%016" PRIx64, in.number, in.era);
+    (void)log_id_format(mark, id);
     log_token_text(&f->token, token);
-    script_begin(&f->call, script);
-    script_key(&f->call, &key);
+    script_begin(&f->call, embedded_full_store);
+    script_filter_key(&f->call, f->names, "view");
     script_number(&f->call, f->slot);
     script_text(&f->call, token);
     script_number(&f->call, f->generation);
-}
-
-static enum err run(struct fold *f, struct error *e)
-{
-    long long stored = 0;
+    script_number(&f->call, lane);
+    script_text(&f->call, where);
+    script_text(&f->call, id);
     enum err code = script_run(&f->call, f->link, link_home(f->link, f->names), &stored, e);
     if (code == ERR_OK && stored != 1)
         code = error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer, or the lane another era",
                          f->generation);
     return code;
-}
-
-enum err full_store(struct fold *f, unsigned lane, struct log_lane in, struct log_id mark, struct error *e)
-{
-    char where[48], id[LOG_ID_TEXT_MAX];
-    (void)snprintf(where, sizeof(where), "%" PRIu64 ":%016" PRIx64, in.number, in.era);
-    (void)log_id_format(mark, id);
-    begin(f, embedded_full_store);
-    script_number(&f->call, lane);
-    script_text(&f->call, where);
-    script_text(&f->call, id);
-    return run(f, e);
 }

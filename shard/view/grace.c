@@ -15,28 +15,6 @@ extern const char embedded_grace_forget[], embedded_grace_switch[];
 
 enum { DIGITS = 16 /* of an incarnation */ };
 
-static enum err run(struct script_call *c, struct link *l, const struct names *names, long long *result,
-                    struct error *e)
-{
-    enum err code = script_run(c, l, link_home(l, names), result, e);
-    script_fini(c);
-    return code;
-}
-
-static void begin(struct script_call *c, const char *text, const struct names *names, const char *const *keys,
-                  unsigned count, uint64_t number)
-{
-    script_begin(c, text);
-    for (unsigned i = 0; i < count; i++) {
-        struct key_name key;
-        names_filter_key(names, keys[i], &key);
-        script_key(c, &key);
-    }
-    script_incarnation(c, names->incarnation);
-    script_number(c, number % 2);
-    script_number(c, number);
-}
-
 /* --- which generation is read --- */
 
 static enum err count_shards(struct link *l, const struct names *names, uint64_t number, uint64_t *shards,
@@ -62,9 +40,13 @@ enum err grace_switch(struct link *l, const struct names *names, uint64_t number
     enum err code = count_shards(l, names, number, &shards, e);
     if (code != ERR_OK)
         return code;
-    begin(&call, embedded_grace_switch, names, (const char *const[]){"view"}, 1, number);
+    script_begin(&call, embedded_grace_switch);
+    script_filter_key(&call, names, "view");
+    script_incarnation(&call, names->incarnation);
+    script_number(&call, number % 2);
+    script_number(&call, number);
     script_number(&call, shards);
-    code = run(&call, l, names, &result, e);
+    code = script_run_once(&call, l, names, &result, e);
     if (code == ERR_OK && result == 1)
         log_view_notify(l, names);
     if (code != ERR_OK || result == 1)
@@ -76,22 +58,20 @@ enum err grace_switch(struct link *l, const struct names *names, uint64_t number
                                   : "it was not folded in each of the lanes");
 }
 
-enum err grace_forget(struct link *l, const struct names *names, uint64_t number,
-                      const struct writer_token *writer, struct error *e)
+enum err grace_forget(struct link *l, const struct names *names, uint64_t number, struct error *e)
 {
     struct script_call call = {0};
-    char token[LOG_TOKEN_TEXT_MAX] = "";
     long long result = 0;
-    if (writer != NULL)
-        log_token_text(writer, token);
-    begin(&call, embedded_grace_forget, names, (const char *const[]){"view", "forgotten", "build"}, 3,
-          number);
-    script_text(&call, token);
-    enum err code = run(&call, l, names, &result, e);
+    script_begin(&call, embedded_grace_forget);
+    script_filter_key(&call, names, "view");
+    script_filter_key(&call, names, "forgotten");
+    script_filter_key(&call, names, "build");
+    script_incarnation(&call, names->incarnation);
+    script_number(&call, number % 2);
+    script_number(&call, number);
+    enum err code = script_run_once(&call, l, names, &result, e);
     if (code == ERR_OK && result == -1)
         return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " is the one that is read", number);
-    if (code == ERR_OK && result == -2)
-        return error_set(e, ERR_FENCED, "generation %" PRIu64 " is built by another one", number);
     if (code == ERR_OK)
         log_view_notify(l, names);
     return code;

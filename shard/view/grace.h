@@ -18,10 +18,8 @@
 MUST_CHECK enum err grace_switch(struct link *l, const struct names *names, uint64_t number, struct error *e);
 
 /* The view forgets generation @number, which is not read: its grace is over, or an operator ends its build.
- * @writer: only if that is its writer; NULL: whoever it is. A generation that the view does not have is
- * forgotten. ERR_CONFLICT: it is read. ERR_FENCED: it has another writer. */
-MUST_CHECK enum err grace_forget(struct link *l, const struct names *names, uint64_t number,
-                                 const struct writer_token *writer, struct error *e);
+ * A generation that the view does not have is forgotten. ERR_CONFLICT: it is read. */
+MUST_CHECK enum err grace_forget(struct link *l, const struct names *names, uint64_t number, struct error *e);
 
 /* Delete the shards of all generations that were forgotten; after an error: again. ERR_CONFIG: one lies on
  * nodes that are not configured. */

@@ -59,14 +59,14 @@ static bool next_capacity(const struct generation *g, uint32_t expansion, bool s
 enum err grow_plan(struct generation *out, const struct generation *g, uint32_t expansion, bool sourced,
                    double growth, uint32_t shard_bytes, uint64_t token, struct error *e)
 {
-    struct layer layer = {.token = token, .born_epoch = 1};
+    struct layer layer = {.token = token};
     if (g->layer_count == GENERATION_LAYERS_MAX)
         return error_set(e, ERR_RANGE, "the filter has %d layers: no more can be added",
                          GENERATION_LAYERS_MAX);
     if (!next_capacity(g, expansion, sourced, growth, &layer.capacity))
         return error_set(e, ERR_RANGE, "the next layer's capacity is out of range");
     layer.error_rate = next_rate(g, sourced);
-    enum err code = geometry_plan_log(&layer.geometry, layer.capacity, layer.error_rate, shard_bytes, e);
+    enum err code = geometry_plan(&layer.geometry, layer.capacity, layer.error_rate, shard_bytes, e);
     uint64_t capacity;
     if (code == ERR_OK && __builtin_add_overflow(g->capacity, layer.capacity, &capacity))
         code = error_set(e, ERR_RANGE, "the filter's capacity is out of range");
@@ -94,11 +94,9 @@ struct grower {
 static enum err run(struct grower *g, const char *script, bool with_shards, struct error *e)
 {
     struct script_call *call = &g->fold.call;
-    struct key_name key;
     long long answer = 0;
-    names_filter_key(&g->names, "view", &key);
     script_begin(call, script);
-    script_key(call, &key);
+    script_filter_key(call, &g->names, "view");
     script_incarnation(call, g->names.incarnation);
     script_number(call, g->fold.slot);
     script_text(call, g->was);
@@ -230,23 +228,20 @@ enum err log_put_back(struct link *l, const struct names *names, const struct ge
     char was[GENERATION_TEXT_MAX], will_be[GENERATION_TEXT_MAX];
     struct generation next = *g;
     struct script_call call = {0};
-    struct key_name key;
     long long answer = 0;
     memcpy(next.layers, known->layers, sizeof(next.layers));
     next.layer_count = known->layer_count;
     next.capacity = known->capacity;
     (void)generation_text(g, was);
     (void)generation_text(&next, will_be);
-    names_filter_key(names, "view", &key);
     script_begin(&call, embedded_grow_back);
-    script_key(&call, &key);
+    script_filter_key(&call, names, "view");
     script_incarnation(&call, names->incarnation);
     script_number(&call, g->number % 2);
     script_text(&call, was);
     script_text(&call, will_be);
     script_number(&call, generation_shards(&next));
-    enum err code = script_run(&call, l, link_home(l, names), &answer, e);
-    script_fini(&call);
+    enum err code = script_run_once(&call, l, names, &answer, e);
     *done = code == ERR_OK && answer == 1;
     return code;
 }

@@ -87,15 +87,14 @@ static enum err has_lived(struct link *l, const struct names *names, const struc
                           const struct registry_said *said, const struct history_seen *seen, bool *out,
                           struct error *e)
 {
-    struct lineages now;
+    struct lineages now = {0};
     *out = seen->count > 0;
     for (unsigned i = 0; i < said->history_count; i++)
         if (said->history[i].incarnation == v->incarnation)
             *out &= said->history[i].id == 0 || has_seen(seen, said->history[i].id);
     if (!*out)
         return ERR_OK;
-    lineages_init(&now);
-    enum err code = link_look_at_lineages(l, NULL, &now, e);
+    enum err code = link_lineages(l, &now, e);
     const struct lineage *there = lineages_of_node(&now, link_name(l, link_home(l, names)));
     *out = code == ERR_OK && there != NULL && there->id != 0 && !has_seen(seen, there->id);
     lineages_fini(&now);
@@ -106,17 +105,14 @@ static enum err miss(struct link *l, const struct names *names, const struct log
                      const struct registry_said *said, const struct history_seen *seen, struct error *e)
 {
     struct script_call call = {.text = NULL};
-    struct key_name view, record;
     bool lived;
     long long result = 0;
     enum err code = has_lived(l, names, v, said, seen, &lived, e);
     if (code != ERR_OK)
         return code;
-    names_filter_key(names, "view", &view);
-    names_filter_key(names, "build", &record);
     script_begin(&call, embedded_history_miss);
-    script_key(&call, &view);
-    script_key(&call, &record);
+    script_filter_key(&call, names, "view");
+    script_filter_key(&call, names, "build");
     script_incarnation(&call, v->incarnation);
     script_incarnation(&call, lived ? 0 : random_u64() | 1);
     for (unsigned i = 0; i < said->history_count; i++)
@@ -124,8 +120,7 @@ static enum err miss(struct link *l, const struct names *names, const struct log
             script_incarnation(&call, said->history[i].id);
     for (unsigned i = seen->count; i-- > 0;)
         script_incarnation(&call, seen->id[i]);
-    code = script_run(&call, l, link_home(l, names), &result, e);
-    script_fini(&call);
+    code = script_run_once(&call, l, names, &result, e);
     return code == ERR_OK && result < 0 ? error_set(e, ERR_FENCED, "the view is another one by now") : code;
 }
 

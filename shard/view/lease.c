@@ -46,10 +46,8 @@ bool lease_is_held(const struct lease *l)
 
 static void begin(struct lease *l, const char *script)
 {
-    struct key_name key;
-    names_filter_key(l->names, "folder", &key);
     script_begin(&l->call, script);
-    script_key(&l->call, &key);
+    script_filter_key(&l->call, l->names, "folder");
     script_text(&l->call, l->owner);
 }
 
@@ -136,8 +134,8 @@ enum err lease_look(struct link *l, const struct names *names, struct lease_stat
 {
     unsigned home = link_home(l, names);
     struct key_name key;
-    redisReply *r, *left;
-    *out = (struct lease_status){.left_ms = 0};
+    redisReply *r;
+    *out = (struct lease_status){0};
     names_filter_key(names, "folder", &key);
     const char *const argv[] = {"HMGET", key.text, "owner", "folds", "folded_ms", "error"};
     const size_t lengths[] = {5, key.length, 5, 5, 9, 5};
@@ -155,12 +153,5 @@ enum err lease_look(struct link *l, const struct names *names, struct lease_stat
         (void)snprintf(out->report.error, sizeof(out->report.error), "%s", text_of(r, 3));
     }
     freeReplyObject(r);
-    if (code != ERR_OK || out->holder[0] == '\0')
-        return code;
-    code = link_command(l, home, &left, e, "PTTL %b", key.text, key.length);
-    if (code != ERR_OK)
-        return code;
-    out->left_ms = left->integer > 0 ? (uint64_t)left->integer : 0;
-    freeReplyObject(left);
     return code;
 }

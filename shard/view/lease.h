@@ -57,7 +57,6 @@ void lease_give_back(struct lease *l);
 /* What anybody can see of it. */
 struct lease_status {
     char holder[LEASE_OWNER_MAX]; /* "": nobody has it, nothing is to be folded */
-    uint64_t left_ms;             /* it lasts for at most */
     struct lease_report report;
 };
 MUST_CHECK enum err lease_look(struct link *l, const struct names *names, struct lease_status *out,

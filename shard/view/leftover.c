@@ -28,18 +28,11 @@ static enum err remove_lane(struct link *l, const struct names *names, const str
 static enum err run_with_record(struct link *l, const struct names *names, const char *script,
                                 long long *answer, struct error *e)
 {
-    struct script_call *call = calloc(1, sizeof(*call));
-    struct key_name key;
-    if (call == NULL)
-        return error_set(e, ERR_NOMEM, "no memory for a script");
-    names_filter_key(names, "leftover", &key);
-    script_begin(call, script);
-    script_key(call, &key);
-    script_incarnation(call, names->incarnation);
-    enum err code = script_run(call, l, link_home(l, names), answer, e);
-    script_fini(call);
-    free(call);
-    return code;
+    struct script_call call = {0};
+    script_begin(&call, script);
+    script_filter_key(&call, names, "leftover");
+    script_incarnation(&call, names->incarnation);
+    return script_run_once(&call, l, names, answer, e);
 }
 
 static enum err sweep_strays(struct link *l, const struct names *names, const struct work *w,
@@ -93,15 +86,6 @@ enum err leftover_clear(struct link *l, const struct names *names, uint64_t inca
 
 /* --- what no record names --- */
 
-static void put_literally(struct buffer *pattern, const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        if (strchr("*?[]\\^", text[i]) != NULL)
-            buffer_append(pattern, "\\", 1);
-        buffer_append(pattern, &text[i], 1);
-    }
-}
-
 /* Read "<number><end>"; NULL: that is not there. */
 static const char *skip_number(const char *text, char end)
 {
@@ -137,7 +121,7 @@ struct sweep {
     const char *record;           /* what must be ours: the key's name */
     bool all;                     /* keys of our own incarnation, and no others */
     struct leftover_streams *own; /* NULL: not wanted */
-    struct script_call *call;
+    struct script_call call;
     struct buffer pattern;
     uint64_t found; /* in this pass */
 };
@@ -169,11 +153,11 @@ static enum err remove_found(struct sweep *s, unsigned found_on, const redisRepl
     const struct nodes *nodes = link_nodes(s->link);
     unsigned where = nodes->cluster == NULL ? found_on : nodes_key(nodes, name->str, name->len);
     long long removed = 0;
-    script_begin(s->call, embedded_sweep);
-    script_bytes(s->call, name->str, name->len);
-    s->call->keys = 1;
-    script_text(s->call, type);
-    enum err code = script_run(s->call, s->link, where, &removed, e);
+    script_begin(&s->call, embedded_sweep);
+    script_bytes(&s->call, name->str, name->len);
+    s->call.keys = 1;
+    script_text(&s->call, type);
+    enum err code = script_run(&s->call, s->link, where, &removed, e);
     s->found += removed > 0;
     return code;
 }
@@ -256,12 +240,9 @@ static enum err sweep_all(struct sweep *s, const char *rest, uint64_t *swept, co
     unsigned wanted = link_nodes(s->link)->cluster == NULL ? 1 : 2, clean = 0;
     enum err code = ERR_OK;
     *swept = 0;
-    s->call = calloc(1, sizeof(*s->call));
-    if (s->call == NULL)
-        return error_set(e, ERR_NOMEM, "no memory to look through all keys");
-    put_literally(&s->pattern, s->names->prefix, s->names->prefix_length);
+    names_literally(&s->pattern, s->names->prefix, s->names->prefix_length);
     buffer_puts(&s->pattern, ":{");
-    put_literally(&s->pattern, s->names->filter, s->names->filter_length);
+    names_literally(&s->pattern, s->names->filter, s->names->filter_length);
     buffer_printf(&s->pattern, ".*}:*%s", rest);
     if (buffer_failed(&s->pattern))
         code = error_set(e, ERR_NOMEM, "out of memory");
@@ -272,8 +253,7 @@ static enum err sweep_all(struct sweep *s, const char *rest, uint64_t *swept, co
         if (code == ERR_OK && pass == SWEEP_PASSES_MAX)
             code = error_set(e, ERR_CONFLICT, "lanes of another incarnation keep appearing");
     }
-    script_fini(s->call);
-    free(s->call);
+    script_fini(&s->call);
     buffer_fini(&s->pattern);
     return code;
 }

@@ -65,7 +65,7 @@ static void format_eras(const struct log_view *v, view_field_fn *fn, void *arg)
 
 void log_view_format(const struct log_view *v, view_field_fn *fn, void *arg)
 {
-    format_number(fn, arg, "format", LOG_VIEW_FORMAT);
+    format_number(fn, arg, "format", VIEW_FORMAT);
     format_hex(fn, arg, "incarnation", v->incarnation);
     format_number(fn, arg, "version", v->version);
     format_hex(fn, arg, "seed", v->seed);

@@ -47,7 +47,6 @@
 #include "shard/view.h"
 
 enum {
-    LOG_VIEW_FORMAT = 3,
     LOG_LANES_MAX = 16,
     LOG_WRITERS_MAX = 256,
     LOG_LEFT_MAX = 40,
@@ -141,7 +140,7 @@ struct log_view {
     bool degraded; /* acknowledged keys may be missing: no key is "absent" */
     bool deleting;
     bool strays; /* there may be streams or shards of this incarnation that are not named here */
-    unsigned current;
+    bool current;
     unsigned lane_count;
     struct log_lane lane[LOG_LANES_MAX];
     unsigned lane_node_count; /* 0: slots decide, or all lie on the metadata node */

@@ -38,7 +38,7 @@ static bool parse_numbered(const struct view_field *f, uint64_t *number, const c
 /* "<slot>.<lane>" */
 static bool parse_slot_lane(const char *name, size_t length, unsigned *slot, unsigned *lane)
 {
-    if (length < 3 || !log_view_is_bit(name, 1) || name[1] != '.' ||
+    if (length < 3 || !view_is_bit(name, 1) || name[1] != '.' ||
         !parse_lane_index(name + 2, length - 2, lane))
         return false;
     *slot = *name == '1';
@@ -62,7 +62,6 @@ static bool take_layers(const char *text, size_t *length, unsigned *layers)
 static enum err parse_folded(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                              struct error *e)
 {
-    struct error why = {"not \"<lane number> <position> <layers>\""};
     struct log_folded *out;
     const char *text;
     unsigned slot, lane;
@@ -70,8 +69,8 @@ static enum err parse_folded(struct log_view *v, const struct view_field *f, con
         return ERR_OK; /* a field of a later version */
     out = &v->slot[slot].folded[lane];
     if (!parse_numbered(f, &out->lane_number, &text, &length) || !take_layers(text, &length, &out->layers) ||
-        log_position_parse(&out->position, text, length, &why) != ERR_OK)
-        return log_view_damaged(e, f, why.text);
+        log_position_parse(&out->position, text, length, NULL) != ERR_OK)
+        return view_damaged(e, f, "\"<lane number> <position> <layers>\"");
     return ERR_OK;
 }
 
@@ -87,7 +86,7 @@ static enum err parse_full(struct log_view *v, const struct view_field *f, const
     if (!parse_numbered(f, &out->generation, &text, &length) || (blank = memchr(text, ' ', length)) == NULL ||
         !log_view_parse_lane(&out->lane, text, (size_t)(blank - text)) ||
         !log_id_parse(&out->id, blank + 1, length - (size_t)(blank + 1 - text)))
-        return log_view_damaged(e, f, "not \"<generation> <lane number>:<era> <id>\"");
+        return view_damaged(e, f, "\"<generation> <lane number>:<era> <id>\"");
     return ERR_OK;
 }
 
@@ -116,15 +115,15 @@ static enum err parse_keys(struct log_view *v, const struct view_field *f, const
                            struct error *e)
 {
     const char *text;
-    if (length != 1 || !log_view_is_bit(name, 1))
+    if (length != 1 || !view_is_bit(name, 1))
         return ERR_OK;
     struct log_generation *out = &v->slot[*name == '1'];
     if (!parse_numbered(f, &out->keys_of, &text, &length))
-        return log_view_damaged(e, f, "not \"<generation> <keys>...\"");
+        return view_damaged(e, f, "\"<generation> <keys>...\"");
     const char *blank = memchr(text, ' ', length);
     size_t first = blank == NULL ? length : (size_t)(blank - text);
     if (!number_u64(text, first, &out->keys) || !parse_counted(out, text + first, length - first))
-        return log_view_damaged(e, f, "not \"<generation> <keys>[ <lane number>:<era> <id>...]\"");
+        return view_damaged(e, f, "\"<generation> <keys>[ <lane number>:<era> <id>...]\"");
     return ERR_OK;
 }
 
@@ -133,10 +132,10 @@ static enum err parse_next(struct log_view *v, const struct view_field *f, const
                            struct error *e)
 {
     struct error why = {""};
-    if (length != 1 || !log_view_is_bit(name, 1))
+    if (length != 1 || !view_is_bit(name, 1))
         return ERR_OK;
     if (generation_parse(&v->slot[*name == '1'].next, f->value, f->value_length, &why) != ERR_OK)
-        return log_view_damaged(e, f, why.text);
+        return error_set(e, ERR_PARSE, "field %.*s: %.250s", (int)f->name_length, f->name, why.text);
     return ERR_OK;
 }
 
@@ -146,7 +145,7 @@ static enum err parse_lost(struct log_view *v, const struct view_field *f, const
 {
     const char *text, *dot, *blank = NULL;
     uint64_t layer, shard;
-    if (length != 1 || !log_view_is_bit(name, 1))
+    if (length != 1 || !view_is_bit(name, 1))
         return ERR_OK;
     struct log_lost *out = &v->slot[*name == '1'].lost;
     if (!parse_numbered(f, &out->generation, &text, &length) || (dot = memchr(text, '.', length)) == NULL ||
@@ -154,7 +153,7 @@ static enum err parse_lost(struct log_view *v, const struct view_field *f, const
         (blank = memchr(dot, ' ', length - (size_t)(dot - text))) == NULL ||
         !number_u64(dot + 1, (size_t)(blank - dot - 1), &shard) || shard > UINT32_MAX ||
         !number_u64(blank + 1, length - (size_t)(blank + 1 - text), &out->since_ms))
-        return log_view_damaged(e, f, "not \"<generation> <layer>.<shard> <ms>\"");
+        return view_damaged(e, f, "\"<generation> <layer>.<shard> <ms>\"");
     out->layer = (unsigned)layer;
     out->shard = (uint32_t)shard;
     return ERR_OK;
@@ -170,7 +169,7 @@ static enum err parse_hold(struct log_view *v, const struct view_field *f, const
         return ERR_OK;
     struct log_hold *out = &v->hold[lane];
     if (!parse_numbered(f, &out->lane_number, &text, &length) || !log_id_parse(&out->from, text, length))
-        return log_view_damaged(e, f, "not \"<lane number> <id>\"");
+        return view_damaged(e, f, "\"<lane number> <id>\"");
     return ERR_OK;
 }
 
@@ -220,7 +219,7 @@ static enum err parse_left(struct log_view *v, const struct view_field *f, const
         const char *blank = memchr(text, ' ', (size_t)(end - text)), *stop = blank == NULL ? end : blank;
         if (v->left_count == LOG_LEFT_MAX ||
             !parse_one_left(&v->left[v->left_count++], text, (size_t)(stop - text)))
-            return log_view_damaged(e, f, "not writers that have left, each with its registration");
+            return view_damaged(e, f, "writers that have left, each with its registration");
         text = blank == NULL ? end : blank + 1;
     }
     return ERR_OK;
@@ -239,7 +238,7 @@ static enum err parse_history(struct log_view *v, const struct view_field *f, co
         if (v->history_count == LOG_HISTORY_MAX || at + DIGITS > f->value_length ||
             !number_hex64(f->value + at, DIGITS, &v->history[v->history_count++]) ||
             (!is_last && (f->value[at + DIGITS] != ' ' || at + DIGITS + 1 == f->value_length)))
-            return log_view_damaged(e, f, "not replication ids of 16 hexadecimal digits each");
+            return view_damaged(e, f, "replication ids of 16 hexadecimal digits each");
     }
     return ERR_OK;
 }
@@ -251,8 +250,8 @@ static enum err parse_strays(struct log_view *v, const struct view_field *f, con
     (void)name;
     if (length != 0)
         return ERR_OK;
-    if (!log_view_is_bit(f->value, f->value_length))
-        return log_view_damaged(e, f, "neither 0 nor 1");
+    if (!view_is_bit(f->value, f->value_length))
+        return view_damaged(e, f, "0 or 1");
     v->strays = *f->value == '1';
     return ERR_OK;
 }
@@ -285,11 +284,11 @@ static enum err parse_writer(struct log_view *v, const struct view_field *f, con
 {
     struct log_writer *w = &v->writer[v->writer_count];
     if (v->writer_count == LOG_WRITERS_MAX)
-        return log_view_damaged(e, f, "there are too many writers");
+        return view_damaged(e, f, "left out: there are too many writers");
     *w = (struct log_writer){.said_count = 0};
     if (!parse_writer_id(w->id, name, length) || !parse_said(w, f->value, f->value_length))
-        return log_view_damaged(
-            e, f, "not a writer's registration and the lanes of which it has said that no entry is missing");
+        return view_damaged(
+            e, f, "a writer's registration and the lanes of which it has said that no entry is missing");
     v->writer_count++;
     return ERR_OK;
 }
@@ -303,15 +302,13 @@ static const struct family {
                 {"lost", parse_lost},      {"strays", parse_strays}, {"writer.", parse_writer},
                 {"history", parse_history}};
 
-bool log_view_parse_family(struct log_view *v, const struct view_field *f, enum err *code, struct error *e)
+enum err log_view_parse_family(void *out, const struct view_field *f, struct error *e)
 {
     for (unsigned i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
         size_t length;
         const char *name = behind(f, families[i].prefix, &length);
-        if (name == NULL)
-            continue;
-        *code = families[i].parse(v, f, name, length, e);
-        return true;
+        if (name != NULL)
+            return families[i].parse(out, f, name, length, e);
     }
-    return false;
+    return ERR_OK;
 }

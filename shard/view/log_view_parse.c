@@ -3,93 +3,10 @@
 #include "shard/view/log_view_internal.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/number.h"
-
-typedef bool parse_fn(struct log_view *v, const char *value, size_t length, struct error *e);
-
-static bool parse_format(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    uint64_t format;
-    (void)v;
-    (void)e;
-    return number_u64(value, length, &format) && format == LOG_VIEW_FORMAT;
-}
-
-static bool parse_incarnation(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    (void)e;
-    return length == 16 && number_hex64(value, length, &v->incarnation) && v->incarnation != 0;
-}
-
-static bool parse_version(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    (void)e;
-    return number_u64(value, length, &v->version) && v->version != 0;
-}
-
-static bool parse_seed(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    (void)e;
-    return length == 16 && number_hex64(value, length, &v->seed);
-}
-
-static bool parse_last_generation(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    (void)e;
-    return number_u64(value, length, &v->last_generation);
-}
-
-static bool parse_expansion(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    uint64_t expansion = 0;
-    (void)e;
-    bool ok = number_u64(value, length, &expansion) && expansion <= UINT32_MAX;
-    v->expansion = (uint32_t)expansion;
-    return ok;
-}
-
-bool log_view_is_bit(const char *value, size_t length)
-{
-    return length == 1 && (*value == '0' || *value == '1');
-}
-
-static bool parse_sourced(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    (void)e;
-    v->sourced = log_view_is_bit(value, length) && *value == '1';
-    return log_view_is_bit(value, length);
-}
-
-static bool parse_degraded(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    (void)e;
-    v->degraded = log_view_is_bit(value, length) && *value == '1';
-    return log_view_is_bit(value, length);
-}
-
-static bool parse_deleting(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    (void)e;
-    v->deleting = log_view_is_bit(value, length) && *value == '1';
-    return log_view_is_bit(value, length);
-}
-
-static bool parse_current(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    (void)e;
-    v->current = log_view_is_bit(value, length) && *value == '1';
-    return log_view_is_bit(value, length);
-}
-
-static bool parse_size(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    uint64_t shards; /* for people: the generation says it too */
-    (void)v;
-    (void)e;
-    return number_u64(value, length, &shards);
-}
 
 bool log_view_parse_lane(struct log_lane *out, const char *text, size_t length)
 {
@@ -99,10 +16,10 @@ bool log_view_parse_lane(struct log_lane *out, const char *text, size_t length)
            number_hex64(colon + 1, LINEAGE_DIGITS, &out->era);
 }
 
-static bool parse_lanes(struct log_view *v, const char *value, size_t length, struct error *e)
+static bool parse_lanes(void *out, const char *value, size_t length)
 {
+    struct log_view *v = out;
     const char *end = value + length;
-    (void)e;
     for (v->lane_count = 0; v->lane_count < LOG_LANES_MAX; value++) {
         const char *comma = memchr(value, ',', (size_t)(end - value));
         const char *stop = comma == NULL ? end : comma;
@@ -116,10 +33,10 @@ static bool parse_lanes(struct log_view *v, const char *value, size_t length, st
 }
 
 /* "<node>,<node>..." */
-static bool parse_lane_nodes(struct log_view *v, const char *value, size_t length, struct error *e)
+static bool parse_lane_nodes(void *out, const char *value, size_t length)
 {
+    struct log_view *v = out;
     const char *end = value + length;
-    (void)e;
     v->lane_node_count = 0;
     if (length == 0)
         return true;
@@ -135,115 +52,64 @@ static bool parse_lane_nodes(struct log_view *v, const char *value, size_t lengt
     }
 }
 
-static bool parse_eras(struct log_view *v, const char *value, size_t length, struct error *e)
+static bool parse_eras(void *out, const char *value, size_t length)
 {
-    (void)e;
-    return trusted_parse(&v->eras, value, length);
+    return trusted_parse(&((struct log_view *)out)->eras, value, length);
 }
 
-static bool parse_generation(struct log_view *v, unsigned slot, const char *value, size_t length,
-                             struct error *e)
+static bool parse_token0(void *out, const char *value, size_t length)
 {
-    return length == 0 || generation_parse(&v->slot[slot].shape, value, length, e) == ERR_OK;
+    return log_token_parse(&((struct log_view *)out)->slot[0].writer, value, length);
 }
 
-static bool parse_generation0(struct log_view *v, const char *value, size_t length, struct error *e)
+static bool parse_token1(void *out, const char *value, size_t length)
 {
-    return parse_generation(v, 0, value, length, e);
+    return log_token_parse(&((struct log_view *)out)->slot[1].writer, value, length);
 }
 
-static bool parse_generation1(struct log_view *v, const char *value, size_t length, struct error *e)
+/* It was looked at before all else, or is for people: the generation says it too. */
+static bool parse_no_more(void *out, const char *value, size_t length)
 {
-    return parse_generation(v, 1, value, length, e);
+    uint64_t number;
+    (void)out;
+    return number_u64(value, length, &number);
 }
 
-static bool parse_token0(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    (void)e;
-    return log_token_parse(&v->slot[0].writer, value, length);
-}
-
-static bool parse_token1(struct log_view *v, const char *value, size_t length, struct error *e)
-{
-    (void)e;
-    return log_token_parse(&v->slot[1].writer, value, length);
-}
-
-static const struct field {
-    const char *name;
-    parse_fn *parse;
-} known[] = {
-    {"format", parse_format},
-    {"incarnation", parse_incarnation},
-    {"version", parse_version},
-    {"seed", parse_seed},
-    {"last_generation", parse_last_generation},
-    {"expansion", parse_expansion},
-    {"sourced", parse_sourced},
-    {"degraded", parse_degraded},
-    {"deleting", parse_deleting},
-    {"bloom_filter_current_index", parse_current},
-    {"bloom_filter_size", parse_size},
-    {"lanes", parse_lanes},
-    {"lane_nodes", parse_lane_nodes},
-    {"eras", parse_eras},
-    {"generation0", parse_generation0},
-    {"generation1", parse_generation1},
-    {"token0", parse_token0},
-    {"token1", parse_token1},
+#define TOKEN "a number and 16 hexadecimal digits"
+#define FIELD(text, as, member) .name = (text), .kind = (as), .offset = offsetof(struct log_view, member)
+static const struct view_row known[] = {
+    {.name = "format", .kind = VIEW_OTHER, .parse = parse_no_more, .expected = "a whole number"},
+    {FIELD("incarnation", VIEW_HEX, incarnation)},
+    {FIELD("version", VIEW_POSITIVE, version)},
+    {FIELD("seed", VIEW_HEX, seed)},
+    {FIELD("last_generation", VIEW_NUMBER, last_generation)},
+    {FIELD("expansion", VIEW_WORD, expansion)},
+    {FIELD("sourced", VIEW_BIT, sourced)},
+    {FIELD("degraded", VIEW_BIT, degraded)},
+    {FIELD("deleting", VIEW_BIT, deleting)},
+    {FIELD("bloom_filter_current_index", VIEW_BIT, current)},
+    {.name = "bloom_filter_size", .kind = VIEW_OTHER, .parse = parse_no_more, .expected = "a whole number"},
+    {.name = "lanes",
+     .kind = VIEW_OTHER,
+     .parse = parse_lanes,
+     .expected = "\"<number>:<replication id>,...\""},
+    {.name = "lane_nodes", .kind = VIEW_OTHER, .parse = parse_lane_nodes, .expected = "names of nodes"},
+    {.name = "eras", .kind = VIEW_OTHER, .parse = parse_eras, .expected = "replication ids"},
+    {FIELD("generation0", VIEW_GENERATION, slot[0].shape)},
+    {FIELD("generation1", VIEW_GENERATION, slot[1].shape)},
+    {.name = "token0", .kind = VIEW_OTHER, .parse = parse_token0, .expected = TOKEN},
+    {.name = "token1", .kind = VIEW_OTHER, .parse = parse_token1, .expected = TOKEN},
 };
-
-enum { KNOWN = sizeof(known) / sizeof(known[0]) };
-
-static bool is_named(const struct view_field *f, const char *name)
-{
-    return strlen(name) == f->name_length && memcmp(name, f->name, f->name_length) == 0;
-}
-
-enum err log_view_damaged(struct error *e, const struct view_field *f, const char *why)
-{
-    return error_set(e, ERR_PARSE, "field %.*s of the view is damaged: \"%.*s\"%s%.300s", (int)f->name_length,
-                     f->name, f->value_length < 64 ? (int)f->value_length : 64, f->value,
-                     *why == '\0' ? "" : ": ", why);
-}
-
-/* Of another format no other field need be what it seems. */
-static enum err check_format(const struct view_field *fields, size_t count, struct error *e)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint64_t format;
-        if (is_named(&fields[i], "format") && number_u64(fields[i].value, fields[i].value_length, &format) &&
-            format != LOG_VIEW_FORMAT)
-            return error_set(e, ERR_FORMAT, "the filter's format is %" PRIu64 ", and this version reads %d",
-                             format, LOG_VIEW_FORMAT);
-    }
-    return ERR_OK;
-}
-
-static enum err parse_field(struct log_view *out, const struct view_field *f, bool seen[KNOWN],
-                            struct error *e)
-{
-    enum err code = ERR_OK;
-    if (log_view_parse_family(out, f, &code, e))
-        return code;
-    for (unsigned i = 0; i < KNOWN; i++) {
-        struct error why = {""};
-        if (!is_named(f, known[i].name))
-            continue;
-        seen[i] = true;
-        return known[i].parse(out, f->value, f->value_length, &why) ? ERR_OK
-                                                                    : log_view_damaged(e, f, why.text);
-    }
-    return ERR_OK;
-}
 
 static enum err check(const struct log_view *v, struct error *e)
 {
+    if (v->incarnation == 0)
+        return error_set(e, ERR_PARSE, "field incarnation is 0");
     for (unsigned i = 0; i < 2; i++) {
         uint64_t number = v->slot[i].shape.number;
         if (number != 0 && (number % 2 != i || number > v->last_generation))
             return error_set(e, ERR_PARSE,
-                             "the view is damaged: generation%u has number %" PRIu64
+                             "generation%u has number %" PRIu64
                              ", which is the other slot's or above last_generation",
                              i, number);
     }
@@ -251,11 +117,11 @@ static enum err check(const struct log_view *v, struct error *e)
         const struct log_generation *g = &v->slot[at % 2];
         const struct log_folded *f = &g->folded[at / 2];
         if (g->shape.number != 0 && f->lane_number != 0 && f->layers > g->shape.layer_count)
-            return error_set(e, ERR_PARSE, "the view is damaged: folded%u.%u names %u layers of %u", at % 2,
-                             at / 2, f->layers, g->shape.layer_count);
+            return error_set(e, ERR_PARSE, "folded%u.%u names %u layers of %u", at % 2, at / 2, f->layers,
+                             g->shape.layer_count);
     }
     if (v->slot[v->current].shape.number == 0)
-        return error_set(e, ERR_PARSE, "the view is damaged: bloom_filter_current_index names an empty slot");
+        return error_set(e, ERR_PARSE, "bloom_filter_current_index names an empty slot");
     return ERR_OK;
 }
 
@@ -278,21 +144,14 @@ static void drop_foreign(struct log_generation *g)
 
 enum err log_view_parse(struct log_view *out, const struct view_field *fields, size_t count, struct error *e)
 {
-    bool seen[KNOWN] = {false};
-    if (count == 0)
-        return error_set(e, ERR_NOT_FOUND, "the filter has no view");
-    enum err code = check_format(fields, count, e);
     out->writer_count = out->left_count = out->history_count = 0;
     out->strays = false;
     for (unsigned s = 0; s < 2; s++)
         clear(&out->slot[s]);
     for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
         out->hold[lane].lane_number = 0;
-    for (size_t i = 0; i < count && code == ERR_OK; i++)
-        code = parse_field(out, &fields[i], seen, e);
-    for (unsigned i = 0; i < KNOWN && code == ERR_OK; i++)
-        if (!seen[i])
-            code = error_set(e, ERR_PARSE, "the view is damaged: field %s is missing", known[i].name);
+    enum err code = view_parse_rows(out, known, sizeof(known) / sizeof(known[0]), VIEW_FORMAT, fields, count,
+                                    log_view_parse_family, e);
     for (unsigned s = 0; s < 2; s++)
         drop_foreign(&out->slot[s]);
     return code == ERR_OK ? check(out, e) : code;

@@ -48,18 +48,9 @@ const char *lost_remedy_text(enum lost_remedy remedy)
 
 static struct header header_of(const struct lost_work *w, unsigned layer, uint32_t shard)
 {
-    const struct geometry *g = &w->shape->layers[layer].geometry;
     const struct names *names = w->fold->names;
-    return (struct header){
-        .tag = hash_tag(names->incarnation, names->filter, names->filter_length, w->shape->number),
-        .incarnation = names->incarnation,
-        .generation = w->shape->number,
-        .writer = {.number = w->shape->layers[layer].token},
-        .layer = layer,
-        .shard = shard,
-        .blocks = g->blocks,
-        .block_bits = (uint16_t)g->block_bits,
-        .hashes = (uint16_t)g->hashes};
+    uint16_t tag = hash_tag(names->incarnation, names->filter, names->filter_length, w->shape->number);
+    return header_of_shard(w->shape, names->incarnation, tag, layer, shard);
 }
 
 static unsigned where_of(const struct lost_work *w, unsigned layer, uint32_t shard)
@@ -165,13 +156,7 @@ static enum err make_blank(struct lost_work *w, const struct header *h, struct e
 static enum err send_batch(struct lost_work *w, const struct header *h, const struct dirty_batch *b,
                            struct error *e)
 {
-    uint32_t behind = header_bytes(&w->shape->layers[h->layer].geometry);
-    const uint8_t *bytes = b->bytes;
-    fold_begin(w->fold, h);
-    for (unsigned p = 0; p < b->count; p++) {
-        fold_piece(w->fold, (uint64_t)behind + b->piece[p].offset, bytes, b->piece[p].length);
-        bytes += b->piece[p].length;
-    }
+    fold_batch(w->fold, h, b);
     return fold_send(w->fold, where_of(w, h->layer, h->shard), e);
 }
 
@@ -338,61 +323,48 @@ enum err lost_make(struct lost_work *w, struct error *e)
 
 /* --- the view --- */
 
-/* A script on the view; NULL: no memory. */
-static struct script_call *begin(const char *text, const struct names *names, uint64_t generation)
+/* A script on the view. */
+static struct script_call begin(const char *text, const struct names *names, uint64_t generation)
 {
-    struct key_name key;
-    struct script_call *c = calloc(1, sizeof(*c));
-    if (c == NULL)
-        return NULL;
-    names_filter_key(names, "view", &key);
-    script_begin(c, text);
-    script_key(c, &key);
-    script_incarnation(c, names->incarnation);
-    script_number(c, generation % 2);
+    struct script_call c = {0};
+    script_begin(&c, text);
+    script_filter_key(&c, names, "view");
+    script_incarnation(&c, names->incarnation);
+    script_number(&c, generation % 2);
     return c;
 }
 
 static enum err run(struct script_call *c, struct link *l, const struct names *names, long long least,
                     long long *result, struct error *e)
 {
-    enum err code = script_run(c, l, link_home(l, names), result, e);
-    script_fini(c);
-    free(c);
-    return code == ERR_OK && *result < least
-               ? error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
-                           (int)names->filter_length, names->filter)
-               : code;
+    enum err code = script_run_once(c, l, names, result, e);
+    return code == ERR_OK && *result < least ? log_view_another(names, e) : code;
 }
 
 enum err lost_say(struct link *l, const struct names *names, const struct log_lost *lost, struct error *e)
 {
     char text[LOG_LOST_TEXT_MAX];
-    struct script_call *c = begin(embedded_lost_say, names, lost->generation);
+    struct script_call c = begin(embedded_lost_say, names, lost->generation);
     long long result = 0;
-    if (c == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    script_number(c, lost->generation);
+    script_number(&c, lost->generation);
     (void)snprintf(text, sizeof(text), "%u.%" PRIu32, lost->layer, lost->shard);
-    script_text(c, text);
-    return run(c, l, names, 1, &result, e);
+    script_text(&c, text);
+    return run(&c, l, names, 1, &result, e);
 }
 
 enum err lost_lack(struct link *l, const struct names *names, const struct log_lost *lost,
                    const uint8_t writer[LOG_WRITER_BYTES], unsigned *others, struct error *e)
 {
     char text[LOG_LOST_TEXT_MAX], name[LOG_WRITER_NAME_MAX], lacks[LOG_WRITER_NAME_MAX];
-    struct script_call *c = begin(embedded_lost_lack, names, lost->generation);
+    struct script_call c = begin(embedded_lost_lack, names, lost->generation);
     long long result = 0;
-    if (c == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     log_lost_text(lost, text);
     log_writer_name(writer, name);
     (void)snprintf(lacks, sizeof(lacks), "lacks.%.32s", strchr(name, '.') + 1);
-    script_text(c, text);
-    script_text(c, name);
-    script_text(c, lacks);
-    enum err code = run(c, l, names, 0, &result, e);
+    script_text(&c, text);
+    script_text(&c, name);
+    script_text(&c, lacks);
+    enum err code = run(&c, l, names, 0, &result, e);
     *others = code == ERR_OK ? (unsigned)result : 0;
     return code;
 }
@@ -400,15 +372,13 @@ enum err lost_lack(struct link *l, const struct names *names, const struct log_l
 enum err lost_end(struct fold *f, const struct log_lost *lost, struct error *e)
 {
     char text[LOG_LOST_TEXT_MAX], token[LOG_TOKEN_TEXT_MAX];
-    struct script_call *c = begin(embedded_lost_end, f->names, lost->generation);
+    struct script_call c = begin(embedded_lost_end, f->names, lost->generation);
     long long result = 0;
-    if (c == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     log_lost_text(lost, text);
     log_token_text(&f->token, token);
-    script_text(c, text);
-    script_text(c, token);
-    return run(c, f->link, f->names, 1, &result, e);
+    script_text(&c, text);
+    script_text(&c, token);
+    return run(&c, f->link, f->names, 1, &result, e);
 }
 
 /* --- accepting --- */
@@ -461,16 +431,14 @@ static enum err check_view(struct link *l, const struct names *names, const stru
 static enum err say_accepted(struct fold *f, const struct log_lost *lost, struct error *e)
 {
     char text[LOG_LOST_TEXT_MAX] = "", token[LOG_TOKEN_TEXT_MAX];
-    struct script_call *c = begin(embedded_lost_accept, f->names, f->generation);
+    struct script_call c = begin(embedded_lost_accept, f->names, f->generation);
     long long result = 0;
-    if (c == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     if (lost != NULL)
         log_lost_text(lost, text);
     log_token_text(&f->token, token);
-    script_text(c, text);
-    script_text(c, token);
-    return run(c, f->link, f->names, 1, &result, e);
+    script_text(&c, text);
+    script_text(&c, token);
+    return run(&c, f->link, f->names, 1, &result, e);
 }
 
 /* Behind the draw: whoever has accepted it before that has ended this, and nobody does so behind it. */
@@ -479,10 +447,7 @@ static enum err check_again(const struct fold *f, struct log_view *v, struct err
     enum err code = log_view_load(f->link, f->names, v, e);
     bool same = code == ERR_OK && v->incarnation == f->names->incarnation && v->current == f->slot &&
                 v->slot[f->slot].shape.number == f->generation && v->degraded;
-    return code == ERR_OK && !same
-               ? error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
-                           (int)f->names->filter_length, f->names->filter)
-               : code;
+    return code == ERR_OK && !same ? log_view_another(f->names, e) : code;
 }
 
 static enum err make_empty(struct lost_work *w, struct log_view *v, uint64_t *made, struct error *e)

@@ -37,13 +37,6 @@ static bool is_broken(enum err code)
     return code == ERR_UNREACHABLE || code == ERR_TIMEOUT;
 }
 
-static void put_key(struct maker *m, const char *what)
-{
-    struct key_name key;
-    names_filter_key(m->names, what, &key);
-    script_key(&m->call, &key);
-}
-
 static void put_field(void *arg, const char *name, const char *value)
 {
     struct maker *m = arg;
@@ -77,9 +70,8 @@ static enum err plan_generation(struct maker *m, struct generation *g, struct er
     placement_pin(o->placement, link_nodes(m->link), g);
     g->layers[0] = (struct layer){
         .capacity = o->capacity,
-        .error_rate = o->sourced || o->expansion == 0 ? o->error_rate : grow_first_rate(o->error_rate),
-        .born_epoch = 1};
-    return geometry_plan_log(&g->layers[0].geometry, o->capacity, g->layers[0].error_rate, o->shard_bytes, e);
+        .error_rate = o->sourced || o->expansion == 0 ? o->error_rate : grow_first_rate(o->error_rate)};
+    return geometry_plan(&g->layers[0].geometry, o->capacity, g->layers[0].error_rate, o->shard_bytes, e);
 }
 
 /* The view as it will be, but for what is only known when lanes and shards are there. */
@@ -128,8 +120,8 @@ static enum err write_record(struct maker *m, bool *written, struct error *e)
     long long answer = 0;
     bool was;
     script_begin(&m->call, embedded_make_begin);
-    put_key(m, "view");
-    put_key(m, "leftover");
+    script_filter_key(&m->call, m->names, "view");
+    script_filter_key(&m->call, m->names, "leftover");
     log_view_format(m->view, put_field, m);
     enum err code = run(m, &answer, e);
     *written = code == ERR_OK && answer == 1;
@@ -175,14 +167,6 @@ static enum err make_lanes(struct maker *m, struct error *e)
     return code;
 }
 
-static enum err apply_nothing(void *arg, const struct tail_record *record, struct error *e)
-{
-    (void)arg;
-    (void)record;
-    (void)e;
-    return ERR_OK;
-}
-
 /* *@there: each lane begins with its anchor, under the era that it was made in. */
 static enum err look_at_lanes(struct maker *m, bool *there, struct error *e)
 {
@@ -194,7 +178,7 @@ static enum err look_at_lanes(struct maker *m, bool *there, struct error *e)
         enum tail_state state = TAIL_LOST;
         code = log_view_lane_at(v, m->names, link_nodes(m->link), i, &lane, e);
         if (code == ERR_OK)
-            code = lane_read(m->link, &lane, &at, apply_nothing, NULL, &state, e);
+            code = lane_read(m->link, &lane, &at, NULL, NULL, &state, e);
         *there = state == TAIL_COMPLETE;
     }
     return code;
@@ -260,10 +244,10 @@ static void put_publication(struct maker *m)
 {
     const struct make_content *content = m->options->content;
     script_begin(&m->call, embedded_make_publish);
-    put_key(m, "view");
-    put_key(m, "leftover");
+    script_filter_key(&m->call, m->names, "view");
+    script_filter_key(&m->call, m->names, "leftover");
     if (content != NULL)
-        put_key(m, "load");
+        script_filter_key(&m->call, m->names, "load");
     script_incarnation(&m->call, m->names->incarnation);
     if (content != NULL) {
         script_incarnation(&m->call, content->loading);

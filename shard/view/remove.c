@@ -41,7 +41,7 @@ enum err remove_doubt(struct roll *r, const struct log_writer *w, struct error *
     if (result == 1)
         log_view_notify(r->link, r->names);
     else
-        code = result < 0 ? roll_not_registered(w->id, e) : roll_another_view(r, e);
+        code = result < 0 ? roll_not_registered(w->id, e) : log_view_another(r->names, e);
     return code;
 }
 
@@ -89,7 +89,7 @@ enum err remove_begin(struct roll *r, const struct log_view *v, const struct log
         struct lane lane;
         roll_lane(r, v, i, &lane);
         put->length = log_entry_encode_removal(put->bytes, w->id, w->registration);
-        code = lane.era == 0 ? roll_another_view(r, e) : append(r, &lane, put, e);
+        code = lane.era == 0 ? log_view_another(r->names, e) : append(r, &lane, put, e);
         out->lane[i] = v->lane[i];
         out->notice[i] = put->id;
     }
@@ -113,7 +113,7 @@ enum err remove_end(struct roll *r, const struct removal *m, struct error *e)
         return code;
     if (result == -2)
         return error_set(e, ERR_BUSY, "the shards do not hold all entries of a writer that is being removed");
-    return result == -1 ? roll_not_registered(m->writer, e) : roll_another_view(r, e);
+    return result == -1 ? roll_not_registered(m->writer, e) : log_view_another(r->names, e);
 }
 
 /* --- while a roll call waits for it --- */
@@ -160,7 +160,7 @@ static enum err remove_from(struct roll *r, const struct log_view *v, const uint
     enum err code = roll_run(r, &result, e);
     if (code != ERR_OK || result == 1)
         return code;
-    return result == -1 ? roll_not_registered(writer, e) : roll_another_view(r, e);
+    return result == -1 ? roll_not_registered(writer, e) : log_view_another(r->names, e);
 }
 
 static enum err remove_with(struct roll *r, struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],
@@ -210,7 +210,7 @@ enum err remove_undo(struct roll *r, const struct log_lane *lane, unsigned lanes
     }
     enum err code = roll_run(r, &result, e);
     if (code == ERR_OK && result < 0)
-        code = roll_another_view(r, e);
+        code = log_view_another(r->names, e);
     if (code == ERR_OK)
         *entered = (unsigned)result;
     return code;

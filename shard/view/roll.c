@@ -11,6 +11,7 @@
 #include "shard/link_lineages.h"
 #include "shard/log/lane_sync.h"
 #include "shard/view/leftover.h"
+#include "shard/view/view_load.h"
 
 extern const char embedded_roll_register[], embedded_roll_leave[], embedded_roll_say[], embedded_roll_take[],
     embedded_roll_draw[], embedded_roll_replace[];
@@ -63,10 +64,8 @@ enum err roll_find_lanes(struct roll *r, const struct log_view *v, struct error 
 
 void roll_begin(struct roll *r, const char *text)
 {
-    struct key_name key;
-    names_filter_key(r->names, "view", &key);
     script_begin(&r->call, text);
-    script_key(&r->call, &key);
+    script_filter_key(&r->call, r->names, "view");
 }
 
 void roll_put_writer(struct roll *r, const uint8_t writer[LOG_WRITER_BYTES])
@@ -86,12 +85,6 @@ static void put_lane(struct roll *r, unsigned lane, const struct log_lane *strea
 enum err roll_run(struct roll *r, long long *result, struct error *e)
 {
     return script_run(&r->call, r->link, link_home(r->link, r->names), result, e);
-}
-
-enum err roll_another_view(const struct roll *r, struct error *e)
-{
-    return error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
-                     (int)r->names->filter_length, r->names->filter);
 }
 
 enum err roll_not_registered(const uint8_t writer[LOG_WRITER_BYTES], struct error *e)
@@ -290,7 +283,7 @@ static enum err say(struct roll *r, unsigned lane, const struct log_lane *stream
     enum err code = roll_run(r, &result, e);
     if (code != ERR_OK || result == 1)
         return code;
-    return result == -1 ? roll_not_registered(r->writer, e) : roll_another_view(r, e);
+    return result == -1 ? roll_not_registered(r->writer, e) : log_view_another(r->names, e);
 }
 
 enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, struct own *own, uint64_t *era,
@@ -339,7 +332,7 @@ static enum err take(struct roll *r, unsigned lane, const struct log_lane *strea
                                              : roll_run(r, &result, e);
     buffer_fini(&position);
     if (code == ERR_OK && result < 0)
-        code = roll_another_view(r, e);
+        code = log_view_another(r->names, e);
     if (code == ERR_OK)
         *missing = (unsigned)result;
     return code;
@@ -365,10 +358,9 @@ enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, 
 
 enum err roll_goes_on(struct link *l, const struct lineage *was, uint64_t era, bool *out, struct error *e)
 {
-    struct lineages now;
-    lineages_init(&now);
+    struct lineages now = {0};
     *out = false;
-    enum err code = was->id == 0 ? ERR_OK : link_look_at_lineages(l, NULL, &now, e);
+    enum err code = was->id == 0 ? ERR_OK : link_lineages(l, &now, e);
     for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
         *out |= now.one[i].id == era && lineage_goes_on(was, &now.one[i]);
     lineages_fini(&now);
@@ -380,16 +372,14 @@ enum err roll_goes_on(struct link *l, const struct lineage *was, uint64_t era, b
 static enum err draw(struct roll *r, unsigned lane, const struct log_lane *stream, uint64_t *number,
                      struct error *e)
 {
-    struct key_name token;
     long long result = 0;
-    names_filter_key(r->names, "token", &token);
     roll_begin(r, embedded_roll_draw);
-    script_key(&r->call, &token);
+    script_filter_key(&r->call, r->names, "token");
     script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, stream);
     enum err code = roll_run(r, &result, e);
     *number = (uint64_t)result;
-    return code == ERR_OK && result <= 0 ? roll_another_view(r, e) : code;
+    return code == ERR_OK && result <= 0 ? log_view_another(r->names, e) : code;
 }
 
 /* A lane stays on its node while the generation that is read has shards there. Else its next stream is on one
@@ -420,7 +410,7 @@ static enum err put_into_view(struct roll *r, unsigned lane, const struct log_la
     script_number(&r->call, number);
     script_text(&r->call, node);
     enum err code = roll_run(r, &result, e);
-    return code == ERR_OK && result != 1 ? roll_another_view(r, e) : code;
+    return code == ERR_OK && result != 1 ? log_view_another(r->names, e) : code;
 }
 
 /* Delete what no view names, or will name: appends to it make nothing. If that fails, it stays until the lane
@@ -463,7 +453,7 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
     code = lane_make(r->link, &next, r->writer, 0, &anchor, e);
     if (code == ERR_OK && (code = leftover_sweep_lanes(r->link, r->names, &found, &swept, e)) != ERR_OK) {
         forget(r, &next);
-        return code == ERR_CONFLICT ? roll_another_view(r, e) : code;
+        return code == ERR_CONFLICT ? log_view_another(r->names, e) : code;
     }
     const char *node = where == before.where ? "" : link_nodes(r->link)->node[where].name;
     if (code == ERR_OK)

@@ -10,8 +10,7 @@ void roll_begin(struct roll *r, const char *text);
 void roll_put_writer(struct roll *r, const uint8_t writer[LOG_WRITER_BYTES]);
 MUST_CHECK enum err roll_run(struct roll *r, long long *result, struct error *e);
 
-/* Return ERR_FENCED, ERR_NOT_FOUND, with their texts. */
-enum err roll_another_view(const struct roll *r, struct error *e);
+/* ERR_NOT_FOUND. */
 enum err roll_not_registered(const uint8_t writer[LOG_WRITER_BYTES], struct error *e);
 
 /* The era of the lane's node, in *@page, and where the lane is not missing, the position of its first entry

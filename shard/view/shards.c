@@ -66,16 +66,8 @@ static struct shard_id id_of(const struct walk *w, uint32_t shard)
 
 static void header_of(const struct walk *w, uint32_t shard, uint8_t *out)
 {
-    const struct geometry *g = &w->g->layers[w->layer].geometry;
-    const struct header h = {.tag = w->tag,
-                             .incarnation = w->names->incarnation,
-                             .generation = w->g->number,
-                             .writer = w->writer,
-                             .layer = w->layer,
-                             .shard = shard,
-                             .blocks = g->blocks,
-                             .block_bits = (uint16_t)g->block_bits,
-                             .hashes = (uint16_t)g->hashes};
+    struct header h = header_of_shard(w->g, w->names->incarnation, w->tag, w->layer, shard);
+    h.writer = w->writer;
     header_encode(&h, out);
 }
 
@@ -226,9 +218,7 @@ static enum err add_era(struct link *l, unsigned where, struct trusted *out, str
     enum err code = link_command(l, where, &reply, e, "INFO replication");
     if (code != ERR_OK)
         return code;
-    uint64_t era = 0;
-    if (reply->type == REDIS_REPLY_STRING && info_is(reply->str, reply->len, "role", "master"))
-        era = info_id(reply->str, reply->len, "master_replid");
+    uint64_t era = reply->type == REDIS_REPLY_STRING ? info_master_id(reply->str, reply->len) : 0;
     freeReplyObject(reply);
     if (era == 0)
         return error_set(e, ERR_UNREACHABLE, "Redis node %s is no master", link_name(l, where));

@@ -48,6 +48,12 @@ enum err log_view_again(struct log_view *out, const struct buffer *kept, struct 
 
 /* --- loading --- */
 
+enum err log_view_another(const struct names *names, struct error *e)
+{
+    return error_set(e, ERR_FENCED, "the view of filter \"%.*s\" is another one by now",
+                     (int)names->filter_length, names->filter);
+}
+
 enum err log_view_take(struct log_view *out, const redisReply *reply, struct error *e)
 {
     struct view_field fields[FIELDS_MAX];

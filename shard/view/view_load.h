@@ -6,6 +6,9 @@
 #include "shard/link.h"
 #include "shard/view/log_view.h"
 
+/* ERR_FENCED: whoever acted by a view finds another one in Redis, and reads it again. */
+enum err log_view_another(const struct names *names, struct error *e);
+
 /* The reply to HGETALL of the view, as log_view_parse(); ERR_WRONG_TYPE: the key is no hash. */
 MUST_CHECK enum err log_view_take(struct log_view *out, const redisReply *reply, struct error *e);
 

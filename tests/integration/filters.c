@@ -147,8 +147,7 @@ void filter_fini(struct filter *f)
     handle_fini(&f->fence);
 }
 
-struct generation filter_generation(const struct filter *f, uint64_t number, uint32_t shards,
-                                    uint64_t born_epoch)
+struct generation filter_generation(const struct filter *f, uint64_t number, uint32_t shards)
 {
     struct generation g = {.number = number,
                            .seed = 0x5eed + number,
@@ -160,8 +159,7 @@ struct generation filter_generation(const struct filter *f, uint64_t number, uin
         (struct layer){.geometry = {.shards = shards, .blocks = 16, .block_bits = 1024, .hashes = 10},
                        .capacity = 1000ull * shards,
                        .error_rate = 0.001,
-                       .token = TOKEN,
-                       .born_epoch = born_epoch};
+                       .token = TOKEN};
     nodes_pin(&f->servers->nodes, &g);
     return g;
 }

@@ -70,9 +70,8 @@ struct filter {
 void filter_init(struct filter *f, struct servers *s, const char *name);
 void filter_fini(struct filter *f);
 
-/* Generation @number of one layer of @shards shards over all nodes, born with @born_epoch, token TOKEN. */
-struct generation filter_generation(const struct filter *f, uint64_t number, uint32_t shards,
-                                    uint64_t born_epoch);
+/* Generation @number of one layer of @shards shards over all nodes, token TOKEN. */
+struct generation filter_generation(const struct filter *f, uint64_t number, uint32_t shards);
 
 /* The view as it is stored, in static storage. */
 const struct view *filter_stored(struct filter *f);

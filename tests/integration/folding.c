@@ -154,8 +154,11 @@ static int setup_layers(unsigned layers)
     nodes_pin(&folding_nodes, &folding_g);
     for (unsigned layer = 0; layer < layers; layer++) {
         uint64_t capacity = CAPACITY * (layer + 1);
-        folding_g.layers[layer] = (struct layer){.capacity = capacity, .error_rate = 0.01, .born_epoch = 1};
-        must(geometry_plan(&folding_g.layers[layer].geometry, capacity, 0.01, 8192, &e), e);
+        const struct geometry geometry = {
+            .shards = 5, .blocks = 39 * (layer + 1), .block_bits = 1024, .hashes = 7};
+        assert_true(geometry_rate(&geometry, capacity) <= 0.01);
+        folding_g.layers[layer] =
+            (struct layer){.geometry = geometry, .capacity = capacity, .error_rate = 0.01};
     }
     assert_true(folding_g.layers[0].geometry.shards > 2);
     struct log_view *v = calloc(1, sizeof(*v));

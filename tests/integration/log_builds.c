@@ -90,7 +90,7 @@ struct generation log_shape(void)
                            .error_rate = 0.01,
                            .layer_count = 1};
     nodes_pin(&log_servers.nodes, &g);
-    g.layers[0] = (struct layer){.capacity = LOG_BUILD_KEYS, .error_rate = 0.01, .token = 1, .born_epoch = 1};
+    g.layers[0] = (struct layer){.capacity = LOG_BUILD_KEYS, .error_rate = 0.01, .token = 1};
     must(geometry_plan(&g.layers[0].geometry, LOG_BUILD_KEYS, 0.01, 4096, &e), e);
     assert_true(g.layers[0].geometry.shards > 4);
     return g;

@@ -363,7 +363,7 @@ static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
     present_everywhere(400000, 30);
     log = process_log(&fixture.daemon[0].process);
     assert_non_null(strstr(log + before, "event=verify_key_missing"));
-    assert_non_null(strstr(log + before, "finding=written_after_the_fence"));
+    assert_non_null(strstr(log + before, "finding=written_after_the_build_began"));
     free(log);
     refused(1, "TB.VERIFY nothing", "no source");
     must(client_status(&fixture.client[0], FILTER, "job_reason", text, sizeof(text), &e), e);

@@ -85,7 +85,7 @@ static int setup(void **state)
                             .error_rate = 0.01,
                             .layer_count = 1};
     nodes_pin(&servers.nodes, &g);
-    g.layers[0] = (struct layer){.capacity = KEYS, .error_rate = 0.01, .born_epoch = 1};
+    g.layers[0] = (struct layer){.capacity = KEYS, .error_rate = 0.01};
     must(geometry_plan(&g.layers[0].geometry, KEYS, 0.01, SHARD_BYTES_DEFAULT, &e), e);
     header = (struct header){.tag = hash_tag(names.incarnation, "f", 1, GENERATION),
                              .incarnation = names.incarnation,

@@ -175,9 +175,10 @@ static void test_loadchunk__refuses_dumps_of_earlier_versions_by_name(void **sta
     struct dump_header h;
     two_make(&two, "form", 100, 1, &d);
     must(dump_header_decode(&h, d.piece[0].data, d.piece[0].length, &e), e);
-    for (h.version = 1; h.version < DUMP_VERSION_LOG; h.version++) {
+    for (int version = 1; version < DUMP_VERSION; version++) {
         struct buffer bytes = {0};
         dump_header_encode(&h, &bytes);
+        bytes.data[8] = (char)version;
         struct piece p = {
             .position = (int64_t)dump_position(&h, 1), .length = bytes.length, .data = bytes.data};
         two_refused(dump_load(&p, &two.to, "form", &e), &e,

@@ -239,7 +239,6 @@ static void test_build__of_one_that_slept_writes_nothing(void **state)
     gives(ERR_FENCED, builder_record(a.builder, "zombie", 6, &e), e);
     gives(ERR_FENCED, builder_cutover(a.builder, false, &e), e);
     gives(ERR_FENCED, builder_start(a.builder, &e), e);
-    gives(ERR_FENCED, builder_abort(a.builder, &e), e);
     assert_true(log_missing_in(&b.builder->shape, OTHERS, OTHERS + 2000) > 1800);
     log_cuts_over(&b);
     assert_int_equal(log_missing(0, ROWS), 0);
@@ -513,7 +512,7 @@ static void starts_while_it_goes(void (*go)(struct link *l))
 static void forget_build(struct link *l)
 {
     struct error e = {""};
-    must(grace_forget(l, &log_names, a.builder->shape.number, NULL, &e), e);
+    must(grace_forget(l, &log_names, a.builder->shape.number, &e), e);
     struct generation g = a.builder->shape;
     nodes_pin(&log_servers.nodes, &g);
     must(shards_remove(l, &log_names, &g, NULL, &e), e);

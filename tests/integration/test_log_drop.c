@@ -139,7 +139,7 @@ static void forgets(void)
 {
     struct error e = {""};
     cuts_over();
-    must(grace_forget(w.link, &w.names, 1, NULL, &e), e);
+    must(grace_forget(w.link, &w.names, 1, &e), e);
 }
 
 static long long count(const char *what)

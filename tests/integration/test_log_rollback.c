@@ -135,7 +135,7 @@ static void test_the_generation_before__is_folded_and_may_be_read_again(void **s
     assert_int_equal(log_member_added(&folder, 5000, MORE), MORE);
     wait_until_folded(before, end_of_lane());
     uint64_t token = on.view->slot[before].writer.number;
-    must(grace_forget(on.link, &on.names, on.view->slot[before ^ 1].shape.number, NULL, &e), e);
+    must(grace_forget(on.link, &on.names, on.view->slot[before ^ 1].shape.number, &e), e);
     assert_int_equal(log_member_added(&folder, 6000, MORE), MORE);
     wait_until_let_go(&folder, before ^ 1);
     wait_until_let_go(&other, before ^ 1);

@@ -144,8 +144,7 @@ static void make_view(unsigned lanes, const struct lane *lane)
     w.g.layers[0] = (struct layer){.geometry = {.shards = 1, .blocks = 16, .block_bits = 1024, .hashes = 7},
                                    .capacity = 1000,
                                    .error_rate = 0.01,
-                                   .token = 1,
-                                   .born_epoch = 1};
+                                   .token = 1};
     *w.view = (struct log_view){.incarnation = w.names.incarnation,
                                 .version = 1,
                                 .seed = 9,

@@ -39,8 +39,7 @@ void sim_figure(struct sim *s, const char *what, double value, double bound, con
     s->missed += missed;
 }
 
-void sim_generation(const struct sim *s, unsigned nodes, uint64_t number, uint64_t born_epoch,
-                    struct generation *out)
+void sim_generation(const struct sim *s, unsigned nodes, uint64_t number, struct generation *out)
 {
     *out = (struct generation){.number = number,
                                .seed = UINT64_C(0x9e3779b97f4a7c15) * number,
@@ -49,11 +48,8 @@ void sim_generation(const struct sim *s, unsigned nodes, uint64_t number, uint64
                                .error_rate = s->error_rate,
                                .layer_count = 1,
                                .node_count = nodes};
-    out->layers[0] = (struct layer){.geometry = s->geometry,
-                                    .capacity = s->keys,
-                                    .error_rate = s->error_rate,
-                                    .token = 7,
-                                    .born_epoch = born_epoch};
+    out->layers[0] =
+        (struct layer){.geometry = s->geometry, .capacity = s->keys, .error_rate = s->error_rate, .token = 7};
     for (unsigned i = 0; i < nodes; i++)
         (void)snprintf(out->nodes[i], NODE_NAME_MAX, "redis-%u.example:6379", i);
 }

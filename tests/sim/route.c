@@ -126,7 +126,7 @@ static enum err static_nodes(struct sim *s, const struct routing *r, unsigned no
     struct generation g;
     struct names names;
     struct placement placement;
-    sim_generation(s, nodes, 2, 1, &g);
+    sim_generation(s, nodes, 2, &g);
     for (unsigned i = 0; i < nodes; i++)
         memcpy(configured.node[i].name, g.nodes[i], NODE_NAME_MAX);
     enum err code = names_init(&names, "twinbloom", "short-link", 10, e);
@@ -189,7 +189,7 @@ static enum err report(struct sim *s, const struct routing *r, struct error *e)
 enum err sim_route(struct sim *s, struct error *e)
 {
     struct generation g;
-    sim_generation(s, 1, 2, 1, &g);
+    sim_generation(s, 1, 2, &g);
     struct routing r = {.geometry = s->geometry, .sample = s->sample};
     r.window_shards = r.geometry.shards < WINDOW_SHARDS ? r.geometry.shards : WINDOW_SHARDS;
     r.shard = calloc(r.geometry.shards, sizeof(*r.shard));

@@ -22,8 +22,7 @@ void sim_note(const char *format, ...) PRINTF_LIKE(1, 2);
 void sim_figure(struct sim *s, const char *what, double value, double bound, const char *unit);
 
 /* The generation of the filter, over @nodes nodes. */
-void sim_generation(const struct sim *s, unsigned nodes, uint64_t number, uint64_t born_epoch,
-                    struct generation *out);
+void sim_generation(const struct sim *s, unsigned nodes, uint64_t number, struct generation *out);
 
 /* Each prints its part. What went wrong is an error; what is out of bounds is not. */
 MUST_CHECK enum err sim_route(struct sim *s, struct error *e); /* route.c: shards, blocks, nodes */

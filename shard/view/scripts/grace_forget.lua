@@ -1,12 +1,10 @@
 -- A view forgets a generation that is not read: one whose grace is over, or one that is being built.
 -- KEYS: view, generations whose shards are to be deleted, record of a build. ARGV: incarnation, slot, the generation's
--- number, token of its writer, or '' whoever that is.
--- Returns 1 forgotten, 0 the view has no such generation, -1 it is read, -2 it has another writer.
-local view = redis.call('HMGET', KEYS[1], 'incarnation', 'bloom_filter_current_index', 'generation' .. ARGV[2],
-  'token' .. ARGV[2])
+-- number.
+-- Returns 1 forgotten, 0 the view has no such generation, -1 it is read.
+local view = redis.call('HMGET', KEYS[1], 'incarnation', 'bloom_filter_current_index', 'generation' .. ARGV[2])
 if view[1] ~= ARGV[1] or string.match(view[3], '^number=(%d+) ') ~= ARGV[3] then return 0 end
 if view[2] == ARGV[2] then return -1 end
-if ARGV[4] ~= '' and view[4] ~= ARGV[4] then return -2 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 redis.call('HSET', KEYS[2], ARGV[1] .. ' ' .. ARGV[3], view[3])
 redis.call('HSET', KEYS[1], 'generation' .. ARGV[2], '', 'token' .. ARGV[2], '0 0000000000000000')

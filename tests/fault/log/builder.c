@@ -136,8 +136,7 @@ static enum err choose_shape(const struct turn *t, struct generation *out, struc
     if (out->layers[1].capacity < keys / 4) /* far more than processes add at a time: each counts by itself */
         out->layers[1].capacity = keys / 4;
     out->capacity = out->layers[0].capacity + out->layers[1].capacity;
-    return geometry_plan_log(&out->layers[1].geometry, LEDGER_NEVER, out->layers[1].error_rate, SHARD_BYTES,
-                             e);
+    return geometry_plan(&out->layers[1].geometry, LEDGER_NEVER, out->layers[1].error_rate, SHARD_BYTES, e);
 }
 
 /* The build that the view has, or a new one beside the generation that is read. */
@@ -195,7 +194,7 @@ static enum err retire(struct turn *t, struct error *e)
 {
     enum err code = load_view(t, e);
     if (code == ERR_OK && was_read(t->view)) {
-        code = grace_forget(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, NULL, e);
+        code = grace_forget(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, e);
         ledger_note(t->o->ledger, "builder %u: retires generation %" PRIu64 " %s", t->o->number,
                     t->view->slot[t->view->current ^ 1].shape.number, e->text);
         if (code == ERR_OK)

@@ -145,7 +145,7 @@ static void test_plan_make__counts_headers_and_memory_of_both_generations(void *
     in.memory_now = 123456;
     struct plan p = made(in);
     struct geometry g;
-    assert_int_equal(geometry_plan_log(&g, 30000, 0.001, 4096, NULL), ERR_OK);
+    assert_int_equal(geometry_plan(&g, 30000, 0.001, 4096, NULL), ERR_OK);
     assert_memory_equal(&p.geometry, &g, sizeof(g));
     assert_true(p.bytes == geometry_bytes(&g) + (uint64_t)g.shards * g.block_bits / 8);
     assert_true(p.error_rate >= 0.001 && p.error_rate <= 0.001);

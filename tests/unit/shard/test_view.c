@@ -11,8 +11,8 @@
 
 enum { FIELDS = 15, OPTIONAL = 4 /* the last ones */ };
 
-#define TAIL " seed=00000000000000ab built=1 capacity=10 rate=0.25 nodes=a:1 layers=4:1:512:1:10:0.25:1:1"
-#define TWO_LAYERS TAIL ";3:1:512:1:10:0.125:2:2"
+#define TAIL " seed=00000000000000ab built=1 capacity=10 rate=0.25 nodes=a:1 layers=4:1:512:1:10:0.25:1"
+#define TWO_LAYERS TAIL ";3:1:512:1:10:0.125:2"
 
 struct pair {
     const char *name;
@@ -74,14 +74,14 @@ static void test_view_parse__reads_all_fields(void **state)
     (void)state;
     struct error e;
     assert_int_equal(parse(good, FIELDS, &e), ERR_OK);
-    assert_true(view.incarnation == 255 && view.epoch == 7 && view.current == 1);
+    assert_true(view.incarnation == 255 && view.epoch == 7 && view.current);
     assert_true(view.last_generation == 4 && view.expansion == 2 && view.sourced && !view.degraded);
     assert_ptr_equal(view_current(&view), &view.slot[1]);
     assert_ptr_equal(view_alternate(&view), &view.slot[0]);
     assert_true(view.slot[0].number == 4 && view.slot[1].number == 3);
     assert_true(view.keys[0] == 70 && view.keys[1] == 60);
     assert_true(view.expire_at_ms == 1795272428000 && view.healthy_ms == 1795272427000);
-    assert_int_equal(view.dropped, VIEW_KEPT);
+    assert_false(view.deleting);
 }
 
 static void test_view_parse__tells_what_the_filter_is_doing(void **state)
@@ -97,9 +97,9 @@ static void test_view_parse__tells_what_the_filter_is_doing(void **state)
     assert_null(view_alternate(&view));
     assert_int_equal(view.keys[0], 0); /* they were another generation's */
     assert_int_equal(parse_with("deleting", "1", &e), ERR_OK);
-    assert_int_equal(view.dropped, VIEW_DROP_BEGUN);
+    assert_true(view.deleting);
     assert_int_equal(parse_with("degraded", "1", &e), ERR_OK);
-    assert_true(view.degraded && view.dropped == VIEW_KEPT);
+    assert_true(view.degraded && !view.deleting);
 }
 
 static void test_view_parse__names_the_field_that_is_missing_or_damaged(void **state)

@@ -204,7 +204,7 @@ static uint64_t least_memory(const struct geometry *g, uint64_t keys, double rat
     return best;
 }
 
-static void test_geometry_plan_log__has_room_for_the_header(void **state)
+static void test_geometry_plan__has_room_for_the_header(void **state)
 {
     (void)state;
     static const double rates[] = {0.3, 1e-2, 1e-3, 1e-6};
@@ -212,7 +212,7 @@ static void test_geometry_plan_log__has_room_for_the_header(void **state)
         for (uint64_t keys = 1; keys < 30000000; keys = keys * 41 / 10 + 1)
             for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
                 struct geometry g;
-                assert_int_equal(geometry_plan_log(&g, keys, rates[r], (uint32_t)limit, NULL), ERR_OK);
+                assert_int_equal(geometry_plan(&g, keys, rates[r], (uint32_t)limit, NULL), ERR_OK);
                 assert_int_equal(geometry_check(&g, NULL), ERR_OK);
                 assert_true(geometry_rate(&g, keys) <= rates[r]);
                 uint64_t all = header_shard_bytes(&g), more = all + header_bytes(&g);
@@ -221,29 +221,29 @@ static void test_geometry_plan_log__has_room_for_the_header(void **state)
             }
 }
 
-static void test_geometry_plan_log__takes_little_more_memory_than_need_be(void **state)
+static void test_geometry_plan__takes_little_more_memory_than_need_be(void **state)
 {
     (void)state;
     for (uint64_t keys = 20000; keys < 300000000; keys = keys * 17 / 10) {
         struct geometry g;
-        assert_int_equal(geometry_plan_log(&g, keys, 1e-3, SHARD_BYTES_DEFAULT, NULL), ERR_OK);
+        assert_int_equal(geometry_plan(&g, keys, 1e-3, SHARD_BYTES_DEFAULT, NULL), ERR_OK);
         uint64_t memory = g.shards * (class_of(header_shard_bytes(&g)) + 128);
         assert_true((double)memory <= 1.01 * (double)least_memory(&g, keys, 1e-3, SHARD_BYTES_DEFAULT));
         assert_true(class_of(header_shard_bytes(&g)) <= 1 << 20); /* of the largest shards, too */
     }
 }
 
-static void test_geometry_plan_log__refuses_shards_without_room_for_a_block(void **state)
+static void test_geometry_plan__refuses_shards_without_room_for_a_block(void **state)
 {
     (void)state;
     struct geometry g;
     struct error e = {""};
-    assert_int_equal(geometry_plan_log(&g, 1000, 1e-3, SHARD_BYTES_MIN_LOG - 1, &e), ERR_RANGE);
+    assert_int_equal(geometry_plan(&g, 1000, 1e-3, SHARD_BYTES_MIN_LOG - 1, &e), ERR_RANGE);
     assert_says(&e, "shard size 1023 is not between 1024 and 1048512 bytes");
     static const double rates[] = {0.5, 1e-1, 1e-2, 1e-3, 1e-6, 1e-9, 1e-20}; /* each block size */
     for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++)
-        assert_int_equal(geometry_plan_log(&g, 1000, rates[r], SHARD_BYTES_MIN_LOG, &e), ERR_OK);
-    assert_int_equal(geometry_plan_log(&g, UINT64_MAX, 1e-3, SHARD_BYTES_DEFAULT, &e), ERR_RANGE);
+        assert_int_equal(geometry_plan(&g, 1000, rates[r], SHARD_BYTES_MIN_LOG, &e), ERR_OK);
+    assert_int_equal(geometry_plan(&g, UINT64_MAX, 1e-3, SHARD_BYTES_DEFAULT, &e), ERR_RANGE);
 }
 
 int main(void)
@@ -257,9 +257,9 @@ int main(void)
         cmocka_unit_test(test_header_check__knows_a_writer_of_the_future),
         cmocka_unit_test(test_header_check_made__knows_a_maker_of_the_past),
         cmocka_unit_test(test_writer_compare__orders_as_the_bytes_of_headers_do),
-        cmocka_unit_test(test_geometry_plan_log__has_room_for_the_header),
-        cmocka_unit_test(test_geometry_plan_log__takes_little_more_memory_than_need_be),
-        cmocka_unit_test(test_geometry_plan_log__refuses_shards_without_room_for_a_block),
+        cmocka_unit_test(test_geometry_plan__has_room_for_the_header),
+        cmocka_unit_test(test_geometry_plan__takes_little_more_memory_than_need_be),
+        cmocka_unit_test(test_geometry_plan__refuses_shards_without_room_for_a_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

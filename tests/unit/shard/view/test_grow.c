@@ -28,7 +28,7 @@ static struct generation first(double rate)
     struct error e = {""};
     struct generation g = {
         .number = 1, .capacity = 100, .error_rate = 0.01, .layer_count = 1, .node_count = 1};
-    g.layers[0] = (struct layer){.capacity = 100, .error_rate = rate, .born_epoch = 1};
+    g.layers[0] = (struct layer){.capacity = 100, .error_rate = rate};
     assert_int_equal(geometry_plan(&g.layers[0].geometry, 100, rate, SHARD_BYTES, &e), ERR_OK);
     return g;
 }

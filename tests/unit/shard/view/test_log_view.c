@@ -70,7 +70,7 @@ static struct log_view *example(void)
                              .layer_count = 1,
                              .node_count = 1,
                              .nodes = {"a:1"}};
-    g->layers[0] = (struct layer){.capacity = 1000, .error_rate = 0.01, .token = 1, .born_epoch = 1};
+    g->layers[0] = (struct layer){.capacity = 1000, .error_rate = 0.01, .token = 1};
     assert_int_equal(geometry_plan(&g->layers[0].geometry, 1000, 0.01, SHARD_BYTES_DEFAULT, &e), ERR_OK);
     v->slot[1].writer = (struct writer_token){.number = 11, .random = 0x99};
     return v;
