@@ -23,7 +23,8 @@ struct tender {
     struct link *link;
     struct control_thread *controls;
     TAILQ_HEAD(, open_filter) filter;
-    uint64_t leave_until; /* monotonic, us; 0: it does not end */
+    unsigned leave_ms;    /* of who stops it */
+    uint64_t leave_until; /* of the thread: monotonic, us; 0: it does not end */
 };
 
 struct open_filter {
@@ -192,6 +193,7 @@ static void begin_to_leave(void *arg)
 {
     struct tender *t = arg;
     struct open_filter *f;
+    t->leave_until = clock_mono_us() + (uint64_t)t->leave_ms * 1000;
     TAILQ_FOREACH(f, &t->filter, of_tender)
     tend_at(f, 0);
     if (TAILQ_EMPTY(&t->filter))
@@ -219,7 +221,7 @@ static enum err tender_start(struct tender *t, struct filters *fs, struct error 
 static void tender_stop(struct tender *t, unsigned timeout_ms)
 {
     if (t->is_started) {
-        t->leave_until = clock_mono_us() + (uint64_t)timeout_ms * 1000;
+        t->leave_ms = timeout_ms;
         while (mailbox_post(t->mailbox, begin_to_leave, t) != ERR_OK)
             clock_sleep_us(1000);
         (void)pthread_join(t->thread, NULL);
