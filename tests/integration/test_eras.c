@@ -913,9 +913,103 @@ static void test_shards_that_the_node_went_back_behind__are_made_again(void **st
     one_writes_before_the_other(true);
 }
 
+/* --- a view that went back, and gets another generation of the same number --- */
+
+/* Of home: the view, and how many tokens were drawn. */
+static const char *const at_home[] = {"view", "token"};
+enum { AT_HOME = 2 };
+
+static void note_home(redisReply *was[AT_HOME])
+{
+    for (unsigned i = 0; i < AT_HOME; i++) {
+        struct key_name key;
+        names_filter_key(&on.names, at_home[i], &key);
+        was[i] = client_command(&on.client, "DUMP %b", key.text, key.length);
+        assert_true(was[i] != NULL && was[i]->type == REDIS_REPLY_STRING);
+    }
+}
+
+/* What was made since is gone. */
+static void home_goes_back(redisReply *was[AT_HOME], uint64_t made)
+{
+    struct error e = {""};
+    struct key_name key;
+    for (uint32_t i = 0; i < on.view->slot[made % 2].shape.layers[0].geometry.shards; i++) {
+        names_log_shard(&on.names, (struct shard_id){made, 0, i}, &key);
+        freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
+    }
+    for (unsigned i = 0; i < AT_HOME; i++) {
+        names_filter_key(&on.names, at_home[i], &key);
+        must(client_ok(&on.client, &e, "RESTORE %b 0 %b REPLACE", key.text, key.length, was[i]->str,
+                       was[i]->len),
+             e);
+        freeReplyObject(was[i]);
+    }
+    load();
+}
+
+static void has_made(uint64_t number)
+{
+    load();
+    heals(false);
+    load();
+    assert_int_equal(on.view->slot[on.view->current].shape.number, number);
+}
+
+static void wait_until_reads(struct log_member *m, uint64_t number)
+{
+    struct log_status s = {.version = 0};
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    for (; clock_mono_us() < until; clock_sleep_us(1000)) {
+        control_status(m->control, &s);
+        for (unsigned i = 0; i < 2; i++)
+            if (s.generation[i].number == number && s.generation[i].answers)
+                return;
+    }
+    fail_msg("it does not read generation %u", (unsigned)number);
+}
+
+/* It has the number of the one that the process has in memory, and another mix: none of its bits are there.
+ */
+static void test_a_generation_with_the_number_of_another__is_loaded(void **state)
+{
+    struct log_member m, other;
+    struct lane lane;
+    struct key_name key;
+    redisReply *was[AT_HOME];
+    (void)state;
+    names_filter_key(&on.names, "view", &key);
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 1000, 1), 1);
+    wait_until_forgotten(&m);
+    note_home(was);
+    has_made(2);
+    const struct generation before = on.view->slot[0].shape;
+    assert_int_equal(log_member_added(&m, 2000, 1), 1);
+    wait_until_forgotten(&m);
+    wait_until_reads(&m, 2);
+    log_member_pause(&m);
+    home_goes_back(was, 2);
+    has_made(2);
+    assert_int_equal(on.view->slot[0].shape.layers[0].token, before.layers[0].token);
+    assert_true(on.view->slot[0].shape.seed != before.seed);
+    freeReplyObject(client_command(&on.client, "HINCRBY %b version 100", key.text, key.length));
+    log_members_open(&other, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&other, 0, KEYS), KEYS);
+    assert_int_equal(log_member_added(&other, KEYS, 1), 1);
+    wait_until_forgotten(&other);
+    lane_key(&lane.key, &on.names, 0, 1);
+    freeReplyObject(client_command(&on.client, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length));
+    log_member_go_on(&m);
+    assert_int_equal(log_member_count(&m, 0, KEYS + 1, KEY_PRESENT), KEYS + 1);
+    log_member_close(&m);
+    log_member_close(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ERAS_TEST(test_a_generation_with_the_number_of_another__is_loaded),
         ERAS_TEST(test_who_writes_first__says_absent_of_nothing_that_others_write),
         ERAS_TEST(test_shards_that_the_node_went_back_behind__are_made_again),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_not_absent_after_a_failover),
