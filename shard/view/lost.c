@@ -337,17 +337,18 @@ static enum err write_one(struct lost_work *w, const struct again *a, struct dir
                           struct error *e)
 {
     struct header h = header_of(w, a->layer, a->shard);
+    struct bitmap *bitmap = w->resident == NULL ? NULL : w->resident->layer[a->layer];
+    bool stays = bitmap == NULL || a->stamp == UNSTAMPED; /* nobody changes its state meanwhile */
     enum err code;
-    if (w->resident == NULL) {
+    if (bitmap == NULL) {
         code = write_empty(w, &h, e);
-    } else if (a->stamp == UNSTAMPED) {
+    } else if (stays) {
         code = write_all(w, &h, dirty_copy, b, e);
     } else {
-        dirty_mark_all(w->resident->layer[h.layer], h.shard);
+        dirty_mark_all(bitmap, h.shard);
         code = write_all(w, &h, dirty_take_from, b, e);
     }
-    *whole = code == ERR_OK &&
-             (a->stamp == UNSTAMPED || bitmap_stayed(w->resident->layer[h.layer], h.shard, a->stamp));
+    *whole = code == ERR_OK && (stays || bitmap_stayed(bitmap, h.shard, a->stamp));
     return code;
 }
 
