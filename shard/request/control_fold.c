@@ -159,11 +159,13 @@ static bool had_all(const struct held *h)
     return true;
 }
 
+/* Shards that are whole. */
 static void mark_all(const struct held *h)
 {
     for (unsigned layer = 0; layer < h->shape.layer_count; layer++)
         for (uint32_t s = 0; s < h->resident->layer[layer]->geometry.shards; s++)
-            dirty_mark_all(h->resident->layer[layer], s);
+            if (bitmap_stamp(h->resident->layer[layer], s) != 0)
+                dirty_mark_all(h->resident->layer[layer], s);
 }
 
 /* --- how long the lanes are --- */
@@ -486,25 +488,19 @@ static enum err take_over(struct control *c, struct held *h, struct error *e)
                           : code;
 }
 
-/* Write all shards from memory. What they have is loaded first, though no view accepts their nodes' ids yet.
- */
-static enum err write_all(struct control *c, struct held *h, struct error *e)
+/* Write all shards from memory. @again: their nodes may have lost bits, and all writers do this: also those
+ * that are to be loaded again, which they are when the view has taken the nodes' ids. One that was met and is
+ * damaged is made again. */
+static enum err write_all(struct control *c, struct held *h, bool again, struct error *e)
 {
-    bool full = false, more = true;
     uint64_t missing;
     struct fold fold;
-    enum err code = ERR_OK;
-    while (more && !full && code == ERR_OK) {
-        code = control_load_some(c, h, &c->eras.now, &full, &more, e);
-        if (code == ERR_OK)
-            code = control_tend_writing(c, e);
-    }
+    struct log_lost lost;
+    bool met = again && log_filter_take_lost(c->filter, &lost);
+    enum err code = control_make_missing(c, h, met ? &lost : NULL, again, &fold, &missing, e);
+    fold_fini(&fold);
     if (code == ERR_FENCED && c->went_back)
         return take_over(c, h, e);
-    if (code != ERR_OK)
-        return code;
-    code = control_make_missing(c, h, NULL, &fold, &missing, e);
-    fold_fini(&fold);
     if (code != ERR_OK)
         return code;
     mark_all(h);
@@ -585,7 +581,7 @@ static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
     if (code == ERR_OK && !said && what.all) {
         code = lease_take(&c->lease, &c->report, e);
         if (code == ERR_OK)
-            code = write_all(c, h, e);
+            code = write_all(c, h, true, e);
     }
     if (code == ERR_OK && !said) {
         code = eras_say(&c->eras, c->link, &f->names, c->view, f->writer, &what, e);
@@ -642,7 +638,17 @@ static bool home_has_shards(const struct control *c)
 static enum err store_again(struct control *c, struct error *e)
 {
     struct held *h = control_held_of(c, c->view->current);
-    enum err code = c->filter->registered && has_all(c, h) ? write_all(c, h, e) : ERR_OK;
+    bool writes = c->filter->registered && has_all(c, h), full = false, more = true;
+    enum err code = ERR_OK;
+    while (writes && more && !full && code == ERR_OK) {
+        code = control_load_some(c, h, &full, &more, e);
+        if (code == ERR_OK)
+            code = control_tend_writing(c, e);
+    }
+    if (code == ERR_FENCED)
+        return take_over(c, h, e);
+    if (code == ERR_OK && writes)
+        code = write_all(c, h, false, e);
     c->went_back &= code != ERR_OK;
     c->wrote_back &= c->went_back;
     return code;

@@ -178,8 +178,12 @@ void control_count_loaded(struct control *c);
 /* An error of loading that says something of single shards: others can be loaded, and folded. */
 bool control_is_of_shards(enum err code);
 /* Load some shards that are not in memory. *@full: there is no room for them; *@more: there are more. */
-MUST_CHECK enum err control_load_some(struct control *c, struct held *h, const struct trusted *eras,
-                                      bool *full, bool *more, struct error *e);
+MUST_CHECK enum err control_load_some(struct control *c, struct held *h, bool *full, bool *more,
+                                      struct error *e);
+/* Have what Redis has, under @token and the ids that eras_look() found, in those shards of the generation
+ * that is read which are to be loaded again, and still are then: what other writers have yet to write under
+ * these ids is not there. Model: WHOLE_WHEN_WRITTEN of left.pml. @arg: the control. */
+MUST_CHECK enum err control_join(void *arg, const struct writer_token *token, struct error *e);
 
 /* --- control_lost.c --- */
 /* Say in the view which shards were missed; make those again that are missing and in memory. */
@@ -188,9 +192,10 @@ MUST_CHECK enum err control_mend_shards(struct control *c, struct error *e);
  * their tokens from them. */
 bool control_waits_for_shards(const struct control *c);
 /* Draw a token with @fold, which the caller ends in any case, and make again those shards of @h that are
- * missing and in memory. *@missing: the others. */
+ * missing and in memory. *@missing: the others. @again: their nodes may have lost bits, and shards that are
+ * to be loaded again are written, too. */
 MUST_CHECK enum err control_make_missing(struct control *c, struct held *h, const struct log_lost *named,
-                                         struct fold *fold, uint64_t *missing, struct error *e);
+                                         bool again, struct fold *fold, uint64_t *missing, struct error *e);
 
 /* --- control_idle.c --- */
 /* True: the control rests, until *@next or a request. */

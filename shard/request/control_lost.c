@@ -37,7 +37,7 @@ static enum err tell(struct control *c, struct error *e)
     return code == ERR_OK ? control_load_view(c, e) : code;
 }
 
-enum err control_make_missing(struct control *c, struct held *h, const struct log_lost *named,
+enum err control_make_missing(struct control *c, struct held *h, const struct log_lost *named, bool again,
                               struct fold *fold, uint64_t *missing, struct error *e)
 {
     struct lost_work w = {.fold = fold,
@@ -45,7 +45,8 @@ enum err control_make_missing(struct control *c, struct held *h, const struct lo
                           .placement = &h->placement,
                           .resident = h->resident,
                           .tend = control_tend_writing,
-                          .tend_arg = c,
+                          .join = again ? control_join : NULL,
+                          .arg = c,
                           .named = named};
     control_stop_folding(c); /* its token is not the latest one any more */
     fold_init(fold, c->link, &c->filter->names, h->shape.number);
@@ -83,7 +84,7 @@ static enum err mend(struct control *c, uint64_t now, struct error *e)
     struct fold fold;
     uint64_t missing = 0;
     struct held *h = c->filter->slot[c->view->current];
-    enum err code = control_make_missing(c, h, &c->lost, &fold, &missing, e);
+    enum err code = control_make_missing(c, h, &c->lost, false, &fold, &missing, e);
     if (code == ERR_OK && missing == 0)
         code = lost_end(&fold, &c->lost, e);
     fold_fini(&fold);

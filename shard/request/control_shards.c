@@ -400,7 +400,7 @@ enum err control_follow_generations(struct control *c, bool *soon, struct error 
     if (code == ERR_OK)
         code = control_resume_lanes(c, soon, e);
     if (code == ERR_OK && control_wants_memory(c))
-        code = control_load_some(c, f->slot[slot], &c->view->eras, &full, &more, e);
+        code = control_load_some(c, f->slot[slot], &full, &more, e);
     c->is_full = full;
     bool is_over = f->current == slot && f->slot[slot ^ 1] != NULL && !control_is_in_grace(c);
     if (code == ERR_OK && (is_over || (f->current != slot && (full || !more))))
@@ -435,59 +435,92 @@ static bool is_to_load(const struct bitmap *b, uint32_t shard)
     return state == BITMAP_ABSENT || state == BITMAP_RELOADING;
 }
 
-/* The first shards at or after *@shard that are to be loaded; how many. */
-static uint32_t absent_run(const struct bitmap *b, uint32_t *shard)
+static bool is_to_load_again(const struct bitmap *b, uint32_t shard)
+{
+    return bitmap_state(b, shard) == BITMAP_RELOADING;
+}
+
+/* The first shards at or after *@shard that are so; how many. */
+static uint32_t find_run(const struct bitmap *b, bool (*is_so)(const struct bitmap *b, uint32_t shard),
+                         uint32_t *shard)
 {
     uint32_t n = 0, most = LOAD_BYTES / b->shard_bytes;
     most = most == 0 ? 1 : most < LOAD_SHARDS ? most : LOAD_SHARDS;
-    while (*shard < b->geometry.shards && !is_to_load(b, *shard))
+    while (*shard < b->geometry.shards && !is_so(b, *shard))
         (*shard)++;
-    while (n < most && *shard + n < b->geometry.shards && is_to_load(b, *shard + n))
+    while (n < most && *shard + n < b->geometry.shards && is_so(b, *shard + n))
         n++;
     return n;
 }
 
-static enum err load_run(struct control *c, struct held *h, const struct trusted *eras, unsigned layer,
-                         uint32_t first, uint32_t count, bool *full, struct error *e)
+/* Read them into memory. @l says under what. */
+static enum err read_run(struct control *c, struct held *h, struct load *l, unsigned layer, uint32_t first,
+                         uint32_t count, struct load_failure *failure, struct error *e)
 {
-    struct load_failure failure = {
-        .filter = c->filter, .generation = h->shape.number, .layer = layer, .e = e};
-    unsigned slot = h->shape.number % 2;
-    struct load l = {.resident = h->resident,
-                     .layer = layer,
-                     .names = &c->filter->names,
-                     .placement = &h->placement,
-                     .generation = h->shape.number,
-                     .writer = c->view->slot[slot].writer,
-                     .made = h->shape.layers[layer].token,
-                     .eras = eras,
-                     .piece_bytes = LOAD_PIECE,
-                     .first = first,
-                     .count = count,
-                     .failed = on_failed,
-                     .arg = &failure};
-    enum err code = load_begin(&l, e);
+    *failure =
+        (struct load_failure){.filter = c->filter, .generation = h->shape.number, .layer = layer, .e = e};
+    l->resident = h->resident;
+    l->layer = layer;
+    l->names = &c->filter->names;
+    l->placement = &h->placement;
+    l->generation = h->shape.number;
+    l->made = h->shape.layers[layer].token;
+    l->piece_bytes = LOAD_PIECE;
+    l->first = first;
+    l->count = count;
+    l->failed = on_failed;
+    l->arg = failure;
+    enum err code = load_begin(l, e);
+    if (code == ERR_OK)
+        load_by_link(l, c->link);
+    return code;
+}
+
+static enum err load_run(struct control *c, struct held *h, unsigned layer, uint32_t first, uint32_t count,
+                         bool *full, struct error *e)
+{
+    struct load_failure failure;
+    struct load l = {.writer = c->view->slot[h->shape.number % 2].writer, .eras = &c->view->eras};
+    enum err code = read_run(c, h, &l, layer, first, count, &failure, e);
     if (code == ERR_NOMEM && count > 1)
-        return load_run(c, h, eras, layer, first, count / 2, full, e);
+        return load_run(c, h, layer, first, count / 2, full, e);
     *full = code == ERR_NOMEM;
     if (code != ERR_OK)
         return *full ? ERR_OK : code;
-    load_by_link(&l, c->link);
     (void)load_end(&l);
     load_cancel(&l);
     return failure.code;
 }
 
+enum err control_join(void *arg, const struct writer_token *token, struct error *e)
+{
+    struct control *c = arg;
+    struct held *h = c->filter->slot[c->view->current];
+    enum err code = ERR_OK;
+    for (unsigned layer = 0; layer < h->shape.layer_count; layer++)
+        for (uint32_t shard = 0, count;
+             code == ERR_OK && (count = find_run(h->resident->layer[layer], is_to_load_again, &shard)) > 0;
+             shard += count) {
+            struct load_failure failure;
+            struct load l = {.writer = *token, .eras = &c->eras.now};
+            code = read_run(c, h, &l, layer, shard, count, &failure, e);
+            code = code == ERR_OK ? failure.code : code;
+            if (code == ERR_OK)
+                code = control_tend_writing(c, e);
+        }
+    return code;
+}
+
 /* Load the first shards of @layer that can be. What is wrong with others is noted in *@lost. */
-static enum err load_first(struct control *c, struct held *h, const struct trusted *eras, unsigned layer,
-                           bool *full, bool *loaded, struct load_failure *lost, struct error *e)
+static enum err load_first(struct control *c, struct held *h, unsigned layer, bool *full, bool *loaded,
+                           struct load_failure *lost, struct error *e)
 {
     struct error why = {""};
     uint32_t shard = 0, count;
     enum err code = ERR_OK;
     while (code == ERR_OK && !*full && !*loaded &&
-           (count = absent_run(h->resident->layer[layer], &shard)) > 0) {
-        code = load_run(c, h, eras, layer, shard, count, full, &why);
+           (count = find_run(h->resident->layer[layer], is_to_load, &shard)) > 0) {
+        code = load_run(c, h, layer, shard, count, full, &why);
         *loaded = code == ERR_OK && !*full;
         if (control_is_of_shards(code)) {
             if (lost->code == ERR_OK)
@@ -505,8 +538,7 @@ bool control_is_of_shards(enum err code)
 }
 
 /* A shard that cannot be loaded, as it is none, keeps no other one from being loaded. */
-enum err control_load_some(struct control *c, struct held *h, const struct trusted *eras, bool *full,
-                           bool *more, struct error *e)
+enum err control_load_some(struct control *c, struct held *h, bool *full, bool *more, struct error *e)
 {
     struct error why = {""};
     struct load_failure lost = {.e = &why};
@@ -515,7 +547,7 @@ enum err control_load_some(struct control *c, struct held *h, const struct trust
     h->counts = h->counts && before == 0; /* of a layer that others have begun, or left memory */
     enum err code = ERR_OK;
     for (unsigned layer = 0; layer < h->shape.layer_count && code == ERR_OK && !*full && !loaded; layer++)
-        code = load_first(c, h, eras, layer, full, &loaded, &lost, e);
+        code = load_first(c, h, layer, full, &loaded, &lost, e);
     uint64_t missing = missing_shards(h);
     *more = missing > 0;
     if (missing < before)

@@ -110,6 +110,16 @@ bool dirty_take(struct bitmap *b, uint32_t shard, struct dirty_batch *out)
     return dirty_take_from(b, shard, &page, out);
 }
 
+bool dirty_copy(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out)
+{
+    out->shard = shard;
+    out->count = 0;
+    out->length = 0;
+    for (; *page < b->shard_pages && out->length <= DIRTY_BATCH_BYTES - BITMAP_PAGE; ++*page)
+        copy_units(b, out, *page, all_units(page_units(b, *page)));
+    return out->count > 0;
+}
+
 void dirty_put_back(struct bitmap *b, const struct dirty_batch *batch)
 {
     for (unsigned i = 0; i < batch->count; i++) {

@@ -42,6 +42,11 @@ bool dirty_take(struct bitmap *b, uint32_t shard, struct dirty_batch *out);
  * each page once, however many bits are set meanwhile. */
 bool dirty_take_from(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out);
 
+/* Copy pages of @shard from *@page on, which moves behind them, marked or not, and whole in memory or not:
+ * what Redis has was read under a token that the shard has. False: there are no more. Whoever calls this is
+ * the only one to change the shard's state. */
+bool dirty_copy(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out);
+
 /* Mark again what @batch took: it was not written. */
 void dirty_put_back(struct bitmap *b, const struct dirty_batch *batch);
 

@@ -16,6 +16,9 @@
  * |                                                               | where one had not all, nobody waits    |
  * |                                                               | for writers in doubt                   |
  *
+ * What a writer reads of the shards when it writes them is not all: others write behind it. A shard that it
+ * had to load again is loaded when the view has taken the id. Model: WHOLE_WHEN_WRITTEN of left.pml.
+ *
  * A writer's memory has at least the keys whose adds it has acknowledged, so all of them together have every
  * key that one of them has acknowledged. Those of a writer that has left are in the shards, and in the memory
  * of whoever has read a tail since the view says that it left (tests/model/log/left.pml). */

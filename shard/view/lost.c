@@ -160,14 +160,16 @@ static enum err send_batch(struct lost_work *w, const struct header *h, const st
     return fold_send(w->fold, where_of(w, h->layer, h->shard), e);
 }
 
-/* All blocks from memory. What is not written is found by the next take-over. */
-static enum err write_all(struct lost_work *w, const struct header *h, struct dirty_batch *b, struct error *e)
+typedef bool next_fn(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out);
+
+/* All blocks from memory, in batches. What is not written is found by the next take-over. */
+static enum err write_all(struct lost_work *w, const struct header *h, next_fn *next, struct dirty_batch *b,
+                          struct error *e)
 {
     struct bitmap *bitmap = w->resident->layer[h->layer];
     unsigned where = where_of(w, h->layer, h->shard), under_way = 0;
     enum err code = ERR_OK;
-    dirty_mark_all(bitmap, h->shard);
-    for (uint32_t page = 0; code == ERR_OK && dirty_take_from(bitmap, h->shard, &page, b);) {
+    for (uint32_t page = 0; code == ERR_OK && next(bitmap, h->shard, &page, b);) {
         if (under_way == WINDOW) {
             code = fold_reply(w->fold, where, h, e);
             under_way--;
@@ -210,16 +212,51 @@ static enum err write_empty(struct lost_work *w, const struct header *h, struct 
 
 static enum err tend(const struct lost_work *w, struct error *e)
 {
-    return w->tend == NULL ? ERR_OK : w->tend(w->tend_arg, e);
+    return w->tend == NULL ? ERR_OK : w->tend(w->arg, e);
 }
 
-/* A shard that is missing, and is whole in memory: its stamp. */
+enum { UNSTAMPED = 1 /* no stamp of a shard that is whole */ };
+
+/* A shard that is written: missing and whole in memory, with its stamp; or one that is to be loaded again. */
 struct again {
     unsigned layer;
     uint32_t shard, stamp;
+    bool was_there;
 };
 
-/* Make blank ones of those of @count shards from @first that are missing; *@n of them are to be written. */
+static bool is_to_load_again(const struct lost_work *w, unsigned layer, uint32_t shard)
+{
+    return w->join != NULL && bitmap_state(w->resident->layer[layer], shard) == BITMAP_RELOADING;
+}
+
+/* 0: it is not written. */
+static uint32_t stamp_of(const struct lost_work *w, unsigned layer, uint32_t shard)
+{
+    if (w->resident == NULL || is_to_load_again(w, layer, shard))
+        return UNSTAMPED;
+    return bitmap_stamp(w->resident->layer[layer], shard);
+}
+
+/* The token into those that are there and are to be loaded again: what others wrote before is read then. */
+static enum err enter_some(struct lost_work *w, unsigned layer, uint32_t first, uint32_t count,
+                           const enum found *found, struct error *e)
+{
+    enum err code = ERR_OK;
+    uint64_t later;
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        struct header h = header_of(w, layer, first + i);
+        if (found[i] == IS_THERE && is_to_load_again(w, layer, first + i))
+            code = fold_enter(w->fold, where_of(w, layer, first + i), &h, e);
+    }
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        struct header h = header_of(w, layer, first + i);
+        if (found[i] == IS_THERE && is_to_load_again(w, layer, first + i))
+            code = fold_entered(w->fold, where_of(w, layer, first + i), &h, &later, e);
+    }
+    return code;
+}
+
+/* Make blank ones of those of @count shards from @first that are missing; *@n are to be written. */
 static enum err blank_some(struct lost_work *w, unsigned layer, uint32_t first, uint32_t count,
                            struct again *again, uint64_t *n, struct error *e)
 {
@@ -227,12 +264,19 @@ static enum err blank_some(struct lost_work *w, unsigned layer, uint32_t first, 
     enum err code = look(w, layer, first, count, found, e);
     if (code == ERR_OK)
         code = tend(w, e);
+    if (code == ERR_OK)
+        code = enter_some(w, layer, first, count, found, e);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
         struct header h = header_of(w, layer, first + i);
-        uint32_t stamp = w->resident == NULL ? 1 : bitmap_stamp(w->resident->layer[layer], first + i);
-        if (found[i] == IS_MISSING && stamp != 0) {
+        const struct again one = {.layer = layer,
+                                  .shard = first + i,
+                                  .stamp = stamp_of(w, layer, first + i),
+                                  .was_there = found[i] == IS_THERE};
+        if (found[i] == IS_MISSING && one.stamp != 0) {
             code = make_blank(w, &h, e);
-            again[(*n)++] = (struct again){.layer = layer, .shard = first + i, .stamp = stamp};
+            again[(*n)++] = one;
+        } else if (found[i] == IS_THERE && is_to_load_again(w, layer, first + i)) {
+            again[(*n)++] = one;
         } else if (found[i] != IS_THERE && w->left_count < LOST_NAMED_MAX) {
             w->left[w->left_count++] =
                 (struct log_lost){.generation = w->shape->number, .layer = layer, .shard = first + i};
@@ -273,31 +317,54 @@ static enum err check_token(struct lost_work *w, struct error *e)
     return code;
 }
 
-/* *@whole: it is made again, of what was whole in memory all the time. */
+/* *@whole: it is written, of what was whole in memory all the time. */
 static enum err write_one(struct lost_work *w, const struct again *a, struct dirty_batch *b, bool *whole,
                           struct error *e)
 {
     struct header h = header_of(w, a->layer, a->shard);
-    enum err code = w->resident == NULL ? write_empty(w, &h, e) : write_all(w, &h, b, e);
-    *whole = code == ERR_OK &&
-             (w->resident == NULL || bitmap_stayed(w->resident->layer[h.layer], h.shard, a->stamp));
+    struct bitmap *bitmap = w->resident == NULL ? NULL : w->resident->layer[a->layer];
+    bool stays = bitmap == NULL || a->stamp == UNSTAMPED; /* nobody changes its state meanwhile */
+    enum err code;
+    if (bitmap == NULL) {
+        code = write_empty(w, &h, e);
+    } else if (stays) {
+        code = write_all(w, &h, dirty_copy, b, e);
+    } else {
+        dirty_mark_all(bitmap, h.shard);
+        code = write_all(w, &h, dirty_take_from, b, e);
+    }
+    *whole = code == ERR_OK && (stays || bitmap_stayed(bitmap, h.shard, a->stamp));
+    return code;
+}
+
+/* Those that were there, or the others. */
+static enum err write_those(struct lost_work *w, const struct again *again, uint64_t n, bool were_there,
+                            struct dirty_batch *b, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (uint64_t i = 0; i < n && code == ERR_OK; i++) {
+        bool whole;
+        if (again[i].was_there != were_there)
+            continue;
+        code = write_one(w, &again[i], b, &whole, e);
+        w->missing -= whole && !were_there;
+        w->made += whole && !were_there;
+        if (code == ERR_OK)
+            code = tend(w, e);
+    }
     return code;
 }
 
 static enum err write_again(struct lost_work *w, const struct again *again, uint64_t n, struct error *e)
 {
     struct dirty_batch *b = malloc(sizeof(*b));
-    enum err code = ERR_OK;
     if (b == NULL)
         return error_set(e, ERR_NOMEM, "no memory to make shards again");
-    for (uint64_t i = 0; i < n && code == ERR_OK; i++) {
-        bool whole;
-        code = write_one(w, &again[i], b, &whole, e);
-        w->missing -= whole;
-        w->made += whole;
-        if (code == ERR_OK)
-            code = tend(w, e);
-    }
+    enum err code = write_those(w, again, n, false, b, e);
+    if (code == ERR_OK && w->join != NULL)
+        code = w->join(w->arg, &w->fold->token, e);
+    if (code == ERR_OK)
+        code = write_those(w, again, n, true, b, e);
     free(b);
     return code;
 }

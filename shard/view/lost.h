@@ -48,7 +48,11 @@ struct lost_work {
     const struct log_lost *named; /* what the view says: looked at wholly; NULL: nothing */
     enum err (*tend)(void *arg,
                      struct error *e); /* called between shards; an error ends it; NULL: nothing is */
-    void *tend_arg;
+    /* Not NULL: their node may have lost bits. Shards that were whole in memory until they were to be loaded
+     * again are made and written, too. Those of them that are there have the token when this is called, which
+     * has what else Redis has of them in memory. */
+    enum err (*join)(void *arg, const struct writer_token *token, struct error *e);
+    void *arg;                            /* of both */
     uint64_t made, missing;               /* out: shards */
     struct log_lost left[LOST_NAMED_MAX]; /* out: the first of those that are missing still */
     unsigned left_count;

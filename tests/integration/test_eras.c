@@ -2,6 +2,7 @@
 /* Shards' nodes in another era, on a real Redis: who may have the view take it, and when. */
 #include "tests/integration/log_redis.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -452,21 +453,27 @@ static void wait_until_said(const struct log_member *m)
     uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
     while (!has_said(m) && clock_mono_us() < until)
         clock_sleep_us(1000);
-    assert_true(has_said(m));
+    if (!has_said(m))
+        fail_msg("it does not write: %s", m->last.text);
 }
 
-/* The second writer has no entry to append again. */
-static void answers_the_roll_call(void)
+/* That writer has no entry to append again. */
+static void answers_the_roll_call_of(const uint8_t id[LOG_WRITER_BYTES])
 {
     struct error e = {""};
     struct own *own = own_new(1000);
     struct roll r;
     uint64_t era;
     load();
-    roll_init(&r, on.link, &on.names, writer[1]);
+    roll_init(&r, on.link, &on.names, id);
     must(roll_answer(&r, on.view, 0, own, &era, &e), e);
     roll_fini(&r);
     own_free(own);
+}
+
+static void answers_the_roll_call(void)
+{
+    answers_the_roll_call_of(writer[1]);
 }
 
 static void loses_what_it_had(void)
@@ -819,9 +826,192 @@ static void test_keys_of_a_writer_that_left__are_written_by_who_has_them(void **
     log_member_close(&m);
 }
 
+/* The last entry of the lane. */
+static void last_entry(const struct lane *lane, char out[64])
+{
+    redisReply *r = client_command(&on.client, "XREVRANGE %b + - COUNT 1", lane->key.text, lane->key.length);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 1);
+    (void)snprintf(out, 64, "%s", r->element[0]->element[0]->str);
+    freeReplyObject(r);
+}
+
+/* What the lane has got behind the entry @last. */
+static void forget_behind(const struct lane *lane, const char *last)
+{
+    redisReply *r = client_command(&on.client, "XRANGE %b (%s +", lane->key.text, lane->key.length, last);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements > 0);
+    for (size_t i = 0; i < r->elements; i++)
+        freeReplyObject(client_command(&on.client, "XDEL %b %s", lane->key.text, lane->key.length,
+                                       r->element[i]->element[0]->str));
+    freeReplyObject(r);
+}
+
+/* They are in the shards, and the view, which is on a node of its own as a rule, says so. */
+static void wait_until_forgotten(struct log_member *m)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (own_count(m->filter->lane[0].own) > 0 && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    assert_int_equal(own_count(m->filter->lane[0].own), 0);
+}
+
+/* The lane and the shards fail over to before what @second has added and folded, of which @first, which is a
+ * writer too, has read nothing. @lost: the shards are from before they were made. */
+static void one_writes_before_the_other(bool lost)
+{
+    struct past past;
+    struct lane lane;
+    struct log_member first, second;
+    char last[64];
+    log_members_open(&first, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_added(&first, 1000, 1), 1);
+    log_members_open(&second, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&second, 1001, 1), 1);
+    wait_until_forgotten(&second);
+    wait_until_forgotten(&first);
+    assert_int_equal(log_member_count(&first, 1000, 2, KEY_PRESENT), 2);
+    log_member_pause(&first);
+    note(&past);
+    lane_key(&lane.key, &on.names, 0, 1);
+    last_entry(&lane, last);
+    assert_int_equal(log_member_added(&second, 0, KEYS), KEYS);
+    wait_until_forgotten(&second);
+    log_member_pause(&second);
+    forget_behind(&lane, last);
+    go_back(&past);
+    for (uint32_t i = 0; lost && i < past.shards; i++) {
+        struct key_name key;
+        shard_key(i, &key);
+        freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
+    }
+    assert_int_equal(look(), ERAS_WRITE);
+    answers_the_roll_call_of(second.filter->writer);
+    log_member_go_on(&first);
+    wait_until_said(&first);
+    log_member_go_on(&second);
+    assert_true(has_taken());
+    assert_false(on.view->degraded);
+    assert_int_equal(log_member_count(&first, 0, KEYS, KEY_PRESENT), KEYS);
+    assert_int_equal(log_member_count(&first, 1000, 2, KEY_PRESENT), 2);
+    assert_int_equal(log_member_count(&second, 0, KEYS, KEY_PRESENT), KEYS);
+    assert_int_equal(log_member_count(&second, 1000, 2, KEY_PRESENT), 2);
+    log_member_close(&first);
+    log_member_close(&second);
+}
+
+/* What it has loaded before all had written is not all there is. */
+static void test_who_writes_first__says_absent_of_nothing_that_others_write(void **state)
+{
+    (void)state;
+    one_writes_before_the_other(false);
+}
+
+/* A layer is younger than what the node went back to. */
+static void test_shards_that_the_node_went_back_behind__are_made_again(void **state)
+{
+    (void)state;
+    one_writes_before_the_other(true);
+}
+
+/* --- a view that went back, and gets another generation of the same number --- */
+
+/* Of home: the view, and how many tokens were drawn. */
+static const char *const at_home[] = {"view", "token"};
+enum { AT_HOME = 2 };
+
+static void note_home(redisReply *was[AT_HOME])
+{
+    for (unsigned i = 0; i < AT_HOME; i++) {
+        struct key_name key;
+        names_filter_key(&on.names, at_home[i], &key);
+        was[i] = client_command(&on.client, "DUMP %b", key.text, key.length);
+        assert_true(was[i] != NULL && was[i]->type == REDIS_REPLY_STRING);
+    }
+}
+
+/* What was made since is gone. */
+static void home_goes_back(redisReply *was[AT_HOME], uint64_t made)
+{
+    struct error e = {""};
+    struct key_name key;
+    for (uint32_t i = 0; i < on.view->slot[made % 2].shape.layers[0].geometry.shards; i++) {
+        names_log_shard(&on.names, (struct shard_id){made, 0, i}, &key);
+        freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
+    }
+    for (unsigned i = 0; i < AT_HOME; i++) {
+        names_filter_key(&on.names, at_home[i], &key);
+        must(client_ok(&on.client, &e, "RESTORE %b 0 %b REPLACE", key.text, key.length, was[i]->str,
+                       was[i]->len),
+             e);
+        freeReplyObject(was[i]);
+    }
+    load();
+}
+
+static void has_made(uint64_t number)
+{
+    load();
+    heals(false);
+    load();
+    assert_int_equal(on.view->slot[on.view->current].shape.number, number);
+}
+
+static void wait_until_reads(struct log_member *m, uint64_t number)
+{
+    struct log_status s = {.version = 0};
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    for (; clock_mono_us() < until; clock_sleep_us(1000)) {
+        control_status(m->control, &s);
+        for (unsigned i = 0; i < 2; i++)
+            if (s.generation[i].number == number && s.generation[i].answers)
+                return;
+    }
+    fail_msg("it does not read generation %u", (unsigned)number);
+}
+
+/* It has the number of the one that the process has in memory, and another mix: none of its bits are there.
+ */
+static void test_a_generation_with_the_number_of_another__is_loaded(void **state)
+{
+    struct log_member m, other;
+    struct lane lane;
+    struct key_name key;
+    redisReply *was[AT_HOME];
+    (void)state;
+    names_filter_key(&on.names, "view", &key);
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 1000, 1), 1);
+    wait_until_forgotten(&m);
+    note_home(was);
+    has_made(2);
+    const struct generation before = on.view->slot[0].shape;
+    assert_int_equal(log_member_added(&m, 2000, 1), 1);
+    wait_until_forgotten(&m);
+    wait_until_reads(&m, 2);
+    log_member_pause(&m);
+    home_goes_back(was, 2);
+    has_made(2);
+    assert_int_equal(on.view->slot[0].shape.layers[0].token, before.layers[0].token);
+    assert_true(on.view->slot[0].shape.seed != before.seed);
+    freeReplyObject(client_command(&on.client, "HINCRBY %b version 100", key.text, key.length));
+    log_members_open(&other, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&other, 0, KEYS), KEYS);
+    assert_int_equal(log_member_added(&other, KEYS, 1), 1);
+    wait_until_forgotten(&other);
+    lane_key(&lane.key, &on.names, 0, 1);
+    freeReplyObject(client_command(&on.client, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length));
+    log_member_go_on(&m);
+    assert_int_equal(log_member_count(&m, 0, KEYS + 1, KEY_PRESENT), KEYS + 1);
+    log_member_close(&m);
+    log_member_close(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ERAS_TEST(test_a_generation_with_the_number_of_another__is_loaded),
+        ERAS_TEST(test_who_writes_first__says_absent_of_nothing_that_others_write),
+        ERAS_TEST(test_shards_that_the_node_went_back_behind__are_made_again),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_not_absent_after_a_failover),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_written_by_who_has_them),
         ERAS_TEST(test_an_era_that_was_watched__is_taken_at_once),

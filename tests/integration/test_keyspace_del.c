@@ -250,6 +250,21 @@ static void test_del__is_no_loss_to_a_coordinator_that_is_not_asked(void **state
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL unasked"), 1);
 }
 
+/* Answered from memory, while its control has not met yet that the filter is gone. */
+static void test_del__is_met_by_the_next_request_of_the_coordinator_that_did_it(void **state)
+{
+    enum { TIMES = 100 };
+    (void)state;
+    unsigned present = 0;
+    for (unsigned i = 0; i < TIMES; i++) {
+        assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "BF.ADD met a"), 1);
+        assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "BF.EXISTS met a"), 1);
+        assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL met"), 1);
+        present += keyspace_integer(&keyspace.fixture.client[0], "BF.EXISTS met a") != 0;
+    }
+    assert_int_equal(present, 0);
+}
+
 static void test_keeper__puts_back_a_name_that_was_taken_away_late(void **state)
 {
     (void)state;
@@ -272,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_del__refuses_while_somebody_holds_the_mutex),
         cmocka_unit_test(test_del__refuses_configured_filters_before_it_touches_any),
         cmocka_unit_test(test_del__is_no_loss_to_a_coordinator_that_is_not_asked),
+        cmocka_unit_test(test_del__is_met_by_the_next_request_of_the_coordinator_that_did_it),
         cmocka_unit_test(test_keeper__puts_back_a_name_that_was_taken_away_late),
     };
     return cmocka_run_group_tests(tests, keyspace_setup, keyspace_teardown);

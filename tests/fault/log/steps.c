@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "shard/handle.h"
+#include "shard/registry.h"
 #include "shard/view/drop.h"
 #include "shard/view/make.h"
 #include "shard/view/view_load.h"
@@ -255,11 +257,16 @@ static bool finish_make(struct steps *s)
     return begin_filter(s) && add_more(s, &s->writer);
 }
 
+/* A name that is in the registries and has no view has lost it: it is taken from there first. */
 static bool drop(struct steps *s, const struct nodes *nodes)
 {
     struct error e = {""};
     struct link *l = link_new(nodes, TIMEOUT_MS, NULL);
-    enum err code = log_drop(l, &s->names, NULL, &e);
+    struct handle f = {.link = l, .names = s->names};
+    enum err code = registry_leave(&f, s->names.incarnation, &e);
+    if (code == ERR_OK)
+        code = log_drop(l, &s->names, NULL, &e);
+    handle_fini(&f);
     link_free(l);
     return code == ERR_NOT_FOUND || said(code, &e);
 }
@@ -578,12 +585,24 @@ static bool go_on(struct steps *s, enum moment moment)
     return ok;
 }
 
+/* As servers are that coordinators have been at: they know that no other filter is named. */
+static bool empty_servers(struct steps *s)
+{
+    struct error e = {""};
+    struct handle f = {.link = s->link, .names = s->names};
+    enum err code = client_ok(&s->servers.client[0], &e, "FLUSHALL");
+    if (code == ERR_OK)
+        code = registry_complete(&f, &e);
+    handle_fini(&f);
+    return said(code, &e);
+}
+
 /* *@ended: A came to its end before its n-th request. */
 static bool step(struct steps *s, enum moment moment, uint64_t n, bool *ended)
 {
     struct error e = {""};
     *ended = true;
-    bool ok = client_ok(&s->servers.client[0], &e, "FLUSHALL") == ERR_OK;
+    bool ok = empty_servers(s);
     s->names.incarnation = 0;
     ok = ok && (!s->kind->filter || begin_filter(s)) &&
          is_said(launcher_start(s->launcher, END_US), "the process did not begin") &&

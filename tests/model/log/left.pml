@@ -4,7 +4,8 @@
  * own. Registered writers write what they have to the shards under the new era, and say so; then the view takes it.
  * README.md says what is left out.
  *
- * denied: a reader says "absent" of the key after its add was acknowledged, and the filter is not degraded. */
+ * denied: a reader, or the other writer from its memory, says "absent" of the key after its add was acknowledged, and
+ * the filter is not degraded. */
 
 #ifndef FAILOVERS
 #define FAILOVERS 1
@@ -91,6 +92,11 @@ proctype adder()
 #else
 #define WHOLE (under == lane_era)
 #endif
+#ifdef WHOLE_WHEN_WRITTEN
+#define WHEN_WRITTEN (had -> lane_era : 0)
+#else
+#define WHEN_WRITTEN 0
+#endif
 
 /* It adds nothing. @had: it has had all shards in memory; @under: the lane's era under which it has loaded them, and
  * nothing was trimmed past it since. */
@@ -141,7 +147,12 @@ end:
            :: had -> key = key || master.shard || master.entry; master.shard = key
            :: else
            fi;
-           wrote[1] = era; all[1] = had; under = 0 }
+           wrote[1] = era; all[1] = had; under = WHEN_WRITTEN }
+    :: atomic { acknowledged && WHOLE && lane_era == era && !degraded -> /* is asked: memory, and the tail */
+           if
+           :: master.trimmed && !past -> under = 0
+           :: else -> key = key || master.entry; past = past || master.entry; denied = !key; assert(!denied)
+           fi }
     :: atomic { registered[1] && left < LEAVES -> /* leaves, and another one begins with nothing in memory */
            registered[1] = false; left++; had = false; under = 0; key = false; past = false; known[1] = 0 }
     od
