@@ -19,7 +19,6 @@
 #include "service/worker.h"
 
 enum {
-    REQUESTS_MAX = 8192, /* in flight on one connection before its bytes wait */
     OUTPUT_LOW = 64 * 1024,
     OUTPUT_HIGH_STRANGER = 1024, /* unread bytes of a client that has to log in, as in Redis */
     INPUT_KEPT = 64 * 1024,      /* of an empty input buffer, and of what is read ahead */
@@ -175,7 +174,7 @@ static bool run_command(struct client *c, const struct argument *arguments, size
     command_run(c, command, arguments, count);
     if (c->put_off)
         return false;
-    atomic_fetch_add_explicit(&c->worker->service->commands, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->worker->service->commands, 1 + c->present.others, memory_order_relaxed);
     return true;
 }
 
@@ -223,7 +222,7 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
     }
     bool begun = true;
     size_t count = c->parser.argument_count;
-    c->present = (struct present){.bytes = bytes};
+    c->present = (struct present){.bytes = bytes, .length = length};
     if (count > 0) {
         resp_locate(&c->parser, bytes);
         begun = run_command(c, c->parser.arguments, count);
@@ -234,7 +233,7 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
         if (!begun && copied == 0)
             c->closing = true;
     }
-    *used += c->parser.consumed;
+    *used += c->parser.consumed + c->present.more;
     return begun;
 }
 
@@ -333,6 +332,23 @@ static size_t enough(const struct client *c, size_t have)
     return need < step ? need : step;
 }
 
+/* TLS may have bytes already: it looks when it is enabled again. */
+static void read_on(struct client *c, bool more)
+{
+    bool reads = (bufferevent_get_enabled(c->io) & EV_READ) != 0;
+    if (more && (!reads || c->is_tls))
+        (void)bufferevent_enable(c->io, EV_READ);
+    else if (!more && reads)
+        (void)bufferevent_disable(c->io, EV_READ);
+}
+
+static void await_bytes(struct client *c, size_t bytes)
+{
+    if (c->awaited_bytes != bytes)
+        bufferevent_setwatermark(c->io, EV_READ, bytes, 0);
+    c->awaited_bytes = bytes;
+}
+
 /* Start what may be started: first what waits of a transaction, then new bytes. */
 static void pump(struct client *c)
 {
@@ -348,11 +364,8 @@ static void pump(struct client *c)
         bool full = have_enough(c, have);
         if (client_unread(c) > OUTPUT_HIGH && c->unread_since_us == 0)
             c->unread_since_us = clock_mono_us();
-        if (full)
-            (void)bufferevent_disable(c->io, EV_READ);
-        else
-            (void)bufferevent_enable(c->io, EV_READ);
-        bufferevent_setwatermark(c->io, EV_READ, enough(c, have), 0);
+        read_on(c, !full);
+        await_bytes(c, enough(c, have));
         trim(c);
         account(c);
     }
@@ -515,6 +528,7 @@ void client_destroy(struct client *c)
     account(c);
     worker_unhold(c->worker, c);
     worker_not_due(c->worker, c);
+    worker_not_late(c->worker, c);
     client_drop_requests(c);
     client_clear_commands(&c->transaction);
     client_clear_commands(&c->replay);

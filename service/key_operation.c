@@ -51,6 +51,7 @@ struct key_operation *key_operation_new(struct key_port *p, enum operation_kind 
     op->keys = (struct request_key *)(op + 1);
     op->answers = (uint8_t *)(op->keys + keys);
     op->bytes = (char *)op->answers + keys;
+    memset(op->answers, KEY_NO_ANSWER, keys);
     return op;
 }
 
@@ -312,6 +313,11 @@ enum answer key_operation_answer(const struct key_operation *op, size_t i)
         break;
     }
     return ANSWER_NO;
+}
+
+bool key_operation_found(const struct key_operation *op, size_t i)
+{
+    return op->answers[i] == KEY_PRESENT;
 }
 
 enum operation_kind key_operation_kind(const struct key_operation *op)

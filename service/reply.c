@@ -122,10 +122,12 @@ void reply_integer(struct reply *r, int64_t value)
 
 void reply_boolean(struct reply *r, bool value)
 {
-    if (r->protocol >= 3)
-        buffer_append(r->out, value ? "#t\r\n" : "#f\r\n", 4);
-    else
-        buffer_append(r->out, value ? ":1\r\n" : ":0\r\n", 4);
+    const char *text = r->protocol >= 3 ? (value ? "#t\r\n" : "#f\r\n") : value ? ":1\r\n" : ":0\r\n";
+    char *to = buffer_reserve(r->out, 4);
+    if (to == NULL)
+        return;
+    memcpy(to, text, 4);
+    r->out->length += 4;
 }
 
 void reply_double(struct reply *r, double value)

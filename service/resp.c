@@ -325,6 +325,48 @@ enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t length)
     return bytes[0] == '*' ? read_array(p, bytes, length) : read_inline(p, bytes, length);
 }
 
+/* "$5\r\n", of at most five digits: what is behind it; NULL: it is not here, or of another form. */
+static const char *read_usual_header(const char *at, const char *end, size_t *number)
+{
+    enum { DIGITS_MAX = 5 };
+    const char *first = at + 1;
+    size_t n = 0;
+    unsigned digit;
+    if (end - at < DIGITS_MAX + 3 || *at != '$') /* what is shorter waits for resp_parse() */
+        return NULL;
+    unsigned high = (unsigned char)first[0] - (unsigned)'0', low = (unsigned char)first[1] - (unsigned)'0';
+    if (high > 0 && high <= 9 && low <= 9 && first[2] == '\r') { /* as most are */
+        *number = high * 10 + low;
+        return first + 4;
+    }
+    for (at = first; (digit = (unsigned char)*at - (unsigned)'0') <= 9 && at - first < DIGITS_MAX; at++)
+        n = n * 10 + digit;
+    if (at == first || *at != '\r' || (*first == '0' && at - first > 1))
+        return NULL;
+    *number = n;
+    return at + 2;
+}
+
+size_t resp_again(const struct resp_parser *p, const char *same, size_t same_length, const char *bytes,
+                  size_t length, size_t most, struct argument *last, size_t *used)
+{
+    enum { LINE_MAX_BYTES = 8 };
+    const char *at = bytes, *end = bytes + length;
+    size_t count = 0, number;
+    if (p->stranger || line_max(p) < LINE_MAX_BYTES)
+        most = 0;
+    while (count < most && (size_t)(end - at) > same_length && memcmp(at, same, same_length) == 0) {
+        const char *key = read_usual_header(at + same_length, end, &number);
+        if (key == NULL || (size_t)(end - key) < number + 2 || number > p->limits.bulk_max ||
+            (size_t)(key - at) + number + 2 > p->limits.request_max)
+            break;
+        last[count++] = (struct argument){.bytes = key, .length = number};
+        at = key + number + 2;
+    }
+    *used = (size_t)(at - bytes);
+    return count;
+}
+
 void resp_locate(struct resp_parser *p, const char *bytes)
 {
     for (size_t i = 0; i < p->argument_count; i++)

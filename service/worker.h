@@ -23,6 +23,8 @@ struct worker {
     struct event *reap;
     struct client_queue held; /* wait until less is in flight; first come, first served */
     struct event *unhold;
+    struct client_queue late; /* clients whose first replies wait for others */
+    struct event *late_end;
     struct client_queue due; /* clients that go on at the end of this turn of the loop */
     struct event *turn_end;
     struct event *second;
@@ -63,6 +65,9 @@ void worker_unhold(struct worker *w, struct client *c);
 /* Have client_turn_ends() called at the end of this turn of the loop, once; or not any more. */
 void worker_due(struct worker *w, struct client *c);
 void worker_not_due(struct worker *w, struct client *c);
+/* Have client_write_known() called in some milliseconds, once; or not any more. */
+void worker_late(struct worker *w, struct client *c);
+void worker_not_late(struct worker *w, struct client *c);
 /* One of its clients held @before bytes and holds @now: where all clients hold too much, the largest is cut
  * soon. */
 void worker_count_memory(struct worker *w, size_t before, size_t now);

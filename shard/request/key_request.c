@@ -60,8 +60,6 @@ static void tell(struct key_request *q)
 static void end(struct key_request *q, enum err code, const char *text)
 {
     q->code = code;
-    if (code != ERR_OK && !q->adds)
-        memset(q->answers, KEY_NO_ANSWER, q->count);
     if (code == ERR_OK)
         q->text[0] = '\0';
     else if (text != q->text) /* as bind_to_filter() has left it */
@@ -300,14 +298,13 @@ static struct sight look(struct key_request *q)
     return s;
 }
 
-/* What was found is answered; the others are the first ones now. No branch, as nobody can foretell which it
- * is: what is answered too early here is answered again. */
-static void answer_found(struct key_request *q)
+/* What was found has its answer; the others are the first ones now. No branch, as nobody can foretell which
+ * it is. */
+static void leave_found(struct key_request *q)
 {
     unsigned left = 0;
     for (unsigned i = 0; i < q->left; i++) {
         bool is_left = q->found[i] != RESIDENT_PRESENT;
-        q->answers[q->from + q->order[i]] = KEY_PRESENT;
         q->hashes[left] = q->hashes[i];
         q->order[left] = q->order[i];
         q->found[left] = q->found[i];
@@ -316,10 +313,18 @@ static void answer_found(struct key_request *q)
     q->left = left;
 }
 
+/* What was found at once is known, whatever comes of the others. */
+static void note_found(struct key_request *q)
+{
+    for (unsigned i = 0; i < q->left; i++)
+        if (q->found[i] == RESIDENT_PRESENT)
+            q->answers[q->from + q->order[i]] = KEY_PRESENT;
+}
+
 /* Look again at what was not found. Nothing was applied since: it would be found no more than before. */
 static struct sight look_again(struct key_request *q)
 {
-    answer_found(q);
+    leave_found(q);
     if (q->blocks == NULL && resident_changes(q->held->resident) == q->looked_at)
         return (struct sight){.missing = q->left};
     return look(q);
@@ -609,7 +614,6 @@ static void answer_in_part(struct key_request *q)
 {
     unsigned lane;
     bool degraded = false, lacks = true;
-    memset(q->answers, KEY_NO_ANSWER, q->count);
     if (q->state != REQUEST_ASKING)
         return;
     if (!key_request_awaits_lane(q, &lane)) {
@@ -673,6 +677,8 @@ static void begin_to_ask(struct key_request *q, bool blocks)
     enum err code = ERR_OK;
     q->state = REQUEST_ASKING;
     q->was_delayed |= blocks || q->part < q->count;
+    if (!q->adds)
+        note_found(q);
     if (blocks)
         code = ask_blocks(q, &e);
     if (code == ERR_FENCED) { /* there is another view since the request was bound */
@@ -735,6 +741,8 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
                               .done = done,
                               .arg = arg};
     q->looks = atomic_load(&f->looks);
+    if (!adds)
+        memset(answers, KEY_NO_ANSWER, count);
     request_port_begin(p, q);
     p->inside = true;
     bool found = go(q);
