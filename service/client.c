@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <event2/buffer.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -24,6 +25,7 @@ enum {
     INPUT_KEPT = 64 * 1024,      /* of an empty input buffer, and of what is read ahead */
     INPUT_KEPT_STRANGER = 4 * 1024,
     SCRATCH_KEPT = 16 * 1024,
+    OUT_KEPT = 1024,
     INPUT_STEP = 1024 * 1024, /* so much of a long argument is counted at a time */
     CLOSING_SECONDS = 10
 };
@@ -38,9 +40,15 @@ void client_unref(struct client *c)
         worker_bury(c->worker, c);
 }
 
+/* Of that, what io has. */
+static size_t left_in_io(const struct client *c)
+{
+    return c->is_tls || c->writes ? evbuffer_get_length(bufferevent_get_output(c->io)) : 0;
+}
+
 size_t client_unread(const struct client *c)
 {
-    return evbuffer_get_length(bufferevent_get_output(c->io));
+    return c->out.length + left_in_io(c);
 }
 
 void client_cut(struct client *c, const char *why)
@@ -307,9 +315,9 @@ static void account(struct client *c)
 {
     size_t now = 0;
     if (!c->destroyed)
-        now = sizeof(*c) + evbuffer_get_length(bufferevent_get_input(c->io)) + client_unread(c) +
-              c->input.length + c->scratch.capacity + resp_memory(&c->parser) + c->transaction_bytes +
-              c->replay_bytes + c->request_bytes;
+        now = sizeof(*c) + evbuffer_get_length(bufferevent_get_input(c->io)) + left_in_io(c) +
+              c->input.length + c->scratch.capacity + c->out.capacity + resp_memory(&c->parser) +
+              c->transaction_bytes + c->replay_bytes + c->request_bytes;
     worker_count_memory(c->worker, c->memory, now);
     c->memory = now;
 }
@@ -393,25 +401,51 @@ void client_answered(struct client *c)
  * the system more than writing. It is asked about what is left then, and by TLS about all. */
 bool client_put(struct client *c, const void *bytes, size_t length)
 {
-    if (bufferevent_write(c->io, bytes, length) != 0)
-        return false;
-    worker_due(c->worker, c);
-    return true;
+    bool put = true;
+    if (c->is_tls) {
+        put = bufferevent_write(c->io, bytes, length) == 0;
+    } else {
+        buffer_append(&c->out, bytes, length);
+        put = !buffer_failed(&c->out);
+        c->out.failed = false;
+    }
+    if (put)
+        worker_due(c->worker, c);
+    return put;
+}
+
+/* How many bytes of `out` the socket has taken. That it is broken the loop tells. */
+static size_t send_out(struct client *c)
+{
+    if (c->writes)
+        return 0;
+    ssize_t n = send(bufferevent_getfd(c->io), c->out.data, c->out.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* The rest leaves when the loop says that the socket takes more. */
+static void leave_to_io(struct client *c, size_t from)
+{
+    if (bufferevent_write(c->io, c->out.data + from, c->out.length - from) != 0)
+        c->mute = c->closing = true;
+    c->writes = true;
+    (void)bufferevent_enable(c->io, EV_WRITE);
 }
 
 static void write_out(struct client *c)
 {
-    struct evbuffer *out = bufferevent_get_output(c->io);
     bool waits = c->closing || c->stalled || !STAILQ_EMPTY(&c->replay) || client_unread(c) > output_high(c);
-    if (client_unread(c) == 0 || (bufferevent_get_enabled(c->io) & EV_WRITE) != 0)
+    if (c->out.length == 0)
         return;
-    (void)evbuffer_unfreeze(out, 1); /* it is the bufferevent's, which is to write nothing itself now */
-    (void)evbuffer_write(out, bufferevent_getfd(c->io));
-    (void)evbuffer_freeze(out, 1);
-    if (client_unread(c) > 0) { /* or it is broken, which the loop tells */
-        (void)bufferevent_enable(c->io, EV_WRITE);
+    size_t sent = send_out(c);
+    bool all = sent == c->out.length;
+    if (!all)
+        leave_to_io(c, sent);
+    buffer_clear(&c->out);
+    if (c->out.capacity > OUT_KEPT)
+        buffer_fini(&c->out);
+    if (!all)
         return;
-    }
     c->unread_since_us = 0;
     c->active_us = worker_now(c->worker);
     if (waits)
@@ -435,8 +469,10 @@ void client_turn_ends(struct client *c)
 static void on_written(struct bufferevent *io, void *arg)
 {
     struct client *c = arg;
-    if (!c->is_tls && client_unread(c) == 0)
+    if (!c->is_tls && left_in_io(c) == 0) {
+        c->writes = false;
         (void)bufferevent_disable(io, EV_WRITE);
+    }
     c->unread_since_us = 0; /* no more than OUTPUT_LOW */
     c->active_us = clock_mono_us();
     client_advance(c);
@@ -537,6 +573,7 @@ void client_destroy(struct client *c)
     bufferevent_free(c->io);
     resp_fini(&c->parser);
     buffer_fini(&c->scratch);
+    buffer_fini(&c->out);
     buffer_fini(&c->input);
     worker_client_gone(c->worker);
     if (c->references == 0)

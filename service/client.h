@@ -127,6 +127,8 @@ struct client {
     char library_version[64];
     char address[64];
     struct buffer scratch;
+    struct buffer out;    /* replies of this turn of the loop, which leave at its end; not of TLS */
+    bool writes;          /* io has replies that the socket did not take: the loop is asked when it does */
     size_t request_bytes; /* of keys and replies of its requests */
     size_t memory;        /* its part of the worker's client_memory */
 };

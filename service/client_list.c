@@ -80,8 +80,7 @@ void client_list_line(struct buffer *out, const struct client *c)
                   : c->in_transaction ? ""
                                       : "N",
                   c->in_transaction ? (int)c->transaction_count : -1,
-                  evbuffer_get_length(bufferevent_get_input(c->io)),
-                  evbuffer_get_length(bufferevent_get_output(c->io)), c->memory);
+                  evbuffer_get_length(bufferevent_get_input(c->io)), client_unread(c), c->memory);
     put_command(out, c->command);
     buffer_printf(out, " user=%s resp=%d lib-name=%s lib-ver=%s\n", client_list_user(c), c->protocol,
                   c->library, c->library_version);

@@ -120,16 +120,6 @@ void reply_integer(struct reply *r, int64_t value)
     r->out->length += 1 + put_header(to + 1, '-', 0 - (uint64_t)value);
 }
 
-void reply_boolean(struct reply *r, bool value)
-{
-    const char *text = r->protocol >= 3 ? (value ? "#t\r\n" : "#f\r\n") : value ? ":1\r\n" : ":0\r\n";
-    char *to = buffer_reserve(r->out, 4);
-    if (to == NULL)
-        return;
-    memcpy(to, text, 4);
-    r->out->length += 4;
-}
-
 void reply_double(struct reply *r, double value)
 {
     char text[40];

@@ -162,7 +162,7 @@ void client_failure(struct client *c, enum err code, const char *format, ...)
 static size_t elements(const struct asking *a, enum reply_shape shape)
 {
     size_t count = key_operation_keys(a->op);
-    if (shape != REPLY_ARRAY)
+    if (shape != REPLY_ARRAY || key_operation_kind(a->op) == OPERATION_CHECK)
         return count;
     for (size_t i = 0; i < count; i++)
         if (asking_answer(a, i) == ANSWER_FULL)
@@ -201,7 +201,10 @@ static void write_each(struct reply *out, struct request *r, size_t end, const s
         bool found = key_operation_found(a->op, r->written);
         enum answer answer = found ? ANSWER_YES : asking_answer(a, r->written);
         answer_count(&answers, answer);
-        answer_reply(out, answer, a->question.filter->name, why);
+        if (answer == ANSWER_YES || answer == ANSWER_NO)
+            reply_boolean(out, answer == ANSWER_YES);
+        else
+            answer_reply(out, answer, a->question.filter->name, why);
     }
     (void)answer_outcome(r->client->worker->meter, &a->question, &answers, why);
     client_count(r->client, &r->counted, OUTCOME_OK, answers.yes + answers.no, &r->spent);
