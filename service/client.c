@@ -7,6 +7,7 @@
  * until the last reference is given back. */
 #include "service/client.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,6 @@ enum {
     INPUT_KEPT_STRANGER = 4 * 1024,
     SCRATCH_KEPT = 16 * 1024,
     OUT_KEPT = 1024,
-    INPUT_STEP = 1024 * 1024, /* so much of a long argument is counted at a time */
     CLOSING_SECONDS = 10
 };
 
@@ -245,18 +245,15 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
     return begun;
 }
 
-/* What came in several pieces is put together in `input`, each byte copied once; what came in one stays where
- * it is. False: no memory. */
-static bool gather(struct client *c, struct evbuffer *arrived)
+/* What came in several pieces is put together in `input`; what came in one stays in `fresh`, and what is left
+ * of it there is kept behind the turn. */
+static void keep_fresh(struct client *c)
 {
-    size_t length = evbuffer_get_length(arrived);
-    if (length == 0 || (c->input.length == 0 && evbuffer_get_contiguous_space(arrived) == length))
-        return true;
-    char *to = buffer_reserve(&c->input, length);
-    if (to == NULL)
-        return false;
-    c->input.length += (size_t)evbuffer_remove(arrived, to, length);
-    return true;
+    buffer_append(&c->input, c->fresh.bytes, c->fresh.length);
+    if (buffer_failed(&c->input))
+        c->closing = true;
+    c->input.failed = false;
+    c->fresh.length = 0;
 }
 
 /* The bytes in `input` before @from are used. */
@@ -276,17 +273,12 @@ static void drop_input(struct client *c, size_t from)
 
 static void pump_bytes(struct client *c)
 {
-    struct evbuffer *arrived = bufferevent_get_input(c->io);
-    if (evbuffer_get_length(arrived) + c->input.length - c->input_from < c->parser.need || !may_go_on(c))
-        return;
-    if (!gather(c, arrived)) {
-        c->closing = true;
-        return;
-    }
     bool gathered = c->input.length > 0;
-    char *bytes = gathered ? c->input.data + c->input_from : (char *)evbuffer_pullup(arrived, -1);
-    size_t length = gathered ? c->input.length - c->input_from : evbuffer_get_length(arrived);
+    char *bytes = gathered ? c->input.data + c->input_from : c->fresh.bytes;
+    size_t length = gathered ? c->input.length - c->input_from : c->fresh.length;
     size_t used = 0, from = c->input_from;
+    if (length < c->parser.need || !may_go_on(c))
+        return;
     c->present = (struct present){0};
     while (used < length && !c->present.took_input && may_go_on(c) && STAILQ_EMPTY(&c->replay) &&
            pump_one(c, bytes + used, length - used, &used)) {
@@ -296,7 +288,7 @@ static void pump_bytes(struct client *c)
     if (c->destroyed)
         return;
     if (!gathered)
-        (void)evbuffer_drain(arrived, used);
+        c->fresh = (struct fresh){.bytes = bytes + used, .length = length - used};
     else if (!c->present.took_input)
         drop_input(c, from + used);
 }
@@ -305,9 +297,8 @@ static void pump_bytes(struct client *c)
 static bool have_enough(const struct client *c, size_t have)
 {
     bool waits = c->blocked || c->stalled || c->held || c->request_count >= REQUESTS_MAX;
-    size_t arrived = evbuffer_get_length(bufferevent_get_input(c->io));
     size_t kept = c->session.rights != NULL ? (size_t)INPUT_KEPT : (size_t)INPUT_KEPT_STRANGER;
-    return c->closing || client_unread(c) > output_high(c) || (waits && have + arrived > kept);
+    return c->closing || client_unread(c) > output_high(c) || (waits && have > kept);
 }
 
 /* Count all that it holds, once more. */
@@ -315,9 +306,8 @@ static void account(struct client *c)
 {
     size_t now = 0;
     if (!c->destroyed)
-        now = sizeof(*c) + evbuffer_get_length(bufferevent_get_input(c->io)) + left_in_io(c) +
-              c->input.length + c->scratch.capacity + c->out.capacity + resp_memory(&c->parser) +
-              c->transaction_bytes + c->replay_bytes + c->request_bytes;
+        now = sizeof(*c) + left_in_io(c) + c->input.length + c->scratch.capacity + c->out.capacity +
+              resp_memory(&c->parser) + c->transaction_bytes + c->replay_bytes + c->request_bytes;
     worker_count_memory(c->worker, c->memory, now);
     c->memory = now;
 }
@@ -332,29 +322,19 @@ static void trim(struct client *c)
         c->replay_bytes = 0;
 }
 
-/* Bytes that must have arrived before there is more to do: the argument that is awaited, or a step of it. */
-static size_t enough(const struct client *c, size_t have)
-{
-    size_t need = c->parser.need > have ? c->parser.need - have : 1;
-    size_t step = evbuffer_get_length(bufferevent_get_input(c->io)) + INPUT_STEP;
-    return need < step ? need : step;
-}
-
-/* TLS may have bytes already: it looks when it is enabled again. */
 static void read_on(struct client *c, bool more)
 {
-    bool reads = (bufferevent_get_enabled(c->io) & EV_READ) != 0;
-    if (more && (!reads || c->is_tls))
+    if (more == c->reads)
+        return;
+    c->reads = more;
+    if (c->is_tls && more)
         (void)bufferevent_enable(c->io, EV_READ);
-    else if (!more && reads)
+    else if (c->is_tls)
         (void)bufferevent_disable(c->io, EV_READ);
-}
-
-static void await_bytes(struct client *c, size_t bytes)
-{
-    if (c->awaited_bytes != bytes)
-        bufferevent_setwatermark(c->io, EV_READ, bytes, 0);
-    c->awaited_bytes = bytes;
+    else if (more)
+        (void)event_add(c->readable, NULL);
+    else
+        (void)event_del(c->readable);
 }
 
 /* Start what may be started: first what waits of a transaction, then new bytes. */
@@ -368,12 +348,10 @@ static void pump(struct client *c)
     if (!c->destroyed && STAILQ_EMPTY(&c->replay))
         pump_bytes(c);
     if (!c->destroyed) {
-        size_t have = c->input.length - c->input_from;
-        bool full = have_enough(c, have);
+        bool full = have_enough(c, c->input.length - c->input_from + c->fresh.length);
         if (client_unread(c) > OUTPUT_HIGH && c->unread_since_us == 0)
             c->unread_since_us = clock_mono_us();
         read_on(c, !full);
-        await_bytes(c, enough(c, have));
         trim(c);
         account(c);
     }
@@ -383,12 +361,40 @@ static void pump(struct client *c)
 
 /* --- events --- */
 
+/* @length bytes have come, into the worker's memory. */
+static void take_bytes_read(struct client *c, char *bytes, size_t length)
+{
+    c->active_us = c->arrived_us = worker_now_exactly(c->worker);
+    c->fresh = (struct fresh){.bytes = bytes, .length = length};
+    if (c->input.length > 0)
+        keep_fresh(c);
+    client_advance(c);
+    if (c->fresh.length == 0 || c->destroyed)
+        return;
+    keep_fresh(c);
+    account(c);
+}
+
+static void on_readable(evutil_socket_t fd, short events, void *arg)
+{
+    struct client *c = arg;
+    (void)events;
+    ssize_t n = recv(fd, c->worker->read, WORKER_READ, MSG_DONTWAIT);
+    if (n > 0)
+        take_bytes_read(c, c->worker->read, (size_t)n);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        client_destroy(c); /* closed, reset or failed: all the same to us */
+}
+
+/* Of TLS. */
 static void on_read(struct bufferevent *io, void *arg)
 {
-    (void)io;
     struct client *c = arg;
-    c->active_us = c->arrived_us = worker_now_exactly(c->worker);
-    client_advance(c);
+    struct evbuffer *arrived = bufferevent_get_input(io);
+    while (!c->destroyed && evbuffer_get_length(arrived) > 0) {
+        int n = evbuffer_remove(arrived, c->worker->read, WORKER_READ);
+        take_bytes_read(c, c->worker->read, (size_t)n);
+    }
 }
 
 void client_answered(struct client *c)
@@ -487,6 +493,16 @@ static void on_event(struct bufferevent *io, short events, void *arg)
         client_destroy(c);
 }
 
+/* It could not be made: its socket is the caller's. */
+static void give_up(struct client *c)
+{
+    if (c->io != NULL) {
+        (void)bufferevent_setfd(c->io, -1);
+        bufferevent_free(c->io);
+    }
+    free(c);
+}
+
 struct client *client_new(struct worker *w, int fd, const char *address, bool tls)
 {
     static atomic_uint_fast64_t ids;
@@ -496,8 +512,10 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
     c->worker = w;
     c->io = tls ? tls_bufferevent(w->service->tls, w->base, fd)
                 : bufferevent_socket_new(w->base, fd, BEV_OPT_CLOSE_ON_FREE);
-    if (c->io == NULL) {
-        free(c);
+    if (c->io != NULL && !tls)
+        c->readable = event_new(w->base, fd, EV_READ | EV_PERSIST, on_readable, c);
+    if (c->io == NULL || (!tls && c->readable == NULL)) {
+        give_up(c);
         return NULL;
     }
     STAILQ_INIT(&c->requests);
@@ -513,9 +531,11 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
     LIST_INSERT_HEAD(&w->clients, c, link);
     bufferevent_setcb(c->io, on_read, on_written, on_event, c);
     bufferevent_setwatermark(c->io, EV_WRITE, OUTPUT_LOW, 0);
-    (void)bufferevent_enable(c->io, EV_READ | EV_WRITE);
-    if (!tls)
-        (void)bufferevent_disable(c->io, EV_WRITE);
+    if (tls)
+        (void)bufferevent_enable(c->io, EV_WRITE);
+    else
+        (void)bufferevent_disable(c->io, EV_READ | EV_WRITE);
+    read_on(c, true);
     return c;
 }
 
@@ -550,7 +570,7 @@ void client_close_when_idle(struct client *c)
 {
     begin_closing(c);
     c->references++;
-    (void)bufferevent_disable(c->io, EV_READ);
+    read_on(c, false);
     bufferevent_setwatermark(c->io, EV_WRITE, 0, 0);
     close_if_written(c);
     client_unref(c);
@@ -569,6 +589,8 @@ void client_destroy(struct client *c)
     client_clear_commands(&c->transaction);
     client_clear_commands(&c->replay);
     LIST_REMOVE(c, link);
+    if (c->readable != NULL)
+        event_free(c->readable);
     tls_farewell(c->io);
     bufferevent_free(c->io);
     resp_fini(&c->parser);

@@ -73,11 +73,15 @@ struct client {
     TAILQ_ENTRY(client) due_link;  /* while `is_due` */
     TAILQ_ENTRY(client) late_link; /* while `is_late` */
     struct worker *worker;
-    struct bufferevent *io;
+    struct bufferevent *io; /* TLS; else it writes alone, and only what the socket did not take at once */
+    struct event *readable; /* NULL: TLS */
+    struct fresh {
+        char *bytes;
+        size_t length;
+    } fresh; /* bytes that have come just now and are not used, in the worker's memory */
     struct resp_parser parser;
-    size_t awaited_bytes; /* how many io is to have before it tells; 0: as many as come */
-    struct buffer input;  /* bytes of a command that came in several pieces; else they stay in io */
-    size_t input_from;    /* what is before it in `input` is used */
+    struct buffer input; /* bytes of a command that came in several pieces, or wait */
+    size_t input_from;   /* what is before it in `input` is used */
     /* The command that is being run, for client_take_command(). */
     struct present {
         struct queued_command *queued; /* from a transaction or the line; else from bytes */
@@ -104,6 +108,7 @@ struct client {
     bool destroyed;
     bool pumping;
     bool is_tls;
+    bool reads;       /* what comes */
     bool is_late;     /* client_write_known() is called in some milliseconds */
     bool is_due;      /* client_turn_ends() is called at the end of this turn of the loop: */
     bool answered;    /* the first of its requests has its answer */

@@ -390,6 +390,7 @@ static void free_thread(struct worker_thread *t)
     mailbox_free(t->worker.mailbox);
     meter_free(t->worker.meter);
     pool_fini(&t->worker.requests);
+    free(t->worker.read);
     config_release(t->worker.config);
     free(t);
 }
@@ -410,8 +411,9 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     TAILQ_INIT(&w->due);
     w->base = loop_base_new();
     w->mailbox = mailbox_new();
+    w->read = malloc(WORKER_READ);
     w->meter = meter_new(command_count + 1, OUTCOME_COUNT);
-    if (w->base != NULL && w->mailbox != NULL && w->meter != NULL) {
+    if (w->base != NULL && w->mailbox != NULL && w->meter != NULL && w->read != NULL) {
         w->keys = loop_keys_new(service, w->base, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);
         w->unhold = evtimer_new(w->base, on_unhold, w);

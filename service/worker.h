@@ -10,6 +10,8 @@
 #include "service/client.h"
 #include "service/service.h"
 
+enum { WORKER_READ = 16 * 1024 /* bytes of a client at a time */ };
+
 struct worker {
     struct service *service;
     const struct config *config; /* held; replaced between two letters, see worker_reconfigure() */
@@ -30,6 +32,7 @@ struct worker {
     struct event *second;
     struct pool requests; /* of its clients: request.c */
     size_t in_flight;     /* keys of requests that are not answered */
+    char *read;           /* WORKER_READ: what a client's bytes are read into */
     size_t client_count;
     size_t client_memory, told_memory; /* bytes that its clients hold; of them, counted in the service's */
     atomic_size_t largest;             /* the most that one of them holds, or held lately */
