@@ -327,14 +327,9 @@ static void read_on(struct client *c, bool more)
     if (more == c->reads)
         return;
     c->reads = more;
-    if (c->is_tls && more)
-        (void)bufferevent_enable(c->io, EV_READ);
-    else if (c->is_tls)
-        (void)bufferevent_disable(c->io, EV_READ);
-    else if (more)
-        (void)event_add(c->readable, NULL);
-    else
-        (void)event_del(c->readable);
+    int failed = c->is_tls ? (more ? bufferevent_enable(c->io, EV_READ) : bufferevent_disable(c->io, EV_READ))
+                           : (more ? event_add(c->readable, NULL) : event_del(c->readable));
+    c->closing |= failed != 0; /* nothing would come any more */
 }
 
 /* Start what may be started: first what waits of a transaction, then new bytes. */
@@ -373,6 +368,8 @@ static void take_bytes_read(struct client *c, char *bytes, size_t length)
         return;
     keep_fresh(c);
     account(c);
+    if (c->closing)
+        client_advance(c);
 }
 
 static void on_readable(evutil_socket_t fd, short events, void *arg)
@@ -496,6 +493,8 @@ static void on_event(struct bufferevent *io, short events, void *arg)
 /* It could not be made: its socket is the caller's. */
 static void give_up(struct client *c)
 {
+    if (c->readable != NULL)
+        event_free(c->readable);
     if (c->io != NULL) {
         (void)bufferevent_setfd(c->io, -1);
         bufferevent_free(c->io);
@@ -514,7 +513,8 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
                 : bufferevent_socket_new(w->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (c->io != NULL && !tls)
         c->readable = event_new(w->base, fd, EV_READ | EV_PERSIST, on_readable, c);
-    if (c->io == NULL || (!tls && c->readable == NULL)) {
+    bool reads = c->io != NULL && (tls || (c->readable != NULL && event_add(c->readable, NULL) == 0));
+    if (!reads) {
         give_up(c);
         return NULL;
     }
@@ -524,6 +524,7 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
     resp_init(&c->parser, &resp_default_limits);
     client_reconfigure(c);
     c->session.shaking_hands = c->is_tls = tls;
+    c->reads = true;
     c->protocol = 2;
     c->id = atomic_fetch_add(&ids, 1) + 1;
     c->connected_us = c->active_us = clock_mono_us();
@@ -532,10 +533,9 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
     bufferevent_setcb(c->io, on_read, on_written, on_event, c);
     bufferevent_setwatermark(c->io, EV_WRITE, OUTPUT_LOW, 0);
     if (tls)
-        (void)bufferevent_enable(c->io, EV_WRITE);
+        (void)bufferevent_enable(c->io, EV_READ | EV_WRITE);
     else
         (void)bufferevent_disable(c->io, EV_READ | EV_WRITE);
-    read_on(c, true);
     return c;
 }
 

@@ -51,7 +51,6 @@ struct key_operation *key_operation_new(struct key_port *p, enum operation_kind 
     op->keys = (struct request_key *)(op + 1);
     op->answers = (uint8_t *)(op->keys + keys);
     op->bytes = (char *)op->answers + keys;
-    memset(op->answers, KEY_NO_ANSWER, keys);
     return op;
 }
 
@@ -220,6 +219,7 @@ static void on_told(void *arg, enum err code, const char *text)
 static void ask(struct key_operation *op, uint64_t now, uint64_t timeout)
 {
     struct key_filter *f = op->filter;
+    memset(op->answers, KEY_NO_ANSWER, op->count);
     if (open_filter(op, f) != ERR_OK) {
         finish_soon(op);
         return;

@@ -56,10 +56,20 @@ static void tell(struct key_request *q)
     q->done(q->arg, q->code, q->text);
 }
 
+/* Of a check that fails: what was found at once is known. */
+static void forget_others(struct key_request *q)
+{
+    for (unsigned i = 0; i < q->count; i++)
+        if (q->answers[i] != KEY_PRESENT)
+            q->answers[i] = KEY_NO_ANSWER;
+}
+
 /* Nobody is told from inside the call that begins a request. */
 static void end(struct key_request *q, enum err code, const char *text)
 {
     q->code = code;
+    if (code != ERR_OK && !q->adds)
+        forget_others(q);
     if (code == ERR_OK)
         q->text[0] = '\0';
     else if (text != q->text) /* as bind_to_filter() has left it */
@@ -614,6 +624,7 @@ static void answer_in_part(struct key_request *q)
 {
     unsigned lane;
     bool degraded = false, lacks = true;
+    forget_others(q);
     if (q->state != REQUEST_ASKING)
         return;
     if (!key_request_awaits_lane(q, &lane)) {
@@ -741,8 +752,6 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
                               .done = done,
                               .arg = arg};
     q->looks = atomic_load(&f->looks);
-    if (!adds)
-        memset(answers, KEY_NO_ANSWER, count);
     request_port_begin(p, q);
     p->inside = true;
     bool found = go(q);
