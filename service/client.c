@@ -7,10 +7,12 @@
  * until the last reference is given back. */
 #include "service/client.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <event2/buffer.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,13 +21,12 @@
 #include "service/worker.h"
 
 enum {
-    REQUESTS_MAX = 8192, /* in flight on one connection before its bytes wait */
     OUTPUT_LOW = 64 * 1024,
     OUTPUT_HIGH_STRANGER = 1024, /* unread bytes of a client that has to log in, as in Redis */
     INPUT_KEPT = 64 * 1024,      /* of an empty input buffer, and of what is read ahead */
     INPUT_KEPT_STRANGER = 4 * 1024,
     SCRATCH_KEPT = 16 * 1024,
-    INPUT_STEP = 1024 * 1024, /* so much of a long argument is counted at a time */
+    OUT_KEPT = 1024,
     CLOSING_SECONDS = 10
 };
 
@@ -39,9 +40,15 @@ void client_unref(struct client *c)
         worker_bury(c->worker, c);
 }
 
+/* Of that, what io has. */
+static size_t left_in_io(const struct client *c)
+{
+    return c->is_tls || c->writes ? evbuffer_get_length(bufferevent_get_output(c->io)) : 0;
+}
+
 size_t client_unread(const struct client *c)
 {
-    return evbuffer_get_length(bufferevent_get_output(c->io));
+    return c->out.length + left_in_io(c);
 }
 
 void client_cut(struct client *c, const char *why)
@@ -175,7 +182,7 @@ static bool run_command(struct client *c, const struct argument *arguments, size
     command_run(c, command, arguments, count);
     if (c->put_off)
         return false;
-    atomic_fetch_add_explicit(&c->worker->service->commands, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->worker->service->commands, 1 + c->present.others, memory_order_relaxed);
     return true;
 }
 
@@ -223,7 +230,7 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
     }
     bool begun = true;
     size_t count = c->parser.argument_count;
-    c->present = (struct present){.bytes = bytes};
+    c->present = (struct present){.bytes = bytes, .length = length};
     if (count > 0) {
         resp_locate(&c->parser, bytes);
         begun = run_command(c, c->parser.arguments, count);
@@ -234,22 +241,19 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
         if (!begun && copied == 0)
             c->closing = true;
     }
-    *used += c->parser.consumed;
+    *used += c->parser.consumed + c->present.more;
     return begun;
 }
 
-/* What came in several pieces is put together in `input`, each byte copied once; what came in one stays where
- * it is. False: no memory. */
-static bool gather(struct client *c, struct evbuffer *arrived)
+/* What came in several pieces is put together in `input`; what came in one stays in `fresh`, and what is left
+ * of it there is kept behind the turn. */
+static void keep_fresh(struct client *c)
 {
-    size_t length = evbuffer_get_length(arrived);
-    if (length == 0 || (c->input.length == 0 && evbuffer_get_contiguous_space(arrived) == length))
-        return true;
-    char *to = buffer_reserve(&c->input, length);
-    if (to == NULL)
-        return false;
-    c->input.length += (size_t)evbuffer_remove(arrived, to, length);
-    return true;
+    buffer_append(&c->input, c->fresh.bytes, c->fresh.length);
+    if (buffer_failed(&c->input))
+        c->closing = true;
+    c->input.failed = false;
+    c->fresh.length = 0;
 }
 
 /* The bytes in `input` before @from are used. */
@@ -269,17 +273,12 @@ static void drop_input(struct client *c, size_t from)
 
 static void pump_bytes(struct client *c)
 {
-    struct evbuffer *arrived = bufferevent_get_input(c->io);
-    if (evbuffer_get_length(arrived) + c->input.length - c->input_from < c->parser.need || !may_go_on(c))
-        return;
-    if (!gather(c, arrived)) {
-        c->closing = true;
-        return;
-    }
     bool gathered = c->input.length > 0;
-    char *bytes = gathered ? c->input.data + c->input_from : (char *)evbuffer_pullup(arrived, -1);
-    size_t length = gathered ? c->input.length - c->input_from : evbuffer_get_length(arrived);
+    char *bytes = gathered ? c->input.data + c->input_from : c->fresh.bytes;
+    size_t length = gathered ? c->input.length - c->input_from : c->fresh.length;
     size_t used = 0, from = c->input_from;
+    if (length < c->parser.need || !may_go_on(c))
+        return;
     c->present = (struct present){0};
     while (used < length && !c->present.took_input && may_go_on(c) && STAILQ_EMPTY(&c->replay) &&
            pump_one(c, bytes + used, length - used, &used)) {
@@ -289,7 +288,7 @@ static void pump_bytes(struct client *c)
     if (c->destroyed)
         return;
     if (!gathered)
-        (void)evbuffer_drain(arrived, used);
+        c->fresh = (struct fresh){.bytes = bytes + used, .length = length - used};
     else if (!c->present.took_input)
         drop_input(c, from + used);
 }
@@ -298,9 +297,8 @@ static void pump_bytes(struct client *c)
 static bool have_enough(const struct client *c, size_t have)
 {
     bool waits = c->blocked || c->stalled || c->held || c->request_count >= REQUESTS_MAX;
-    size_t arrived = evbuffer_get_length(bufferevent_get_input(c->io));
     size_t kept = c->session.rights != NULL ? (size_t)INPUT_KEPT : (size_t)INPUT_KEPT_STRANGER;
-    return c->closing || client_unread(c) > output_high(c) || (waits && have + arrived > kept);
+    return c->closing || client_unread(c) > output_high(c) || (waits && have > kept);
 }
 
 /* Count all that it holds, once more. */
@@ -308,9 +306,8 @@ static void account(struct client *c)
 {
     size_t now = 0;
     if (!c->destroyed)
-        now = sizeof(*c) + evbuffer_get_length(bufferevent_get_input(c->io)) + client_unread(c) +
-              c->input.length + c->scratch.capacity + resp_memory(&c->parser) + c->transaction_bytes +
-              c->replay_bytes + c->request_bytes;
+        now = sizeof(*c) + left_in_io(c) + c->input.length + c->scratch.capacity + c->out.capacity +
+              resp_memory(&c->parser) + c->transaction_bytes + c->replay_bytes + c->request_bytes;
     worker_count_memory(c->worker, c->memory, now);
     c->memory = now;
 }
@@ -325,12 +322,14 @@ static void trim(struct client *c)
         c->replay_bytes = 0;
 }
 
-/* Bytes that must have arrived before there is more to do: the argument that is awaited, or a step of it. */
-static size_t enough(const struct client *c, size_t have)
+static void read_on(struct client *c, bool more)
 {
-    size_t need = c->parser.need > have ? c->parser.need - have : 1;
-    size_t step = evbuffer_get_length(bufferevent_get_input(c->io)) + INPUT_STEP;
-    return need < step ? need : step;
+    if (more == c->reads)
+        return;
+    c->reads = more;
+    int failed = c->is_tls ? (more ? bufferevent_enable(c->io, EV_READ) : bufferevent_disable(c->io, EV_READ))
+                           : (more ? event_add(c->readable, NULL) : event_del(c->readable));
+    c->closing |= failed != 0; /* nothing would come any more */
 }
 
 /* Start what may be started: first what waits of a transaction, then new bytes. */
@@ -344,15 +343,10 @@ static void pump(struct client *c)
     if (!c->destroyed && STAILQ_EMPTY(&c->replay))
         pump_bytes(c);
     if (!c->destroyed) {
-        size_t have = c->input.length - c->input_from;
-        bool full = have_enough(c, have);
+        bool full = have_enough(c, c->input.length - c->input_from + c->fresh.length);
         if (client_unread(c) > OUTPUT_HIGH && c->unread_since_us == 0)
             c->unread_since_us = clock_mono_us();
-        if (full)
-            (void)bufferevent_disable(c->io, EV_READ);
-        else
-            (void)bufferevent_enable(c->io, EV_READ);
-        bufferevent_setwatermark(c->io, EV_READ, enough(c, have), 0);
+        read_on(c, !full);
         trim(c);
         account(c);
     }
@@ -362,12 +356,42 @@ static void pump(struct client *c)
 
 /* --- events --- */
 
+/* @length bytes have come, into the worker's memory. */
+static void take_bytes_read(struct client *c, char *bytes, size_t length)
+{
+    c->active_us = c->arrived_us = worker_now_exactly(c->worker);
+    c->fresh = (struct fresh){.bytes = bytes, .length = length};
+    if (c->input.length > 0)
+        keep_fresh(c);
+    client_advance(c);
+    if (c->fresh.length == 0 || c->destroyed)
+        return;
+    keep_fresh(c);
+    account(c);
+    if (c->closing)
+        client_advance(c);
+}
+
+static void on_readable(evutil_socket_t fd, short events, void *arg)
+{
+    struct client *c = arg;
+    (void)events;
+    ssize_t n = recv(fd, c->worker->read, WORKER_READ, MSG_DONTWAIT);
+    if (n > 0)
+        take_bytes_read(c, c->worker->read, (size_t)n);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        client_destroy(c); /* closed, reset or failed: all the same to us */
+}
+
+/* Of TLS. */
 static void on_read(struct bufferevent *io, void *arg)
 {
-    (void)io;
     struct client *c = arg;
-    c->active_us = c->arrived_us = worker_now_exactly(c->worker);
-    client_advance(c);
+    struct evbuffer *arrived = bufferevent_get_input(io);
+    while (!c->destroyed && evbuffer_get_length(arrived) > 0) {
+        int n = evbuffer_remove(arrived, c->worker->read, WORKER_READ);
+        take_bytes_read(c, c->worker->read, (size_t)n);
+    }
 }
 
 void client_answered(struct client *c)
@@ -380,25 +404,51 @@ void client_answered(struct client *c)
  * the system more than writing. It is asked about what is left then, and by TLS about all. */
 bool client_put(struct client *c, const void *bytes, size_t length)
 {
-    if (bufferevent_write(c->io, bytes, length) != 0)
-        return false;
-    worker_due(c->worker, c);
-    return true;
+    bool put = true;
+    if (c->is_tls) {
+        put = bufferevent_write(c->io, bytes, length) == 0;
+    } else {
+        buffer_append(&c->out, bytes, length);
+        put = !buffer_failed(&c->out);
+        c->out.failed = false;
+    }
+    if (put)
+        worker_due(c->worker, c);
+    return put;
+}
+
+/* How many bytes of `out` the socket has taken. That it is broken the loop tells. */
+static size_t send_out(struct client *c)
+{
+    if (c->writes)
+        return 0;
+    ssize_t n = send(bufferevent_getfd(c->io), c->out.data, c->out.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* The rest leaves when the loop says that the socket takes more. */
+static void leave_to_io(struct client *c, size_t from)
+{
+    if (bufferevent_write(c->io, c->out.data + from, c->out.length - from) != 0)
+        c->mute = c->closing = true;
+    c->writes = true;
+    (void)bufferevent_enable(c->io, EV_WRITE);
 }
 
 static void write_out(struct client *c)
 {
-    struct evbuffer *out = bufferevent_get_output(c->io);
     bool waits = c->closing || c->stalled || !STAILQ_EMPTY(&c->replay) || client_unread(c) > output_high(c);
-    if (client_unread(c) == 0 || (bufferevent_get_enabled(c->io) & EV_WRITE) != 0)
+    if (c->out.length == 0)
         return;
-    (void)evbuffer_unfreeze(out, 1); /* it is the bufferevent's, which is to write nothing itself now */
-    (void)evbuffer_write(out, bufferevent_getfd(c->io));
-    (void)evbuffer_freeze(out, 1);
-    if (client_unread(c) > 0) { /* or it is broken, which the loop tells */
-        (void)bufferevent_enable(c->io, EV_WRITE);
+    size_t sent = send_out(c);
+    bool all = sent == c->out.length;
+    if (!all)
+        leave_to_io(c, sent);
+    buffer_clear(&c->out);
+    if (c->out.capacity > OUT_KEPT)
+        buffer_fini(&c->out);
+    if (!all)
         return;
-    }
     c->unread_since_us = 0;
     c->active_us = worker_now(c->worker);
     if (waits)
@@ -422,8 +472,10 @@ void client_turn_ends(struct client *c)
 static void on_written(struct bufferevent *io, void *arg)
 {
     struct client *c = arg;
-    if (!c->is_tls && client_unread(c) == 0)
+    if (!c->is_tls && left_in_io(c) == 0) {
+        c->writes = false;
         (void)bufferevent_disable(io, EV_WRITE);
+    }
     c->unread_since_us = 0; /* no more than OUTPUT_LOW */
     c->active_us = clock_mono_us();
     client_advance(c);
@@ -438,6 +490,18 @@ static void on_event(struct bufferevent *io, short events, void *arg)
         client_destroy(c);
 }
 
+/* It could not be made: its socket is the caller's. */
+static void give_up(struct client *c)
+{
+    if (c->readable != NULL)
+        event_free(c->readable);
+    if (c->io != NULL) {
+        (void)bufferevent_setfd(c->io, -1);
+        bufferevent_free(c->io);
+    }
+    free(c);
+}
+
 struct client *client_new(struct worker *w, int fd, const char *address, bool tls)
 {
     static atomic_uint_fast64_t ids;
@@ -447,8 +511,11 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
     c->worker = w;
     c->io = tls ? tls_bufferevent(w->service->tls, w->base, fd)
                 : bufferevent_socket_new(w->base, fd, BEV_OPT_CLOSE_ON_FREE);
-    if (c->io == NULL) {
-        free(c);
+    if (c->io != NULL && !tls)
+        c->readable = event_new(w->base, fd, EV_READ | EV_PERSIST, on_readable, c);
+    bool reads = c->io != NULL && (tls || (c->readable != NULL && event_add(c->readable, NULL) == 0));
+    if (!reads) {
+        give_up(c);
         return NULL;
     }
     STAILQ_INIT(&c->requests);
@@ -457,6 +524,7 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
     resp_init(&c->parser, &resp_default_limits);
     client_reconfigure(c);
     c->session.shaking_hands = c->is_tls = tls;
+    c->reads = true;
     c->protocol = 2;
     c->id = atomic_fetch_add(&ids, 1) + 1;
     c->connected_us = c->active_us = clock_mono_us();
@@ -464,9 +532,10 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
     LIST_INSERT_HEAD(&w->clients, c, link);
     bufferevent_setcb(c->io, on_read, on_written, on_event, c);
     bufferevent_setwatermark(c->io, EV_WRITE, OUTPUT_LOW, 0);
-    (void)bufferevent_enable(c->io, EV_READ | EV_WRITE);
-    if (!tls)
-        (void)bufferevent_disable(c->io, EV_WRITE);
+    if (tls)
+        (void)bufferevent_enable(c->io, EV_READ | EV_WRITE);
+    else
+        (void)bufferevent_disable(c->io, EV_READ | EV_WRITE);
     return c;
 }
 
@@ -501,7 +570,7 @@ void client_close_when_idle(struct client *c)
 {
     begin_closing(c);
     c->references++;
-    (void)bufferevent_disable(c->io, EV_READ);
+    read_on(c, false);
     bufferevent_setwatermark(c->io, EV_WRITE, 0, 0);
     close_if_written(c);
     client_unref(c);
@@ -515,14 +584,18 @@ void client_destroy(struct client *c)
     account(c);
     worker_unhold(c->worker, c);
     worker_not_due(c->worker, c);
+    worker_not_late(c->worker, c);
     client_drop_requests(c);
     client_clear_commands(&c->transaction);
     client_clear_commands(&c->replay);
     LIST_REMOVE(c, link);
+    if (c->readable != NULL)
+        event_free(c->readable);
     tls_farewell(c->io);
     bufferevent_free(c->io);
     resp_fini(&c->parser);
     buffer_fini(&c->scratch);
+    buffer_fini(&c->out);
     buffer_fini(&c->input);
     worker_client_gone(c->worker);
     if (c->references == 0)

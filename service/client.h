@@ -71,20 +71,29 @@ struct client {
     LIST_ENTRY(client) link;
     TAILQ_ENTRY(client) held_link; /* while `held` */
     TAILQ_ENTRY(client) due_link;  /* while `is_due` */
+    TAILQ_ENTRY(client) late_link; /* while `is_late` */
     struct worker *worker;
-    struct bufferevent *io;
+    struct bufferevent *io; /* TLS; else it writes alone, and only what the socket did not take at once */
+    struct event *readable; /* NULL: TLS */
+    struct fresh {
+        char *bytes;
+        size_t length;
+    } fresh; /* bytes that have come just now and are not used, in the worker's memory */
     struct resp_parser parser;
-    struct buffer input; /* bytes of a command that came in several pieces; else they stay in io */
+    struct buffer input; /* bytes of a command that came in several pieces, or wait */
     size_t input_from;   /* what is before it in `input` is used */
     /* The command that is being run, for client_take_command(). */
     struct present {
         struct queued_command *queued; /* from a transaction or the line; else from bytes */
         const char *bytes;
+        size_t length;   /* of the bytes that have come, from there on */
+        size_t more;     /* bytes behind it that are begun with it, */
+        unsigned others; /* and the commands in them: client_run.h */
         bool taken;
         bool took_input; /* with `input` itself */
     } present;
     struct request_list requests;
-    size_t request_count;
+    size_t request_count;            /* commands in them */
     size_t early_checks;             /* of them, checks under way that would find what is added behind them */
     struct command_list transaction; /* between MULTI and EXEC */
     struct command_list replay;      /* of an EXEC, before anything newer */
@@ -99,6 +108,8 @@ struct client {
     bool destroyed;
     bool pumping;
     bool is_tls;
+    bool reads;       /* what comes */
+    bool is_late;     /* client_write_known() is called in some milliseconds */
     bool is_due;      /* client_turn_ends() is called at the end of this turn of the loop: */
     bool answered;    /* the first of its requests has its answer */
     bool turn_is_due; /* client_advance() is called in the next turn of the loop */
@@ -121,6 +132,8 @@ struct client {
     char library_version[64];
     char address[64];
     struct buffer scratch;
+    struct buffer out;    /* replies of this turn of the loop, which leave at its end; not of TLS */
+    bool writes;          /* io has replies that the socket did not take: the loop is asked when it does */
     size_t request_bytes; /* of keys and replies of its requests */
     size_t memory;        /* its part of the worker's client_memory */
 };
@@ -139,6 +152,8 @@ MUST_CHECK bool client_put(struct client *c, const void *bytes, size_t length);
 void client_answered(struct client *c);
 /* That end has come. */
 void client_turn_ends(struct client *c);
+/* Its first request waits: write those of its replies that are known. */
+void client_write_known(struct client *c);
 /* Every second: who is idle, or does not read, is closed. */
 void client_tick(struct client *c, uint64_t now_us);
 /* The worker's configuration has changed. */
@@ -177,8 +192,11 @@ void client_clear_commands(struct command_list *list);
  * arguments lies on. False: no memory. */
 MUST_CHECK bool client_take_command(struct client *c, struct command_memory *out);
 
-/* --- between client.c, request.c and client_batch.c --- */
-enum { OUTPUT_HIGH = 1024 * 1024 /* unread bytes of replies before nothing more is begun */ };
+/* --- between client.c, request.c, client_run.c and client_batch.c --- */
+enum {
+    OUTPUT_HIGH = 1024 * 1024, /* unread bytes of replies before nothing more is begun */
+    REQUESTS_MAX = 8192        /* commands in flight on one connection before its bytes wait */
+};
 
 /* Give a reference back: the memory goes with the last one, once the client is destroyed. */
 void client_unref(struct client *c);

@@ -100,13 +100,13 @@ static void tell(struct client *c, const struct counted *what, enum outcome outc
                             .keys = c->worker->keys});
 }
 
-void client_count(struct client *c, const struct counted *what, enum outcome outcome,
+void client_count(struct client *c, const struct counted *what, enum outcome outcome, size_t times,
                   const struct spent *spent)
 {
-    if (what->row == METER_NO_ROW)
+    if (what->row == METER_NO_ROW || times == 0)
         return;
     uint64_t now = worker_now(c->worker), us = now > what->came_us ? now - what->came_us : 0;
-    meter_count(c->worker->meter, what->row, outcome, us);
-    if (slow_is(c->worker->config, us))
+    meter_count_many(c->worker->meter, what->row, outcome, us, times);
+    for (; times > 0 && slow_is(c->worker->config, us); times--)
         tell(c, what, outcome, us, spent);
 }

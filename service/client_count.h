@@ -12,8 +12,8 @@ void answer_count(struct meter_answers *to, enum answer answer);
 enum outcome answer_outcome(struct meter *m, const struct question *q, const struct meter_answers *answers,
                             const struct failure *why);
 
-/* The command @what of @c has ended. @spent NULL: at once. */
-void client_count(struct client *c, const struct counted *what, enum outcome outcome,
+/* The command @what of @c has ended, and @times in all. @spent NULL: at once. */
+void client_count(struct client *c, const struct counted *what, enum outcome outcome, size_t times,
                   const struct spent *spent);
 
 /* A request that took longer than slow_ms, of whatever protocol. */

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <event2/buffer.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/command.h"
@@ -79,9 +78,8 @@ void client_list_line(struct buffer *out, const struct client *c)
                   c->closing          ? "c"
                   : c->in_transaction ? ""
                                       : "N",
-                  c->in_transaction ? (int)c->transaction_count : -1,
-                  evbuffer_get_length(bufferevent_get_input(c->io)),
-                  evbuffer_get_length(bufferevent_get_output(c->io)), c->memory);
+                  c->in_transaction ? (int)c->transaction_count : -1, c->input.length - c->input_from,
+                  client_unread(c), c->memory);
     put_command(out, c->command);
     buffer_printf(out, " user=%s resp=%d lib-name=%s lib-ver=%s\n", client_list_user(c), c->protocol,
                   c->library, c->library_version);

@@ -219,6 +219,7 @@ static void on_told(void *arg, enum err code, const char *text)
 static void ask(struct key_operation *op, uint64_t now, uint64_t timeout)
 {
     struct key_filter *f = op->filter;
+    memset(op->answers, KEY_NO_ANSWER, op->count);
     if (open_filter(op, f) != ERR_OK) {
         finish_soon(op);
         return;
@@ -312,6 +313,11 @@ enum answer key_operation_answer(const struct key_operation *op, size_t i)
         break;
     }
     return ANSWER_NO;
+}
+
+bool key_operation_found(const struct key_operation *op, size_t i)
+{
+    return op->answers[i] == KEY_PRESENT;
 }
 
 enum operation_kind key_operation_kind(const struct key_operation *op)

@@ -49,6 +49,8 @@ const char *key_operation_error(const struct key_operation *op);
 size_t key_operation_keys(const struct key_operation *op);
 /* Of key @i, whatever the status says: the deadline may pass for some keys alone. */
 enum answer key_operation_answer(const struct key_operation *op, size_t i);
+/* Of a check, at any time: key @i was found, and what else comes of the operation changes nothing of that. */
+bool key_operation_found(const struct key_operation *op, size_t i);
 enum operation_kind key_operation_kind(const struct key_operation *op);
 bool key_operation_any_no(const struct key_operation *op);
 /* True where it was retried, or delayed: a later operation of the same client may have overtaken it. */

@@ -73,7 +73,7 @@ void key_filter_unuse(struct key_filter *f);
 struct store *key_port_store(const struct key_port *p);
 
 /* --- for key_operation.c --- */
-enum { KEY_OPERATION_BYTES = 1024, KEY_OPERATION_ONE_KEY = 64 };
+enum { KEY_OPERATION_BYTES = 2048, KEY_OPERATION_ONE_KEY = 64 };
 /* Where operations come from: blocks of KEY_OPERATION_BYTES. */
 struct pool *key_port_operations(struct key_port *p);
 const struct key_port_options *key_port_options(const struct key_port *p);

@@ -120,14 +120,6 @@ void reply_integer(struct reply *r, int64_t value)
     r->out->length += 1 + put_header(to + 1, '-', 0 - (uint64_t)value);
 }
 
-void reply_boolean(struct reply *r, bool value)
-{
-    if (r->protocol >= 3)
-        buffer_append(r->out, value ? "#t\r\n" : "#f\r\n", 4);
-    else
-        buffer_append(r->out, value ? ":1\r\n" : ":0\r\n", 4);
-}
-
 void reply_double(struct reply *r, double value)
 {
     char text[40];

@@ -9,6 +9,7 @@
 #include "service/client.h"
 #include "service/client_batch.h"
 #include "service/client_count.h"
+#include "service/client_run.h"
 #include "service/worker.h"
 
 /* A command whose reply is not written yet. */
@@ -27,26 +28,29 @@ struct request {
     struct counted counted;
     struct spent spent;
     bool done;
-    bool is_early;  /* a check that would find what is added behind it: counted in client->early_checks */
-    bool overtaken; /* an add before it was retried after this check had been sent */
-    size_t weight;  /* in the worker's in_flight */
-    size_t bytes;   /* in the client's request_bytes */
+    bool is_early;   /* a check that would find what is added behind it: counted in client->early_checks */
+    bool overtaken;  /* an add before it was retried after this check had been sent */
+    size_t commands; /* how many it is: more than one are a run, each of one key (client_run.h) */
+    size_t written;  /* of their replies */
+    size_t weight;   /* in the worker's in_flight */
+    size_t bytes;    /* in the client's request_bytes */
     struct buffer ready;
 };
 
-static struct request *request_new(struct client *c, size_t weight)
+static struct request *request_new(struct client *c, size_t commands, size_t weight)
 {
     c->worker->requests.size = sizeof(struct request);
     struct request *r = pool_take(&c->worker->requests, sizeof(*r));
     if (r == NULL)
         return NULL;
     *r = (struct request){.client = c};
+    r->commands = commands;
     r->weight = weight;
     r->protocol = c->protocol;
     r->counted = c->counted;
     c->worker->in_flight += weight;
     STAILQ_INSERT_TAIL(&c->requests, r, link);
-    c->request_count++;
+    c->request_count += commands;
     return r;
 }
 
@@ -68,7 +72,7 @@ static void request_free(struct client *c, struct request *r)
     end_early_check(r);
     c->request_bytes -= r->bytes;
     STAILQ_REMOVE_HEAD(&c->requests, link);
-    c->request_count--;
+    c->request_count -= r->commands;
     asking_fini(&r->asking);
     free(r->spent.name);
     client_batch_free(r->batch);
@@ -81,7 +85,7 @@ void client_drop_requests(struct client *c)
 {
     struct request *r;
     while ((r = STAILQ_FIRST(&c->requests)) != NULL) {
-        client_count(c, &r->counted, OUTCOME_CANCELLED, &r->spent);
+        client_count(c, &r->counted, OUTCOME_CANCELLED, r->commands - r->written, &r->spent);
         request_free(c, r);
     }
 }
@@ -116,10 +120,10 @@ void client_reply_end(struct client *c)
 {
     if (STAILQ_EMPTY(&c->requests)) {
         write_reply(c, &c->scratch);
-        client_count(c, &c->counted, outcome_of_reply(c->scratch.data, c->scratch.length), NULL);
+        client_count(c, &c->counted, outcome_of_reply(c->scratch.data, c->scratch.length), 1, NULL);
         return;
     }
-    struct request *r = request_new(c, 1);
+    struct request *r = request_new(c, 1, 1);
     if (r == NULL) {
         c->closing = true; /* nothing is begun behind it */
     } else {
@@ -158,7 +162,7 @@ void client_failure(struct client *c, enum err code, const char *format, ...)
 static size_t elements(const struct asking *a, enum reply_shape shape)
 {
     size_t count = key_operation_keys(a->op);
-    if (shape != REPLY_ARRAY)
+    if (shape != REPLY_ARRAY || key_operation_kind(a->op) == OPERATION_CHECK)
         return count;
     for (size_t i = 0; i < count; i++)
         if (asking_answer(a, i) == ANSWER_FULL)
@@ -166,11 +170,10 @@ static size_t elements(const struct asking *a, enum reply_shape shape)
     return count;
 }
 
-static enum outcome write_answers(struct reply *out, const struct request *r)
+static enum outcome write_answers(struct reply *out, const struct request *r, const struct failure *why)
 {
     const struct asking *a = &r->asking;
     const char *filter = a->question.filter->name;
-    struct failure why = asking_failure(a);
     struct tally tally = {0};
     struct meter_answers answers = {0};
     size_t count = elements(a, r->shape);
@@ -180,13 +183,32 @@ static enum outcome write_answers(struct reply *out, const struct request *r)
         enum answer answer = asking_answer(a, i);
         answer_count(&answers, answer);
         if (r->shape == REPLY_COUNT)
-            tally_add(&tally, answer, &why);
+            tally_add(&tally, answer, why);
         else
-            answer_reply(out, answer, filter, &why);
+            answer_reply(out, answer, filter, why);
     }
     if (r->shape == REPLY_COUNT)
         tally_reply(&tally, out, filter);
-    return answer_outcome(r->client->worker->meter, &a->question, &answers, &why);
+    return answer_outcome(r->client->worker->meter, &a->question, &answers, why);
+}
+
+/* Replies of one key each, up to that of key @end. A key that was found is, however the others ended. */
+static void write_each(struct reply *out, struct request *r, size_t end, const struct failure *why)
+{
+    const struct asking *a = &r->asking;
+    struct meter_answers answers = {0};
+    for (; r->written < end; r->written++) {
+        bool found = key_operation_found(a->op, r->written);
+        enum answer answer = found ? ANSWER_YES : asking_answer(a, r->written);
+        answer_count(&answers, answer);
+        if (answer == ANSWER_YES || answer == ANSWER_NO)
+            reply_boolean(out, answer == ANSWER_YES);
+        else
+            answer_reply(out, answer, a->question.filter->name, why);
+    }
+    (void)answer_outcome(r->client->worker->meter, &a->question, &answers, why);
+    client_count(r->client, &r->counted, OUTCOME_OK, answers.yes + answers.no, &r->spent);
+    client_count(r->client, &r->counted, outcome_of_error(why->code), answers.other, &r->spent);
 }
 
 /* What was gathered in `scratch`. */
@@ -197,19 +219,29 @@ static void write_gathered(struct client *c)
     buffer_clear(&c->scratch);
 }
 
-/* Replies gather in `scratch`: each write to the socket's buffer costs as much as all else in a short one. */
-static enum outcome gather_operation(struct client *c, const struct request *r)
+static void write_operation(struct reply *out, struct request *r)
 {
+    struct failure why = asking_failure(&r->asking);
     enum outcome outcome;
-    size_t before = c->scratch.length;
-    struct reply out = {.out = &c->scratch, .protocol = r->protocol};
+    if (r->shape == REPLY_ONE) {
+        write_each(out, r, r->commands, &why);
+        return;
+    }
     if (asking_failed(&r->asking)) {
-        struct failure why = asking_failure(&r->asking);
-        answer_failure(&out, &why);
+        answer_failure(out, &why);
         outcome = outcome_of_error(why.code);
     } else {
-        outcome = write_answers(&out, r);
+        outcome = write_answers(out, r, &why);
     }
+    client_count(r->client, &r->counted, outcome, 1, &r->spent);
+}
+
+/* Replies gather in `scratch`: each write to the socket's buffer costs as much as all else in a short one. */
+static void gather_operation(struct client *c, struct request *r)
+{
+    size_t before = c->scratch.length;
+    struct reply out = {.out = &c->scratch, .protocol = r->protocol};
+    write_operation(&out, r);
     bool failed = buffer_failed(&c->scratch);
     if (failed) { /* those before it are whole */
         c->scratch.length = before;
@@ -219,7 +251,6 @@ static enum outcome gather_operation(struct client *c, const struct request *r)
         write_gathered(c);
     if (failed)
         c->mute = c->closing = true;
-    return outcome;
 }
 
 static void on_done(struct asking *a);
@@ -294,7 +325,7 @@ static bool write_batch(struct client *c, struct request *r)
 
 static void begin_batch(struct client *c, const struct key_command *k)
 {
-    struct request *r = request_new(c, CLIENT_BATCH_KEYS);
+    struct request *r = request_new(c, 1, CLIENT_BATCH_KEYS);
     if (r == NULL) {
         client_error(c, "OOM out of memory");
         return;
@@ -314,6 +345,39 @@ static void begin_batch(struct client *c, const struct key_command *k)
 
 /* --- the order --- */
 
+/* How many of its first replies can be written, though it has not ended. */
+static size_t known(const struct request *r)
+{
+    size_t end = r->written;
+    if (r->done || r->asking.op == NULL || r->commands == 1)
+        return end;
+    while (end < r->commands && key_operation_found(r->asking.op, end))
+        end++;
+    return end;
+}
+
+/* As a rule a run ends soon, and all its replies are one write. */
+static void wait_for_others(struct client *c)
+{
+    const struct request *r = STAILQ_FIRST(&c->requests);
+    if (r != NULL && known(r) > r->written)
+        worker_late(c->worker, c);
+}
+
+void client_write_known(struct client *c)
+{
+    static const struct failure none = {.code = ERR_OK};
+    struct request *r = STAILQ_FIRST(&c->requests);
+    size_t end = r == NULL ? 0 : known(r);
+    if (r == NULL || end == r->written)
+        return;
+    struct reply out = client_reply_begin(c);
+    out.protocol = r->protocol;
+    write_each(&out, r, end, &none);
+    write_reply(c, &c->scratch);
+    buffer_clear(&c->scratch);
+}
+
 void client_write_done(struct client *c)
 {
     struct request *r;
@@ -323,20 +387,19 @@ void client_write_done(struct client *c)
             write_gathered(c);
         if (r->batch != NULL && !write_batch(c, r))
             return;
-        enum outcome outcome = OUTCOME_OK;
         if (r->batch != NULL) {
             c->blocked = false;
-            outcome = client_batch_outcome(r->batch);
+            client_count(c, &r->counted, client_batch_outcome(r->batch), 1, &r->spent);
         } else if (r->asking.op != NULL) {
-            outcome = gather_operation(c, r);
+            gather_operation(c, r);
         } else {
             write_reply(c, &r->ready);
-            outcome = outcome_of_reply(r->ready.data, r->ready.length);
+            client_count(c, &r->counted, outcome_of_reply(r->ready.data, r->ready.length), 1, &r->spent);
         }
-        client_count(c, &r->counted, outcome, &r->spent);
         request_free(c, r);
     }
     write_gathered(c);
+    wait_for_others(c);
 }
 
 static void on_done(struct asking *a)
@@ -356,10 +419,11 @@ static void on_done(struct asking *a)
 
 /* --- operations --- */
 
-static void ask(struct client *c, const struct key_command *k, size_t bytes)
+static void ask(struct client *c, const struct key_command *k, size_t commands)
 {
+    size_t bytes = bytes_of(k->keys, k->count);
     struct key_operation *op = key_operation_new(c->worker->keys, k->question.kind, k->count, bytes);
-    struct request *r = op == NULL ? NULL : request_new(c, k->count);
+    struct request *r = op == NULL ? NULL : request_new(c, commands, k->count);
     if (r == NULL) {
         if (op != NULL)
             key_operation_release(op);
@@ -374,11 +438,22 @@ static void ask(struct client *c, const struct key_command *k, size_t bytes)
     c->early_checks += r->is_early;
     r->asking.question = k->question;
     r->asking.on_done = on_done;
-    r->spent = (struct spent){
-        .by = "redis", .asked_us = worker_now(c->worker), .filter = k->question.filter, .keys = k->count};
+    r->spent = (struct spent){.by = "redis",
+                              .asked_us = worker_now(c->worker),
+                              .filter = k->question.filter,
+                              .keys = k->count / commands};
     asking_start(&r->asking, op);
     if (k->question.kind == OPERATION_ADD)
         c->stalled |= !key_operation_is_in_order(op);
+    wait_for_others(c);
+}
+
+static void ask_run(struct client *c, struct key_command *k, const struct argument *filter)
+{
+    struct argument keys[CLIENT_RUN_KEYS];
+    k->count = client_run_take(c, k, filter, keys);
+    k->keys = keys;
+    ask(c, k, k->count);
 }
 
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
@@ -413,11 +488,12 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         c->stalled = c->put_off = true;
         return;
     }
-    size_t bytes = bytes_of(keys, count);
-    if (count > CLIENT_BATCH_KEYS || (count > 1 && bytes > CLIENT_BATCH_BYTES))
+    if (shape == REPLY_ONE)
+        ask_run(c, &k, filter);
+    else if (count > CLIENT_BATCH_KEYS || (count > 1 && bytes_of(keys, count) > CLIENT_BATCH_BYTES))
         begin_batch(c, &k);
     else
-        ask(c, &k, bytes);
+        ask(c, &k, 1);
     c->stalled |= alone && !STAILQ_EMPTY(&c->requests);
 }
 
@@ -425,7 +501,7 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 
 struct request *client_await(struct client *c)
 {
-    struct request *r = request_new(c, 1);
+    struct request *r = request_new(c, 1, 1);
     if (r != NULL) {
         r->spent = (struct spent){.by = "admin", .asked_us = worker_now(c->worker)};
         c->blocked = true;

@@ -11,7 +11,9 @@ enum {
     STRANGER_ARGUMENTS = 10,
     STRANGER_BULK = 16384,
     STRANGER_REQUEST = STRANGER_BULK + 1024, /* a whole one: what it is put together in doubles as it grows */
-    ARGUMENTS_KEPT = 1024                    /* an array above this is given back by resp_trim() */
+    DIGITS_MAX = 5,                          /* of the length of an argument, as a rule */
+    USUAL_HEADER_MAX = DIGITS_MAX + 3,
+    ARGUMENTS_KEPT = 1024 /* an array above this is given back by resp_trim() */
 };
 #define RESP_NO_BULK SIZE_MAX
 
@@ -157,6 +159,46 @@ static enum resp_result read_bulk_header(struct resp_parser *p, const char *byte
     return RESP_COMMAND;
 }
 
+/* "$5\r\n", of at most five digits: what is behind it; NULL: it is not here, or of another form. */
+static const char *read_usual_header(const char *at, const char *end, size_t *number)
+{
+    const char *first = at + 1;
+    size_t n = 0;
+    unsigned digit;
+    if (end - at < USUAL_HEADER_MAX || *at != '$') /* what is shorter waits for resp_parse() */
+        return NULL;
+    unsigned high = (unsigned char)first[0] - (unsigned)'0', low = (unsigned char)first[1] - (unsigned)'0';
+    if (high > 0 && high <= 9 && low <= 9 && first[2] == '\r') { /* as most are */
+        *number = high * 10 + low;
+        return first + 4;
+    }
+    for (at = first; (digit = (unsigned char)*at - (unsigned)'0') <= 9 && at - first < DIGITS_MAX; at++)
+        n = n * 10 + digit;
+    if (at == first || *at != '\r' || (*first == '0' && at - first > 1))
+        return NULL;
+    *number = n;
+    return at + 2;
+}
+
+/* Arguments that are whole, behind a usual header: nearly all are. */
+static void read_usual(struct resp_parser *p, const char *bytes, size_t length)
+{
+    size_t end = p->expected < p->capacity ? p->expected : p->capacity, position = p->position, number;
+    const struct resp_limits *most = &p->limits;
+    if (p->stranger || line_max(p) < USUAL_HEADER_MAX || position > length)
+        return;
+    while (p->argument_count < end) {
+        const char *body = read_usual_header(bytes + position, bytes + length, &number);
+        size_t at = (size_t)(body - bytes);
+        if (body == NULL || length - at < number + 2 || number > most->bulk_max || at > most->request_max ||
+            number > most->request_max - at)
+            break;
+        p->arguments[p->argument_count++] = (struct argument){.offset = at, .length = number};
+        position = at + number + 2;
+    }
+    p->position = p->scanned = position;
+}
+
 static enum resp_result read_array(struct resp_parser *p, const char *bytes, size_t length)
 {
     if (!p->inside) {
@@ -175,6 +217,9 @@ static enum resp_result read_array(struct resp_parser *p, const char *bytes, siz
     }
     while (p->argument_count < p->expected) {
         if (p->bulk == RESP_NO_BULK) {
+            read_usual(p, bytes, length);
+            if (p->argument_count == p->expected)
+                break;
             enum resp_result result = read_bulk_header(p, bytes, length);
             if (result != RESP_COMMAND)
                 return result;
@@ -323,6 +368,25 @@ enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t length)
     if (length < p->need)
         return RESP_MORE;
     return bytes[0] == '*' ? read_array(p, bytes, length) : read_inline(p, bytes, length);
+}
+
+size_t resp_again(const struct resp_parser *p, const char *same, size_t same_length, const char *bytes,
+                  size_t length, size_t most, struct argument *last, size_t *used)
+{
+    const char *at = bytes, *end = bytes + length;
+    size_t count = 0, number;
+    if (p->stranger || line_max(p) < USUAL_HEADER_MAX)
+        most = 0;
+    while (count < most && (size_t)(end - at) > same_length && memcmp(at, same, same_length) == 0) {
+        const char *key = read_usual_header(at + same_length, end, &number);
+        if (key == NULL || (size_t)(end - key) < number + 2 || number > p->limits.bulk_max ||
+            (size_t)(key - at) + number + 2 > p->limits.request_max)
+            break;
+        last[count++] = (struct argument){.bytes = key, .length = number};
+        at = key + number + 2;
+    }
+    *used = (size_t)(at - bytes);
+    return count;
 }
 
 void resp_locate(struct resp_parser *p, const char *bytes)

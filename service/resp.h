@@ -62,6 +62,13 @@ void resp_fini(struct resp_parser *p);
  * Inline arguments are unescaped in place, so @bytes is writable. */
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t length);
 
+/* What begins with the same @same_length bytes as the command that was parsed before, from its start to the
+ * header of its last argument, differs from it in that argument alone. Returns how many such commands, up to
+ * @most, are whole at @bytes; *@used: their bytes; @last has the last argument of each. What is of an unusual
+ * form is none: resp_parse() tells what it is. */
+size_t resp_again(const struct resp_parser *p, const char *same, size_t same_length, const char *bytes,
+                  size_t length, size_t most, struct argument *last, size_t *used);
+
 /* After RESP_COMMAND: have the arguments point into @bytes, where the command lies. */
 void resp_locate(struct resp_parser *p, const char *bytes);
 /* The bytes have been copied from @from to @to. */

@@ -16,7 +16,7 @@
 #include "service/loop.h"
 #include "service/metrics/meter.h"
 
-enum { DRAIN_SECONDS = 5, NOW_TIMES = 16, MEMORY_STEP = 512 * 1024 };
+enum { DRAIN_SECONDS = 5, NOW_TIMES = 16, LATE_MS = 5, MEMORY_STEP = 512 * 1024 };
 
 struct worker_thread {
     struct worker worker; /* first: a worker is its thread */
@@ -202,6 +202,36 @@ static void on_turn_end(evutil_socket_t fd, short events, void *arg)
     }
 }
 
+/* --- replies that wait --- */
+
+void worker_late(struct worker *w, struct client *c)
+{
+    static const struct timeval soon = {.tv_usec = LATE_MS * 1000};
+    if (c->is_late || (TAILQ_EMPTY(&w->late) && event_add(w->late_end, &soon) != 0))
+        return;
+    TAILQ_INSERT_TAIL(&w->late, c, late_link);
+    c->is_late = true;
+}
+
+void worker_not_late(struct worker *w, struct client *c)
+{
+    if (c->is_late)
+        TAILQ_REMOVE(&w->late, c, late_link);
+    c->is_late = false;
+}
+
+static void on_late(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct worker *w = arg;
+    struct client *c;
+    while ((c = TAILQ_FIRST(&w->late)) != NULL) {
+        worker_not_late(w, c);
+        client_write_known(c);
+    }
+}
+
 /* --- as much memory as there may be --- */
 
 static void relieve(void *arg);
@@ -347,6 +377,8 @@ static void free_thread(struct worker_thread *t)
         event_free(t->worker.reap);
     if (t->worker.unhold != NULL)
         event_free(t->worker.unhold);
+    if (t->worker.late_end != NULL)
+        event_free(t->worker.late_end);
     if (t->worker.turn_end != NULL)
         event_free(t->worker.turn_end);
     if (t->worker.second != NULL)
@@ -358,6 +390,7 @@ static void free_thread(struct worker_thread *t)
     mailbox_free(t->worker.mailbox);
     meter_free(t->worker.meter);
     pool_fini(&t->worker.requests);
+    free(t->worker.read);
     config_release(t->worker.config);
     free(t);
 }
@@ -374,22 +407,25 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     LIST_INIT(&w->clients);
     LIST_INIT(&w->graveyard);
     TAILQ_INIT(&w->held);
+    TAILQ_INIT(&w->late);
     TAILQ_INIT(&w->due);
     w->base = loop_base_new();
     w->mailbox = mailbox_new();
+    w->read = malloc(WORKER_READ);
     w->meter = meter_new(command_count + 1, OUTCOME_COUNT);
-    if (w->base != NULL && w->mailbox != NULL && w->meter != NULL) {
+    if (w->base != NULL && w->mailbox != NULL && w->meter != NULL && w->read != NULL) {
         w->keys = loop_keys_new(service, w->base, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);
         w->unhold = evtimer_new(w->base, on_unhold, w);
+        w->late_end = evtimer_new(w->base, on_late, w);
         w->turn_end = event_new(w->base, -1, 0, on_turn_end, w);
         w->second = event_new(w->base, -1, EV_PERSIST, on_second, w);
         t->letters = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_letters, w);
     }
     static const struct timeval second = {1, 0};
-    if (w->keys == NULL || w->reap == NULL || w->unhold == NULL || w->turn_end == NULL || w->second == NULL ||
-        t->letters == NULL || event_add(t->letters, NULL) != 0 || event_add(w->second, &second) != 0 ||
-        pthread_create(&t->thread, NULL, run, t) != 0) {
+    if (w->keys == NULL || w->reap == NULL || w->unhold == NULL || w->late_end == NULL ||
+        w->turn_end == NULL || w->second == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
+        event_add(w->second, &second) != 0 || pthread_create(&t->thread, NULL, run, t) != 0) {
         free_thread(t);
         return error_set(e, ERR_NOMEM, "worker %u could not be started", index);
     }

@@ -10,6 +10,8 @@
 #include "service/client.h"
 #include "service/service.h"
 
+enum { WORKER_READ = 16 * 1024 /* bytes of a client at a time */ };
+
 struct worker {
     struct service *service;
     const struct config *config; /* held; replaced between two letters, see worker_reconfigure() */
@@ -23,11 +25,14 @@ struct worker {
     struct event *reap;
     struct client_queue held; /* wait until less is in flight; first come, first served */
     struct event *unhold;
+    struct client_queue late; /* clients whose first replies wait for others */
+    struct event *late_end;
     struct client_queue due; /* clients that go on at the end of this turn of the loop */
     struct event *turn_end;
     struct event *second;
     struct pool requests; /* of its clients: request.c */
     size_t in_flight;     /* keys of requests that are not answered */
+    char *read;           /* WORKER_READ: what a client's bytes are read into */
     size_t client_count;
     size_t client_memory, told_memory; /* bytes that its clients hold; of them, counted in the service's */
     atomic_size_t largest;             /* the most that one of them holds, or held lately */
@@ -63,6 +68,9 @@ void worker_unhold(struct worker *w, struct client *c);
 /* Have client_turn_ends() called at the end of this turn of the loop, once; or not any more. */
 void worker_due(struct worker *w, struct client *c);
 void worker_not_due(struct worker *w, struct client *c);
+/* Have client_write_known() called in some milliseconds, once; or not any more. */
+void worker_late(struct worker *w, struct client *c);
+void worker_not_late(struct worker *w, struct client *c);
 /* One of its clients held @before bytes and holds @now: where all clients hold too much, the largest is cut
  * soon. */
 void worker_count_memory(struct worker *w, size_t before, size_t now);

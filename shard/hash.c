@@ -14,47 +14,27 @@ struct key_hash hash_key(uint64_t seed, const void *key, size_t length)
     return (struct key_hash){.high = h.high64, .low = h.low64};
 }
 
-/* The last part of splitmix64: a bijection in which each bit of the input changes half of the output. */
-static inline uint64_t scramble(uint64_t z)
-{
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-/* splitmix64: one step of a full-period stream; its output has no visible relation to the seed. */
-static inline uint64_t next(uint64_t *state)
-{
-    return scramble(*state += UINT64_C(0x9e3779b97f4a7c15));
-}
-
 /* Two rounds of a Feistel network: each half is changed by a function of the other, so all can be undone. */
 struct key_hash hash_mix(struct key_hash h, uint64_t mix)
 {
     if (mix == 0)
         return h;
     h.low ^= h.high;
-    h.high ^= scramble(h.low ^ mix);
+    h.high ^= hash_scramble(h.low ^ mix);
     uint64_t z = h.high * UINT64_C(0x9e3779b97f4a7c15);
     h.low ^= z ^ z >> 32;
     return h;
 }
 
-__extension__ typedef unsigned __int128 wide;
-
 void hash_place(const struct geometry *g, struct key_hash h, struct key_place *place)
 {
-    /* The low half of the first product is what the choice of the shard left unused, still spread evenly. */
-    wide product = (wide)h.high * g->shards;
-    place->shard = (uint32_t)(product >> 64);
-    place->block = (uint32_t)(((wide)(uint64_t)product * g->blocks) >> 64);
-
-    uint64_t state = h.low;
-    uint64_t range = g->block_bits - BLOCK_TAG_BITS;
+    uint64_t state = h.low, range = g->block_bits - BLOCK_TAG_BITS;
+    hash_block(g, h, place);
     for (unsigned i = 0; i < g->hashes; i += 2) {
-        uint64_t z = next(&state);
-        place->bits[i] = (uint16_t)(BLOCK_TAG_BITS + ((z >> 32) * range >> 32));
-        place->bits[i + 1] = (uint16_t)(BLOCK_TAG_BITS + ((z & UINT32_MAX) * range >> 32));
+        unsigned a, b;
+        hash_two_bits(&state, range, &a, &b);
+        place->bits[i] = (uint16_t)a;
+        place->bits[i + 1] = (uint16_t)b;
     }
 }
 

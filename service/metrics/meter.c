@@ -89,10 +89,15 @@ void meter_free(struct meter *m)
     free(m);
 }
 
+void meter_count_many(struct meter *m, size_t row, size_t column, uint64_t us, uint64_t times)
+{
+    timing_bump(&m->count[row * m->columns + column], times);
+    timing_record_many(&m->timing[row], us, times);
+}
+
 void meter_count(struct meter *m, size_t row, size_t column, uint64_t us)
 {
-    timing_bump(&m->count[row * m->columns + column], 1);
-    timing_record(&m->timing[row], us);
+    meter_count_many(m, row, column, us, 1);
 }
 
 void meter_slow(struct meter *m)

@@ -45,6 +45,8 @@ void meter_free(struct meter *m);
 
 /* --- by the thread whose it is --- */
 void meter_count(struct meter *m, size_t row, size_t column, uint64_t us);
+/* @times that took the same time. */
+void meter_count_many(struct meter *m, size_t row, size_t column, uint64_t us, uint64_t times);
 void meter_slow(struct meter *m);
 /* The counters of a filter, made if needed; they live as long as the meter. Where there are as many as there
  * may be, or no memory, those of all others together (meter_others()). Only for filters that exist: names

@@ -56,12 +56,20 @@ static void tell(struct key_request *q)
     q->done(q->arg, q->code, q->text);
 }
 
+/* Of a check that fails: what was found at once is known. */
+static void forget_others(struct key_request *q)
+{
+    for (unsigned i = 0; i < q->count; i++)
+        if (q->answers[i] != KEY_PRESENT)
+            q->answers[i] = KEY_NO_ANSWER;
+}
+
 /* Nobody is told from inside the call that begins a request. */
 static void end(struct key_request *q, enum err code, const char *text)
 {
     q->code = code;
     if (code != ERR_OK && !q->adds)
-        memset(q->answers, KEY_NO_ANSWER, q->count);
+        forget_others(q);
     if (code == ERR_OK)
         q->text[0] = '\0';
     else if (text != q->text) /* as bind_to_filter() has left it */
@@ -300,14 +308,13 @@ static struct sight look(struct key_request *q)
     return s;
 }
 
-/* What was found is answered; the others are the first ones now. No branch, as nobody can foretell which it
- * is: what is answered too early here is answered again. */
-static void answer_found(struct key_request *q)
+/* What was found has its answer; the others are the first ones now. No branch, as nobody can foretell which
+ * it is. */
+static void leave_found(struct key_request *q)
 {
     unsigned left = 0;
     for (unsigned i = 0; i < q->left; i++) {
         bool is_left = q->found[i] != RESIDENT_PRESENT;
-        q->answers[q->from + q->order[i]] = KEY_PRESENT;
         q->hashes[left] = q->hashes[i];
         q->order[left] = q->order[i];
         q->found[left] = q->found[i];
@@ -316,10 +323,18 @@ static void answer_found(struct key_request *q)
     q->left = left;
 }
 
+/* What was found at once is known, whatever comes of the others. */
+static void note_found(struct key_request *q)
+{
+    for (unsigned i = 0; i < q->left; i++)
+        if (q->found[i] == RESIDENT_PRESENT)
+            q->answers[q->from + q->order[i]] = KEY_PRESENT;
+}
+
 /* Look again at what was not found. Nothing was applied since: it would be found no more than before. */
 static struct sight look_again(struct key_request *q)
 {
-    answer_found(q);
+    leave_found(q);
     if (q->blocks == NULL && resident_changes(q->held->resident) == q->looked_at)
         return (struct sight){.missing = q->left};
     return look(q);
@@ -609,7 +624,7 @@ static void answer_in_part(struct key_request *q)
 {
     unsigned lane;
     bool degraded = false, lacks = true;
-    memset(q->answers, KEY_NO_ANSWER, q->count);
+    forget_others(q);
     if (q->state != REQUEST_ASKING)
         return;
     if (!key_request_awaits_lane(q, &lane)) {
@@ -673,6 +688,8 @@ static void begin_to_ask(struct key_request *q, bool blocks)
     enum err code = ERR_OK;
     q->state = REQUEST_ASKING;
     q->was_delayed |= blocks || q->part < q->count;
+    if (!q->adds)
+        note_found(q);
     if (blocks)
         code = ask_blocks(q, &e);
     if (code == ERR_FENCED) { /* there is another view since the request was bound */

@@ -105,8 +105,9 @@ struct key_request {
     char text[200];
 };
 
-/* Look up @count keys, 1 to KEY_REQUEST_MAX. @keys and @answers (enum key_answer of each) are borrowed until
- * it is told. True: all are present, and nobody is told. */
+/* Look up @count keys, 1 to KEY_REQUEST_MAX. @keys and @answers (enum key_answer of each; KEY_NO_ANSWER at
+ * first) are borrowed until it is told; a key that is found has its answer before. True: all are present, and
+ * nobody is told. */
 MUST_CHECK bool key_check(struct request_port *p, struct log_filter *f, struct key_request *q,
                           const struct request_key *keys, unsigned count, uint8_t *answers, key_done_fn *done,
                           void *arg);

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HUGE_PAGE = 2 << 20, STATE_BITS = 3 };
+enum { HUGE_PAGE = 2 << 20, STATE_BITS = 3, FEW_BITS = 4 /* even */ };
 
 /* --- memory --- */
 
@@ -175,14 +175,50 @@ void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state)
 
 /* --- look-up --- */
 
+static void fetch(const struct bitmap *b, const atomic_word *block)
+{
+    for (unsigned word = 0; word < b->block_words; word += BITMAP_UNIT / 8)
+        __builtin_prefetch((const void *)(block + word), 0, 3);
+}
+
 void bitmap_fetch(const struct bitmap *b, const struct key_place *places, unsigned count)
 {
-    unsigned lines = b->geometry.block_bits / 8 / BITMAP_UNIT;
-    for (unsigned i = 0; i < count; i++) {
-        const atomic_word *block = block_words(b, &places[i]);
-        for (unsigned line = 0; line < lines; line++)
-            __builtin_prefetch((const void *)(block + (size_t)line * (BITMAP_UNIT / 8)), 0, 3);
+    for (unsigned i = 0; i < count; i++)
+        fetch(b, block_words(b, &places[i]));
+}
+
+void bitmap_aim(const struct bitmap *b, struct key_hash hash, struct bitmap_aim *out)
+{
+    struct key_place at;
+    hash_block(&b->geometry, hash, &at);
+    *out = (struct bitmap_aim){.block = block_words(b, &at), .low = hash.low, .shard = at.shard};
+    fetch(b, out->block);
+}
+
+/* As the lowest bit. */
+static inline uint64_t is_set(const atomic_word *block, unsigned p)
+{
+    return atomic_load_explicit(&block[word_index(p)], memory_order_acquire) >> word_shift(p);
+}
+
+/* As hash_place() places bits: of an odd number of them the last one is not there. Behind the first few bits
+ * nearly all keys that are absent are known to be; which bit tells nobody can foretell, so there is no branch
+ * for each. */
+static inline bool all_there(const struct bitmap *b, const struct bitmap_aim *aim)
+{
+    uint64_t state = aim->low, range = b->geometry.block_bits - BLOCK_TAG_BITS, all = 1;
+    unsigned one, two, hashes = b->geometry.hashes;
+    for (unsigned i = 1; i < hashes; i += 2) {
+        hash_two_bits(&state, range, &one, &two);
+        all &= is_set(aim->block, one) & is_set(aim->block, two);
+        if (i == FEW_BITS - 1 && all == 0)
+            return false;
     }
+    if (hashes % 2 != 0) {
+        hash_two_bits(&state, range, &one, &two);
+        all &= is_set(aim->block, one);
+    }
+    return all != 0;
 }
 
 /* Acquire, so that the state of the shard can be looked at again behind it. No branch for each bit: where the
@@ -200,14 +236,23 @@ static inline bool all_set(const struct bitmap *b, const struct key_place *place
 
 /* A shard that leaves while it is looked at reads as zeros: "no" counts only if its state was the same before
  * and after. Bits that were set once are true forever. */
+static uint8_t answer(const struct bitmap *b, uint32_t shard, uint32_t before, bool all)
+{
+    bool whole = before % BITMAP_STATES >= BITMAP_RESIDENT && state_of(b, shard) == before;
+    return (uint8_t)(all ? BITMAP_YES : whole ? BITMAP_NO : BITMAP_UNKNOWN);
+}
+
+uint8_t bitmap_see(const struct bitmap *b, const struct bitmap_aim *aim)
+{
+    uint32_t before = state_of(b, aim->shard);
+    return answer(b, aim->shard, before, all_there(b, aim));
+}
+
 void bitmap_look(const struct bitmap *b, const struct key_place *places, unsigned count, uint8_t *answers)
 {
     for (unsigned i = 0; i < count; i++) {
-        uint32_t shard = places[i].shard;
-        uint32_t before = state_of(b, shard);
-        bool all = all_set(b, &places[i]);
-        bool whole = before % BITMAP_STATES >= BITMAP_RESIDENT && state_of(b, shard) == before;
-        answers[i] = (uint8_t)(all ? BITMAP_YES : whole ? BITMAP_NO : BITMAP_UNKNOWN);
+        uint32_t before = state_of(b, places[i].shard);
+        answers[i] = answer(b, places[i].shard, before, all_set(b, &places[i]));
     }
 }
 

@@ -64,6 +64,17 @@ void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state);
  * for it, for milliseconds where a huge page is looked for. Any thread, at any time. */
 void bitmap_reserve(struct bitmap *b, uint32_t first, uint32_t count);
 
+/* Where a key that is looked up lies: its bits are not placed before its block is there. */
+struct bitmap_aim {
+    const atomic_word *block;
+    uint64_t low; /* of its hash, mixed */
+    uint32_t shard;
+};
+/* @hash is mixed. Its block is on the way from memory when this returns. */
+void bitmap_aim(const struct bitmap *b, struct key_hash hash, struct bitmap_aim *out);
+/* enum bitmap_answer. Any thread, at any time. */
+uint8_t bitmap_see(const struct bitmap *b, const struct bitmap_aim *aim);
+
 /* Look up @count places. Any thread, at any time. */
 void bitmap_look(const struct bitmap *b, const struct key_place *places, unsigned count, uint8_t *answers);
 /* Have the processor fetch the blocks of these places. */

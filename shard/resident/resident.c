@@ -124,24 +124,31 @@ static uint8_t both(uint8_t a, uint8_t b)
     return (uint8_t)(any & ((any & 1) != 0 ? 1 : 3));
 }
 
+static void look_at_pinned(const struct resident *r, unsigned l, struct key_hash hash, uint8_t *found)
+{
+    const struct geometry *g = &r->layer[l]->geometry;
+    struct key_place at;
+    hash_place(g, hash_mix(hash, r->mix), &at);
+    blocks_look(r->blocks, l, g, base_of(r), &at, 1, found);
+}
+
 /* Join what layer @l says to the answers. Each block is fetched AHEAD keys before it is looked at, so that
  * memory is never waited for alone. */
 static void look_layer(const struct resident *r, unsigned l, const struct key_hash *hashes, size_t count,
                        uint8_t *answers)
 {
     const struct bitmap *b = r->layer[l];
-    struct key_place places[AHEAD];
+    struct bitmap_aim aims[AHEAD];
     for (size_t i = 0; i < count && i < AHEAD; i++)
-        place(r, b, hashes[i], &places[i]);
+        bitmap_aim(b, hash_mix(hashes[i], r->mix), &aims[i]);
     for (size_t i = 0; i < count; i++) {
-        struct key_place *at = &places[i % AHEAD];
-        uint8_t found;
-        bitmap_look(b, at, 1, &found);
+        struct bitmap_aim *aim = &aims[i % AHEAD];
+        uint8_t found = bitmap_see(b, aim);
         if (blocks_any(r->blocks))
-            blocks_look(r->blocks, l, &b->geometry, base_of(r), at, 1, &found);
+            look_at_pinned(r, l, hashes[i], &found);
         answers[i] = both(answers[i], found);
         if (count - i > AHEAD)
-            place(r, b, hashes[i + AHEAD], at);
+            bitmap_aim(b, hash_mix(hashes[i + AHEAD], r->mix), aim);
     }
 }
 

@@ -15,12 +15,17 @@ static inline unsigned word_index(unsigned p)
     return p / 64;
 }
 
-static inline uint64_t word_mask(unsigned p)
+static inline unsigned word_shift(unsigned p)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    return UINT64_C(1) << (p % 64 ^ 7);
+    return (p ^ 7) % 64;
 #else
-    return UINT64_C(1) << (63 - p % 64);
+    return 63 - p % 64;
 #endif
+}
+
+static inline uint64_t word_mask(unsigned p)
+{
+    return UINT64_C(1) << word_shift(p);
 }
 #endif

@@ -17,6 +17,36 @@ static const struct resp_limits small = {
 /* Parse all of @bytes, shown in pieces that end at the offsets in @cuts, and write what came out:
  * "<arg><arg>|" for each command, "!text" for an error, "+" and the bytes left over where a command is not
  * whole. Each piece is shown in memory of its exact size, so that a sanitizer sees a byte read too far. */
+/* With @runs, what begins as the command before it is not parsed again. */
+static bool runs;
+
+static void write_argument(struct buffer *out, const char *bytes, size_t length)
+{
+    buffer_puts(out, "<");
+    buffer_append(out, bytes, length);
+    buffer_puts(out, ">");
+}
+
+/* Returns the bytes of those that follow, which differ from the first one in their last argument. */
+static size_t write_others(struct buffer *out, const struct resp_parser *p, const char *bytes, size_t length)
+{
+    size_t count = p->argument_count, used = 0, before = count > 1 ? p->arguments[count - 2].offset : 0;
+    struct argument last[3];
+    if (!runs || count < 2 || bytes[0] != '*')
+        return 0;
+    size_t same = before + p->arguments[count - 2].length + 2;
+    size_t others = resp_again(p, bytes, same, bytes + p->consumed, length - p->consumed,
+                               sizeof(last) / sizeof(*last), last, &used);
+    for (size_t i = 0; i < others; i++) {
+        for (size_t a = 0; a + 1 < count; a++)
+            write_argument(out, bytes + p->arguments[a].offset, p->arguments[a].length);
+        write_argument(out, last[i].bytes, last[i].length);
+        buffer_puts(out, "|");
+    }
+    assert_true((others == 0) == (used == 0));
+    return used;
+}
+
 static void transcribe(struct buffer *out, const struct resp_limits *limits, const char *bytes, size_t length,
                        const size_t *cuts, size_t cut_count)
 {
@@ -41,14 +71,11 @@ static void transcribe(struct buffer *out, const struct resp_limits *limits, con
                 assert_true(p.need > end - start);
             if (result != RESP_COMMAND)
                 break;
-            for (size_t a = 0; a < p.argument_count; a++) {
-                buffer_puts(out, "<");
-                buffer_append(out, piece + p.arguments[a].offset, p.arguments[a].length);
-                buffer_puts(out, ">");
-            }
+            for (size_t a = 0; a < p.argument_count; a++)
+                write_argument(out, piece + p.arguments[a].offset, p.arguments[a].length);
             buffer_puts(out, "|");
             assert_true(p.consumed > 0);
-            start += p.consumed;
+            start += p.consumed + write_others(out, &p, piece, end - start);
         } while (true);
     }
     if (result == RESP_MORE && length > start)
@@ -81,14 +108,23 @@ static void check_bytes(const struct resp_limits *limits, const char *bytes, siz
     buffer_fini(&whole);
 }
 
+/* Whether or not commands are taken for what the one before them was. */
+static void check_both(const struct resp_limits *limits, const char *text, const char *expected)
+{
+    check_bytes(limits, text, strlen(text), expected);
+    runs = true;
+    check_bytes(limits, text, strlen(text), expected);
+    runs = false;
+}
+
 static void check(const char *text, const char *expected)
 {
-    check_bytes(NULL, text, strlen(text), expected);
+    check_both(NULL, text, expected);
 }
 
 static void check_small(const char *text, const char *expected)
 {
-    check_bytes(&small, text, strlen(text), expected);
+    check_both(&small, text, expected);
 }
 
 static void test_resp_parse__reads_arrays_split_anywhere(void **state)
@@ -100,6 +136,39 @@ static void test_resp_parse__reads_arrays_split_anywhere(void **state)
     check("*2\r\n$4\r\nECHO\r\n$6\r\na\r\n*1\r\r\n", "<ECHO><a\r\n*1\r>|");
     check("", "");
     check("*2\r\n$4\r\nECHO\r\n$5\r\nabc", "+21");
+}
+
+#define ONE "*2\r\n$4\r\nECHO\r\n"
+#define X100                                                                                                 \
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+
+static void test_resp_again__finds_what_the_parser_finds(void **state)
+{
+    (void)state;
+    check(ONE "$2\r\nab\r\n" ONE "$3\r\ncde\r\n" ONE "$0\r\n\r\n" ONE "$1\r\nf\r\n" ONE "$4\r\n\r\n$1\r\n" ONE
+              "$12\r\n123456789012\r\n",
+          "<ECHO><ab>|<ECHO><cde>|<ECHO><>|<ECHO><f>|<ECHO><\r\n$1>|<ECHO><123456789012>|");
+    check(ONE "$2\r\nab\r\n" ONE "$100\r\n" X100 "\r\n" ONE "$0100\r\n" X100 "\r\n",
+          "<ECHO><ab>|<ECHO><" X100 ">|!invalid bulk length");
+    check(ONE "$2\r\nab\r\n" ONE "$02\r\nab\r\n", "<ECHO><ab>|!invalid bulk length");
+    check(ONE "$2\r\nab\r\n" ONE "$-1\r\nabcdef\r\n", "<ECHO><ab>|!invalid bulk length");
+    check(ONE "$2\r\nab\r\n" ONE "$\r\nabcdefgh\r\n", "<ECHO><ab>|!invalid bulk length");
+    check(ONE "$2\r\nab\r\n" ONE "$999999\r\nabcdefgh", "<ECHO><ab>|+31");
+    check(ONE "$2\r\nab\r\n" ONE ":2\r\nabcdefgh", "<ECHO><ab>|!expected '$', got ':'");
+    check(ONE "$2\r\nab\r\n*2\r\n$4\r\necho\r\n$2\r\nab\r\n*3\r\n$4\r\nECHO\r\n$2\r\nab\r\n$2\r\ncd\r\n",
+          "<ECHO><ab>|<echo><ab>|<ECHO><ab><cd>|");
+    check(ONE "$2\r\nab\r\n" ONE "$12345\r\nabcdefgh\r\n", "<ECHO><ab>|+32");
+    check_small(ONE "$2\r\nab\r\n" ONE "$100\r\n" X100 "\r\n" ONE "$101\r\n" X100 "x\r\n",
+                "<ECHO><ab>|<ECHO><" X100 ">|!invalid bulk length");
+    static const struct resp_limits tight = {
+        .request_max = 40, .bulk_max = 100, .arguments_max = 4, .inline_max = 40};
+    check_both(&tight,
+               ONE "$2\r\nab\r\n" ONE "$19\r\n1234567890123456789\r\n" ONE
+                   "$22\r\n1234567890123456789012\r\n",
+               "<ECHO><ab>|<ECHO><1234567890123456789>|!too big request");
+    static const struct resp_limits narrow = {
+        .request_max = 400, .bulk_max = 100, .arguments_max = 4, .inline_max = 4};
+    check_both(&narrow, ONE "$2\r\nab\r\n" ONE "$12345\r\nabcd\r\n", "<ECHO><ab>|!too big bulk count string");
 }
 
 static void test_resp_parse__reads_binary_arguments(void **state)
@@ -408,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_resp_parse__repeats_an_error),
         cmocka_unit_test(test_resp_parse__says_how_much_a_large_argument_needs),
         cmocka_unit_test(test_resp_parse__allocates_by_what_has_come),
+        cmocka_unit_test(test_resp_again__finds_what_the_parser_finds),
         cmocka_unit_test(test_resp_parse__gives_a_large_array_back),
         cmocka_unit_test(test_resp_parse__reads_a_deep_pipeline),
         cmocka_unit_test(test_resp_parse__does_not_depend_on_the_cuts),
