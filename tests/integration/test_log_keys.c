@@ -362,7 +362,7 @@ static void rebuild_and_roll_back(unsigned before)
         assert_false(a[i].failed);
     }
     all_agree(before + 2 * EACH);
-    must(grace_forget(on.link, &on.names, old, NULL, &e), e);
+    must(grace_forget(on.link, &on.names, old, &e), e);
     must(grace_delete(on.link, &on.names, &e), e);
     log_build_free(build);
     builder_free(b);
