@@ -79,6 +79,15 @@ void healing_is(struct fixture *f, unsigned d, const char *field, const char *wa
     assert_string_equal(text, wanted);
 }
 
+void healing_is_resident(struct fixture *f, unsigned d)
+{
+    struct error e = {""};
+    char shards[32];
+    fixture_all_present(f, d, 0, 1); /* who is asked loads them */
+    must(client_status(&f->client[d], FILTER, "shards", shards, sizeof(shards), &e), e);
+    must(client_wait_status(&f->client[d], FILTER, "resident_shards", shards, HEALING_WAIT_MS, &e), e);
+}
+
 /* Those that are answered at all must be present. */
 static void none_is_absent(struct fixture *f, unsigned d, uint64_t count)
 {

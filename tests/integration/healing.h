@@ -24,6 +24,10 @@ unsigned healing_fail_over(struct fixture *f, unsigned i);
 /* Rows in transactions of @each, their keys added before the commit, by coordinator @d. */
 void healing_insert_and_add(struct fixture *f, unsigned d, uint64_t first, uint64_t count, uint64_t each);
 
+/* Until coordinator @d has all shards of the filter in memory: what one lacks is healed from the table alone.
+ */
+void healing_is_resident(struct fixture *f, unsigned d);
+
 /* Until coordinator @d says that nothing is degraded, and answers exactly; and never is one of the codes [0,
  * count) reported absent meanwhile. */
 void healing_await(struct fixture *f, unsigned d, uint64_t count);

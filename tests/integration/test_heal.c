@@ -57,6 +57,8 @@ static void test_heal__by_those_who_have_added_needs_no_table(void **state)
         healing_cut_off(&f, healing_other(&f, node));
         healing_insert_and_add(&f, node, count, ADDED, EACH);
         count += ADDED;
+        for (unsigned d = 0; d < 2; d++)
+            healing_is_resident(&f, d);
         if (node == 1) {
             PQfinish(f.db);
             f.db = NULL;
