@@ -372,7 +372,7 @@ static void take_bytes_read(struct client *c, char *bytes, size_t length)
         client_advance(c);
 }
 
-static void on_readable(evutil_socket_t fd, short events, void *arg)
+static void on_bytes(evutil_socket_t fd, short events, void *arg)
 {
     struct client *c = arg;
     (void)events;
@@ -512,7 +512,7 @@ struct client *client_new(struct worker *w, int fd, const char *address, bool tl
     c->io = tls ? tls_bufferevent(w->service->tls, w->base, fd)
                 : bufferevent_socket_new(w->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (c->io != NULL && !tls)
-        c->readable = event_new(w->base, fd, EV_READ | EV_PERSIST, on_readable, c);
+        c->readable = event_new(w->base, fd, EV_READ | EV_PERSIST, on_bytes, c);
     bool reads = c->io != NULL && (tls || (c->readable != NULL && event_add(c->readable, NULL) == 0));
     if (!reads) {
         give_up(c);

@@ -441,19 +441,20 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
     r->spent = (struct spent){.by = "redis",
                               .asked_us = worker_now(c->worker),
                               .filter = k->question.filter,
-                              .keys = k->count / commands};
+                              .keys = commands > 1 ? 1 : k->count};
     asking_start(&r->asking, op);
     if (k->question.kind == OPERATION_ADD)
         c->stalled |= !key_operation_is_in_order(op);
     wait_for_others(c);
 }
 
-static void ask_run(struct client *c, struct key_command *k, const struct argument *filter)
+static void ask_run(struct client *c, const struct key_command *first, const struct argument *filter)
 {
     struct argument keys[CLIENT_RUN_KEYS];
-    k->count = client_run_take(c, k, filter, keys);
-    k->keys = keys;
-    ask(c, k, k->count);
+    struct key_command k = *first;
+    k.count = client_run_take(c, first, filter, keys);
+    k.keys = keys;
+    ask(c, &k, k.count);
 }
 
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
