@@ -13,8 +13,8 @@
 #include "service/daemon_check.h"
 #include "service/daemon_options.h"
 #include "service/describe.h"
-#include "service/doctor.h"
-#include "service/service.h"
+#include "service/admin/doctor.h"
+#include "service/core/service.h"
 
 enum { EXIT_USAGE = 2 };
 

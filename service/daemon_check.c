@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include "base/number.h"
-#include "expansion/tail.h"
-#include "service/sources.h"
-#include "service/tls.h"
+#include "expansion/follow/tail.h"
+#include "service/control/sources.h"
+#include "service/core/tls.h"
 
 enum { EXIT_USAGE = 2 };
 

@@ -12,10 +12,10 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/number.h"
-#include "shard/nodes.h"
-#include "shard/replies.h"
-#include "shard/tls_context.h"
-#include "shard/transport.h"
+#include "shard/redis/nodes/nodes.h"
+#include "shard/redis/wire/replies.h"
+#include "shard/redis/wire/tls_context.h"
+#include "shard/redis/wire/transport.h"
 
 struct client {
     struct nodes nodes; /* one of them: the service */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "expansion/estimate.h"
+#include "expansion/decide/estimate.h"
 #include "service/cli/cli_sheet.h"
 
 enum { NODES_MAX = 10000 };

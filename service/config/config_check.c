@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "expansion/schedule.h"
-#include "expansion/tail.h"
-#include "expansion/window.h"
+#include "expansion/decide/schedule.h"
+#include "expansion/follow/tail.h"
+#include "expansion/decide/window.h"
 #include "service/config/config_keys.h"
-#include "shard/cluster.h"
-#include "shard/names.h"
-#include "shard/nodes.h"
-#include "shard/sentinels.h"
+#include "shard/redis/nodes/cluster.h"
+#include "shard/filter/names.h"
+#include "shard/redis/nodes/nodes.h"
+#include "shard/redis/nodes/sentinels.h"
 
 /* Who sets up TLS does not want to speak without it. */
 static enum err check_redis_tls(const struct config_check *c, bool used)

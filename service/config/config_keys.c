@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "service/config/config.h"
-#include "shard/geometry.h"
+#include "shard/filter/geometry.h"
 
 #define TEXT(literal) TEXT_OF(literal)
 #define TEXT_OF(literal) #literal
@@ -14,7 +14,7 @@
 #define OF_FILTER(member) offsetof(struct config_filter, member)
 #define OF_USER(member) offsetof(struct config_user, member)
 
-/* The number in the file's default is written out; this keeps it what shard/geometry.h says. */
+/* The number in the file's default is written out; this keeps it what shard/filter/geometry.h says. */
 #define SHARD_BYTES_TEXT 1048512
 _Static_assert(SHARD_BYTES_TEXT == SHARD_BYTES_DEFAULT, "the default of shard_bytes");
 

@@ -9,7 +9,7 @@
 
 #include "base/number.h"
 #include "service/config/config.h"
-#include "service/users.h"
+#include "service/core/users.h"
 
 /* --- numbers, which most types are --- */
 

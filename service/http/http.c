@@ -10,7 +10,7 @@
 #include <openssl/rand.h>
 #include "base/log.h"
 #include "service/http/http_internal.h"
-#include "service/loop.h"
+#include "service/core/loop.h"
 #include "service/metrics/meter.h"
 
 enum { DRAIN_SECONDS = 5, BACKLOG = 511 };

@@ -3,7 +3,7 @@
 #define SERVICE_HTTP_H
 /* The thread that serves HTTP/JSON: an event loop with its own Redis connections and port for keys, as a
  * worker has. All but http_start() do nothing where HTTP is not served (NULL). */
-#include "service/service.h"
+#include "service/core/service.h"
 
 struct http;
 

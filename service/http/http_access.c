@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "service/http/http_base64.h"
 #include "service/http/http_internal.h"
-#include "service/login.h"
-#include "service/tls.h"
-#include "service/users.h"
+#include "service/core/login.h"
+#include "service/core/tls.h"
+#include "service/core/users.h"
 
 static const struct config_user *user_of(const struct http_request *r)
 {

@@ -7,7 +7,7 @@
 #include "base/number.h"
 #include "service/http/http_internal.h"
 #include "service/http/http_json.h"
-#include "service/job_id.h"
+#include "service/core/job_id.h"
 
 enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 }; /* filters */
 

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/http/http_parse.h"
-#include "service/tls.h"
+#include "service/core/tls.h"
 
 enum { READ_AHEAD = 16 * 1024 };
 

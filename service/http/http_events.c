@@ -19,9 +19,9 @@
 #include <event2/bufferevent.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/admin_watching.h"
+#include "service/admin/admin_watching.h"
 #include "service/http/http_internal.h"
-#include "service/fills.h"
+#include "service/admin/fills.h"
 #include "service/http/http_states.h"
 #include "service/metrics/traffic.h"
 

@@ -16,7 +16,7 @@
 #include "service/http/http_parse.h"
 #include "service/http/http_problem.h"
 #include "service/http/http_route.h"
-#include "service/users.h"
+#include "service/core/users.h"
 
 enum {
     HTTP_CALLS_MAX = 64,     /* calls in the admin thread or on their way to it */

@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include "service/users.h"
+#include "service/core/users.h"
 
 enum { HOST_MAX = 255 };
 

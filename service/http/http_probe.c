@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include "base/log.h"
 #include "service/http/http_internal.h"
-#include "service/users.h"
-#include "service/worker.h"
+#include "service/core/users.h"
+#include "service/core/worker.h"
 
 enum { PROBE_MS_MAX = 1000 };
 

@@ -14,9 +14,9 @@
 #include <event2/util.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/batch.h"
+#include "service/core/batch.h"
 #include "service/http/http_json.h"
-#include "service/job_id.h"
+#include "service/core/job_id.h"
 
 /* --- answers --- */
 

@@ -4,7 +4,7 @@
 /* What HTTP requests may ask for: one table, and how a request's path finds its row. Pure; no I/O. */
 #include <stddef.h>
 #include "base/buffer.h"
-#include "service/admin.h"
+#include "service/admin/admin.h"
 #include "service/http/http_body.h"
 
 struct http_request;

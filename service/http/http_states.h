@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include "base/buffer.h"
-#include "service/admin_watching.h"
-#include "service/users.h"
+#include "service/admin/admin_watching.h"
+#include "service/core/users.h"
 
 struct http_state {
     TAILQ_ENTRY(http_state) link;

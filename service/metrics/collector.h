@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/mailbox.h"
 #include "service/metrics/samples.h"
-#include "service/service.h"
+#include "service/core/service.h"
 
 struct collector;
 

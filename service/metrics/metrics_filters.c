@@ -4,10 +4,10 @@
 #include <string.h>
 #include <strings.h>
 #include "base/clock.h"
-#include "expansion/step.h"
+#include "expansion/decide/step.h"
 #include "service/metrics/meter.h"
 #include "service/metrics/metrics_internal.h"
-#include "shard/phase.h"
+#include "shard/filter/phase.h"
 
 /* --- fields --- */
 

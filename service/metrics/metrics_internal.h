@@ -2,7 +2,7 @@
 #ifndef SERVICE_METRICS_INTERNAL_H
 #define SERVICE_METRICS_INTERNAL_H
 /* Where the samples of the table's metrics come from. */
-#include "service/admin.h"
+#include "service/admin/admin.h"
 #include "service/metrics/samples.h"
 #include "service/metrics/statuses.h"
 

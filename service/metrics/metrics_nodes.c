@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Metrics of Redis nodes: what this process's connections have met, and the memory that nodes tell of. */
 #include "base/clock.h"
-#include "expansion/memory.h"
+#include "expansion/job/memory.h"
 #include "service/metrics/metrics_internal.h"
-#include "shard/health.h"
+#include "shard/redis/nodes/health.h"
 
 void metrics_of_memory(struct admin *a, struct collection *to)
 {

@@ -9,10 +9,10 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/epochs.h"
-#include "service/listen.h"
+#include "service/control/epochs.h"
+#include "service/core/listen.h"
 #include "service/metrics/metrics_internal.h"
-#include "service/runner.h"
+#include "service/control/runner.h"
 
 static uint64_t open_files(void)
 {

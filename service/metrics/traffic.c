@@ -2,11 +2,11 @@
 #include "service/metrics/traffic.h"
 
 #include <string.h>
-#include "service/command.h"
+#include "service/resp/command.h"
 #include "service/http/http.h"
 #include "service/http/http_route.h"
 #include "service/metrics/meter.h"
-#include "service/worker.h"
+#include "service/core/worker.h"
 
 static bool is_key_command(const struct command *c)
 {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/timing.h"
-#include "service/service.h"
+#include "service/core/service.h"
 
 /* Keys of requests that were answered. */
 struct traffic_keys {

@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <stdbool.h>
 #include <string.h>
-#include "shard/generation.h"
+#include "shard/filter/generation.h"
 
 enum { AT_MAGIC = 0, AT_FORMAT = 1, AT_COUNT = 2, AT_KIND = 3, AT_WRITER = 4, AT_SEQUENCE = 20 };
 

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/hash.h"
+#include "shard/filter/hash.h"
 
 enum {
     LOG_MAGIC = 0xb1,

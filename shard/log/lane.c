@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "shard/greeting.h"
-#include "shard/slots.h"
+#include "shard/redis/wire/greeting.h"
+#include "shard/filter/slots.h"
 
 void lane_key(struct key_name *out, const struct names *names, unsigned lane, uint64_t number)
 {

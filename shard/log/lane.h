@@ -12,7 +12,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "shard/log/position.h"
-#include "shard/names.h"
+#include "shard/filter/names.h"
 
 struct lane {
     struct key_name key;

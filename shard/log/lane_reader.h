@@ -11,11 +11,11 @@
  * thread at a time, in the order of the log. */
 #include <event2/event.h>
 #include <sys/queue.h>
-#include "shard/hash.h"
+#include "shard/filter/hash.h"
 #include "shard/log/inbox.h"
 #include "shard/log/own.h"
 #include "shard/log/tail.h"
-#include "shard/store.h"
+#include "shard/redis/store.h"
 
 struct lane_reader;
 struct lane_port;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/script_call.h"
+#include "shard/redis/script_call.h"
 
 enum {
     REDIRECTIONS_MAX = 16,

@@ -6,7 +6,7 @@
  *
  * Errors of all: ERR_UNREACHABLE, ERR_TIMEOUT (the link's deadlines), ERR_NOMEM, and those of lane_refusal();
  * the text names the node or the lane. */
-#include "shard/link.h"
+#include "shard/redis/link.h"
 #include "shard/log/tail.h"
 
 /* Make the lane, by its anchor: a notice of @writer. To be called before a view names the lane; called again

@@ -8,7 +8,7 @@
  * new view. So is a generation that becomes the current one: it is held beside the other one, and the readers
  * go back to where it begins; the other one answers until the shards of the new one are in memory. */
 #include "shard/request/control_internal.h"
-#include "shard/registry.h"
+#include "shard/view/registry.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -16,7 +16,7 @@
  * cannot be read under its era, and a generation that is not the current one any more stays right for as long
  * as entries are applied to it. */
 #include <stdbool.h>
-#include "shard/link.h"
+#include "shard/redis/link.h"
 #include "shard/request/control_thread.h"
 #include "shard/request/log_filter.h"
 #include "shard/request/log_status.h"
@@ -71,6 +71,6 @@ void control_status(struct control *c, struct log_status *out);
 
 /* At a clean stop, when no request is under way or will come: leave the register of writers. ERR_BUSY:
  * entries of this process are not folded yet; call again. A process that ends without it is
- * removed by the one that folds (shard/view/remove.h). */
+ * removed by the one that folds (shard/members/remove.h). */
 MUST_CHECK enum err control_leave(struct control *c, struct error *e);
 #endif

@@ -8,16 +8,16 @@
  * control_idle.c (nobody asks), control_status.c (how it fares). */
 #include "shard/request/control.h"
 #include "shard/request/log_filter_internal.h"
-#include "shard/view/eras.h"
-#include "shard/view/due.h"
-#include "shard/view/folder.h"
-#include "shard/view/grow.h"
+#include "shard/members/eras.h"
+#include "shard/fold/due.h"
+#include "shard/fold/folder.h"
+#include "shard/generations/grow.h"
 #include "shard/view/history.h"
-#include "shard/view/remove.h"
-#include "shard/view/lag.h"
-#include "shard/view/lease.h"
-#include "shard/view/retain.h"
-#include "shard/view/roll.h"
+#include "shard/members/remove.h"
+#include "shard/fold/lag.h"
+#include "shard/fold/lease.h"
+#include "shard/fold/retain.h"
+#include "shard/members/roll.h"
 
 /* What a writer that does not answer holds up. */
 enum control_wait { WAITS_FOR_NOTHING, WAITS_FOR_LANE, WAITS_FOR_SHARDS };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Shards that are missing in Redis (shard/view/lost.h). */
+/* Shards that are missing in Redis (shard/members/lost.h). */
 #include "shard/request/control_internal.h"
 
 #include <string.h>
 #include "base/clock.h"
-#include "shard/view/lost.h"
+#include "shard/members/lost.h"
 
 enum { LOOK_AGAIN_US = 1000 * 1000 };
 

@@ -3,7 +3,7 @@
 #define SHARD_REQUEST_CONTROL_THREAD_H
 /* What all controls of one thread share, as one of them is tended at a time: connections of an event loop for
  * tail reads, and memory that is large, and needed while a control is tended alone. */
-#include "shard/link.h"
+#include "shard/redis/link.h"
 #include "shard/log/lane_reader.h"
 #include "shard/view/log_view.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/view/lost.h"
+#include "shard/members/lost.h"
 
 enum {
     TRIES = 3,

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "shard/block.h"
+#include "shard/filter/block.h"
 
 enum { COUNTS_FIRST = 16 /* a power of two, as HELD_COUNTS is */ };
 

@@ -5,9 +5,9 @@
  * keep the one that they began with until they have their answer. */
 #include <stdatomic.h>
 #include "shard/log/tail.h"
-#include "shard/nodes.h"
+#include "shard/redis/nodes/nodes.h"
 #include "shard/resident/resident.h"
-#include "shard/view/full.h"
+#include "shard/fold/full.h"
 #include "shard/view/log_view.h"
 
 enum { HELD_COUNTS = 512 };

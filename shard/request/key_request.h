@@ -8,7 +8,7 @@
  * their lanes, and has its answer when they were met there; where replicas or disks must have them, when
  * these have acknowledged that. */
 #include <sys/queue.h>
-#include "shard/acks.h"
+#include "shard/redis/acks.h"
 #include "shard/log/lane_reader.h"
 #include "shard/request/log_filter.h"
 #include "shard/request/request_port.h"

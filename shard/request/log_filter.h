@@ -4,8 +4,8 @@
 /* One incarnation of a filter, as the workers of a process share it: its lanes, and the generations that the
  * lanes' entries are applied to. A control (control.h) opens it, keeps it to the view in Redis, and closes
  * it. */
-#include "shard/generation.h"
-#include "shard/nodes.h"
+#include "shard/filter/generation.h"
+#include "shard/redis/nodes/nodes.h"
 #include "shard/resident/budget.h"
 
 struct log_filter;

@@ -8,10 +8,10 @@
 #include "shard/log/tail.h"
 #include "shard/request/log_filter.h"
 #include "shard/resident/resident.h"
-#include "shard/view/lag.h"
-#include "shard/view/lease.h"
+#include "shard/fold/lag.h"
+#include "shard/fold/lease.h"
 #include "shard/view/log_view.h"
-#include "shard/view/lost.h"
+#include "shard/members/lost.h"
 
 enum log_filter_state {
     FILTER_OPENING, /* requests wait */

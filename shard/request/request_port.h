@@ -5,7 +5,7 @@
  * them in its thread. */
 #include <stdint.h>
 #include <event2/event.h>
-#include "shard/store.h"
+#include "shard/redis/store.h"
 
 struct request_port;
 

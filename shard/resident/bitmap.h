@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/hash.h"
+#include "shard/filter/hash.h"
 #include "shard/resident/words.h"
 
 enum {

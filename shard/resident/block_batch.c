@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/info.h"
-#include "shard/greeting.h"
+#include "shard/redis/wire/greeting.h"
 
 enum { REDIRECTIONS_MAX = 5 };
 

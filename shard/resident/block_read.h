@@ -12,13 +12,13 @@
  * For a check: read; ask for a tail read that begins behind the request; look; end. For an add: read; when
  * told ERR_OK send the entry; when it was applied, end. */
 #include <event2/event.h>
-#include "shard/hash.h"
-#include "shard/lineage.h"
-#include "shard/names.h"
-#include "shard/nodes.h"
+#include "shard/filter/hash.h"
+#include "shard/redis/wire/lineage.h"
+#include "shard/filter/names.h"
+#include "shard/redis/nodes/nodes.h"
 #include "shard/resident/header.h"
 #include "shard/resident/resident.h"
-#include "shard/store.h"
+#include "shard/redis/store.h"
 
 struct block_read;
 

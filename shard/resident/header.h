@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/generation.h"
+#include "shard/filter/generation.h"
 
 enum {
     HEADER_FORMAT = 1,

@@ -17,13 +17,13 @@
 #include <hiredis/hiredis.h>
 #include "base/buffer.h"
 #include "base/error.h"
-#include "shard/lineage.h"
-#include "shard/link.h"
-#include "shard/names.h"
-#include "shard/nodes.h"
+#include "shard/redis/wire/lineage.h"
+#include "shard/redis/link.h"
+#include "shard/filter/names.h"
+#include "shard/redis/nodes/nodes.h"
 #include "shard/resident/header.h"
 #include "shard/resident/resident.h"
-#include "shard/slots.h"
+#include "shard/filter/slots.h"
 
 enum {
     LOAD_PIECE = 64 << 10, /* bytes of a piece: a larger one holds up Redis for longer than ten requests */

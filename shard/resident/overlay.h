@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include "base/error.h"
-#include "shard/hash.h"
+#include "shard/filter/hash.h"
 #include "shard/log/position.h"
 #include "shard/resident/bitmap.h"
 

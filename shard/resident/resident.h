@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/generation.h"
+#include "shard/filter/generation.h"
 #include "shard/log/entry.h"
 #include "shard/log/position.h"
 #include "shard/resident/bitmap.h"

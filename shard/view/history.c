@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/random.h"
-#include "shard/link_lineages.h"
-#include "shard/names.h"
-#include "shard/script_call.h"
+#include "shard/redis/link_lineages.h"
+#include "shard/filter/names.h"
+#include "shard/redis/script_call.h"
 
 extern const char embedded_history_miss[], embedded_history_name[];
 

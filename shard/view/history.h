@@ -2,15 +2,15 @@
 #ifndef SHARD_VIEW_HISTORY_H
 #define SHARD_VIEW_HISTORY_H
 /* Which servers a view has lived on. Each replication id that it takes is a history that it has gone through;
- * the last one is named on every master, beside the incarnation (shard/registry.h), before anything is
+ * the last one is named on every master, beside the incarnation (shard/view/registry.h), before anything is
  * answered by that view. So a server that was left behind, and is home again by its address, has a view that
  * does not know what the others name: keys may have been acknowledged without it. It becomes degraded
  * (tests/model/log/history.pml).
  *
  * Masters that do not answer say nothing. Where home is the only master its registry goes back with the view,
  * and nothing is noticed. Blocking. */
-#include "shard/link.h"
-#include "shard/registry.h"
+#include "shard/redis/link.h"
+#include "shard/view/registry.h"
 #include "shard/view/log_view.h"
 
 enum history_state {

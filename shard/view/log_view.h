@@ -38,13 +38,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/generation.h"
-#include "shard/lineage.h"
+#include "shard/filter/generation.h"
+#include "shard/redis/wire/lineage.h"
 #include "shard/log/lane.h"
 #include "shard/log/position.h"
-#include "shard/nodes.h"
+#include "shard/redis/nodes/nodes.h"
 #include "shard/resident/header.h"
-#include "shard/view.h"
+#include "shard/filter/view.h"
 
 enum {
     LOG_LANES_MAX = 16,

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/info.h"
-#include "shard/block.h"
-#include "shard/hash.h"
-#include "shard/script_call.h"
+#include "shard/filter/block.h"
+#include "shard/filter/hash.h"
+#include "shard/redis/script_call.h"
 
 extern const char embedded_shard_make[], embedded_shard_unmake[];
 

@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/generation.h"
-#include "shard/lineage.h"
-#include "shard/link.h"
-#include "shard/names.h"
+#include "shard/filter/generation.h"
+#include "shard/redis/wire/lineage.h"
+#include "shard/redis/link.h"
+#include "shard/filter/names.h"
 #include "shard/resident/header.h"
 
 /* Told between the pieces of long work: @done of @of; 0: nobody knows how many. What it returns but ERR_OK

@@ -3,7 +3,7 @@
 #define SHARD_VIEW_VIEW_LOAD_H
 /* The view of a filter from its metadata node. All of it is read in one command: generations, positions and
  * lanes belong together. */
-#include "shard/link.h"
+#include "shard/redis/link.h"
 #include "shard/view/log_view.h"
 
 /* ERR_FENCED: whoever acted by a view finds another one in Redis, and reads it again. */

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include "measure.h"
-#include "shard/link.h"
+#include "shard/redis/link.h"
 #include "tests/lib/log_member.h"
 #include "tests/lib/temp_redis.h"
 

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/info.h"
 #include "shard/request/log_filter_internal.h"
-#include "shard/view/due.h"
-#include "shard/view/make.h"
+#include "shard/fold/due.h"
+#include "shard/generations/make.h"
 #include "shard/view/view_load.h"
 
 enum { LOADED_SECONDS = 60, FOLD_US = 1000000, TEND_MS = 100 };

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/info.h"
 #include "bench.h"
-#include "shard/block.h"
+#include "shard/filter/block.h"
 #include "shard/resident/load.h"
 #include "tests/lib/temp_redis.h"
 

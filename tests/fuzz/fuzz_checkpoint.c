@@ -7,7 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/number.h"
-#include "expansion/checkpoint.h"
+#include "expansion/record/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 
 static uint8_t *copy(const uint8_t *bytes, size_t length) /* of the exact size: no terminator */

@@ -9,7 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "shard/dump.h"
+#include "shard/filter/dump.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_chunks(const struct dump_header *h)

@@ -3,7 +3,7 @@
  * the bytes. The first byte of the input says which columns are the id. */
 #include <string.h>
 
-#include "migrate/pgoutput.h"
+#include "migrate/change/pgoutput.h"
 #include "tests/fuzz/fuzz.h"
 
 static const char *begin, *end; /* of the message */

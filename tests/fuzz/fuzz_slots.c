@@ -5,7 +5,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "shard/slots.h"
+#include "shard/filter/slots.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_host(const char *host)

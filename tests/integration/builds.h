@@ -3,7 +3,7 @@
 #define TESTS_INTEGRATION_BUILDS_H
 /* Bits into the shards of a generation that a builder has made: in memory, or with hashes spilled. Keys are
  * numbers. */
-#include "migrate/build.h"
+#include "migrate/build/build.h"
 #include "tests/integration/log_builds.h"
 
 enum { BUILDS_MS = 500 /* that the builder waits for an answer */ };

@@ -6,7 +6,7 @@
 #include <libpq-fe.h>
 
 #include "base/error.h"
-#include "migrate/source.h"
+#include "migrate/source/source.h"
 #include "tests/lib/temp_postgres.h"
 
 /* CMocka group fixtures; *state is a struct temp_postgres. */

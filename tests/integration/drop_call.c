@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "service/admin.h"
-#include "service/epochs.h"
-#include "service/watch.h"
+#include "service/admin/admin.h"
+#include "service/control/epochs.h"
+#include "service/control/watch.h"
 #include "shard/request/filters.h"
 
 enum { LEASE_MS = 2000, REDIS_MS = 5000, LEAVE_MS = 1000 };

@@ -4,7 +4,7 @@
 /* admin_drop_filter() of filter "f" as the admin thread or a keeper calls it; apart from the tests, as theirs
  * and the service's clients have one name. */
 #include "base/error.h"
-#include "shard/nodes.h"
+#include "shard/redis/nodes/nodes.h"
 
 enum drop_call_when { CALL_NOW, CALL_IF_DUE, CALL_IF_BEGUN };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/names.h"
+#include "shard/filter/names.h"
 
 /* --- two installations --- */
 

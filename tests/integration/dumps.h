@@ -3,7 +3,7 @@
 #define TESTS_INTEGRATION_DUMPS_H
 /* Dumps as a client holds them: each piece with the position that came with it; and two installations to
  * carry them between. */
-#include "shard/names.h"
+#include "shard/filter/names.h"
 #include "tests/integration/fixture.h"
 
 enum { DUMP_PIECES_MAX = 64, TWO_REPLY_MS = 30000, TWO_ABSENT = 50000 /* of two_false_positives() */ };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/cluster.h"
+#include "shard/redis/nodes/cluster.h"
 
 static int start_cluster(struct servers *s)
 {

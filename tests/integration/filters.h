@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_FILTERS_H
 #define TESTS_INTEGRATION_FILTERS_H
-/* Filters in Redis nodes of the test's own, as jobs have them (shard/handle.h), without any daemon. */
+/* Filters in Redis nodes of the test's own, as jobs have them (shard/view/handle.h), without any daemon. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "shard/handle.h"
-#include "shard/hash.h"
+#include "shard/view/handle.h"
+#include "shard/filter/hash.h"
 #include "tests/lib/client.h"
 #include "tests/lib/temp_cluster.h"
 #include "tests/lib/temp_redis.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/block.h"
+#include "shard/filter/block.h"
 
 struct servers folding_servers;
 struct proxy *folding_proxy;

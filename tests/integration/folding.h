@@ -5,7 +5,7 @@
  * members: what some coordinators have of it, each with a folder. Keys are numbers; entries are applied
  * without a lane: the position of a member is the number of keys that it has applied. */
 #include "shard/resident/load.h"
-#include "shard/view/folder.h"
+#include "shard/fold/folder.h"
 #include "shard/view/log_view.h"
 #include "tests/integration/filters.h"
 #include "tests/lib/proxy.h"

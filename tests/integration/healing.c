@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/slots.h"
+#include "shard/filter/slots.h"
 
 const char healing_gate[] =
     "CREATE FUNCTION public.gate(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "

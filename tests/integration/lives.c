@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/block.h"
+#include "shard/filter/block.h"
 
 enum { KILLED_MS = 500, SLEEPER_MS = 20000, CAPACITY = 3000, SHARD_BYTES = 2048, LANES = 2 };
 

@@ -4,9 +4,9 @@
 /* Filters that are logs, on servers of the test's own, as makers and deleters see them: two nodes behind a
  * proxy that stops a job at its n-th command, or a cluster (TWINBLOOM_TEST_CLUSTER), which has no proxy. */
 #include <pthread.h>
-#include "shard/view/drop.h"
-#include "shard/view/grow.h"
-#include "shard/view/make.h"
+#include "shard/generations/drop.h"
+#include "shard/generations/grow.h"
+#include "shard/generations/make.h"
 #include "shard/view/view_load.h"
 #include "tests/integration/filters.h"
 #include "tests/lib/proxy.h"

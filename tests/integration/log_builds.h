@@ -3,9 +3,9 @@
 #define TESTS_INTEGRATION_LOG_BUILDS_H
 /* A filter that is a log, made by hand with one lane and generation 2, and builds of its next generation.
  * Keys are numbers. */
-#include "migrate/log_build.h"
-#include "shard/view/folder.h"
-#include "shard/view/grace.h"
+#include "migrate/build/log_build.h"
+#include "shard/fold/folder.h"
+#include "shard/generations/grace.h"
 #include "shard/view/view_load.h"
 #include "tests/integration/filters.h"
 

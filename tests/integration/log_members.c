@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/block.h"
-#include "shard/nodes.h"
+#include "shard/filter/block.h"
+#include "shard/redis/nodes/nodes.h"
 
 enum { TIMEOUT_MS = 5000 };
 

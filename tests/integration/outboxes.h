@@ -2,7 +2,7 @@
 #ifndef TESTS_INTEGRATION_OUTBOXES_H
 #define TESTS_INTEGRATION_OUTBOXES_H
 /* What tests of outboxes share: making one as a DBA does, and reading it. */
-#include "migrate/outbox.h"
+#include "migrate/change/outbox.h"
 #include "tests/integration/database.h"
 
 /* The variables of sql/outbox.sql. */

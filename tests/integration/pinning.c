@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/block.h"
+#include "shard/filter/block.h"
 
 enum { LINK_MS = 5000 };
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "migrate/readers.h"
+#include "migrate/source/readers.h"
 #include "tests/integration/database.h"
 
 #define READING_TABLES "r_none, r_large, r_small, r_empty, r_few, r_medium"

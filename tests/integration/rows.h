@@ -5,7 +5,7 @@
  * letter of its key. */
 #include <stddef.h>
 
-#include "migrate/scan.h"
+#include "migrate/source/scan.h"
 
 enum { ROWS_MAX = 4096, ROWS_WAIT_MS = 20000 };
 

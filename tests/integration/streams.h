@@ -4,7 +4,7 @@
 /* What tests of a stream share: a server with wal_level = logical, a stream of one table, and the rows that
  * came. */
 #include "base/buffer.h"
-#include "migrate/stream.h"
+#include "migrate/change/stream.h"
 #include "tests/integration/database.h"
 
 enum { STREAMS_PATIENCE_MS = 20000 };

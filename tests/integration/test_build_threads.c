@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "migrate/log_check.h"
+#include "migrate/verify/log_check.h"
 #include "tests/integration/builds.h"
 
 enum { KEYS = LOG_BUILD_KEYS, WRITERS_MAX = 8, PAGE_MAX = 100, LOOKS = 20 };

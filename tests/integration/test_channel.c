@@ -12,7 +12,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "shard/channel.h"
+#include "shard/redis/channel.h"
 #include "tests/lib/client.h"
 
 enum { GUARD_MS = 20000 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/claim.h"
+#include "shard/view/claim.h"
 #include "tests/lib/proxy.h"
 
 enum { HELD_MS = 10000, REQUESTS_MAX = 50, HOME = 0, OURS = 1, THEIRS = 2, SERVERS = 3 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/cluster.h"
+#include "shard/redis/nodes/cluster.h"
 #include "tests/lib/temp_cluster.h"
 
 enum { MASTERS = 3, READ_MS = 8000, SHORT_MS = 400 };

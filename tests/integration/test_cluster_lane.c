@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/cluster.h"
+#include "shard/redis/nodes/cluster.h"
 #include "shard/log/lane_reader.h"
 #include "tests/lib/temp_cluster.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Coordinators and the masters of a Redis Cluster: how these are found, followed and shown. */
-#include "shard/cluster.h"
+#include "shard/redis/nodes/cluster.h"
 #include "tests/integration/fixture.h"
 #include "tests/integration/roll.h"
 

@@ -11,10 +11,10 @@
 #include <event2/event.h>
 
 #include "base/clock.h"
-#include "shard/cluster.h"
-#include "shard/script_call.h"
-#include "shard/slots.h"
-#include "shard/store.h"
+#include "shard/redis/nodes/cluster.h"
+#include "shard/redis/script_call.h"
+#include "shard/filter/slots.h"
+#include "shard/redis/store.h"
 
 enum { KEYS = 2000, WAIT_MS = 30000 };
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "migrate/compare.h"
-#include "migrate/log_check.h"
+#include "migrate/verify/compare.h"
+#include "migrate/verify/log_check.h"
 #include "tests/integration/builds.h"
 
 /* Keys of both layers; of those in [ABSENT, ...) none was added. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "service/doctor.h"
+#include "service/admin/doctor.h"
 
 /* --- all is well --- */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/view.h"
+#include "shard/filter/view.h"
 
 /* --- those who work together --- */
 

@@ -8,12 +8,12 @@
 
 #include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
-#include "shard/view/build.h"
-#include "shard/view/eras.h"
-#include "shard/view/grace.h"
-#include "shard/view/lease.h"
-#include "shard/view/remove.h"
-#include "shard/view/roll.h"
+#include "shard/generations/build.h"
+#include "shard/members/eras.h"
+#include "shard/generations/grace.h"
+#include "shard/fold/lease.h"
+#include "shard/members/remove.h"
+#include "shard/members/roll.h"
 #include "shard/view/view_load.h"
 
 enum {

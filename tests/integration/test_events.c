@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "shard/events.h"
+#include "shard/redis/events.h"
 
 enum { SILENCE_MS = 5000 /* as in events.c */, SOON_MS = 2000 };
 

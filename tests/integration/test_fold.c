@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/block.h"
-#include "shard/view/fold.h"
+#include "shard/filter/block.h"
+#include "shard/fold/fold.h"
 #include "shard/view/log_view.h"
 
 enum { GENERATION = 3, KEYS = 1000, ERA = 0xabcd };

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "shard/log/lane_sync.h"
 #include "shard/resident/dirty.h"
-#include "shard/view/retain.h"
+#include "shard/fold/retain.h"
 
 /* --- shards leave --- */
 

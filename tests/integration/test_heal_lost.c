@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "shard/slots.h"
+#include "shard/filter/slots.h"
 #include "tests/integration/traffic.h"
 
 static struct fixture f;

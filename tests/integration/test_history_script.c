@@ -5,9 +5,10 @@
 
 #include <string.h>
 
-#include "expansion/control.h"
-#include "expansion/history.h"
-#include "shard/script.h"
+#include "expansion/record/control.h"
+#include "expansion/record/history.h"
+
+extern const char embedded_finish[];
 
 #define KEY(what) PREFIX ":{f}:" what
 

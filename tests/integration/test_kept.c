@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A connection that is kept between questions: how many there are, and that its answers are those of a new
  * one. */
-#include "migrate/kept.h"
+#include "migrate/source/kept.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/geometry.h"
+#include "shard/filter/geometry.h"
 #include "tests/lib/raw.h"
 
 /* A request as an inline line, and the reply without the CRLF at its end. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The folder's lease, on a real Redis: one process has it; it is taken when its owner was stopped or killed,
  * and whoever lost it folds no more. What was added is folded all the same, and nothing is lost. */
-#include "shard/view/lease.h"
+#include "shard/fold/lease.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/dump.h"
-#include "shard/names.h"
+#include "shard/filter/dump.h"
+#include "shard/filter/names.h"
 
 static struct two two;
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/view/lost.h"
+#include "shard/members/lost.h"
 
 enum { SHARD = 1, KILLED_MS = 300 };
 

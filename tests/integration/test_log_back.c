@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "shard/view/grow.h"
-#include "shard/view/make.h"
+#include "shard/generations/grow.h"
+#include "shard/generations/make.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/client.h"
 #include "tests/lib/temp_redis.h"

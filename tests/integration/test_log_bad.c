@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/resident/header.h"
-#include "shard/view/lost.h"
+#include "shard/members/lost.h"
 #include "shard/view/view_load.h"
 
 enum { REPLY_MS = 5000, SHARD_BYTES = 32768, KEYS = 400, ADDED = 20, LOG_MAX = 64 << 10 };

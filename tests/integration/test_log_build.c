@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/block.h"
+#include "shard/filter/block.h"
 #include "shard/view/shards.h"
 #include "tests/lib/proxy.h"
 enum {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "migrate/compare.h"
-#include "migrate/log_input.h"
-#include "shard/block.h"
+#include "migrate/verify/compare.h"
+#include "migrate/verify/log_input.h"
+#include "shard/filter/block.h"
 
 enum { ROWS = 8000, OTHERS = 1000000 /* added, by the lane alone */, ABSENT = 2000000, SOME = 100 };
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "shard/log/lane_sync.h"
-#include "shard/view/build.h"
-#include "shard/view/grace.h"
+#include "shard/generations/build.h"
+#include "shard/generations/grace.h"
 
 enum {
     APPEND_MS = 1000,

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/block.h"
-#include "shard/dump.h"
-#include "shard/hash.h"
+#include "shard/filter/block.h"
+#include "shard/filter/dump.h"
+#include "shard/filter/hash.h"
 
 /* A dump, taken apart. */
 struct scan {

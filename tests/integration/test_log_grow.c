@@ -11,8 +11,8 @@
 
 #include "shard/log/lane_sync.h"
 #include "shard/resident/load.h"
-#include "shard/view/folder.h"
-#include "shard/view/full.h"
+#include "shard/fold/folder.h"
+#include "shard/fold/full.h"
 
 enum { HALF = 1000, ALL = 2000, ENTRY_KEYS = 100, GROWTH_BYTES = 2048 };
 

@@ -10,10 +10,10 @@
 
 #include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
-#include "shard/view/build.h"
-#include "shard/view/grace.h"
-#include "shard/view/grow.h"
-#include "shard/view/make.h"
+#include "shard/generations/build.h"
+#include "shard/generations/grace.h"
+#include "shard/generations/grow.h"
+#include "shard/generations/make.h"
 #include "shard/view/view_load.h"
 
 enum {

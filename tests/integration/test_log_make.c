@@ -2,7 +2,7 @@
 /* Filters that are logs are made on real servers: whole, once, and with nothing left behind, wherever a maker
  * is killed or sleeps. */
 #include "tests/integration/lives.h"
-#include "shard/view/drop.h"
+#include "shard/generations/drop.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 
 #include <inttypes.h>
 #include "shard/request/log_filter_internal.h"
-#include "shard/view/fold.h"
-#include "shard/view/roll.h"
+#include "shard/fold/fold.h"
+#include "shard/members/roll.h"
 #include "shard/view/view_load.h"
 
 enum { PAUSE_MS = 200, TURNS = 10 };

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "migrate/log_build.h"
+#include "migrate/build/log_build.h"
 #include "shard/request/log_filter_internal.h"
-#include "shard/view/grace.h"
+#include "shard/generations/grace.h"
 #include "shard/view/view_load.h"
 
 enum { REPLY_MS = 5000, ROWS = 300, MORE = 200, WAIT_US = 30 * 1000 * 1000 };

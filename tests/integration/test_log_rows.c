@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "migrate/scan.h"
-#include "migrate/settle.h"
+#include "migrate/source/scan.h"
+#include "migrate/source/settle.h"
 #include "tests/integration/database.h"
 #include "tests/integration/log_builds.h"
 

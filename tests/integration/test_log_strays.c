@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/view/roll.h"
+#include "shard/members/roll.h"
 
 enum { GROWTH_BYTES = 2048, KILLED_MS = 300, ARRIVES_US = 50 * 1000 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shard/names.h"
+#include "shard/filter/names.h"
 #include "tests/lib/http.h"
 
 enum { KEYS = 2000, NEVER = 1000000, WAIT_MS = 30000, REPLY_MS = 20000 };

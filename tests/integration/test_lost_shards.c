@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
-#include "shard/view/lost.h"
-#include "shard/view/remove.h"
+#include "shard/members/lost.h"
+#include "shard/members/remove.h"
 #include "shard/view/view_load.h"
 
 enum {

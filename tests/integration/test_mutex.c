@@ -11,8 +11,9 @@
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "expansion/mutex.h"
-#include "shard/script.h"
+#include "expansion/record/mutex.h"
+
+extern const char embedded_job[];
 
 enum { LEASE_MS = 400, DEADLINE_MS = 10000 };
 

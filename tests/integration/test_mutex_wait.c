@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "expansion/mutex.h"
+#include "expansion/record/mutex.h"
 
 /* TRIES: where the machine was so busy that what is to be seen was over, it is begun again. */
 enum { LONG_MS = 60000, WAIT_MS = 20000, ROUNDS = 5, ROUNDS_MOST = 50, TRIES = 10 };

@@ -13,7 +13,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "shard/node_connection.h"
+#include "shard/redis/node_connection.h"
 #include "tests/lib/client.h"
 
 enum { SHORT_MS = 300, SLACK_MS = 1500 };

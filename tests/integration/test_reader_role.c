@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "migrate/scan.h"
-#include "migrate/settle.h"
+#include "migrate/source/scan.h"
+#include "migrate/source/settle.h"
 #include "tests/integration/psql.h"
 #include "tests/integration/rows.h"
 #include "tests/integration/streams.h"

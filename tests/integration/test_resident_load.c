@@ -15,9 +15,9 @@
 #include <stdatomic.h>
 #include "base/clock.h"
 #include "base/info.h"
-#include "shard/block.h"
-#include "shard/cluster.h"
-#include "shard/link_lineages.h"
+#include "shard/filter/block.h"
+#include "shard/redis/nodes/cluster.h"
+#include "shard/redis/link_lineages.h"
 #include "shard/resident/load.h"
 #include "tests/lib/temp_cluster.h"
 

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/view/fold.h"
-#include "shard/view/remove.h"
-#include "shard/view/roll.h"
+#include "shard/fold/fold.h"
+#include "shard/members/remove.h"
+#include "shard/members/roll.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/proxy.h"
 #include "tests/lib/temp_redis.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/roster.h"
+#include "shard/members/roster.h"
 
 #define RECORD PREFIX ":{" PREFIX ":coordinators}:"
 

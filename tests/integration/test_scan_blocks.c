@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
-#include "migrate/scan.h"
+#include "migrate/source/scan.h"
 #include "tests/integration/database.h"
 #include "tests/integration/rows.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "migrate/scan.h"
+#include "migrate/source/scan.h"
 #include "tests/integration/database.h"
 #include "tests/integration/rows.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "migrate/scan.h"
+#include "migrate/source/scan.h"
 #include "tests/integration/database.h"
 #include "tests/integration/rows.h"
 

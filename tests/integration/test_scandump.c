@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/dump.h"
-#include "shard/names.h"
+#include "shard/filter/dump.h"
+#include "shard/filter/names.h"
 
 enum { BIG = 120000, BIG_CAPACITY = 50000 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "migrate/settle.h"
+#include "migrate/source/settle.h"
 #include "tests/integration/database.h"
 #include "tests/integration/rows.h"
 

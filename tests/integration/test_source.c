@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
-#include "migrate/source.h"
+#include "migrate/source/source.h"
 #include "tests/integration/database.h"
 #include "tests/integration/rows.h"
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "migrate/scan.h"
+#include "migrate/source/scan.h"
 #include "tests/integration/database.h"
 #include "tests/integration/rows.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "shard/store.h"
+#include "shard/redis/store.h"
 
 enum { TIMEOUT_MS = 600, SLACK_MS = 2000, GUARD_MS = 20000, GOOD = 0, BAD = 1 };
 

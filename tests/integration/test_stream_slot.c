@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "migrate/stream_internal.h"
+#include "migrate/change/stream_internal.h"
 #include "tests/integration/streams.h"
 
 /* The slot. */

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "shard/sentinel_watch.h"
+#include "shard/redis/sentinel_watch.h"
 #include "tests/lib/client.h"
 
 #define must(expression, e)                                                                                  \

@@ -2,7 +2,7 @@
 #ifndef TESTS_INTEGRATION_WATCHED_H
 #define TESTS_INTEGRATION_WATCHED_H
 /* A master, a replica, and three sentinels that watch them. Anything that goes wrong fails the test. */
-#include "shard/nodes.h"
+#include "shard/redis/nodes/nodes.h"
 #include "tests/lib/temp_redis.h"
 
 enum { WATCHED_SENTINELS = 3, WATCHED_WAIT_MS = 40000 };

@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "shard/health.h"
-#include "shard/node_connection.h"
-#include "shard/node_tls.h"
-#include "shard/nodes.h"
+#include "shard/redis/nodes/health.h"
+#include "shard/redis/node_connection.h"
+#include "shard/redis/wire/node_tls.h"
+#include "shard/redis/nodes/nodes.h"
 #include "tests/lib/temp_redis.h"
 
 /* Fail the test with the text where @expression does not give @code. Main thread only. */

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "shard/view/make.h"
+#include "shard/generations/make.h"
 
 enum {
     TEND_MS = 20,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/number.h"
-#include "shard/block.h"
+#include "shard/filter/block.h"
 #include "tests/sim/sim.h"
 
 enum { TAG = 0xbee5 };

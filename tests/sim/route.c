@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "shard/hash.h"
-#include "shard/names.h"
-#include "shard/nodes.h"
-#include "shard/slots.h"
+#include "shard/filter/hash.h"
+#include "shard/filter/names.h"
+#include "shard/redis/nodes/nodes.h"
+#include "shard/filter/slots.h"
 #include "tests/sim/sim.h"
 
 enum { WINDOW_SHARDS = 512 }; /* whose blocks are counted one by one */

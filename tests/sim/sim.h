@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/generation.h"
+#include "shard/filter/generation.h"
 
 struct sim {
     uint64_t keys, sample, dense; /* of the filter; routed over all of it; put into shards that are as full */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "migrate/log_build.h"
-#include "shard/view/grace.h"
+#include "migrate/build/log_build.h"
+#include "shard/generations/grace.h"
 #include "shard/view/view_load.h"
 #include "tests/fault/log/lease.h"
 

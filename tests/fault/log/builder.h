@@ -3,7 +3,7 @@
 #define TESTS_FAULT_LOG_BUILDER_H
 /* A process that builds the generation that is not read, makes it the one that is, rolls back now and then,
  * and retires the other one. Its source are the keys that the ledger says were acknowledged. */
-#include "shard/link.h"
+#include "shard/redis/link.h"
 #include "tests/fault/log/ledger.h"
 
 struct builder_options {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/block.h"
-#include "shard/hash.h"
+#include "shard/filter/block.h"
+#include "shard/filter/hash.h"
 #include "shard/view/log_view.h"
 #include "tests/lib/process.h"
 

@@ -3,8 +3,8 @@
 #define TESTS_FAULT_LOG_LEASE_H
 /* A lease: a key that expires. It saves work; nothing relies on it. */
 #include <stdbool.h>
-#include "shard/link.h"
-#include "shard/names.h"
+#include "shard/redis/link.h"
+#include "shard/filter/names.h"
 
 enum { LEASE_MS = 500 };
 

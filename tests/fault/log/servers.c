@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "shard/cluster.h"
+#include "shard/redis/nodes/cluster.h"
 
 enum { REPLY_MS = 5000 };
 

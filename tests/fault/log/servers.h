@@ -4,7 +4,7 @@
 /* The Redis servers of a round: one, three of which the first is home, or a cluster of three masters, maybe
  * with a replica each. */
 #include <stdbool.h>
-#include "shard/nodes.h"
+#include "shard/redis/nodes/nodes.h"
 #include "tests/lib/client.h"
 #include "tests/lib/temp_cluster.h"
 #include "tests/lib/temp_redis.h"

@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "shard/handle.h"
-#include "shard/registry.h"
-#include "shard/view/drop.h"
-#include "shard/view/make.h"
+#include "shard/view/handle.h"
+#include "shard/view/registry.h"
+#include "shard/generations/drop.h"
+#include "shard/generations/make.h"
 #include "shard/view/view_load.h"
 #include "tests/fault/log/builder.h"
 #include "tests/fault/log/launch.h"

@@ -2,7 +2,7 @@
 #ifndef TESTS_FAULT_LOG_WORKER_H
 #define TESTS_FAULT_LOG_WORKER_H
 /* A process that adds and checks keys, and folds while it has the lease, until the ledger says stop. */
-#include "shard/nodes.h"
+#include "shard/redis/nodes/nodes.h"
 #include "tests/fault/log/ledger.h"
 
 struct worker_options {

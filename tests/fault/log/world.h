@@ -3,7 +3,7 @@
 #define TESTS_FAULT_LOG_WORLD_H
 /* A round: servers, a filter, processes, and what is done to them. */
 #include <sys/types.h>
-#include "shard/link.h"
+#include "shard/redis/link.h"
 #include "tests/fault/log/builder.h"
 #include "tests/fault/log/servers.h"
 #include "tests/fault/log/worker.h"

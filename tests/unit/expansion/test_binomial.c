@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "expansion/binomial.h"
+#include "expansion/decide/binomial.h"
 
 static void assert_near(double got, double wanted)
 {

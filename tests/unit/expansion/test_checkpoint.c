@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "expansion/checkpoint.h"
+#include "expansion/record/checkpoint.h"
 
 static bool take(struct record *r, const char *name, const char *value)
 {

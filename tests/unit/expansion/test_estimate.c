@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "expansion/estimate.h"
-#include "shard/generation.h"
+#include "expansion/decide/estimate.h"
+#include "shard/filter/generation.h"
 
 static const uint64_t gib = UINT64_C(1) << 30;
 

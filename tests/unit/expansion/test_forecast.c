@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "expansion/forecast.h"
+#include "expansion/decide/forecast.h"
 
 enum { NOW = 1767225600 }; /* 2026-01-01 00:00 UTC */
 

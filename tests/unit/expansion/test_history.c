@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "expansion/history.h"
+#include "expansion/record/history.h"
 
 static void expect(const char **at, const char *end, const char *name, const char *value)
 {

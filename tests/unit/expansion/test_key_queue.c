@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "expansion/key_queue.h"
+#include "expansion/job/key_queue.h"
 
 enum { TAKE = 64, WAIT_MS = 20000, MIB = 1024 * 1024 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "expansion/driver_internal.h"
+#include "expansion/job/driver_internal.h"
 
 enum { READERS = 5, HALF = 3, ALL = 0 };
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "expansion/plan.h"
+#include "expansion/decide/plan.h"
 
 static struct plan_input usual(void)
 {

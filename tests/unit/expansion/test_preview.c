@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "expansion/preview.h"
+#include "expansion/decide/preview.h"
 
 enum { ROWS = 1000000, NOW = 5000, NEW = 8000 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "expansion/schedule.h"
+#include "expansion/decide/schedule.h"
 
 static struct schedule parsed(const char *text)
 {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "expansion/slots.h"
+#include "expansion/follow/slots.h"
 
 enum { GRACE = 3600 * 1000, MOST = 1000 };
 

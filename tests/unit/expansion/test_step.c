@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "expansion/step.h"
+#include "expansion/decide/step.h"
 
 /* What the driver must do, written down once more and independently of step.c. */
 static const struct expected {

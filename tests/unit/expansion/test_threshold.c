@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "expansion/threshold.h"
+#include "expansion/decide/threshold.h"
 
 /* A filter that has no reason to grow. */
 static struct threshold_input calm(void)

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <cmocka.h>
 
-#include "expansion/throttle.h"
+#include "expansion/decide/throttle.h"
 
 /* Bounds of 20 ms and 10 s; all is well; 400,000 rows/s; a second has passed. */
 static struct throttle_input well(void)

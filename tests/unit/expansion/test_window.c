@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "expansion/window.h"
+#include "expansion/decide/window.h"
 
 /* 02:00 becomes 03:00 on 2026-03-29, 03:00 becomes 02:00 on 2026-10-25, both at 01:00 UTC. */
 #define BERLIN "CET-1CEST,M3.5.0,M10.5.0/3"

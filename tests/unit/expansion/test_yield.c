@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "expansion/yield.h"
+#include "expansion/decide/yield.h"
 
 /* What others end in a second, beside all readers and beside half of them. */
 struct others {

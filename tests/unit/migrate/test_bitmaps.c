@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include "migrate/bitmaps.h"
-#include "shard/block.h"
+#include "migrate/build/bitmaps.h"
+#include "shard/filter/block.h"
 
 enum { SHARDS = 5, BLOCKS = 6, BYTES = BLOCKS * 128, WORDS = BYTES / 8 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "migrate/dsn.h"
+#include "migrate/source/dsn.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "migrate/feed.h"
+#include "migrate/change/feed.h"
 
 static void expect(const char *bytes, size_t length, const char *text)
 {

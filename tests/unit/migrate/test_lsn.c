@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "migrate/lsn.h"
+#include "migrate/change/lsn.h"
 
 static void test_lsn_parse__reads_what_postgres_writes(void **state)
 {

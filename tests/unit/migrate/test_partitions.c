@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "migrate/partitions.h"
+#include "migrate/build/partitions.h"
 
 enum { BLOCKS = 8, SHARD_BYTES = BLOCKS * 64 };
 

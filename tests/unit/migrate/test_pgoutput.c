@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "migrate/pgoutput.h"
+#include "migrate/change/pgoutput.h"
 
 /* A string literal, without its NUL. */
 #define BYTES(text) (text), sizeof(text) - 1

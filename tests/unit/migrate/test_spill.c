@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "tests/lib/process.h"
-#include "migrate/spill.h"
+#include "migrate/build/spill.h"
 
 #define must(expression, e)                                                                                  \
     do {                                                                                                     \

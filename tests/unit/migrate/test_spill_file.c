@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "tests/lib/process.h"
-#include "migrate/spill_file.h"
+#include "migrate/build/spill_file.h"
 
 #define must(expression, e)                                                                                  \
     do {                                                                                                     \

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "migrate/stream_progress.h"
+#include "migrate/change/stream_progress.h"
 
 static void transaction(struct stream_progress *p, unsigned rows, uint64_t end)
 {

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
-#include "service/users.h"
-#include "shard/geometry.h"
+#include "service/core/users.h"
+#include "shard/filter/geometry.h"
 #include "tests/unit/service/ini.h"
 
 static void test_config_read__has_defaults_for_everything_but_filters(void **state)

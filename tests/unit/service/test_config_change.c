@@ -10,7 +10,7 @@
 
 #include "service/config/config_change.h"
 #include "service/config/config_keys.h"
-#include "service/live_config.h"
+#include "service/config/live_config.h"
 
 #define HASH "$y$j75$wxZuc9zvOwHhA1nQX8/PP0$d4Gp/uaOMD/tjgUyHthHB1RcgHeLw8WAR4BqJ.u7e57"
 #define HEX "0123456789abcdef0123456789abcdef"

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/command.h"
-#include "service/command_docs.h"
+#include "service/resp/command.h"
+#include "service/resp/command_docs.h"
 #include "service/config/config_keys.h"
 #include "service/daemon_options.h"
 #include "service/describe.h"

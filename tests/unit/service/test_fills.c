@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/fills.h"
+#include "service/admin/fills.h"
 
 enum { START_S = 1700000000 };
 

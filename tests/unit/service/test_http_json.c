@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/field.h"
+#include "service/core/field.h"
 #include "service/http/http_base64.h"
 #include "service/http/http_json.h"
 

@@ -10,8 +10,8 @@
 #include <crypt.h>
 
 #include "base/clock.h"
-#include "service/login.h"
-#include "service/login_delay.h"
+#include "service/core/login.h"
+#include "service/core/login_delay.h"
 
 /* Of "hello". */
 #define HASH "$y$j75$wxZuc9zvOwHhA1nQX8/PP0$d4Gp/uaOMD/tjgUyHthHB1RcgHeLw8WAR4BqJ.u7e57"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/login_delay.h"
+#include "service/core/login_delay.h"
 
 #define S 1000000ull
 

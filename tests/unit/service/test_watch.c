@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "service/watch.h"
+#include "service/control/watch.h"
 
 enum { FIRST = 11, SECOND = 22, NAMES = 200000 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/acks.h"
+#include "shard/redis/acks.h"
 
 static char text[512];
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "shard/block.h"
+#include "shard/filter/block.h"
 
 enum { TAG = 0x8001, BLOCK_BYTES = 64, SHARD_BYTES = 3 * BLOCK_BYTES };
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
-#include "shard/claim.h"
+#include "shard/view/claim.h"
 
 static struct nodes ours;
 

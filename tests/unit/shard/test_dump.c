@@ -11,8 +11,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "shard/block.h"
-#include "shard/dump.h"
+#include "shard/filter/block.h"
+#include "shard/filter/dump.h"
 
 enum { SHARDS_0 = 9, SHARDS_1 = 3 };
 

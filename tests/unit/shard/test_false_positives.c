@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
-#include "shard/block.h"
+#include "shard/filter/block.h"
 
 enum { TAG = 0xbee5, SEED = 20250101 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/buffer.h"
-#include "shard/generation.h"
+#include "shard/filter/generation.h"
 
 static const char sample[] =
     "number=3 seed=00000000deadbeef built=1 capacity=1000 rate=0.125 "

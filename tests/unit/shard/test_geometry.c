@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 #include <stdlib.h>
-#include "shard/block.h"
-#include "shard/geometry.h"
+#include "shard/filter/block.h"
+#include "shard/filter/geometry.h"
 
 static struct geometry plan(uint64_t keys, double rate)
 {

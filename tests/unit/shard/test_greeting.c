@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "shard/greeting.h"
+#include "shard/redis/wire/greeting.h"
 
 static struct nodes nodes;
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shard/hash.h"
+#include "shard/filter/hash.h"
 
 /* Counts that are spread evenly have a chi-square of about @n - 1, give or take sqrt(2 (n - 1)). */
 static void assert_even(const uint32_t *counts, size_t n)

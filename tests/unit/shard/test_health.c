@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
-#include "shard/health.h"
+#include "shard/redis/nodes/health.h"
 
 enum { CAME_AND_WENT = 2000 };
 

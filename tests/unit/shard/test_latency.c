@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <cmocka.h>
 
-#include "shard/latency.h"
+#include "shard/redis/nodes/latency.h"
 
 static struct latency l;
 static struct latency_reader reader;

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "shard/lineage.h"
+#include "shard/redis/wire/lineage.h"
 
 #define ZEROS "0000000000000000000000000000000000000000"
 #define ID_A "aaaaaaaaaaaaaaa1bbbbbbbbbbbbbbbbbbbbbbbb"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "shard/names.h"
+#include "shard/filter/names.h"
 
 static struct names names_of(const char *filter, size_t length)
 {

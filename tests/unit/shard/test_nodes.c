@@ -6,8 +6,8 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "shard/cluster.h"
-#include "shard/nodes.h"
+#include "shard/redis/nodes/cluster.h"
+#include "shard/redis/nodes/nodes.h"
 
 static struct nodes nodes;
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/buffer.h"
-#include "shard/replies.h"
+#include "shard/redis/wire/replies.h"
 
 /* Feed @bytes in pieces of @piece and call @each with every reply; the count of replies. */
 static size_t feed(bool keep, const char *bytes, size_t length, size_t piece,

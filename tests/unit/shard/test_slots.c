@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shard/names.h"
-#include "shard/nodes.h"
-#include "shard/slots.h"
-#include "shard/cluster.h"
+#include "shard/filter/names.h"
+#include "shard/redis/nodes/nodes.h"
+#include "shard/filter/slots.h"
+#include "shard/redis/nodes/cluster.h"
 
 /* --- keys --- */
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shard/view.h"
+#include "shard/filter/view.h"
 
 enum { FIELDS = 15, OPTIONAL = 4 /* the last ones */ };
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shard/block.h"
+#include "shard/filter/block.h"
 #include "shard/resident/resident.h"
 
 enum { TAG = 0xbee5, MIX = 77 };

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "shard/view/due.h"
+#include "shard/fold/due.h"
 
 enum { S = 1000 * 1000, MIB = 1 << 20 };
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include "shard/block.h"
+#include "shard/filter/block.h"
 #include "shard/resident/overlay.h"
-#include "shard/view/grow.h"
+#include "shard/generations/grow.h"
 
 enum { SHARD_BYTES = 65536 };
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "shard/view/lag.h"
+#include "shard/fold/lag.h"
 
 enum { ENTRY = 44 };
 

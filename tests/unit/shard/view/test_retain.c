@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shard/view/due.h"
-#include "shard/view/retain.h"
+#include "shard/fold/due.h"
+#include "shard/fold/retain.h"
 
 enum { S = 1000 * 1000, KEPT_US = 60 * S, KEPT_BYTES = 10000 };
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/decide/preview.h"
+
+#include <assert.h>
+
+static const char *what_of(const struct preview_input *in, enum job_step step)
+{
+    switch ((int)step) {
+    case STEP_RECLAIM:
+        return "let go of what an earlier job left behind";
+    case STEP_PLAN:
+        return "decide capacity, shards and memory";
+    case STEP_OPEN:
+        return "the view has the new generation";
+    case STEP_SETTLE:
+        return "make the new shards, and wait for the transactions that are open";
+    case STEP_SCAN:
+        return in->plan->partitions > 1 ? "read the table; hashes go by way of spill_dir" : "read the table";
+    case STEP_CATCH_UP:
+        return "read the rows that came meanwhile";
+    case STEP_VERIFY:
+        return in->verify_full ? "look for every key of the table" : "look for a sample of the table's keys";
+    case STEP_HOLD:
+        return "wait for an operator's word";
+    case STEP_CUTOVER:
+        return "the new generation answers";
+    case STEP_FOLLOW:
+        return "read the rows that came meanwhile";
+    case STEP_CONFIRM:
+        return "verify what is in use now";
+    case STEP_GRACE:
+        return "since the cutover: a rollback loses nothing";
+    case STEP_FINISH:
+        return "the old generation leaves the view, and its shards are deleted";
+    default:
+        return "";
+    }
+}
+
+static void read_rows(struct preview_step *s, const struct preview_input *in, uint64_t rows, bool timed)
+{
+    s->reads = true;
+    s->rows = rows;
+    s->timed = timed && (rows == 0 || in->rows_per_second > 0);
+    if (s->timed && rows > 0)
+        s->seconds = (double)rows / in->rows_per_second;
+}
+
+/* A sample's time is that of Redis, which nothing foretells. */
+static void verify(struct preview_step *s, const struct preview_input *in)
+{
+    uint64_t rows = in->in->source_rows;
+    if (!in->verify_full && in->verify_sample < rows)
+        rows = in->verify_sample;
+    read_rows(s, in, rows, in->verify_full);
+}
+
+static void fill(struct preview_step *s, const struct preview_input *in)
+{
+    const struct plan *plan = in->plan;
+    s->what = what_of(in, s->step);
+    s->memory_after = s->memory_before;
+    switch ((int)s->step) {
+    case STEP_SETTLE:
+        s->memory_after += plan->memory_new;
+        break;
+    case STEP_SCAN:
+        read_rows(s, in, in->in->source_rows, true);
+        break;
+    case STEP_VERIFY:
+    case STEP_CONFIRM:
+        verify(s, in);
+        break;
+    case STEP_GRACE:
+        s->timed = true;
+        s->seconds = (double)in->grace_ms / 1000;
+        break;
+    case STEP_FINISH:
+        s->memory_after = plan->memory_after;
+        break;
+    default:
+        break;
+    }
+    s->memory_peak = s->memory_before > s->memory_after ? s->memory_before : s->memory_after;
+    if (s->step == STEP_SCAN)
+        s->memory_peak = plan->memory_peak;
+}
+
+/* What runs after the cutover has the grace time to do so. */
+static void add_time(struct preview *p)
+{
+    double followed = 0, grace = 0;
+    p->timed = true;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct preview_step *s = &p->step[i];
+        if (s->step == STEP_SCAN)
+            p->timed = s->timed;
+        if (s->step == STEP_GRACE)
+            grace = s->seconds;
+        else if (step_is_switched(s->step))
+            followed += s->seconds;
+        else
+            p->seconds += s->seconds;
+    }
+    p->seconds += followed > grace ? followed : grace;
+}
+
+static void add_step(struct preview *out, const struct preview_input *in, enum job_step step)
+{
+    assert(out->count < sizeof(out->step) / sizeof(out->step[0]));
+    struct preview_step *s = &out->step[out->count];
+    *s = (struct preview_step){.step = step,
+                               .memory_before = out->count == 0 ? in->in->memory_now : s[-1].memory_after};
+    fill(s, in);
+    out->count++;
+}
+
+void preview_make(struct preview *out, const struct preview_input *in)
+{
+    bool hold = in->hold;
+    enum job_step step = STEP_RECLAIM;
+    *out = (struct preview){.count = 0};
+    while (!step_is_end(step)) {
+        if (step != STEP_HOLD || hold)
+            add_step(out, in, step);
+        /* After the word to switch it does not hold a second time. */
+        bool held = step == STEP_HOLD && hold;
+        step = held ? step_asked(step, REQUEST_CUTOVER) : step_next(step, ERR_OK);
+        hold = hold && !held;
+    }
+    add_time(out);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/decide/schedule.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/number.h"
+
+/* --- parsing --- */
+
+struct field {
+    const char *name;
+    unsigned first, last;
+    const char *names; /* three letters each, of the values from @first on; "" if there are none */
+};
+
+enum { MINUTE, HOUR, DAY, MONTH, WEEKDAY, FIELDS };
+
+static const struct field fields[FIELDS] = {
+    [MINUTE] = {"minute", 0, 59, ""},
+    [HOUR] = {"hour", 0, 23, ""},
+    [DAY] = {"day of month", 1, 31, ""},
+    [MONTH] = {"month", 1, 12, "janfebmaraprmayjunjulaugsepoctnovdec"},
+    [WEEKDAY] = {"day of week", 0, 7, "sunmontuewedthufrisatsun"},
+};
+
+struct span {
+    const char *text;
+    size_t length;
+};
+
+static enum err bad(const struct field *f, struct span s, const char *why, struct error *e)
+{
+    return error_set(e, ERR_PARSE, "%s \"%.*s\": %s", f->name, (int)(s.length < 64 ? s.length : 64), s.text,
+                     why);
+}
+
+/* Split @s at the first @mark: @s keeps what is before it, @rest gets what is after. False if there is no
+ * mark. */
+static bool split(struct span *s, char mark, struct span *rest)
+{
+    const char *at = s->length == 0 ? NULL : memchr(s->text, mark, s->length);
+    if (at == NULL)
+        return false;
+    size_t before = (size_t)(at - s->text);
+    *rest = (struct span){at + 1, s->length - before - 1};
+    s->length = before;
+    return true;
+}
+
+/* @not_before: a name that stands for two values (sun) is the first of them that is not below it. */
+static bool parse_value(const struct field *f, struct span s, unsigned not_before, unsigned *out)
+{
+    uint64_t number;
+    if (s.length <= 4 && number_u64(s.text, s.length, &number)) {
+        *out = (unsigned)number;
+        return number >= f->first && number <= f->last;
+    }
+    size_t count = strlen(f->names) / 3;
+    bool found = false;
+    for (unsigned i = 0; s.length == 3 && i < count; i++) {
+        if (strncasecmp(f->names + (size_t)3 * i, s.text, 3) != 0 || (found && *out >= not_before))
+            continue;
+        *out = f->first + i;
+        found = true;
+    }
+    return found;
+}
+
+/* One element of a list: *, value, from-to, each but a lone value with an optional /step. */
+static enum err parse_element(const struct field *f, struct span element, uint64_t *bits, struct error *e)
+{
+    struct span range = element;
+    struct span step_text;
+    struct span to_text;
+    uint64_t step = 1;
+    bool stepped = split(&range, '/', &step_text);
+    if (stepped && (!number_u64(step_text.text, step_text.length, &step) || step == 0))
+        return bad(f, element, "the step must be a number from 1", e);
+
+    unsigned from = f->first;
+    unsigned to = f->last;
+    if (range.length != 1 || range.text[0] != '*') {
+        bool ranged = split(&range, '-', &to_text);
+        if (!parse_value(f, range, f->first, &from) || (ranged && !parse_value(f, to_text, from, &to)))
+            return error_set(e, ERR_PARSE, "%s \"%.*s\": expected *, or %s%u to %u, or a range of these",
+                             f->name, (int)(element.length < 64 ? element.length : 64), element.text,
+                             f->names[0] == '\0' ? "" : "a name, or ", f->first, f->last);
+        if (stepped && !ranged)
+            return bad(f, element, "a step needs * or a range before it", e);
+        if (!ranged)
+            to = from;
+        if (from > to)
+            return bad(f, element, "the range runs backwards", e);
+    }
+    for (uint64_t v = from; v <= to; v += step) {
+        *bits |= UINT64_C(1) << v;
+        if (step > f->last)
+            break;
+    }
+    return ERR_OK;
+}
+
+static enum err parse_field(const struct field *f, struct span text, uint64_t *bits, struct error *e)
+{
+    struct span element = text;
+    struct span rest;
+    *bits = 0;
+    bool more = true;
+    while (more) {
+        more = split(&element, ',', &rest);
+        if (element.length == 0)
+            return bad(f, text, "an element of the list is empty", e);
+        enum err rc = parse_element(f, element, bits, e);
+        if (rc != ERR_OK)
+            return rc;
+        element = rest;
+    }
+    return ERR_OK;
+}
+
+enum err schedule_parse(struct schedule *out, const char *text, struct error *e)
+{
+    static const char blanks[] = " \t";
+    uint64_t bits[FIELDS];
+    bool star[FIELDS];
+    const char *at = text;
+    for (int i = 0; i < FIELDS; i++) {
+        at += strspn(at, blanks);
+        struct span s = {at, strcspn(at, blanks)};
+        if (s.length == 0)
+            return error_set(e, ERR_PARSE,
+                             "%s is missing: a schedule is \"minute hour day-of-month month day-of-week\"",
+                             fields[i].name);
+        enum err rc = parse_field(&fields[i], s, &bits[i], e);
+        if (rc != ERR_OK)
+            return rc;
+        star[i] = s.text[0] == '*';
+        at += s.length;
+    }
+    at += strspn(at, blanks);
+    if (*at != '\0')
+        return error_set(e, ERR_PARSE, "\"%.64s\" after the five fields of a schedule", at);
+
+    if ((bits[WEEKDAY] & (1u << 7)) != 0) /* Sunday is both 0 and 7 */
+        bits[WEEKDAY] = (bits[WEEKDAY] & 0x7fu) | 1u;
+    *out = (struct schedule){.minutes = bits[MINUTE],
+                             .hours = (uint32_t)bits[HOUR],
+                             .days = (uint32_t)bits[DAY],
+                             .months = (uint32_t)bits[MONTH],
+                             .weekdays = (uint32_t)bits[WEEKDAY],
+                             .any_day = star[DAY],
+                             .any_weekday = star[WEEKDAY]};
+    return ERR_OK;
+}
+
+/* --- matching --- */
+
+enum { MINUTE_SECONDS = 60, QUARTER = 900, HOUR_SECONDS = 3600, LARGEST_SHIFT = 3 * HOUR_SECONDS };
+enum { EVERY_HOUR = 0xffffff };
+
+static bool day_matches(const struct schedule *s, const struct tm *tm)
+{
+    if ((s->months >> (tm->tm_mon + 1) & 1u) == 0)
+        return false;
+    bool day = (s->days >> tm->tm_mday & 1u) != 0;
+    bool weekday = (s->weekdays >> tm->tm_wday & 1u) != 0;
+    return s->any_day || s->any_weekday ? day && weekday : day || weekday;
+}
+
+static bool wall_matches(const struct schedule *s, const struct tm *tm)
+{
+    return (s->minutes >> tm->tm_min & 1u) != 0 && (s->hours >> tm->tm_hour & 1u) != 0 && day_matches(s, tm);
+}
+
+static long offset_at(time_t t)
+{
+    struct tm tm;
+    return localtime_r(&t, &tm) == NULL ? 0 : tm.tm_gmtoff;
+}
+
+/* Minutes of the wall clock that were jumped over just before @t (clocks went forward). */
+static bool skipped_matches(const struct schedule *s, time_t t, long before, long now)
+{
+    if (now <= before || now - before > LARGEST_SHIFT)
+        return false;
+    for (time_t wall = t + before; wall < t + now; wall += MINUTE_SECONDS) {
+        struct tm tm;
+        if (gmtime_r(&wall, &tm) != NULL && wall_matches(s, &tm))
+            return true;
+    }
+    return false;
+}
+
+/* The wall clock has shown the minute of @t before (clocks went back). */
+static bool is_repeated(time_t t, long now)
+{
+    long earlier = offset_at(t - LARGEST_SHIFT);
+    return earlier > now && offset_at(t + now - earlier) == earlier;
+}
+
+/* Schedules that name their hours run once where clocks change: a time that was jumped over is due when the
+ * jump is done, one that comes twice is due the first time. Those of every hour go by the clock. */
+static bool minute_matches(const struct schedule *s, time_t t, const struct tm *tm)
+{
+    bool match = wall_matches(s, tm);
+    if (s->hours == EVERY_HOUR)
+        return match;
+    if (match)
+        return !is_repeated(t, tm->tm_gmtoff);
+    return t % QUARTER == 0 && skipped_matches(s, t, offset_at(t - MINUTE_SECONDS), tm->tm_gmtoff);
+}
+
+/* Where to look next after @t, which does not match. Clocks change at quarters of an hour, so none is passed
+ * over; of a day that does not match, most is. */
+static time_t advance(const struct schedule *s, time_t t, const struct tm *tm)
+{
+    if (day_matches(s, tm) && (s->hours >> tm->tm_hour & 1u) != 0)
+        return t + MINUTE_SECONDS;
+    if (!day_matches(s, tm) && tm->tm_hour < 20)
+        t += (time_t)(20 - tm->tm_hour) * HOUR_SECONDS - QUARTER;
+    return t - t % QUARTER + QUARTER;
+}
+
+/* The first matching minute in (after, until]; false if there is none. */
+static bool first_match(const struct schedule *s, time_t after, time_t until, time_t *out)
+{
+    for (time_t t = after - after % MINUTE_SECONDS + MINUTE_SECONDS; t <= until;) {
+        struct tm tm;
+        if (localtime_r(&t, &tm) == NULL)
+            return false;
+        if (minute_matches(s, t, &tm)) {
+            *out = t;
+            return true;
+        }
+        t = advance(s, t, &tm);
+    }
+    return false;
+}
+
+bool schedule_due(const struct schedule *s, time_t after, time_t until)
+{
+    static const time_t longest = (time_t)366 * 24 * HOUR_SECONDS;
+    if (until - longest > after)
+        after = until - longest;
+    time_t match;
+    return after >= 0 && first_match(s, after, until, &match);
+}
+
+time_t schedule_next(const struct schedule *s, time_t after)
+{
+    static const time_t horizon = (time_t)(5 * 366) * 24 * HOUR_SECONDS;
+    time_t match;
+    return after >= 0 && first_match(s, after, after + horizon, &match) ? match : 0;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/decide/step.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Where an operator's word leads from a step; STEP_COUNT: the step does not listen to it. */
+#define NOWHERE STEP_COUNT
+
+struct step_row {
+    const char *name;
+    enum job_step next;    /* after ERR_OK */
+    enum job_step failure; /* after an error that trying again does not mend */
+    enum job_step changed; /* after ERR_CHANGED: what was read of the source counts no more */
+    enum job_step abort;
+    enum job_step cutover;
+    enum job_step rollback;
+    enum job_step finish;
+};
+
+/* clang-format off */
+static const struct step_row rows[STEP_COUNT] = {
+    /*                 name        next           failure       changed       abort        cutover        rollback       finish */
+    [STEP_RECLAIM] =  {"reclaim",  STEP_PLAN,     STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_PLAN] =     {"plan",     STEP_OPEN,     STEP_FAILED,  STEP_FAILED,  STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_OPEN] =     {"open",     STEP_SETTLE,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_SETTLE] =   {"settle",   STEP_SCAN,     STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_SCAN] =     {"scan",     STEP_CATCH_UP, STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_CATCH_UP] = {"catch_up", STEP_VERIFY,   STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_VERIFY] =   {"verify",   STEP_HOLD,     STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_HOLD] =     {"hold",     STEP_CUTOVER,  STEP_STOPPED, STEP_STOPPED, STEP_ABORT,  STEP_CATCH_UP, NOWHERE,       NOWHERE},
+    [STEP_CUTOVER] =  {"cutover",  STEP_FOLLOW,   STEP_STOPPED, STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_FOLLOW] =   {"follow",   STEP_CONFIRM,  STEP_CONFIRM, STEP_CONFIRM, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_CONFIRM] =  {"confirm",  STEP_GRACE,    STEP_GRACE,   STEP_CONFIRM, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_GRACE] =    {"grace",    STEP_FINISH,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       STEP_ROLLBACK, STEP_FINISH},
+    [STEP_FINISH] =   {"finish",   STEP_DONE,     STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
+    [STEP_ROLLBACK] = {"rollback", STEP_HOLD,     STEP_GRACE,   STEP_GRACE,   NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_ABORT] =    {"abort",    STEP_FAILED,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_CHECK] =    {"check",    STEP_DONE,     STEP_FAILED,  STEP_FAILED,  STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_DONE] =     {"done",     STEP_DONE,     STEP_DONE,    STEP_DONE,    NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_FAILED] =   {"failed",   STEP_FAILED,   STEP_FAILED,  STEP_FAILED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_STOPPED] =  {"stopped",  STEP_STOPPED,  STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+};
+/* clang-format on */
+
+const char *step_name(enum job_step step)
+{
+    assert(step < STEP_COUNT);
+    return rows[step].name;
+}
+
+bool step_parse(const char *name, size_t length, enum job_step *out)
+{
+    for (int i = 0; i < STEP_COUNT; i++)
+        if (strlen(rows[i].name) == length && memcmp(rows[i].name, name, length) == 0) {
+            *out = (enum job_step)i;
+            return true;
+        }
+    return false;
+}
+
+bool step_is_end(enum job_step step)
+{
+    return step == STEP_DONE || step == STEP_FAILED || step == STEP_STOPPED;
+}
+
+bool step_is_switched(enum job_step step)
+{
+    return (step >= STEP_FOLLOW && step <= STEP_FINISH) || step == STEP_DONE;
+}
+
+enum job_step step_next(enum job_step step, enum err code)
+{
+    switch (code) {
+    case ERR_OK:
+        return rows[step].next;
+    case ERR_UNREACHABLE: /* a server is away: wait for it; what was done may be done again */
+    case ERR_TIMEOUT:
+    case ERR_IO:
+        return step;
+    case ERR_MUTEX_LOST: /* another driver has the job, or will */
+    case ERR_FENCED:
+    case ERR_BUSY:
+    case ERR_FORMAT:
+        return STEP_STOPPED;
+    case ERR_RANGE:
+    case ERR_NOMEM:
+    case ERR_PARSE:
+    case ERR_CONFLICT:
+    case ERR_NOT_FOUND:
+    case ERR_EXISTS:
+    case ERR_LOST:
+    case ERR_CANCELLED:
+    case ERR_REFUSED:
+    case ERR_CONFIG:
+    case ERR_FULL:
+    case ERR_WRONG_TYPE:
+    case ERR_ASIDE:
+        return rows[step].failure;
+    case ERR_CHANGED:
+        return rows[step].changed;
+    }
+    return STEP_STOPPED;
+}
+
+enum job_step step_asked(enum job_step step, enum job_request request)
+{
+    switch (request) {
+    case REQUEST_ABORT:
+        return rows[step].abort;
+    case REQUEST_CUTOVER:
+        return rows[step].cutover;
+    case REQUEST_ROLLBACK:
+        return rows[step].rollback;
+    case REQUEST_FINISH:
+        return rows[step].finish;
+    case REQUEST_COUNT:
+        break;
+    }
+    return NOWHERE;
+}
+
+/* A record of another generation says nothing of this one: settle and scan from the beginning. */
+static enum job_step resume_build(const struct view *view, uint64_t record_generation,
+                                  enum job_step record_step)
+{
+    const struct generation *alternate = view_alternate(view);
+    if (alternate == NULL || alternate->number != record_generation)
+        return STEP_SETTLE;
+    switch ((int)record_step) {
+    case STEP_ABORT:
+    case STEP_SCAN:
+    case STEP_CATCH_UP:
+    case STEP_VERIFY:
+        return record_step;
+    case STEP_HOLD: /* however long ago that was */
+    case STEP_CUTOVER:
+        return STEP_CATCH_UP;
+    default:
+        return STEP_SETTLE;
+    }
+}
+
+enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step,
+                          enum job_kind wanted)
+{
+    if (view->phase == PHASE_BUILDING)
+        return resume_build(view, record_generation, record_step);
+    if (view->phase == PHASE_SWITCHED)
+        return STEP_FOLLOW;
+    return wanted == JOB_EXPAND ? STEP_PLAN : wanted == JOB_CHECK ? STEP_CHECK : STEP_DONE;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/decide/threshold.h"
+
+#include <stdio.h>
+
+#include "base/number.h"
+
+/* --- dead keys --- */
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+uint64_t threshold_dead_keys(const struct threshold_input *in)
+{
+    return less(in->items, in->source_rows);
+}
+
+static bool many_are_dead(const struct threshold_input *in)
+{
+    uint64_t surely = less(less(threshold_dead_keys(in), in->dead_at_build), in->rows_margin);
+    return in->built && in->rows_known && in->expand_at_dead > 0 && surely > 0 &&
+           (double)surely >= in->expand_at_dead * (double)in->items;
+}
+
+unsigned threshold_dead_look(struct threshold_dead *d, const struct threshold_input *in, uint64_t generation,
+                             uint64_t look)
+{
+    bool many = many_are_dead(in);
+    if (!many || generation != d->generation)
+        *d = (struct threshold_dead){.generation = generation, .look = look};
+    if (look != d->look)
+        d->looks++;
+    d->look = look;
+    return d->looks;
+}
+
+static bool dead_reached(const struct threshold_input *in, char *text, size_t text_size)
+{
+    if (in->dead_looks < THRESHOLD_DEAD_LOOKS || !many_are_dead(in))
+        return false;
+    uint64_t dead = threshold_dead_keys(in);
+    char a[NUMBER_GROUPED_SIZE];
+    char b[NUMBER_GROUPED_SIZE];
+    (void)snprintf(text, text_size, "%s of %s keys are dead: %.0f%% (expand_at_dead: %.0f%%)",
+                   number_grouped(dead, a), number_grouped(in->items, b),
+                   100 * (double)dead / (double)in->items, 100 * in->expand_at_dead);
+    return true;
+}
+
+/* --- what is full --- */
+
+static bool total_reached(const struct threshold_input *in, char *text, size_t text_size)
+{
+    bool by_rows = in->source_rows > in->items;
+    uint64_t most = by_rows ? in->source_rows : in->items;
+    if (in->capacity == 0)
+        return false;
+    double fill = (double)most / (double)in->capacity;
+    if (!(fill >= in->expand_at))
+        return false;
+    char a[NUMBER_GROUPED_SIZE];
+    char b[NUMBER_GROUPED_SIZE];
+    (void)snprintf(text, text_size, "%s %s are %.0f%% of the capacity %s (expand_at: %.0f%%)",
+                   number_grouped(most, a), by_rows ? "rows" : "keys", 100 * fill,
+                   number_grouped(in->capacity, b), 100 * in->expand_at);
+    return true;
+}
+
+static bool bytes_reached(const struct threshold_input *in, char *text, size_t text_size)
+{
+    if (in->expand_at_bytes == 0 || in->bytes < in->expand_at_bytes)
+        return false;
+    char a[NUMBER_GROUPED_SIZE];
+    char b[NUMBER_GROUPED_SIZE];
+    (void)snprintf(text, text_size, "%s bytes (expand_at_bytes: %s)", number_grouped(in->bytes, a),
+                   number_grouped(in->expand_at_bytes, b));
+    return true;
+}
+
+/* --- all of them --- */
+
+enum threshold_reason threshold_evaluate(const struct threshold_input *in, char *text, size_t text_size)
+{
+    if (!in->built) {
+        (void)snprintf(text, text_size, "not built yet");
+        return THRESHOLD_UNBUILT;
+    }
+    if (in->lost_shards != 0) {
+        char lost[NUMBER_GROUPED_SIZE];
+        (void)snprintf(text, text_size, "%s %s lost", number_grouped(in->lost_shards, lost),
+                       in->lost_shards == 1 ? "shard was" : "shards were");
+        return THRESHOLD_LOST;
+    }
+    if (in->layers > 1) {
+        (void)snprintf(text, text_size, "it has %u layers, and false positives up to %.3g", in->layers,
+                       in->rate_bound);
+        return THRESHOLD_OVERFLOW;
+    }
+    if (dead_reached(in, text, text_size))
+        return THRESHOLD_DEAD;
+    if (total_reached(in, text, text_size))
+        return THRESHOLD_TOTAL;
+    if (bytes_reached(in, text, text_size))
+        return THRESHOLD_BYTES;
+    if (in->schedule_due) {
+        (void)snprintf(text, text_size, "the schedule is due");
+        return THRESHOLD_SCHEDULE;
+    }
+    return THRESHOLD_NONE;
+}
+
+bool threshold_waits(enum threshold_reason reason, const struct threshold_input *in,
+                     const struct window *window, double items_per_second, time_t now)
+{
+    if (reason == THRESHOLD_NONE || reason == THRESHOLD_UNBUILT || reason == THRESHOLD_LOST ||
+        reason == THRESHOLD_OVERFLOW || window_is_open(window, now))
+        return false;
+    uint64_t most = in->items > in->source_rows ? in->items : in->source_rows;
+    time_t opens = window_next_open(window, now);
+    return opens != 0 &&
+           !window_must_start_now(most, in->capacity, items_per_second, (uint64_t)(opens - now));
+}
+
+const char *threshold_name(enum threshold_reason reason)
+{
+    switch (reason) {
+    case THRESHOLD_NONE:
+        return "none";
+    case THRESHOLD_UNBUILT:
+        return "unbuilt";
+    case THRESHOLD_LOST:
+        return "lost";
+    case THRESHOLD_OVERFLOW:
+        return "overflow";
+    case THRESHOLD_DEAD:
+        return "dead";
+    case THRESHOLD_TOTAL:
+        return "total";
+    case THRESHOLD_BYTES:
+        return "bytes";
+    case THRESHOLD_SCHEDULE:
+        return "schedule";
+    }
+    return "unknown";
+}

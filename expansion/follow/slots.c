@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: read P:slots, ask the server for the state of each that lies there, note the time for
+ * those that are needed. Possible failure modes are: Redis or Postgres is away (again at the next look),
+ * another coordinator drops it at the same time (fine), or names it at the same time (it is asked for once
+ * more just before the drop; what begins to read from a slot that is gone makes it anew and reads the gap by
+ * ids). */
+#include "expansion/follow/slots.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/number.h"
+#include "expansion/follow/tail.h"
+#include "migrate/source/connection.h"
+#include "shard/filter/names.h"
+
+enum {
+    QUIET_MS = 2 * 60 * 1000, /* coordinators that are started anew have said by then what they name */
+    FIELD_MAX = STREAM_PLACE_MAX + 1 + TAIL_SLOT_MAX
+};
+
+struct slots {
+    const struct slots_options *o;
+    struct link *link;
+    struct key_name key;
+    unsigned home;
+    struct connection *server;
+    char place[STREAM_PLACE_MAX];
+    bool marked;     /* a filter has noted a slot, as an earlier version did */
+    uint64_t now_ms; /* by the clock of Redis, which all coordinators share */
+};
+
+enum slot_fate slots_judge(const struct stream_slot *slot, const struct slots_use *use, uint64_t grace_ms,
+                           uint64_t slot_wal_max)
+{
+    uint64_t quiet_ms = grace_ms < QUIET_MS ? grace_ms : QUIET_MS;
+    if (slot->exists && !slot->is_ours)
+        return SLOT_FORGET;
+    if (use->named || (slot->exists && slot->active))
+        return SLOT_NEEDED;
+    if (use->watched_ms < quiet_ms)
+        return SLOT_UNUSED;
+    if (!slot->exists) /* it may be about to be made */
+        return use->unnamed_ms > grace_ms ? SLOT_FORGET : SLOT_UNUSED;
+    bool fills = slot->retained > slot_wal_max && use->unnamed_ms > quiet_ms;
+    return fills || use->unnamed_ms > grace_ms ? SLOT_DROP : SLOT_UNUSED;
+}
+
+/* --- what is noted --- */
+
+static unsigned key_of(const struct link *l, const char *prefix, struct key_name *out)
+{
+    out->length = (size_t)snprintf(out->text, sizeof(out->text), "%s:slots", prefix);
+    return nodes_key(link_nodes(l), out->text, out->length);
+}
+
+static enum err redis_now(struct link *l, unsigned home, uint64_t *ms, struct error *e)
+{
+    redisReply *r;
+    enum err code = link_command(l, home, &r, e, "TIME");
+    if (code != ERR_OK)
+        return code;
+    uint64_t seconds = 0;
+    bool fine = r->elements == 2 && number_u64(r->element[0]->str, r->element[0]->len, &seconds);
+    *ms = seconds * 1000;
+    freeReplyObject(r);
+    return fine ? ERR_OK : error_set(e, ERR_PARSE, "TIME: unexpected reply");
+}
+
+static enum err write_note(struct link *l, unsigned home, const struct key_name *key, const char *field,
+                           uint64_t ms, const char *filter, struct error *e)
+{
+    redisReply *r;
+    enum err code = link_command(l, home, &r, e, "HSET %b %s %llu:%s", key->text, key->length, field,
+                                 (unsigned long long)ms, filter);
+    if (code == ERR_OK)
+        freeReplyObject(r);
+    return code;
+}
+
+enum err slots_note(struct link *l, const char *prefix, const char *place, const char *slot,
+                    const char *filter, struct error *e)
+{
+    struct key_name key;
+    char field[FIELD_MAX];
+    uint64_t now = 0;
+    unsigned home = key_of(l, prefix, &key);
+    (void)snprintf(field, sizeof(field), "%s/%s", place, slot);
+    enum err code = redis_now(l, home, &now, e);
+    return code == ERR_OK ? write_note(l, home, &key, field, now, filter, e) : code;
+}
+
+/* "1700000000000:filter"; *@filter points into @value. */
+static bool parse_note(const char *value, uint64_t *ms, const char **filter)
+{
+    const char *colon = strchr(value, ':');
+    *filter = colon == NULL ? "" : colon + 1;
+    return colon != NULL && number_u64(value, (size_t)(colon - value), ms);
+}
+
+/* --- one slot --- */
+
+static bool is_named(const struct slots_options *o, const char *slot)
+{
+    for (size_t i = 0; i < o->named_count; i++)
+        if (strcmp(o->named[i], slot) == 0)
+            return true;
+    return false;
+}
+
+/* Nobody has named it since it was read. */
+static enum err still_unnamed(struct slots *s, const char *field, const char *value, bool *still,
+                              struct error *e)
+{
+    redisReply *r;
+    enum err code = link_command(s->link, s->home, &r, e, "HGET %b %s", s->key.text, s->key.length, field);
+    if (code != ERR_OK)
+        return code;
+    *still = r->type == REDIS_REPLY_STRING && strcmp(r->str, value) == 0;
+    freeReplyObject(r);
+    return ERR_OK;
+}
+
+static enum err forget(struct slots *s, const char *field, struct error *e)
+{
+    redisReply *r;
+    enum err code = link_command(s->link, s->home, &r, e, "HDEL %b %s", s->key.text, s->key.length, field);
+    if (code == ERR_OK)
+        freeReplyObject(r);
+    return code;
+}
+
+static enum err drop(struct slots *s, const char *field, const char *value, const char *slot,
+                     const char *filter, const struct stream_slot *state, struct error *e)
+{
+    bool still = false;
+    enum err code = still_unnamed(s, field, value, &still, e);
+    if (code != ERR_OK || !still)
+        return code;
+    code = stream_slot_drop(s->server, slot, e);
+    if (code == ERR_BUSY)
+        return ERR_OK;
+    if (code == ERR_OK)
+        log_warn("slot_dropped",
+                 "slot=%s filter=%s retained_bytes=%" PRIu64 " reason=\"no configuration names it\"", slot,
+                 log_quote(filter), state->retained);
+    return code == ERR_OK ? forget(s, field, e) : code;
+}
+
+/* Ever more seldom. */
+static void warn(const char *slot, const char *filter, uint64_t unnamed_ms, const char *why,
+                 uint64_t retained)
+{
+    uint64_t minutes = unnamed_ms / 60000;
+    if ((minutes & (minutes - 1)) == 0)
+        log_warn("slot_unused",
+                 "slot=%s filter=%s retained_bytes=%" PRIu64 " unnamed_seconds=%" PRIu64 " reason=%s", slot,
+                 log_quote(filter), retained, unnamed_ms / 1000, log_quote(why));
+}
+
+static enum err look_at(struct slots *s, const char *field, const char *value, struct error *e)
+{
+    const char *slot = strrchr(field, '/'), *filter;
+    uint64_t ms = 0;
+    if (slot == NULL || !parse_note(value, &ms, &filter))
+        return forget(s, field, e); /* another hand wrote it */
+    size_t place = (size_t)(slot++ - field);
+    uint64_t unnamed = s->now_ms > ms ? s->now_ms - ms : 0;
+    if (s->server == NULL || strlen(s->place) != place || memcmp(s->place, field, place) != 0) {
+        warn(slot, filter, unnamed, "it lies in a database that this coordinator's dsn does not lead to", 0);
+        return ERR_OK;
+    }
+    struct stream_slot state;
+    const struct slots_use use = {is_named(s->o, slot), unnamed, s->o->watched_ms};
+    enum err code = stream_slot_state(s->server, slot, &state, e);
+    if (code != ERR_OK)
+        return code;
+    switch (slots_judge(&state, &use, s->o->grace_ms, s->o->slot_wal_max)) {
+    case SLOT_NEEDED:
+        return write_note(s->link, s->home, &s->key, field, s->now_ms, filter, e);
+    case SLOT_UNUSED:
+        if (state.exists)
+            warn(slot, filter, unnamed, "no configuration names it; it is dropped after slot_grace",
+                 state.retained);
+        return ERR_OK;
+    case SLOT_DROP:
+        return drop(s, field, value, slot, filter, &state, e);
+    case SLOT_FORGET:
+        return forget(s, field, e);
+    }
+    return ERR_OK;
+}
+
+/* --- all --- */
+
+/* Whether Postgres can be reached or not. */
+static enum err name_it(struct slots *s, const char *field, const char *value, struct error *e)
+{
+    const char *slot = strrchr(field, '/'), *filter;
+    uint64_t ms = 0;
+    return slot != NULL && is_named(s->o, slot + 1) && parse_note(value, &ms, &filter)
+               ? write_note(s->link, s->home, &s->key, field, s->now_ms, filter, e)
+               : ERR_OK;
+}
+
+static enum err each(struct slots *s,
+                     enum err (*fn)(struct slots *s, const char *field, const char *value, struct error *e),
+                     size_t *count, struct error *e)
+{
+    redisReply *r;
+    enum err code = link_command(s->link, s->home, &r, e, "HGETALL %b", s->key.text, s->key.length);
+    if (code != ERR_OK)
+        return code;
+    *count = r->elements / 2;
+    for (size_t i = 0; i + 1 < r->elements && code == ERR_OK && !atomic_load(s->o->stop); i += 2)
+        code = fn(s, r->element[i]->str, r->element[i + 1]->str, e);
+    freeReplyObject(r);
+    return code;
+}
+
+static enum err take_over(struct slots *s, const char *filter, size_t length, struct error *e)
+{
+    struct names names;
+    struct key_name marks;
+    redisReply *r, *noted;
+    if (names_init(&names, s->o->prefix, filter, length, e) != ERR_OK)
+        return ERR_OK;
+    names_filter_key(&names, "marks", &marks);
+    enum err code = link_command(s->link, nodes_key(link_nodes(s->link), marks.text, marks.length), &r, e,
+                                 "HGET %b slot", marks.text, marks.length);
+    if (code != ERR_OK)
+        return code;
+    bool marked = r->type == REDIS_REPLY_STRING && r->len > 0;
+    s->marked |= marked;
+    if (marked && s->place[0] != '\0' &&
+        (code = link_command(s->link, s->home, &noted, e, "HSETNX %b %s/%s %llu:%s", s->key.text,
+                             s->key.length, s->place, r->str, (unsigned long long)s->now_ms, filter)) ==
+            ERR_OK)
+        freeReplyObject(noted);
+    freeReplyObject(r);
+    return code;
+}
+
+/* Where it is known which server is asked they are noted; else whether there are any. */
+static enum err take_over_all(struct slots *s, struct error *e)
+{
+    redisReply *r;
+    enum err code = link_command(s->link, link_filters(s->link, s->o->prefix), &r, e, "SMEMBERS %s:filters",
+                                 s->o->prefix);
+    if (code != ERR_OK)
+        return code;
+    for (size_t i = 0; i < r->elements && code == ERR_OK && !atomic_load(s->o->stop); i++)
+        code = take_over(s, r->element[i]->str, r->element[i]->len, e);
+    freeReplyObject(r);
+    return code;
+}
+
+static enum err watch(void *arg, struct error *e)
+{
+    const struct slots_options *o = arg;
+    return atomic_load(o->stop) ? error_set(e, ERR_CANCELLED, "the coordinator stops") : ERR_OK;
+}
+
+static enum err reconcile(struct slots *s, struct error *e)
+{
+    const struct slots_options *o = s->o;
+    size_t count = 0;
+    enum err code = redis_now(s->link, s->home, &s->now_ms, e);
+    if (code == ERR_OK)
+        code = each(s, name_it, &count, e);
+    if (code == ERR_OK && o->first)
+        code = take_over_all(s, e);
+    if (code != ERR_OK || (count == 0 && !s->marked))
+        return code; /* nothing to bother Postgres with */
+    if (o->dsn[0] != '\0') {
+        code = connection_open(&s->server, o->dsn, "twinbloom slots", o->postgres_timeout_ms,
+                               (struct source_watch){watch, (void *)(uintptr_t)o}, e);
+        if (code == ERR_OK)
+            code = stream_slot_place(s->server, s->place, e);
+        if (code == ERR_OK && s->marked)
+            code = take_over_all(s, e);
+    }
+    return code == ERR_OK ? each(s, look_at, &count, e) : code;
+}
+
+enum err slots_reconcile(const struct slots_options *o, struct error *e)
+{
+    struct slots s = {.o = o, .link = link_new(o->nodes, o->redis_timeout_ms, "twinbloom-slots")};
+    if (s.link == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    s.home = key_of(s.link, o->prefix, &s.key);
+    enum err code = reconcile(&s, e);
+    connection_close(s.server);
+    link_free(s.link);
+    return code;
+}

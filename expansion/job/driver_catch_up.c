@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows that came by other ways than the service: by their ids, where these grow, and by the transaction that
+ * wrote them, whatever their ids are.
+ *
+ * A round by ids is cheap, so they come first, until one finds little. A sweep then looks at every row for
+ * one that was written since the last sweep (or, at first, since the settle): an explicit id, a changed key,
+ * an id that was committed out of order. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "expansion/job/driver_internal.h"
+#include "expansion/job/key_queue.h"
+
+enum {
+    ROUNDS = 20,
+    BATCH = 1000,
+    LOOK_MS = 20,
+};
+
+/* --- what readers find, to this thread --- */
+
+static void on_row(void *arg, unsigned i, const char *key, size_t length)
+{
+    (void)i;
+    (void)key_queue_put(arg, key, length); /* on_page() asks whether it could */
+}
+
+static enum err on_page(void *arg, unsigned i, struct error *e)
+{
+    (void)i;
+    return key_queue_failed(arg) ? error_set(e, ERR_NOMEM, "out of memory for keys of the source") : ERR_OK;
+}
+
+/* What is held back, or how far a sweep has come: few of the rows that it looks at are found. */
+static const char *progress(struct driver *d, const struct readers_work *work, char text[RECORD_TEXT_MAX])
+{
+    struct scan_range left[READERS_RANGES_MAX];
+    unsigned next;
+    uint64_t all = 0, seen;
+    if (driver_pace_reason(d)[0] != '\0' || !work->blocks)
+        return driver_pace_reason(d);
+    size_t count = readers_left(d->readers, &next, left, NULL);
+    for (unsigned i = 0; i < work->tables; i++)
+        all += work->parts[i].blocks;
+    seen = all;
+    for (unsigned i = next; i < work->tables; i++)
+        seen -= work->parts[i].blocks;
+    for (size_t i = 0; i < count; i++)
+        if (left[i].upto[0] != '\0')
+            seen -= strtoull(left[i].upto, NULL, 10) - strtoull(left[i].after, NULL, 10);
+    if (all == 0)
+        return "";
+    (void)snprintf(text, RECORD_TEXT_MAX, "a sweep for rows that came meanwhile: %.0f %% of the table",
+                   (double)seen * 100 / (double)all);
+    return text;
+}
+
+/* Until readers and queue have no more. */
+static enum err take_all(struct driver *d, const struct readers_work *work, struct key_queue *queue,
+                         driver_keys_fn *fn, void *arg, struct error *e)
+{
+    char text[RECORD_TEXT_MAX];
+    static const struct readers_progress none;
+    struct readers_progress seen = none, now;
+    for (;;) {
+        const char *keys[BATCH];
+        size_t lengths[BATCH];
+        enum err ended_with;
+        bool ended = readers_ended(d->readers, 0, &ended_with, e);
+        size_t n = key_queue_take(queue, BATCH, keys, lengths, ended ? 0 : LOOK_MS);
+        if (n == 0 && ended)
+            return ended_with;
+        enum err code = n == 0 ? ERR_OK : fn(arg, n, keys, lengths, e);
+        readers_progress(d->readers, &now);
+        driver_pace_rows(d, now.rows - seen.rows);
+        seen = now;
+        if (code == ERR_OK)
+            code = driver_poll(d, progress(d, work, text), e);
+        driver_pace_readers(d);
+        if (code != ERR_OK)
+            return code;
+    }
+}
+
+enum err driver_read(struct driver *d, struct readers_work work, driver_keys_fn *fn, void *arg,
+                     struct error *e)
+{
+    struct key_queue *queue = key_queue_new();
+    if (queue == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    const struct readers_options o = driver_readers(d, work, on_row, on_page, queue);
+    enum err code = readers_start(&d->readers, &o, e);
+    if (code == ERR_OK)
+        code = take_all(d, &work, queue, fn, arg, e);
+    key_queue_close(queue);
+    readers_stop(d->readers);
+    d->readers = NULL;
+    key_queue_free(queue);
+    return code;
+}
+
+/* --- both ways --- */
+
+struct found {
+    struct driver *d;
+    uint64_t rows, added;
+};
+
+static enum err add_found(void *arg, size_t count, const char *const *keys, const size_t *lengths,
+                          struct error *e)
+{
+    struct found *f = arg;
+    f->rows += count;
+    return driver_add_keys(f->d, count, keys, lengths, &f->added, e);
+}
+
+static enum err write_found(struct driver *d, struct error *e)
+{
+    enum err code = driver_checkpoint(d, e);
+    if (code != ERR_OK)
+        return code;
+    record_begin(d, false);
+    record_caught_up(d);
+    record_text(d, "caught_up_by", "rows");
+    return record_write(d, e);
+}
+
+/* --- by ids --- */
+
+/* Ranges between the low-water marks and the largest ids, which are noted in @marks; *@moved: there are any.
+ */
+static enum err ranges_to_catch(struct driver *d, struct table_mark *marks, struct scan_range *ranges,
+                                size_t *count, struct error *e)
+{
+    enum err code = ERR_OK;
+    *count = 0;
+    for (unsigned i = 0; i < source_tables(d->source) && code == ERR_OK; i++) {
+        const struct table_mark *mark = &d->record.marks[i];
+        code = source_last_id(d->source, i, marks[i].low_water, e);
+        if (code != ERR_OK || strcmp(marks[i].low_water, mark->low_water) == 0 ||
+            marks[i].low_water[0] == '\0')
+            continue;
+        struct scan_range *r = &ranges[(*count)++];
+        *r = (struct scan_range){.table = i};
+        memcpy(r->after, mark->low_water, sizeof(r->after));
+        memcpy(r->upto, marks[i].low_water, sizeof(r->upto));
+    }
+    return code;
+}
+
+static enum err catch_ranges(struct driver *d, struct scan_range *ranges, size_t count, struct found *f,
+                             struct error *e)
+{
+    enum err code = count > 0 ? driver_settle_now(d, e) : ERR_OK;
+    for (size_t first = 0; first < count && code == ERR_OK; first += READERS_RANGES_MAX) {
+        size_t n = count - first < READERS_RANGES_MAX ? count - first : READERS_RANGES_MAX;
+        code =
+            driver_read(d, (struct readers_work){.ranges = ranges + first, .range_count = n, .primary = true},
+                        add_found, f, e);
+    }
+    return code;
+}
+
+static enum err move_marks(struct driver *d, const struct table_mark *marks, const struct found *f,
+                           struct error *e)
+{
+    for (unsigned i = 0; i < d->record.marks_taken; i++)
+        if (marks[i].low_water[0] != '\0')
+            memcpy(d->record.marks[i].low_water, marks[i].low_water, SOURCE_ID_MAX);
+    log_info("caught_up", "filter=%s by=ids rows=%" PRIu64 " new=%" PRIu64, log_quote(d->o->filter), f->rows,
+             f->added);
+    return write_found(d, e);
+}
+
+/* Note the largest ids, wait until nothing that was open then can still commit at or below
+ * them, add what lies between the low-water marks and them, move the marks. */
+static enum err round_by_ids(struct driver *d, uint64_t *rows, struct error *e)
+{
+    unsigned tables = source_tables(d->source);
+    if (!record_make_room(&d->record, 0, tables))
+        return error_set(e, ERR_NOMEM, "out of memory");
+    struct found f = {.d = d};
+    size_t count = 0;
+    struct table_mark *marks = calloc(d->record.marks_taken, sizeof(*marks));
+    struct scan_range *ranges = calloc(tables, sizeof(*ranges));
+    enum err code = error_set(e, ERR_NOMEM, "out of memory");
+    if (marks == NULL || ranges == NULL)
+        goto out;
+    code = ranges_to_catch(d, marks, ranges, &count, e);
+    if (code == ERR_OK)
+        code = catch_ranges(d, ranges, count, &f, e);
+    if (code == ERR_OK && count > 0)
+        code = move_marks(d, marks, &f, e);
+out:
+    free(marks);
+    free(ranges);
+    *rows = f.rows;
+    return code;
+}
+
+/* --- by what wrote them --- */
+
+enum err driver_sweep(struct driver *d, const char *horizon, driver_keys_fn *fn, void *arg, struct error *e)
+{
+    enum err code = driver_replayed(d, e);
+    if (code == ERR_OK)
+        code = driver_parts(d, e);
+    if (code == ERR_OK)
+        code = driver_read(
+            d,
+            (struct readers_work){
+                .blocks = true, .tables = (unsigned)d->part_count, .parts = d->parts, .newer = horizon},
+            fn, arg, e);
+    return code;
+}
+
+/* The horizon is noted first: transactions that got their id before it have ended after the settle, so their
+ * rows are seen; rows of the others, and of partitions that are made later, are for the next sweep. */
+static enum err sweep(struct driver *d, struct error *e)
+{
+    char horizon[SOURCE_HORIZON_MAX], newest[SOURCE_HORIZON_MAX];
+    struct found f = {.d = d};
+    uint64_t source = 0;
+    uint64_t began = clock_mono_us();
+    enum err code = source_horizon(d->source, horizon, e);
+    if (code == ERR_OK)
+        code = driver_settle_now(d, e);
+    if (code == ERR_OK)
+        code = driver_newest(d, newest, e);
+    if (code == ERR_OK)
+        code = driver_identity(d, newest, &source, e);
+    if (code == ERR_OK) /* until then; from then on it is compared at the step's end */
+        code = driver_unchanged(d, d->record.newest, d->record.source, e);
+    if (code == ERR_OK)
+        code = driver_sweep(d, d->record.swept, add_found, &f, e);
+    if (code != ERR_OK)
+        return code;
+    memcpy(d->record.swept, horizon, sizeof(horizon));
+    memcpy(d->record.newest, newest, sizeof(newest));
+    d->record.source = source;
+    log_info("caught_up", "filter=%s by=transactions rows=%" PRIu64 " new=%" PRIu64 " duration_ms=%.3f",
+             log_quote(d->o->filter), f.rows, f.added, (double)(clock_mono_us() - began) / 1e3);
+    return write_found(d, e);
+}
+
+/* --- the step --- */
+
+enum err driver_catch_up(struct driver *d, struct error *e)
+{
+    bool covered = false;
+    enum err code = driver_source(d, e);
+    if (code == ERR_OK)
+        code = driver_followed(d, &covered, e);
+    if (covered) {
+        record_begin(d, false);
+        record_text(d, "caught_up_by", "follower");
+        return driver_source_failed(d, record_write(d, e));
+    }
+    bool more = code == ERR_OK && source_id_is_integer(d->source);
+    for (int round = 0; round < ROUNDS && code == ERR_OK && more; round++) {
+        uint64_t rows = 0;
+        code = round_by_ids(d, &rows, e);
+        more = rows > d->o->page_rows;
+    }
+    if (code == ERR_OK && d->o->sweep && d->record.swept[0] != '\0')
+        code = sweep(d, e);
+    return driver_source_failed(d, code);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* A full verification: readers hash every row of the source, and the hashes are compared with the
+ * generation's shards, which are read whole. Where some are missing the source is read once more for their
+ * keys. */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "expansion/job/driver_internal.h"
+#include "migrate/verify/compare.h"
+#include "shard/filter/hash.h"
+
+enum { LOOK_MS = 20, FULL_NAP_US = 5 * 1000 };
+
+struct sink {
+    struct compare *compare;
+    uint64_t seed, mix;
+    atomic_bool stop;
+};
+
+static void on_row(void *arg, unsigned i, const char *key, size_t length)
+{
+    struct sink *s = arg;
+    compare_put(compare_writer(s->compare, i), hash_mix(hash_key(s->seed, key, length), s->mix));
+}
+
+static enum err on_page(void *arg, unsigned i, struct error *e)
+{
+    struct sink *s = arg;
+    enum err code = compare_page_end(compare_writer(s->compare, i), e);
+    while (code == ERR_OK && compare_is_full(s->compare) && !atomic_load(&s->stop))
+        clock_sleep_us(FULL_NAP_US);
+    return code == ERR_OK && atomic_load(&s->stop) ? error_set(e, ERR_CANCELLED, "stopped") : code;
+}
+
+/* All rows of the source, in the order that is fastest here; by blocks those of d->parts. */
+static struct readers_work all_rows(const struct driver *d)
+{
+    if (d->o->scan_blocks)
+        return (struct readers_work){.blocks = true, .tables = (unsigned)d->part_count, .parts = d->parts};
+    return (struct readers_work){.tables = source_tables(d->source)};
+}
+
+static enum err look_after(struct driver *d, struct sink *s, struct error *e)
+{
+    uint64_t seen = 0;
+    for (;;) {
+        enum err ended_with;
+        struct readers_progress p;
+        bool ended = readers_ended(d->readers, LOOK_MS, &ended_with, e);
+        readers_progress(d->readers, &p);
+        driver_pace_rows(d, p.rows - seen);
+        seen = p.rows;
+        if (ended)
+            return ended_with;
+        /* Readers wait behind their pages while the files are full. */
+        enum err code = compare_is_full(s->compare) ? compare_finish(s->compare, e) : ERR_OK;
+        if (code == ERR_OK)
+            code = driver_poll(d, driver_pace_reason(d), e);
+        driver_pace_readers(d);
+        if (code != ERR_OK)
+            return code;
+    }
+}
+
+static enum err read_and_compare(struct driver *d, struct compare *compare, uint64_t seed, uint64_t mix,
+                                 struct error *e)
+{
+    struct sink sink = {.compare = compare, .seed = seed, .mix = mix};
+    const struct readers_options o = driver_readers(d, all_rows(d), on_row, on_page, &sink);
+    enum err code = readers_start(&d->readers, &o, e);
+    if (code == ERR_OK)
+        code = look_after(d, &sink, e);
+    atomic_store(&sink.stop, true);
+    readers_stop(d->readers);
+    d->readers = NULL;
+    return code == ERR_OK ? compare_finish(compare, e) : code;
+}
+
+/* --- what is missing --- */
+
+struct wanted {
+    uint64_t seed, mix;
+    const struct key_hash *hashes; /* sorted */
+    size_t count;
+    driver_keys_fn *fn;
+    void *arg;
+};
+
+static enum err pick(void *arg, size_t count, const char *const *keys, const size_t *lengths, struct error *e)
+{
+    const struct wanted *w = arg;
+    enum err code = ERR_OK;
+    for (size_t i = 0; i < count && code == ERR_OK; i++) {
+        struct key_hash h = hash_mix(hash_key(w->seed, keys[i], lengths[i]), w->mix);
+        if (bsearch(&h, w->hashes, w->count, sizeof(h), key_hash_compare) != NULL)
+            code = w->fn(w->arg, 1, &keys[i], &lengths[i], e);
+    }
+    return code;
+}
+
+/* @in is there. */
+static enum err compare_with(struct driver *d, struct log_input *in, uint64_t seed, driver_keys_fn *missing,
+                             void *arg, struct driver_compared *out, struct error *e)
+{
+    const struct compare_options o = {.input = in,
+                                      .memory = d->o->build_memory,
+                                      .writers = d->o->readers,
+                                      .spill_dir = d->o->spill_dir,
+                                      .spill_bytes = d->o->spill_bytes,
+                                      .poll = driver_poll_flush,
+                                      .poll_arg = d};
+    struct compare *compare = NULL;
+    struct wanted w = {.seed = seed, .mix = in->generation->seed, .fn = missing, .arg = arg};
+    uint64_t began = clock_mono_us();
+    enum err code = driver_take_build(d, e);
+    if (code == ERR_OK)
+        code = driver_replayed(d, e);
+    if (code == ERR_OK && d->o->scan_blocks)
+        code = driver_parts(d, e);
+    if (code == ERR_OK)
+        code = compare_new(&compare, &o, e);
+    if (code == ERR_OK)
+        code = compare_load(compare, e);
+    if (code == ERR_OK)
+        code = read_and_compare(d, compare, w.seed, w.mix, e);
+    if (code == ERR_OK) {
+        w.hashes = compare_missing(compare, &w.count);
+        *out = (struct driver_compared){
+            .rows = compare_tested(compare), .missing = compare_missing_total(compare), .handed = w.count};
+        log_info("compare_done", "filter=%s rows=%" PRIu64 " missing=%" PRIu64 " duration_ms=%.3f",
+                 log_quote(d->o->filter), out->rows, out->missing, (double)(clock_mono_us() - began) / 1e3);
+        if (w.count > 0)
+            code = driver_read(d, all_rows(d), pick, &w, e);
+    }
+    compare_free(compare);
+    return code;
+}
+
+enum err driver_compare(struct driver *d, driver_keys_fn *missing, void *arg, struct driver_compared *out,
+                        struct error *e)
+{
+    struct log_input *in = calloc(1, sizeof(*in));
+    uint64_t seed;
+    if (in == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = driver_input(d, in, &seed, e);
+    if (code == ERR_OK)
+        code = compare_with(d, in, seed, missing, arg, out, e);
+    log_input_fini(in);
+    free(in);
+    return code;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* The switch to the generation that was built, the way back, and the end of the one that leaves: hold,
+ * cutover, grace, rollback, finish, abort. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "expansion/job/driver_internal.h"
+#include "shard/generations/grace.h"
+#include "shard/members/roll.h"
+#include "shard/view/view_load.h"
+
+bool driver_is_degraded(struct driver *d, uint64_t *looked_at)
+{
+    enum { LOOK_US = 1000 * 1000 };
+    struct error ignored;
+    if (clock_mono_us() < *looked_at + LOOK_US)
+        return false;
+    *looked_at = clock_mono_us();
+    return handle_load(&d->handle, &d->next, &ignored) == ERR_OK && d->next.degraded &&
+           view_current(&d->next)->built;
+}
+
+enum err driver_hold(struct driver *d, struct error *e)
+{
+    uint64_t looked_at = 0;
+    enum err code = driver_requests(d, e);
+    if (code == ERR_OK && d->control.hold && driver_is_degraded(d, &looked_at))
+        return ERR_OK;
+    if (code == ERR_OK && d->control.hold)
+        code = record_step(d, STEP_HOLD, e);
+    if (code != ERR_OK || !d->control.hold)
+        return code;
+    log_info("job_held", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
+    bool degraded = false;
+    while (code == ERR_OK && d->control.hold && !degraded) {
+        code = driver_nap(d, "an operator's word to switch", e);
+        degraded = driver_is_degraded(d, &looked_at);
+    }
+    if (code != ERR_OK)
+        return code;
+    d->request = REQUEST_CUTOVER; /* rows have come meanwhile: catch up and verify again */
+    return error_set(e, ERR_CANCELLED,
+                     degraded ? "the filter is degraded, and is not to wait"
+                              : "an operator asked for the cutover");
+}
+
+static enum err record_switched(struct driver *d, struct error *e)
+{
+    d->record.switched_ms = clock_wall_us() / 1000;
+    record_begin(d, false);
+    record_number(d, "switched_ms", d->record.switched_ms);
+    return record_write(d, e);
+}
+
+static enum err switch_view(struct driver *d, struct error *e)
+{
+    enum err code = driver_reload(d, e);
+    if (code != ERR_OK || d->view.phase != PHASE_BUILDING) /* done before, and the reply was lost */
+        return code;
+    uint64_t began = clock_mono_us();
+    code = driver_requests(d, e);
+    if (code == ERR_OK && d->builder == NULL)
+        code = grace_switch(d->link, &d->handle.names, driver_built(d)->number, e);
+    else if (code == ERR_OK && (code = driver_begin_build(d, e)) == ERR_OK)
+        code = driver_build_failed(d, log_build_cutover(d->build, true, e), e);
+    if (code != ERR_OK)
+        return code;
+    driver_end_builder(d);
+    d->cutover_us = clock_mono_us() - began;
+    handle_announce(&d->handle); /* who is not asked reads no lane, and would go on with the old one */
+    code = driver_reload(d, e);
+    if (code == ERR_OK)
+        code = driver_await_generation(d, e);
+    driver_tell_view(d);
+    return code;
+}
+
+/* The view and the record are two scripts: whoever finds the view switched counts the grace time from what
+ * was written before. */
+enum err driver_cutover(struct driver *d, struct error *e)
+{
+    enum err code = d->view.phase == PHASE_BUILDING ? record_switched(d, e) : ERR_OK;
+    if (code == ERR_OK)
+        code = switch_view(d, e);
+    if (code != ERR_OK)
+        return code;
+    record_begin(d, false);
+    record_text(d, "step", step_name(STEP_FOLLOW));
+    record_kept(d);
+    return record_write(d, e);
+}
+
+/* What was asked for cannot be: it must not be asked again at once. */
+static enum err refuse_rollback(struct driver *d, const struct error *why, struct error *e)
+{
+    log_warn("rollback_impossible", "filter=%s code=%s error=%s", log_quote(d->o->filter),
+             error_name(ERR_CONFLICT), log_quote(why->text));
+    record_begin(d, false);
+    record_text(d, "rollback", "0");
+    record_text(d, "error", why->text);
+    enum err code = record_write(d, e);
+    return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", why->text) : code;
+}
+
+static enum err switch_back(struct driver *d, struct error *e)
+{
+    enum err code = driver_reload(d, e);
+    if (code != ERR_OK || d->view.phase == PHASE_BUILDING) /* done before, and the reply was lost */
+        return code;
+    const struct generation *old = view_alternate(&d->view);
+    if (old == NULL)
+        return error_set(e, ERR_CONFLICT, "the generation before has left the view: no rollback");
+    code = grace_switch(d->link, &d->handle.names, old->number, e);
+    if (code != ERR_OK)
+        return code;
+    handle_announce(&d->handle);
+    return driver_reload(d, e);
+}
+
+/* Both generations have every add, so the old one lacks nothing. What was built and does not stand its
+ * verification leaves; else an operator decides what becomes of it. */
+enum err driver_rollback(struct driver *d, struct error *e)
+{
+    struct error why;
+    enum err code = switch_back(d, &why);
+    if (code == ERR_CONFLICT)
+        return refuse_rollback(d, &why, e);
+    if (code != ERR_OK)
+        return error_set(e, code, "%s", why.text);
+    record_begin(d, false);
+    record_text(d, "step", step_name(d->unconfirmed ? STEP_ABORT : STEP_HOLD));
+    record_text(d, "hold", d->unconfirmed ? "0" : "1");
+    record_text(d, "rollback", "0");
+    record_text(d, "finish", "0");
+    return record_write(d, e);
+}
+
+enum err driver_grace(struct driver *d, struct error *e)
+{
+    const struct generation *old = view_alternate(&d->view);
+    if (old == NULL || !old->built) /* as of a first build: there is nothing to go back to */
+        return ERR_OK;
+    for (uint64_t looked_at = 0;;) {
+        uint64_t now = clock_wall_us() / 1000;
+        /* The wall clock may be set back; the wait is for comfort, so never longer than asked for from now
+         * on. */
+        uint64_t passed = now >= d->record.switched_ms ? now - d->record.switched_ms : 0;
+        if (now < d->record.switched_ms)
+            d->record.switched_ms = now;
+        if (passed >= d->o->grace_ms || driver_is_degraded(d, &looked_at))
+            return ERR_OK;
+        enum err code = driver_nap(d, "the end of the grace time", e);
+        if (code != ERR_OK)
+            return code;
+    }
+}
+
+/* Nodes that the filter leaves may be taken away when the job has ended: no lane stays there. */
+static enum err move_lanes(struct driver *d, struct error *e)
+{
+    enum { TRIES = 8 /* whoever meets a lane that is closed replaces it, too */ };
+    struct roll roll;
+    uint8_t writer[LOG_WRITER_BYTES];
+    const uint64_t id[] = {random_u64(), random_u64()};
+    memcpy(writer, id, sizeof(writer));
+    if (d->log_view == NULL && (d->log_view = malloc(sizeof(*d->log_view))) == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    roll_init(&roll, d->link, &d->handle.names, writer);
+    enum err code = ERR_FENCED;
+    for (unsigned i = 0; i < TRIES && code == ERR_FENCED; i++)
+        if ((code = log_view_load(d->link, &d->handle.names, d->log_view, e)) == ERR_OK)
+            code = roll_move_lanes(&roll, d->log_view, e);
+    roll_fini(&roll);
+    return code == ERR_FENCED ? error_prefix(e, ERR_TIMEOUT, "the lanes") : code;
+}
+
+static enum err forget(struct driver *d, struct error *e)
+{
+    enum err code = driver_reload(d, e);
+    if (code != ERR_OK || view_alternate(&d->view) == NULL)
+        return code;
+    code = driver_requests(d, e);
+    if (code != ERR_OK)
+        return code;
+    driver_end_builder(d);
+    code = move_lanes(d, e);
+    if (code != ERR_OK)
+        return code;
+    code = grace_forget(d->link, &d->handle.names, view_alternate(&d->view)->number, e);
+    if (code != ERR_OK)
+        return code;
+    handle_announce(&d->handle);
+    return driver_reload(d, e);
+}
+
+/* What a driver that is killed in between leaves, the next one deletes in `reclaim`. */
+enum err driver_leave(struct driver *d, struct error *e)
+{
+    enum err code = forget(d, e);
+    return code == ERR_OK ? grace_delete(d->link, &d->handle.names, e) : code;
+}

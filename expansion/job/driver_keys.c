@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* Keys to and from the generation of the job. Before the cutover they go into the builder's shards
+ * (shard/generations/build.h); nobody else reads or writes these. After it they are added and looked up as
+ * those of any caller. Callers do nothing differently meanwhile, so no step waits for them.
+ *
+ * Possible failure modes are: a lane or a shard is not what it was when the build began (the builder is
+ * `anew`: ERR_CHANGED, and the job goes back to `settle`, as for a source that changed); another driver
+ * builds (ERR_FENCED); a lane waits for a roll call (ERR_TIMEOUT: the step is tried again). */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "expansion/job/driver_internal.h"
+#include "migrate/verify/log_check.h"
+#include "shard/request/key_client.h"
+#include "shard/view/view_load.h"
+
+/* --- the build --- */
+
+enum err driver_build_failed(const struct driver *d, enum err code, struct error *e)
+{
+    if (code == ERR_LOST && d->builder != NULL && d->builder->anew)
+        return error_prefix(e, ERR_CHANGED, "the build begins anew");
+    return code;
+}
+
+/* A coordinator builds one generation at a time. */
+enum err driver_take_build(struct driver *d, struct error *e)
+{
+    bool taken = false;
+    while (!d->built_here && !atomic_compare_exchange_strong(d->o->building, &taken, true)) {
+        enum err code = driver_nap(d, "another build of this coordinator", e);
+        if (code != ERR_OK)
+            return code;
+        taken = false;
+    }
+    d->built_here = true;
+    return ERR_OK;
+}
+
+void driver_end_build(struct driver *d)
+{
+    log_build_free(d->build);
+    d->build = NULL;
+    if (d->built_here)
+        atomic_store(d->o->building, false);
+    d->built_here = false;
+}
+
+void driver_end_builder(struct driver *d)
+{
+    driver_end_build(d);
+    builder_free(d->builder);
+    d->builder = NULL;
+}
+
+enum err driver_begin(struct driver *d, struct error *e)
+{
+    driver_end_build(d);
+    if (d->builder == NULL) /* it was in use before a rollback, and is not built again */
+        return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " does not match its source any more",
+                         driver_built(d)->number);
+    enum err code = builder_start(d->builder, e);
+    return code == ERR_LOST ? error_prefix(e, ERR_TIMEOUT, "the log") : code;
+}
+
+enum err driver_begin_build(struct driver *d, struct error *e)
+{
+    if (d->build != NULL)
+        return ERR_OK;
+    enum err code = driver_take_build(d, e);
+    const struct log_build_options o = {.builder = d->builder,
+                                        .memory = d->o->build_memory,
+                                        .writers = d->o->readers,
+                                        .spill_dir = d->o->spill_dir,
+                                        .spill_bytes = d->o->spill_bytes,
+                                        .poll = driver_poll_flush,
+                                        .poll_arg = d};
+    return code == ERR_OK ? log_build_new(&d->build, &o, e) : code;
+}
+
+enum err driver_checkpoint(struct driver *d, struct error *e)
+{
+    return d->build == NULL ? ERR_OK : driver_build_failed(d, log_build_checkpoint(d->build, "", 0, e), e);
+}
+
+/* --- keys --- */
+
+/* Before the cutover, unless the generation was in use already. */
+static bool is_apart(const struct driver *d)
+{
+    return d->builder != NULL && d->view.phase == PHASE_BUILDING;
+}
+
+/* This process answers from the generation that the view reads. */
+static bool is_read_here(struct driver *d, struct log_status *status)
+{
+    bool here = false;
+    if (!filters_status(d->o->logs, d->o->filter, d->o->filter_length, status) ||
+        status->incarnation != d->view.incarnation)
+        return false;
+    for (unsigned i = 0; i < 2; i++)
+        here |=
+            status->generation[i].answers && status->generation[i].number == view_current(&d->view)->number;
+    return here;
+}
+
+static enum err open_client(struct driver *d, struct error *e)
+{
+    const struct driver_options *o = d->o;
+    if (d->client == NULL)
+        d->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
+    return d->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                             : key_client_open(d->client, o->filter, o->filter_length, e);
+}
+
+/* After a cutover a process answers from the generation before until it has the next one in memory: what is
+ * asked of that is not asked before. */
+enum err driver_await_generation(struct driver *d, struct error *e)
+{
+    struct log_status *status = malloc(sizeof(*status));
+    enum err code = ERR_OK;
+    if (status == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    code = open_client(d, e);
+    for (uint64_t looked_at = 0; code == ERR_OK && !is_read_here(d, status);) {
+        if (driver_is_degraded(d, &looked_at)) { /* shards may be lost: a new generation heals it */
+            code = error_set(e, ERR_LOST, "the filter is degraded, and this coordinator has not loaded it");
+            break;
+        }
+        filters_look(d->o->logs, d->o->filter, d->o->filter_length);
+        code = driver_nap(d, "this coordinator to load the new generation", e);
+        if (code == ERR_OK)
+            code = open_client(d, e); /* it may have held a filter of that name that was lost */
+    }
+    free(status);
+    return code;
+}
+
+static enum err ask_client(struct driver *d, bool adds, size_t count, const char *const *keys,
+                           const size_t *lengths, uint8_t *answers, struct error *e)
+{
+    enum err code = driver_await_generation(d, e);
+    return code == ERR_OK ? key_client_ask(d->client, adds, keys, lengths, count, answers, e) : code;
+}
+
+enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys, const size_t *lengths,
+                         uint64_t *added, struct error *e)
+{
+    if (is_apart(d)) {
+        enum err code = driver_begin_build(d, e);
+        for (size_t i = 0; i < count && code == ERR_OK; i++)
+            log_build_put(d->build, 0, hash_key(d->builder->seed, keys[i], lengths[i]));
+        return code == ERR_OK ? log_build_page_end(d->build, 0, e) : code;
+    }
+    uint8_t *answers = malloc(count + 1);
+    if (answers == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = ask_client(d, true, count, keys, lengths, answers, e);
+    for (size_t i = 0; i < count && code == ERR_OK; i++)
+        *added += answers[i] == KEY_ADDED;
+    free(answers);
+    return code;
+}
+
+static enum err check_apart(struct driver *d, size_t count, const char *const *keys, const size_t *lengths,
+                            uint8_t *found, struct error *e)
+{
+    struct key_hash *hashes = malloc((count + 1) * sizeof(*hashes));
+    if (hashes == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < count; i++)
+        hashes[i] = hash_key(d->builder->seed, keys[i], lengths[i]);
+    enum err code = log_check(d->builder, hashes, count, found, e);
+    free(hashes);
+    return driver_build_failed(d, code, e);
+}
+
+enum err driver_check_keys(struct driver *d, size_t count, const char *const *keys, const size_t *lengths,
+                           uint8_t *found, struct error *e)
+{
+    if (is_apart(d))
+        return check_apart(d, count, keys, lengths, found, e);
+    enum err code = ask_client(d, false, count, keys, lengths, found, e);
+    for (size_t i = 0; i < count && code == ERR_OK; i++)
+        found[i] = found[i] != KEY_ABSENT;
+    return code;
+}
+
+uint64_t driver_items(const struct driver *d)
+{
+    return is_apart(d) ? d->builder->keys : d->view.keys[driver_built_slot(d)];
+}
+
+enum err driver_input(struct driver *d, struct log_input *in, uint64_t *seed, struct error *e)
+{
+    if (is_apart(d)) {
+        *seed = d->builder->seed;
+        return log_input_init_build(in, d->builder, e);
+    }
+    if (d->log_view == NULL && (d->log_view = malloc(sizeof(*d->log_view))) == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = log_view_load(d->link, &d->handle.names, d->log_view, e);
+    if (code == ERR_OK)
+        code = log_input_init(in, d->link, &d->handle.names, d->log_view, driver_built_slot(d), e);
+    if (code == ERR_OK)
+        *seed = d->log_view->seed;
+    return code;
+}

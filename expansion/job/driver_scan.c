@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* The step that reads the source into the generation: readers hash rows into a build, this thread looks after
+ * them, brings what they have to Redis, and notes how far they are. */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "expansion/job/driver_internal.h"
+#include "shard/filter/hash.h"
+
+enum {
+    LOOK_MS = 20,
+    SILENT_US = 500 * 1000,
+    FULL_NAP_US = 5 * 1000,
+    CHECKPOINT_SHARE = 10 /* a checkpoint may take a tenth of the time */
+};
+
+/* --- what readers do --- */
+
+struct sink {
+    struct log_build *build;
+    uint64_t seed;
+    atomic_bool stop;
+};
+
+static void on_row(void *arg, unsigned i, const char *key, size_t length)
+{
+    struct sink *s = arg;
+    log_build_put(s->build, i, hash_key(s->seed, key, length));
+}
+
+/* What was in the files is lost: the job must not go on as if it had it. */
+static enum err files_failed(enum err code, struct error *e)
+{
+    return code == ERR_IO ? error_prefix(e, ERR_CONFLICT, "the build cannot go on") : code;
+}
+
+static enum err on_page(void *arg, unsigned i, struct error *e)
+{
+    struct sink *s = arg;
+    enum err code = log_build_page_end(s->build, i, e);
+    if (code != ERR_OK)
+        return files_failed(code, e);
+    while (build_is_full(s->build->build) && !atomic_load(&s->stop))
+        clock_sleep_us(FULL_NAP_US);
+    return atomic_load(&s->stop) ? error_set(e, ERR_CANCELLED, "stopped") : ERR_OK;
+}
+
+/* --- checkpoints --- */
+
+enum err driver_poll_flush(void *arg, struct error *e)
+{
+    return driver_look(arg, "", e);
+}
+
+static void count_progress(struct driver *d, const struct readers_progress *p)
+{
+    if (p->rows != d->paced)
+        d->progressed_at = clock_mono_us();
+    d->record.rows = d->before.rows + p->rows;
+    d->record.skipped_null = d->before.skipped_null + p->skipped_null;
+    d->record.skipped_empty = d->before.skipped_empty + p->skipped_empty;
+    driver_pace_rows(d, p->rows - d->paced);
+    d->scan_rows += p->rows - d->paced;
+    d->paced = p->rows;
+}
+
+/* What is left to read, into the record, and what was read by the same moment: pages have ended since the
+ * last look, many of them where Redis has let this thread wait. */
+static enum err note_left(struct driver *d, struct error *e)
+{
+    struct record *r = &d->record;
+    struct readers_progress done;
+    if (!record_make_room(r, READERS_RANGES_MAX, 0))
+        return error_set(e, ERR_NOMEM, "out of memory");
+    r->range_count = (unsigned)readers_left(d->readers, &r->next_table, r->ranges, &done);
+    count_progress(d, &done);
+    return ERR_OK;
+}
+
+/* What is left is noted first, then flushed, then recorded: a driver that resumes reads again
+ * what was not flushed. */
+static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
+{
+    uint64_t began = clock_mono_us();
+    struct record *r = &d->record;
+    enum err code = note_left(d, e);
+    if (code == ERR_OK)
+        code = files_failed(driver_checkpoint(d, e), e);
+    if (code != ERR_OK)
+        return code;
+    r->generation = driver_built(d)->number;
+    r->scan_ended = scan_ended;
+    record_begin(d, false);
+    record_checkpoint(d, r, false);
+    record_number(d, "partitions", build_partitions(d->build->build)); /* a short scan reports no progress */
+    code = record_write(d, e);
+    r->scan_ended = scan_ended && code == ERR_OK; /* else it is written again */
+    uint64_t now = clock_mono_us(), took = now - began;
+    uint64_t pause = d->o->checkpoint_ms * 1000;
+    d->checkpoint_at = now + (took * CHECKPOINT_SHARE > pause ? took * CHECKPOINT_SHARE : pause);
+    return code;
+}
+
+/* --- looking after the readers --- */
+
+static void take_progress(struct driver *d)
+{
+    struct readers_progress p;
+    readers_progress(d->readers, &p);
+    count_progress(d, &p);
+}
+
+/* For people: why nothing moves. */
+static const char *waits_for(const struct driver *d)
+{
+    bool silent = clock_mono_us() - d->progressed_at > SILENT_US;
+    return silent ? "an answer of Postgres" : driver_pace_reason(d);
+}
+
+static enum err look_after(struct driver *d, struct error *e)
+{
+    for (;;) {
+        enum err ended_with;
+        bool ended = readers_ended(d->readers, LOOK_MS, &ended_with, e);
+        take_progress(d);
+        if (ended)
+            return ended_with;
+        enum err code = driver_poll(d, waits_for(d), e);
+        driver_pace_readers(d);
+        if (code == ERR_OK && (clock_mono_us() > d->checkpoint_at || build_wants_flush(d->build->build)))
+            code = checkpoint(d, false, e);
+        if (code != ERR_OK)
+            return code;
+    }
+}
+
+/* --- the step --- */
+
+enum err driver_parts(struct driver *d, struct error *e)
+{
+    free(d->parts);
+    enum err code = source_parts(d->source, &d->parts, &d->part_count, e);
+    if (code == ERR_OK && d->part_count > SOURCE_TABLES_MAX * 64u)
+        code = error_set(e, ERR_CONFIG, "the source has %zu partitions; %u are supported", d->part_count,
+                         SOURCE_TABLES_MAX * 64u);
+    return code;
+}
+
+/* Where each table's scan ends, as readers want it; NULL: no memory, or there are no ends. */
+static char (*ends_of(const struct record *r))[SOURCE_ID_MAX]
+{
+    char(*ends)[SOURCE_ID_MAX] = calloc(r->marks_taken + 1, sizeof(*ends));
+    for (unsigned i = 0; ends != NULL && i < r->marks_taken; i++)
+        memcpy(ends[i], r->marks[i].upto, sizeof(ends[i]));
+    return ends;
+}
+
+static enum err read_all(struct driver *d, struct error *e)
+{
+    struct record *r = &d->record;
+    struct sink sink = {.build = d->build, .seed = d->builder->seed};
+    char(*ends)[SOURCE_ID_MAX] = ends_of(r);
+    if (ends == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    const struct readers_options o =
+        driver_readers(d,
+                       (struct readers_work){.blocks = r->blocks,
+                                             .next_table = r->next_table,
+                                             .tables = r->tables,
+                                             .ranges = r->ranges,
+                                             .range_count = r->range_count,
+                                             .upto = (const char(*)[SOURCE_ID_MAX])ends,
+                                             .parts = d->parts},
+                       on_row, on_page, &sink);
+    d->before.rows = r->rows;
+    d->before.skipped_null = r->skipped_null;
+    d->before.skipped_empty = r->skipped_empty;
+    d->paced = 0;
+    d->progressed_at = clock_mono_us();
+    enum err code = readers_start(&d->readers, &o, e);
+    if (code == ERR_OK)
+        code = look_after(d, e);
+    if (d->readers != NULL && code == ERR_OK)
+        code = checkpoint(d, true, e);
+    else if (d->readers != NULL)
+        (void)note_left(d, &(struct error){.text = ""}); /* it may be tried again */
+    atomic_store(&sink.stop, true);
+    readers_stop(d->readers);
+    d->readers = NULL;
+    free(ends);
+    return code;
+}
+
+struct readers_options driver_readers(struct driver *d, struct readers_work work,
+                                      void (*row)(void *arg, unsigned i, const char *key, size_t length),
+                                      enum err (*page)(void *arg, unsigned i, struct error *e), void *arg)
+{
+    return (struct readers_options){.source = d->source,
+                                    .dsn = work.primary ? "" : d->o->read_dsn,
+                                    .count = d->o->readers,
+                                    .timeout_ms = d->o->postgres_timeout_ms,
+                                    .page_ms = d->o->page_ms,
+                                    .page_rows = d->o->page_rows,
+                                    .timing = d->o->page_timing,
+                                    .rows_per_second = driver_pace_limit(d),
+                                    .at_once = driver_pace_at_once(d),
+                                    .work = work,
+                                    .row = row,
+                                    .page = page,
+                                    .arg = arg};
+}
+
+static enum err write_scanned(struct driver *d, struct error *e)
+{
+    const struct record *r = &d->record;
+    double seconds = (double)(clock_mono_us() - d->scan_started) / 1e6;
+    double rate = seconds > 0 ? (double)d->scan_rows / seconds : 0;
+    log_info("scan_done",
+             "filter=%s rows=%" PRIu64
+             " duration_ms=%.3f rows_per_second=%.0f readers=%u skipped_null=%" PRIu64
+             " skipped_empty=%" PRIu64,
+             log_quote(d->o->filter), d->scan_rows, seconds * 1e3, rate, d->o->readers, r->skipped_null,
+             r->skipped_empty);
+    record_begin(d, false);
+    record_decimal(d, "scan_seconds", seconds);
+    record_decimal(d, "rate", rate);
+    record_number(d, "scan_rows", d->scan_rows);
+    record_decimal(d, "eta_seconds", 0);
+    return record_write(d, e);
+}
+
+enum err driver_scan(struct driver *d, struct error *e)
+{
+    if (d->record.scan_ended)
+        return ERR_OK;
+    enum err code = driver_take_build(d, e);
+    if (code == ERR_OK)
+        code = driver_source(d, e);
+    if (code == ERR_OK && d->record.blocks)
+        code = driver_parts(d, e);
+    if (code == ERR_OK) /* it may be another driver's record */
+        code = driver_unchanged(d, d->record.newest, d->record.source, e);
+    if (code == ERR_OK)
+        code = driver_replayed(d, e);
+    if (code == ERR_OK && d->build == NULL)
+        d->checkpoint_at = clock_mono_us() + d->o->checkpoint_ms * 1000;
+    if (code == ERR_OK)
+        code = driver_begin_build(d, e);
+    if (code != ERR_OK)
+        return driver_source_failed(d, code);
+    if (d->scan_started == 0)
+        d->scan_started = clock_mono_us();
+    code = driver_source_failed(d, read_all(d, e));
+    return code == ERR_OK ? write_scanned(d, e) : code;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* The job's connections to the source, and the wait for transactions that were open. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "expansion/job/driver_internal.h"
+#include "migrate/source/settle.h"
+
+enum {
+    SETTLE_POLL_US = 50 * 1000,
+    ASIDE_MS = 2000 /* for questions that the job can do without */
+};
+
+/* Ends a wait for Postgres when the job must end. */
+static enum err watch(void *arg, struct error *e)
+{
+    return driver_watch(arg, "an answer of Postgres", e);
+}
+
+enum err driver_second_source(struct driver *d, struct source **out, struct error *e)
+{
+    struct source_config config = d->o->source;
+    config.application = "twinbloom throttle";
+    unsigned timeout = d->o->postgres_timeout_ms < ASIDE_MS ? d->o->postgres_timeout_ms : ASIDE_MS;
+    return source_open(out, &config, timeout, e);
+}
+
+enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e)
+{
+    struct source *fresh = NULL; /* what the names stand for now */
+    struct source_config config = d->o->source;
+    config.application = "twinbloom job";
+    config.watch = (struct source_watch){watch, d};
+    enum err code = source_open(&fresh, &config, d->o->postgres_timeout_ms, e);
+    /* Rows that were written anew are found by a sweep; positions in a file are none in the next. */
+    if (code == ERR_OK)
+        code = source_identity(fresh, d->o->scan_blocks || !d->o->sweep, newest, out, e);
+    source_close(fresh);
+    return code;
+}
+
+enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct error *e)
+{
+    out[0] = '\0';
+    /* By blocks, positions are numbered by partition. */
+    return d->o->sweep && !d->o->scan_blocks ? source_horizon(d->source, out, e) : ERR_OK;
+}
+
+enum err driver_unchanged(struct driver *d, const char *newest, uint64_t identity, struct error *e)
+{
+    uint64_t now = 0;
+    enum err code = driver_identity(d, newest, &now, e);
+    if (code != ERR_OK || now == identity)
+        return code;
+    source_close(d->source);
+    d->source = NULL;
+    return error_set(e, ERR_CHANGED,
+                     "`table` changed during the job: another table, other columns, partitions or files");
+}
+
+enum err driver_source(struct driver *d, struct error *e)
+{
+    if (d->source != NULL)
+        return ERR_OK;
+    if (!d->o->sourced)
+        return error_set(e, ERR_CONFIG,
+                         "the configuration of this coordinator names no table to build filter '%s' from",
+                         d->o->filter);
+    struct source_config config = d->o->source;
+    config.application = "twinbloom job";
+    config.watch = (struct source_watch){watch, d};
+    enum err code = source_open(&d->source, &config, d->o->postgres_timeout_ms, e);
+    if (code == ERR_OK)
+        code = source_check(d->source, e);
+    if (code == ERR_OK) {
+        driver_pace_begin(d);
+    } else {
+        source_close(d->source);
+        d->source = NULL;
+    }
+    return code;
+}
+
+enum err driver_source_failed(struct driver *d, enum err code)
+{
+    if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO) {
+        source_close(d->source);
+        d->source = NULL;
+    }
+    return code;
+}
+
+/* --- settle --- */
+
+static void describe(const struct settle_blocker *b, size_t waiting, char *out, size_t size)
+{
+    if (waiting == 0)
+        (void)snprintf(out, size, "the server to write its log to disk");
+    else if (b->pid != 0)
+        (void)snprintf(out, size, "%zu open transaction(s); the oldest: pid %d (%s), %.0f s, %s", waiting,
+                       b->pid, b->application, b->age_seconds, b->query);
+    else
+        (void)snprintf(out, size, "%zu prepared transaction(s); the oldest: %s, %.0f s", waiting, b->query,
+                       b->age_seconds);
+}
+
+static enum err settle_wait(struct driver *d, struct settle *settle, struct error *e)
+{
+    uint64_t deadline = clock_mono_us() + d->o->settle_timeout_ms * 1000;
+    for (;;) {
+        bool done;
+        struct settle_blocker blocker;
+        size_t waiting;
+        char text[RECORD_TEXT_MAX] = "";
+        enum err code = settle_poll(settle, &done, &blocker, 1, &waiting, e);
+        if (code != ERR_OK || done)
+            return code;
+        describe(&blocker, waiting, text, sizeof(text));
+        if (clock_mono_us() > deadline)
+            return error_set(
+                e, ERR_CONFLICT,
+                "still waiting after %" PRIu64
+                " s for %s; end it (SELECT pg_terminate_backend(pid), ROLLBACK PREPARED) or raise "
+                "transaction_timeout",
+                d->o->settle_timeout_ms / 1000, text);
+        code = driver_poll(d, text, e);
+        if (code != ERR_OK)
+            return code;
+        clock_sleep_us(SETTLE_POLL_US);
+    }
+}
+
+enum err driver_settle_now(struct driver *d, struct error *e)
+{
+    struct settle *settle;
+    enum err code = settle_begin(&settle, d->source, e);
+    if (code != ERR_OK)
+        return code;
+    code = settle_wait(d, settle, e);
+    settle_free(settle);
+    return code;
+}
+
+/* What has ended at the primary until now is to be seen where rows are read. */
+enum err driver_replayed(struct driver *d, struct error *e)
+{
+    char lsn[SOURCE_LSN_MAX];
+    struct source *standby = NULL;
+    const struct source_watch w = {watch, d};
+    if (d->o->read_dsn[0] == '\0')
+        return ERR_OK;
+    enum err code = source_barrier(d->source, lsn, e);
+    if (code == ERR_OK)
+        code = source_open_another(&standby, d->source, d->o->read_dsn, "twinbloom job", w, e);
+    bool there = false;
+    uint64_t deadline = clock_mono_us() + d->o->settle_timeout_ms * 1000;
+    while (code == ERR_OK && (code = source_has_replayed(standby, lsn, &there, e)) == ERR_OK && !there) {
+        if (clock_mono_us() > deadline)
+            code = error_set(e, ERR_TIMEOUT, "the standby has not replayed up to %s within %" PRIu64 " s",
+                             lsn, d->o->settle_timeout_ms / 1000);
+        if (code == ERR_OK)
+            code = driver_nap(d, "the standby to replay", e);
+    }
+    source_close(standby);
+    return code;
+}
+
+/* --- the step --- */
+
+enum mark { LOW_WATER, UPTO };
+
+static enum err note_marks(struct driver *d, enum mark which, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < source_tables(d->source) && code == ERR_OK; i++) {
+        struct table_mark *mark = &d->record.marks[i];
+        code = source_last_id(d->source, i, which == LOW_WATER ? mark->low_water : mark->upto, e);
+    }
+    return code;
+}
+
+/* What the scan reads, and in which order. */
+static enum err note_work(struct driver *d, struct error *e)
+{
+    struct record *r = &d->record;
+    r->blocks = d->o->scan_blocks;
+    r->tables = source_tables(d->source);
+    r->tables_hash = source_tables_hash(d->source);
+    if (!r->blocks)
+        return ERR_OK;
+    enum err code = driver_parts(d, e);
+    r->tables = (unsigned)d->part_count;
+    return code;
+}
+
+/* low_water is read before the settle: an id at or below it was taken by a transaction that had ended or was
+ * open then, so after the settle no row at or below it can still come from the sequence. upto is read after
+ * it: it covers the rows of every transaction that was open when the lanes' ends were noted, and so every key
+ * that was acknowledged before. Whatever comes later, with whatever id, carries a transaction id from the
+ * horizon on. */
+enum err driver_settle(struct driver *d, struct error *e)
+{
+    struct record *r = &d->record;
+    source_close(d->source); /* its names may be those of other tables by now */
+    d->source = NULL;
+    enum err code = driver_source(d, e);
+    if (code == ERR_OK)
+        code = driver_identity(d, "", &r->source, e);
+    if (code != ERR_OK)
+        return code;
+    bool integer = source_id_is_integer(d->source);
+    free(r->marks);
+    r->marks = NULL;
+    r->marks_taken = r->range_count = r->next_table = 0;
+    if (!record_make_room(r, 0, source_tables(d->source)))
+        return error_set(e, ERR_NOMEM, "out of memory");
+    code = driver_await_tail(d, e);
+    if (code == ERR_OK)
+        code = source_horizon(d->source, r->horizon, e);
+    if (code == ERR_OK && integer)
+        code = note_marks(d, LOW_WATER, e);
+    if (code == ERR_OK)
+        code = driver_settle_now(d, e);
+    if (code == ERR_OK)
+        code = driver_newest(d, r->newest, e);
+    if (code == ERR_OK && integer)
+        code = note_marks(d, UPTO, e);
+    if (code == ERR_OK)
+        code = note_work(d, e);
+    if (code == ERR_OK)
+        code = source_rows_estimate(d->source, &r->rows_total, e);
+    if (code != ERR_OK)
+        return driver_source_failed(d, code);
+    memcpy(r->swept, r->horizon, sizeof(r->swept));
+    r->generation = driver_built(d)->number;
+    r->settled = true;
+    r->scan_ended = false;
+    r->rows = r->skipped_null = r->skipped_empty = 0;
+    record_begin(d, false);
+    record_checkpoint(d, r, true);
+    return record_write(d, e);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/job/key_queue.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/buffer.h"
+
+enum { ROOM = 4 * 1024 * 1024 /* bytes; one key more than that finds room when nothing is there */ };
+
+struct key_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool closed, failed;
+    struct buffer in;  /* a length and the bytes of each key */
+    struct buffer out; /* what is being taken out */
+    size_t at;         /* in `out` */
+};
+
+struct key_queue *key_queue_new(void)
+{
+    struct key_queue *b = calloc(1, sizeof(*b));
+    if (b == NULL)
+        return NULL;
+    pthread_condattr_t attributes;
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&b->lock, NULL);
+    (void)pthread_cond_init(&b->changed, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    return b;
+}
+
+void key_queue_free(struct key_queue *b)
+{
+    if (b == NULL)
+        return;
+    (void)pthread_cond_destroy(&b->changed);
+    (void)pthread_mutex_destroy(&b->lock);
+    buffer_fini(&b->in);
+    buffer_fini(&b->out);
+    free(b);
+}
+
+bool key_queue_put(struct key_queue *b, const char *key, size_t length)
+{
+    (void)pthread_mutex_lock(&b->lock);
+    while (!b->closed && b->in.length > 0 && b->in.length + length > ROOM)
+        (void)pthread_cond_wait(&b->changed, &b->lock);
+    bool room = buffer_reserve(&b->in, sizeof(length) + length) != NULL;
+    b->failed |= !room;
+    bool fine = room && !b->closed;
+    if (fine) {
+        buffer_append(&b->in, (const char *)&length, sizeof(length));
+        buffer_append(&b->in, key, length);
+        (void)pthread_cond_broadcast(&b->changed);
+    }
+    (void)pthread_mutex_unlock(&b->lock);
+    return fine;
+}
+
+bool key_queue_failed(struct key_queue *b)
+{
+    (void)pthread_mutex_lock(&b->lock);
+    bool failed = b->failed;
+    (void)pthread_mutex_unlock(&b->lock);
+    return failed;
+}
+
+void key_queue_close(struct key_queue *b)
+{
+    (void)pthread_mutex_lock(&b->lock);
+    b->closed = true;
+    (void)pthread_cond_broadcast(&b->changed);
+    (void)pthread_mutex_unlock(&b->lock);
+}
+
+/* What came in becomes what is taken out. */
+static void turn(struct key_queue *b, unsigned wait_ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    until.tv_sec += wait_ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_mutex_lock(&b->lock);
+    int late = wait_ms == 0;
+    while (b->in.length == 0 && !b->closed && late == 0)
+        late = pthread_cond_timedwait(&b->changed, &b->lock, &until);
+    struct buffer taken = b->in;
+    b->in = b->out;
+    b->out = taken;
+    buffer_clear(&b->in);
+    b->at = 0;
+    (void)pthread_cond_broadcast(&b->changed);
+    (void)pthread_mutex_unlock(&b->lock);
+}
+
+size_t key_queue_take(struct key_queue *b, size_t max, const char **keys, size_t *lengths, unsigned wait_ms)
+{
+    if (b->at == b->out.length)
+        turn(b, wait_ms);
+    size_t n = 0;
+    while (n < max && b->at < b->out.length) {
+        memcpy(&lengths[n], b->out.data + b->at, sizeof(lengths[n]));
+        keys[n] = b->out.data + b->at + sizeof(lengths[n]);
+        b->at += sizeof(lengths[n]) + lengths[n];
+        n++;
+    }
+    return n;
+}

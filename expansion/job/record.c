@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* The job's record, P:{F}:job: progress for people, checkpoint for the next driver. Written only under the
+ * mutex, but for what an operator asks (control.h). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "expansion/job/driver_internal.h"
+#include "expansion/record/history.h"
+
+extern const char embedded_finish[], embedded_job[];
+
+/* What another hand wrote leads to no row: the next driver settles and scans from the beginning. */
+static void distrust(struct driver *d, const redisReply *broken)
+{
+    log_warn("checkpoint_invalid", "filter=%s field=%s note=\"the scan begins again\"",
+             log_quote(d->o->filter), broken != NULL ? log_quote(broken->str) : "ranges");
+    d->record.generation = 0;
+}
+
+enum err record_read(struct driver *d, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    names_filter_key(&d->handle.names, "job", &name);
+    enum err code =
+        link_command(d->link, handle_home(&d->handle), &reply, e, "HGETALL %b", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    record_fini(&d->record);
+    d->record.step = STEP_RECLAIM;
+    const redisReply *broken = NULL;
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *field = reply->element[i], *value = reply->element[i + 1];
+        if (!checkpoint_take(&d->record, field->str, field->len, value->str, value->len))
+            broken = field;
+    }
+    if (broken != NULL || !checkpoint_is_sound(&d->record))
+        distrust(d, broken);
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+static void add_key(struct driver *d, const char *what)
+{
+    struct key_name name;
+    names_filter_key(&d->handle.names, what, &name);
+    script_key(&d->call, &name);
+}
+
+/* The count of job arguments is known at the end only: the arguments are gathered in `pairs` of the script's
+ * form with room for it, "0" padded to a fixed width, so that it can be filled in afterwards. */
+enum { COUNT_WIDTH = 6 };
+
+/* @script has the form of job.lua up to the job pairs. @third_key: NULL: none. */
+static void begin(struct driver *d, const char *script, const char *third_key, bool reset)
+{
+    script_begin(&d->call, script);
+    add_key(d, "expansion_flag");
+    add_key(d, "job");
+    if (third_key != NULL)
+        add_key(d, third_key);
+    script_text(&d->call, mutex_value(d->mutex));
+    script_text(&d->call, reset ? "1" : "0");
+    d->record_count_at = d->call.count;
+    script_text(&d->call, "000000");
+    d->record_pairs = 0;
+    record_number(d, "updated_ms", clock_wall_us() / 1000);
+}
+
+void record_begin(struct driver *d, bool reset)
+{
+    begin(d, embedded_job, NULL, reset);
+}
+
+void record_text(struct driver *d, const char *field, const char *value)
+{
+    script_text(&d->call, field);
+    script_text(&d->call, value);
+    d->record_pairs += 2;
+}
+
+void record_number(struct driver *d, const char *field, uint64_t value)
+{
+    script_text(&d->call, field);
+    script_number(&d->call, value);
+    d->record_pairs += 2;
+}
+
+static void add_field(void *arg, const char *field, const char *value)
+{
+    record_text(arg, field, value);
+}
+
+void record_checkpoint(struct driver *d, const struct record *at, bool settled)
+{
+    checkpoint_each(at, settled, add_field, d);
+    record_number(d, "rows", at->rows);
+}
+
+void record_caught_up(struct driver *d)
+{
+    checkpoint_marks(&d->record, add_field, d);
+    record_text(d, "swept", d->record.swept);
+    record_text(d, "newest", d->record.newest);
+    record_number(d, "source", d->record.source);
+}
+
+void record_decimal(struct driver *d, const char *field, double value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%.6g", value);
+    record_text(d, field, text);
+}
+
+void record_kept(struct driver *d)
+{
+    if (d->record.dead_generation == 0)
+        return;
+    record_number(d, "dead_generation", d->record.dead_generation);
+    record_number(d, "dead_at_build", d->record.dead_at_build);
+}
+
+enum err record_write(struct driver *d, struct error *e)
+{
+    char count[COUNT_WIDTH + 1];
+    (void)snprintf(count, sizeof(count), "%0*zu", COUNT_WIDTH, d->record_pairs);
+    if (!buffer_failed(&d->call.bytes))
+        memcpy(d->call.bytes.data + d->call.offset[d->record_count_at], count, COUNT_WIDTH);
+    long long answer;
+    enum err code = script_run(&d->call, d->link, handle_home(&d->handle), &answer, e);
+    if (code == ERR_OK && answer != 1)
+        code = error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex_value(d->mutex));
+    return code;
+}
+
+/* A check leaves what is known of the last expansion. */
+static void begin_job(struct driver *d, enum job_step step)
+{
+    record_text(d, "reason", d->o->reason);
+    record_text(d, "trigger", d->o->trigger);
+    record_number(d, "started_ms", d->record.started_ms);
+    if (step == STEP_CHECK) {
+        record_text(d, "error", "");
+        record_text(d, "healed", "");
+        return;
+    }
+    record_text(d, "hold", d->o->hold ? "1" : "0");
+    record_text(d, "verify_full", d->record.verify_full ? "1" : "0");
+    record_kept(d);
+}
+
+/* Until when a rollback is possible; "": not, or what is in use did not stand its verification. */
+static void put_end_of_grace(struct driver *d, enum job_step step)
+{
+    const struct generation *former = step == STEP_GRACE ? view_alternate(&d->view) : NULL;
+    if (former != NULL && former->built && !d->unconfirmed)
+        record_number(d, "grace_until_ms", d->record.switched_ms + d->o->grace_ms);
+    else
+        record_text(d, "grace_until_ms", "");
+}
+
+enum err record_step(struct driver *d, enum job_step step, struct error *e)
+{
+    if (step < STEP_PLAN)
+        return ERR_OK;
+    bool fresh = (step == STEP_PLAN || (d->found_quiet && step == STEP_CHECK)) && !d->recorded;
+    record_begin(d, fresh && step == STEP_PLAN);
+    record_text(d, "step", step_name(step));
+    record_text(d, "state", "running");
+    record_text(d, "waiting_for", "");
+    put_end_of_grace(d, step);
+    record_number(d, "id", d->record.id);
+    record_text(d, "owner", d->o->owner);
+    record_number(d, "token", mutex_token(d->mutex));
+    if (fresh)
+        begin_job(d, step);
+    if (step == STEP_CONFIRM && d->record.healed[0] != '\0') {
+        record_text(d, "healed", d->record.healed);
+        record_text(d, "verify_full", "1");
+    }
+    if (d->cutover_us != 0)
+        record_number(d, "cutover_us", d->cutover_us);
+    d->cutover_us = 0;
+    if (step <= STEP_CUTOVER && d->view.phase != PHASE_SWITCHED) /* the one that serves until then */
+        record_number(d, "generation_from", view_current(&d->view)->number);
+    enum err code = record_write(d, e);
+    d->recorded = d->recorded || code == ERR_OK;
+    return code;
+}
+
+/* What the record gets with the end goes into the history in the same step. */
+static enum err write_end(struct driver *d, bool of_build, struct error *e)
+{
+    script_number(&d->call, HISTORY_ENTRIES_MAX);
+    for (size_t i = 0; i < history_field_count; i++) {
+        if (!of_build && history_fields[i].of_build)
+            continue; /* the record still has them, of the last build */
+        script_text(&d->call, history_fields[i].name);
+        script_text(&d->call, history_fields[i].record);
+    }
+    return record_write(d, e);
+}
+
+static void put_end(struct driver *d, const char *state, enum err code, const char *text)
+{
+    static const char *const asked[] = {"abort", "hold", "rollback", "finish", "paused", "rows_per_second"};
+    record_text(d, "state", state);
+    record_text(d, "error", text);
+    record_text(d, "error_code", code == ERR_OK ? "" : error_name(code));
+    record_text(d, "waiting_for", "");
+    record_number(d, "finished_ms", clock_wall_us() / 1000);
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
+        record_text(d, asked[i], "0");
+}
+
+const char record_orphaned[] = "the coordinator that ran this job ended before the job did";
+
+enum err record_end_former(struct driver *d, struct error *e)
+{
+    const struct record *r = &d->record;
+    begin(d, embedded_finish, "history", false);
+    if (!step_is_switched(r->step))
+        put_end(d, "failed", ERR_CANCELLED, record_orphaned);
+    else
+        put_end(d, r->healed[0] != '\0' ? "healed" : "done", ERR_OK, r->healed);
+    return write_end(d, r->step != STEP_CHECK, e);
+}
+
+void record_end(struct driver *d, const char *state, enum err code, const char *text)
+{
+    struct error e;
+    /* What is there is of another job. */
+    bool fresh = d->found_quiet && d->o->kind == JOB_EXPAND && !d->recorded;
+    begin(d, embedded_finish, "history", fresh);
+    if (fresh) {
+        record_text(d, "trigger", d->o->trigger);
+        record_text(d, "owner", d->o->owner);
+        record_kept(d);
+    }
+    record_number(d, "id", d->record.id);
+    record_text(d, "step", step_name(d->step));
+    record_text(d, "reason", d->record.reason);
+    record_number(d, "started_ms", d->record.started_ms);
+    put_end(d, state, code, text);
+    /* A check, also one that this driver has taken over. */
+    bool checked = d->found_quiet && (d->o->kind == JOB_CHECK || d->record.step == STEP_CHECK);
+    enum err unwritten = write_end(d, !checked, &e);
+    if (unwritten != ERR_OK)
+        log_warn("job_record_not_written", "filter=%s code=%s error=%s", log_quote(d->o->filter),
+                 error_name(unwritten), log_quote(e.text));
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/record/control.h"
+
+#include <string.h>
+#include "base/number.h"
+
+extern const char embedded_control[];
+
+static bool is_one(const redisReply *r)
+{
+    return r->type == REDIS_REPLY_STRING && strcmp(r->str, "1") == 0;
+}
+
+enum err control_read(struct handle *f, struct control *out, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    names_filter_key(&f->names, "job", &name);
+    enum err code =
+        link_command(f->link, handle_home(f), &reply, e,
+                     "HMGET %b abort hold rollback finish paused rows_per_second", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    *out = (struct control){0};
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 6) {
+        const redisReply *rate = reply->element[5];
+        out->abort = is_one(reply->element[0]);
+        out->hold = is_one(reply->element[1]);
+        out->rollback = is_one(reply->element[2]);
+        out->finish = is_one(reply->element[3]);
+        out->paused = is_one(reply->element[4]);
+        if (rate->type == REDIS_REPLY_STRING)
+            (void)number_u64(rate->str, (size_t)rate->len, &out->rows_per_second);
+    }
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+enum err control_job(struct handle *f, uint64_t *id, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    *id = 0;
+    names_filter_key(&f->names, "job", &name);
+    enum err code = link_command(f->link, handle_home(f), &reply, e, "HGET %b id", name.text, name.length);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_STRING)
+        (void)number_u64(reply->str, (size_t)reply->len, id);
+    if (code == ERR_OK)
+        freeReplyObject(reply);
+    return code;
+}
+
+enum err control_unfinished(struct handle *f, uint64_t *id, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    *id = 0;
+    names_filter_key(&f->names, "view", &name);
+    enum err code = link_command(f->link, handle_home(f), &reply, e, "HMGET %b generation0 generation1",
+                                 name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    bool two = reply->elements == 2 && reply->element[0]->len > 0 && reply->element[1]->len > 0;
+    freeReplyObject(reply);
+    return two ? control_job(f, id, e) : ERR_OK;
+}
+
+struct wish {
+    const char *phases; /* in which it may be asked */
+    bool early;         /* also of a job that has published nothing yet */
+    const char *field;
+    uint64_t value;      /* but for the throttle */
+    const char *refusal; /* where a job is running, but not there */
+};
+
+static const struct wish wishes[] = {
+    [WISH_ABORT] = {",BUILDING,", true, "abort", 1,
+                    "the new generation is in use already: too late to abort; a rollback is possible"},
+    [WISH_CUTOVER] = {",BUILDING,", true, "hold", 0, "the new generation is in use already"},
+    [WISH_ROLLBACK] = {",SWITCHED,", false, "rollback", 1,
+                       "the new generation is not in use: nothing to roll back"},
+    [WISH_FINISH] = {",SWITCHED,", false, "finish", 1, "the new generation is not in use: nothing to finish"},
+    [WISH_PAUSE] = {",BUILDING,SWITCHED,", true, "paused", 1, ""},
+    [WISH_RESUME] = {",BUILDING,SWITCHED,", true, "paused", 0, ""},
+    [WISH_THROTTLE] = {",BUILDING,SWITCHED,", true, "rows_per_second", 0, ""},
+};
+
+static void add_key(struct handle *f, const char *what)
+{
+    struct key_name name;
+    names_filter_key(&f->names, what, &name);
+    script_key(&f->call, &name);
+}
+
+enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, struct error *e)
+{
+    const struct wish *w = &wishes[wish];
+    struct script_call *c = &f->call;
+    script_begin(c, embedded_control);
+    add_key(f, "view");
+    add_key(f, "expansion_flag");
+    add_key(f, "job");
+    script_text(c, w->phases);
+    script_text(c, w->early ? "1" : "0");
+    script_text(c, w->field);
+    script_number(c, wish == WISH_THROTTLE ? value : w->value);
+    script_number(c, VIEW_FORMAT);
+    long long answer;
+    enum err code = script_run(c, f->link, handle_home(f), &answer, e);
+    if (code != ERR_OK)
+        return code;
+    switch (answer) {
+    case 1:
+        return ERR_OK;
+    case 0:
+        return error_set(e, ERR_NOT_FOUND, "the filter does not exist");
+    case -1:
+        return error_set(e, ERR_CONFLICT, "no job is running");
+    case -3:
+        return error_set(
+            e, ERR_FORMAT,
+            "a later version keeps this filter: ask a coordinator of that version, or upgrade this one");
+    default:
+        return error_set(e, ERR_CONFLICT, "%s", w->refusal);
+    }
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+#include "expansion/record/mutex.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "base/random.h"
+#include "shard/redis/events.h"
+#include "shard/redis/link.h"
+#include "shard/redis/script_call.h"
+
+extern const char embedded_acquire[], embedded_release[], embedded_renew[];
+
+enum { OWNER_MAX = 120 };
+
+struct mutex {
+    struct names names;
+    struct link *link; /* to take and release */
+    struct link *own;  /* to renew; connected when that is first due */
+    struct script_call call;
+    unsigned lease_ms;
+    char value[160];
+    uint64_t token, id;
+    atomic_bool lost;
+    bool stopping;
+    bool renewing;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t thread;
+};
+
+static void renew(struct mutex *m)
+{
+    struct error e;
+    long long answer;
+    script_begin(&m->call, embedded_renew);
+    script_filter_key(&m->call, &m->names, "expansion_flag");
+    script_text(&m->call, m->value);
+    script_number(&m->call, m->lease_ms);
+    enum err code = script_run(&m->call, m->own, link_home(m->own, &m->names), &answer, &e);
+    if (code != ERR_OK)
+        log_warn("mutex_not_renewed", "filter=%s mutex=%s code=%s error=%s", log_quote(m->names.filter),
+                 m->value, error_name(code), log_quote(e.text));
+    else if (answer == 0) {
+        atomic_store(&m->lost, true);
+        log_warn("mutex_lost", "filter=%s mutex=%s", log_quote(m->names.filter), m->value);
+    }
+}
+
+static void *renew_loop(void *arg)
+{
+    struct mutex *m = arg;
+    (void)pthread_mutex_lock(&m->lock);
+    while (!m->stopping && !atomic_load(&m->lost)) {
+        struct timespec until;
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        uint64_t ns = (uint64_t)until.tv_nsec + (uint64_t)m->lease_ms * 1000000u / 3;
+        until.tv_sec += (time_t)(ns / 1000000000u);
+        until.tv_nsec = (long)(ns % 1000000000u);
+        int timed_out = pthread_cond_timedwait(&m->wake, &m->lock, &until);
+        if (m->stopping || timed_out == 0)
+            continue;
+        (void)pthread_mutex_unlock(&m->lock);
+        renew(m);
+        (void)pthread_mutex_lock(&m->lock);
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+static enum err busy(const char *holder, long long left_ms, struct error *e)
+{
+    return error_set(e, ERR_BUSY, "the mutex is held by %s for at most %lld ms more", holder, left_ms);
+}
+
+/* *@left_ms: of the holder's lease, where that is ERR_BUSY. */
+static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, struct error *e)
+{
+    /* The counter may go back with its node, so a token alone may come twice: within a process, too. */
+    char unique[OWNER_MAX];
+    m->id = random_u64();
+    (void)snprintf(unique, sizeof(unique), "%s/%016" PRIx64, owner, m->id);
+    script_begin(&m->call, embedded_acquire);
+    script_filter_key(&m->call, &m->names, "expansion_flag");
+    script_filter_key(&m->call, &m->names, "token");
+    script_text(&m->call, unique);
+    script_number(&m->call, m->lease_ms);
+    enum err code = script_send(&m->call, m->link, link_home(m->link, &m->names), e);
+    redisReply *reply = NULL;
+    if (code == ERR_OK)
+        code = link_reply(m->link, link_home(m->link, &m->names), &reply, e);
+    if (code != ERR_OK)
+        return code;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2)
+        code = error_set(e, ERR_REFUSED, "mutex: %s",
+                         reply->type == REDIS_REPLY_ERROR ? reply->str : "unexpected reply");
+    else if (reply->element[0]->integer == 0) {
+        long long left = reply->elements > 2 ? reply->element[2]->integer : 0;
+        *left_ms = left >= 0 ? (uint64_t)left : m->lease_ms; /* negative: somebody took its TTL away */
+        code = busy(reply->element[1]->str, left, e);
+    } else {
+        (void)snprintf(m->value, sizeof(m->value), "%s", reply->element[1]->str);
+        const char *colon = strrchr(m->value, ':');
+        if (colon == NULL || !number_u64(colon + 1, strlen(colon + 1), &m->token))
+            code = error_set(e, ERR_PARSE, "mutex: unexpected value %s", m->value);
+    }
+    freeReplyObject(reply);
+    return code;
+}
+
+static void destroy(struct mutex *m)
+{
+    link_free(m->own);
+    script_fini(&m->call);
+    (void)pthread_cond_destroy(&m->wake);
+    (void)pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+/* With a connection, but not taken. *@out stays NULL on error. */
+static enum err make(struct mutex **out, const struct mutex_options *options, struct error *e)
+{
+    struct mutex *m = calloc(1, sizeof(*m));
+    if (m == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    pthread_condattr_t monotonic;
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&m->wake, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    (void)pthread_mutex_init(&m->lock, NULL);
+    m->lease_ms = options->lease_ms;
+    m->own = link_new(options->nodes, options->redis_timeout_ms, "twinbloom-mutex");
+    m->link = options->link != NULL ? options->link : m->own;
+    enum err code = m->own == NULL
+                        ? error_set(e, ERR_NOMEM, "out of memory")
+                        : names_init(&m->names, options->prefix, options->filter, options->filter_length, e);
+    if (code == ERR_OK)
+        *out = m;
+    else
+        destroy(m);
+    return code;
+}
+
+/* What was taken is renewed from here on; @m is freed where @code says that it was not taken. */
+static enum err begin(struct mutex **out, struct mutex *m, enum err code, struct error *e)
+{
+    if (code != ERR_OK) {
+        destroy(m);
+        return code;
+    }
+    m->renewing = pthread_create(&m->thread, NULL, renew_loop, m) == 0;
+    if (!m->renewing) {
+        mutex_release(m);
+        return error_set(e, ERR_NOMEM, "the thread that renews the mutex could not be started");
+    }
+    *out = m;
+    return ERR_OK;
+}
+
+enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, struct error *e)
+{
+    struct mutex *m = NULL;
+    uint64_t left_ms;
+    enum err code = make(&m, options, e);
+    return m == NULL ? code : begin(out, m, take(m, options->owner, &left_ms, e), e);
+}
+
+/* --- waiting --- */
+
+/* Added to the rest of a lease: Redis counts in whole milliseconds and must have come past its end. */
+enum { PAST_LEASE_US = 2000, PAUSE_MIN_US = 10 * 1000, PAUSE_MAX_US = 1000 * 1000 };
+
+struct waiting {
+    struct mutex *mutex;
+    const struct mutex_options *options;
+    struct events *events; /* NULL: not subscribed now */
+    bool refused;          /* this user may not subscribe */
+    uint64_t pause_us;     /* before the next try to subscribe */
+};
+
+static void subscribe(struct waiting *w)
+{
+    static atomic_bool told;
+    struct error e;
+    const struct mutex_options *o = w->options;
+    if (w->events != NULL || w->refused)
+        return;
+    enum err code = events_open(&w->events, o->nodes, o->prefix, o->redis_timeout_ms, &e);
+    w->refused = code == ERR_REFUSED;
+    if (w->refused && !atomic_exchange(&told, true))
+        log_warn("mutex_subscription_failed",
+                 "code=%s error=%s note=\"waits for a mutex end when the lease of its holder ends\"",
+                 error_name(code), log_quote(e.text));
+}
+
+static bool is_release_of(const struct events_message *message, const struct names *names)
+{
+    return message->kind == EVENTS_RELEASED && message->filter_length == names->filter_length &&
+           memcmp(message->filter, names->filter, names->filter_length) == 0;
+}
+
+/* Until the mutex is released, or until @until. A subscription that breaks ends the wait early: what was
+ * published meanwhile is not known. */
+static void wait_for_release(struct waiting *w, uint64_t until)
+{
+    struct events_message message;
+    struct error e;
+    enum err code = ERR_OK;
+    while (w->events != NULL && code == ERR_OK) {
+        code = events_next(w->events, -1, until, &message, &e);
+        if (code == ERR_OK && is_release_of(&message, &w->mutex->names))
+            return;
+    }
+    if (code == ERR_TIMEOUT)
+        return;
+    events_close(w->events);
+    w->events = NULL;
+    uint64_t now = clock_mono_us();
+    uint64_t end = w->refused || now + w->pause_us > until ? until : now + w->pause_us;
+    w->pause_us = w->pause_us * 2 < PAUSE_MAX_US ? w->pause_us * 2 : PAUSE_MAX_US;
+    while ((now = clock_mono_us()) < end)
+        clock_sleep_us(end - now);
+}
+
+/* The subscription is there before each try, so no release between the try and the wait is missed. */
+static enum err take_when_free(struct waiting *w, uint64_t deadline, struct error *e)
+{
+    for (;;) {
+        uint64_t left_ms = 0;
+        subscribe(w);
+        enum err code = take(w->mutex, w->options->owner, &left_ms, e);
+        uint64_t now = clock_mono_us();
+        if (code != ERR_BUSY || now >= deadline)
+            return code;
+        uint64_t lease_end = now + left_ms * 1000 + PAST_LEASE_US;
+        wait_for_release(w, lease_end < deadline ? lease_end : deadline);
+    }
+}
+
+enum err mutex_wait(struct mutex **out, const struct mutex_options *options, unsigned wait_ms,
+                    struct error *e)
+{
+    uint64_t left_ms, deadline = clock_mono_us() + (uint64_t)wait_ms * 1000;
+    struct waiting w = {.options = options, .pause_us = PAUSE_MIN_US};
+    enum err code = make(&w.mutex, options, e);
+    if (w.mutex == NULL)
+        return code;
+    /* Nobody holds it, as a rule: then there is nothing to subscribe for. */
+    code = take(w.mutex, options->owner, &left_ms, e);
+    if (code == ERR_BUSY && wait_ms > 0) {
+        log_info("mutex_waiting", "filter=%s wait_ms=%u reason=%s", log_quote(w.mutex->names.filter), wait_ms,
+                 log_quote(e != NULL ? e->text : ""));
+        code = take_when_free(&w, deadline, e);
+        events_close(w.events);
+        if (code == ERR_BUSY)
+            code = error_prefix(e, ERR_BUSY, "waited %u ms", wait_ms);
+    }
+    return begin(out, w.mutex, code, e);
+}
+
+enum err mutex_look(struct link *l, const struct names *names, struct error *e)
+{
+    struct key_name flag;
+    redisReply *holder, *left;
+    names_filter_key(names, "expansion_flag", &flag);
+    enum err code = link_command(l, link_home(l, names), &holder, e, "GET %b", flag.text, flag.length);
+    if (code != ERR_OK)
+        return code;
+    if (holder->type == REDIS_REPLY_STRING) {
+        code = link_command(l, link_home(l, names), &left, e, "PTTL %b", flag.text, flag.length);
+        if (code == ERR_OK) {
+            code = left->integer == -2 ? ERR_OK : busy(holder->str, left->integer, e); /* -2: gone since */
+            freeReplyObject(left);
+        }
+    }
+    freeReplyObject(holder);
+    return code;
+}
+
+const char *mutex_value(const struct mutex *m)
+{
+    return m->value;
+}
+
+uint64_t mutex_id(const struct mutex *m)
+{
+    return m->id;
+}
+
+bool mutex_is_of(const char *value, uint64_t id)
+{
+    char wanted[24];
+    (void)snprintf(wanted, sizeof(wanted), "/%016" PRIx64 ":", id);
+    return strstr(value, wanted) != NULL;
+}
+
+uint64_t mutex_token(const struct mutex *m)
+{
+    return m->token;
+}
+
+bool mutex_lost(const struct mutex *m)
+{
+    return atomic_load(&m->lost);
+}
+
+void mutex_release(struct mutex *m)
+{
+    if (m == NULL)
+        return;
+    if (m->renewing) {
+        (void)pthread_mutex_lock(&m->lock);
+        m->stopping = true;
+        (void)pthread_cond_signal(&m->wake);
+        (void)pthread_mutex_unlock(&m->lock);
+        (void)pthread_join(m->thread, NULL);
+    }
+    char channel[PREFIX_MAX + 8];
+    (void)snprintf(channel, sizeof(channel), "%s:events", m->names.prefix);
+    struct error e;
+    long long answer;
+    script_begin(&m->call, embedded_release);
+    script_filter_key(&m->call, &m->names, "expansion_flag");
+    script_text(&m->call, m->value);
+    script_text(&m->call, channel);
+    script_bytes(&m->call, m->names.filter, m->names.filter_length);
+    enum err code = script_run(&m->call, m->link, link_home(m->link, &m->names), &answer, &e);
+    if (code != ERR_OK)
+        log_warn("mutex_not_released", "filter=%s mutex=%s code=%s error=%s note=\"it expires by itself\"",
+                 log_quote(m->names.filter), m->value, error_name(code), log_quote(e.text));
+    destroy(m);
+}

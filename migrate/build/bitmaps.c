@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "migrate/build/bitmaps.h"
+
+#include <endian.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { WORD_BITS = 64, LINE_BYTES = 64, LINE_COUNTS = LINE_BYTES / sizeof(uint64_t), COUNTS_MAX = 1 << 19 };
+
+/* Bit p of a block is bit 7 - p % 8 of byte p / 8 (block.h): this is its number in a word of memory. */
+enum { BIT_FLIP = __BYTE_ORDER == __LITTLE_ENDIAN ? 7 : 63 };
+
+/* Who has the block: the first bit of its tag, which bitmaps have no use for. */
+#define LOCK (UINT64_C(1) << BIT_FLIP)
+
+struct bitmaps {
+    struct geometry geometry;
+    size_t block_words, shard_words, words;
+    uint32_t first; /* shard that is held */
+    bool alone;     /* one writer only: it has every block for itself */
+    unsigned lanes; /* rows of counts: one for each writer, or one for all */
+    size_t stride;  /* counts from one lane to the next: no two have a cache line in common */
+    uint64_t *counts;
+    uint64_t *bits;
+};
+
+/* --- making them --- */
+
+static size_t counts_bytes(const struct bitmaps *b)
+{
+    return b->lanes * b->stride * sizeof(*b->counts);
+}
+
+enum err bitmaps_new(struct bitmaps **out, const struct geometry *g, uint32_t held, unsigned writers,
+                     struct error *e)
+{
+    struct bitmaps *b = calloc(1, sizeof(*b));
+    if (b == NULL)
+        return error_set(e, ERR_NOMEM, "bitmaps: out of memory");
+    *b = (struct bitmaps){.geometry = *g,
+                          .block_words = g->block_bits / WORD_BITS,
+                          .shard_words = geometry_shard_bytes(g) / sizeof(uint64_t),
+                          .alone = writers == 1};
+    b->words = held * b->shard_words;
+    /* A count that two writers share is a cache line that travels; where shards are many, two rarely meet. */
+    b->lanes = (uint64_t)writers * held <= COUNTS_MAX ? writers : 1;
+    b->stride = (held + LINE_COUNTS - 1) / LINE_COUNTS * LINE_COUNTS;
+    b->counts = aligned_alloc(LINE_BYTES, counts_bytes(b));
+    if (b->counts != NULL)
+        memset(b->counts, 0, counts_bytes(b));
+    size_t bytes = b->words * sizeof(*b->bits);
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    b->bits = map == MAP_FAILED ? NULL : map;
+    if (b->counts == NULL || b->bits == NULL) {
+        bitmaps_free(b);
+        return error_set(e, ERR_NOMEM, "no memory for %zu bytes of bitmaps; lower build_memory", bytes);
+    }
+    (void)madvise(b->bits, bytes, MADV_HUGEPAGE); /* one random access a key: fewer TLB misses */
+    *out = b;
+    return ERR_OK;
+}
+
+void bitmaps_free(struct bitmaps *b)
+{
+    if (b == NULL)
+        return;
+    if (b->bits != NULL)
+        (void)munmap(b->bits, b->words * sizeof(*b->bits));
+    free(b->counts);
+    free(b);
+}
+
+void bitmaps_writer_init(struct bitmaps_writer *w, struct bitmaps *b, unsigned index)
+{
+    *w = (struct bitmaps_writer){.bitmaps = b, .added = b->counts + index % b->lanes * b->stride};
+}
+
+void bitmaps_hold(struct bitmaps *b, uint32_t first)
+{
+    /* Anonymous memory that is given back comes again as zeros. */
+    if (madvise(b->bits, b->words * sizeof(*b->bits), MADV_DONTNEED) != 0)
+        memset(b->bits, 0, b->words * sizeof(*b->bits));
+    memset(b->counts, 0, counts_bytes(b));
+    b->first = first;
+}
+
+/* --- bits --- */
+
+static inline uint64_t *shard_at(const struct bitmaps *b, uint32_t shard)
+{
+    return b->bits + (shard - b->first) * b->shard_words;
+}
+
+static inline uint64_t *block_at(const struct bitmaps *b, const struct key_place *place)
+{
+    return shard_at(b, place->shard) + place->block * b->block_words;
+}
+
+static inline uint64_t mask_of(unsigned bit)
+{
+    return UINT64_C(1) << (bit % WORD_BITS ^ BIT_FLIP);
+}
+
+/* Of one writer at a time; a bitmaps_copy() may meet it. */
+static bool set_bits(uint64_t *block, const struct key_place *place, unsigned hashes)
+{
+    uint64_t unset = 0;
+    for (unsigned i = 0; i < hashes; i++) {
+        uint64_t *word = &block[place->bits[i] / WORD_BITS];
+        uint64_t mask = mask_of(place->bits[i]), old = __atomic_load_n(word, __ATOMIC_RELAXED);
+        unset |= ~old & mask;
+        __atomic_store_n(word, old | mask, __ATOMIC_RELAXED);
+    }
+    return unset != 0;
+}
+
+/* Several writers take a block in turn: one atomic operation instead of one for each bit, and a line that has
+ * to come from memory anyhow. Two hardly ever want the same block at the same time. */
+static bool set_shared(uint64_t *block, const struct key_place *place, unsigned hashes)
+{
+    while ((__atomic_fetch_or(block, LOCK, __ATOMIC_ACQUIRE) & LOCK) != 0)
+        (void)sched_yield();
+    bool changed = set_bits(block, place, hashes);
+    __atomic_store_n(block, __atomic_load_n(block, __ATOMIC_RELAXED) & ~LOCK, __ATOMIC_RELEASE);
+    return changed;
+}
+
+/* The count is what tells bitmaps_added() of the bits: it is published after them. */
+static void count_new(struct bitmaps_writer *w, uint32_t index, bool own_lane)
+{
+    uint64_t *added = &w->added[index];
+    if (own_lane)
+        __atomic_store_n(added, __atomic_load_n(added, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
+    else
+        (void)__atomic_fetch_add(added, 1, __ATOMIC_RELEASE);
+}
+
+void bitmaps_apply(struct bitmaps_writer *w)
+{
+    const struct bitmaps *b = w->bitmaps;
+    bool own_lane = b->alone || b->lanes > 1;
+    for (unsigned i = 0; i < w->waiting; i++) {
+        const struct key_place *place = &w->place[i];
+        uint64_t *block = block_at(b, place);
+        bool changed = b->alone ? set_bits(block, place, b->geometry.hashes)
+                                : set_shared(block, place, b->geometry.hashes);
+        if (changed)
+            count_new(w, place->shard - b->first, own_lane);
+    }
+    w->waiting = 0;
+}
+
+void bitmaps_put(struct bitmaps_writer *w, struct key_hash h)
+{
+    const struct bitmaps *b = w->bitmaps;
+    struct key_place *place = &w->place[w->waiting];
+    hash_place(&b->geometry, h, place);
+    const uint64_t *block = block_at(b, place);
+    for (size_t i = 0; i < b->block_words; i += LINE_BYTES / sizeof(*block))
+        __builtin_prefetch(block + i, 1);
+    if (++w->waiting == BITMAPS_AHEAD)
+        bitmaps_apply(w);
+}
+
+uint64_t bitmaps_added(const struct bitmaps *b, uint32_t shard)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < b->lanes; i++)
+        sum += __atomic_load_n(&b->counts[i * b->stride + shard - b->first], __ATOMIC_ACQUIRE);
+    return sum;
+}
+
+void bitmaps_copy(const struct bitmaps *b, uint32_t shard, uint64_t *out)
+{
+    const uint64_t *from = shard_at(b, shard);
+    for (size_t i = 0; i < b->shard_words; i++)
+        out[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED) & ~(i % b->block_words == 0 ? LOCK : 0);
+}
+
+uint8_t *bitmaps_bytes(struct bitmaps *b, uint32_t shard)
+{
+    return (uint8_t *)shard_at(b, shard);
+}
+
+void bitmaps_prefetch(const struct bitmaps *b, const struct key_place *place)
+{
+    const uint64_t *block = block_at(b, place);
+    for (size_t i = 0; i < b->block_words; i += LINE_BYTES / sizeof(*block))
+        __builtin_prefetch(block + i, 0);
+}
+
+bool bitmaps_test(const struct bitmaps *b, const struct key_place *place)
+{
+    const uint64_t *block = block_at(b, place);
+    for (unsigned i = 0; i < b->geometry.hashes; i++)
+        if ((block[place->bits[i] / WORD_BITS] & mask_of(place->bits[i])) == 0)
+            return false;
+    return true;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path of a flush is, in memory: for each shard with new keys, copy its bits and write them. With
+ * spilled hashes: seal what was put; for each partition read its hashes, set their bits, write its shards,
+ * forget it.
+ *
+ * Possible failure modes are: the output's, and a caller who wants to stop. In memory a shard counts as
+ * flushed when it has arrived, and its bits stay where they are. Spilled hashes are forgotten only when all
+ * shards of their partition have arrived: the next flush does the whole partition again. */
+#include "migrate/build/build.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "migrate/build/bitmaps.h"
+#include "migrate/build/partitions.h"
+#include "migrate/build/spill.h"
+
+struct build_writer {
+    _Alignas(64) struct build *build;
+    struct spill_writer *spill; /* NULL: memory */
+    struct bitmaps_writer keys; /* memory */
+};
+
+/* Copies of shards on their way to Redis: the bitmaps go on changing. */
+struct under_way {
+    uint64_t *bits; /* LOG_OUTPUT_MAX shards */
+    unsigned count;
+    uint32_t shard[LOG_OUTPUT_MAX];
+    uint64_t added[LOG_OUTPUT_MAX]; /* keys of each that the copy has */
+};
+
+struct build {
+    struct build_options o;
+    struct pulse pulse;
+    struct partitions partitions;
+    /* Memory: of all shards, for all writers. Else: of one partition, for the driver. */
+    struct bitmaps *bitmaps;
+    struct spill *spill;        /* NULL: memory */
+    struct under_way sent;      /* memory */
+    uint64_t *flushed;          /* memory: keys of each shard that are in Redis */
+    uint64_t fresh;             /* new keys that were flushed since build_take_count() */
+    struct bitmaps_writer keys; /* of the driver, where hashes are spilled */
+    struct build_writer *writers;
+};
+
+static bool spills(const struct build *b)
+{
+    return b->partitions.count > 1;
+}
+
+/* --- making it --- */
+
+static enum err plan(struct build *b, struct error *e)
+{
+    const struct build_options *o = &b->o;
+    enum err code = partitions_plan(&b->partitions, &o->geometry, 1, o->memory, "build_memory", e);
+    if (code == ERR_OK && spills(b) &&
+        (o->spill_dir == NULL || o->spill_dir[0] == '\0' || o->spill_bytes == 0))
+        code = error_set(e, ERR_CONFIG,
+                         "bitmaps of %" PRIu64 " bytes do not fit into build_memory (%" PRIu64
+                         "), and there is no spill_dir",
+                         geometry_bytes(&o->geometry), o->memory);
+    return code;
+}
+
+static enum err make_parts(struct build *b, struct error *e)
+{
+    const struct build_options *o = &b->o;
+    b->writers = aligned_alloc(_Alignof(struct build_writer), o->writers * sizeof(*b->writers));
+    b->flushed = calloc(o->geometry.shards, sizeof(*b->flushed));
+    if (!spills(b))
+        b->sent.bits = calloc(LOG_OUTPUT_MAX, geometry_shard_bytes(&o->geometry));
+    if (b->writers == NULL || b->flushed == NULL || (!spills(b) && b->sent.bits == NULL))
+        return error_set(e, ERR_NOMEM, "build: out of memory");
+    enum err code = bitmaps_new(&b->bitmaps, &o->geometry, b->partitions.each, spills(b) ? 1 : o->writers, e);
+    if (code == ERR_OK && spills(b))
+        code = spill_new(&b->spill, o->spill_dir, b->partitions.count, o->writers, e);
+    return code;
+}
+
+static void make_writers(struct build *b)
+{
+    if (spills(b))
+        bitmaps_writer_init(&b->keys, b->bitmaps, 0);
+    for (unsigned i = 0; i < b->o.writers; i++) {
+        struct build_writer *w = &b->writers[i];
+        memset(w, 0, sizeof(*w));
+        w->build = b;
+        if (spills(b))
+            w->spill = spill_writer(b->spill, i);
+        else
+            bitmaps_writer_init(&w->keys, b->bitmaps, i);
+    }
+}
+
+enum err build_new(struct build **out, const struct build_options *o, struct error *e)
+{
+    if (o->writers == 0 || o->writers > BUILD_WRITERS_MAX)
+        return error_set(e, ERR_RANGE, "%u writers are not between 1 and %d", o->writers, BUILD_WRITERS_MAX);
+    struct build *b = calloc(1, sizeof(*b));
+    if (b == NULL)
+        return error_set(e, ERR_NOMEM, "build: out of memory");
+    b->o = *o;
+    b->pulse = (struct pulse){.output = o->output, .fn = o->poll, .arg = o->poll_arg};
+    enum err code = plan(b, e);
+    if (code == ERR_OK)
+        code = make_parts(b, e);
+    if (code != ERR_OK) {
+        build_free(b);
+        return code;
+    }
+    make_writers(b);
+    *out = b;
+    return ERR_OK;
+}
+
+void build_free(struct build *b)
+{
+    if (b == NULL)
+        return;
+    bitmaps_free(b->bitmaps);
+    spill_free(b->spill);
+    free(b->sent.bits);
+    free(b->flushed);
+    free(b->writers);
+    free(b);
+}
+
+/* --- writers --- */
+
+struct build_writer *build_writer(struct build *b, unsigned index)
+{
+    return &b->writers[index];
+}
+
+void build_put(struct build_writer *w, struct key_hash h)
+{
+    if (w->spill == NULL)
+        bitmaps_put(&w->keys, h);
+    else
+        spill_put(w->spill, partitions_of(&w->build->partitions, h), h);
+}
+
+enum err build_page_end(struct build_writer *w, struct error *e)
+{
+    if (w->spill != NULL)
+        return spill_page_end(w->spill, e);
+    bitmaps_apply(&w->keys);
+    return ERR_OK;
+}
+
+/* --- figures --- */
+
+uint64_t build_spilled_bytes(const struct build *b)
+{
+    return spills(b) ? spill_bytes(b->spill) : 0;
+}
+
+bool build_wants_flush(const struct build *b)
+{
+    return build_spilled_bytes(b) > b->o.spill_bytes / 2;
+}
+
+bool build_is_full(const struct build *b)
+{
+    return spills(b) && build_spilled_bytes(b) >= b->o.spill_bytes;
+}
+
+uint32_t build_partitions(const struct build *b)
+{
+    return b->partitions.count;
+}
+
+uint64_t build_take_count(struct build *b)
+{
+    uint64_t n = b->fresh;
+    b->fresh = 0;
+    return n;
+}
+
+/* --- a flush of memory --- */
+
+static enum err arrive(struct build *b, struct error *e)
+{
+    struct under_way *s = &b->sent;
+    enum err code = log_output_wait(b->o.output, e);
+    for (unsigned i = 0; i < s->count && code == ERR_OK; i++) {
+        b->fresh += s->added[i] - b->flushed[s->shard[i]];
+        b->flushed[s->shard[i]] = s->added[i];
+    }
+    s->count = 0;
+    return code;
+}
+
+static enum err send(struct build *b, uint32_t shard, uint64_t added, struct error *e)
+{
+    struct under_way *s = &b->sent;
+    enum err code = s->count == LOG_OUTPUT_MAX ? arrive(b, e) : ERR_OK;
+    if (code != ERR_OK)
+        return code;
+    uint64_t *bits = s->bits + s->count * (geometry_shard_bytes(&b->o.geometry) / sizeof(*bits));
+    s->shard[s->count] = shard;
+    s->added[s->count++] = added;
+    bitmaps_copy(b->bitmaps, shard, bits);
+    return log_output_put(b->o.output, b->o.layer, shard, bits, e);
+}
+
+static enum err flush_memory(struct build *b, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (uint32_t i = 0; i < b->o.geometry.shards && code == ERR_OK; i++) {
+        uint64_t added = bitmaps_added(b->bitmaps, i);
+        if (added == b->flushed[i])
+            continue;
+        code = pulse_beat(&b->pulse, e);
+        if (code == ERR_OK)
+            code = send(b, i, added, e);
+    }
+    return code == ERR_OK ? arrive(b, e) : code;
+}
+
+/* --- a flush of spilled hashes --- */
+
+static enum err set_bits(void *arg, const struct key_hash *hashes, uint32_t count, struct error *e)
+{
+    struct build *b = arg;
+    for (uint32_t i = 0; i < count; i++)
+        bitmaps_put(&b->keys, hashes[i]);
+    return pulse_beat(&b->pulse, e);
+}
+
+static enum err write_partition(struct build *b, uint32_t first, uint32_t count, struct error *e)
+{
+    uint64_t fresh = 0;
+    enum err code = ERR_OK;
+    for (uint32_t i = first; i < first + count && code == ERR_OK; i++) {
+        uint64_t added = bitmaps_added(b->bitmaps, i);
+        if (added == 0)
+            continue;
+        fresh += added;
+        code = pulse_beat(&b->pulse, e);
+        if (code == ERR_OK)
+            code = log_output_put(b->o.output, b->o.layer, i, bitmaps_bytes(b->bitmaps, i), e);
+    }
+    if (code == ERR_OK)
+        code = log_output_wait(b->o.output, e);
+    if (code == ERR_OK)
+        b->fresh += fresh;
+    return code;
+}
+
+static enum err drain_partition(struct build *b, uint32_t partition, struct error *e)
+{
+    uint32_t first, count;
+    if (!spill_holds(b->spill, partition))
+        return ERR_OK;
+    partitions_shards(&b->partitions, partition, &b->o.geometry, &first, &count);
+    bitmaps_hold(b->bitmaps, first);
+    b->keys.waiting = 0;
+    enum err code = spill_read(b->spill, partition, set_bits, b, e);
+    if (code != ERR_OK)
+        return code;
+    bitmaps_apply(&b->keys);
+    code = write_partition(b, first, count, e);
+    if (code == ERR_OK)
+        spill_forget(b->spill, partition);
+    return code;
+}
+
+static enum err drain(struct build *b, struct error *e)
+{
+    enum err code = spill_seal(b->spill, &b->pulse, e);
+    for (uint32_t i = 0; i < b->partitions.count && code == ERR_OK; i++)
+        code = drain_partition(b, i, e);
+    return code;
+}
+
+/* What a flush that failed had sealed does not hold what was put since. */
+static enum err flush_spilled(struct build *b, struct error *e)
+{
+    enum err code = spill_is_sealed(b->spill) ? drain(b, e) : ERR_OK;
+    if (code == ERR_OK)
+        code = drain(b, e);
+    bitmaps_hold(b->bitmaps, 0); /* gives the memory back */
+    return code;
+}
+
+/* --- both --- */
+
+/* After an error nothing is under way: the output has given up, or was waited for before @poll was asked. */
+enum err build_flush(struct build *b, struct error *e)
+{
+    b->sent.count = 0; /* of a flush that failed: repeated */
+    return spills(b) ? flush_spilled(b, e) : flush_memory(b, e);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+#include "migrate/build/log_output.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PIECE_BYTES = 256 << 10, /* that are read by one command */
+    UNIT = 64,
+    NEAR = 2 * UNIT,  /* what changed at this distance is written together */
+    PIECES_MAX = 1000 /* of one script */
+};
+
+static const struct geometry *geometry_of(const struct log_output *o, unsigned slot)
+{
+    return &o->builder->shape.layers[o->slot[slot].layer].geometry;
+}
+
+static unsigned where_of(const struct log_output *o, unsigned slot)
+{
+    return placement_where(&o->builder->placement, o->slot[slot].layer, o->slot[slot].shard);
+}
+
+/* --- reading --- */
+
+static enum err ask(struct log_output *o, unsigned slot, struct error *e)
+{
+    const struct geometry *g = geometry_of(o, slot);
+    const struct header h = builder_header(o->builder, o->slot[slot].layer, o->slot[slot].shard);
+    uint32_t bytes = geometry_shard_bytes(g);
+    enum err code = ERR_OK;
+    for (uint32_t at = 0; at < bytes && code == ERR_OK; at += PIECE_BYTES) {
+        uint32_t length = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        code = fold_read(&o->builder->fold, where_of(o, slot), &h, header_bytes(g) + at, length, e);
+    }
+    return code;
+}
+
+static enum err take_piece(struct log_output *o, unsigned slot, uint32_t at, uint32_t length, struct error *e)
+{
+    struct link *l = o->builder->fold.link;
+    redisReply *r;
+    enum err code = link_reply(l, where_of(o, slot), &r, e);
+    if (code != ERR_OK)
+        return code;
+    if (r->type == REDIS_REPLY_ERROR)
+        code = link_refusal(l, where_of(o, slot), r, e);
+    else if (r->type != REDIS_REPLY_STRING || r->len != length)
+        code = error_set(e, ERR_LOST, "it is missing or cut");
+    else
+        memcpy(o->had + at, r->str, length);
+    freeReplyObject(r);
+    return code;
+}
+
+static enum err take_shard(struct log_output *o, unsigned slot, struct error *e)
+{
+    const struct geometry *g = geometry_of(o, slot);
+    const uint8_t tag[] = {(uint8_t)(o->builder->tag >> 8), (uint8_t)o->builder->tag};
+    uint32_t bytes = geometry_shard_bytes(g), block = g->block_bits / 8;
+    enum err code = ERR_OK;
+    for (uint32_t at = 0; at < bytes && code == ERR_OK; at += PIECE_BYTES)
+        code = take_piece(o, slot, at, bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES, e);
+    for (uint32_t at = 0; at < bytes && code == ERR_OK; at += block)
+        if (memcmp(o->had + at, tag, sizeof(tag)) != 0)
+            code = error_set(e, ERR_LOST, "a block has not the tag of its generation");
+    if (code == ERR_LOST) {
+        const struct builder *b = o->builder;
+        struct key_name key;
+        names_log_shard(b->fold.names,
+                        (struct shard_id){b->shape.number, o->slot[slot].layer, o->slot[slot].shard}, &key);
+        return error_prefix(e, code, "shard %.*s", (int)key.length, key.text);
+    }
+    return code;
+}
+
+/* --- writing --- */
+
+/* OR the build's bits into a unit. True: it lacked some. */
+static bool or_unit(uint8_t *had, const uint8_t *bits)
+{
+    bool changed = false;
+    for (unsigned i = 0; i < UNIT; i++) {
+        changed |= (bits[i] & ~had[i]) != 0;
+        had[i] |= bits[i];
+    }
+    return changed;
+}
+
+/* Find the next piece at or behind *@at that changed, at most @most bytes. False: there is none. */
+static bool next_piece(uint8_t *had, const uint8_t *bits, uint32_t bytes, uint32_t most, uint32_t *at,
+                       uint32_t *length)
+{
+    uint32_t first = *at;
+    while (first < bytes && !or_unit(had + first, bits + first))
+        first += UNIT;
+    uint32_t end = first + UNIT; /* of what changed */
+    for (uint32_t u = end; u < bytes && u - end < NEAR && u + UNIT - first <= most; u += UNIT)
+        if (or_unit(had + u, bits + u))
+            end = u + UNIT;
+    *at = first;
+    *length = end - first;
+    return first < bytes;
+}
+
+static enum err send_writes(struct log_output *o, unsigned slot, struct error *e)
+{
+    struct fold *f = &o->builder->fold;
+    const struct geometry *g = geometry_of(o, slot);
+    struct header h = builder_header(o->builder, o->slot[slot].layer, o->slot[slot].shard);
+    uint32_t bytes = geometry_shard_bytes(g), at = 0, length = 0, sum = 0;
+    unsigned pieces = 0;
+    enum err code = ERR_OK;
+    while (code == ERR_OK) {
+        bool found = next_piece(o->had, o->slot[slot].bits, bytes, FOLD_WRITE_BYTES - sum, &at, &length);
+        if (found && pieces++ == 0)
+            fold_begin(f, &h);
+        if (found) {
+            fold_piece(f, (uint64_t)header_bytes(g) + at, o->had + at, length);
+            at += length;
+            sum += length;
+        }
+        if (pieces > 0 && (!found || sum == FOLD_WRITE_BYTES || pieces == PIECES_MAX)) {
+            code = fold_send(f, where_of(o, slot), e);
+            o->slot[slot].scripts++;
+            pieces = sum = 0;
+        }
+        if (!found)
+            break;
+    }
+    return code;
+}
+
+/* Replies of one address come in the order of the commands: first all shards, then all writes. */
+static enum err finish_all(struct log_output *o, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < o->count && code == ERR_OK; i++) {
+        code = take_shard(o, i, e);
+        if (code == ERR_OK)
+            code = send_writes(o, i, e);
+    }
+    for (unsigned i = 0; i < o->count && code == ERR_OK; i++) {
+        const struct header h = builder_header(o->builder, o->slot[i].layer, o->slot[i].shard);
+        for (; o->slot[i].scripts > 0 && code == ERR_OK; o->slot[i].scripts--)
+            code = fold_reply(&o->builder->fold, where_of(o, i), &h, e);
+    }
+    o->count = 0;
+    return code;
+}
+
+static enum err give_up(struct log_output *o, enum err code)
+{
+    o->count = 0;
+    o->builder->took_over = false;
+    o->builder->anew |= code == ERR_LOST;
+    link_forget(o->builder->fold.link);
+    return code;
+}
+
+/* --- the output --- */
+
+enum err log_output_wait(struct log_output *o, struct error *e)
+{
+    enum err code = finish_all(o, e);
+    return code == ERR_OK ? code : give_up(o, code);
+}
+
+enum err log_output_put(struct log_output *o, unsigned layer, uint32_t shard, const void *bits,
+                        struct error *e)
+{
+    enum err code = o->count == LOG_OUTPUT_MAX ? log_output_wait(o, e) : ERR_OK;
+    if (code != ERR_OK)
+        return code;
+    o->slot[o->count].layer = layer;
+    o->slot[o->count].shard = shard;
+    o->slot[o->count].bits = bits;
+    o->slot[o->count].scripts = 0;
+    code = ask(o, o->count++, e);
+    return code == ERR_OK ? code : give_up(o, code);
+}
+
+enum err log_output_init(struct log_output *o, struct builder *builder, struct error *e)
+{
+    *o = (struct log_output){.builder = builder, .had = malloc(SHARD_BYTES_MAX)};
+    return o->had == NULL ? error_set(e, ERR_NOMEM, "no memory for a shard") : ERR_OK;
+}
+
+void log_output_fini(struct log_output *o)
+{
+    free(o->had);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: writers gather hashes in a buffer for each partition and append full ones to the file of
+ * their round. To seal, the reader begins another round; each writer writes out what it has and goes over to
+ * it at the end of its page. A writer that is between two pages is carried over by the reader. When all have
+ * gone over nobody writes to the file of the last round any more.
+ *
+ * Possible failure modes are: the disk is full or broken (for good: the caller starts over from its
+ * checkpoint), a writer that does not end its page. */
+#include "migrate/build/spill.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+
+enum { LINE_BYTES = 64, LOOK_US = 1000, PAGE_US = 60 * 1000 * 1000 };
+
+struct spill_writer {
+    _Alignas(LINE_BYTES) struct spill *spill;
+    uint8_t *buffers;     /* a chunk for each partition */
+    bool in_page;         /* written by the writer, under the lock */
+    pthread_mutex_t lock; /* of the round and, between two pages, of everything */
+    uint64_t round;       /* writes go to the file of its parity */
+};
+
+struct spill {
+    uint32_t partitions;
+    unsigned writer_count;
+    size_t buffer_bytes;
+    uint32_t room; /* hashes in a buffer */
+    uint8_t *buffers;
+    struct spill_writer *writers;
+    struct spill_file *files[2];
+    atomic_uint_least64_t round;
+    bool sealing; /* of the reader: not all writers have gone over to the round */
+    atomic_bool failed;
+    pthread_mutex_t failure_lock;
+    enum err failure; /* the first one, under its lock */
+    struct error text;
+};
+
+/* --- making it --- */
+
+static size_t buffer_bytes(uint32_t partitions, unsigned writers)
+{
+    size_t bytes = SPILL_CHUNK_BYTES_MAX;
+    while (bytes > SPILL_BUFFER_BYTES_MIN && bytes * partitions * writers > SPILL_BUFFERS_BYTES)
+        bytes /= 2;
+    return bytes;
+}
+
+static enum err make_writers(struct spill *s, struct error *e)
+{
+    size_t each = s->partitions * s->buffer_bytes;
+    s->buffers = calloc(s->writer_count, each);
+    s->writers = aligned_alloc(LINE_BYTES, s->writer_count * sizeof(*s->writers));
+    if (s->buffers == NULL || s->writers == NULL)
+        return error_set(e, ERR_NOMEM, "spill: no memory for buffers");
+    for (unsigned i = 0; i < s->writer_count; i++) {
+        s->writers[i] = (struct spill_writer){.spill = s, .buffers = s->buffers + i * each};
+        (void)pthread_mutex_init(&s->writers[i].lock, NULL);
+    }
+    return ERR_OK;
+}
+
+enum err spill_new(struct spill **out, const char *dir, uint32_t partitions, unsigned writers,
+                   struct error *e)
+{
+    struct spill *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return error_set(e, ERR_NOMEM, "spill: out of memory");
+    s->partitions = partitions;
+    s->writer_count = writers;
+    s->buffer_bytes = buffer_bytes(partitions, writers);
+    s->room = (uint32_t)((s->buffer_bytes - sizeof(struct spill_chunk)) / sizeof(struct key_hash));
+    (void)pthread_mutex_init(&s->failure_lock, NULL);
+    enum err code = make_writers(s, e);
+    for (unsigned i = 0; i < 2 && code == ERR_OK; i++)
+        code = spill_file_new(&s->files[i], dir, partitions, e);
+    if (code == ERR_OK)
+        *out = s;
+    else
+        spill_free(s);
+    return code;
+}
+
+void spill_free(struct spill *s)
+{
+    if (s == NULL)
+        return;
+    for (unsigned i = 0; s->writers != NULL && i < s->writer_count; i++)
+        (void)pthread_mutex_destroy(&s->writers[i].lock);
+    for (unsigned i = 0; i < 2; i++)
+        spill_file_free(s->files[i]);
+    (void)pthread_mutex_destroy(&s->failure_lock);
+    free(s->writers);
+    free(s->buffers);
+    free(s);
+}
+
+struct spill_writer *spill_writer(struct spill *s, unsigned index)
+{
+    return &s->writers[index];
+}
+
+/* --- failures --- */
+
+static void fail(struct spill *s, enum err code, const struct error *e)
+{
+    (void)pthread_mutex_lock(&s->failure_lock);
+    if (!atomic_load(&s->failed)) {
+        s->failure = code;
+        s->text = *e;
+        atomic_store(&s->failed, true);
+    }
+    (void)pthread_mutex_unlock(&s->failure_lock);
+}
+
+static enum err failure(struct spill *s, struct error *e)
+{
+    if (!atomic_load(&s->failed))
+        return ERR_OK;
+    (void)pthread_mutex_lock(&s->failure_lock);
+    enum err code = error_set(e, s->failure, "%s", s->text.text);
+    (void)pthread_mutex_unlock(&s->failure_lock);
+    return code;
+}
+
+/* --- writers --- */
+
+static inline struct spill_chunk *buffer_at(const struct spill_writer *w, uint32_t partition)
+{
+    return (void *)(w->buffers + partition * w->spill->buffer_bytes);
+}
+
+static void write_out(struct spill_writer *w, uint32_t partition)
+{
+    struct spill *s = w->spill;
+    struct spill_chunk *chunk = buffer_at(w, partition);
+    struct error e = {""};
+    enum err code =
+        atomic_load(&s->failed) ? ERR_OK : spill_file_append(s->files[w->round % 2], partition, chunk, &e);
+    if (code != ERR_OK)
+        fail(s, code, &e);
+    chunk->count = 0;
+}
+
+static void begin_page(struct spill_writer *w)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    w->in_page = true;
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+void spill_put(struct spill_writer *w, uint32_t partition, struct key_hash h)
+{
+    if (!w->in_page)
+        begin_page(w);
+    struct spill_chunk *chunk = buffer_at(w, partition);
+    chunk->hashes[chunk->count++] = h;
+    if (chunk->count == w->spill->room)
+        write_out(w, partition);
+}
+
+/* Under the lock, by the writer or, between two pages, by the reader. */
+static void go_over(struct spill_writer *w)
+{
+    struct spill *s = w->spill;
+    uint64_t round = atomic_load(&s->round);
+    if (w->round == round)
+        return;
+    for (uint32_t i = 0; i < s->partitions; i++)
+        if (buffer_at(w, i)->count > 0)
+            write_out(w, i);
+    w->round = round;
+}
+
+enum err spill_page_end(struct spill_writer *w, struct error *e)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    go_over(w);
+    w->in_page = false;
+    (void)pthread_mutex_unlock(&w->lock);
+    return failure(w->spill, e);
+}
+
+/* --- the reader --- */
+
+static struct spill_file *sealed(const struct spill *s)
+{
+    return s->files[(atomic_load(&s->round) + 1) % 2];
+}
+
+static bool has_gone_over(struct spill_writer *w)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    if (!w->in_page)
+        go_over(w);
+    bool gone = w->round == atomic_load(&w->spill->round);
+    (void)pthread_mutex_unlock(&w->lock);
+    return gone;
+}
+
+static enum err wait_for(struct spill *s, unsigned writer, struct pulse *pulse, struct error *e)
+{
+    uint64_t deadline = clock_mono_us() + PAGE_US;
+    while (!has_gone_over(&s->writers[writer])) {
+        enum err code = pulse_beat(pulse, e);
+        if (code != ERR_OK)
+            return code;
+        if (clock_mono_us() > deadline)
+            return error_set(e, ERR_TIMEOUT, "writer %u has not ended its page for %d s", writer,
+                             PAGE_US / 1000000);
+        clock_sleep_us(LOOK_US);
+    }
+    return ERR_OK;
+}
+
+enum err spill_seal(struct spill *s, struct pulse *pulse, struct error *e)
+{
+    enum err code = ERR_OK;
+    if (!s->sealing && spill_file_live(sealed(s)) == 0) {
+        (void)atomic_fetch_add(&s->round, 1);
+        s->sealing = true;
+    }
+    for (unsigned i = 0; s->sealing && code == ERR_OK && i < s->writer_count; i++)
+        code = wait_for(s, i, pulse, e);
+    if (code != ERR_OK)
+        return code;
+    s->sealing = false;
+    return failure(s, e);
+}
+
+bool spill_is_sealed(const struct spill *s)
+{
+    return s->sealing || spill_file_live(sealed(s)) > 0;
+}
+
+bool spill_holds(const struct spill *s, uint32_t partition)
+{
+    return spill_file_holds(sealed(s), partition);
+}
+
+enum err spill_read(struct spill *s, uint32_t partition, spill_hashes_fn *fn, void *arg, struct error *e)
+{
+    return spill_file_read(sealed(s), partition, fn, arg, e);
+}
+
+void spill_forget(struct spill *s, uint32_t partition)
+{
+    spill_file_forget(sealed(s), partition);
+}
+
+uint64_t spill_bytes(const struct spill *s)
+{
+    return spill_file_bytes(s->files[0]) + spill_file_bytes(s->files[1]);
+}

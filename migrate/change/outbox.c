@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: outbox_open() listens; outbox_next() looks, waits for a notification and looks again,
+ * hands rows out and remembers their numbers; outbox_confirm() deletes these numbers. Possible failure modes
+ * are: a row is committed after one with a larger number (it is found by a later look: nothing is remembered
+ * but what was handed out); the process dies (the rows are there still); a notification does not come (looks
+ * every half second); two readers (both get the rows, the second one to delete finds none); the outbox is
+ * dropped and made anew (numbers begin anew as well: a delete names the table's oid too, a read compares
+ * it). */
+#include "migrate/change/outbox.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "migrate/source/connection.h"
+
+enum { POLL_MS = 500 };
+
+/* A row that was handed out and is not deleted. */
+struct taken {
+    int64_t seq;
+    uint64_t mark; /* of its batch */
+};
+
+struct outbox {
+    struct connection *connection;
+    char oid[16];
+    char name[288]; /* as the server quotes it */
+    struct sql_binding binding;
+    PGresult *page; /* holds the ids of the last batch */
+    struct feed_row *rows;
+    struct taken *taken; /* by mark */
+    size_t taken_count;
+    size_t taken_room;
+    uint64_t mark; /* of the last batch */
+};
+
+/* Statements. */
+
+static enum err run(struct outbox *o, const char *name, const struct connection_param *params, size_t count,
+                    PGresult **out, struct error *e)
+{
+    struct statement statement = {
+        .name = name, .bindings = &o->binding, .binding_count = 1, .param_count = count};
+    for (size_t i = 0; i < count; i++)
+        statement.params[i] = params[i];
+    return connection_run(o->connection, &statement, out, e);
+}
+
+/* Once it is open: what the server does not accept any more is the outbox, or the right to it. */
+static enum err run_open(struct outbox *o, const char *name, const struct connection_param *params,
+                         size_t count, PGresult **out, struct error *e)
+{
+    struct error why = {0};
+    enum err err = run(o, name, params, count, out, &why);
+    if (err == ERR_CONFIG)
+        return error_set(e, err, "outbox %s: %.200s; run sql/outbox.sql, open it again and rebuild", o->name,
+                         why.text);
+    return err == ERR_OK ? ERR_OK : error_set(e, err, "outbox %s: %.200s", o->name, why.text);
+}
+
+static bool is_true(const PGresult *r, const char *column)
+{
+    return strcmp(PQgetvalue(r, 0, PQfnumber(r, column)), "t") == 0;
+}
+
+static const char *field(const PGresult *r, const char *column)
+{
+    return PQgetvalue(r, 0, PQfnumber(r, column));
+}
+
+/* Opening. */
+
+/* Under the role's own search_path: before the session is set up. "": there is no such table. */
+static enum err resolve(struct outbox *o, const char *name, char oid[16], struct error *e)
+{
+    const struct connection_param params[] = {{"table", name}};
+    PGresult *r;
+    enum err err = run(o, "resolve", params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    (void)snprintf(oid, 16, "%s", PQgetvalue(r, 0, 0));
+    PQclear(r);
+    return ERR_OK;
+}
+
+static enum err set_up_session(struct outbox *o, unsigned timeout_ms, struct error *e)
+{
+    char statement_ms[16];
+    char lock_ms[16];
+    unsigned ms = timeout_ms == 0 ? 1 : timeout_ms;
+    /* The last resort, should this process vanish from the network. */
+    (void)snprintf(statement_ms, sizeof(statement_ms), "%u", ms < 1000 * 1000 ? 2 * ms : ms);
+    (void)snprintf(lock_ms, sizeof(lock_ms), "%u", ms);
+    const struct connection_param params[] = {{"statement_timeout", statement_ms}, {"lock_timeout", lock_ms}};
+    PGresult *r = NULL;
+    enum err err = run(o, "outbox_session", params, 2, &r, e);
+    PQclear(r);
+    return err;
+}
+
+static enum err judge(const PGresult *r, struct error *e)
+{
+    const char *name = field(r, "name");
+    if (is_true(r, "is_standby"))
+        return error_set(e, ERR_CONFIG,
+                         "the server is a standby; connect to the primary (target_session_attrs=primary in "
+                         "the dsn)");
+    if (!is_true(r, "is_outbox"))
+        return error_set(e, ERR_CONFIG,
+                         "%s is not an outbox: it lacks the columns seq, relid and id; name the table that "
+                         "sql/outbox.sql made",
+                         name);
+    if (!is_true(r, "may_use_schema"))
+        return error_set(e, ERR_CONFIG, "GRANT USAGE ON SCHEMA %s TO %s", field(r, "schema"),
+                         field(r, "role"));
+    if (!is_true(r, "may_use"))
+        return error_set(e, ERR_CONFIG, "GRANT SELECT, DELETE ON %s TO %s", name, field(r, "role"));
+    if (is_true(r, "hides_rows"))
+        return error_set(e, ERR_CONFIG,
+                         "row-level security hides rows; ALTER TABLE %s DISABLE ROW LEVEL SECURITY", name);
+    return ERR_OK;
+}
+
+static enum err check_outbox(struct outbox *o, struct error *e)
+{
+    const struct connection_param params[] = {{"oid", o->oid}};
+    PGresult *r;
+    enum err err = run(o, "outbox_table", params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    if (PQntuples(r) == 0)
+        err = error_set(e, ERR_CONFIG, "it was dropped; run sql/outbox.sql");
+    else
+        err = judge(r, e);
+    if (err == ERR_OK)
+        (void)snprintf(o->name, sizeof(o->name), "%s", field(r, "name"));
+    PQclear(r);
+    return err;
+}
+
+static enum err check_triggers(struct outbox *o, const char *table, const char *oid, struct error *e)
+{
+    const struct connection_param params[] = {{"oid", oid}, {"outbox", o->oid}};
+    PGresult *r;
+    enum err err = run(o, "outbox_triggers", params, 2, &r, e);
+    if (err != ERR_OK)
+        return err;
+    if (PQntuples(r) == 0)
+        err = error_set(e, ERR_CONFIG, "table %s was dropped", table);
+    else if (!is_true(r, "is_complete"))
+        err = error_set(e, ERR_CONFIG,
+                        "table %s does not write all its rows into it; run sql/outbox.sql for this table",
+                        field(r, "name"));
+    PQclear(r);
+    return err;
+}
+
+static enum err listen_for_rows(struct outbox *o, struct error *e)
+{
+    PGresult *r = NULL;
+    enum err err = run(o, "outbox_listen", NULL, 0, &r, e);
+    PQclear(r);
+    return err;
+}
+
+static enum err set_up(struct outbox *o, const struct outbox_options *options, struct error *e)
+{
+    char table[16] = "";
+    enum err err = resolve(o, options->outbox, o->oid, e);
+    if (err == ERR_OK && o->oid[0] == '\0')
+        err = error_set(e, ERR_CONFIG,
+                        "there is no such table for this role; run sql/outbox.sql, or qualify the name: "
+                        "schema.name");
+    if (err == ERR_OK && options->table != NULL)
+        err = resolve(o, options->table, table, e);
+    if (err == ERR_OK && options->table != NULL && table[0] == '\0')
+        err = error_set(e, ERR_CONFIG, "table %s does not exist for this role", options->table);
+    if (err == ERR_OK)
+        err = set_up_session(o, options->timeout_ms, e);
+    if (err == ERR_OK)
+        err = check_outbox(o, e);
+    if (err == ERR_OK && options->table != NULL)
+        err = check_triggers(o, options->table, table, e);
+    if (err == ERR_OK)
+        err = listen_for_rows(o, e);
+    return err == ERR_OK ? ERR_OK : error_prefix(e, err, "outbox %s", options->outbox);
+}
+
+enum err outbox_open(struct outbox **out, const struct outbox_options *options, struct error *e)
+{
+    struct outbox *o = calloc(1, sizeof(*o));
+    struct feed_row *rows = calloc(OUTBOX_BATCH_MAX, sizeof(*rows));
+    if (o == NULL || rows == NULL) {
+        free(o);
+        free(rows);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    }
+    o->rows = rows;
+    o->binding = (struct sql_binding){"outbox", o->name};
+    o->mark = clock_mono_us(); /* above every mark of an outbox that was opened before */
+    const char *application = options->application != NULL ? options->application : "twinbloom";
+    enum err err =
+        connection_open(&o->connection, options->dsn, application, options->timeout_ms, options->watch, e);
+    if (err == ERR_OK)
+        err = set_up(o, options, e);
+    if (err != ERR_OK) {
+        outbox_close(o);
+        return err;
+    }
+    *out = o;
+    return ERR_OK;
+}
+
+void outbox_close(struct outbox *o)
+{
+    if (o == NULL)
+        return;
+    PQclear(o->page);
+    connection_close(o->connection);
+    free(o->rows);
+    free(o->taken);
+    free(o);
+}
+
+/* Reading. */
+
+/* The numbers of the first @count taken rows as an array of SQL. */
+static void put_taken(const struct outbox *o, size_t count, struct buffer *out)
+{
+    buffer_puts(out, "{");
+    for (size_t i = 0; i < count; i++)
+        buffer_printf(out, "%s%lld", i == 0 ? "" : ",", (long long)o->taken[i].seq);
+    buffer_puts(out, "}");
+}
+
+/* How many rows the next batch may have. */
+static size_t room_of(const struct outbox *o)
+{
+    size_t room = OUTBOX_UNCONFIRMED_MAX - o->taken_count;
+    return room < OUTBOX_BATCH_MAX ? room : (size_t)OUTBOX_BATCH_MAX;
+}
+
+static enum err read_page(struct outbox *o, struct error *e)
+{
+    char limit[24];
+    (void)snprintf(limit, sizeof(limit), "%zu", room_of(o));
+    struct buffer taken = {0};
+    put_taken(o, o->taken_count, &taken);
+    const struct connection_param params[] = {{"taken", buffer_text(&taken)}, {"limit", limit}};
+    PQclear(o->page);
+    o->page = NULL;
+    enum err err = buffer_failed(&taken) ? error_set(e, ERR_NOMEM, "out of memory")
+                                         : run_open(o, "outbox_read", params, 2, &o->page, e);
+    buffer_fini(&taken);
+    return err;
+}
+
+static enum err make_room(struct outbox *o, size_t count, struct error *e)
+{
+    size_t wanted = o->taken_count + count;
+    if (wanted <= o->taken_room)
+        return ERR_OK;
+    wanted = wanted < OUTBOX_UNCONFIRMED_MAX / 2 ? 2 * wanted : OUTBOX_UNCONFIRMED_MAX;
+    struct taken *larger = realloc(o->taken, wanted * sizeof(*larger));
+    if (larger == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    o->taken = larger;
+    o->taken_room = wanted;
+    return ERR_OK;
+}
+
+/* Row @i of the page, to the batch and to what is taken; it counts when the whole page has passed. */
+static enum err take_row(struct outbox *o, int i, struct error *e)
+{
+    const PGresult *r = o->page;
+    struct taken *taken = &o->taken[o->taken_count + (size_t)i];
+    uint64_t relid;
+    taken->mark = o->mark + 1;
+    if (!number_i64(PQgetvalue(r, i, 0), (size_t)PQgetlength(r, i, 0), &taken->seq) ||
+        !number_u64(PQgetvalue(r, i, 1), (size_t)PQgetlength(r, i, 1), &relid) || relid > UINT32_MAX)
+        return error_set(e, ERR_PARSE, "outbox %s: a row was \"%s\", \"%s\"", o->name, PQgetvalue(r, i, 0),
+                         PQgetvalue(r, i, 1));
+    if (strcmp(PQgetvalue(r, i, 3), o->oid) != 0)
+        return error_set(
+            e, ERR_CONFIG,
+            "outbox %s was dropped and created again, so rows may have been missed; open it again "
+            "and rebuild",
+            o->name);
+    o->rows[i] = (struct feed_row){
+        .relid = (uint32_t)relid, .id = PQgetvalue(r, i, 2), .length = (size_t)PQgetlength(r, i, 2)};
+    return ERR_OK;
+}
+
+static enum err take_page(struct outbox *o, struct feed_batch *batch, struct error *e)
+{
+    int count = PQntuples(o->page);
+    bool all = (size_t)count < room_of(o);
+    enum err err = make_room(o, (size_t)count, e);
+    for (int i = 0; i < count && err == ERR_OK; i++)
+        err = take_row(o, i, e);
+    if (err != ERR_OK)
+        return err;
+    if (count > 0)
+        o->mark++;
+    o->taken_count += (size_t)count;
+    *batch = (struct feed_batch){.count = (size_t)count, .rows = o->rows, .mark = o->mark, .all = all};
+    return ERR_OK;
+}
+
+enum err outbox_next(struct outbox *o, struct feed_batch *batch, unsigned timeout_ms, struct error *e)
+{
+    *batch = (struct feed_batch){.rows = o->rows, .mark = o->mark};
+    if (o->taken_count >= OUTBOX_UNCONFIRMED_MAX)
+        return error_set(e, ERR_CONFLICT, "outbox %s: %zu rows wait to be confirmed", o->name,
+                         o->taken_count);
+    uint64_t until = clock_mono_us() + (uint64_t)timeout_ms * 1000;
+    for (;;) {
+        enum err err = read_page(o, e);
+        if (err != ERR_OK)
+            return err;
+        uint64_t now = clock_mono_us();
+        if (PQntuples(o->page) > 0 || now >= until)
+            return take_page(o, batch, e);
+        uint64_t ms = (until - now + 999) / 1000;
+        err = connection_await_notification(o->connection, o->name, ms < POLL_MS ? (unsigned)ms : POLL_MS, e);
+        if (err != ERR_OK)
+            return error_prefix(e, err, "outbox %s", o->name);
+    }
+}
+
+/* Confirming. */
+
+enum err outbox_confirm(struct outbox *o, uint64_t mark, struct error *e)
+{
+    if (mark > o->mark)
+        return error_set(e, ERR_RANGE, "outbox %s: no batch had the mark %llu", o->name,
+                         (unsigned long long)mark);
+    size_t count = 0;
+    while (count < o->taken_count && o->taken[count].mark <= mark)
+        count++;
+    if (count == 0)
+        return ERR_OK;
+    struct buffer taken = {0};
+    put_taken(o, count, &taken);
+    const struct connection_param params[] = {{"taken", buffer_text(&taken)}, {"oid", o->oid}};
+    PGresult *r = NULL;
+    enum err err = buffer_failed(&taken) ? error_set(e, ERR_NOMEM, "out of memory")
+                                         : run_open(o, "outbox_delete", params, 2, &r, e);
+    PQclear(r);
+    buffer_fini(&taken);
+    if (err != ERR_OK)
+        return err;
+    o->taken_count -= count;
+    memmove(o->taken, o->taken + count, o->taken_count * sizeof(*o->taken));
+    return ERR_OK;
+}
+
+enum err outbox_lag(struct outbox *o, struct outbox_lag *out, struct error *e)
+{
+    char bound[24];
+    (void)snprintf(bound, sizeof(bound), "%d", (int)OUTBOX_LAG_MAX);
+    const struct connection_param params[] = {{"bound", bound}};
+    PGresult *r;
+    enum err err = run_open(o, "outbox_lag", params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    const char *rows = field(r, "rows");
+    const char *seconds = field(r, "seconds");
+    if (!number_u64(rows, strlen(rows), &out->rows) ||
+        !number_double(seconds, strlen(seconds), &out->age_seconds))
+        err = error_set(e, ERR_PARSE, "outbox %s: its lag was \"%s\", \"%s\"", o->name, rows, seconds);
+    PQclear(r);
+    return err;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: stream_open() connects on the protocol of replication and looks at server, tables and
+ * publication; stream_create_slot() makes the slot, or finds it; stream_start() switches the connection over
+ * to the stream of changes. Possible failure modes are: something has to be set up first (ERR_CONFIG, with
+ * what to do); somebody else reads from the slot (ERR_BUSY; the same call may be made again); the slot is
+ * gone, or its log is. */
+#include "migrate/change/stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "migrate/change/stream_internal.h"
+
+enum {
+    SLOT_NAME_MAX = 63,
+    CLOSE_MS = 1000, /* for the server to end what it is sending */
+};
+
+/* Opening. */
+
+static bool is_slot_name(const char *name)
+{
+    size_t length = strlen(name);
+    return length >= 1 && length <= SLOT_NAME_MAX &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
+}
+
+static enum err check_options(const struct stream_options *o, struct error *e)
+{
+    if (!is_slot_name(o->slot))
+        return error_set(
+            e, ERR_CONFIG,
+            "\"%.64s\" is not a name for a replication slot; use 1 to %d small letters, digits and _",
+            o->slot, SLOT_NAME_MAX);
+    if (o->publication[0] == '\0')
+        return error_set(e, ERR_CONFIG, "a stream needs the name of a publication");
+    if (o->table_count == 0)
+        return error_set(e, ERR_CONFIG, "a stream needs a table");
+    for (size_t i = 0; i < o->table_count; i++)
+        if (o->tables[i].id_count == 0 || o->tables[i].id_count > STREAM_ID_COLUMNS_MAX)
+            return error_set(e, ERR_CONFIG, "table %s: an id has 1 to %d columns", o->tables[i].table,
+                             STREAM_ID_COLUMNS_MAX);
+    return ERR_OK;
+}
+
+static enum err connect_to(struct stream *s, struct error *e)
+{
+    const struct stream_options *o = &s->options;
+    enum err err =
+        connection_open_replication(&s->connection, o->dsn, o->application, o->timeout_ms, o->watch, e);
+    return err == ERR_UNREACHABLE ? stream_explain(o, err, e) : err;
+}
+
+enum err stream_open(struct stream **out, const struct stream_options *options, struct error *e)
+{
+    enum err err = check_options(options, e);
+    if (err != ERR_OK)
+        return err;
+    struct stream *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    s->options = *options;
+    if (s->options.application == NULL)
+        s->options.application = "twinbloom";
+    if (s->options.create_timeout_ms == 0)
+        s->options.create_timeout_ms = s->options.timeout_ms;
+    s->oids = calloc(options->table_count, sizeof(*s->oids));
+    err = s->oids == NULL ? error_set(e, ERR_NOMEM, "out of memory") : connect_to(s, e);
+    if (err == ERR_OK)
+        err = stream_resolve(s, s->connection, e);
+    if (err == ERR_OK)
+        err = stream_check_server(s, e);
+    if (err == ERR_OK)
+        err = stream_check_publication(s, e);
+    if (err != ERR_OK) {
+        stream_close(s);
+        return err;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+void stream_close(struct stream *s)
+{
+    if (s == NULL)
+        return;
+    if (s->started && stream_report(s, NULL) == ERR_OK)
+        connection_both_end(s->connection, CLOSE_MS);
+    connection_close(s->connection);
+    buffer_fini(&s->ids);
+    free(s->relations);
+    free(s->oids);
+    free(s);
+}
+
+/* The slot. */
+
+/* Where a slot of that name must be ours to be used. */
+static enum err find_slot(struct stream *s, struct stream_slot *out, struct error *e)
+{
+    const char *slot = s->options.slot;
+    enum err err = stream_slot_state(s->connection, slot, out, e);
+    if (err != ERR_OK || !out->exists)
+        return err;
+    if (!out->is_ours)
+        return error_set(
+            e, ERR_CONFIG,
+            "replication slot %s is another's (plugin \"%s\", database \"%s\"); choose another name, "
+            "or SELECT pg_drop_replication_slot('%s') if nobody needs it",
+            slot, out->plugin, out->database, slot);
+    return out->lost ? stream_refuse_lost(slot, e) : ERR_OK;
+}
+
+static enum err no_slot_left(const struct stream *s, struct error *e)
+{
+    return error_set(
+        e, ERR_CONFIG,
+        "no replication slot is left for %s; drop one that nobody needs (see pg_replication_slots), or "
+        "ALTER SYSTEM SET max_replication_slots to more, then restart Postgres",
+        s->options.slot);
+}
+
+static enum err create(struct stream *s, char lsn[LSN_TEXT], struct error *e)
+{
+    char command[160];
+    (void)snprintf(command, sizeof(command),
+                   "CREATE_REPLICATION_SLOT \"%s\" LOGICAL pgoutput (SNAPSHOT 'nothing')", s->options.slot);
+    PGresult *r = NULL;
+    enum err err = connection_command(s->connection, command, s->options.create_timeout_ms, &r, e);
+    if (err == ERR_OK)
+        (void)snprintf(lsn, LSN_TEXT, "%s", stream_field(r, "consistent_point"));
+    PQclear(r);
+    if (err == ERR_TIMEOUT)
+        return error_prefix(e, err, "replication slot %s waits for transactions that are open",
+                            s->options.slot);
+    const char *state = err == ERR_REFUSED ? connection_state(s->connection) : "";
+    return strcmp(state, "53400") == 0 ? no_slot_left(s, e) : err; /* configuration_limit_exceeded */
+}
+
+static enum err use(struct stream *s, bool *found, char lsn[LSN_TEXT], struct error *e)
+{
+    struct stream_slot slot;
+    enum err err = find_slot(s, &slot, e);
+    *found = err == ERR_OK && slot.exists;
+    if (*found)
+        (void)lsn_format(slot.confirmed_lsn, lsn);
+    return err;
+}
+
+enum err stream_create_slot(struct stream *s, bool *created, char lsn[LSN_TEXT], struct error *e)
+{
+    *created = false;
+    if (s->started)
+        return error_set(e, ERR_CONFLICT, "the stream has begun");
+    bool found = false;
+    enum err err = use(s, &found, lsn, e);
+    if (err != ERR_OK || found)
+        return err;
+    err = create(s, lsn, e);
+    *created = err == ERR_OK;
+    bool raced = err == ERR_CONFIG && strcmp(connection_state(s->connection), "42710") == 0;
+    return raced ? use(s, &found, lsn, e) : err; /* duplicate_object */
+}
+
+/* Starting. */
+
+static void put_quoted(struct buffer *out, const char *text)
+{
+    /* an identifier in a list, in a literal */
+    buffer_puts(out, "'\"");
+    for (; *text != '\0'; text++)
+        buffer_append(out,
+                      *text == '"'    ? "\"\""
+                      : *text == '\'' ? "''"
+                                      : text,
+                      *text == '"' || *text == '\'' ? 2 : 1);
+    buffer_puts(out, "\"'");
+}
+
+static enum err begin(struct stream *s, struct error *e)
+{
+    struct buffer command = {0};
+    buffer_printf(&command,
+                  "START_REPLICATION SLOT \"%s\" LOGICAL 0/0 (proto_version '1', publication_names ",
+                  s->options.slot);
+    put_quoted(&command, s->options.publication);
+    buffer_puts(&command, ")");
+    enum err err = buffer_failed(&command) ? error_set(e, ERR_NOMEM, "out of memory")
+                                           : connection_both_begin(s->connection, buffer_text(&command),
+                                                                   s->options.timeout_ms, e);
+    buffer_fini(&command);
+    return err;
+}
+
+/* What the server's refusal means. */
+static enum err refused(const struct stream *s, enum err err, struct error *e)
+{
+    const char *state = connection_state(s->connection);
+    if (strcmp(state, "55006") == 0) /* object_in_use */
+        return error_prefix(e, ERR_BUSY, "another connection reads from the slot");
+    if (strcmp(state, "42704") == 0) /* undefined_object */
+        return error_set(e, ERR_NOT_FOUND, "there is no replication slot %s", s->options.slot);
+    if (strcmp(state, "55000") == 0) /* object_not_in_prerequisite_state */
+        return stream_refuse_lost(s->options.slot, e);
+    return err;
+}
+
+enum err stream_start(struct stream *s, struct error *e)
+{
+    if (s->started)
+        return error_set(e, ERR_CONFLICT, "the stream has begun");
+    struct stream_slot slot;
+    enum err err = find_slot(s, &slot, e);
+    if (err != ERR_OK)
+        return err;
+    if (!slot.exists)
+        return error_set(e, ERR_NOT_FOUND, "there is no replication slot %s", s->options.slot);
+    err = begin(s, e);
+    if (err != ERR_OK)
+        return refused(s, err, e);
+    stream_progress_init(&s->progress, slot.confirmed_lsn);
+    s->started = true;
+    return ERR_OK;
+}
+
+struct stream_position stream_position(const struct stream *s)
+{
+    return (struct stream_position){.confirmed = s->progress.confirmed,
+                                    .complete = s->progress.complete,
+                                    .received = s->progress.received,
+                                    .committed_us = s->committed_us};
+}

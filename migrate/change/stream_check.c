@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether server, role and publication are what a stream needs, and what to do where they are not. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "migrate/change/stream_internal.h"
+
+enum {
+    SERVER_VERSION_MIN = 150000,
+    REPORT_MS = 10 * 1000,   /* between two reports; the server may want them more often */
+    REPORTS_PER_TIMEOUT = 4, /* so many in the server's timeout */
+    REPORT_MS_MIN = 100,
+};
+
+static enum err run_check(struct connection *c, PGresult **out, struct error *e)
+{
+    const struct statement statement = {.name = "replication_check"};
+    return connection_run(c, &statement, out, e);
+}
+
+/* Often enough for the server, which cuts those that are silent. 0: it does not. */
+static unsigned interval_for(const PGresult *r)
+{
+    const char *text = stream_field(r, "wal_sender_timeout");
+    uint64_t timeout_ms;
+    if (!number_u64(text, strlen(text), &timeout_ms) || timeout_ms == 0 ||
+        timeout_ms / REPORTS_PER_TIMEOUT >= REPORT_MS)
+        return REPORT_MS;
+    uint64_t ms = timeout_ms / REPORTS_PER_TIMEOUT;
+    return ms < REPORT_MS_MIN ? REPORT_MS_MIN : (unsigned)ms;
+}
+
+enum err stream_check_server(struct stream *s, struct error *e)
+{
+    PGresult *r;
+    enum err err = run_check(s->connection, &r, e);
+    if (err != ERR_OK)
+        return err;
+    s->interval_ms = interval_for(r);
+    if (connection_version(s->connection) < SERVER_VERSION_MIN)
+        err = error_set(e, ERR_CONFIG, "a stream of changes needs Postgres 15 or later");
+    else if (stream_is_true(r, "is_standby"))
+        err =
+            error_set(e, ERR_CONFIG,
+                      "the server is a standby; connect to the primary (target_session_attrs=primary in the "
+                      "dsn)");
+    else if (!stream_is_true(r, "is_logical"))
+        err = error_set(
+            e, ERR_CONFIG,
+            "wal_level is not logical; ALTER SYSTEM SET wal_level = logical, then restart Postgres");
+    PQclear(r);
+    return err;
+}
+
+enum err stream_explain(const struct stream_options *options, enum err err, struct error *e)
+{
+    struct connection *c = NULL;
+    PGresult *r = NULL;
+    bool answered = connection_open(&c, options->dsn, options->application, options->timeout_ms,
+                                    options->watch, NULL) == ERR_OK &&
+                    run_check(c, &r, NULL) == ERR_OK;
+    if (answered && !stream_is_true(r, "may_replicate"))
+        err = error_set(e, ERR_CONFIG, "role %s may not replicate; ALTER ROLE %s REPLICATION",
+                        stream_field(r, "role"), stream_field(r, "role"));
+    else if (answered && strcmp(stream_field(r, "max_wal_senders"), "0") == 0)
+        err = error_set(e, ERR_CONFIG,
+                        "max_wal_senders is 0; ALTER SYSTEM SET max_wal_senders = 10, then restart Postgres");
+    PQclear(r);
+    connection_close(c);
+    return err;
+}
+
+/* The publication. */
+
+static enum err judge_table(const PGresult *r, struct error *e)
+{
+    const char *publication = stream_field(r, "publication");
+    const char *table = stream_field(r, "table");
+    if (!stream_is_true(r, "exists"))
+        return error_set(e, ERR_CONFIG,
+                         "publication %s does not exist; CREATE PUBLICATION %s FOR TABLE %s WITH (publish = "
+                         "'insert, update', publish_via_partition_root = true)",
+                         publication, publication, table);
+    if (!stream_is_true(r, "is_enough"))
+        return error_set(e, ERR_CONFIG,
+                         "publication %s does not publish inserts and updates; ALTER PUBLICATION %s SET "
+                         "(publish = 'insert, update')",
+                         publication, publication);
+    if (!stream_is_true(r, "has_table"))
+        return error_set(e, ERR_CONFIG,
+                         "publication %s does not have table %s; ALTER PUBLICATION %s ADD TABLE %s",
+                         publication, table, publication, table);
+    if (stream_is_true(r, "has_filter"))
+        return error_set(e, ERR_CONFIG,
+                         "publication %s has a condition on rows of table %s, which could hide some; ALTER "
+                         "PUBLICATION %s DROP TABLE %s, then ADD TABLE without WHERE",
+                         publication, table, publication, table);
+    return ERR_OK;
+}
+
+static enum err judge_column(const PGresult *r, struct error *e)
+{
+    const char *publication = stream_field(r, "publication");
+    const char *table = stream_field(r, "table");
+    const char *column = stream_field(r, "column");
+    if (!stream_is_true(r, "column_exists"))
+        return error_set(e, ERR_CONFIG, "table %s has no column %s", table, column);
+    if (stream_is_true(r, "lacks_column"))
+        return error_set(
+            e, ERR_CONFIG,
+            "publication %s does not send column %s of table %s; ALTER PUBLICATION %s SET TABLE with "
+            "it in the list of columns, or without a list (generated columns are not sent)",
+            publication, column, table, publication);
+    return ERR_OK;
+}
+
+static enum err check_column(struct stream *s, size_t table, const char *column, struct error *e)
+{
+    char oid[16];
+    (void)snprintf(oid, sizeof(oid), "%" PRIu32, s->oids[table]);
+    const struct statement statement = {
+        .name = "publication_check",
+        .params = {{"publication", s->options.publication}, {"oid", oid}, {"column", column}},
+        .param_count = 3};
+    PGresult *r;
+    enum err err = connection_run(s->connection, &statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    if (PQntuples(r) != 1)
+        err = error_set(e, ERR_CONFIG, "table %s was dropped", s->options.tables[table].table);
+    if (err == ERR_OK)
+        err = judge_table(r, e);
+    if (err == ERR_OK)
+        err = judge_column(r, e);
+    PQclear(r);
+    return err;
+}
+
+enum err stream_check_publication(struct stream *s, struct error *e)
+{
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < s->options.table_count; i++)
+        for (size_t j = 0; j < s->options.tables[i].id_count && err == ERR_OK; j++)
+            err = check_column(s, i, s->options.tables[i].id_columns[j], e);
+    return err;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Which relations are ours. The tables, and the partitions that they have, are looked up before the stream
+ * begins. A relation that the server tells of and that is not known (one of another table, or a partition
+ * that was made since) is looked up over a connection of its own, as that of the stream can run no statement.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "migrate/change/stream_internal.h"
+
+enum { RELATIONS_MIN = 16 };
+
+/* The table. */
+
+/* Where @relid stands, or would. */
+static size_t place_of(const struct stream *s, uint32_t relid)
+{
+    size_t low = 0;
+    size_t high = s->relation_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->relations[middle].relid < relid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct stream_relation *find(const struct stream *s, uint32_t relid)
+{
+    size_t place = place_of(s, relid);
+    return place < s->relation_count && s->relations[place].relid == relid ? &s->relations[place] : NULL;
+}
+
+const struct stream_relation *stream_find_relation(const struct stream *s, uint32_t relid)
+{
+    const struct stream_relation *r = find(s, relid);
+    return r != NULL && r->described ? r : NULL;
+}
+
+/* A row goes to one table: two that share a relation would miss each other's. */
+static enum err claim(const struct stream *s, struct stream_relation *known, size_t table, struct error *e)
+{
+    if (known->table != table && known->table != SIZE_MAX && table != SIZE_MAX)
+        return error_set(e, ERR_CONFIG,
+                         "tables %s and %s are one, or partitions of one; name only the one above",
+                         s->options.tables[known->table].table, s->options.tables[table].table);
+    known->table = table;
+    return ERR_OK;
+}
+
+static enum err put_relation(struct stream *s, uint32_t relid, size_t table, struct error *e)
+{
+    struct stream_relation *known = find(s, relid);
+    if (known != NULL)
+        return claim(s, known, table, e);
+    if (s->relation_count == s->relation_capacity) {
+        size_t capacity = s->relation_capacity == 0 ? RELATIONS_MIN : 2 * s->relation_capacity;
+        struct stream_relation *relations = reallocarray(s->relations, capacity, sizeof(*relations));
+        if (relations == NULL)
+            return error_set(e, ERR_NOMEM, "out of memory");
+        s->relations = relations;
+        s->relation_capacity = capacity;
+    }
+    size_t place = place_of(s, relid);
+    memmove(&s->relations[place + 1], &s->relations[place],
+            (s->relation_count - place) * sizeof(*s->relations));
+    s->relations[place] = (struct stream_relation){.relid = relid, .table = table};
+    s->relation_count++;
+    return ERR_OK;
+}
+
+/* Looking up. */
+
+static bool read_oid(const char *text, uint32_t *out)
+{
+    uint64_t number;
+    if (!number_u64(text, strlen(text), &number) || number > UINT32_MAX)
+        return false;
+    *out = (uint32_t)number;
+    return true;
+}
+
+/* Under the role's own search_path, as a source does it. */
+static enum err resolve_table(struct stream *s, struct connection *c, size_t table, struct error *e)
+{
+    const char *name = s->options.tables[table].table;
+    const struct statement statement = {.name = "resolve", .params = {{"table", name}}, .param_count = 1};
+    PGresult *r;
+    enum err err = connection_run(c, &statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    if (!read_oid(PQgetvalue(r, 0, 0), &s->oids[table]))
+        err = error_set(e, ERR_CONFIG,
+                        "table %s does not exist for this role; correct its name, or qualify it: schema.name",
+                        name);
+    PQclear(r);
+    return err;
+}
+
+/* The same settings as a source's, so that an id has the same text form. No timeouts of the server: ours do.
+ */
+static enum err set_up_session(struct connection *c, struct error *e)
+{
+    const struct statement statement = {
+        .name = "session", .params = {{"statement_timeout", "0"}, {"lock_timeout", "0"}}, .param_count = 2};
+    PGresult *r = NULL;
+    enum err err = connection_run(c, &statement, &r, e);
+    PQclear(r);
+    return err;
+}
+
+static enum err load_relations(struct stream *s, struct connection *c, size_t table, struct error *e)
+{
+    char oid[16];
+    (void)snprintf(oid, sizeof(oid), "%" PRIu32, s->oids[table]);
+    const struct statement statement = {
+        .name = "stream_relations", .params = {{"oid", oid}}, .param_count = 1};
+    PGresult *r;
+    enum err err = connection_run(c, &statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    for (int i = 0; i < PQntuples(r) && err == ERR_OK; i++) {
+        uint32_t relid;
+        err = read_oid(PQgetvalue(r, i, 0), &relid)
+                  ? put_relation(s, relid, table, e)
+                  : error_set(e, ERR_PARSE, "Postgres: an oid was \"%s\"", PQgetvalue(r, i, 0));
+    }
+    PQclear(r);
+    return err;
+}
+
+enum err stream_resolve(struct stream *s, struct connection *connection, struct error *e)
+{
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < s->options.table_count && err == ERR_OK; i++)
+        err = resolve_table(s, connection, i, e);
+    if (err == ERR_OK)
+        err = set_up_session(connection, e);
+    for (size_t i = 0; i < s->options.table_count && err == ERR_OK; i++)
+        err = load_relations(s, connection, i, e);
+    return err;
+}
+
+/* A relation that is none of ours after this is noted as such. */
+static enum err look_up(struct stream *s, uint32_t relid, struct error *e)
+{
+    const struct stream_options *o = &s->options;
+    struct connection *c = NULL;
+    enum err err = connection_open(&c, o->dsn, o->application, o->timeout_ms, o->watch, e);
+    if (err == ERR_OK)
+        err = stream_resolve(s, c, e);
+    connection_close(c);
+    if (err == ERR_OK && find(s, relid) == NULL)
+        err = put_relation(s, relid, SIZE_MAX, e);
+    return err;
+}
+
+/* Descriptions. */
+
+static enum err find_columns(const struct stream *s, struct stream_relation *known,
+                             const struct pgoutput_relation *r, struct error *e)
+{
+    const struct stream_table *table = &s->options.tables[known->table];
+    for (size_t i = 0; i < table->id_count; i++) {
+        if (!pgoutput_find_column(r, table->id_columns[i], &known->columns[i]))
+            return error_set(e, ERR_CONFIG,
+                             "publication %s does not send column \"%s\" of table %s.%s; name it in the "
+                             "publication's column list",
+                             s->options.publication, table->id_columns[i], r->schema, r->name);
+    }
+    return ERR_OK;
+}
+
+enum err stream_describe(struct stream *s, const struct pgoutput_relation *r, struct error *e)
+{
+    /* one that was none of ours is described again when it becomes a partition */
+    if (stream_table_of(s, r->relid) == SIZE_MAX) {
+        enum err err = look_up(s, r->relid, e);
+        if (err != ERR_OK)
+            return error_prefix(e, err, "table %s.%s", r->schema, r->name);
+    }
+    struct stream_relation *known = find(s, r->relid);
+    known->described = true;
+    return known->table == SIZE_MAX ? ERR_OK : find_columns(s, known, r, e);
+}
+
+size_t stream_table_of(const struct stream *s, uint32_t relid)
+{
+    const struct stream_relation *r = find(s, relid);
+    return r == NULL ? SIZE_MAX : r->table;
+}

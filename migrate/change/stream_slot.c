@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* The slot as the catalog shows it, and the way to be rid of it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "migrate/source/source_internal.h"
+#include "migrate/change/stream_internal.h"
+
+enum { VISIBLE_NAP_US = 5000 };
+
+const char *stream_field(const PGresult *r, const char *column)
+{
+    return PQgetvalue(r, 0, PQfnumber(r, column));
+}
+
+bool stream_is_true(const PGresult *r, const char *column)
+{
+    return strcmp(stream_field(r, column), "t") == 0;
+}
+
+static enum err read_lsn(const PGresult *r, const char *column, uint64_t *out, struct error *e)
+{
+    const char *text = stream_field(r, column);
+    return lsn_parse(text, out) ? ERR_OK : error_set(e, ERR_PARSE, "Postgres: %s was \"%s\"", column, text);
+}
+
+static enum err read_number(const PGresult *r, const char *column, uint64_t *out, struct error *e)
+{
+    const char *text = stream_field(r, column);
+    return number_u64(text, strlen(text), out)
+               ? ERR_OK
+               : error_set(e, ERR_PARSE, "Postgres: %s was \"%s\"", column, text);
+}
+
+static void copy_field(char *out, size_t size, const PGresult *r, const char *column)
+{
+    (void)snprintf(out, size, "%s", stream_field(r, column));
+}
+
+enum err stream_slot_state(struct connection *c, const char *slot, struct stream_slot *out, struct error *e)
+{
+    const struct statement statement = {.name = "slot_state", .params = {{"slot", slot}}, .param_count = 1};
+    PGresult *r;
+    enum err err = connection_run(c, &statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    *out = (struct stream_slot){.exists = stream_is_true(r, "exists"),
+                                .active = stream_is_true(r, "active"),
+                                .active_pid = (int)strtol(stream_field(r, "active_pid"), NULL, 10)};
+    copy_field(out->plugin, sizeof(out->plugin), r, "plugin");
+    copy_field(out->database, sizeof(out->database), r, "database");
+    copy_field(out->wal_status, sizeof(out->wal_status), r, "wal_status");
+    out->lost = strcmp(out->wal_status, "lost") == 0;
+    out->is_ours = stream_is_true(r, "is_here") && strcmp(out->plugin, "pgoutput") == 0;
+    err = read_lsn(r, "restart_lsn", &out->restart_lsn, e);
+    if (err == ERR_OK)
+        err = read_lsn(r, "confirmed_flush_lsn", &out->confirmed_lsn, e);
+    if (err == ERR_OK)
+        err = read_number(r, "retained", &out->retained, e);
+    PQclear(r);
+    return err;
+}
+
+enum err stream_refuse_lost(const char *slot, struct error *e)
+{
+    return error_set(e, ERR_LOST,
+                     "the server has given replication slot %s up and removed what it had not read "
+                     "(max_slot_wal_keep_size); drop the slot and rebuild",
+                     slot);
+}
+
+static enum err drop(struct connection *c, const char *slot, struct error *e)
+{
+    const struct statement statement = {.name = "slot_drop", .params = {{"slot", slot}}, .param_count = 1};
+    PGresult *r = NULL;
+    enum err err = connection_run(c, &statement, &r, e);
+    if (err == ERR_OK)
+        PQclear(r);
+    const char *state = err == ERR_OK ? "" : connection_state(c);
+    if (strcmp(state, "42704") == 0) /* undefined_object: somebody else was faster */
+        return ERR_OK;
+    return strcmp(state, "55006") == 0 ? error_set(e, ERR_BUSY, "replication slot %s is in use", slot) : err;
+}
+
+enum err stream_slot_drop(struct connection *c, const char *slot, struct error *e)
+{
+    struct stream_slot state;
+    enum err err = stream_slot_state(c, slot, &state, e);
+    if (err != ERR_OK || !state.exists)
+        return err;
+    if (!state.is_ours)
+        return error_set(e, ERR_CONFIG,
+                         "replication slot %s is not ours to drop: plugin \"%s\", database \"%s\"", slot,
+                         state.plugin, state.database);
+    if (state.active)
+        return error_set(e, ERR_BUSY, "replication slot %s is in use by pid %d", slot, state.active_pid);
+    return drop(c, slot, e);
+}
+
+enum err stream_slot_place(struct connection *c, char out[STREAM_PLACE_MAX], struct error *e)
+{
+    const struct statement statement = {.name = "slot_place"};
+    PGresult *r;
+    enum err err = connection_run(c, &statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    copy_field(out, STREAM_PLACE_MAX, r, "place");
+    PQclear(r);
+    return ERR_OK;
+}
+
+enum err stream_await_visible(struct stream *s, struct source *source, unsigned timeout_ms, struct error *e)
+{
+    struct buffer list = {0};
+    uint64_t ending = 0, deadline = clock_mono_us() + (uint64_t)timeout_ms * 1000;
+    for (size_t i = 0; i < s->xid_count; i++)
+        buffer_printf(&list, "%s%" PRIu32, i == 0 ? "{" : ",", s->xids[i]);
+    buffer_puts(&list, s->xid_count == 0 ? "{}" : "}");
+    enum err err = buffer_failed(&list) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    while (err == ERR_OK && s->xid_count > 0) {
+        err = source_ending(source, buffer_text(&list), &ending, e);
+        if (err == ERR_OK && ending == 0)
+            break;
+        if (err == ERR_OK && clock_mono_us() >= deadline)
+            err = error_set(e, ERR_TIMEOUT,
+                            "%" PRIu64 " transaction(s) in the log are not visible within %u ms (does their "
+                            "commit wait for a synchronous standby?)",
+                            ending, timeout_ms);
+        if (err == ERR_OK)
+            err = stream_tend(s, e);
+        clock_sleep_us(VISIBLE_NAP_US);
+    }
+    buffer_fini(&list);
+    return err;
+}
+
+enum err stream_server_lsn(struct source *source, uint64_t *lsn, struct error *e)
+{
+    PGresult *r;
+    uint64_t insert = 0;
+    uint64_t block = 0;
+    uint64_t segment = 0;
+    enum err err = source_run(source, 0, "current_lsn", NULL, 0, &r, e);
+    if (err != ERR_OK)
+        return err;
+    err = read_lsn(r, "lsn", &insert, e);
+    if (err == ERR_OK)
+        err = read_number(r, "block", &block, e);
+    if (err == ERR_OK)
+        err = read_number(r, "segment", &segment, e);
+    if (err == ERR_OK)
+        *lsn = lsn_record_end(insert, block, segment);
+    PQclear(r);
+    return err;
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT */
+#include <poll.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "migrate/source/connection_internal.h"
+
+enum {
+    DRAIN_MS = 2000, /* for the server to obey a cancel */
+};
+
+/* Connecting. */
+
+/* libpq cuts a URI at the first '@' and '/': a password with such a character would end up as a host's name
+ * in its error texts. */
+static bool uri_is_ambiguous(const char *dsn)
+{
+    const char *scheme = strstr(dsn, "://");
+    if (scheme == NULL || (strncmp(dsn, "postgresql", 10) != 0 && strncmp(dsn, "postgres", 8) != 0))
+        return false;
+    const char *from = scheme + 3;
+    size_t length = strcspn(from, "?");
+    const char *at = memchr(from, '@', length);
+    if (at == NULL)
+        return false;
+    size_t rest = length - (size_t)(at + 1 - from);
+    return memchr(from, '/', (size_t)(at - from)) != NULL || memchr(at + 1, '@', rest) != NULL;
+}
+
+static enum err read_dsn(struct connection *c, const char *dsn, struct error *e)
+{
+    if (uri_is_ambiguous(dsn))
+        return error_set(e, ERR_CONFIG,
+                         "dsn: write '@' as %%40 and '/' as %%2F in user, password and database");
+    PQconninfoOption *options =
+        PQconninfoParse(dsn, NULL); /* its message may quote a piece of the password */
+    if (options == NULL)
+        return error_set(
+            e, ERR_CONFIG,
+            "dsn is not a connection string; write postgresql://user@host:port/database or key=value pairs");
+    enum err err = ERR_OK;
+    const struct {
+        const char *keyword;
+        char **value;
+    } wanted[] = {{"password", &c->password},
+                  {"host", &c->servers.host},
+                  {"hostaddr", &c->servers.address},
+                  {"port", &c->servers.port}};
+    for (PQconninfoOption *o = options; o->keyword != NULL; o++)
+        for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+            if (strcmp(o->keyword, wanted[i].keyword) != 0 || o->val == NULL || o->val[0] == '\0')
+                continue;
+            *wanted[i].value = strdup(o->val);
+            if (*wanted[i].value == NULL)
+                err = error_set(e, ERR_NOMEM, "out of memory");
+        }
+    PQconninfoFree(options);
+    return err;
+}
+
+/* --- several servers --- */
+
+/* libpq goes on to the next server when one refuses, but waits for one that does not answer (connect_timeout
+ * is for its blocking calls). So each server gets a share of the time at the head of the list. */
+
+static unsigned length_of_list(const char *list)
+{
+    unsigned n = 1;
+    for (; list != NULL && *list != '\0'; list++)
+        n += *list == ',';
+    return n;
+}
+
+static unsigned server_count(const struct connection *c)
+{
+    unsigned hosts = length_of_list(c->servers.host), addresses = length_of_list(c->servers.address);
+    return hosts > addresses ? hosts : addresses;
+}
+
+/* Moves the first element of a list to its end. */
+static void rotate(char *list)
+{
+    char *comma = list == NULL ? NULL : strchr(list, ',');
+    if (comma == NULL)
+        return;
+    size_t head = (size_t)(comma - list), rest = strlen(comma + 1);
+    for (size_t i = 0; i < head; i++) { /* in place: a list is short */
+        char first = list[0];
+        memmove(list, list + 1, head + rest);
+        list[head + rest] = first;
+    }
+    memmove(list, list + 1, rest); /* the comma stands first now */
+    list[rest] = ',';
+}
+
+static enum err connect_within(struct connection *c, const char *dsn, const char *application, unsigned ms,
+                               struct error *e)
+{
+    char user_timeout[16];
+    (void)snprintf(user_timeout, sizeof(user_timeout), "%u", c->timeout_ms);
+    /* What stands before the dsn is a default that it may override, what is behind it overrides it. */
+    const char *const keys[] = {"application_name",
+                                "tcp_user_timeout",
+                                "keepalives_idle",
+                                "dbname",
+                                "host",
+                                "hostaddr",
+                                "port",
+                                c->replication ? "replication" : NULL,
+                                NULL};
+    const char *const values[] = {application,        user_timeout,    "30",       dsn, c->servers.host,
+                                  c->servers.address, c->servers.port, "database", NULL};
+    c->pg = PQconnectStartParams(keys, values, 1);
+    if (c->pg == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    struct connection_wait wait = connection_wait_begin(ms, c->watch);
+    wait.ms = c->timeout_ms; /* of all attempts, for the error's text */
+    PostgresPollingStatusType want =
+        PQstatus(c->pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
+    while (want != PGRES_POLLING_OK) {
+        if (want == PGRES_POLLING_FAILED) {
+            struct error lost;
+            enum err err = connection_lost(c, &lost);
+            return error_set(e, err, "%s; check dsn and the password in [postgres]", lost.text);
+        }
+        struct pollfd fd = {.fd = PQsocket(c->pg),
+                            .events = want == PGRES_POLLING_READING ? POLLIN : POLLOUT};
+        int slice;
+        enum err err = connection_slice(&wait, "connection", &slice, e);
+        if (err != ERR_OK)
+            return err;
+        if (poll(&fd, 1, slice) > 0)
+            want = PQconnectPoll(c->pg);
+    }
+    return ERR_OK;
+}
+
+static enum err connect_to(struct connection *c, const char *dsn, const char *application, struct error *e)
+{
+    unsigned servers = server_count(c);
+    enum err err = ERR_TIMEOUT;
+    for (unsigned i = 0; i < servers && err == ERR_TIMEOUT; i++) {
+        if (i > 0) {
+            PQfinish(c->pg);
+            rotate(c->servers.host);
+            rotate(c->servers.address);
+            rotate(c->servers.port);
+        }
+        err = connect_within(c, dsn, application, c->timeout_ms / servers, e);
+    }
+    if (err != ERR_OK)
+        return err;
+    return PQsetnonblocking(c->pg, 1) == 0 ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* Notices have nobody to read them, and standard error is not ours to write; but see connection_has_warned().
+ */
+static void take_notice(void *arg, const PGresult *result)
+{
+    struct connection *c = arg;
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    if (severity != NULL && state != NULL && strcmp(severity, "WARNING") == 0 && strcmp(state, "55000") == 0)
+        c->warned = true;
+}
+
+static enum err open_kind(struct connection **out, bool replication, const char *dsn, const char *application,
+                          unsigned timeout_ms, struct source_watch watch, struct error *e)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    c->replication = replication;
+    c->timeout_ms = timeout_ms;
+    c->watch = watch;
+    enum err err = read_dsn(c, dsn, e);
+    if (err == ERR_OK)
+        err = connect_to(c, dsn, application, e);
+    if (err != ERR_OK) {
+        connection_close(c);
+        return err;
+    }
+    (void)PQsetNoticeReceiver(c->pg, take_notice, c);
+    *out = c;
+    return ERR_OK;
+}
+
+enum err connection_open(struct connection **out, const char *dsn, const char *application,
+                         unsigned timeout_ms, struct source_watch watch, struct error *e)
+{
+    return open_kind(out, false, dsn, application, timeout_ms, watch, e);
+}
+
+enum err connection_open_replication(struct connection **out, const char *dsn, const char *application,
+                                     unsigned timeout_ms, struct source_watch watch, struct error *e)
+{
+    return open_kind(out, true, dsn, application, timeout_ms, watch, e);
+}
+
+void connection_close(struct connection *c)
+{
+    if (c == NULL)
+        return;
+    PQfreemem(c->line);
+    PQfinish(c->pg);
+    if (c->password != NULL)
+        explicit_bzero(c->password, strlen(c->password));
+    free(c->password);
+    free(c->servers.host);
+    free(c->servers.address);
+    free(c->servers.port);
+    free(c);
+}
+
+/* Statements. */
+
+/* What is left of a COPY's lines. */
+static enum err drop_lines(struct connection *c, struct connection_wait *wait, struct error *e)
+{
+    char *line = NULL;
+    int n = 0;
+    while (c->copies && (n = PQgetCopyData(c->pg, &line, 1)) >= 0) {
+        PQfreemem(line);
+        line = NULL;
+        enum err err = n == 0 ? connection_wait_input(c, wait, "answer", e) : ERR_OK;
+        if (err != ERR_OK)
+            return err;
+    }
+    c->copies = false;
+    return ERR_OK;
+}
+
+enum err connection_collect(struct connection *c, struct connection_wait *wait, PGresult **out,
+                            struct error *e)
+{
+    *out = NULL;
+    enum err err;
+    while ((err = connection_wait_result(c, wait, e)) == ERR_OK) {
+        PGresult *result = PQgetResult(c->pg);
+        if (result == NULL)
+            return ERR_OK;
+        /* This "result" would come again and again, until its lines are taken. */
+        c->copies = PQresultStatus(result) == PGRES_COPY_OUT;
+        if (*out == NULL && !c->copies)
+            *out = result;
+        else
+            PQclear(result);
+        err = drop_lines(c, wait, e);
+        if (err != ERR_OK)
+            break;
+    }
+    PQclear(*out);
+    *out = NULL;
+    return err;
+}
+
+static void *run_cancel(void *arg)
+{
+    PGcancel *cancel = arg;
+    char why[256];
+    (void)PQcancel(cancel, why, sizeof(why));
+    PQfreeCancel(cancel);
+    return NULL;
+}
+
+/* PQcancel() waits for the server's end of a second connection, however long that takes, so it has a thread:
+ * where the server does not answer, that thread is left behind. False: it is. */
+static bool cancel_statement(const struct connection *c)
+{
+    pthread_t thread;
+    struct timespec until;
+    PGcancel *cancel = PQgetCancel(c->pg);
+    if (cancel == NULL || pthread_create(&thread, NULL, run_cancel, cancel) != 0) {
+        PQfreeCancel(cancel);
+        return false;
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += DRAIN_MS / 1000;
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0)
+        return true;
+    (void)pthread_detach(thread);
+    return false;
+}
+
+void connection_abandon(struct connection *c)
+{
+    if (c->broken || PQtransactionStatus(c->pg) != PQTRANS_ACTIVE)
+        return; /* a cancel could hit what is sent next */
+    if (!cancel_statement(c)) {
+        c->broken = true;
+        return;
+    }
+    PGresult *result = NULL;
+    struct connection_wait wait = connection_wait_begin(DRAIN_MS, (struct source_watch){0});
+    if (drop_lines(c, &wait, NULL) != ERR_OK || connection_collect(c, &wait, &result, NULL) != ERR_OK)
+        c->broken = true;
+    else
+        PQclear(result);
+}
+
+/* After any error nothing is under way any more. */
+static enum err receive(struct connection *c, unsigned timeout_ms, PGresult **out, struct error *e)
+{
+    if (c->broken)
+        return connection_refuse(e);
+    PGresult *result;
+    struct connection_wait wait = connection_wait_begin(timeout_ms, c->watch);
+    enum err err = connection_collect(c, &wait, &result, e);
+    if (err != ERR_OK) {
+        connection_abandon(c);
+        return err;
+    }
+    if (result == NULL)
+        return connection_lost(c, e);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+        return connection_failed(c, result, e);
+    *out = result;
+    return ERR_OK;
+}
+
+enum err connection_render(const struct statement *s, const char *const *literals, struct buffer *text,
+                           struct error *e)
+{
+    const char *names[CONNECTION_PARAMS_MAX];
+    for (size_t i = 0; i < s->param_count; i++)
+        names[i] = s->params[i].name;
+    return sql_render_literals(s->name, s->bindings, s->binding_count, names, literals, s->param_count, text,
+                               e);
+}
+
+static void values_of(const struct statement *s, const char *values[CONNECTION_PARAMS_MAX])
+{
+    for (size_t i = 0; i < s->param_count; i++)
+        values[i] = s->params[i].value;
+}
+
+static enum err run_with_parameters(struct connection *c, const struct statement *s, PGresult **out,
+                                    struct error *e)
+{
+    struct buffer text = {0};
+    enum err err = connection_render(s, NULL, &text, e);
+    const char *values[CONNECTION_PARAMS_MAX];
+    values_of(s, values);
+    if (err == ERR_OK &&
+        PQsendQueryParams(c->pg, buffer_text(&text), (int)s->param_count, NULL, values, NULL, NULL, 0) != 1)
+        err = connection_lost(c, e);
+    buffer_fini(&text);
+    return err == ERR_OK ? receive(c, c->timeout_ms, out, e) : err;
+}
+
+/* The protocol of replication has no parameters: values become literals, as psql does it. */
+static enum err run_with_literals(struct connection *c, const struct statement *s, PGresult **out,
+                                  struct error *e)
+{
+    char *literals[CONNECTION_PARAMS_MAX] = {NULL};
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < s->param_count && err == ERR_OK; i++) {
+        literals[i] = PQescapeLiteral(c->pg, s->params[i].value, strlen(s->params[i].value));
+        if (literals[i] == NULL)
+            err = error_set(e, ERR_CONFIG, "statement %s: a value is not text in the server's encoding",
+                            s->name);
+    }
+    struct buffer text = {0};
+    if (err == ERR_OK)
+        err = connection_render(s, (const char *const *)literals, &text, e);
+    if (err == ERR_OK)
+        err = connection_command(c, buffer_text(&text), c->timeout_ms, out, e);
+    buffer_fini(&text);
+    for (size_t i = 0; i < s->param_count; i++)
+        PQfreemem(literals[i]);
+    return err;
+}
+
+enum err connection_run(struct connection *c, const struct statement *s, PGresult **out, struct error *e)
+{
+    if (c->broken)
+        return connection_refuse(e);
+    return c->replication ? run_with_literals(c, s, out, e) : run_with_parameters(c, s, out, e);
+}
+
+enum err connection_command(struct connection *c, const char *text, unsigned timeout_ms, PGresult **out,
+                            struct error *e)
+{
+    if (c->broken)
+        return connection_refuse(e);
+    if (PQsendQuery(c->pg, text) != 1)
+        return connection_lost(c, e);
+    return receive(c, timeout_ms, out, e);
+}
+
+/* Where nothing answers, nothing is cancelled either: that would wait longer. */
+enum err connection_reset(struct connection *c, unsigned timeout_ms, struct error *e)
+{
+    const struct statement statement = {.name = "session_reset"};
+    struct buffer text = {0};
+    PGresult *result = NULL;
+    if (c->broken)
+        return connection_refuse(e);
+    enum err err = connection_render(&statement, NULL, &text, e);
+    if (err == ERR_OK && PQsendQuery(c->pg, buffer_text(&text)) != 1)
+        err = connection_lost(c, e);
+    struct connection_wait wait = connection_wait_begin(timeout_ms, c->watch);
+    if (err == ERR_OK)
+        err = connection_collect(c, &wait, &result, e);
+    if (err == ERR_OK && (result == NULL || PQresultStatus(result) != PGRES_COMMAND_OK))
+        err = error_set(e, ERR_REFUSED, "the session of a connection cannot be reset");
+    PQclear(result);
+    buffer_fini(&text);
+    c->broken = c->broken || err != ERR_OK;
+    return err;
+}

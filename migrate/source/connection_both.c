@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* A copy in both directions, as replication has it. The happy path is: connection_both_begin() sends the
+ * command and sees the server switch over; connection_both_take() hands out messages as long as some have
+ * come, and connection_both_wait() waits for more. Possible failure modes are: the server ends the copy with
+ * an error (its text and SQLSTATE); the connection breaks. */
+#include <stdio.h>
+
+#include "migrate/source/connection_internal.h"
+
+enum { TELL_MS = 2000 }; /* for what the server tells of the end of a copy */
+
+/* The server told an error in place of the copy, and is ready for another command. */
+static enum err refused(struct connection *c, struct connection_wait *wait, PGresult *result, struct error *e)
+{
+    enum err err = connection_failed(c, result, e);
+    do {
+        if (connection_wait_result(c, wait, NULL) != ERR_OK) {
+            c->broken = true;
+            return err;
+        }
+        result = PQgetResult(c->pg);
+        PQclear(result);
+    } while (result != NULL);
+    return err;
+}
+
+enum err connection_both_begin(struct connection *c, const char *text, unsigned timeout_ms, struct error *e)
+{
+    if (c->broken)
+        return connection_refuse(e);
+    if (PQsendQuery(c->pg, text) != 1)
+        return connection_lost(c, e);
+    struct connection_wait wait = connection_wait_begin(timeout_ms, c->watch);
+    enum err err = connection_wait_result(c, &wait, e);
+    if (err != ERR_OK) {
+        c->broken = true;
+        return err;
+    }
+    PGresult *result = PQgetResult(c->pg);
+    if (result == NULL)
+        return connection_lost(c, e);
+    if (PQresultStatus(result) != PGRES_COPY_BOTH)
+        return refused(c, &wait, result, e);
+    PQclear(result);
+    return ERR_OK;
+}
+
+/* Why there are no more messages. */
+static enum err ended(struct connection *c, struct error *e)
+{
+    struct connection_wait wait = connection_wait_begin(TELL_MS, (struct source_watch){0});
+    enum err err = connection_wait_result(c, &wait, e);
+    PGresult *result = err == ERR_OK ? PQgetResult(c->pg) : NULL;
+    if (result != NULL && PQresultStatus(result) == PGRES_FATAL_ERROR) {
+        err = connection_failed(c, result, e);
+    } else {
+        PQclear(result);
+        c->state[0] = '\0';
+        err = error_set(e, ERR_UNREACHABLE, "Postgres: the server ended the copy");
+    }
+    c->broken = true;
+    return err;
+}
+
+enum err connection_both_take(struct connection *c, char **data, size_t *length, struct error *e)
+{
+    *data = NULL;
+    *length = 0;
+    if (c->broken)
+        return connection_refuse(e);
+    int n = PQgetCopyData(c->pg, data, 1);
+    if (n == 0) {
+        if (PQconsumeInput(c->pg) == 0)
+            return connection_lost(c, e);
+        n = PQgetCopyData(c->pg, data, 1);
+    }
+    if (n == -1)
+        return ended(c, e);
+    if (n < 0)
+        return connection_lost(c, e);
+    *length = (size_t)n;
+    return ERR_OK;
+}
+
+enum err connection_both_wait(struct connection *c, struct connection_wait *wait, struct error *e)
+{
+    return c->broken ? connection_refuse(e) : connection_wait_input(c, wait, "message", e);
+}
+
+enum err connection_both_send(struct connection *c, const void *data, size_t length, struct error *e)
+{
+    if (c->broken)
+        return connection_refuse(e);
+    /* 0: the socket and its buffer are full; the next message says it all again */
+    if (PQputCopyData(c->pg, data, (int)length) < 0 || PQflush(c->pg) < 0)
+        return connection_lost(c, e);
+    return ERR_OK;
+}
+
+/* Throw messages away until the copy's end. */
+static enum err drain(struct connection *c, struct connection_wait *wait)
+{
+    for (;;) {
+        char *data;
+        size_t length;
+        enum err err = connection_both_take(c, &data, &length, NULL);
+        if (err == ERR_OK && data == NULL)
+            err = connection_both_wait(c, wait, NULL);
+        PQfreemem(data);
+        if (err != ERR_OK)
+            return err;
+    }
+}
+
+void connection_both_end(struct connection *c, unsigned ms)
+{
+    if (c->broken || PQputCopyEnd(c->pg, NULL) < 0)
+        return;
+    struct connection_wait wait = connection_wait_begin(ms, (struct source_watch){0});
+    (void)drain(c, &wait);
+}

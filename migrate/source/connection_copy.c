@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* Lines of COPY ... TO STDOUT as they come. The happy path is: the statement is sent, its answer begins, each
+ * line is handed out, behind the last one the statement says how it ended. Possible failure modes are:
+ * nothing comes in time, or the watch ends the wait (also where lines keep coming); then the statement is
+ * stopped and what is under way thrown away. */
+#include "migrate/source/connection_internal.h"
+
+enum err connection_copy(struct connection *c, const struct statement *s, struct error *e)
+{
+    if (c->broken)
+        return connection_refuse(e);
+    c->copy = connection_wait_begin(c->timeout_ms, c->watch);
+    struct buffer text = {0};
+    enum err err = connection_render(s, NULL, &text, e);
+    if (err == ERR_OK && (PQsendQuery(c->pg, buffer_text(&text)) != 1 || PQflush(c->pg) < 0))
+        err = connection_lost(c, e);
+    buffer_fini(&text);
+    return err;
+}
+
+static enum err begin_lines(struct connection *c, struct connection_wait *wait, struct error *e)
+{
+    enum err err = connection_wait_result(c, wait, e);
+    if (err != ERR_OK)
+        return err;
+    PGresult *result = PQgetResult(c->pg);
+    if (result == NULL)
+        return connection_lost(c, e);
+    if (PQresultStatus(result) != PGRES_COPY_OUT)
+        return connection_failed(c, result, e);
+    PQclear(result);
+    c->copies = true;
+    return ERR_OK;
+}
+
+/* Behind the last line: how the statement ended. */
+static enum err end_lines(struct connection *c, struct connection_wait *wait, struct error *e)
+{
+    c->copies = false;
+    PGresult *result;
+    enum err err = connection_collect(c, wait, &result, e);
+    if (err != ERR_OK)
+        return err;
+    if (result == NULL)
+        return connection_lost(c, e);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        return connection_failed(c, result, e);
+    PQclear(result);
+    return ERR_OK;
+}
+
+static enum err next_line(struct connection *c, struct connection_wait *wait, size_t *length, struct error *e)
+{
+    enum err err = c->copies ? ERR_OK : begin_lines(c, wait, e);
+    while (err == ERR_OK) {
+        int n = PQgetCopyData(c->pg, &c->line, 1);
+        if (n == -1)
+            return end_lines(c, wait, e);
+        if (n < -1)
+            return connection_lost(c, e);
+        if (n > 0) {
+            *length = (size_t)n - 1; /* its newline */
+            return ERR_OK;
+        }
+        err = connection_wait_input(c, wait, "answer", e);
+    }
+    return err;
+}
+
+enum err connection_copy_line(struct connection *c, unsigned timeout_ms, const char **line, size_t *length,
+                              struct error *e)
+{
+    if (c->broken)
+        return connection_refuse(e);
+    PQfreemem(c->line);
+    c->line = NULL;
+    *length = 0;
+    int n = c->copies ? PQgetCopyData(c->pg, &c->line, 1)
+                      : 0; /* mostly there is one: without a look at the clock */
+    if (n > 0) {
+        *length = (size_t)n - 1;
+        *line = c->line;
+        return ERR_OK;
+    }
+    connection_wait_renew(&c->copy, timeout_ms); /* the watch is due as before */
+    enum err err = n == -1  ? end_lines(c, &c->copy, e)
+                   : n < -1 ? connection_lost(c, e)
+                            : next_line(c, &c->copy, length, e);
+    if (err != ERR_OK)
+        connection_abandon(c);
+    *line = err == ERR_OK ? c->line : NULL;
+    return err;
+}

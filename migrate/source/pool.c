@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: who comes first gets an idle connection, or makes one while there are fewer than the
+ * limit, and gives it back. Possible failure modes are: a connection was lost (whoever had it closes it, and
+ * the next one makes another); new ones lead to another server, or to one that was restarted (every source
+ * that was opened before is refused); all are taken (the watch may end the wait). */
+#include "migrate/source/pool.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "migrate/source/source_internal.h"
+
+enum { WATCH_MS = 100 };
+
+struct waiter {
+    struct waiter *next;
+};
+
+struct pool {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned limit, sources;
+    unsigned open; /* connections in use, idle, or being made */
+    struct connection *idle[POOL_MOST];
+    unsigned idle_count;
+    struct waiter *first; /* whose turn is next */
+    char server[64];      /* since when the server runs that connections lead to */
+    uint64_t epoch;       /* grows when that is another one */
+};
+
+struct pool *pool_new(unsigned limit)
+{
+    struct pool *p = calloc(1, sizeof(*p));
+    if (p == NULL)
+        return NULL;
+    p->limit = limit;
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_cond_init(&p->changed, NULL);
+    return p;
+}
+
+static void close_idle(struct pool *p)
+{
+    while (p->idle_count > 0) {
+        connection_close(p->idle[--p->idle_count]);
+        p->open--;
+    }
+}
+
+void pool_free(struct pool *p)
+{
+    if (p == NULL)
+        return;
+    close_idle(p);
+    (void)pthread_cond_destroy(&p->changed);
+    (void)pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+/* --- turns --- */
+
+static void leave_queue(struct pool *p, const struct waiter *me)
+{
+    struct waiter **at = &p->first;
+    while (*at != me)
+        at = &(*at)->next;
+    *at = me->next;
+    (void)pthread_cond_broadcast(&p->changed);
+}
+
+/* Under the lock, but not while the watch is asked. */
+static enum err await_turn(struct pool *p, const struct waiter *me, struct source_watch watch,
+                           struct error *e)
+{
+    enum err err = ERR_OK;
+    while (err == ERR_OK && (p->first != me || (p->idle_count == 0 && p->open == p->limit))) {
+        struct timespec until;
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += WATCH_MS * 1000 * 1000;
+        until.tv_sec += until.tv_nsec / (1000 * 1000 * 1000);
+        until.tv_nsec %= 1000 * 1000 * 1000;
+        if (pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0 || watch.fn == NULL)
+            continue;
+        (void)pthread_mutex_unlock(&p->lock);
+        err = watch.fn(watch.arg, e);
+        (void)pthread_mutex_lock(&p->lock);
+    }
+    return err;
+}
+
+/* *@out NULL: one may be made. In either case give_back() follows. */
+static enum err take(struct pool *p, struct source_watch watch, struct connection **out, struct error *e)
+{
+    struct waiter me = {NULL}, **last;
+    *out = NULL;
+    (void)pthread_mutex_lock(&p->lock);
+    for (last = &p->first; *last != NULL; last = &(*last)->next)
+        ;
+    *last = &me;
+    enum err err = await_turn(p, &me, watch, e);
+    leave_queue(p, &me);
+    if (err == ERR_OK && p->idle_count > 0)
+        *out = p->idle[--p->idle_count];
+    else if (err == ERR_OK)
+        p->open++;
+    (void)pthread_mutex_unlock(&p->lock);
+    if (*out != NULL)
+        connection_set_watch(*out, watch);
+    return err;
+}
+
+/* @c NULL: it was closed, or none was made. */
+static void give_back(struct pool *p, struct connection *c)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    if (c != NULL && connection_is_idle(c)) {
+        p->idle[p->idle_count++] = c;
+        c = NULL;
+    } else {
+        p->open--;
+    }
+    (void)pthread_cond_broadcast(&p->changed);
+    (void)pthread_mutex_unlock(&p->lock);
+    connection_close(c);
+}
+
+static uint64_t epoch_of(struct pool *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    uint64_t epoch = p->epoch;
+    (void)pthread_mutex_unlock(&p->lock);
+    return epoch;
+}
+
+/* Where a new connection leads. */
+static enum err note_server(struct pool *p, struct connection *c, struct error *e)
+{
+    const struct statement statement = {.name = "server_start"};
+    PGresult *r;
+    enum err err = connection_run(c, &statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    (void)pthread_mutex_lock(&p->lock);
+    if (strcmp(p->server, PQgetvalue(r, 0, 0)) != 0) {
+        (void)snprintf(p->server, sizeof(p->server), "%s", PQgetvalue(r, 0, 0));
+        p->epoch++;
+        close_idle(p);
+        (void)pthread_cond_broadcast(&p->changed);
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    PQclear(r);
+    return ERR_OK;
+}
+
+/* --- sources --- */
+
+enum err pool_open(struct pool *p, struct source **out, const struct source_config *config,
+                   unsigned timeout_ms, struct error *e)
+{
+    struct connection *c;
+    enum err err = take(p, config->watch, &c, e);
+    if (err != ERR_OK)
+        return err;
+    if (c != NULL && connection_reset(c, timeout_ms, e) != ERR_OK) {
+        connection_close(c);
+        c = NULL;
+    }
+    bool made = c == NULL;
+    err = source_open_over(out, c, config, timeout_ms, e);
+    if (err != ERR_OK) {
+        give_back(p, NULL);
+        return err;
+    }
+    (void)pthread_mutex_lock(&p->lock);
+    p->sources++;
+    (void)pthread_mutex_unlock(&p->lock);
+    (*out)->pool = p;
+    err = made ? note_server(p, (*out)->connection, e) : ERR_OK;
+    (*out)->epoch = epoch_of(p);
+    if (err != ERR_OK) {
+        source_close(*out);
+        *out = NULL;
+    }
+    return err;
+}
+
+enum err source_take(struct source *s, struct error *e)
+{
+    if (s->pool == NULL || s->connection != NULL)
+        return ERR_OK;
+    enum err err = take(s->pool, s->config.watch, &s->connection, e);
+    if (err != ERR_OK)
+        return err;
+    bool made = s->connection == NULL;
+    if (made)
+        err = source_connect(s, e);
+    if (made && err == ERR_OK)
+        err = note_server(s->pool, s->connection, e);
+    if (err == ERR_OK && s->epoch != epoch_of(s->pool))
+        err = error_set(e, ERR_UNREACHABLE, "Postgres: the server is another one, or was restarted");
+    if (err != ERR_OK) {
+        give_back(s->pool, s->connection);
+        s->connection = NULL;
+    }
+    return err;
+}
+
+void source_rest(struct source *s)
+{
+    if (s->pool == NULL || s->connection == NULL)
+        return;
+    give_back(s->pool, s->connection);
+    s->connection = NULL;
+}
+
+void pool_leave(struct source *s)
+{
+    struct pool *p = s->pool;
+    if (s->connection != NULL && !s->resolved) { /* its session is not set up */
+        connection_close(s->connection);
+        s->connection = NULL;
+        give_back(p, NULL);
+    }
+    source_rest(s);
+    (void)pthread_mutex_lock(&p->lock);
+    if (--p->sources == 0)
+        close_idle(p);
+    (void)pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "migrate/source/source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/number.h"
+#include "migrate/source/source_internal.h"
+
+/* --- statements --- */
+
+enum err source_ready(const struct source *s, struct error *e)
+{
+    return s->resolved ? ERR_OK : error_set(e, ERR_CONFIG, "%s", s->problem.text);
+}
+
+static const char *piece(const char *text)
+{
+    return text == NULL ? "" : text;
+}
+
+void source_bind(struct source_statement *out, const struct source *s, unsigned table, const char *name)
+{
+    const struct source_table *t = &s->tables[table];
+    out->bindings[SOURCE_TABLE] = (struct sql_binding){"table", t->name};
+    out->bindings[SOURCE_ID] = (struct sql_binding){"id", piece(t->id_piece)};
+    out->bindings[SOURCE_DESCENDING] = (struct sql_binding){"descending", piece(t->descending_piece)};
+    out->bindings[SOURCE_KEY] = (struct sql_binding){"key", piece(t->key_piece)};
+    out->bindings[SOURCE_WHERE] = (struct sql_binding){"where", piece(s->where_piece)};
+    out->statement =
+        (struct statement){.name = name, .bindings = out->bindings, .binding_count = SOURCE_BINDINGS};
+}
+
+void source_bind_more(struct source_statement *st, const char *name, const char *text)
+{
+    for (size_t i = 0; i < SOURCE_BINDINGS; i++)
+        if (strcmp(st->bindings[i].name, name) == 0) {
+            st->bindings[i].text = text;
+            return;
+        }
+    st->bindings[st->statement.binding_count++] = (struct sql_binding){name, text};
+}
+
+enum err source_run(struct source *s, unsigned table, const char *name, const struct connection_param *params,
+                    size_t count, PGresult **out, struct error *e)
+{
+    struct source_statement st;
+    source_bind(&st, s, table, name);
+    for (size_t i = 0; i < count; i++)
+        st.statement.params[i] = params[i];
+    st.statement.param_count = count;
+    return connection_run(s->connection, &st.statement, out, e);
+}
+
+/* Statements that are about the server, not a table. */
+static enum err ask(struct source *s, const char *name, const struct connection_param *params, size_t count,
+                    PGresult **out, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    return err == ERR_OK ? source_run(s, 0, name, params, count, out, e) : err;
+}
+
+/* --- opening --- */
+
+static enum err connect_source(struct source *s, const char *dsn, struct error *e)
+{
+    const char *application = s->config.application != NULL ? s->config.application : "twinbloom";
+    return connection_open(&s->connection, dsn, application, s->timeout_ms, s->config.watch, e);
+}
+
+/* NULL: one is opened. */
+static enum err open_over(struct source **out, struct connection *c, const struct source_config *config,
+                          unsigned timeout_ms, struct error *e)
+{
+    struct source *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        connection_close(c);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    }
+    s->config = *config;
+    s->timeout_ms = timeout_ms;
+    s->connection = c;
+    enum err err = c == NULL ? connect_source(s, config->dsn, e) : ERR_OK;
+    if (err == ERR_OK) {
+        err = source_resolve(s, &s->problem);
+        s->resolved = err == ERR_OK;
+        if (err == ERR_CONFIG || err == ERR_REFUSED)
+            err = ERR_OK; /* for source_check() to say */
+        else if (err != ERR_OK)
+            (void)error_set(e, err, "%s", s->problem.text);
+    }
+    if (err != ERR_OK) {
+        source_close(s);
+        return err;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+enum err source_open(struct source **out, const struct source_config *config, unsigned timeout_ms,
+                     struct error *e)
+{
+    return open_over(out, NULL, config, timeout_ms, e);
+}
+
+enum err source_open_over(struct source **out, struct connection *c, const struct source_config *config,
+                          unsigned timeout_ms, struct error *e)
+{
+    return open_over(out, c, config, timeout_ms, e);
+}
+
+enum err source_connect(struct source *s, struct error *e)
+{
+    enum err err = connect_source(s, s->config.dsn, e);
+    return err == ERR_OK ? source_set_up(s, e) : err;
+}
+
+static char *copy_piece(const char *text, bool *failed)
+{
+    char *copy = text == NULL ? NULL : strdup(text);
+    *failed |= text != NULL && copy == NULL;
+    return copy;
+}
+
+static enum err copy_tables(struct source *to, const struct source *from, struct error *e)
+{
+    bool failed = false;
+    to->tables = calloc(from->table_count, sizeof(*to->tables));
+    if (to->tables == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    to->table_count = from->table_count;
+    to->where_piece = copy_piece(from->where_piece, &failed);
+    for (unsigned i = 0; i < from->table_count; i++) {
+        struct source_table *t = &to->tables[i];
+        *t = from->tables[i];
+        t->id_piece = copy_piece(t->id_piece, &failed);
+        t->descending_piece = copy_piece(t->descending_piece, &failed);
+        t->key_piece = copy_piece(t->key_piece, &failed);
+    }
+    return failed ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+}
+
+enum err source_open_another(struct source **out, const struct source *s, const char *dsn,
+                             const char *application, struct source_watch watch, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    if (err != ERR_OK)
+        return err;
+    struct source *another = malloc(sizeof(*another));
+    if (another == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    *another = *s;
+    another->connection = NULL;
+    another->pool = NULL;
+    another->tables = NULL;
+    another->where_piece = NULL;
+    another->config.application = application;
+    another->config.watch = watch;
+    err = copy_tables(another, s, e);
+    if (err == ERR_OK)
+        err = connect_source(another, dsn == NULL || dsn[0] == '\0' ? s->config.dsn : dsn, e);
+    if (err == ERR_OK)
+        err = source_set_up(another, e);
+    if (err != ERR_OK) {
+        source_close(another);
+        return err;
+    }
+    *out = another;
+    return ERR_OK;
+}
+
+void source_close(struct source *s)
+{
+    if (s == NULL)
+        return;
+    if (s->pool != NULL)
+        pool_leave(s);
+    connection_close(s->connection);
+    source_free_tables(s);
+    free(s);
+}
+
+struct connection *source_connection(const struct source *s)
+{
+    return s->connection;
+}
+
+/* --- names --- */
+
+unsigned source_tables(const struct source *s)
+{
+    return s->table_count;
+}
+
+const char *source_table(const struct source *s, unsigned table)
+{
+    return s->tables[table].name;
+}
+
+uint64_t source_tables_hash(const struct source *s)
+{
+    uint64_t hash = XXH3_64bits_withSeed(s->id_text, strlen(s->id_text), s->table_count);
+    for (unsigned i = 0; i < s->table_count; i++)
+        hash = XXH3_64bits_withSeed(s->tables[i].name, strlen(s->tables[i].name), hash);
+    return hash;
+}
+
+enum err source_identity(struct source *s, bool files, const char *newest, uint64_t *out, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    uint64_t hash = err == ERR_OK ? source_tables_hash(s) : 0;
+    for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
+        PGresult *r = NULL;
+        const struct connection_param params[] = {{"oid", s->tables[i].oid}, {"newest", newest}};
+        err = source_run(s, i, "identity", params, 2, &r, e);
+        if (err == ERR_OK && PQntuples(r) == 0)
+            err = error_set(e, ERR_CONFIG, "table %s was dropped", s->tables[i].name);
+        for (int column = 0; column < (files ? 2 : 1) && err == ERR_OK; column++) {
+            const char *text = PQgetvalue(r, 0, column);
+            hash = XXH3_64bits_withSeed(text, strlen(text), hash);
+        }
+        PQclear(r);
+    }
+    *out = hash;
+    return err;
+}
+
+unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX])
+{
+    for (unsigned i = 0; i < s->id_columns; i++)
+        names[i] = s->id_column[i];
+    return s->id_columns;
+}
+
+const char *source_id_text(const struct source *s)
+{
+    return s->id_text;
+}
+
+bool source_id_is_integer(const struct source *s)
+{
+    static const char *const integers[] = {"smallint", "integer", "bigint"};
+    bool all = s->id_columns == 1;
+    for (unsigned i = 0; i < s->table_count && all; i++) {
+        bool is = false;
+        for (size_t k = 0; k < sizeof(integers) / sizeof(integers[0]); k++)
+            is |= strcmp(s->tables[i].id[0].type, integers[k]) == 0;
+        all = is;
+    }
+    return all;
+}
+
+/* --- where the server is --- */
+
+static enum err one_text(struct source *s, const char *name, char *out, size_t size, struct error *e)
+{
+    PGresult *r = NULL;
+    enum err err = ask(s, name, NULL, 0, &r, e);
+    if (err == ERR_OK)
+        (void)snprintf(out, size, "%s", PQgetvalue(r, 0, 0));
+    PQclear(r);
+    return err;
+}
+
+enum err source_horizon(struct source *s, char out[SOURCE_HORIZON_MAX], struct error *e)
+{
+    return one_text(s, "horizon", out, SOURCE_HORIZON_MAX, e);
+}
+
+enum err source_barrier(struct source *s, char out[SOURCE_LSN_MAX], struct error *e)
+{
+    return one_text(s, "barrier", out, SOURCE_LSN_MAX, e);
+}
+
+enum err source_has_replayed(struct source *s, const char *lsn, bool *out, struct error *e)
+{
+    PGresult *r = NULL;
+    const struct connection_param params[] = {{"lsn", lsn}};
+    enum err err = ask(s, "replayed", params, 1, &r, e);
+    if (err == ERR_OK)
+        *out = strcmp(PQgetvalue(r, 0, 0), "t") == 0;
+    PQclear(r);
+    return err;
+}
+
+enum err source_replication_lag(struct source *s, double *seconds, struct error *e)
+{
+    PGresult *r;
+    const struct statement statement = {.name = "replication_lag"};
+    enum err err = connection_run(s->connection, &statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    const char *lag = PQgetvalue(r, 0, 0);
+    if (!number_double(lag, strlen(lag), seconds))
+        err = error_set(e, ERR_PARSE, "Postgres: a replication lag was \"%s\"", lag);
+    PQclear(r);
+    return err;
+}
+
+enum err source_transactions(struct source *s, uint64_t *count, struct error *e)
+{
+    PGresult *r;
+    const struct statement statement = {.name = "transactions"};
+    enum err err = connection_run(s->connection, &statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    const char *text = PQgetvalue(r, 0, 0);
+    if (!number_u64(text, strlen(text), count))
+        err = error_set(e, ERR_PARSE, "Postgres: a count of transactions was \"%s\"", text);
+    PQclear(r);
+    return err;
+}

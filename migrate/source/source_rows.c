@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/* How many rows there are, and where. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "migrate/source/source_internal.h"
+
+enum {
+    SMALL_TABLE = 5000,        /* so many rows are counted rather than estimated */
+    BLIND_COUNT = 1000 * 1000, /* and so many where the table was never analysed */
+    PART_ROWS = 50 * 1000,     /* a part has no fewer rows */
+    SAMPLED_IDS = 20 * 1000,
+    SAMPLED_ROWS = 30 * 1000, /* by ANALYZE, at the default_statistics_target of 100 */
+};
+
+/* --- how many --- */
+
+static enum err count_rows(struct source *s, unsigned table, bool with_where, uint64_t bound, uint64_t *out,
+                           struct error *e)
+{
+    char text[24];
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)bound);
+    struct source_statement st;
+    source_bind(&st, s, table, "rows_bounded");
+    if (!with_where)
+        source_bind_more(&st, "where", "true");
+    st.statement.params[0] = (struct connection_param){"bound", text};
+    st.statement.param_count = 1;
+    PGresult *r;
+    enum err err = connection_run(s->connection, &st.statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    const char *count = PQgetvalue(r, 0, 0);
+    if (!number_u64(count, strlen(count), out))
+        err = error_set(e, ERR_PARSE, "Postgres: a count was \"%s\"", count);
+    PQclear(r);
+    return err;
+}
+
+/* "Plan Rows" of the outermost plan, which comes before those of its children. In a string of the plan the
+ * quotes would be escaped. */
+static enum err planned_rows(struct source *s, unsigned table, bool with_where, uint64_t *out,
+                             struct error *e)
+{
+    struct source_statement st;
+    source_bind(&st, s, table, "rows_estimate");
+    if (!with_where)
+        source_bind_more(&st, "where", "true");
+    PGresult *r;
+    enum err err = connection_run(s->connection, &st.statement, &r, e);
+    if (err != ERR_OK)
+        return err;
+    static const char label[] = "\"Plan Rows\": ";
+    const char *at = strstr(PQgetvalue(r, 0, 0), label);
+    const char *digits = at == NULL ? "" : at + strlen(label);
+    if (!number_u64(digits, strspn(digits, "0123456789"), out))
+        err = error_set(e, ERR_PARSE, "Postgres: EXPLAIN gave no \"Plan Rows\"");
+    PQclear(r);
+    return err;
+}
+
+/* What the planner knows: sql/rows_known.sql. */
+struct known {
+    bool rows, columns;
+    uint64_t changed;
+};
+
+static enum err look_up_known(struct source *s, unsigned table, struct known *out, struct error *e)
+{
+    PGresult *r;
+    const struct connection_param params[] = {{"oid", s->tables[table].oid}};
+    enum err err = source_run(s, table, "rows_known", params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    out->rows = strcmp(PQgetvalue(r, 0, 0), "t") == 0;
+    out->columns = strcmp(PQgetvalue(r, 0, 1), "t") == 0;
+    const char *changed = PQgetvalue(r, 0, 2);
+    if (!number_u64(changed, strlen(changed), &out->changed))
+        out->changed = UINT64_MAX; /* nothing that the statistics say can be relied on */
+    PQclear(r);
+    return ERR_OK;
+}
+
+/* Without statistics the planner's guess at the condition can be wrong by orders of magnitude: count instead,
+ * as far as the time allows; where the table is larger than that, rather too many than too few. */
+static enum err blind_rows(struct source *s, unsigned table, struct source_rows *out, struct error *e)
+{
+    uint64_t counted = 0;
+    uint64_t planned = 0;
+    enum err err = count_rows(s, table, true, BLIND_COUNT, &counted, e);
+    if (err == ERR_OK && counted < BLIND_COUNT) {
+        *out = (struct source_rows){.rows = counted, .by = SOURCE_ROWS_COUNTED};
+        return ERR_OK;
+    }
+    if (err != ERR_OK && err != ERR_TIMEOUT)
+        return err;
+    err = planned_rows(s, table, true, &planned, e);
+    if (err == ERR_OK)
+        *out = (struct source_rows){.rows = planned > counted ? planned : counted, .by = SOURCE_ROWS_GUESSED};
+    return err;
+}
+
+static bool has_where(const struct source *s)
+{
+    return s->config.where != NULL && s->config.where[0] != '\0';
+}
+
+uint64_t source_rows_margin(uint64_t rows, uint64_t all, uint64_t changed)
+{
+    double met = (double)rows, other = all > rows ? (double)(all - rows) : 0;
+    double deviation = all > SAMPLED_ROWS ? sqrt(met * other / SAMPLED_ROWS) : 0;
+    double margin = 4 * deviation + (double)changed;
+    return margin < 9e18 ? (uint64_t)margin : UINT64_MAX;
+}
+
+static enum err known_rows(struct source *s, unsigned table, const struct known *known,
+                           struct source_rows *out, struct error *e)
+{
+    uint64_t rows = 0;
+    uint64_t all = 0;
+    enum err err = planned_rows(s, table, true, &rows, e);
+    if (err == ERR_OK && has_where(s))
+        err = planned_rows(s, table, false, &all, e);
+    if (err != ERR_OK)
+        return err;
+    *out = (struct source_rows){.rows = rows, .by = SOURCE_ROWS_PLANNED};
+    if (!has_where(s))
+        all = rows;
+    else if (!known->columns)
+        out->by = SOURCE_ROWS_GUESSED;
+    out->margin = source_rows_margin(rows, all, known->changed);
+    return ERR_OK;
+}
+
+static enum err look_at_table(struct source *s, unsigned table, struct source_rows *out, struct error *e)
+{
+    uint64_t rows = 0;
+    struct known known = {0};
+    *out = (struct source_rows){.by = SOURCE_ROWS_COUNTED};
+    enum err err = count_rows(s, table, false, SMALL_TABLE, &rows, e);
+    if (err == ERR_OK && rows < SMALL_TABLE)
+        return count_rows(s, table, true, SMALL_TABLE, &out->rows, e);
+    if (err == ERR_OK)
+        err = look_up_known(s, table, &known, e);
+    if (err != ERR_OK)
+        return err;
+    return known.rows ? known_rows(s, table, &known, out, e) : blind_rows(s, table, out, e);
+}
+
+enum err source_table_rows(struct source *s, unsigned table, uint64_t *out, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    if (err != ERR_OK)
+        return err;
+    struct source_rows rows;
+    err = look_at_table(s, table, &rows, e);
+    if (err == ERR_OK)
+        *out = rows.rows;
+    return err;
+}
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+enum err source_rows_look(struct source *s, struct source_rows *out, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    *out = (struct source_rows){.by = SOURCE_ROWS_COUNTED};
+    for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
+        struct source_rows of_table;
+        err = look_at_table(s, i, &of_table, e);
+        if (err != ERR_OK)
+            break;
+        out->rows = sum(out->rows, of_table.rows);
+        out->margin = sum(out->margin, of_table.margin);
+        out->by = of_table.by > out->by ? of_table.by : out->by;
+    }
+    return err;
+}
+
+enum err source_rows_estimate(struct source *s, uint64_t *out, struct error *e)
+{
+    struct source_rows rows;
+    enum err err = source_rows_look(s, &rows, e);
+    *out = rows.rows;
+    return err;
+}
+
+/* --- where --- */
+
+static enum err take_id(const struct source *s, unsigned table, const PGresult *r, int row,
+                        char out[SOURCE_ID_MAX], struct error *e)
+{
+    struct buffer id = {0};
+    source_put_id(&id, r, row, s->id_columns);
+    enum err err = ERR_OK;
+    if (id.length >= SOURCE_ID_MAX)
+        err = error_set(e, ERR_RANGE, "table %s: an id of %zu bytes is longer than the %d that are supported",
+                        s->tables[table].name, id.length, SOURCE_ID_MAX - 1);
+    else
+        (void)snprintf(out, SOURCE_ID_MAX, "%s", buffer_text(&id));
+    buffer_fini(&id);
+    return err;
+}
+
+enum err source_last_id(struct source *s, unsigned table, char out[SOURCE_ID_MAX], struct error *e)
+{
+    enum err err = source_ready(s, e);
+    if (err != ERR_OK)
+        return err;
+    PGresult *r;
+    err = source_run(s, table, "last_id", NULL, 0, &r, e);
+    if (err != ERR_OK)
+        return err;
+    out[0] = '\0';
+    if (PQntuples(r) > 0)
+        err = take_id(s, table, r, 0, out, e);
+    PQclear(r);
+    return err;
+}
+
+enum err source_split(struct source *s, unsigned table, unsigned parts, char (*ids)[SOURCE_ID_MAX],
+                      unsigned *count, struct error *e)
+{
+    uint64_t rows = 0;
+    *count = 0;
+    enum err err = source_ready(s, e);
+    if (err == ERR_OK)
+        err = planned_rows(s, table, true, &rows, e);
+    if (err != ERR_OK)
+        return err;
+    if (parts > rows / PART_ROWS)
+        parts = (unsigned)(rows / PART_ROWS);
+    if (parts < 2)
+        return ERR_OK;
+    char percent[32];
+    double share = 100.0 * SAMPLED_IDS / (double)rows;
+    (void)snprintf(percent, sizeof(percent), "%.6f", share > 100 ? 100 : share);
+    const struct connection_param params[] = {{"percent", percent}};
+    PGresult *r;
+    err = source_run(s, table, "some_ids", params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    int n = PQntuples(r);
+    for (unsigned i = 1; i < parts && n >= (int)(4 * parts) && err == ERR_OK; i++) {
+        err = take_id(s, table, r, (int)((uint64_t)n * i / parts), ids[*count], e);
+        if (err == ERR_OK && (*count == 0 || strcmp(ids[*count], ids[*count - 1]) != 0))
+            ++*count;
+    }
+    PQclear(r);
+    return err;
+}
+
+static enum err add_part(struct source_part **parts, size_t *count, const struct source_part *part,
+                         struct error *e)
+{
+    struct source_part *more = reallocarray(*parts, *count + 1, sizeof(*more));
+    if (more == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    *parts = more;
+    more[(*count)++] = *part;
+    return ERR_OK;
+}
+
+/* Tid range scans came with Postgres 14; before it each range would read the whole table. */
+static bool reads_blocks(const struct source *s, const PGresult *r)
+{
+    bool may = s->version >= 140000;
+    for (int i = 0; i < PQntuples(r) && may; i++)
+        may = strcmp(PQgetvalue(r, i, PQfnumber(r, "may_select")), "t") == 0;
+    return may;
+}
+
+static enum err table_parts(struct source *s, unsigned table, struct source_part **parts, size_t *count,
+                            struct error *e)
+{
+    PGresult *r;
+    const struct connection_param params[] = {{"oid", s->tables[table].oid}};
+    enum err err = source_run(s, table, "parts", params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    struct source_part part = {.table = table};
+    if (!reads_blocks(s, r)) {
+        (void)snprintf(part.name, sizeof(part.name), "%s", s->tables[table].name);
+        err = add_part(parts, count, &part, e);
+    } else {
+        for (int i = 0; i < PQntuples(r) && err == ERR_OK; i++) {
+            const char *blocks = PQgetvalue(r, i, PQfnumber(r, "blocks"));
+            (void)snprintf(part.name, sizeof(part.name), "%s", PQgetvalue(r, i, PQfnumber(r, "name")));
+            (void)snprintf(part.file, sizeof(part.file), "%s", PQgetvalue(r, i, PQfnumber(r, "file")));
+            if (number_u64(blocks, strlen(blocks), &part.blocks) && part.blocks > 0)
+                err = add_part(parts, count, &part, e);
+        }
+    }
+    PQclear(r);
+    return err;
+}
+
+enum err source_parts(struct source *s, struct source_part **out, size_t *count, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    *out = NULL;
+    *count = 0;
+    for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++)
+        err = table_parts(s, i, out, count, e);
+    if (err != ERR_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return err;
+}
+
+/* --- one row --- */
+
+/* A parameter that the server compares with a table's key: text, or bytea as it is written. NULL: no memory.
+ */
+static char *key_literal(const struct source_table *t, const char *key, size_t length)
+{
+    if (strcmp(t->key.type, "bytea") != 0)
+        return strndup(key, length);
+    char *text = malloc(2 * length + 3);
+    if (text == NULL)
+        return NULL;
+    (void)snprintf(text, 3, "\\x");
+    for (size_t i = 0; i < length; i++)
+        (void)snprintf(text + 2 + 2 * i, 3, "%02x", (unsigned char)key[i]);
+    return text;
+}
+
+/* What counts is the oldest row of the key. */
+static void judge(const PGresult *r, enum source_finding *finding, char id[64])
+{
+    if (PQntuples(r) == 0 || (*finding == SOURCE_ROW_NEW && strcmp(PQgetvalue(r, 0, 1), "t") == 0))
+        return;
+    (void)snprintf(id, 64, "%.63s", PQgetvalue(r, 0, 0));
+    *finding = strcmp(PQgetvalue(r, 0, 1), "t") == 0 ? SOURCE_ROW_NEW : SOURCE_ROW_OLD;
+}
+
+/* ERR_TIMEOUT: it cannot be asked for. */
+static enum err find_in(struct source *s, unsigned table, const char *key, size_t length, const char *horizon,
+                        enum source_finding *finding, char id[64], struct error *e)
+{
+    bool text = strcmp(s->tables[table].key.type, "bytea") != 0;
+    if (text && memchr(key, '\0', length) != NULL)
+        return ERR_TIMEOUT;
+    char *wanted = key_literal(&s->tables[table], key, length);
+    if (wanted == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    const struct connection_param params[] = {{"wanted", wanted},
+                                              {"horizon", horizon[0] == '\0' ? "0" : horizon}};
+    PGresult *r = NULL;
+    enum err err = source_run(s, table, "find_key", params, 2, &r, e);
+    if (err == ERR_OK)
+        judge(r, finding, id);
+    PQclear(r);
+    free(wanted);
+    return err;
+}
+
+enum err source_find_key(struct source *s, const char *key, size_t length, const char *horizon,
+                         enum source_finding *out, char id[64], struct error *e)
+{
+    enum err err = source_ready(s, e);
+    bool unknown = false;
+    *out = SOURCE_ROW_GONE;
+    id[0] = '\0';
+    for (unsigned i = 0; i < s->table_count && err == ERR_OK && *out != SOURCE_ROW_OLD; i++) {
+        err = find_in(s, i, key, length, horizon, out, id, e);
+        unknown |= err == ERR_TIMEOUT;
+        err = err == ERR_TIMEOUT ? ERR_OK : err;
+    }
+    if (unknown && *out == SOURCE_ROW_GONE)
+        *out = SOURCE_ROW_UNKNOWN;
+    return err;
+}
+
+enum err source_table_of(struct source *s, uint32_t relid, size_t *table, struct error *e)
+{
+    char oid[16];
+    PGresult *r;
+    *table = SIZE_MAX;
+    (void)snprintf(oid, sizeof(oid), "%" PRIu32, relid);
+    const struct connection_param params[] = {{"oid", oid}};
+    enum err err = source_run(s, 0, "ancestors", params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    for (int row = 0; row < PQntuples(r); row++)
+        for (size_t i = 0; i < s->table_count; i++)
+            if (strcmp(s->tables[i].oid, PQgetvalue(r, row, 0)) == 0)
+                *table = i;
+    PQclear(r);
+    return ERR_OK;
+}
+
+enum err source_ending(struct source *s, const char *transactions, uint64_t *out, struct error *e)
+{
+    PGresult *r;
+    const struct connection_param params[] = {{"transactions", transactions}};
+    enum err err = source_run(s, 0, "ending", params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    const char *count = PQgetvalue(r, 0, 0);
+    if (!number_u64(count, strlen(count), out))
+        err = error_set(e, ERR_PARSE, "Postgres: a count was \"%s\"", count);
+    PQclear(r);
+    return err;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "migrate/verify/log_input.h"
+
+#include <string.h>
+#include "shard/resident/load.h"
+
+/* --- lanes --- */
+
+struct applying {
+    struct log_input *in;
+    unsigned lane;
+};
+
+/* Keys are set in the layer that has begun where their entry is. */
+static enum err apply(void *arg, const struct tail_record *record, struct error *e)
+{
+    const struct applying *to = arg;
+    struct resident *r = to->in->resident;
+    struct key_hash keys[LOG_KEYS_MAX];
+    uint8_t added[LOG_KEYS_MAX];
+    struct error unknown; /* a layer that the view had not yet: nobody reads its shards */
+    if (record->entry.kind == LOG_LAYER && record->entry.sequence == to->in->generation->number &&
+        resident_begin_layer(r, to->lane, record->id, record->entry.layer, &unknown) == ERR_OK)
+        return ERR_OK;
+    for (unsigned i = 0; i < record->entry.count; i++)
+        keys[i] = log_entry_hash(&record->entry, i);
+    return resident_apply(r, to->lane, record->id, keys, record->entry.count, added, e);
+}
+
+static enum err read_lane(struct log_input *in, unsigned i, struct error *e)
+{
+    const struct lane *lane = &in->lane[i];
+    struct applying to = {.in = in, .lane = i};
+    enum tail_state state = TAIL_MORE;
+    enum err code = ERR_OK;
+    while (code == ERR_OK && state == TAIL_MORE)
+        code = lane_read(in->link, lane, &in->at[i], apply, &to, &state, e);
+    if (code != ERR_OK || state == TAIL_COMPLETE)
+        return code;
+    return error_set(e, ERR_CONFLICT, "lane %.*s: %s: the shards cannot be compared with what it had",
+                     (int)lane->key.length, lane->key.text, tail_state_name(state));
+}
+
+/* --- shards --- */
+
+struct failure {
+    enum err code;
+    struct error *e;
+};
+
+static void on_failed(void *arg, uint32_t shard, enum err code, const char *why)
+{
+    struct failure *f = arg;
+    (void)shard;
+    if (f->code == ERR_OK)
+        f->code = error_set(f->e, code, "%s", why);
+}
+
+static void copy(const struct bitmap *b, uint32_t shard, uint8_t *out)
+{
+    const atomic_word *words = b->words + (size_t)shard * b->shard_words;
+    for (uint32_t i = 0; i < b->shard_words; i++) {
+        uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
+        memcpy(out + (size_t)i * sizeof(word), &word, sizeof(word));
+    }
+}
+
+/* What the lanes have is applied while the shards are loading, so that it gets into them, too. They leave
+ * memory without having been whole. */
+enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, uint32_t count, uint8_t *bytes,
+                        struct error *e)
+{
+    const struct bitmap *b = in->resident->layer[layer];
+    struct failure failure = {.e = e};
+    struct load l = {.resident = in->resident,
+                     .layer = layer,
+                     .names = in->names,
+                     .placement = &in->placement,
+                     .generation = in->generation->number,
+                     .writer = {.number = UINT64_MAX}, /* what a later writer has written is more */
+                     .made = in->generation->layers[layer].token,
+                     .eras = &in->eras,
+                     .piece_bytes = LOAD_PIECE,
+                     .first = first,
+                     .count = count,
+                     .failed = on_failed,
+                     .arg = &failure};
+    enum err code = load_begin(&l, e);
+    if (code != ERR_OK)
+        return code;
+    load_by_link(&l, in->link);
+    code = failure.code;
+    for (unsigned i = 0; i < in->lanes && code == ERR_OK; i++)
+        code = read_lane(in, i, e);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++)
+        copy(b, first + i, bytes + (size_t)i * b->shard_bytes);
+    load_cancel(&l);
+    return code;
+}
+
+/* --- making it --- */
+
+static enum err init(struct log_input *in, struct link *l, const struct names *names,
+                     const struct generation *g, const struct trusted *eras, unsigned lanes, struct error *e)
+{
+    uint16_t tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
+    *in = (struct log_input){.link = l, .names = names, .generation = g, .eras = *eras, .lanes = lanes};
+    budget_init(&in->budget, UINT64_MAX);
+    enum err code = placement_resolve(&in->placement, names, g, link_nodes(l), e);
+    if (code == ERR_OK)
+        code = resident_new(&in->resident, g->seed, lanes, &in->budget, e);
+    for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++)
+        code = resident_add_layer(in->resident, &g->layers[i].geometry, tag, e);
+    return code;
+}
+
+enum err log_input_init(struct log_input *in, struct link *l, const struct names *names,
+                        const struct log_view *v, unsigned slot, struct error *e)
+{
+    const struct log_generation *g = &v->slot[slot];
+    enum err code = init(in, l, names, &g->shape, &v->eras, v->lane_count, e);
+    for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
+        code = log_view_lane_at(v, names, link_nodes(l), i, &in->lane[i], e);
+        in->at[i] = g->folded[i].position;
+        if (code == ERR_OK && !log_view_is_folded(v, g, i))
+            code = error_set(e, ERR_CONFLICT, "the generation was not folded in lane %u", i);
+        if (code == ERR_OK)
+            resident_begin(in->resident, i, in->at[i].id, g->folded[i].layers);
+    }
+    return code;
+}
+
+enum err log_input_init_build(struct log_input *in, const struct builder *b, struct error *e)
+{
+    enum err code = init(in, b->fold.link, b->fold.names, &b->shape, &b->eras, b->lane_count, e);
+    memcpy(in->lane, b->stream, sizeof(in->lane));
+    memcpy(in->at, b->noted, sizeof(in->at));
+    return code;
+}
+
+void log_input_fini(struct log_input *in)
+{
+    resident_free(in->resident);
+    in->resident = NULL;
+}

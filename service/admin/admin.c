@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/admin/admin.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "expansion/record/mutex.h"
+#include "service/core/users.h"
+#include "shard/view/registry.h"
+#include "shard/request/key_client.h"
+
+enum { WAIT_MS = 200 };
+
+struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length)
+{
+    struct admin_call *call = calloc(1, sizeof(*call));
+    if (call == NULL || (call->filter = malloc(filter_length + 1)) == NULL) {
+        free(call);
+        return NULL;
+    }
+    if (filter_length > 0)
+        memcpy(call->filter, filter, filter_length);
+    call->filter[filter_length] = '\0';
+    call->filter_length = filter_length;
+    call->fn = fn;
+    call->protocol = 2;
+    return call;
+}
+
+void admin_call_free(struct admin_call *call)
+{
+    if (call == NULL)
+        return;
+    free(call->filter);
+    free(call->visible);
+    free(call->user);
+    free(call->nodes);
+    buffer_fini(&call->data);
+    free(call->names.name);
+    buffer_fini(&call->reply);
+    free(call);
+}
+
+bool admin_call_limit(struct admin_call *call, const struct config_user *user)
+{
+    bool all = user_may_all_filters(user);
+    call->user = strdup(user->name);
+    call->visible = all ? NULL : strdup(user->filters);
+    return call->user != NULL && (all || call->visible != NULL);
+}
+
+bool admin_call_shows(const struct admin_call *call, const char *name, size_t length)
+{
+    return call->visible == NULL || users_patterns_match(call->visible, name, length);
+}
+
+bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += names[i].length + 1;
+    struct argument *copies = malloc(count * sizeof(*copies) + bytes + 1);
+    if (copies == NULL)
+        return false;
+    char *to = (char *)(copies + count);
+    for (size_t i = 0; i < count; i++) {
+        copies[i] = (struct argument){.bytes = to, .length = names[i].length};
+        if (names[i].length > 0)
+            memcpy(to, names[i].bytes, names[i].length);
+        to += names[i].length;
+        *to++ = '\0';
+    }
+    call->names = (struct admin_names){.name = copies, .count = count};
+    return true;
+}
+
+void admin_reply_error(struct reply *r, enum err code, const struct error *e)
+{
+    reply_failure(r, code, "%s", e->text);
+}
+
+static int by_bytes(const void *one, const void *other)
+{
+    const redisReply *a = *(redisReply *const *)one, *b = *(redisReply *const *)other;
+    size_t least = a->len < b->len ? a->len : b->len;
+    int order = memcmp(a->str, b->str, least);
+    return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
+}
+
+enum err admin_names(struct admin *a, redisReply **names, struct error *e)
+{
+    enum err code = link_command(a->link, link_filters(a->link, a->config->prefix), names, e,
+                                 "SMEMBERS %s:filters", a->config->prefix);
+    if (code == ERR_OK && (*names)->elements > 1)
+        qsort((*names)->element, (*names)->elements, sizeof(void *), by_bytes);
+    return code;
+}
+
+/* --- the thread --- */
+
+struct admin_letter {
+    struct admin_call *call;
+    struct mailbox *back;
+    mailbox_fn *done;
+};
+
+static _Thread_local struct admin *this_admin;
+
+static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
+
+static void run_letter(void *arg)
+{
+    struct admin_letter *letter = arg;
+    struct admin_call *call = letter->call;
+    call->status = ERR_OK;
+    this_admin->config = live_config_acquire(this_admin->service->config); /* one from beginning to end */
+    call->fn(this_admin, call);
+    config_release(this_admin->config);
+    this_admin->config = NULL;
+    if (call->status == ERR_ASIDE) { /* from its beginning, where nobody waits for the next call */
+        buffer_clear(&call->reply);
+        post(this_admin->service->aside, call, letter->back, letter->done);
+        free(letter);
+        return;
+    }
+    if (mailbox_post(letter->back, letter->done, letter->call) != ERR_OK)
+        log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
+    free(letter);
+}
+
+static struct mailbox *desk_of(const struct service *s, const struct admin_call *call)
+{
+    if (call->fn == admin_plan || call->fn == admin_doctor || call->dry_run) /* they ask Postgres */
+        return s->aside;
+    bool makes = call->fn == admin_create || call->fn == admin_grow || call->fn == admin_reserve ||
+                 call->fn == admin_init;
+    return makes ? s->making : s->admin;
+}
+
+static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+{
+    struct admin_letter *letter = malloc(sizeof(*letter));
+    if (letter != NULL) {
+        *letter = (struct admin_letter){.call = call, .back = back, .done = done};
+        if (mailbox_post(to, run_letter, letter) == ERR_OK)
+            return;
+    }
+    free(letter);
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    call->status = error_set(&call->error, ERR_NOMEM, "out of memory");
+    reply_error(&r, "OOM out of memory");
+    if (mailbox_post(back, done, call) != ERR_OK)
+        log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
+}
+
+void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+{
+    post(desk_of(s, call), call, back, done);
+}
+
+void admin_post_aside(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+{
+    post(s->aside, call, back, done);
+}
+
+static void tidy(struct admin *a)
+{
+    const struct config *config = live_config_acquire(a->service->config);
+    kept_tidy(a->postgres, config->dsn, (unsigned)config->postgres_timeout_ms, clock_mono_us());
+    config_release(config);
+}
+
+static struct admin *admin_new(struct service *s, const char *name)
+{
+    struct admin *a = calloc(1, sizeof(*a));
+    if (a == NULL || (a->postgres = kept_new("twinbloom plan")) == NULL)
+        abort();
+    a->service = s;
+    a->link = link_new(&s->nodes, s->redis_timeout_ms, name);
+    a->fence.link = a->link;
+    return a;
+}
+
+static void admin_free(struct admin *a)
+{
+    handle_fini(&a->fence);
+    link_free(a->link);
+    kept_free(a->postgres);
+    key_client_free(a->client);
+    shards_cache_free(a->shards);
+    free(a);
+}
+
+/* The first thing that it does: so it is done when somebody wants to make a filter. Where there is a single
+ * node a new registry is complete, as a rule. */
+static void complete_registries(struct admin *a)
+{
+    struct error e;
+    if (a->service->nodes.cluster == NULL && a->service->nodes.count == 1)
+        return;
+    const struct config *config = live_config_acquire(a->service->config);
+    enum err code = names_init(&a->fence.names, config->prefix, "", 0, &e);
+    if (code == ERR_OK)
+        code = registry_complete(&a->fence, &e);
+    if (code != ERR_OK) /* whoever makes a filter does it */
+        log_info("registry_incomplete", "code=%s error=%s", error_name(code), log_quote(e.text));
+    config_release(config);
+}
+
+/* One of the threads, until @end. */
+static void serve(struct service *s, const char *name, struct mailbox *mailbox, const atomic_bool *end)
+{
+    bool aside = mailbox == s->aside;
+    struct admin *a = this_admin = admin_new(s, name);
+    a->fence.requests_wait = !aside;
+    if (aside)
+        complete_registries(a);
+    while (!atomic_load(end)) {
+        mailbox_wait(mailbox, WAIT_MS);
+        if (aside)
+            tidy(a);
+    }
+    mailbox_run(mailbox); /* whoever still waits gets an answer */
+    admin_free(a);
+}
+
+struct aside {
+    struct service *service;
+    atomic_bool end; /* the others hand over nothing more */
+};
+
+static void *aside_run(void *arg)
+{
+    struct aside *t = arg;
+    serve(t->service, "twinbloom-aside", t->service->aside, &t->end);
+    return NULL;
+}
+
+static void *making_run(void *arg)
+{
+    struct service *s = arg;
+    serve(s, "twinbloom-making", s->making, &s->stop);
+    return NULL;
+}
+
+void *admin_run(void *arg)
+{
+    struct service *s = arg;
+    struct aside t = {.service = s};
+    pthread_t making, aside;
+    if (pthread_create(&making, NULL, making_run, s) != 0 || pthread_create(&aside, NULL, aside_run, &t) != 0)
+        abort();
+    serve(s, "twinbloom-admin", s->admin, &s->stop);
+    (void)pthread_join(making, NULL);
+    atomic_store(&t.end, true);
+    mailbox_wake(s->aside);
+    (void)pthread_join(aside, NULL);
+    return NULL;
+}
+
+struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
+                                         const char *name, size_t length)
+{
+    return (struct mutex_options){.nodes = &s->nodes,
+                                  .prefix = config->prefix,
+                                  .filter = name,
+                                  .filter_length = length,
+                                  .owner = s->owner,
+                                  .lease_ms = (unsigned)config->lease_ms,
+                                  .redis_timeout_ms = (unsigned)config->redis_timeout_ms};
+}
+
+enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e)
+{
+    (void)what;
+    (void)done;
+    (void)of;
+    return mutex_lost(arg) ? error_set(e, ERR_MUTEX_LOST, "the mutex was lost") : ERR_OK;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* TB.TRUST: an operator accepts what a filter has lost. */
+#include <inttypes.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "expansion/record/history.h"
+#include "service/admin/admin.h"
+#include "service/control/keeper.h"
+#include "shard/request/filters.h"
+#include "shard/members/lost.h"
+
+/* As finish.lua writes it. */
+static void put_value(struct buffer *out, const char *name, const char *text)
+{
+    buffer_printf(out, " %s=", name);
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text <= ' ' || *text == '%' || *text == 0x7f)
+            buffer_printf(out, "%%%02X", (unsigned char)*text);
+        else
+            buffer_append(out, text, 1);
+}
+
+static enum err put_history(struct admin *a, const struct buffer *entry, struct error *e)
+{
+    struct key_name key;
+    redisReply *reply;
+    names_filter_key(&a->fence.names, "history", &key);
+    unsigned home = handle_home(&a->fence);
+    enum err code = link_command(a->link, home, &reply, e, "LPUSH %b %b", key.text, key.length, entry->data,
+                                 entry->length);
+    if (code != ERR_OK)
+        return code;
+    freeReplyObject(reply);
+    code = link_command(a->link, home, &reply, e, "LTRIM %b 0 %d", key.text, key.length,
+                        HISTORY_ENTRIES_MAX - 1);
+    if (code == ERR_OK)
+        freeReplyObject(reply);
+    return code;
+}
+
+/* Behind the acceptance, which nothing takes back: an entry that is not written is told, and no error. */
+static void tell_accepted(struct admin *a, const char *filter, uint64_t begun_ms, uint64_t made)
+{
+    struct buffer entry = {0}, reason = {0};
+    struct error e = {"out of memory"};
+    buffer_printf(&reason, "the loss is accepted: %" PRIu64 " shards were made empty", made);
+    buffer_printf(&entry, "started_ms=%" PRIu64 " finished_ms=%" PRIu64 " outcome=trusted trigger=operator",
+                  begun_ms, clock_wall_us() / 1000);
+    put_value(&entry, "reason", buffer_text(&reason));
+    put_value(&entry, "owner", a->service->owner);
+    log_warn("trusted_by_operator", "filter=%s reason=%s", log_quote(filter),
+             log_quote(buffer_text(&reason)));
+    enum err code = buffer_failed(&entry) || buffer_failed(&reason) ? ERR_NOMEM : put_history(a, &entry, &e);
+    if (code != ERR_OK)
+        log_warn("history_not_written", "filter=%s code=%s error=%s", log_quote(filter), error_name(code),
+                 log_quote(e.text));
+    buffer_fini(&entry);
+    buffer_fini(&reason);
+}
+
+static enum err accept_loss(struct admin *a, const struct admin_call *call, struct error *e)
+{
+    uint64_t made = 0, begun_ms = clock_wall_us() / 1000;
+    enum err code = handle_load(&a->fence, &a->view, e);
+    bool degraded = code == ERR_OK && a->view.degraded;
+    if (code == ERR_OK)
+        code = lost_accept(a->link, &a->fence.names, &made, e);
+    if (code == ERR_OK && degraded)
+        tell_accepted(a, call->filter, begun_ms, made);
+    filters_look(a->service->logs, call->filter, call->filter_length);
+    return code;
+}
+
+void admin_accept(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    struct error *e = &call->error;
+    struct mutex *mutex = NULL;
+    const struct mutex_options options =
+        admin_mutex_options(a->service, a->config, call->filter, call->filter_length);
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK) /* no mutex for a name that is none */
+        code = handle_load(&a->fence, &a->view, e);
+    if (code == ERR_OK)
+        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
+    if (code == ERR_OK)
+        code = accept_loss(a, call, e);
+    mutex_release(mutex);
+    call->status = code;
+    if (code == ERR_OK) {
+        reply_simple(&r, "OK");
+        keeper_wake(a->service);
+    } else {
+        admin_reply_error(&r, code, e);
+    }
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* TB.COORDINATORS: the roster, as people and programs read it. Times are Redis's. */
+#include <string.h>
+#include "base/number.h"
+#include "service/admin/admin.h"
+#include "service/core/field.h"
+#include "shard/members/roster.h"
+
+struct listing {
+    struct admin *a;
+    const struct admin_call *call;
+    struct buffer entries;
+    struct reply reply; /* into entries */
+    size_t count;
+    uint64_t now_ms; /* by Redis */
+};
+
+static uint64_t number_of(const struct roster_entry *entry, enum roster_field field)
+{
+    uint64_t n = 0;
+    const char *text = roster_value(entry, field);
+    return number_u64(text, strlen(text), &n) && n <= INT64_MAX ? n : 0;
+}
+
+/* --- lists --- */
+
+/* The next item of a list, or false. */
+static bool next_item(const char **at, const char **item, size_t *length)
+{
+    if (**at == '\0')
+        return false;
+    *item = *at;
+    *length = strcspn(*at, "\n");
+    *at += *length + ((*at)[*length] == '\n');
+    return true;
+}
+
+static void node_list(struct fields *f, const char *list)
+{
+    struct buffer text = {0};
+    const char *item;
+    size_t length;
+    while (next_item(&list, &item, &length))
+        buffer_printf(&text, "%s%.*s", text.length > 0 ? ", " : "", (int)length, item);
+    field_text(f, "nodes", buffer_text(&text));
+    buffer_fini(&text);
+}
+
+/* Names of filters, as clients say them; only those that whoever asks may see. */
+static void filter_list(struct fields *f, const struct admin_call *call, const char *field, const char *list)
+{
+    struct buffer names = {0};
+    struct reply to = {.out = &names, .protocol = f->reply.protocol};
+    const char *item;
+    char name[FILTER_NAME_MAX];
+    size_t length, name_length, count = 0;
+    while (next_item(&list, &item, &length))
+        if (names_unescape(item, length, name, &name_length) && admin_call_shows(call, name, name_length)) {
+            reply_bulk(&to, name, name_length);
+            count++;
+        }
+    field_array(f, field, count);
+    buffer_append(f->reply.out, names.data, names.length);
+    f->reply.out->failed |= buffer_failed(&names);
+    buffer_fini(&names);
+}
+
+/* --- one coordinator --- */
+
+/* It holds no view that is older than the one in Redis: the next request loads that. */
+static bool is_current(const struct listing *l, const struct roster_entry *entry)
+{
+    const struct view *v = &l->a->view;
+    return entry->epoch == 0 || (entry->incarnation == v->incarnation && entry->epoch >= v->epoch);
+}
+
+static void epoch_fields(struct fields *f, const struct listing *l, const struct roster_entry *entry)
+{
+    if (l->call->filter_length == 0)
+        return;
+    reply_text(&f->reply, "filter");
+    reply_bulk(&f->reply, l->call->filter, l->call->filter_length);
+    f->count++;
+    if (entry->epoch == 0)
+        field_null(f, "epoch");
+    else
+        field_number(f, "epoch", entry->epoch);
+    field_number(f, "view_epoch", l->a->view.epoch);
+    field_bool(f, "current", is_current(l, entry));
+}
+
+static void take_entry(void *arg, const struct roster_entry *entry)
+{
+    struct listing *l = arg;
+    struct fields f;
+    fields_begin(&f, l->call->protocol);
+    uint64_t uptime_ms = number_of(entry, ROSTER_UPTIME), since_ms = uptime_ms + entry->age_ms;
+    field_text(&f, "coordinator", entry->id);
+    field_text(&f, "state", entry->gone ? "gone" : roster_value(entry, ROSTER_STATE));
+    field_text(&f, "version", roster_value(entry, ROSTER_VERSION));
+    field_number(&f, "format", number_of(entry, ROSTER_FORMAT));
+    field_text(&f, "host", roster_value(entry, ROSTER_HOST));
+    field_number(&f, "pid", number_of(entry, ROSTER_PID));
+    field_text(&f, "listen", roster_value(entry, ROSTER_LISTEN));
+    field_text(&f, "http", roster_value(entry, ROSTER_HTTP));
+    field_time(&f, "started_at", l->now_ms > since_ms ? l->now_ms - since_ms : 0);
+    field_number(&f, "uptime_ms", uptime_ms);
+    field_number(&f, "age_ms", entry->age_ms);
+    field_number(&f, "clients", number_of(entry, ROSTER_CLIENTS));
+    field_number(&f, "filters", number_of(entry, ROSTER_SERVES));
+    field_number(&f, "behind", number_of(entry, ROSTER_BEHIND));
+    filter_list(&f, l->call, "behind_filters", roster_value(entry, ROSTER_BEHIND_FILTERS));
+    filter_list(&f, l->call, "jobs", roster_value(entry, ROSTER_JOBS));
+    node_list(&f, roster_value(entry, ROSTER_NODES));
+    field_text(&f, "redis", roster_value(entry, ROSTER_REDIS));
+    field_text(&f, "postgres", roster_value(entry, ROSTER_POSTGRES));
+    epoch_fields(&f, l, entry);
+    fields_end(&f, &l->reply);
+    l->count++;
+}
+
+/* --- all --- */
+
+static enum err list(struct listing *l, struct error *e)
+{
+    struct admin *a = l->a;
+    const struct admin_call *call = l->call;
+    bool one = call->filter_length > 0;
+    enum err code = roster_clock(a->link, a->config->prefix, &l->now_ms, e);
+    if (code == ERR_OK && one)
+        code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK && one)
+        code = handle_load(&a->fence, &a->view, e);
+    return code == ERR_OK
+               ? roster_read(a->link, a->config->prefix, one ? a->fence.names.filter : NULL, take_entry, l, e)
+               : code;
+}
+
+void admin_coordinators(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    struct listing l = {.a = a, .call = call};
+    l.reply = (struct reply){.out = &l.entries, .protocol = call->protocol};
+    call->status = list(&l, &call->error);
+    if (call->status == ERR_OK) {
+        reply_array(&r, l.count);
+        buffer_append(r.out, l.entries.data, l.entries.length);
+        r.out->failed |= buffer_failed(&l.entries);
+    } else {
+        admin_reply_error(&r, call->status, &call->error);
+    }
+    buffer_fini(&l.entries);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* TB.DOCTOR: what the doctor finds, as a list of maps. */
+#include "service/admin/admin.h"
+#include "service/admin/doctor.h"
+#include "service/core/field.h"
+
+struct findings {
+    struct buffer entries;
+    struct reply reply; /* into entries */
+    size_t count;
+};
+
+static void take_finding(void *arg, const struct doctor_finding *finding)
+{
+    struct findings *all = arg;
+    struct fields f;
+    fields_begin(&f, all->reply.protocol);
+    field_text(&f, "probe", finding->probe);
+    field_text(&f, "subject", finding->subject);
+    field_text(&f, "state", doctor_state_name(finding->state));
+    field_text(&f, "found", finding->found);
+    field_text(&f, "remedy", finding->remedy);
+    fields_end(&f, &all->reply);
+    all->count++;
+}
+
+void admin_doctor(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    struct findings all = {.count = 0};
+    all.reply = (struct reply){.out = &all.entries, .protocol = call->protocol};
+    const struct doctor_options o = {a->config, &a->service->nodes, a->service->version, take_finding, &all};
+    doctor_run(&o);
+    reply_array(&r, all.count);
+    buffer_append(r.out, all.entries.data, all.entries.length);
+    r.out->failed |= buffer_failed(&all.entries);
+    buffer_fini(&all.entries);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* DEL, the same for HTTP, and filters that are deleted at a time: EXPIRE, TTL. */
+#include <inttypes.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/admin/admin.h"
+#include "service/control/epochs.h"
+#include "service/control/keeper.h"
+#include "shard/generations/loading.h"
+#include "shard/view/registry.h"
+#include "shard/request/filters.h"
+#include "shard/generations/drop.h"
+
+static enum err may_drop(const struct view *v, enum drop_when when, struct error *e)
+{
+    bool due = v->expire_at_ms != 0 && v->expire_at_ms <= clock_wall_us() / 1000;
+    if (!v->deleting && (when == DROP_IF_BEGUN || (when == DROP_IF_DUE && !due)))
+        return error_set(e, ERR_CONFLICT, "the filter is no longer to be deleted");
+    return ERR_OK;
+}
+
+/* There is no view. A name that has lost it stays; else it is taken off the list. @cleared: what somebody had
+ * begun to make or to delete was removed. */
+static enum err unlist_nothing(struct handle *f, bool cleared, struct error *e)
+{
+    struct registry_said said;
+    enum err code = registry_look(f->link, &f->names, &said, e);
+    if (code == ERR_OK && (cleared || !said.named))
+        code = registry_leave(f, said.incarnation, e);
+    return code;
+}
+
+static enum err drop_under_mutex(struct service *s, struct handle *f, struct view *v, const char *name,
+                                 size_t length, enum drop_when when, struct mutex *mutex, struct error *e)
+{
+    const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
+    enum err code = handle_load_any(f, v, e);
+    bool was = code == ERR_OK;
+    if (was)
+        code = may_drop(v, when, e);
+    if (was && code == ERR_OK) /* first: one that is named and has no view has lost it */
+        code = registry_leave(f, v->incarnation, e);
+    if (code == ERR_OK || code == ERR_NOT_FOUND) /* who deleted it may have been killed behind the view */
+        code = log_drop(f->link, &f->names, &work, e);
+    filters_look(s->logs, name, length);
+    if (code == ERR_NOT_FOUND || (code == ERR_OK && !was)) {
+        code = unlist_nothing(f, code == ERR_OK, e);
+        if (code == ERR_OK)
+            code = handle_drop_nothing(f, mutex_value(mutex), e);
+        return code != ERR_OK ? code : error_set(e, ERR_NOT_FOUND, "the filter does not exist");
+    }
+    if (code != ERR_OK)
+        return code;
+    handle_announce(f);
+    filters_await_end(s->logs, name, length, v->incarnation, s->redis_timeout_ms);
+    epochs_hold(s->epochs, f->names.filter, 0, 0);
+    log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
+             generation_shards(view_current(v)), when == DROP_IF_DUE);
+    service_on_dropped(s, name, length, v->incarnation);
+    return registry_leave(f, v->incarnation, e); /* a keeper may have named it in between */
+}
+
+enum err admin_drop_filter(struct service *s, const struct config *config, struct handle *f,
+                           struct view *scratch, const char *name, size_t length, enum drop_when when,
+                           struct error *e)
+{
+    struct mutex *mutex = NULL;
+    struct mutex_options options = admin_mutex_options(s, config, name, length);
+    options.link = f->link;
+    enum err code = names_init(&f->names, config->prefix, name, length, e);
+    if (code == ERR_OK && when != DROP_IF_BEGUN) /* first: nothing is published behind the deletion */
+        code = loading_end(f, e);
+    if (code == ERR_OK) /* no mutex for a name that is none */
+        code = handle_load_any(f, scratch, e);
+    if (code == ERR_OK)
+        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
+    if (code != ERR_OK)
+        return code;
+    code = drop_under_mutex(s, f, scratch, name, length, when, mutex, e);
+    mutex_release(mutex);
+    return code;
+}
+
+/* --- DEL --- */
+
+static const char configured[] =
+    "filter '%.*s' is configured: remove [filter %.*s] from the configuration first";
+
+static void refuse_configured(struct reply *r, const char *name, size_t length)
+{
+    reply_failure(r, ERR_CONFLICT, configured, (int)length, name, (int)length, name);
+}
+
+/* Say which filter was not deleted, and what helps. Returns @code. */
+static enum err explain(const struct argument *name, enum err code, struct error *e)
+{
+    const struct error why = *e;
+    return code == ERR_BUSY
+               ? error_set(e, code, "filter '%.*s' is busy: %s; abort its job first", (int)name->length,
+                           name->bytes, why.text)
+               : error_prefix(e, code, "filter '%.*s' is not deleted", (int)name->length, name->bytes);
+}
+
+static void reply_kept(struct reply *r, const struct argument *name, enum err code, struct error *e)
+{
+    if (code != ERR_WRONG_TYPE)
+        (void)explain(name, code, e);
+    admin_reply_error(r, code, e);
+}
+
+void admin_drop(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    int64_t dropped = 0;
+    for (size_t i = 0; i < call->names.count; i++) { /* before any is touched */
+        const struct argument *name = &call->names.name[i];
+        if (config_find(a->config, name->bytes, name->length) != NULL) {
+            refuse_configured(&r, name->bytes, name->length);
+            return;
+        }
+    }
+    for (size_t i = 0; i < call->names.count; i++) {
+        const struct argument *name = &call->names.name[i];
+        enum err code = admin_drop_filter(a->service, a->config, &a->fence, &a->view, name->bytes,
+                                          name->length, DROP_NOW, &call->error);
+        if (code == ERR_OK) {
+            dropped++;
+        } else if (code != ERR_NOT_FOUND && code != ERR_RANGE) {
+            reply_kept(&r, name, code, &call->error);
+            return;
+        }
+    }
+    reply_integer(&r, dropped);
+}
+
+void admin_delete(struct admin *a, struct admin_call *call)
+{
+    const struct argument name = {.bytes = call->filter, .length = call->filter_length};
+    if (config_find(a->config, name.bytes, name.length) != NULL) {
+        call->status = error_set(&call->error, ERR_CONFLICT, configured, (int)name.length, name.bytes,
+                                 (int)name.length, name.bytes);
+        return;
+    }
+    call->status = admin_drop_filter(a->service, a->config, &a->fence, &a->view, name.bytes, name.length,
+                                     DROP_NOW, &call->error);
+    if (call->status != ERR_OK)
+        (void)explain(&name, call->status, &call->error);
+}
+
+/* --- expiry --- */
+
+static enum err load(struct admin *a, struct admin_call *call)
+{
+    enum err code =
+        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
+    return code == ERR_OK ? handle_load(&a->fence, &a->view, &call->error) : code;
+}
+
+/* A time that has come already deletes at once. *@done: see handle_expire(). */
+static enum err expire(struct admin *a, struct admin_call *call, bool *done)
+{
+    bool past = call->expire_at_ms != 0 && call->expire_at_ms <= clock_wall_us() / 1000;
+    enum err code = handle_expire(&a->fence, call->expire_at_ms, call->flags, past, done, &call->error);
+    if (code == ERR_OK && *done && past)
+        code = admin_drop_filter(a->service, a->config, &a->fence, &a->view, call->filter,
+                                 call->filter_length, DROP_NOW, &call->error);
+    return code;
+}
+
+void admin_expire(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    bool done = false;
+    enum err code = load(a, call);
+    if (code == ERR_OK && call->expire_at_ms != 0 &&
+        config_find(a->config, call->filter, call->filter_length) != NULL) {
+        refuse_configured(&r, call->filter, call->filter_length);
+        return;
+    }
+    if (code == ERR_OK)
+        code = expire(a, call, &done);
+    call->status = code;
+    const struct argument name = {.bytes = call->filter, .length = call->filter_length};
+    if (code == ERR_OK || code == ERR_NOT_FOUND)
+        reply_integer(&r, code == ERR_OK && done);
+    else if (code == ERR_BUSY)
+        reply_kept(&r, &name, code, &call->error);
+    else
+        admin_reply_error(&r, code, &call->error);
+    if (done)
+        keeper_wake(a->service); /* it must not sleep past that time */
+}
+
+void admin_ttl(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    enum err code = call->status = load(a, call);
+    uint64_t at = a->view.expire_at_ms, now = clock_wall_us() / 1000;
+    if (code == ERR_NOT_FOUND) {
+        reply_integer(&r, -2);
+    } else if (code != ERR_OK) {
+        admin_reply_error(&r, code, &call->error);
+    } else if (at == 0) {
+        reply_integer(&r, -1);
+    } else {
+        uint64_t value = (call->flags & TTL_ABSOLUTE) != 0 ? at : at > now ? at - now : 0;
+        reply_integer(&r, (int64_t)((call->flags & TTL_SECONDS) != 0 ? (value + 500) / 1000 : value));
+    }
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* BF.SCANDUMP. Nothing is kept between two calls: a position says which chunk of which dump is asked for.
+ *
+ * Why a dump holds every key that was acknowledged before it was begun: such a key is in its layer's shards
+ * when a chunk of that layer is read, or else in the lanes behind what the shards have. From there it is put
+ * into that layer (log_shards_read()). A cutover in between is noticed by the generation's number. */
+#include <stdlib.h>
+#include "base/clock.h"
+#include "service/admin/admin.h"
+#include "service/admin/log_shards.h"
+#include "shard/filter/dump.h"
+
+enum { RETRY_US = 20000 };
+
+static const char begin_again[] = "the filter was rebuilt during the dump: begin again with 0";
+
+static void reply_piece(struct reply *r, uint64_t next, const void *bytes, size_t length)
+{
+    reply_array(r, 2);
+    reply_integer(r, (int64_t)next);
+    reply_bulk(r, bytes, length);
+}
+
+static const char degraded[] =
+    "keys of the filter may be lost, until it is healed: a dump would not have them";
+
+static enum err begin_header(struct admin *a, struct dump_header *out, struct error *e)
+{
+    const struct generation *g = view_current(&a->view);
+    struct log_shards *s = NULL;
+    if (a->view.degraded)
+        return error_set(e, ERR_LOST, "%s", degraded);
+    enum err code = dump_header_of(out, &a->view, g->layer_count, e);
+    if (code != ERR_OK)
+        return code;
+    code = log_shards_open(&s, a->link, &a->fence.names, g->number, e);
+    if (code == ERR_OK)
+        out->seed = log_shards_seed(s);
+    log_shards_close(s);
+    return code;
+}
+
+static void send_header(struct admin *a, struct reply *r, struct error *e)
+{
+    const struct generation *g = view_current(&a->view);
+    struct dump_header header;
+    struct buffer bytes = {0};
+    enum err code = begin_header(a, &header, e);
+    for (unsigned i = 0; code == ERR_OK && i < g->layer_count; i++) {
+        header.layers[i].items = admin_layer_keys(&a->view, i);
+        if (header.layers[i].items > DUMP_ITEMS_MAX)
+            header.layers[i].items = DUMP_ITEMS_MAX;
+    }
+    if (code != ERR_OK) {
+        admin_reply_error(r, code, e);
+        return;
+    }
+    dump_header_encode(&header, &bytes);
+    reply_piece(r, dump_position(&header, 1), buffer_text(&bytes), bytes.length);
+    r->out->failed |= buffer_failed(&bytes);
+    buffer_fini(&bytes);
+}
+
+/* Read @run to @out. The view is looked at again after each failure that it may explain. ERR_CONFLICT: it is
+ * another generation's turn. */
+static enum err read_run(struct admin *a, const struct dump_header *h, const struct dump_run *run,
+                         uint8_t *out, struct error *e)
+{
+    uint64_t deadline = clock_mono_us() + (uint64_t)a->config->redis_timeout_ms * 1000;
+    for (;;) {
+        struct log_shards *s = NULL;
+        struct dump_header now;
+        enum err code = a->view.degraded ? error_set(e, ERR_LOST, "%s", degraded)
+                                         : log_shards_open(&s, a->link, &a->fence.names,
+                                                           view_current(&a->view)->number, e);
+        if (code == ERR_OK)
+            code = log_shards_read(s, run->layer, run->first, run->count, out, e);
+        log_shards_close(s);
+        if ((code != ERR_LOST && code != ERR_CONFLICT) || clock_mono_us() >= deadline)
+            return code == ERR_CONFLICT ? ERR_LOST : code;
+        clock_sleep_us(RETRY_US);
+        code = handle_load(&a->fence, &a->view, e);
+        if (code == ERR_OK &&
+            (dump_header_of(&now, &a->view, h->layer_count, e) != ERR_OK || now.id != h->id))
+            code = ERR_CONFLICT;
+        if (code != ERR_OK)
+            return code;
+    }
+}
+
+static void send_chunk(struct admin *a, struct reply *r, const struct dump_header *h, uint32_t number,
+                       struct error *e)
+{
+    struct dump_run run;
+    if (!dump_run_at(h, number, &run)) {
+        reply_piece(r, 0, "", 0);
+        return;
+    }
+    size_t length = DUMP_CHUNK_HEADER + run.bytes;
+    uint8_t *chunk = malloc(length);
+    enum err code = chunk == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                                  : read_run(a, h, &run, chunk + DUMP_CHUNK_HEADER, e);
+    if (code == ERR_OK) {
+        dump_chunk_encode(h, number, &run, chunk);
+        reply_piece(r, dump_position(h, number + 1), chunk, length);
+    } else if (code == ERR_CONFLICT) {
+        reply_failure(r, ERR_FENCED, "%s", begin_again);
+    } else {
+        admin_reply_error(r, code, e);
+    }
+    free(chunk);
+}
+
+void admin_scandump(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    struct error *e = &call->error;
+    uint64_t items;
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = handle_load(&a->fence, &a->view, e);
+    /* A header says how many keys there are; the filter would not know that it is full. */
+    if (code == ERR_OK && call->position == 0 && call->position_given && !a->view.degraded)
+        code = admin_load_items(a, call, &items);
+    call->status = code;
+    if (code != ERR_OK) {
+        admin_reply_error(&r, code, e);
+        return;
+    }
+    uint64_t position = (uint64_t)call->position;
+    struct dump_header header;
+    uint32_t number;
+    if (!call->position_given)
+        reply_error(&r, "Second argument must be numeric");
+    else if (!view_current(&a->view)->built)
+        reply_failure(&r, ERR_CONFLICT, "the filter is not built yet: there is nothing to dump");
+    else if (position == 0)
+        send_header(a, &r, e);
+    else if (dump_header_of(&header, &a->view, dump_position_layers(position), e) != ERR_OK ||
+             !dump_position_chunk(&header, position, &number))
+        reply_failure(&r, ERR_FENCED, "%s", begin_again);
+    else
+        send_chunk(a, &r, &header, number, e);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* TB.REBUILD, TB.VERIFY, and what is asked of a running job. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "expansion/job/memory.h"
+#include "expansion/job/survey.h"
+#include "service/admin/admin.h"
+
+/* A job that has written its end releases its mutex a moment later: whoever saw the end is not told that it
+ * runs. */
+enum { ENDING_MS = 500 };
+
+static void reply_outcome(struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    if (call->status == ERR_OK)
+        reply_simple(&r, "OK");
+    else
+        reply_failure(&r, call->status, "%s", call->error.text);
+}
+
+struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call)
+{
+    return (struct runner_job){.config = a->config,
+                               .filter = call->filter,
+                               .filter_length = call->filter_length,
+                               .reason = "asked for by an operator",
+                               .trigger = "operator",
+                               .capacity = call->capacity,
+                               .error_rate = call->error_rate,
+                               .nodes = call->nodes,
+                               .hold = call->hold,
+                               .verify_full = call->verify_full,
+                               .wait_ms = ENDING_MS,
+                               .of = &a->fence,
+                               .kind = JOB_EXPAND};
+}
+
+bool admin_has_source(struct admin *a, struct admin_call *call, const char *nothing)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
+    if (c != NULL && c->table[0] != '\0')
+        return true;
+    enum err code =
+        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
+    if (code == ERR_OK && c == NULL)
+        code = handle_load(&a->fence, &a->view, &call->error);
+    call->status = error_set(&call->error, code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
+                             "filter '%s' has no source: nothing to %s; set table in [filter %s]",
+                             call->filter, nothing, call->filter);
+    reply_failure(&r, ERR_CONFLICT, "%s", call->error.text);
+    return false;
+}
+
+/* The nodes that were asked for can be had: known to all coordinators, and they answer. */
+static enum err check_nodes(struct admin *a, const struct runner_job *job, struct error *e)
+{
+    struct driver_options options;
+    struct placement on;
+    struct plan_node *memory = NULL;
+    unsigned count;
+    runner_options(&options, a->service, job);
+    enum err code = survey_nodes(&options, a->link, &on, e);
+    if (code == ERR_OK && (a->view.phase == PHASE_BUILDING || a->view.phase == PHASE_SWITCHED))
+        code = error_set(e, ERR_BUSY,
+                         "an earlier job is unfinished and has its nodes: abort it, or wait for its end");
+    if (code == ERR_OK)
+        code = memory_of_nodes(a->link, &on, &memory, &count, e);
+    free(memory);
+    return code;
+}
+
+/* What a job would find at its beginning is said at once, where it is known. */
+static enum err may_rebuild(struct admin *a, const struct admin_call *call, const struct runner_job *job,
+                            struct error *e)
+{
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = handle_load(&a->fence, &a->view, e);
+    if (code == ERR_FORMAT || code == ERR_CONFIG)
+        return code;
+    return call->nodes == NULL ? ERR_OK : code == ERR_OK ? check_nodes(a, job, e) : code;
+}
+
+void admin_rebuild(struct admin *a, struct admin_call *call)
+{
+    if (!admin_has_source(a, call, "rebuild it from"))
+        return;
+    if (call->dry_run) {
+        admin_plan(a, call);
+        return;
+    }
+    const struct runner_job job = admin_rebuild_job(a, call);
+    call->status = may_rebuild(a, call, &job, &call->error);
+    if (call->status == ERR_OK)
+        call->status = runner_post(a->service->runner, &job, &call->job, &call->error);
+    reply_outcome(call);
+}
+
+/* A generation that is not built has "maybe" for everything; and a verification would be in the way of its
+ * build. */
+static enum err may_verify(struct admin *a, const struct admin_call *call, struct error *e)
+{
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = handle_load(&a->fence, &a->view, e);
+    if (code == ERR_NOT_FOUND || (code == ERR_OK && !view_current(&a->view)->built))
+        code = error_set(e, ERR_CONFLICT, "filter '%s' is not built yet: nothing to verify", call->filter);
+    return code;
+}
+
+void admin_verify(struct admin *a, struct admin_call *call)
+{
+    if (!admin_has_source(a, call, "verify it against"))
+        return;
+    const struct runner_job job = {.config = a->config,
+                                   .filter = call->filter,
+                                   .filter_length = call->filter_length,
+                                   .reason = "a verification asked for by an operator",
+                                   .trigger = "verify",
+                                   .verify_full = call->verify_full,
+                                   .wait_ms = ENDING_MS,
+                                   .of = &a->fence,
+                                   .kind = JOB_CHECK};
+    call->status = may_verify(a, call, &call->error);
+    if (call->status == ERR_OK)
+        call->status = runner_post(a->service->runner, &job, &call->job, &call->error);
+    reply_outcome(call);
+}
+
+void admin_control(struct admin *a, struct admin_call *call)
+{
+    call->status =
+        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
+    if (call->status == ERR_OK)
+        call->status = control_ask(&a->fence, call->wish, call->rows_per_second, &call->error);
+    struct error ignored;
+    if (call->status == ERR_OK && control_job(&a->fence, &call->job, &ignored) != ERR_OK)
+        call->job = 0; /* it was asked all the same */
+    reply_outcome(call);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* Filters as keys: EXISTS, TYPE, SCAN, KEYS, DBSIZE, RANDOMKEY. Names are those of P:filters; one without a
+ * view, or whose filter is deleted, does not count. */
+#include <stdlib.h>
+#include <string.h>
+#include "base/glob.h"
+#include "base/random.h"
+#include "service/admin/admin.h"
+
+enum { LOOKS_IN_FLIGHT = 256 };
+
+static enum err send_look(struct admin *a, const struct argument *name, bool *sent, unsigned *where,
+                          struct error *e)
+{
+    struct key_name key;
+    struct error ignored;
+    *sent = names_init(&a->fence.names, a->config->prefix, name->bytes, name->length, &ignored) == ERR_OK;
+    if (!*sent) /* too long for any filter */
+        return ERR_OK;
+    names_filter_key(&a->fence.names, "view", &key);
+    const char *const argv[] = {"HGET", key.text, "deleting"};
+    const size_t lengths[] = {4, key.length, 8};
+    *where = handle_home(&a->fence);
+    return link_append(a->link, *where, 3, argv, lengths, e);
+}
+
+static enum err read_look(struct admin *a, unsigned where, bool *is, struct error *e)
+{
+    redisReply *reply;
+    enum err code = link_reply(a->link, where, &reply, e);
+    if (code != ERR_OK)
+        return code;
+    *is = reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "0") == 0;
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) != 0)
+        code = link_refusal(a->link, where, reply, e);
+    freeReplyObject(reply);
+    return code;
+}
+
+/* is[i]: names[i] is a filter. */
+static enum err look(struct admin *a, const struct argument *names, size_t count, bool *is, struct error *e)
+{
+    unsigned where[LOOKS_IN_FLIGHT];
+    for (size_t first = 0; first < count; first += LOOKS_IN_FLIGHT) {
+        size_t end = count - first < LOOKS_IN_FLIGHT ? count : first + LOOKS_IN_FLIGHT;
+        enum err code = ERR_OK;
+        for (size_t i = first; i < end && code == ERR_OK; i++)
+            code = send_look(a, &names[i], &is[i], &where[i - first], e);
+        for (size_t i = first; i < end && code == ERR_OK; i++)
+            if (is[i])
+                code = read_look(a, where[i - first], &is[i], e);
+        if (code != ERR_OK) {
+            link_forget(a->link);
+            return code;
+        }
+    }
+    return ERR_OK;
+}
+
+/* The names of @reply that fit the pattern, may be seen and are filters, to the front of *@out, which the
+ * caller frees. */
+static enum err keep_filters(struct admin *a, const struct admin_call *call, const redisReply *reply,
+                             struct argument **out, size_t *count, struct error *e)
+{
+    size_t n = reply->elements;
+    bool *is = calloc(n + 1, sizeof(*is));
+    *out = calloc(n + 1, sizeof(**out));
+    *count = 0;
+    if (is == NULL || *out == NULL) {
+        free(is);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    }
+    size_t fit = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct argument name = {.bytes = reply->element[i]->str,
+                                      .length = (size_t)reply->element[i]->len};
+        if (glob_match_case(call->filter, call->filter_length, name.bytes, name.length) &&
+            admin_call_shows(call, name.bytes, name.length))
+            (*out)[fit++] = name;
+    }
+    enum err code = look(a, *out, fit, is, e);
+    for (size_t i = 0; i < fit; i++)
+        if (is[i])
+            (*out)[(*count)++] = (*out)[i];
+    free(is);
+    return code;
+}
+
+static void reply_names(struct reply *r, const struct argument *names, size_t count)
+{
+    reply_array(r, count);
+    for (size_t i = 0; i < count; i++)
+        reply_bulk(r, names[i].bytes, names[i].length);
+}
+
+/* --- of names that are given --- */
+
+void admin_exists(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    bool *is = calloc(call->names.count + 1, sizeof(*is));
+    int64_t count = 0;
+    if (is == NULL) {
+        reply_error(&r, "OOM out of memory");
+        return;
+    }
+    call->status = look(a, call->names.name, call->names.count, is, &call->error);
+    for (size_t i = 0; call->status == ERR_OK && i < call->names.count; i++)
+        count += is[i];
+    if (call->status == ERR_OK)
+        reply_integer(&r, count);
+    else
+        admin_reply_error(&r, call->status, &call->error);
+    free(is);
+}
+
+void admin_type(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    const struct argument name = {.bytes = call->filter, .length = call->filter_length};
+    bool is = false;
+    call->status = look(a, &name, 1, &is, &call->error);
+    if (call->status == ERR_OK)
+        reply_simple(&r, is ? "MBbloom--" : "none");
+    else
+        admin_reply_error(&r, call->status, &call->error);
+}
+
+/* --- of all names --- */
+
+/* SSCAN of P:filters. The pattern, call->filter, is matched here: one that takes long would hold up all of
+ * Redis. */
+static enum err scan(struct admin *a, struct admin_call *call, uint64_t cursor, uint64_t count,
+                     redisReply **out)
+{
+    if (call->filter_length > GLOB_PATTERN_MAX) {
+        (void)error_set(&call->error, ERR_RANGE, "the pattern is too long: at most %d bytes are allowed",
+                        GLOB_PATTERN_MAX);
+        return ERR_RANGE;
+    }
+    enum err code = link_command(a->link, link_filters(a->link, a->config->prefix), out, &call->error,
+                                 "SSCAN %s:filters %llu COUNT %llu", a->config->prefix,
+                                 (unsigned long long)cursor, (unsigned long long)count);
+    if (code == ERR_OK && ((*out)->elements != 2 || (*out)->element[1]->type != REDIS_REPLY_ARRAY)) {
+        freeReplyObject(*out);
+        code = error_set(&call->error, ERR_REFUSED, "unexpected reply to SSCAN");
+    }
+    return code;
+}
+
+void admin_scan(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    redisReply *page;
+    struct argument *names = NULL;
+    size_t count = 0;
+    enum err code = scan(a, call, call->cursor, call->count, &page);
+    if (code == ERR_OK) {
+        code = keep_filters(a, call, page->element[1], &names, &count, &call->error);
+        if ((call->flags & SCAN_OTHER_TYPE) != 0)
+            count = 0;
+        if (code == ERR_OK) {
+            reply_array(&r, 2);
+            reply_bulk(&r, page->element[0]->str, (size_t)page->element[0]->len);
+            reply_names(&r, names, count);
+        }
+        free(names);
+        freeReplyObject(page);
+    }
+    call->status = code;
+    if (code != ERR_OK)
+        admin_reply_error(&r, code, &call->error);
+}
+
+void admin_list(struct admin *a, struct admin_call *call)
+{
+    /* All in one step, so that no name comes twice. */
+    static const uint64_t all_at_once = 1000 * 1000 * 1000;
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    redisReply *page;
+    struct argument *names = NULL;
+    size_t count = 0;
+    enum err code = scan(a, call, 0, all_at_once, &page);
+    if (code == ERR_OK) {
+        code = keep_filters(a, call, page->element[1], &names, &count, &call->error);
+        const struct argument *any = count == 0 ? NULL : &names[random_u64() % count];
+        if (code != ERR_OK)
+            ;
+        else if (call->flags == LIST_COUNT)
+            reply_integer(&r, (int64_t)count);
+        else if (call->flags != LIST_ANY)
+            reply_names(&r, names, count);
+        else if (any == NULL)
+            reply_null(&r);
+        else
+            reply_bulk(&r, any->bytes, any->length);
+        free(names);
+        freeReplyObject(page);
+    }
+    call->status = code;
+    if (code != ERR_OK)
+        admin_reply_error(&r, code, &call->error);
+}

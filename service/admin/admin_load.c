@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/* BF.LOADCHUNK and TB.LOAD. See shard/generations/loading.c for what is in Redis meanwhile. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include "base/log.h"
+#include "base/random.h"
+#include "expansion/job/memory.h"
+#include "service/admin/admin.h"
+#include "service/core/field.h"
+#include "service/admin/log_load.h"
+#include "shard/generations/loading.h"
+
+enum { MISSING_SHOWN = 8, RANGES_MAX = 10000 };
+
+static const char bad_data[] = "ERR received bad data";
+static const char invalid_offset[] = "ERR invalid offset - no link found";
+static const char no_dump[] =
+    "ERR received bad data: this is no piece of a Twinbloom dump (a dump of RedisBloom cannot be loaded)";
+static const char old_dump[] = "ERR received bad data: an earlier version made the dump (form 1 or 2): "
+                               "rebuild the filter from its table, or add its keys again";
+static const char too_big[] = "ERR invalid chunk - Too big for current filter";
+
+/* One BF.LOADCHUNK. */
+struct load {
+    struct admin *a;
+    struct admin_call *call;
+    struct handle *f;
+    struct reply *r;
+    struct error *e;
+    struct loading loading;
+};
+
+static void refuse(struct load *l, const char *reply)
+{
+    log_info("load_refused", "filter=%s reply=%s reason=%s", log_quote(l->f->names.filter), log_quote(reply),
+             log_quote(l->e->text));
+    reply_error(l->r, "%s", reply);
+}
+
+static void fail(struct load *l, enum err code)
+{
+    l->call->status = code;
+    if (code == ERR_ASIDE) /* what has come is stored */
+        l->call->fn = admin_load_complete;
+    admin_reply_error(l->r, code, l->e);
+}
+
+/* --- the end: all chunks have come --- */
+
+/* Name what is to be sent again, and forget that it has come. */
+static enum err ask_again(struct load *l, const uint8_t *there, struct error *e)
+{
+    struct loading *g = &l->loading;
+    uint32_t *missing = malloc(((size_t)g->header.chunks + 1) * sizeof(*missing));
+    if (missing == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    size_t count = 0;
+    struct buffer shown = {0};
+    for (uint32_t i = 1; i <= g->header.chunks; i++)
+        if (!there[i])
+            missing[count++] = i;
+    for (size_t i = 0; i < count && i < MISSING_SHOWN; i++)
+        buffer_printf(&shown, " %" PRIu64, dump_position(&g->header, missing[i] + 1));
+    enum err code = count == 0 ? ERR_OK : loading_note(l->f, g, missing, count, false, e);
+    if (code == ERR_OK && count > 0)
+        code = error_set(e, ERR_LOST, "%zu chunks were lost: send again those of%s%s", count,
+                         buffer_text(&shown), count > MISSING_SHOWN ? " ..." : "");
+    buffer_fini(&shown);
+    free(missing);
+    return code;
+}
+
+static enum err all_there(struct load *l, struct error *e)
+{
+    size_t chunks = l->loading.header.chunks;
+    uint8_t *there = calloc(chunks + 1, 1);
+    if (there == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    for (size_t i = 1; i <= chunks; i++)
+        there[i] = 1;
+    enum err code = loading_look(l->f, &l->loading, there, e);
+    if (code == ERR_OK)
+        code = ask_again(l, there, e);
+    free(there);
+    return code;
+}
+
+static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
+{
+    struct admin *a = l->a;
+    const struct loading *g = &l->loading;
+    const struct admin_call *call = l->call;
+    const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
+    struct admin_naming naming = {.fence = l->f, .as_new = true};
+    struct placement on;
+    struct error ignored;
+    struct log_view *v = malloc(sizeof(*v));
+    if (v == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = service_claim(a->service, a->link, e);
+    if (code == ERR_OK)
+        code = admin_make_way(a->service, &naming, call->filter, call->filter_length, &a->view, &work, e);
+    l->f->names.incarnation = g->incarnation;
+    if (code == ERR_OK)
+        code = all_there(l, e);
+    if (code == ERR_OK)
+        code = placement_choose(&on, &a->service->nodes, "", e);
+    if (code == ERR_OK)
+        code = log_load_publish(&naming, g, &on, v, &work, e);
+    free(v);
+    if (code != ERR_OK)
+        return code;
+    log_info("filter_loaded", "filter=%s capacity=%" PRIu64 " layers=%u memory_bytes=%" PRIu64,
+             log_quote(l->f->names.filter), g->header.capacity, g->header.layer_count,
+             memory_of_generation(view_current(&g->view)));
+    if (loading_discard(l->f, g, &ignored) != ERR_OK)
+        log_warn("shards_not_deleted", "filter=%s note=\"what was loaded expires by itself\"",
+                 log_quote(l->f->names.filter));
+    return ERR_OK;
+}
+
+static enum err complete(struct load *l)
+{
+    struct mutex *mutex = NULL;
+    struct admin *a = l->a;
+    const struct mutex_options options =
+        admin_mutex_options(a->service, a->config, l->call->filter, l->call->filter_length);
+    enum err code = mutex_wait(&mutex, &options, options.redis_timeout_ms, l->e);
+    if (code != ERR_OK)
+        return code;
+    code = publish(l, mutex, l->e);
+    mutex_release(mutex);
+    return code;
+}
+
+/* OK where more is to come, or all has come and the filter is there. */
+static void go_on(struct load *l)
+{
+    enum err code = ERR_OK;
+    if (l->loading.arrived >= l->loading.header.chunks)
+        code = complete(l);
+    if (code == ERR_OK)
+        reply_simple(l->r, "OK");
+    else
+        fail(l, code);
+}
+
+/* --- the header --- */
+
+/* Each layer beside those before it; it is made beside what is stored. */
+static enum err check_memory(struct load *l, struct error *e)
+{
+    struct plan_node *nodes = NULL;
+    unsigned count = 0;
+    char warning[256];
+    const struct dump_header *h = &l->loading.header;
+    struct placement all;
+    enum err code = placement_choose(&all, &l->a->service->nodes, "", e);
+    if (code == ERR_OK)
+        code = memory_of_nodes(l->a->link, &all, &nodes, &count, e);
+    for (unsigned i = 0; i < h->layer_count && code == ERR_OK; i++) {
+        const struct geometry *g = &h->layers[i].geometry;
+        const struct plan plan = {.capacity = h->layers[i].capacity,
+                                  .geometry = *g,
+                                  .memory_new = geometry_memory(g) + geometry_memory_log(g)};
+        code = plan_fits(&plan, nodes, count, warning, e);
+        for (unsigned n = 0; n < count; n++)
+            nodes[n].used += nodes[n].after;
+    }
+    free(nodes);
+    return code;
+}
+
+static enum err next_token(struct load *l, uint64_t *out, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    names_filter_key(&l->f->names, "token", &name);
+    enum err code = link_command(l->a->link, handle_home(l->f), &reply, e, "INCR %b", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    *out = (uint64_t)reply->integer;
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+/* The header of a dump of which nothing is there: what another dump has left goes. */
+static enum err begin(struct load *l, const struct dump_header *h, const struct loading *before)
+{
+    uint64_t token;
+    enum err code = next_token(l, &token, l->e);
+    if (code != ERR_OK)
+        return code;
+    l->loading = (struct loading){.dump = h->id, .incarnation = random_u64(), .header = *h};
+    loading_view(&l->loading.view, h, &l->a->service->nodes, l->loading.incarnation, token);
+    code = check_memory(l, l->e);
+    if (code == ERR_OK)
+        code = admin_quota(l->a, l->call, true, memory_of_view(&l->loading.view), l->e);
+    if (code == ERR_OK)
+        code = loading_begin(l->f, &l->loading, l->e);
+    if (code == ERR_OK)
+        log_info("load_started", "filter=%s dump=%016" PRIx64 " chunks=%u memory_bytes=%" PRIu64,
+                 log_quote(l->f->names.filter), h->id, h->chunks,
+                 generation_bytes(view_current(&l->loading.view)));
+    struct error ignored;
+    if (code == ERR_OK && before != NULL && loading_discard(l->f, before, &ignored) != ERR_OK)
+        log_warn("shards_not_deleted",
+                 "filter=%s note=\"shards of a dump that was given up expire by themselves\"",
+                 log_quote(l->f->names.filter));
+    return code;
+}
+
+static void take_header(struct load *l)
+{
+    struct dump_header header;
+    uint32_t number;
+    const struct buffer *data = &l->call->data;
+    bool configured = config_find(l->a->config, l->call->filter, l->call->filter_length) != NULL;
+    enum err code = configured ? ERR_OK : handle_load(l->f, &l->a->view, l->e);
+    if (code != ERR_NOT_FOUND) {
+        fail(l, code == ERR_OK ? ERR_EXISTS : code);
+        return;
+    }
+    code = dump_header_decode(&header, data->data, data->length, l->e);
+    if (code != ERR_OK) {
+        refuse(l, code == ERR_FORMAT ? old_dump : bad_data);
+        return;
+    }
+    if (!dump_position_chunk(&header, (uint64_t)l->call->position, &number) || number != 1) {
+        refuse(l, invalid_offset);
+        return;
+    }
+    code = loading_read(l->f, &l->loading, l->e);
+    bool under_way = code == ERR_OK && !l->loading.done;
+    if (under_way && l->loading.dump == header.id) {
+        code = loading_begin(l->f, &l->loading, l->e); /* it lives on */
+    } else if (code == ERR_OK || code == ERR_NOT_FOUND || code == ERR_PARSE) {
+        struct loading *before = under_way ? malloc(sizeof(*before)) : NULL;
+        if (before != NULL)
+            *before = l->loading;
+        code = begin(l, &header, before);
+        free(before);
+    }
+    if (code != ERR_OK)
+        fail(l, code);
+    else
+        go_on(l);
+}
+
+/* --- chunks --- */
+
+/* NULL: @chunk is the one that the position says. */
+static const char *wrong(const struct load *l, const struct dump_chunk *chunk)
+{
+    const struct loading *g = &l->loading;
+    struct dump_run run;
+    uint32_t next;
+    if (chunk->id != g->dump || !dump_position_chunk(&g->header, (uint64_t)l->call->position, &next) ||
+        next != chunk->number + 1 || !dump_run_at(&g->header, chunk->number, &run) ||
+        chunk->run.layer != run.layer || chunk->run.first != run.first)
+        return invalid_offset;
+    if (chunk->run.count > run.count || chunk->run.bytes > run.bytes)
+        return too_big;
+    return chunk->run.count == run.count && chunk->run.bytes == run.bytes ? NULL : bad_data;
+}
+
+/* The view's incarnation. ERR_NOT_FOUND: there is no view. */
+static enum err incarnation_there(struct load *l, uint64_t *out)
+{
+    uint64_t now = l->f->names.incarnation;
+    enum err code = handle_load(l->f, &l->a->view, l->e);
+    *out = l->f->names.incarnation;
+    l->f->names.incarnation = now;
+    return code;
+}
+
+static void store_chunk(struct load *l, const struct dump_chunk *chunk)
+{
+    /* The call's own bytes. */
+    uint8_t *shards = (uint8_t *)l->call->data.data + DUMP_CHUNK_HEADER;
+    enum err code = loading_write(l->f, &l->loading, &chunk->run, shards, l->e);
+    if (code == ERR_PARSE) {
+        refuse(l, bad_data);
+        return;
+    }
+    if (code == ERR_OK)
+        code = loading_note(l->f, &l->loading, &chunk->number, 1, true, l->e);
+    if (code == ERR_OK)
+        go_on(l);
+    else
+        fail(l, code);
+}
+
+static void take_chunk(struct load *l)
+{
+    struct dump_chunk chunk;
+    const struct buffer *data = &l->call->data;
+    uint64_t there = 0;
+    enum err code = loading_read(l->f, &l->loading, l->e);
+    enum err view = code == ERR_OK || code == ERR_NOT_FOUND ? incarnation_there(l, &there) : code;
+    if (code == ERR_NOT_FOUND && view == ERR_NOT_FOUND && !dump_is_chunk(data->data, data->length)) {
+        (void)error_set(l->e, ERR_PARSE, "this is neither the header nor a chunk of a dump");
+        refuse(l, no_dump);
+        return;
+    }
+    if (view == ERR_OK && (code != ERR_OK || !l->loading.done || l->loading.incarnation != there)) {
+        fail(l, ERR_EXISTS); /* another one has made it */
+        return;
+    }
+    if (code != ERR_OK || (view != ERR_OK && view != ERR_NOT_FOUND) || (l->loading.done && view != ERR_OK)) {
+        fail(l, code != ERR_OK ? code : view);
+        return;
+    }
+    const char *error = NULL;
+    if (dump_chunk_decode(&chunk, data->data, data->length, l->e) != ERR_OK)
+        error = data->length > DUMP_CHUNK_LIMIT ? too_big : bad_data;
+    else if (l->loading.done)
+        error = chunk.id == l->loading.dump ? NULL : invalid_offset;
+    else
+        error = wrong(l, &chunk);
+    if (error != NULL)
+        refuse(l, error);
+    else if (l->loading.done)
+        reply_simple(l->r, "OK"); /* the answer to its last chunk was lost on the way */
+    else
+        store_chunk(l, &chunk);
+}
+
+static void run(struct admin *a, struct admin_call *call, void (*take)(struct load *l))
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    struct load *l = calloc(1, sizeof(*l));
+    if (l == NULL) {
+        reply_error(&r, "OOM out of memory");
+        return;
+    }
+    *l = (struct load){.a = a, .call = call, .f = &a->fence, .r = &r, .e = &call->error};
+    enum err code = names_init(&l->f->names, a->config->prefix, call->filter, call->filter_length, l->e);
+    if (code != ERR_OK)
+        fail(l, code);
+    else
+        take(l);
+    free(l);
+}
+
+void admin_loadchunk(struct admin *a, struct admin_call *call)
+{
+    run(a, call, dump_is_header(call->data.data, call->data.length) ? take_header : take_chunk);
+}
+
+static void take_nothing(struct load *l)
+{
+    enum err code = loading_read(l->f, &l->loading, l->e);
+    if (code == ERR_OK)
+        go_on(l);
+    else
+        fail(l, code);
+}
+
+void admin_load_complete(struct admin *a, struct admin_call *call)
+{
+    run(a, call, take_nothing);
+}
+
+/* --- TB.LOAD --- */
+
+/* Pairs of positions, first and last of chunks that have not come. Where there are too many the last pair
+ * reaches to the end: a chunk that comes twice does no harm. */
+static void missing_field(struct fields *f, const struct dump_header *h, const uint8_t *there)
+{
+    struct buffer bytes = {0};
+    struct reply pairs = {.out = &bytes, .protocol = f->reply.protocol};
+    size_t count = 0;
+    for (uint32_t i = 1; i <= h->chunks; i++) {
+        if (there[i])
+            continue;
+        uint32_t last = i;
+        while (last < h->chunks && (!there[last + 1] || count + 1 == RANGES_MAX))
+            last++;
+        reply_integer(&pairs, (int64_t)dump_position(h, i + 1));
+        reply_integer(&pairs, (int64_t)dump_position(h, last + 1));
+        count++;
+        i = last;
+    }
+    field_array(f, "missing", 2 * count);
+    buffer_append(&f->bytes, bytes.data, bytes.length);
+    f->bytes.failed |= buffer_failed(&bytes);
+    buffer_fini(&bytes);
+}
+
+static enum err loading_fields(struct fields *f, struct admin *a, const struct loading *l, struct error *e)
+{
+    uint8_t *there = calloc((size_t)l->header.chunks + 1, 1);
+    if (there == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = loading_arrived(&a->fence, l, there, e);
+    if (code == ERR_OK) {
+        field_number(f, "chunks", l->header.chunks);
+        field_number(f, "arrived", l->arrived);
+        missing_field(f, &l->header, there);
+    }
+    free(there);
+    return code;
+}
+
+static enum err status_fields(struct fields *f, struct admin *a, const struct admin_call *call,
+                              struct loading *l, struct error *e)
+{
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = loading_read(&a->fence, l, e);
+    if (code != ERR_OK && code != ERR_NOT_FOUND)
+        return code;
+    field_text(f, "state", code == ERR_NOT_FOUND ? "none" : l->done ? "done" : "loading");
+    return code == ERR_OK && !l->done ? loading_fields(f, a, l, e) : ERR_OK;
+}
+
+void admin_load_status(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    struct loading *l = malloc(sizeof(*l));
+    if (l == NULL) {
+        reply_error(&r, "OOM out of memory");
+        return;
+    }
+    struct fields f;
+    fields_begin(&f, r.protocol);
+    call->status = status_fields(&f, a, call, l, &call->error);
+    free(l);
+    if (call->status == ERR_OK) {
+        fields_end(&f, &r);
+    } else {
+        fields_drop(&f);
+        admin_reply_error(&r, call->status, &call->error);
+    }
+}

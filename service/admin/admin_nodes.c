@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* TB.NODES: the nodes of Redis, as this process fares with them, their version and memory.
+ *
+ * The happy path is: what connections noted is read, and nodes that are up are asked for the rest.
+ * Possible failure modes are: a node is down, or all of them took too long together (its version and memory
+ * are null then). */
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/info.h"
+#include "expansion/job/memory.h"
+#include "service/admin/admin.h"
+#include "service/core/field.h"
+#include "shard/redis/nodes/health.h"
+
+enum { BUDGET_MS = 500 };
+
+/* By its name, as a list knows it, or a cluster now: @masters is what link_masters() said. */
+static bool ask_memory(struct admin *a, unsigned masters, const char *name, struct plan_node *out)
+{
+    struct error ignored;
+    for (unsigned i = 0; i < masters; i++)
+        if (strcmp(link_name(a->link, link_master(a->link, i)), name) == 0)
+            return memory_of_node(a->link, link_master(a->link, i), out, &ignored) == ERR_OK;
+    return false;
+}
+
+/* What server runs there, and its version; null where it does not say. */
+static void version_fields(struct fields *f, struct admin *a, unsigned masters, const char *name)
+{
+    struct error ignored;
+    redisReply *info = NULL;
+    size_t length = 0;
+    char text[64];
+    unsigned i = 0;
+    while (i < masters && strcmp(link_name(a->link, link_master(a->link, i)), name) != 0)
+        i++;
+    if (i < masters &&
+        link_command(a->link, link_master(a->link, i), &info, &ignored, "INFO server") != ERR_OK)
+        info = NULL;
+    bool valkey = info != NULL && info_value(info->str, info->len, "valkey_version", &length) != NULL;
+    const char *version =
+        info == NULL ? NULL
+                     : info_value(info->str, info->len, valkey ? "valkey_version" : "redis_version", &length);
+    if (version == NULL) {
+        field_null(f, "server");
+        field_null(f, "version");
+    } else {
+        (void)snprintf(text, sizeof(text), "%.*s", (int)length, version);
+        field_text(f, "server", valkey ? "valkey" : "redis");
+        field_text(f, "version", text);
+    }
+    freeReplyObject(info);
+}
+
+/* @masters: how many may be asked; 0: it is not to be. */
+static void put_node(struct admin *a, struct reply *r, const struct node_health_figures *n, unsigned masters)
+{
+    struct fields f;
+    struct plan_node memory = {.known = false};
+    bool known = n->loops_down == 0 && ask_memory(a, masters, n->name, &memory);
+    fields_begin(&f, r->protocol);
+    field_text(&f, "node", n->name);
+    field_text(&f, "state", node_health_state(n));
+    version_fields(&f, a, known ? masters : 0, n->name);
+    field_number(&f, "connections", n->connections);
+    field_number(&f, "reconnects", n->reconnects);
+    field_number(&f, "failures", n->failures);
+    if (n->slots > 0)
+        field_number(&f, "slots", n->slots);
+    if (known) {
+        field_number(&f, "used_bytes", memory.used);
+        field_number(&f, "maxmemory_bytes", memory.maxmemory);
+    } else {
+        field_null(&f, "used_bytes");
+        field_null(&f, "maxmemory_bytes");
+    }
+    field_text(&f, "error", n->error);
+    field_time(&f, "error_at", n->error_ms);
+    fields_end(&f, r);
+}
+
+void admin_nodes(struct admin *a, struct admin_call *call)
+{
+    const struct nodes *nodes = &a->service->nodes;
+    uint64_t deadline_us = clock_mono_us() + (uint64_t)BUDGET_MS * 1000;
+    struct buffer entries = {0};
+    struct reply each = {.out = &entries, .protocol = call->protocol};
+    struct reply all = {.out = &call->reply, .protocol = call->protocol};
+    struct node_health_figures n;
+    unsigned count = 0, masters = 0;
+    struct error ignored;
+    if (link_masters(a->link, &masters, &ignored) != ERR_OK)
+        masters = 0;
+    for (; node_health_read(nodes, count, &n); count++)
+        put_node(a, &each, &n, clock_mono_us() < deadline_us ? masters : 0);
+    reply_array(&all, count);
+    buffer_append(all.out, entries.data, entries.length);
+    all.out->failed |= buffer_failed(&entries);
+    buffer_fini(&entries);
+    call->status = ERR_OK;
+}

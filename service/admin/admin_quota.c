@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* How much of Redis a user may take. With filters_max or bytes_max, the filters that its patterns match are
+ * counted when it makes another one, and when one grows by what it adds. Without bytes_max, a filter that it
+ * makes may take a share of what is left. Two that make filters at the same moment may both be let through.
+ */
+#include <string.h>
+#include "expansion/job/memory.h"
+#include "service/admin/admin.h"
+#include "service/core/users.h"
+
+enum { SHARE = 4 }; /* a quarter of what is left */
+
+struct taken {
+    uint64_t filters, bytes;
+    uint64_t own; /* bytes of the filter that is asked for */
+};
+
+/* Add what is stored under @name, unless that is the filter which is asked for. */
+static enum err add_filter(struct admin *a, const struct admin_call *call, const redisReply *name,
+                           struct taken *taken, struct error *e)
+{
+    struct error ignored;
+    if (names_init(&a->fence.names, a->config->prefix, name->str, (size_t)name->len, &ignored) != ERR_OK)
+        return ERR_OK; /* too long for any filter */
+    enum err code = handle_load(&a->fence, &a->view, e);
+    if (code == ERR_NOT_FOUND)
+        return ERR_OK;
+    if (code != ERR_OK)
+        return code;
+    bool same =
+        (size_t)name->len == call->filter_length && memcmp(name->str, call->filter, call->filter_length) == 0;
+    taken->filters += !same;
+    taken->bytes += memory_of_view(&a->view);
+    taken->own += same ? memory_of_view(&a->view) : 0;
+    return ERR_OK;
+}
+
+static enum err count(struct admin *a, const struct admin_call *call, const struct config_user *u,
+                      struct taken *taken, struct error *e)
+{
+    redisReply *names;
+    enum err code = admin_names(a, &names, e);
+    if (code != ERR_OK)
+        return code;
+    for (size_t i = 0; names->type == REDIS_REPLY_ARRAY && i < names->elements && code == ERR_OK; i++)
+        if (user_may_filter(u, names->element[i]->str, (size_t)names->element[i]->len))
+            code = add_filter(a, call, names->element[i], taken, e);
+    freeReplyObject(names);
+    return code;
+}
+
+/* No single command of a user without bytes_max reserves all memory, so that filters of others can grow.
+ * Large filters are spread evenly, so the node with the least memory left decides. Nodes that do not tell are
+ * passed over: where they cannot be reached, making the filter says so. */
+static enum err check_share(struct admin *a, const struct config_user *u, uint64_t bytes, struct error *e)
+{
+    unsigned count = 0;
+    uint64_t least = UINT64_MAX;
+    struct error ignored;
+    if (link_masters(a->link, &count, &ignored) != ERR_OK)
+        return ERR_OK;
+    for (unsigned i = 0; i < count; i++) {
+        struct plan_node node = {.known = false};
+        uint64_t limit = 0;
+        if (memory_of_node(a->link, link_master(a->link, i), &node, &ignored) == ERR_OK)
+            limit = plan_node_limit(&node);
+        uint64_t left = node.used < limit ? limit - node.used : 0;
+        if (limit != 0 && left < least)
+            least = left;
+    }
+    uint64_t most = least / SHARE * count;
+    if (least == UINT64_MAX || bytes <= most)
+        return ERR_OK;
+    return error_set(e, ERR_CONFLICT,
+                     "user %s may take %llu bytes at once, a quarter of the memory that Redis has left, and "
+                     "%llu were asked for; ask for less, or set bytes_max for this user",
+                     u->name, (unsigned long long)most, (unsigned long long)bytes);
+}
+
+enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes, uint64_t bytes,
+                     struct error *e)
+{
+    const struct config_user *u =
+        call->user == NULL ? NULL : users_find(a->config, call->user, strlen(call->user));
+    struct taken taken = {0};
+    if (u == NULL)
+        return ERR_OK;
+    if (makes && u->bytes_max == 0 && !user_may(u, ROLE_ADMIN)) {
+        enum err code = check_share(a, u, bytes, e);
+        if (code != ERR_OK)
+            return code;
+    }
+    if (u->filters_max == 0 && u->bytes_max == 0)
+        return ERR_OK;
+    const struct names names = a->fence.names; /* of the filter that is asked for */
+    enum err code = count(a, call, u, &taken, e);
+    a->fence.names = names;
+    if (code != ERR_OK)
+        return code;
+    if (!makes) /* a layer is about as large as all before it */
+        bytes = taken.own;
+    if (makes && u->filters_max != 0 && taken.filters >= u->filters_max)
+        return error_set(e, ERR_CONFLICT, "user %s may have %llu filters (filters_max) and has as many",
+                         u->name, (unsigned long long)u->filters_max);
+    if (u->bytes_max != 0 && (taken.bytes >= u->bytes_max || bytes > u->bytes_max - taken.bytes))
+        return error_set(
+            e, ERR_CONFLICT,
+            "user %s may take %llu bytes of Redis (bytes_max): its filters have %llu, and %llu more "
+            "were asked for",
+            u->name, (unsigned long long)u->bytes_max, (unsigned long long)taken.bytes,
+            (unsigned long long)bytes);
+    return ERR_OK;
+}

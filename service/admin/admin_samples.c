@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* How full a filter was, and what clients asked of it: taken where its status is read, and every 10 s. */
+#include "base/clock.h"
+#include "service/admin/admin.h"
+#include "service/core/field.h"
+#include "service/admin/fills.h"
+
+void admin_note_sample(struct admin *a, const char *name, size_t length, uint64_t items)
+{
+    const struct generation *g = view_current(&a->view);
+    struct fill one = {.at_s = (uint32_t)(clock_wall_us() / 1000000),
+                       .rate = (float)(g->built ? generation_rate(g, items) : 1),
+                       .items = items,
+                       .capacity = g->capacity,
+                       .generation = (uint32_t)g->number};
+    traffic_of_filter(a->service, name, length, &one.keys);
+    fills_note(a->service->fills, name, length, a->view.incarnation, &one);
+}
+
+void admin_sample(struct admin *a, const char *name, size_t length)
+{
+    struct error e;
+    if (names_init(&a->fence.names, a->config->prefix, name, length, &e) == ERR_OK &&
+        handle_load(&a->fence, &a->view, &e) == ERR_OK)
+        admin_note_sample(a, name, length, a->view.keys[a->view.current]);
+}
+
+/* ERR_NOT_FOUND: nothing is kept, and the filter does not exist. */
+static enum err read(struct admin *a, struct admin_call *call, struct fill *out, size_t *count)
+{
+    struct error *e = &call->error;
+    *count = fills_read(a->service->fills, call->filter, call->filter_length, out);
+    if (*count > 0 || config_find(a->config, call->filter, call->filter_length) != NULL)
+        return ERR_OK;
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    return code == ERR_OK ? handle_load(&a->fence, &a->view, e) : code;
+}
+
+void admin_samples(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    struct fill kept[FILLS_MAX];
+    struct fields f;
+    size_t count;
+    call->status = read(a, call, kept, &count);
+    if (call->status != ERR_OK) {
+        admin_reply_error(&r, call->status, &call->error);
+        return;
+    }
+    fields_begin(&f, r.protocol);
+    reply_text(&f.reply, "filter");
+    reply_bulk(&f.reply, call->filter, call->filter_length);
+    f.count++;
+    field_number(&f, "interval_seconds", FILLS_FINE_S);
+    size_t first = call->count > 0 && call->count < count ? count - (size_t)call->count : 0;
+    field_array(&f, "samples", count - first);
+    for (size_t i = first; i < count; i++) {
+        reply_array(&f.reply, 8);
+        reply_integer(&f.reply, kept[i].at_s);
+        reply_integer(&f.reply, (int64_t)kept[i].items);
+        reply_integer(&f.reply, (int64_t)kept[i].capacity);
+        reply_double(&f.reply, field_digits(kept[i].rate));
+        reply_integer(&f.reply, kept[i].generation);
+        reply_integer(&f.reply, (int64_t)kept[i].keys.checks);
+        reply_integer(&f.reply, (int64_t)kept[i].keys.maybe);
+        reply_integer(&f.reply, (int64_t)kept[i].keys.adds);
+    }
+    fields_end(&f, &r);
+}

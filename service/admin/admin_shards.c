@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* How full the shards of a filter are, and which are lost, for a map of at most CELLS_MAX cells a layer.
+ *
+ * The happy path is: the view is read, then bits are counted, of at most LOG_SHARDS_SAMPLE bytes, or of one
+ * shard a layer. The answer is kept for a while, the longer the more it cost. Possible failure modes are:
+ * Redis is away, reading takes longer than DEADLINE_MS (ERR_TIMEOUT), or the last survey, of any filter, took
+ * long and has just ended (ERR_BUSY): whoever may read must not have the admin thread for himself. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "service/admin/admin.h"
+#include "service/core/field.h"
+#include "service/admin/log_shards.h"
+
+enum {
+    CELLS_MAX = 1024,
+    DEADLINE_MS = 3000,
+    KEPT_MAX = 8, /* answers */
+    KEPT_MS = 2000,
+    KEPT_FACTOR = 20, /* of the time that it took */
+    BRIEF_MS = 100    /* what takes no longer is no burden */
+};
+
+/* --- answers that are kept --- */
+
+struct shards_cache {
+    struct kept_answer {
+        char *filter; /* NULL: free */
+        size_t length;
+        uint64_t until_us;
+        struct buffer reply;
+    } kept[KEPT_MAX];
+    uint64_t ended_us, took_us; /* of the last survey */
+};
+
+static void forget(struct kept_answer *k)
+{
+    free(k->filter);
+    buffer_fini(&k->reply);
+    *k = (struct kept_answer){0};
+}
+
+void shards_cache_free(struct shards_cache *c)
+{
+    for (unsigned i = 0; c != NULL && i < KEPT_MAX; i++)
+        forget(&c->kept[i]);
+    free(c);
+}
+
+static const struct kept_answer *find_kept(const struct shards_cache *c, const struct admin_call *call)
+{
+    for (unsigned i = 0; c != NULL && i < KEPT_MAX; i++) {
+        const struct kept_answer *k = &c->kept[i];
+        if (k->filter != NULL && k->length == call->filter_length && k->until_us > clock_mono_us() &&
+            memcmp(k->filter, call->filter, k->length) == 0)
+            return k;
+    }
+    return NULL;
+}
+
+/* In the place of the one that is over first. */
+static void keep(struct admin *a, const struct admin_call *call, uint64_t ms)
+{
+    struct kept_answer *to = &a->shards->kept[0];
+    for (unsigned i = 0; i < KEPT_MAX; i++) {
+        struct kept_answer *k = &a->shards->kept[i];
+        bool same = k->filter != NULL && k->length == call->filter_length &&
+                    memcmp(k->filter, call->filter, k->length) == 0;
+        if (same || k->until_us < to->until_us)
+            to = k;
+        if (same)
+            break;
+    }
+    forget(to);
+    to->filter = malloc(call->filter_length + 1);
+    buffer_append(&to->reply, call->reply.data, call->reply.length);
+    if (to->filter == NULL || buffer_failed(&to->reply)) {
+        forget(to);
+        return;
+    }
+    memcpy(to->filter, call->filter, call->filter_length);
+    to->length = call->filter_length;
+    to->until_us = clock_mono_us() + ms * 1000;
+}
+
+/* Half of the time is for others. */
+static enum err may_survey(const struct shards_cache *c, struct error *e)
+{
+    uint64_t since_us = clock_mono_us() - c->ended_us;
+    if (c->took_us <= (uint64_t)BRIEF_MS * 1000 || since_us >= c->took_us)
+        return ERR_OK;
+    return error_set(e, ERR_BUSY, "the shards of a filter were read just now, for %llu ms; ask again later",
+                     (unsigned long long)(c->took_us / 1000));
+}
+
+/* --- one layer --- */
+
+struct layer_map {
+    uint32_t shards, per_cell, cells;
+    uint64_t keys;
+    double sum[CELLS_MAX], most[CELLS_MAX]; /* fill of a cell's shards */
+    uint32_t lost[CELLS_MAX];
+    uint32_t resident[CELLS_MAX], loading[CELLS_MAX], dirty[CELLS_MAX]; /* in this coordinator's memory */
+};
+
+struct survey {
+    struct admin *a;
+    const struct generation *g;
+    uint64_t deadline_us;
+    bool in_memory; /* this coordinator has the generation */
+    const struct admin_call *call;
+    struct log_shards *bits;
+};
+
+static void begin_map(struct layer_map *m, uint32_t shards, uint32_t cells_max)
+{
+    uint32_t per_cell = (shards + cells_max - 1) / cells_max;
+    *m = (struct layer_map){
+        .shards = shards, .per_cell = per_cell, .cells = (shards + per_cell - 1) / per_cell};
+}
+
+/* One shard of each cell of all layers is no more than the sample. */
+static uint32_t cells_max(const struct survey *s)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < s->g->layer_count; i++)
+        bytes += geometry_shard_bytes(&s->g->layers[i].geometry);
+    if (bytes <= LOG_SHARDS_SAMPLE / CELLS_MAX)
+        return CELLS_MAX;
+    uint64_t most = bytes == 0 ? 0 : LOG_SHARDS_SAMPLE / bytes;
+    return most == 0 ? 1 : (uint32_t)most;
+}
+
+static uint32_t in_cell(const struct layer_map *m, uint32_t cell)
+{
+    uint32_t first = cell * m->per_cell;
+    return m->shards - first < m->per_cell ? m->shards - first : m->per_cell;
+}
+
+struct bits {
+    struct survey *s;
+    struct layer_map *m;
+    unsigned layer;
+    bool sampled; /* one shard of each cell stands for all */
+    uint8_t *bytes;
+};
+
+static void take_bits(const struct bits *b, uint32_t shard, const uint8_t *bytes)
+{
+    const struct layer *l = &b->s->g->layers[b->layer];
+    struct layer_map *m = b->m;
+    uint32_t cell = shard / m->per_cell, stands_for = b->sampled ? in_cell(m, cell) : 1;
+    double keys = log_shards_keys(&l->geometry, bytes), room = (double)l->capacity / m->shards;
+    double fill = room > 0 ? keys / room : 0;
+    m->keys += (uint64_t)(keys * stands_for + 0.5);
+    m->sum[cell] += fill * stands_for;
+    m->most[cell] = fill > m->most[cell] ? fill : m->most[cell];
+}
+
+static enum err read_run(struct bits *b, uint32_t first, uint32_t count, struct error *e)
+{
+    uint32_t shard_bytes = geometry_shard_bytes(&b->s->g->layers[b->layer].geometry);
+    if (clock_mono_us() > b->s->deadline_us)
+        return error_set(e, ERR_TIMEOUT, "reading the bits of %u shards took too long", b->m->shards);
+    enum err code = log_shards_read(b->s->bits, b->layer, first, count, b->bytes, e);
+    for (uint32_t i = 0; code == ERR_OK && i < count; i++)
+        take_bits(b, first + i, b->bytes + (size_t)i * shard_bytes);
+    return code;
+}
+
+/* Shards one by one where some of them are lost. */
+static enum err read_bits(struct survey *s, unsigned layer, struct layer_map *m, struct error *e)
+{
+    struct bits b = {.s = s,
+                     .m = m,
+                     .layer = layer,
+                     .sampled = generation_bytes(s->g) > LOG_SHARDS_SAMPLE,
+                     .bytes = malloc(LOG_SHARDS_RUN)};
+    uint32_t shard_bytes = geometry_shard_bytes(&s->g->layers[layer].geometry);
+    uint32_t most = shard_bytes == 0 ? 0 : LOG_SHARDS_RUN / shard_bytes;
+    const uint32_t per_cell = m->per_cell;
+    assert(per_cell > 0);
+    enum err code = b.bytes == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    for (uint64_t at = 0; at < m->shards && code == ERR_OK; at += b.sampled ? per_cell : most) {
+        uint32_t first = (uint32_t)at, left = m->shards - first, count = left < most ? left : most;
+        if (b.sampled)
+            count = 1;
+        code = read_run(&b, first, count, e);
+        if (code != ERR_LOST)
+            continue;
+        code = ERR_OK;
+        for (uint32_t i = first; i < first + count && code == ERR_OK; i++) {
+            code = read_run(&b, i, 1, e);
+            if (code != ERR_LOST)
+                continue;
+            m->lost[i / per_cell]++;
+            code = ERR_OK;
+        }
+    }
+    free(b.bytes);
+    return code;
+}
+
+struct in_memory {
+    unsigned layer;
+    struct layer_map *m;
+};
+
+static void take_shard(void *arg, const struct resident_shard *shard)
+{
+    const struct in_memory *in = arg;
+    struct layer_map *m = in->m;
+    if (shard->layer != in->layer || shard->shard >= m->shards)
+        return;
+    uint32_t cell = shard->shard / m->per_cell;
+    m->resident[cell] += shard->state == BITMAP_RESIDENT || shard->state == BITMAP_LEAVING;
+    m->loading[cell] += shard->state == BITMAP_LOADING || shard->state == BITMAP_RELOADING;
+    m->dirty[cell] += shard->dirty_bytes > 0;
+}
+
+static void look_into_memory(struct survey *s, unsigned layer, struct layer_map *m)
+{
+    struct in_memory in = {.layer = layer, .m = m};
+    s->in_memory = filters_shards(s->a->service->logs, s->call->filter, s->call->filter_length, s->g->number,
+                                  take_shard, &in);
+}
+
+/* [[cell, shards], ...] of those cells that have any. */
+static void pairs_field(struct fields *f, const char *name, const struct layer_map *m, const uint32_t *counts)
+{
+    size_t some = 0;
+    for (uint32_t i = 0; i < m->cells; i++)
+        some += counts[i] > 0;
+    field_array(f, name, some);
+    for (uint32_t i = 0; i < m->cells; i++)
+        if (counts[i] > 0) {
+            reply_array(&f->reply, 2);
+            reply_integer(&f->reply, i);
+            reply_integer(&f->reply, counts[i]);
+        }
+}
+
+/* As thousandths: a map has no use for more. */
+static void write_map(struct reply *r, const struct survey *s, unsigned layer, const struct layer_map *m)
+{
+    struct fields f;
+    fields_begin(&f, r->protocol);
+    field_number(&f, "layer", layer);
+    field_number(&f, "shards", m->shards);
+    field_number(&f, "capacity", s->g->layers[layer].capacity);
+    field_number(&f, "keys", m->keys);
+    field_number(&f, "shards_per_cell", m->per_cell);
+    field_array(&f, "fill_permille", m->cells);
+    for (uint32_t i = 0; i < m->cells; i++)
+        reply_integer(&f.reply, (int64_t)(m->sum[i] / in_cell(m, i) * 1000 + 0.5));
+    field_array(&f, "fill_permille_max", m->per_cell > 1 ? m->cells : 0);
+    for (uint32_t i = 0; m->per_cell > 1 && i < m->cells; i++)
+        reply_integer(&f.reply, (int64_t)(m->most[i] * 1000 + 0.5));
+    pairs_field(&f, "lost", m, m->lost);
+    if (s->in_memory) {
+        pairs_field(&f, "resident", m, m->resident);
+        pairs_field(&f, "loading", m, m->loading);
+        pairs_field(&f, "dirty", m, m->dirty);
+    }
+    fields_end(&f, r);
+}
+
+/* --- generations --- */
+
+static enum err generation_fields(struct fields *f, struct survey *s, struct error *e)
+{
+    struct layer_map *m = malloc(sizeof(*m));
+    enum err code = ERR_OK;
+    if (m == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    field_number(f, "generation", s->g->number);
+    field_bool(f, "built", s->g->built);
+    field_number(f, "node_count", s->g->node_count);
+    field_array(f, "layers", s->g->layer_count);
+    for (unsigned layer = 0; code == ERR_OK && layer < s->g->layer_count; layer++) {
+        begin_map(m, s->g->layers[layer].geometry.shards, cells_max(s));
+        code = read_bits(s, layer, m, e);
+        if (code == ERR_OK) {
+            look_into_memory(s, layer, m);
+            write_map(&f->reply, s, layer, m);
+        }
+    }
+    free(m);
+    return code;
+}
+
+static enum err write_generation(struct reply *r, struct survey *s, struct error *e)
+{
+    struct fields f;
+    struct admin *a = s->a;
+    enum err code = log_shards_open(&s->bits, a->link, &a->fence.names, s->g->number, e);
+    if (code != ERR_OK)
+        return code;
+    fields_begin(&f, r->protocol);
+    code = generation_fields(&f, s, e);
+    log_shards_close(s->bits);
+    s->bits = NULL;
+    if (code == ERR_OK)
+        fields_end(&f, r);
+    else
+        fields_drop(&f);
+    return code;
+}
+
+/* The generation in use, then the one that is being built or may be gone back to. Shards are not read
+ * while they are being built: the builder has most of their keys. */
+static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r)
+{
+    struct error *e = &call->error;
+    struct buffer both = {0};
+    struct reply each = {.out = &both, .protocol = r->protocol};
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = handle_load(&a->fence, &a->view, e);
+    if (code != ERR_OK)
+        return code;
+    struct survey s = {.a = a,
+                       .call = call,
+                       .g = view_current(&a->view),
+                       .deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000};
+    code = write_generation(&each, &s, e);
+    s.g = view_alternate(&a->view);
+    if (s.g != NULL && !s.g->built)
+        s.g = NULL;
+    if (code == ERR_OK && s.g != NULL)
+        code = write_generation(&each, &s, e);
+    if (code == ERR_OK) {
+        reply_map(r, 3);
+        reply_text(r, "filter");
+        reply_bulk(r, call->filter, call->filter_length);
+        reply_text(r, "phase");
+        reply_text(r, phase_row(a->view.phase)->name);
+        reply_text(r, "generations");
+        reply_array(r, s.g != NULL ? 2 : 1);
+        buffer_append(r->out, both.data, both.length);
+        r->out->failed |= buffer_failed(&both);
+    }
+    buffer_fini(&both);
+    return code;
+}
+
+static enum err survey(struct admin *a, struct admin_call *call, struct reply *r)
+{
+    uint64_t began = clock_mono_us();
+    if (a->shards == NULL && (a->shards = calloc(1, sizeof(*a->shards))) == NULL)
+        return error_set(&call->error, ERR_NOMEM, "out of memory");
+    enum err code = may_survey(a->shards, &call->error);
+    if (code != ERR_OK)
+        return code;
+    code = survey_filter(a, call, r);
+    a->shards->ended_us = clock_mono_us();
+    a->shards->took_us = a->shards->ended_us - began;
+    return code;
+}
+
+void admin_shards(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    const struct kept_answer *kept = find_kept(a->shards, call);
+    if (kept != NULL) {
+        buffer_append(&call->reply, kept->reply.data, kept->reply.length);
+        return;
+    }
+    call->status = survey(a, call, &r);
+    if (call->status != ERR_OK) {
+        buffer_clear(&call->reply);
+        admin_reply_error(&r, call->status, &call->error);
+        return;
+    }
+    uint64_t ms = a->shards->took_us / 1000 * KEPT_FACTOR;
+    if (!buffer_failed(&call->reply))
+        keep(a, call, ms > KEPT_MS ? ms : KEPT_MS);
+}

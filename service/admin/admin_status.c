@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/* TB.STATUS. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "base/clock.h"
+#include "base/number.h"
+#include "expansion/decide/layer.h"
+#include "expansion/job/memory.h"
+#include "expansion/decide/schedule.h"
+#include "expansion/decide/window.h"
+#include "service/admin/admin.h"
+#include "service/core/field.h"
+#include "service/control/keeper.h"
+#include "service/control/watch.h"
+#include "shard/redis/nodes/health.h"
+
+/* --- parts of the status --- */
+
+/* The masters of the cluster, as this coordinator sees them. */
+static void masters_field(struct fields *f, const struct nodes *nodes)
+{
+    struct buffer text = {0};
+    struct node_health_figures n;
+    for (unsigned i = 0; node_health_read(nodes, i, &n); i++)
+        buffer_printf(&text, "%s%s %s, %u slots, %u connections", i == 0 ? "" : "; ", n.name,
+                      node_health_state(&n), n.slots, n.connections);
+    field_text(f, "masters", buffer_text(&text));
+    buffer_fini(&text);
+}
+
+static bool is_pinned(const struct generation *g, const char *name)
+{
+    for (unsigned i = 0; i < g->node_count; i++)
+        if (strcasecmp(g->nodes[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Those of the generation (of a cluster, all) that some thread of this process cannot reach, and why. */
+static void nodes_down_field(struct fields *f, const struct nodes *nodes, const struct generation *g)
+{
+    struct buffer down = {0};
+    struct node_health_figures n;
+    for (unsigned i = 0; node_health_read(nodes, i, &n); i++)
+        if (n.loops_down > 0 && (nodes->cluster != NULL || is_pinned(g, n.name)))
+            buffer_printf(&down, "%s%s (%s)", down.length > 0 ? ", " : "", n.name, n.error);
+    field_text(f, "nodes_down", buffer_text(&down));
+    buffer_fini(&down);
+}
+
+static void node_field(struct fields *f, const char *name, const struct generation *g)
+{
+    struct buffer nodes = {0};
+    for (unsigned i = 0; i < g->node_count; i++)
+        buffer_printf(&nodes, "%s%s", i == 0 ? "" : ", ", g->nodes[i]);
+    field_text(f, name, buffer_text(&nodes));
+    buffer_fini(&nodes);
+}
+
+/* Keys of the generation in use. */
+static uint64_t view_fields(struct fields *f, struct admin *a, const struct view *v)
+{
+    const struct generation *g = view_current(v), *other = view_alternate(v);
+    const uint64_t items = v->keys[v->current];
+    field_text(f, "phase", phase_row(v->phase)->name);
+    field_number(f, "epoch", v->epoch);
+    field_number(f, "current_index", v->current);
+    field_number(f, "generation", g->number);
+    field_bool(f, "built", g->built);
+    field_number(f, "keys", items);
+    field_number(f, "capacity", g->capacity);
+    field_decimal(f, "fill_ratio", g->capacity == 0 ? 0 : (double)items / (double)g->capacity);
+    field_decimal(f, "error_rate", g->error_rate);
+    field_decimal(f, "expected_error_rate", g->built ? generation_rate(g, items) : 1);
+    field_decimal(f, "error_rate_bound", layer_rate_bound(g));
+    field_bool(f, "has_layers", v->sourced && g->layer_count > 1);
+    field_number(f, "expansion", v->expansion);
+    field_bool(f, "has_source", v->sourced);
+    if (v->expire_at_ms != 0)
+        field_time(f, "expires_at", v->expire_at_ms);
+    field_number(f, "layers", g->layer_count);
+    field_number(f, "shards", generation_shards(g));
+    field_number(f, "shard_bytes", geometry_shard_bytes(&g->layers[0].geometry));
+    field_number(f, "block_bits", g->layers[0].geometry.block_bits);
+    field_number(f, "hashes", g->layers[0].geometry.hashes);
+    field_number(f, "memory_bytes", memory_of_view(v));
+    node_field(f, "nodes", g);
+    if (a->service->nodes.cluster != NULL)
+        masters_field(f, &a->service->nodes);
+    nodes_down_field(f, &a->service->nodes, g);
+    if (other != NULL) {
+        field_number(f, "alternate_generation", other->number);
+        field_number(f, "alternate_keys", v->keys[1 - v->current]);
+        field_number(f, "alternate_capacity", other->capacity);
+        node_field(f, "alternate_nodes", other);
+    }
+    return items;
+}
+
+static const char *rows_by(const struct keeper_note *note)
+{
+    static const char *const names[] = {[SOURCE_ROWS_COUNTED] = "count",
+                                        [SOURCE_ROWS_PLANNED] = "statistics",
+                                        [SOURCE_ROWS_GUESSED] = "guess"};
+    return note->rows_ms == 0 ? "unknown" : names[note->rows.by];
+}
+
+/* @built: the filter's keys are those of a whole generation, @items of them. */
+static void source_fields(struct fields *f, const struct keeper_note *note, bool built, uint64_t items)
+{
+    const struct threshold_input in = {.items = items, .source_rows = note->rows.rows};
+    field_text(f, "source_rows_by", rows_by(note));
+    field_time(f, "source_rows_at", note->rows_ms);
+    if (note->rows_ms == 0)
+        field_null(f, "source_rows");
+    else
+        field_number(f, "source_rows", note->rows.rows);
+    if (note->rows_ms == 0 || note->rows.by == SOURCE_ROWS_GUESSED || !built) {
+        field_null(f, "dead_keys");
+        field_null(f, "dead_ratio");
+        return;
+    }
+    uint64_t dead = threshold_dead_keys(&in);
+    field_number(f, "dead_keys", dead);
+    field_decimal(f, "dead_ratio", items == 0 ? 0 : (double)dead / (double)items);
+}
+
+static void config_fields(struct fields *f, const struct config_filter *c)
+{
+    if (c == NULL)
+        return;
+    field_text(f, "table", c->table);
+    field_decimal(f, "expand_at_ratio", c->expand_at);
+    field_decimal(f, "expand_at_dead_ratio", c->expand_at_dead);
+    field_text(f, "schedule", c->schedule);
+    struct schedule schedule;
+    struct window window;
+    struct error e;
+    time_t now = (time_t)(clock_wall_us() / 1000000);
+    if (c->schedule[0] != '\0' && schedule_parse(&schedule, c->schedule, &e) == ERR_OK)
+        field_time(f, "schedule_next_at", (uint64_t)schedule_next(&schedule, now) * 1000);
+    field_text(f, "window", c->window);
+    if (window_parse(&window, c->window, &e) == ERR_OK && !window_is_open(&window, now))
+        field_time(f, "window_opens_at", (uint64_t)window_next_open(&window, now) * 1000);
+}
+
+struct mutex_state {
+    bool held;
+    char owner[128];
+    uint64_t ttl_ms;
+};
+
+static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    names_filter_key(&a->fence.names, "expansion_flag", &name);
+    enum err code =
+        link_command(a->link, handle_home(&a->fence), &reply, e, "GET %b", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    m->held = reply->type == REDIS_REPLY_STRING;
+    (void)snprintf(m->owner, sizeof(m->owner), "%s", m->held ? reply->str : "");
+    freeReplyObject(reply);
+    code = link_command(a->link, handle_home(&a->fence), &reply, e, "PTTL %b", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    m->ttl_ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+/* What the last verification says of the generation in use: its fields in the record, in this order. */
+static const char *verified(const redisReply *r, uint64_t generation, uint64_t stale_ms, uint64_t *when)
+{
+    uint64_t of = 0, now = clock_wall_us() / 1000;
+    *when = 0;
+    if (r->elements != 3 || r->element[0]->type != REDIS_REPLY_STRING ||
+        r->element[1]->type != REDIS_REPLY_STRING || r->element[2]->type != REDIS_REPLY_STRING ||
+        !number_u64(r->element[1]->str, (size_t)r->element[1]->len, &of) || of != generation ||
+        !number_u64(r->element[2]->str, (size_t)r->element[2]->len, when))
+        return "never";
+    if (strcmp(r->element[0]->str, "1") != 0)
+        return "failed";
+    return now > *when && now - *when > stale_ms ? "stale" : "passed";
+}
+
+static enum err verify_fields(struct fields *f, struct admin *a, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    uint64_t when;
+    names_filter_key(&a->fence.names, "job", &name);
+    enum err code = link_command(a->link, handle_home(&a->fence), &reply, e,
+                                 "HMGET %b verify_ok verify_generation verify_ms", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    field_text(f, "verification",
+               verified(reply, view_current(&a->view)->number, a->config->verify_stale_ms, &when));
+    field_time(f, "verified_at", when);
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+/* How the tail fares; "none" where no coordinator has it. */
+static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
+{
+    static const struct {
+        const char *field, *name;
+        bool number;
+    } parts[] = {{"state", "follow_state", false},  {"mode", "follow_mode", false},
+                 {"owner", "follow_owner", false},  {"error", "follow_error", false},
+                 {"lag_ms", "follow_lag_ms", true}, {"rows", "follow_rows", true}};
+    struct key_name name;
+    redisReply *reply;
+    names_filter_key(&a->fence.names, "tail", &name);
+    enum err code = link_command(a->link, handle_home(&a->fence), &reply, e,
+                                 "HMGET %b state mode owner error lag_ms rows", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    bool any = reply->elements == 6 && reply->element[0]->type == REDIS_REPLY_STRING;
+    if (!any)
+        field_text(f, "follow_state", "none");
+    for (size_t i = 0; any && i < reply->elements; i++) {
+        const char *text = reply->element[i]->type == REDIS_REPLY_STRING ? reply->element[i]->str : "";
+        uint64_t number = 0;
+        if (!parts[i].number)
+            field_text(f, parts[i].name, text);
+        else if (number_u64(text, strlen(text), &number) && number <= INT64_MAX)
+            field_number(f, parts[i].name, number);
+    }
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+static enum err status_fields(struct fields *f, struct admin *a, const char *name, size_t length,
+                              struct error *e)
+{
+    struct keeper_note note = keeper_note(a->service, name, length);
+    const struct config_filter *config = config_find(a->config, name, length);
+    struct mutex_state mutex = {.held = false};
+    bool known = false;
+    uint64_t items = 0;
+    reply_text(&f->reply, "filter");
+    reply_bulk(&f->reply, name, length);
+    f->count++;
+    enum err code = names_init(&a->fence.names, a->config->prefix, name, length, e);
+    if (code != ERR_OK)
+        return code;
+    code = handle_load(&a->fence, &a->view, e);
+    if (code == ERR_NOT_FOUND && config == NULL)
+        return code;
+    if (code != ERR_OK) {
+        bool missing = code == ERR_NOT_FOUND;
+        field_text(f, "state", missing ? "not built" : "unreachable");
+        field_bool(f, "built", false);
+        field_text(f, "job_state", "none");
+        field_text(f, "redis", missing ? "ok" : e->text);
+    } else {
+        bool degraded = a->view.degraded && view_current(&a->view)->built;
+        code = read_mutex(&mutex, a, e);
+        field_text(f, "state",
+                   degraded                        ? "degraded"
+                   : view_current(&a->view)->built ? "serving"
+                   : mutex.held                    ? "building"
+                                                   : "not built");
+        known = true;
+        items = view_fields(f, a, &a->view);
+        admin_note_sample(a, name, length, items);
+        field_bool(f, "degraded", degraded);
+        admin_log_fields(f, a, name, length, &note, degraded);
+        field_text(f, "mutex_owner", mutex.owner);
+        field_number(f, "mutex_ttl_ms", mutex.ttl_ms);
+        if (code == ERR_OK)
+            code = verify_fields(f, a, e);
+        if (code == ERR_OK)
+            code = admin_job_fields(f, a, name, length, mutex.held, e);
+        if (code == ERR_OK && config != NULL && config->table[0] != '\0')
+            code = tail_fields(f, a, e);
+        field_text(f, "redis", code == ERR_OK ? "ok" : e->text);
+    }
+    config_fields(f, config);
+    bool needs_source = config != NULL && config->table[0] != '\0';
+    bool whole = known && view_current(&a->view)->built;
+    if (needs_source) {
+        source_fields(f, &note, whole, items);
+        admin_forecast_fields(f, config, &note, whole && !mutex.held, &a->view, items);
+    }
+    field_text(f, "postgres", !needs_source ? "none" : note.postgres[0] != '\0' ? note.postgres : "ok");
+    field_bool(f, "ready",
+               code == ERR_OK && view_current(&a->view)->built &&
+                   (!needs_source || note.postgres[0] == '\0'));
+    if (note.wanted[0] != '\0')
+        field_text(f, "waiting_reason", note.wanted);
+    if (note.next_attempt_ms != 0 && !mutex.held) {
+        field_time(f, "next_attempt_at", note.next_attempt_ms);
+        field_text(f, "next_attempt_reason", note.next_attempt_why);
+    }
+    if (note.problem[0] != '\0')
+        field_text(f, "problem", note.problem);
+    return ERR_OK;
+}
+
+enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length, struct error *e)
+{
+    struct fields f;
+    fields_begin(&f, r->protocol);
+    enum err code = status_fields(&f, a, name, length, e);
+    if (code == ERR_OK)
+        fields_end(&f, r);
+    else
+        fields_drop(&f);
+    return code;
+}
+
+/* Configured filters, then those that were made by commands. */
+static void status_all(struct admin *a, struct admin_call *call, struct reply *r)
+{
+    const struct config *config = a->config;
+    struct buffer items = {0};
+    struct reply each = {.out = &items, .protocol = r->protocol};
+    struct error ignored;
+    size_t count = 0;
+    for (size_t i = 0; i < config->filter_count; i++) {
+        const char *name = config->filter[i].name;
+        count += admin_call_shows(call, name, strlen(name)) &&
+                 admin_status_one(a, &each, name, strlen(name), &ignored) == ERR_OK;
+    }
+    redisReply *names = NULL;
+    if (admin_names(a, &names, &call->error) == ERR_OK)
+        for (size_t i = 0; i < names->elements; i++) {
+            const redisReply *name = names->element[i];
+            if (config_find(config, name->str, (size_t)name->len) == NULL &&
+                admin_call_shows(call, name->str, (size_t)name->len))
+                count += admin_status_one(a, &each, name->str, (size_t)name->len, &ignored) == ERR_OK;
+        }
+    freeReplyObject(names);
+    reply_array(r, count);
+    buffer_append(r->out, items.data, items.length);
+    buffer_fini(&items);
+}
+
+void admin_status(struct admin *a, struct admin_call *call)
+{
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    if (call->filter_length == 0) {
+        status_all(a, call, &r);
+        return;
+    }
+    call->status = admin_status_one(a, &r, call->filter, call->filter_length, &call->error);
+    if (call->status != ERR_OK)
+        admin_reply_error(&r, call->status, &call->error);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: the names of all filters are known, each is looked at as TB.STATUS does, its status
+ * becomes a record. Possible failure modes are: Redis is away (no names, no records but those of configured
+ * filters), or so slow that the time is over before all were looked at: the others come next time. */
+#include "service/admin/admin_watching.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "service/admin/fills.h"
+
+struct look {
+    struct admin *a;
+    struct admin_call *call;
+    uint64_t deadline_us;
+    uint64_t index; /* of the filter that comes next */
+    uint64_t from;
+    bool over;
+};
+
+/* --- records: a head, the name, the reply --- */
+
+struct record_head {
+    size_t name_length, reply_length;
+    enum watching_kind kind;
+};
+
+static void put_record(struct admin_call *call, enum watching_kind kind, const char *name, size_t length,
+                       const struct buffer *reply)
+{
+    const struct record_head head = {.name_length = length, .reply_length = reply->length, .kind = kind};
+    buffer_append(&call->reply, &head, sizeof(head));
+    buffer_append(&call->reply, name, length);
+    buffer_append(&call->reply, reply->length == 0 ? "" : reply->data, reply->length);
+    call->reply.failed |= buffer_failed(reply);
+}
+
+bool watching_next(const struct admin_call *call, size_t *at, struct watching_record *out)
+{
+    struct record_head head;
+    if (buffer_failed(&call->reply) || call->reply.length - *at < sizeof(head))
+        return false;
+    const char *from = call->reply.data + *at;
+    memcpy(&head, from, sizeof(head));
+    *out = (struct watching_record){.kind = head.kind,
+                                    .name = from + sizeof(head),
+                                    .name_length = head.name_length,
+                                    .reply = from + sizeof(head) + head.name_length,
+                                    .reply_length = head.reply_length};
+    *at += sizeof(head) + head.name_length + head.reply_length;
+    return true;
+}
+
+/* --- one filter --- */
+
+/* False: the filter does not exist. */
+static bool look_at(struct look *l, const char *name, size_t length, struct buffer *reply)
+{
+    struct error ignored;
+    struct reply r = {.out = reply, .protocol = REPLY_TYPED};
+    if ((l->call->flags & WATCHING_STATUS) != 0)
+        return admin_status_one(l->a, &r, name, length, &ignored) == ERR_OK;
+    admin_sample(l->a, name, length);
+    return true;
+}
+
+static void take(struct look *l, const char *name, size_t length)
+{
+    struct buffer reply = {0};
+    uint64_t index = l->index++;
+    bool now = index >= l->from && !l->over;
+    if (now && clock_mono_us() >= l->deadline_us) {
+        l->over = true;
+        l->call->cursor = index;
+        now = false;
+    }
+    if (!now || look_at(l, name, length, &reply))
+        put_record(l->call, WATCHING_FILTER, name, length, &reply);
+    buffer_fini(&reply);
+}
+
+/* --- coordinators, nodes --- */
+
+static void take_list(struct look *l, enum watching_kind kind, admin_fn *fn)
+{
+    struct admin_call *call = admin_call_new(fn, "", 0);
+    if (call == NULL)
+        return;
+    call->protocol = REPLY_TYPED;
+    if (kind != WATCHING_COORDINATORS_OF_ALL || (call->visible = strdup("")) != NULL)
+        fn(l->a, call);
+    else
+        call->status = ERR_NOMEM;
+    if (call->status == ERR_OK)
+        put_record(l->call, kind, "", 0, &call->reply);
+    admin_call_free(call);
+}
+
+/* --- all --- */
+
+void admin_watching(struct admin *a, struct admin_call *call)
+{
+    const struct config *config = a->config;
+    redisReply *names = NULL;
+    struct look l = {.a = a,
+                     .call = call,
+                     .from = call->cursor,
+                     .deadline_us = clock_mono_us() + (uint64_t)WATCHING_BUDGET_MS * 1000};
+    call->cursor = 0;
+    call->status = admin_names(a, &names, &call->error);
+    for (size_t i = 0; i < config->filter_count; i++)
+        take(&l, config->filter[i].name, strlen(config->filter[i].name));
+    for (size_t i = 0; call->status == ERR_OK && i < names->elements; i++)
+        if (config_find(config, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
+            take(&l, names->element[i]->str, (size_t)names->element[i]->len);
+    freeReplyObject(names);
+    if ((call->flags & WATCHING_STATUS) == 0)
+        return;
+    take_list(&l, WATCHING_NODES, admin_nodes);
+    if (call->status != ERR_OK)
+        return;
+    take_list(&l, WATCHING_COORDINATORS, admin_coordinators);
+    if ((call->flags & WATCHING_RESTRICTED) != 0)
+        take_list(&l, WATCHING_COORDINATORS_OF_ALL, admin_coordinators);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_CONTROL_KEEPER_H
+#define SERVICE_CONTROL_KEEPER_H
+/* The keeper: looks at every filter at an interval. It makes filters that are configured and not there,
+ * starts expansions whose threshold or schedule says so, and hands unfinished jobs that nobody drives to the
+ * runner. */
+#include "base/error.h"
+#include "service/core/service.h"
+#include "service/control/watch.h"
+
+/* The thread: runs until service->stop. */
+void *keeper_run(void *service);
+/* Have it look at once. */
+void keeper_wake(struct service *s);
+#endif

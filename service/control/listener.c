@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: subscribe, then a letter or a wake for each message. Possible failure modes are: the
+ * subscription cannot be had or breaks (again after a pause; the keeper looks once more, as something may
+ * have happened meanwhile), this user may not subscribe (said once, tried again seldom). */
+#include "service/control/listener.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/http/http.h"
+#include "service/control/keeper.h"
+#include "service/core/worker.h"
+#include "shard/redis/events.h"
+#include "shard/filter/names.h"
+#include "shard/request/filters.h"
+
+enum {
+    WAKE_EVERY_US = 50 * 1000, /* the keeper looks at all filters when it is woken */
+    IDLE_US = 1000 * 1000,
+    TIMEOUT_MS_MAX = 1000, /* a stop waits for an answer this long at most */
+    PAUSE_MIN_MS = 50,
+    PAUSE_MAX_MS = 5000
+};
+
+struct listener {
+    struct service *service;
+    struct mailbox *mailbox; /* for the word that it is to stop */
+    atomic_bool stop;
+    uint64_t woken_at;
+    bool wake_wanted;
+    bool deaf; /* not subscribed, and that was said */
+    unsigned pause_ms;
+    pthread_t thread;
+};
+
+/* --- what a message leads to --- */
+
+static void wake_if_time(struct listener *l)
+{
+    uint64_t now = clock_mono_us();
+    if (!l->wake_wanted || now < l->woken_at + WAKE_EVERY_US)
+        return;
+    l->wake_wanted = false;
+    l->woken_at = now;
+    keeper_wake(l->service);
+}
+
+static void look_at(struct listener *l, const struct events_message *message)
+{
+    char name[FILTER_NAME_MAX];
+    size_t length;
+    if (!names_unescape(message->filter, message->filter_length, name, &length))
+        return;
+    filters_look(l->service->logs, name, length);
+    http_refresh(l->service->http);
+}
+
+/* Until the subscription breaks or the service stops. */
+static enum err take_messages(struct listener *l, struct events *s, struct error *e)
+{
+    enum err code = ERR_OK;
+    while (!atomic_load(&l->stop) && (code == ERR_OK || code == ERR_TIMEOUT)) {
+        struct events_message message;
+        uint64_t until = l->wake_wanted ? l->woken_at + WAKE_EVERY_US : clock_mono_us() + IDLE_US;
+        code = events_next(s, mailbox_fd(l->mailbox), until, &message, e);
+        if (code == ERR_OK && message.kind == EVENTS_VIEW)
+            look_at(l, &message);
+        l->wake_wanted |= code == ERR_OK;
+        wake_if_time(l);
+    }
+    return code;
+}
+
+/* --- the thread --- */
+
+static enum err listen_once(struct listener *l, struct error *e)
+{
+    const struct service *s = l->service;
+    unsigned timeout = s->redis_timeout_ms < TIMEOUT_MS_MAX ? s->redis_timeout_ms : TIMEOUT_MS_MAX;
+    struct events *events = NULL;
+    enum err code = events_open(&events, &s->nodes, s->prefix, timeout, e);
+    if (code != ERR_OK)
+        return code;
+    if (l->deaf)
+        log_info("subscribed", "note=\"subscribed again\"");
+    l->wake_wanted |= l->deaf;
+    l->deaf = false;
+    uint64_t began = clock_mono_us();
+    code = take_messages(l, events, e);
+    events_close(events);
+    if (clock_mono_us() - began > PAUSE_MAX_MS * 1000u)
+        l->pause_ms = PAUSE_MIN_MS;
+    return code;
+}
+
+static void *run(void *arg)
+{
+    struct listener *l = arg;
+    l->pause_ms = PAUSE_MIN_MS;
+    while (!atomic_load(&l->stop)) {
+        struct error e = {.text = ""};
+        enum err code = listen_once(l, &e);
+        if (atomic_load(&l->stop))
+            break;
+        if (!l->deaf)
+            log_warn("subscription_lost", "code=%s error=%s note=\"changes are noticed later\"",
+                     error_name(code), log_quote(e.text));
+        l->deaf = true;
+        mailbox_wait(l->mailbox, (int)l->pause_ms);
+        bool seldom = code == ERR_REFUSED || l->pause_ms * 2 > PAUSE_MAX_MS;
+        l->pause_ms = seldom ? PAUSE_MAX_MS : l->pause_ms * 2;
+    }
+    return NULL;
+}
+
+enum err listener_start(struct listener **out, struct service *s, struct error *e)
+{
+    struct listener *l = calloc(1, sizeof(*l));
+    if (l == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    l->service = s;
+    l->mailbox = mailbox_new();
+    if (l->mailbox == NULL || pthread_create(&l->thread, NULL, run, l) != 0) {
+        mailbox_free(l->mailbox);
+        free(l);
+        return error_set(e, ERR_NOMEM, "the thread that listens for changes could not be started");
+    }
+    *out = l;
+    return ERR_OK;
+}
+
+void listener_stop(struct listener *l)
+{
+    if (l == NULL)
+        return;
+    atomic_store(&l->stop, true);
+    mailbox_wake(l->mailbox);
+    (void)pthread_join(l->thread, NULL);
+    mailbox_free(l->mailbox);
+    free(l);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_CORE_LISTEN_H
+#define SERVICE_CORE_LISTEN_H
+/* The sockets on which Redis clients connect: TCP, TLS, and one of the file system. Connections are dealt out
+ * to the workers in turn. Belongs to the main thread. */
+#include <event2/event.h>
+#include "service/core/service.h"
+
+struct listen;
+
+/* Open all that the configuration names, or none. ERR_CONFIG, ERR_IO: "key = address: why". */
+MUST_CHECK enum err listen_open(struct listen **out, struct service *s, struct event_base *base,
+                                const struct config *config, struct error *e);
+/* Removes the socket's file, where it is still ours. Fine with NULL. */
+void listen_close(struct listen *l);
+
+/* How many clients there may be: as configured, and as the system lets this process open files. */
+uint64_t listen_max_clients(struct service *s);
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* The nodes of the configuration, and what connections to them need. */
+#include "service/core/service.h"
+
+#include <stdlib.h>
+#include "base/clock.h"
+#include "service/core/tls.h"
+#include "shard/redis/nodes/cluster.h"
+#include "shard/redis/sentinel_watch.h"
+
+static enum err take_nodes(struct service *s, const struct config *config, struct error *e)
+{
+    struct nodes *nodes = calloc(1, sizeof(*nodes));
+    bool clustered = config->cluster[0] != '\0';
+    if (nodes != NULL && config->sentinel[0] != '\0') {
+        enum err parsed = sentinels_parse(&s->nodes, nodes, config->sentinel, config->master, e);
+        free(nodes); /* taken again when they are asked */
+        return parsed;
+    }
+    if (nodes == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code =
+        clustered ? cluster_parse_seeds(nodes, config->cluster, e) : nodes_parse(nodes, config->nodes, e);
+    if (code == ERR_OK && clustered)
+        s->nodes.cluster = cluster_new(nodes);
+    else if (code == ERR_OK)
+        s->nodes = *nodes;
+    free(nodes);
+    if (code != ERR_OK)
+        return code;
+    if (clustered && s->nodes.cluster == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    return ERR_OK;
+}
+
+static enum err load_certificates(struct service *s, const struct config *config, struct error *e)
+{
+    struct tls_contexts certificates;
+    s->tls = tls_new();
+    s->nodes.tls = tls_new();
+    if (s->tls == NULL || s->nodes.tls == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = tls_load(&certificates, config, e);
+    if (code != ERR_OK)
+        return code;
+    tls_replace(s->tls, certificates.clients);
+    tls_replace(s->nodes.tls, certificates.redis);
+    return ERR_OK;
+}
+
+/* For a moment: what begins without an address complains, and tries again. */
+static void await_masters(struct service *s)
+{
+    char host[NODE_NAME_MAX];
+    uint16_t port;
+    unsigned version;
+    uint64_t until = clock_mono_us() + s->redis_timeout_ms * UINT64_C(1000);
+    for (unsigned i = 0; i < s->nodes.count && clock_mono_us() < until;)
+        if (sentinels_address(s->nodes.sentinels, &s->nodes.node[i], host, &port, &version))
+            i++;
+        else
+            clock_sleep_us(10 * 1000);
+}
+
+static enum err ask_sentinels(struct service *s, const struct config *config, struct error *e)
+{
+    struct nodes *both = calloc(2, sizeof(*both));
+    if (both == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = sentinels_parse(&both[0], &both[1], config->sentinel, config->master, e);
+    both[1].tls = s->nodes.tls;
+    if (code == ERR_OK)
+        code = sentinels_new(&s->nodes.sentinels, &both[0], e);
+    if (code == ERR_OK)
+        code = sentinel_watch_start(&s->sentinel_watch, s->nodes.sentinels, &both[1], s->redis_timeout_ms, e);
+    if (code == ERR_OK)
+        await_masters(s);
+    free(both);
+    return code;
+}
+
+enum err service_reach_nodes(struct service *s, const struct config *config, struct error *e)
+{
+    enum err code = take_nodes(s, config, e);
+    if (code == ERR_OK)
+        code = load_certificates(s, config, e);
+    if (code == ERR_OK && config->sentinel[0] != '\0')
+        code = ask_sentinels(s, config, e);
+    return code;
+}
+
+void service_leave_nodes(struct service *s)
+{
+    sentinel_watch_stop(s->sentinel_watch);
+    sentinels_free(s->nodes.sentinels);
+    tls_free(s->tls);
+    tls_free(s->nodes.tls);
+    cluster_free(s->nodes.cluster);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/core/tls.h"
+
+#include <string.h>
+#include <event2/bufferevent_ssl.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include "base/log.h"
+#include "migrate/source/dsn.h"
+#include "shard/redis/nodes/cluster.h"
+#include "shard/redis/wire/node_tls.h"
+#include "shard/redis/nodes/sentinels.h"
+
+/* --- certificates --- */
+
+static enum err load_clients(SSL_CTX *x, const struct config *c, struct error *e)
+{
+    if (c->tls_client_auth == CLIENT_AUTH_NO)
+        return ERR_OK;
+    if (SSL_CTX_load_verify_locations(x, c->tls_ca, NULL) != 1)
+        return tls_context_refuse("tls_ca", c->tls_ca, e);
+    SSL_CTX_set_client_CA_list(x, SSL_load_client_CA_file(c->tls_ca));
+    SSL_CTX_set_verify(x,
+                       c->tls_client_auth == CLIENT_AUTH_REQUIRED
+                           ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+                           : SSL_VERIFY_PEER,
+                       NULL);
+    return ERR_OK;
+}
+
+static enum err load(SSL_CTX *x, const struct config *c, struct error *e)
+{
+    static const unsigned char context[] = "twinbloom"; /* sessions of clients with certificates need one */
+    if (SSL_CTX_set_session_id_context(x, context, sizeof(context) - 1) != 1)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = tls_context_identify(x, "tls_cert", c->tls_cert, "tls_key", c->tls_key, e);
+    return code == ERR_OK ? load_clients(x, c, e) : code;
+}
+
+static enum err load_own(SSL_CTX **out, const struct config *c, struct error *e)
+{
+    if (c->tls_cert[0] == '\0')
+        return ERR_OK;
+    SSL_CTX *x = tls_context_new(TLS_server_method());
+    if (x == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = load(x, c, e);
+    if (code == ERR_OK)
+        *out = x;
+    else
+        SSL_CTX_free(x);
+    return code;
+}
+
+static bool redis_speaks_tls(const struct config *c)
+{
+    struct nodes nodes, asked;
+    if (*c->sentinel != '\0')
+        return sentinels_parse(&nodes, &asked, c->sentinel, c->master, NULL) == ERR_OK &&
+               (nodes_use_tls(&nodes) || nodes_use_tls(&asked));
+    enum err code = *c->cluster != '\0' ? cluster_parse_seeds(&nodes, c->cluster, NULL)
+                                        : nodes_parse(&nodes, c->nodes, NULL);
+    return code == ERR_OK && nodes_use_tls(&nodes);
+}
+
+enum err tls_load(struct tls_contexts *out, const struct config *c, struct error *e)
+{
+    const struct node_tls_options redis = {.ca_file = c->redis_ca_file,
+                                           .ca_dir = c->redis_ca_dir,
+                                           .cert_file = c->redis_cert_file,
+                                           .key_file = c->redis_key_file,
+                                           .server_name = c->redis_server_name,
+                                           .verify = c->redis_verify};
+    *out = (struct tls_contexts){0};
+    enum err code = load_own(&out->clients, c, e);
+    if (code == ERR_OK && redis_speaks_tls(c))
+        code = node_tls_load(&out->redis, &redis, e);
+    if (code != ERR_OK)
+        tls_unload(out);
+    return code;
+}
+
+void tls_unload(struct tls_contexts *x)
+{
+    SSL_CTX_free(x->clients);
+    SSL_CTX_free(x->redis);
+    *x = (struct tls_contexts){0};
+}
+
+static void warn_of(const char *key, const char *dsn)
+{
+    if (dsn[0] != '\0' && !dsn_is_verified(dsn))
+        log_warn(
+            "postgres_tls_unverified",
+            "key=%s note=\"the certificate of Postgres is not checked; whoever is in between can read and "
+            "change "
+            "everything, the password too: sslmode=verify-full, and sslrootcert where the CA is your own\"",
+            key);
+}
+
+void tls_warn(const struct config *c)
+{
+    warn_of("dsn", c->dsn);
+    warn_of("read_dsn", c->read_dsn);
+    if (!c->redis_verify)
+        log_warn("redis_tls_unverified",
+                 "note=\"tls_verify = no: the certificates of Redis are not looked at; whoever is in "
+                 "between can read and change everything, passwords too\"");
+}
+
+/* --- connections --- */
+
+struct bufferevent *tls_bufferevent(struct tls *t, struct event_base *base, int fd)
+{
+    SSL *ssl = tls_session(t);
+    if (ssl == NULL)
+        return NULL;
+    struct bufferevent *io =
+        bufferevent_openssl_socket_new(base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
+    if (io == NULL)
+        SSL_free(ssl);
+    return io;
+}
+
+bool tls_client_name(struct bufferevent *io, char *out, size_t size)
+{
+    SSL *ssl = bufferevent_openssl_get_ssl(io);
+    X509 *certificate =
+        ssl != NULL && SSL_get_verify_result(ssl) == X509_V_OK ? SSL_get1_peer_certificate(ssl) : NULL;
+    if (certificate == NULL)
+        return false;
+    X509_NAME *subject = X509_get_subject_name(certificate);
+    int length = X509_NAME_get_text_by_NID(subject, NID_commonName, NULL, 0);
+    bool fits = length > 0 && (size_t)length < size &&
+                X509_NAME_get_text_by_NID(subject, NID_commonName, out, (int)size) == length &&
+                strlen(out) == (size_t)length;
+    X509_free(certificate);
+    return fits;
+}
+
+void tls_farewell(struct bufferevent *io)
+{
+    SSL *ssl = bufferevent_openssl_get_ssl(io);
+    if (ssl == NULL || SSL_in_init(ssl))
+        return;
+    SSL_set_shutdown(ssl, SSL_RECEIVED_SHUTDOWN | SSL_get_shutdown(ssl));
+    (void)SSL_shutdown(ssl); /* as far as the socket takes it */
+    ERR_clear_error();
+}

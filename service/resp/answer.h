@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_RESP_ANSWER_H
+#define SERVICE_RESP_ANSWER_H
+/* What a reply in RESP says of keys that were checked or added. */
+#include "service/core/asking.h"
+#include "service/resp/reply.h"
+
+/* What RedisBloom says of a filter that it could not make is said for @code, by RedisBloom's text. */
+bool answer_is_of_redisbloom(enum err code);
+void answer_failure(struct reply *out, const struct failure *f);
+/* @why: of ANSWER_ERROR. */
+void answer_reply(struct reply *out, enum answer answer, const char *filter, const struct failure *why);
+
+/* The answers to many keys as one number: how many were YES. An error of one key makes an error of the whole,
+ * which says how many were done. Zero-initialise. */
+struct tally {
+    size_t keys, done, yes;
+    enum answer worst;  /* the first that is no answer; ANSWER_NO where all are */
+    struct failure why; /* of ANSWER_ERROR; its text is borrowed */
+};
+void tally_add(struct tally *t, enum answer answer, const struct failure *why);
+void tally_reply(const struct tally *t, struct reply *out, const char *filter);
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: the letter visits each worker in turn, some clients at a time so that those of others
+ * are not held up, and returns to the worker it came from. Possible failure modes are: who asked goes away
+ * (its memory stays until the letter is back), clients come and go meanwhile (a client that is there all the
+ * time is seen once), the workers end (the letter is answered when all have, see worker_settle()). */
+#include "service/resp/client_list.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/resp/command.h"
+#include "service/core/worker.h"
+
+enum { SLICE = 128 /* clients a visit */ };
+
+struct letter {
+    struct service *service;
+    struct client *asker;
+    struct request *request;
+    enum client_list_kind kind;
+    struct client_choice choice;
+    unsigned at;    /* the worker to visit */
+    uint64_t below; /* of that worker, clients with smaller ids are still to be seen */
+    struct buffer lines;
+    uint64_t hits;
+    bool hit_asker;
+};
+
+static void visit(void *arg);
+static void answer(void *arg);
+
+/* --- one client --- */
+
+const char *client_list_user(const struct client *c)
+{
+    return c->session.user[0] != '\0' ? c->session.user : USERS_DEFAULT;
+}
+
+/* Our end of the connection; "" where it has no number, as a unix socket. */
+static void local_address(const struct client *c, char out[64])
+{
+    struct sockaddr_storage a;
+    socklen_t length = sizeof(a);
+    char host[48], port[8];
+    out[0] = '\0';
+    if (getsockname(bufferevent_getfd(c->io), (struct sockaddr *)&a, &length) == 0 &&
+        getnameinfo((struct sockaddr *)&a, length, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) == 0 &&
+        host[0] != '\0')
+        (void)snprintf(out, 64, "%s:%s", host, port);
+}
+
+static void put_command(struct buffer *out, const char *command)
+{
+    for (const char *p = command == NULL ? "NULL" : command; *p != '\0'; p++) {
+        char small = command == NULL ? *p : (char)tolower((unsigned char)*p);
+        buffer_append(out, &small, 1);
+    }
+}
+
+void client_list_line(struct buffer *out, const struct client *c)
+{
+    char local[64];
+    uint64_t now = clock_mono_us();
+    uint64_t active = c->active_us < now ? c->active_us : now;
+    local_address(c, local);
+    buffer_printf(out,
+                  "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
+                  " flags=%s%s db=0 sub=0 psub=0 ssub=0 multi=%d qbuf=%zu obl=%zu tot-mem=%zu cmd=",
+                  c->id, c->address, local, (int)bufferevent_getfd(c->io), c->name,
+                  (now - c->connected_us) / 1000000, (now - active) / 1000000, c->in_transaction ? "x" : "",
+                  c->closing          ? "c"
+                  : c->in_transaction ? ""
+                                      : "N",
+                  c->in_transaction ? (int)c->transaction_count : -1, c->input.length - c->input_from,
+                  client_unread(c), c->memory);
+    put_command(out, c->command);
+    buffer_printf(out, " user=%s resp=%d lib-name=%s lib-ver=%s\n", client_list_user(c), c->protocol,
+                  c->library, c->library_version);
+}
+
+static bool id_is_meant(const struct client_choice *choice, uint64_t id)
+{
+    size_t i = 0;
+    while (i < choice->id_count && choice->ids[i] != id)
+        i++;
+    return choice->ids == NULL || i < choice->id_count;
+}
+
+static bool is_meant(const struct letter *l, const struct client *c)
+{
+    const struct client_choice *choice = &l->choice;
+    char local[64];
+    if (choice->nobody || !id_is_meant(choice, c->id) || (choice->not_self && c == l->asker))
+        return false;
+    if (choice->address[0] != '\0' && strcmp(choice->address, c->address) != 0)
+        return false;
+    if (choice->user[0] != '\0' && strcmp(choice->user, client_list_user(c)) != 0)
+        return false;
+    if ((clock_mono_us() - c->connected_us) / 1000000 < choice->age_s)
+        return false;
+    if (choice->local[0] == '\0')
+        return true;
+    local_address(c, local);
+    return strcmp(choice->local, local) == 0;
+}
+
+static void take(struct letter *l, struct client *c)
+{
+    l->hits++;
+    if (l->kind == CLIENT_LIST)
+        client_list_line(&l->lines, c);
+    else if (c == l->asker)
+        l->hit_asker = true; /* closed once it has its answer */
+    else
+        client_destroy(c);
+}
+
+/* --- the round --- */
+
+static void letter_free(struct letter *l)
+{
+    free(l->choice.ids);
+    buffer_fini(&l->lines);
+    free(l);
+}
+
+/* To the worker that is next, or home. */
+static void send_on(struct letter *l)
+{
+    struct service *s = l->service;
+    while (l->at < s->worker_count) {
+        if (mailbox_post(s->workers[l->at]->mailbox, visit, l) == ERR_OK)
+            return;
+        l->at++; /* no memory: its clients are not told of */
+        l->lines.failed = true;
+    }
+    if (mailbox_post(l->asker->worker->mailbox, answer, l) != ERR_OK)
+        log_error("out_of_memory", "part=client_list note=\"a reply is lost\"");
+}
+
+static void visit(void *arg)
+{
+    struct letter *l = arg;
+    if (atomic_load(&l->service->stop)) { /* no worker runs any more */
+        answer(l);
+        return;
+    }
+    struct worker *w = l->service->workers[l->at];
+    unsigned seen = 0;
+    struct client *c, *next;
+    for (c = LIST_FIRST(&w->clients); c != NULL && seen < SLICE; c = next) { /* the newest comes first */
+        next = LIST_NEXT(c, link);
+        if (c->id >= l->below)
+            continue;
+        l->below = c->id;
+        seen++;
+        if (is_meant(l, c))
+            take(l, c);
+    }
+    if (c == NULL) {
+        l->at++;
+        l->below = UINT64_MAX;
+    }
+    send_on(l);
+}
+
+static void answer(void *arg)
+{
+    struct letter *l = arg;
+    struct client *c = l->asker;
+    struct buffer text = {0};
+    struct reply r = {.out = &text, .protocol = c->protocol};
+    if (buffer_failed(&l->lines))
+        reply_error(&r, "OOM out of memory");
+    else if (l->kind == CLIENT_LIST)
+        reply_verbatim(&r, l->lines.data, l->lines.length);
+    else if (l->kind == CLIENT_KILL)
+        reply_integer(&r, (int64_t)l->hits);
+    else if (l->hits == 0)
+        reply_error(&r, "ERR No such client");
+    else
+        reply_simple(&r, "OK");
+    if (l->hit_asker && !c->destroyed)
+        client_close_after_reply(c);
+    client_answer(c, l->request, &text);
+    buffer_fini(&text);
+    letter_free(l);
+}
+
+void client_list_start(struct client *c, enum client_list_kind kind, const struct client_choice *choice)
+{
+    struct letter *l = calloc(1, sizeof(*l));
+    struct request *r = l == NULL ? NULL : client_await(c);
+    if (r == NULL) {
+        free(l);
+        free(choice->ids);
+        client_error(c, "OOM out of memory");
+        return;
+    }
+    *l = (struct letter){.service = c->worker->service,
+                         .asker = c,
+                         .request = r,
+                         .kind = kind,
+                         .choice = *choice,
+                         .below = UINT64_MAX};
+    send_on(l);
+}

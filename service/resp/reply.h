@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_RESP_REPLY_H
+#define SERVICE_RESP_REPLY_H
+/* Encoding of replies in RESP2 and RESP3 into a buffer. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "base/buffer.h"
+#include "base/error.h"
+
+/* Not on the wire: RESP3 whose decimals are doubles rather than text, to be made JSON of. */
+enum { REPLY_TYPED = 4 };
+
+struct reply {
+    struct buffer *out;
+    int protocol; /* 2, 3 or REPLY_TYPED */
+};
+
+void reply_simple(struct reply *r, const char *text); /* +OK */
+/* -text; control characters become blanks so that a line stays a line. */
+void reply_error(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3);
+/* An error that begins as the table in base/error.h says of @code. Where RedisBloom has a text of its own for
+ * it that is the reply, and @format is not used. */
+void reply_failure(struct reply *r, enum err code, const char *format, ...) PRINTF_LIKE(3, 4);
+void reply_integer(struct reply *r, int64_t value);
+/* RESP2: 1 or 0. Here, as it is most of what is ever replied. */
+static inline void reply_boolean(struct reply *r, bool value)
+{
+    static const char text[4][5] = {":0\r\n", ":1\r\n", "#f\r\n", "#t\r\n"};
+    struct buffer *b = r->out;
+    char *to = !b->failed && b->capacity - b->length >= 4 ? b->data + b->length : buffer_reserve(b, 4);
+    if (to == NULL)
+        return;
+    memcpy(to, text[(r->protocol >= 3 ? 2 : 0) + value], 4);
+    b->length += 4;
+}
+void reply_double(struct reply *r, double value); /* RESP2: bulk string */
+void reply_null(struct reply *r);
+void reply_bulk(struct reply *r, const void *bytes, size_t length);
+void reply_text(struct reply *r, const char *text);                            /* bulk from a C string */
+void reply_printf(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3); /* bulk */
+void reply_verbatim(struct reply *r, const void *bytes, size_t length);        /* text; RESP2: bulk */
+void reply_array(struct reply *r, size_t count);
+void reply_map(struct reply *r, size_t pairs); /* RESP2: array of 2 * pairs */
+#endif

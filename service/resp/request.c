@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests of one client: what is under way, and the replies in the order of the commands. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "service/admin/admin.h"
+#include "service/resp/answer.h"
+#include "service/resp/client.h"
+#include "service/resp/client_batch.h"
+#include "service/resp/client_count.h"
+#include "service/resp/client_run.h"
+#include "service/core/worker.h"
+
+/* A command whose reply is not written yet. */
+enum {
+    KEY_BYTES = 64, /* that a request holds of a key, besides the key */
+    GATHERED_BYTES = 4096
+};
+
+struct request {
+    struct asking asking; /* first: a request may be what is asked. No op: the reply is in `ready` */
+    STAILQ_ENTRY(request) link;
+    struct client *client;
+    struct client_batch *batch; /* NULL: it is none */
+    enum reply_shape shape;
+    int protocol; /* in force when the command came; HELLO may be behind it */
+    struct counted counted;
+    struct spent spent;
+    bool done;
+    bool is_early;   /* a check that would find what is added behind it: counted in client->early_checks */
+    bool overtaken;  /* an add before it was retried after this check had been sent */
+    size_t commands; /* how many it is: more than one are a run, each of one key (client_run.h) */
+    size_t written;  /* of their replies */
+    size_t weight;   /* in the worker's in_flight */
+    size_t bytes;    /* in the client's request_bytes */
+    struct buffer ready;
+};
+
+static struct request *request_new(struct client *c, size_t commands, size_t weight)
+{
+    c->worker->requests.size = sizeof(struct request);
+    struct request *r = pool_take(&c->worker->requests, sizeof(*r));
+    if (r == NULL)
+        return NULL;
+    *r = (struct request){.client = c};
+    r->commands = commands;
+    r->weight = weight;
+    r->protocol = c->protocol;
+    r->counted = c->counted;
+    c->worker->in_flight += weight;
+    STAILQ_INSERT_TAIL(&c->requests, r, link);
+    c->request_count += commands;
+    return r;
+}
+
+static void request_holds(struct request *r, size_t bytes)
+{
+    r->bytes += bytes;
+    r->client->request_bytes += bytes;
+}
+
+static void end_early_check(struct request *r)
+{
+    r->client->early_checks -= r->is_early;
+    r->is_early = false;
+}
+
+/* The first of its client's. */
+static void request_free(struct client *c, struct request *r)
+{
+    end_early_check(r);
+    c->request_bytes -= r->bytes;
+    STAILQ_REMOVE_HEAD(&c->requests, link);
+    c->request_count -= r->commands;
+    asking_fini(&r->asking);
+    free(r->spent.name);
+    client_batch_free(r->batch);
+    buffer_fini(&r->ready);
+    worker_landed(c->worker, r->weight);
+    pool_give(&c->worker->requests, r);
+}
+
+void client_drop_requests(struct client *c)
+{
+    struct request *r;
+    while ((r = STAILQ_FIRST(&c->requests)) != NULL) {
+        client_count(c, &r->counted, OUTCOME_CANCELLED, r->commands - r->written, &r->spent);
+        request_free(c, r);
+    }
+}
+
+/* --- immediate replies --- */
+
+/* Where a reply, or a part of one, is missing for want of memory none may follow: it would be taken for that.
+ */
+static void write_reply(struct client *c, const struct buffer *reply)
+{
+    if (c->mute || (!buffer_failed(reply) && client_put(c, reply->data, reply->length)))
+        return;
+    c->mute = c->closing = true;
+}
+
+/* The reply of a request that waits for its turn. */
+static void keep_reply(struct request *r, const struct buffer *reply)
+{
+    buffer_append(&r->ready, reply->data, reply->length);
+    r->ready.failed |= buffer_failed(reply);
+    request_holds(r, r->ready.capacity);
+    r->done = true;
+}
+
+struct reply client_reply_begin(struct client *c)
+{
+    buffer_clear(&c->scratch);
+    return (struct reply){.out = &c->scratch, .protocol = c->protocol};
+}
+
+void client_reply_end(struct client *c)
+{
+    if (STAILQ_EMPTY(&c->requests)) {
+        write_reply(c, &c->scratch);
+        client_count(c, &c->counted, outcome_of_reply(c->scratch.data, c->scratch.length), 1, NULL);
+        return;
+    }
+    struct request *r = request_new(c, 1, 1);
+    if (r == NULL) {
+        c->closing = true; /* nothing is begun behind it */
+    } else {
+        request_holds(r, sizeof(*r));
+        keep_reply(r, &c->scratch);
+    }
+}
+
+void client_error(struct client *c, const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    struct reply r = client_reply_begin(c);
+    reply_error(&r, "%s", text);
+    client_reply_end(c);
+}
+
+void client_failure(struct client *c, enum err code, const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    struct reply r = client_reply_begin(c);
+    reply_failure(&r, code, "%s", text);
+    client_reply_end(c);
+}
+
+/* --- replies of operations --- */
+
+/* An array of adds ends with the first that a full filter refused. */
+static size_t elements(const struct asking *a, enum reply_shape shape)
+{
+    size_t count = key_operation_keys(a->op);
+    if (shape != REPLY_ARRAY || key_operation_kind(a->op) == OPERATION_CHECK)
+        return count;
+    for (size_t i = 0; i < count; i++)
+        if (asking_answer(a, i) == ANSWER_FULL)
+            return i + 1;
+    return count;
+}
+
+static enum outcome write_answers(struct reply *out, const struct request *r, const struct failure *why)
+{
+    const struct asking *a = &r->asking;
+    const char *filter = a->question.filter->name;
+    struct tally tally = {0};
+    struct meter_answers answers = {0};
+    size_t count = elements(a, r->shape);
+    if (r->shape == REPLY_ARRAY)
+        reply_array(out, count);
+    for (size_t i = 0; i < count; i++) {
+        enum answer answer = asking_answer(a, i);
+        answer_count(&answers, answer);
+        if (r->shape == REPLY_COUNT)
+            tally_add(&tally, answer, why);
+        else
+            answer_reply(out, answer, filter, why);
+    }
+    if (r->shape == REPLY_COUNT)
+        tally_reply(&tally, out, filter);
+    return answer_outcome(r->client->worker->meter, &a->question, &answers, why);
+}
+
+/* Replies of one key each, up to that of key @end. A key that was found is, however the others ended. */
+static void write_each(struct reply *out, struct request *r, size_t end, const struct failure *why)
+{
+    const struct asking *a = &r->asking;
+    struct meter_answers answers = {0};
+    for (; r->written < end; r->written++) {
+        bool found = key_operation_found(a->op, r->written);
+        enum answer answer = found ? ANSWER_YES : asking_answer(a, r->written);
+        answer_count(&answers, answer);
+        if (answer == ANSWER_YES || answer == ANSWER_NO)
+            reply_boolean(out, answer == ANSWER_YES);
+        else
+            answer_reply(out, answer, a->question.filter->name, why);
+    }
+    (void)answer_outcome(r->client->worker->meter, &a->question, &answers, why);
+    client_count(r->client, &r->counted, OUTCOME_OK, answers.yes + answers.no, &r->spent);
+    client_count(r->client, &r->counted, outcome_of_error(why->code), answers.other, &r->spent);
+}
+
+/* What was gathered in `scratch`. */
+static void write_gathered(struct client *c)
+{
+    if (c->scratch.length > 0)
+        write_reply(c, &c->scratch);
+    buffer_clear(&c->scratch);
+}
+
+static void write_operation(struct reply *out, struct request *r)
+{
+    struct failure why = asking_failure(&r->asking);
+    enum outcome outcome;
+    if (r->shape == REPLY_ONE) {
+        write_each(out, r, r->commands, &why);
+        return;
+    }
+    if (asking_failed(&r->asking)) {
+        answer_failure(out, &why);
+        outcome = outcome_of_error(why.code);
+    } else {
+        outcome = write_answers(out, r, &why);
+    }
+    client_count(r->client, &r->counted, outcome, 1, &r->spent);
+}
+
+/* Replies gather in `scratch`: each write to the socket's buffer costs as much as all else in a short one. */
+static void gather_operation(struct client *c, struct request *r)
+{
+    size_t before = c->scratch.length;
+    struct reply out = {.out = &c->scratch, .protocol = r->protocol};
+    write_operation(&out, r);
+    bool failed = buffer_failed(&c->scratch);
+    if (failed) { /* those before it are whole */
+        c->scratch.length = before;
+        c->scratch.failed = false;
+    }
+    if (failed || c->scratch.length >= GATHERED_BYTES)
+        write_gathered(c);
+    if (failed)
+        c->mute = c->closing = true;
+}
+
+static void on_done(struct asking *a);
+
+/* A "no" that was found before an earlier add of the same connection was done again: ask once more, so that a
+ * client sees its own writes in the order in which it sent them. */
+static bool ask_again(struct request *r)
+{
+    struct key_operation *op = r->asking.op;
+    if (!r->overtaken || op == NULL || key_operation_kind(op) != OPERATION_CHECK)
+        return false;
+    if (asking_failed(&r->asking) || !key_operation_any_no(op))
+        return false;
+    r->overtaken = r->done = false;
+    asking_start(&r->asking, op);
+    return true;
+}
+
+/* --- batches --- */
+
+static size_t bytes_of(const struct argument *keys, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += keys[i].length;
+    return bytes;
+}
+
+static void on_turn(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct client *c = arg;
+    c->turn_is_due = false;
+    client_advance(c);
+    client_unref(c);
+}
+
+/* The rest of a reply waits until others had their turn. */
+static void go_on_next_turn(struct client *c)
+{
+    static const struct timeval now = {0, 0};
+    if (c->turn_is_due)
+        return;
+    c->references++;
+    c->turn_is_due = event_base_once(c->worker->base, -1, EV_TIMEOUT, on_turn, c, &now) == 0;
+    if (!c->turn_is_due) {
+        c->closing = true;
+        client_unref(c);
+    }
+}
+
+/* True: its whole reply is written. It begins when it is the first, as everything before it has ended then.
+ */
+static bool write_batch(struct client *c, struct request *r)
+{
+    if (!client_batch_start(r->batch))
+        return false;
+    worker_landed(c->worker, r->weight); /* whoever does not read holds nobody else up */
+    r->weight = 0;
+    if (client_unread(c) > OUTPUT_HIGH)
+        return false;
+    struct reply out = client_reply_begin(c);
+    out.protocol = r->protocol;
+    bool over = client_batch_write(r->batch, &out);
+    write_reply(c, &c->scratch);
+    buffer_clear(&c->scratch);
+    if (!over)
+        go_on_next_turn(c);
+    return over;
+}
+
+static void begin_batch(struct client *c, const struct key_command *k)
+{
+    struct request *r = request_new(c, 1, CLIENT_BATCH_KEYS);
+    if (r == NULL) {
+        client_error(c, "OOM out of memory");
+        return;
+    }
+    r->spent = (struct spent){
+        .by = "redis", .asked_us = worker_now(c->worker), .filter = k->question.filter, .keys = k->count};
+    request_holds(r, bytes_of(k->keys, k->count) + k->count * KEY_BYTES);
+    r->batch = client_batch_new(c, k);
+    c->blocked = r->batch != NULL;
+    if (r->batch == NULL) {
+        reply_error(&(struct reply){.out = &r->ready, .protocol = 2}, "OOM out of memory");
+        r->done = true;
+    }
+    if (r == STAILQ_FIRST(&c->requests))
+        client_write_done(c);
+}
+
+/* --- the order --- */
+
+/* How many of its first replies can be written, though it has not ended. */
+static size_t known(const struct request *r)
+{
+    size_t end = r->written;
+    if (r->done || r->asking.op == NULL || r->commands == 1)
+        return end;
+    while (end < r->commands && key_operation_found(r->asking.op, end))
+        end++;
+    return end;
+}
+
+/* As a rule a run ends soon, and all its replies are one write. */
+static void wait_for_others(struct client *c)
+{
+    const struct request *r = STAILQ_FIRST(&c->requests);
+    if (r != NULL && known(r) > r->written)
+        worker_late(c->worker, c);
+}
+
+void client_write_known(struct client *c)
+{
+    static const struct failure none = {.code = ERR_OK};
+    struct request *r = STAILQ_FIRST(&c->requests);
+    size_t end = r == NULL ? 0 : known(r);
+    if (r == NULL || end == r->written)
+        return;
+    struct reply out = client_reply_begin(c);
+    out.protocol = r->protocol;
+    write_each(&out, r, end, &none);
+    write_reply(c, &c->scratch);
+    buffer_clear(&c->scratch);
+}
+
+void client_write_done(struct client *c)
+{
+    struct request *r;
+    buffer_clear(&c->scratch);
+    while ((r = STAILQ_FIRST(&c->requests)) != NULL && (r->done || r->batch != NULL) && !ask_again(r)) {
+        if (r->asking.op == NULL)
+            write_gathered(c);
+        if (r->batch != NULL && !write_batch(c, r))
+            return;
+        if (r->batch != NULL) {
+            c->blocked = false;
+            client_count(c, &r->counted, client_batch_outcome(r->batch), 1, &r->spent);
+        } else if (r->asking.op != NULL) {
+            gather_operation(c, r);
+        } else {
+            write_reply(c, &r->ready);
+            client_count(c, &r->counted, outcome_of_reply(r->ready.data, r->ready.length), 1, &r->spent);
+        }
+        request_free(c, r);
+    }
+    write_gathered(c);
+    wait_for_others(c);
+}
+
+static void on_done(struct asking *a)
+{
+    struct request *r = (struct request *)a;
+    struct client *c = r->client;
+    if (key_operation_kind(a->op) == OPERATION_ADD && key_operation_was_retried(a->op))
+        for (struct request *later = STAILQ_NEXT(r, link); later != NULL; later = STAILQ_NEXT(later, link))
+            later->overtaken = true;
+    end_early_check(r);
+    r->done = true;
+    if (r != STAILQ_FIRST(&c->requests))
+        r->spent.answered_us = worker_now(c->worker);
+    if (r == STAILQ_FIRST(&c->requests))
+        client_answered(c);
+}
+
+/* --- operations --- */
+
+static void ask(struct client *c, const struct key_command *k, size_t commands)
+{
+    size_t bytes = bytes_of(k->keys, k->count);
+    struct key_operation *op = key_operation_new(c->worker->keys, k->question.kind, k->count, bytes);
+    struct request *r = op == NULL ? NULL : request_new(c, commands, k->count);
+    if (r == NULL) {
+        if (op != NULL)
+            key_operation_release(op);
+        client_error(c, "OOM out of memory");
+        return;
+    }
+    for (size_t i = 0; i < k->count; i++)
+        key_operation_put(op, k->keys[i].bytes, k->keys[i].length);
+    request_holds(r, sizeof(*r) + bytes + k->count * KEY_BYTES);
+    r->shape = k->shape;
+    r->is_early = k->question.kind == OPERATION_CHECK; /* the log is read when what is under way leaves */
+    c->early_checks += r->is_early;
+    r->asking.question = k->question;
+    r->asking.on_done = on_done;
+    r->spent = (struct spent){.by = "redis",
+                              .asked_us = worker_now(c->worker),
+                              .filter = k->question.filter,
+                              .keys = commands > 1 ? 1 : k->count};
+    asking_start(&r->asking, op);
+    if (k->question.kind == OPERATION_ADD)
+        c->stalled |= !key_operation_is_in_order(op);
+    wait_for_others(c);
+}
+
+static void ask_run(struct client *c, const struct key_command *first, const struct argument *filter)
+{
+    struct argument keys[CLIENT_RUN_KEYS];
+    struct key_command k = *first;
+    k.count = client_run_take(c, first, filter, keys);
+    k.keys = keys;
+    ask(c, &k, k.count);
+}
+
+void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
+                    const struct argument *keys, size_t count, enum reply_shape shape,
+                    const struct creation *creation)
+{
+    struct error e;
+    struct worker *w = c->worker;
+    struct key_command k = {.question = {.service = w->service,
+                                         .mailbox = w->mailbox,
+                                         .kind = kind,
+                                         .user = c->session.user,
+                                         .unmade_is_empty = true},
+                            .shape = shape,
+                            .keys = keys,
+                            .count = count};
+    if (creation != NULL)
+        k.question.creation = *creation;
+    if (count > w->config->batch_max) {
+        client_failure(c, ERR_RANGE, "%zu keys in one command: at most %llu are allowed (batch_max)", count,
+                       (unsigned long long)w->config->batch_max);
+        return;
+    }
+    enum err code = key_port_find(w->keys, filter->bytes, filter->length, &k.question.filter, &e);
+    if (code != ERR_OK) {
+        client_failure(c, code, "%s", e.text);
+        return;
+    }
+    /* A check that was sent before must not find what is added behind it. */
+    bool alone = kind == OPERATION_ADD && c->early_checks > 0;
+    if (alone && !STAILQ_EMPTY(&c->requests)) {
+        c->stalled = c->put_off = true;
+        return;
+    }
+    if (shape == REPLY_ONE)
+        ask_run(c, &k, filter);
+    else if (count > CLIENT_BATCH_KEYS || (count > 1 && bytes_of(keys, count) > CLIENT_BATCH_BYTES))
+        begin_batch(c, &k);
+    else
+        ask(c, &k, 1);
+    c->stalled |= alone && !STAILQ_EMPTY(&c->requests);
+}
+
+/* --- answered elsewhere --- */
+
+struct request *client_await(struct client *c)
+{
+    struct request *r = request_new(c, 1, 1);
+    if (r != NULL) {
+        r->spent = (struct spent){.by = "admin", .asked_us = worker_now(c->worker)};
+        c->blocked = true;
+        c->references++;
+    }
+    return r;
+}
+
+void client_answer(struct client *c, struct request *r, const struct buffer *reply)
+{
+    if (!c->destroyed) {
+        keep_reply(r, reply);
+        c->blocked = false;
+        client_advance(c);
+    }
+    client_unref(c);
+}
+
+static void on_admin_done(void *arg)
+{
+    struct admin_call *call = arg;
+    struct request *r = call->done_arg;
+    struct client *c = call->asker;
+    if (!c->destroyed && call->filter_length > 0)
+        r->spent.name = strdup(call->filter);
+    client_answer(call->asker, call->done_arg, &call->reply);
+    admin_call_free(call);
+}
+
+void client_call_admin(struct client *c, struct admin_call *call)
+{
+    struct request *r = admin_call_limit(call, c->session.rights) ? client_await(c) : NULL;
+    if (r == NULL) {
+        admin_call_free(call);
+        client_error(c, "OOM out of memory");
+        return;
+    }
+    request_holds(r, call->data.length);
+    call->asker = c;
+    call->protocol = c->protocol;
+    call->done_arg = r;
+    admin_post(c->worker->service, call, c->worker->mailbox, on_admin_done);
+}

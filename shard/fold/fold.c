@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/fold/fold.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/random.h"
+#include "shard/view/log_view.h"
+
+extern const char embedded_fold_adopt[], embedded_fold_count[], embedded_fold_draw[], embedded_fold_store[],
+    embedded_fold_write[];
+
+enum { HEADER_SUM_BYTES = 8 };
+
+void fold_init(struct fold *f, struct link *l, const struct names *names, uint64_t generation)
+{
+    *f = (struct fold){
+        .link = l, .names = names, .slot = (unsigned)(generation % 2), .generation = generation};
+}
+
+void fold_fini(struct fold *f)
+{
+    script_fini(&f->call);
+}
+
+/* @was: the token that the view must have; "": any. */
+static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct error *e)
+{
+    char random[17];
+    long long number = 0;
+    uint64_t part = random_u64();
+    (void)snprintf(random, sizeof(random), "%016" PRIx64, part);
+    script_begin(&f->call, embedded_fold_draw);
+    script_filter_key(&f->call, f->names, "view");
+    script_filter_key(&f->call, f->names, "token");
+    script_incarnation(&f->call, f->names->incarnation);
+    script_number(&f->call, f->slot);
+    script_number(&f->call, f->generation);
+    script_number(&f->call, at_least);
+    script_text(&f->call, random);
+    script_text(&f->call, was);
+    enum err code = script_run(&f->call, f->link, link_home(f->link, f->names), &number, e);
+    if (code == ERR_OK && number < 0)
+        code = error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer", f->generation);
+    else if (code == ERR_OK && number == 0)
+        code = error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", f->generation);
+    if (code == ERR_OK)
+        f->token = (struct writer_token){.number = (uint64_t)number, .random = part};
+    return code;
+}
+
+enum err fold_draw(struct fold *f, uint64_t at_least, struct error *e)
+{
+    return draw(f, at_least, "", e);
+}
+
+enum err fold_draw_next(struct fold *f, uint64_t at_least, struct error *e)
+{
+    char was[LOG_TOKEN_TEXT_MAX];
+    log_token_text(&f->token, was);
+    return draw(f, at_least, was, e);
+}
+
+/* The header of the shard as this writer's. */
+static void header_of(const struct fold *f, const struct header *h, uint8_t *out)
+{
+    struct header mine = *h;
+    mine.writer = f->token;
+    header_encode(&mine, out);
+}
+
+static void shard_key(struct fold *f, const struct header *h, struct key_name *out)
+{
+    names_log_shard(f->names, (struct shard_id){h->generation, h->layer, h->shard}, out);
+}
+
+bool fold_is_lost(enum err code)
+{
+    return code == ERR_LOST || code == ERR_WRONG_TYPE || code == ERR_FORMAT;
+}
+
+/* The key of the shard as text for errors. */
+static const char *shard_text(struct fold *f, const struct header *h, char out[KEY_NAME_MAX + 1])
+{
+    struct key_name key;
+    shard_key(f, h, &key);
+    (void)snprintf(out, KEY_NAME_MAX + 1, "%.*s", (int)key.length, key.text);
+    return out;
+}
+
+/* What an error reply to a command on the shard means. */
+static enum err refused(struct fold *f, unsigned where, const struct header *h, const redisReply *r,
+                        struct error *e)
+{
+    char name[KEY_NAME_MAX + 1];
+    (void)shard_text(f, h, name);
+    if (strncmp(r->str, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
+        return error_set(e, ERR_WRONG_TYPE, "shard %s is no string: delete or rename the foreign key", name);
+    return error_prefix(e, link_refusal(f->link, where, r, e), "shard %s", name);
+}
+
+/* What is there where @h was expected. */
+static enum err judge(struct fold *f, const struct header *h, const void *bytes, size_t length,
+                      struct error *e)
+{
+    char name[KEY_NAME_MAX + 1];
+    struct header found, mine = *h;
+    mine.writer = f->token;
+    (void)shard_text(f, h, name);
+    enum err code = header_decode(&found, bytes, length, name, e);
+    if (code == ERR_OK)
+        code = header_check(&found, &mine, name, e);
+    if (code == ERR_OK)
+        code = header_check_made(&found, h->writer.number, name, e);
+    if (code == ERR_OK) /* an older one: the shard went back */
+        code = error_set(e, ERR_FENCED, "shard %s has token %" PRIu64 ", not %" PRIu64, name,
+                         found.writer.number, f->token.number);
+    return code;
+}
+
+enum err fold_enter(struct fold *f, unsigned where, const struct header *h, struct error *e)
+{
+    uint8_t header[BLOCK_BITS_MAX / 8];
+    struct key_name key;
+    header_of(f, h, header);
+    shard_key(f, h, &key);
+    script_begin(&f->call, embedded_fold_adopt);
+    script_key(&f->call, &key);
+    script_bytes(&f->call, header, HEADER_BYTES);
+    script_number(&f->call, HEADER_WRITER_AT);
+    script_number(&f->call, HEADER_WRITER_BYTES);
+    script_number(&f->call, HEADER_BYTES - HEADER_SUM_BYTES);
+    script_number(&f->call, h->writer.number);
+    return script_send(&f->call, f->link, where, e);
+}
+
+enum err fold_entered(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
+                      struct error *e)
+{
+    char name[KEY_NAME_MAX + 1];
+    redisReply *r;
+    *later = 0;
+    enum err code = link_reply(f->link, where, &r, e);
+    if (code != ERR_OK)
+        return code;
+    (void)shard_text(f, h, name);
+    if (r->type == REDIS_REPLY_ERROR)
+        code = refused(f, where, h, r, e);
+    else if (r->type == REDIS_REPLY_STRING)
+        code = judge(f, h, r->str, r->len, e);
+    else if (r->type != REDIS_REPLY_INTEGER)
+        code = error_set(e, ERR_REFUSED, "shard %s: unexpected reply to a script", name);
+    else if (r->integer != -1) {
+        *later = (uint64_t)r->integer;
+        code = error_set(e, ERR_FENCED, "shard %s: token %lld is later than %" PRIu64, name, r->integer,
+                         f->token.number);
+    }
+    freeReplyObject(r);
+    return code;
+}
+
+enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint64_t *later, struct error *e)
+{
+    enum err code = fold_enter(f, where, h, e);
+    return code == ERR_OK ? fold_entered(f, where, h, later, e) : code;
+}
+
+enum err fold_read(struct fold *f, unsigned where, const struct header *h, uint64_t offset, uint32_t length,
+                   struct error *e)
+{
+    char from[24], to[24];
+    struct key_name key;
+    shard_key(f, h, &key);
+    int n = snprintf(from, sizeof(from), "%" PRIu64, offset);
+    int m = snprintf(to, sizeof(to), "%" PRIu64, offset + length - 1);
+    const char *const argv[] = {"GETRANGE", key.text, from, to};
+    const size_t lengths[] = {8, key.length, (size_t)n, (size_t)m};
+    return link_append(f->link, where, 4, argv, lengths, e);
+}
+
+void fold_begin(struct fold *f, const struct header *h)
+{
+    uint8_t header[BLOCK_BITS_MAX / 8];
+    struct key_name key;
+    header_of(f, h, header);
+    shard_key(f, h, &key);
+    script_begin(&f->call, embedded_fold_write);
+    script_key(&f->call, &key);
+    script_bytes(&f->call, header, HEADER_BYTES);
+}
+
+void fold_piece(struct fold *f, uint64_t offset, const void *bytes, size_t length)
+{
+    script_number(&f->call, offset);
+    script_bytes(&f->call, bytes, length);
+}
+
+void fold_batch(struct fold *f, const struct header *h, const struct dirty_batch *b)
+{
+    const uint8_t *bytes = b->bytes;
+    fold_begin(f, h);
+    for (unsigned p = 0; p < b->count; p++) {
+        fold_piece(f, (uint64_t)h->block_bits / 8 + b->piece[p].offset, bytes, b->piece[p].length);
+        bytes += b->piece[p].length;
+    }
+}
+
+enum err fold_send(struct fold *f, unsigned where, struct error *e)
+{
+    return script_send(&f->call, f->link, where, e);
+}
+
+enum err fold_reply(struct fold *f, unsigned where, const struct header *h, struct error *e)
+{
+    redisReply *r;
+    enum err code = link_reply(f->link, where, &r, e);
+    if (code != ERR_OK)
+        return code;
+    if (r->type == REDIS_REPLY_ERROR)
+        code = refused(f, where, h, r, e);
+    else if (r->type == REDIS_REPLY_STRING)
+        code = judge(f, h, r->str, r->len, e);
+    freeReplyObject(r);
+    return code;
+}
+
+enum err fold_get(struct fold *f, unsigned where, const struct header *h, uint32_t block, struct error *e)
+{
+    uint32_t bytes = h->block_bits / 8U;
+    return fold_read(f, where, h, (block + UINT64_C(1)) * bytes, bytes, e); /* behind the header */
+}
+
+enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32_t block, uint8_t *out,
+                  struct error *e)
+{
+    char name[KEY_NAME_MAX + 1];
+    redisReply *r;
+    enum err code = link_reply(f->link, where, &r, e);
+    if (code != ERR_OK)
+        return code;
+    const uint8_t *bytes = (const uint8_t *)r->str;
+    if (r->type == REDIS_REPLY_ERROR)
+        code = refused(f, where, h, r, e);
+    else if (r->type != REDIS_REPLY_STRING || r->len != h->block_bits / 8U ||
+             (bytes[0] << 8 | bytes[1]) != h->tag)
+        code = error_set(e, ERR_LOST, "shard %s: its block %" PRIu32 " is missing, or has not its tag",
+                         shard_text(f, h, name), block);
+    else
+        memcpy(out, bytes, r->len);
+    freeReplyObject(r);
+    return code;
+}
+
+enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes, uint64_t keys,
+                    struct error *e)
+{
+    char token[LOG_TOKEN_TEXT_MAX], lane[48], id[LOG_ID_TEXT_MAX];
+    long long stored = 0;
+    log_token_text(&f->token, token);
+    script_begin(&f->call, embedded_fold_count);
+    script_filter_key(&f->call, f->names, "view");
+    script_number(&f->call, f->slot);
+    script_text(&f->call, token);
+    script_number(&f->call, f->generation);
+    script_number(&f->call, keys);
+    for (unsigned i = 0; i < lanes; i++) {
+        (void)snprintf(lane, sizeof(lane), "%" PRIu64 ":%016" PRIx64, at[i].lane.number, at[i].lane.era);
+        (void)log_id_format(at[i].id, id);
+        script_text(&f->call, lane);
+        script_text(&f->call, id);
+    }
+    enum err code = script_run(&f->call, f->link, link_home(f->link, f->names), &stored, e);
+    return code == ERR_OK && stored != 1
+               ? error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer, or a lane another era",
+                           f->generation)
+               : code;
+}
+
+/* One of the ids that fold_store answers. */
+static enum err take_bound(const redisReply *r, struct fold_bound *out, struct error *e)
+{
+    out->some = r->len > 0;
+    if (r->type != REDIS_REPLY_STRING || (out->some && !log_id_parse(&out->id, r->str, r->len)))
+        return error_set(e, ERR_PARSE, "not the id of an entry: \"%.60s\"", r->str);
+    return ERR_OK;
+}
+
+static enum err take_bounds(struct fold *f, const redisReply *r, unsigned where, struct fold_bound *needed,
+                            struct fold_bound *over_hold, struct error *e)
+{
+    if (r->type == REDIS_REPLY_ERROR)
+        return link_refusal(f->link, where, r, e);
+    if (r->type != REDIS_REPLY_ARRAY || r->elements != 2)
+        return error_set(e, ERR_FENCED,
+                         "generation %" PRIu64 " has another writer, or its lane or era was replaced",
+                         f->generation);
+    enum err code = take_bound(r->element[0], needed, e);
+    return code == ERR_OK ? take_bound(r->element[1], over_hold, e) : code;
+}
+
+enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t era,
+                    const struct log_position *p, unsigned layers, struct fold_bound *needed,
+                    struct fold_bound *over_hold, struct error *e)
+{
+    char token[LOG_TOKEN_TEXT_MAX], id[LOG_ID_TEXT_MAX];
+    struct buffer position = {0};
+    redisReply *reply;
+    unsigned home = link_home(f->link, f->names);
+    *needed = *over_hold = (struct fold_bound){0};
+    log_token_text(&f->token, token);
+    (void)log_id_format(p->id, id);
+    log_position_format(p, &position);
+    buffer_printf(&position, " %u", layers);
+    script_begin(&f->call, embedded_fold_store);
+    script_filter_key(&f->call, f->names, "view");
+    script_number(&f->call, f->slot);
+    script_text(&f->call, token);
+    script_number(&f->call, lane);
+    script_number(&f->call, lane_number);
+    script_text(&f->call, id);
+    script_bytes(&f->call, position.data, position.length);
+    script_incarnation(&f->call, era); /* 16 digits, as the view has them */
+    enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
+                                             : script_send(&f->call, f->link, home, e);
+    buffer_fini(&position);
+    if (code == ERR_OK)
+        code = link_reply(f->link, home, &reply, e);
+    if (code != ERR_OK)
+        return code;
+    code = take_bounds(f, reply, home, needed, over_hold, e);
+    freeReplyObject(reply);
+    return code;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/fold/full.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+extern const char embedded_full_store[];
+
+void log_full_begin(struct log_full *f, const struct log_view *v, const struct log_generation *g,
+                    unsigned lane)
+{
+    *f = (struct log_full){.generation = g->shape.number, .is_marked = log_view_is_full(v, g, lane)};
+    if (f->is_marked)
+        f->mark = g->full[lane].id;
+}
+
+bool log_full_meets(struct log_full *f, struct log_id id, const struct log_entry *entry)
+{
+    if (!f->is_marked && entry->kind == LOG_FULL && entry->sequence == f->generation) {
+        f->is_marked = true;
+        f->mark = id;
+    }
+    return f->is_marked && log_id_compare(id, f->mark) > 0;
+}
+
+enum err full_store(struct fold *f, unsigned lane, struct log_lane in, struct log_id mark, struct error *e)
+{
+    char token[LOG_TOKEN_TEXT_MAX], where[48], id[LOG_ID_TEXT_MAX];
+    long long stored = 0;
+    (void)snprintf(where, sizeof(where), "%" PRIu64 ":%016" PRIx64, in.number, in.era);
+    (void)log_id_format(mark, id);
+    log_token_text(&f->token, token);
+    script_begin(&f->call, embedded_full_store);
+    script_filter_key(&f->call, f->names, "view");
+    script_number(&f->call, f->slot);
+    script_text(&f->call, token);
+    script_number(&f->call, f->generation);
+    script_number(&f->call, lane);
+    script_text(&f->call, where);
+    script_text(&f->call, id);
+    enum err code = script_run(&f->call, f->link, link_home(f->link, f->names), &stored, e);
+    if (code == ERR_OK && stored != 1)
+        code = error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer, or the lane another era",
+                         f->generation);
+    return code;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/fold/lease.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/number.h"
+
+extern const char embedded_lease_return[], embedded_lease_take[];
+
+enum { RENEWALS = 3 /* while it lasts */, PAST_END_US = 2000 /* Redis counts in whole milliseconds */ };
+
+void lease_name(char out[LEASE_OWNER_MAX], const char *owner, const uint8_t writer[LOG_WRITER_BYTES])
+{
+    int length = snprintf(out, LEASE_OWNER_MAX, "%.80s/", owner);
+    for (unsigned i = 0; i < LOG_WRITER_BYTES; i++)
+        length += snprintf(out + length, LEASE_OWNER_MAX - (size_t)length, "%02x", writer[i]);
+}
+
+bool lease_is_of(const char *holder, const uint8_t writer[LOG_WRITER_BYTES])
+{
+    char name[LEASE_OWNER_MAX];
+    const char *slash = strrchr(holder, '/');
+    lease_name(name, "", writer);
+    return slash != NULL && strcmp(slash, name) == 0;
+}
+
+void lease_init(struct lease *l, struct link *link, const struct names *names, const char *owner,
+                unsigned ttl_ms)
+{
+    *l = (struct lease){.link = link, .names = names, .ttl_ms = ttl_ms};
+    (void)snprintf(l->owner, sizeof(l->owner), "%s", owner);
+}
+
+void lease_fini(struct lease *l)
+{
+    script_fini(&l->call);
+}
+
+bool lease_is_held(const struct lease *l)
+{
+    return clock_mono_us() < l->until;
+}
+
+/* --- taking --- */
+
+static void begin(struct lease *l, const char *script)
+{
+    script_begin(&l->call, script);
+    script_filter_key(&l->call, l->names, "folder");
+    script_text(&l->call, l->owner);
+}
+
+/* The error of a reply that is one. */
+static enum err refused(struct link *l, const struct names *names, const redisReply *r, struct error *e)
+{
+    struct key_name key;
+    names_filter_key(names, "folder", &key);
+    if (strncmp(r->str, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
+        return error_set(e, ERR_WRONG_TYPE, "%.*s is no hash: delete or rename the foreign key",
+                         (int)key.length, key.text);
+    return error_prefix(e, link_refusal(l, link_home(l, names), r, e), "%.*s", (int)key.length, key.text);
+}
+
+static enum err take_reply(struct lease *l, const redisReply *r, uint64_t sent, struct error *e)
+{
+    uint64_t ttl_us = (uint64_t)l->ttl_ms * 1000;
+    if (r->type == REDIS_REPLY_ERROR)
+        return refused(l->link, l->names, r, e);
+    if (r->type == REDIS_REPLY_INTEGER && r->integer == 1) {
+        l->until = sent + ttl_us;
+        l->again = sent + ttl_us / RENEWALS;
+        (void)snprintf(l->holder, sizeof(l->holder), "%s", l->owner);
+        return ERR_OK;
+    }
+    if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 || r->element[0]->type != REDIS_REPLY_STRING ||
+        r->element[1]->type != REDIS_REPLY_INTEGER)
+        return error_set(e, ERR_REFUSED, "the folder's lease: unexpected reply to a script");
+    l->until = 0;
+    l->again = clock_mono_us() + (uint64_t)r->element[1]->integer * 1000 + PAST_END_US;
+    (void)snprintf(l->holder, sizeof(l->holder), "%s", r->element[0]->str);
+    return error_set(e, ERR_BUSY, "%s folds the filter, for at most %lld ms more", l->holder,
+                     r->element[1]->integer);
+}
+
+static void put_number(struct lease *l, const char *field, uint64_t value)
+{
+    script_text(&l->call, field);
+    script_number(&l->call, value);
+}
+
+enum err lease_take(struct lease *l, const struct lease_report *report, struct error *e)
+{
+    redisReply *r;
+    uint64_t sent = clock_mono_us();
+    unsigned home = link_home(l->link, l->names);
+    l->again = sent + (uint64_t)l->ttl_ms * 1000 / RENEWALS;
+    begin(l, embedded_lease_take);
+    script_number(&l->call, l->ttl_ms);
+    put_number(l, "folds", report->folds);
+    put_number(l, "folded_ms", report->folded_ms);
+    script_text(&l->call, "error");
+    script_text(&l->call, report->error);
+    enum err code = script_send(&l->call, l->link, home, e);
+    if (code == ERR_OK)
+        code = link_reply(l->link, home, &r, e);
+    if (code != ERR_OK)
+        return code;
+    code = take_reply(l, r, sent, e);
+    freeReplyObject(r);
+    return code;
+}
+
+void lease_give_back(struct lease *l)
+{
+    long long answer;
+    if (l->until != 0) {
+        begin(l, embedded_lease_return);
+        enum err code = script_run(&l->call, l->link, link_home(l->link, l->names), &answer, NULL);
+        (void)code; /* it ends by itself */
+    }
+    l->until = l->again = 0;
+    l->holder[0] = '\0';
+}
+
+/* --- looking --- */
+
+static const char *text_of(const redisReply *r, size_t i)
+{
+    return i < r->elements && r->element[i]->type == REDIS_REPLY_STRING ? r->element[i]->str : "";
+}
+
+enum err lease_look(struct link *l, const struct names *names, struct lease_status *out, struct error *e)
+{
+    unsigned home = link_home(l, names);
+    struct key_name key;
+    redisReply *r;
+    *out = (struct lease_status){0};
+    names_filter_key(names, "folder", &key);
+    const char *const argv[] = {"HMGET", key.text, "owner", "folds", "folded_ms", "error"};
+    const size_t lengths[] = {5, key.length, 5, 5, 9, 5};
+    enum err code = link_append(l, home, 6, argv, lengths, e);
+    if (code == ERR_OK)
+        code = link_reply(l, home, &r, e);
+    if (code != ERR_OK)
+        return code;
+    if (r->type == REDIS_REPLY_ERROR) {
+        code = refused(l, names, r, e);
+    } else {
+        (void)snprintf(out->holder, sizeof(out->holder), "%s", text_of(r, 0));
+        (void)number_u64(text_of(r, 1), strlen(text_of(r, 1)), &out->report.folds);
+        (void)number_u64(text_of(r, 2), strlen(text_of(r, 2)), &out->report.folded_ms);
+        (void)snprintf(out->report.error, sizeof(out->report.error), "%s", text_of(r, 3));
+    }
+    freeReplyObject(r);
+    return code;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/generations/build_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/random.h"
+#include "shard/view/notify.h"
+#include "shard/view/shards.h"
+#include "shard/view/view_load.h"
+
+extern const char embedded_build_begin[], embedded_build_cutover[], embedded_build_hold[];
+
+enum { TAKE_OVERS_MAX = 8 /* tokens that are drawn until one is the latest */ };
+
+enum err builder_new(struct builder **out, struct link *l, const struct names *names, struct error *e)
+{
+    struct builder *b = calloc(1, sizeof(*b));
+    if (b == NULL)
+        return error_set(e, ERR_NOMEM, "no memory for a build");
+    b->anew = true;
+    fold_init(&b->fold, l, names, 0);
+    *out = b;
+    return ERR_OK;
+}
+
+void builder_free(struct builder *b)
+{
+    if (b == NULL)
+        return;
+    fold_fini(&b->fold);
+    buffer_fini(&b->lanes_text);
+    buffer_fini(&b->eras_text);
+    free(b);
+}
+
+/* --- scripts at home --- */
+
+void builder_script(struct builder *b, const char *text)
+{
+    script_begin(&b->fold.call, text);
+    script_filter_key(&b->fold.call, b->fold.names, "view");
+    script_filter_key(&b->fold.call, b->fold.names, "build");
+}
+
+void builder_add_token(struct builder *b)
+{
+    char token[LOG_TOKEN_TEXT_MAX];
+    log_token_text(&b->fold.token, token);
+    script_text(&b->fold.call, token);
+}
+
+void builder_add_text(struct builder *b, const struct buffer *text)
+{
+    script_bytes(&b->fold.call, text->data, text->length);
+}
+
+enum err builder_run(struct builder *b, long long *result, struct error *e)
+{
+    return script_run(&b->fold.call, b->fold.link, link_home(b->fold.link, b->fold.names), result, e);
+}
+
+enum err builder_fenced(const struct builder *b, struct error *e)
+{
+    return error_set(e, ERR_FENCED,
+                     "generation %" PRIu64 " is built by another one, or is not to be built any more",
+                     b->shape.number);
+}
+
+enum err builder_check_not_anew(const struct builder *b, struct error *e)
+{
+    return b->anew ? error_set(e, ERR_LOST, "the build of generation %" PRIu64 " must begin anew",
+                               b->shape.number)
+                   : ERR_OK;
+}
+
+enum err builder_load_view(struct builder *b, struct log_view **out, struct error *e)
+{
+    *out = malloc(sizeof(**out));
+    if (*out == NULL)
+        return error_set(e, ERR_NOMEM, "no memory for a view");
+    enum err code = log_view_load(b->fold.link, b->fold.names, *out, e);
+    if (code == ERR_OK && (*out)->incarnation != b->fold.names->incarnation)
+        code = error_set(e, ERR_NOT_FOUND, "the filter has another incarnation by now");
+    return code;
+}
+
+/* --- shards --- */
+
+struct header builder_header(const struct builder *b, unsigned layer, uint32_t shard)
+{
+    return header_of_shard(&b->shape, b->fold.names->incarnation, b->tag, layer, shard);
+}
+
+/* Put the token into the headers of all shards. */
+static enum err adopt_shards(struct builder *b, uint64_t *later, struct error *e)
+{
+    enum err code = ERR_OK;
+    *later = 0;
+    for (unsigned layer = 0; layer < b->shape.layer_count; layer++)
+        for (uint32_t s = 0; s < b->shape.layers[layer].geometry.shards && code == ERR_OK; s++) {
+            struct header h = builder_header(b, layer, s);
+            code = fold_adopt(&b->fold, placement_where(&b->placement, layer, s), &h, later, e);
+        }
+    return code;
+}
+
+static enum err make_shards(struct builder *b, uint64_t *later, struct error *e)
+{
+    enum err code = ERR_OK;
+    *later = 0;
+    for (unsigned layer = 0; layer < b->shape.layer_count && code == ERR_OK; layer++)
+        code = shards_make(b->fold.link, b->fold.names, &b->shape, layer, b->fold.token, later, NULL, e);
+    return code;
+}
+
+/* No shard is made while there is a record: if this ended behind it, the next one would take an empty shard
+ * for what the record says. */
+enum err builder_take_over(struct builder *b, struct error *e)
+{
+    uint64_t later = 0;
+    enum err code = ERR_FENCED;
+    link_forget(b->fold.link); /* replies of before are nobody's */
+    b->took_over = false;
+    for (unsigned i = 0; i < TAKE_OVERS_MAX && code == ERR_FENCED; i++) {
+        code = fold_draw(&b->fold, later + 1, e);
+        if (code == ERR_OK)
+            code = adopt_shards(b, &later, e);
+    }
+    b->took_over = code == ERR_OK;
+    b->anew |= code == ERR_LOST;
+    return code;
+}
+
+/* --- a place in the view --- */
+
+enum err builder_settle_shape(struct builder *b, uint64_t filter_seed, struct error *e)
+{
+    const struct names *names = b->fold.names;
+    struct link *l = b->fold.link;
+    b->seed = filter_seed;
+    b->anew = true;
+    b->took_over = false;
+    b->tag = hash_tag(names->incarnation, names->filter, names->filter_length, b->shape.number);
+    fold_fini(&b->fold);
+    fold_init(&b->fold, l, names, b->shape.number);
+    return placement_resolve(&b->placement, names, &b->shape, link_nodes(l), e);
+}
+
+/* The least number above all that were given whose slot is not the one that is read. */
+static uint64_t next_number(const struct log_view *v)
+{
+    uint64_t next = v->last_generation + 1;
+    return next % 2 == v->current ? next + 1 : next;
+}
+
+static enum err choose_shape(struct builder *b, const struct generation *shape, struct error *e)
+{
+    struct log_view *v;
+    enum err code = builder_load_view(b, &v, e);
+    if (code == ERR_OK) {
+        b->shape = *shape;
+        b->shape.number = next_number(v);
+        b->shape.seed = random_u64() | 1; /* 0 mixes nothing */
+        b->shape.built = false;
+        code = builder_settle_shape(b, v->seed, e);
+    }
+    free(v);
+    return code;
+}
+
+enum err builder_begin(struct builder *b, const struct generation *shape, struct error *e)
+{
+    char text[GENERATION_TEXT_MAX];
+    long long result = 0;
+    enum err code = choose_shape(b, shape, e);
+    if (code != ERR_OK)
+        return code;
+    builder_script(b, embedded_build_begin);
+    script_incarnation(&b->fold.call, b->fold.names->incarnation);
+    script_number(&b->fold.call, b->fold.slot);
+    script_number(&b->fold.call, b->shape.number);
+    script_bytes(&b->fold.call, text, generation_text(&b->shape, text));
+    code = builder_run(b, &result, e);
+    if (code == ERR_OK && result == 0)
+        code = error_set(e, ERR_NOT_FOUND, "the filter has no such view any more, or is being deleted");
+    if (code == ERR_OK && result < 0)
+        code = error_set(e, ERR_CONFLICT,
+                         "the filter has two generations: one is being built, or its grace is not over");
+    return code == ERR_OK ? fold_draw(&b->fold, 1, e) : code;
+}
+
+/* --- S0 --- */
+
+/* The record goes, the lanes are kept, and the view says under which token the shards are made. */
+static enum err hold_lanes(struct builder *b, struct error *e)
+{
+    long long result = 0;
+    char text[GENERATION_TEXT_MAX];
+    for (unsigned layer = 0; layer < b->shape.layer_count; layer++)
+        b->shape.layers[layer].token = b->fold.token.number;
+    builder_script(b, embedded_build_hold);
+    script_number(&b->fold.call, b->fold.slot);
+    builder_add_token(b);
+    script_bytes(&b->fold.call, text, generation_text(&b->shape, text));
+    enum err code = builder_run(b, &result, e);
+    return code == ERR_OK && result != 1 ? builder_fenced(b, e) : code;
+}
+
+/* All shards are made under a token of their own: what an earlier attempt has put into one goes, and what it
+ * sends late is refused. */
+static enum err hold_and_make(struct builder *b, struct error *e)
+{
+    uint64_t later = 0;
+    enum err code = ERR_FENCED;
+    if (b->fold.token.number == 0) /* as the view has it of one that nobody builds */
+        return builder_fenced(b, e);
+    link_forget(b->fold.link);
+    b->took_over = false;
+    for (unsigned i = 0; i < TAKE_OVERS_MAX && code == ERR_FENCED; i++) {
+        code = fold_draw_next(&b->fold, later + 1, e);
+        if (code == ERR_OK)
+            code = hold_lanes(b, e);
+        if (code != ERR_OK)
+            return code == ERR_NOT_FOUND ? builder_fenced(b, e) : code;
+        code = make_shards(b, &later, e);
+    }
+    b->took_over = code == ERR_OK;
+    return code;
+}
+
+/* The view still names this builder, and is loaded into *@v. If it has forgotten the generation, or is gone,
+ * shards that were made behind that are nobody's: they are deleted here. */
+static enum err check_named(struct builder *b, struct log_view **v, struct error *e)
+{
+    enum err code = builder_load_view(b, v, e);
+    if (code != ERR_OK && code != ERR_NOT_FOUND)
+        return code;
+    const struct log_generation *g = code == ERR_OK ? &(*v)->slot[b->fold.slot] : NULL;
+    bool is_there = g != NULL && g->shape.number == b->shape.number;
+    if (is_there && writer_compare(&g->writer, &b->fold.token) == 0)
+        return ERR_OK;
+    if (!is_there)
+        code = shards_remove(b->fold.link, b->fold.names, &b->shape, NULL, e);
+    return code == ERR_OK ? builder_fenced(b, e) : code;
+}
+
+enum err builder_start(struct builder *b, struct error *e)
+{
+    struct log_view *v = NULL;
+    b->anew = true;
+    b->keys = 0;
+    enum err code = hold_and_make(b, e);
+    if (code == ERR_OK)
+        code = check_named(b, &v, e);
+    if (code == ERR_OK)
+        code = builder_take_lanes(b, v, e);
+    free(v);
+    for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++)
+        code = builder_find_end(b, i, e);
+    b->anew = code != ERR_OK;
+    return code;
+}
+
+/* --- the end --- */
+
+/* All nodes of the shards still have what was acknowledged. */
+static enum err check_eras(struct builder *b, struct error *e)
+{
+    struct trusted now;
+    enum err code = shards_eras(b->fold.link, b->fold.names, &b->shape, &now, e);
+    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
+        if (!trusted_contains(&b->eras, now.id[i]))
+            code = error_set(e, ERR_LOST, "a node of the shards is in another era than when the build began");
+    b->anew |= code == ERR_LOST;
+    return code;
+}
+
+static enum err run_cutover(struct builder *b, bool heals, long long *result, struct error *e)
+{
+    struct buffer text = {0};
+    builder_script(b, embedded_build_cutover);
+    script_incarnation(&b->fold.call, b->fold.names->incarnation);
+    script_number(&b->fold.call, b->fold.slot);
+    builder_add_token(b);
+    script_number(&b->fold.call, b->shape.number);
+    builder_add_text(b, &b->lanes_text);
+    builder_add_text(b, &b->eras_text);
+    script_number(&b->fold.call, generation_shards(&b->shape));
+    script_number(&b->fold.call, heals);
+    script_number(&b->fold.call, b->keys);
+    for (unsigned i = 0; i < b->lane_count; i++) {
+        buffer_clear(&text);
+        buffer_printf(&text, "%" PRIu64 " ", b->lane[i].number);
+        log_position_format(&b->noted[i], &text);
+        buffer_printf(&text, " %u", b->shape.layer_count);
+        builder_add_text(b, &text);
+    }
+    enum err code = buffer_failed(&text) ? error_set(e, ERR_NOMEM, "no memory for a position")
+                                         : builder_run(b, result, e);
+    buffer_fini(&text);
+    return code;
+}
+
+enum err builder_cutover(struct builder *b, bool heals, struct error *e)
+{
+    long long result = 0;
+    enum err code = builder_check_not_anew(b, e);
+    if (code == ERR_OK)
+        code = check_eras(b, e);
+    if (code == ERR_OK)
+        code = run_cutover(b, heals, &result, e);
+    if (code == ERR_OK && result == 0)
+        return builder_fenced(b, e);
+    if (code == ERR_OK && result < 0) {
+        b->anew = true;
+        return error_set(e, ERR_LOST, "a lane was replaced, or an era changed: the build must begin anew");
+    }
+    if (code == ERR_OK)
+        log_view_notify(b->fold.link, b->fold.names);
+    return code;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* The lanes of a build: those of S0, their ends then, and the entries behind. */
+#include "shard/generations/build_internal.h"
+
+#include <string.h>
+
+struct text_of {
+    const char *name;
+    struct buffer *out;
+};
+
+static void take_text(void *arg, const char *name, const char *value)
+{
+    const struct text_of *t = arg;
+    if (strcmp(t->name, name) == 0)
+        buffer_puts(t->out, value);
+}
+
+enum err builder_take_lanes(struct builder *b, const struct log_view *v, struct error *e)
+{
+    enum err code = ERR_OK;
+    buffer_clear(&b->lanes_text);
+    buffer_clear(&b->eras_text);
+    log_view_format(v, take_text, &(struct text_of){"lanes", &b->lanes_text});
+    log_view_format(v, take_text, &(struct text_of){"eras", &b->eras_text});
+    b->lane_count = v->lane_count;
+    memcpy(b->lane, v->lane, sizeof(b->lane));
+    b->eras = v->eras;
+    for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++)
+        code = log_view_lane_at(v, b->fold.names, link_nodes(b->fold.link), i, &b->stream[i], e);
+    if (code != ERR_OK)
+        return code;
+    return buffer_failed(&b->lanes_text) || buffer_failed(&b->eras_text)
+               ? error_set(e, ERR_NOMEM, "no memory for a view")
+               : ERR_OK;
+}
+
+static enum err read_on(struct builder *b, unsigned i, lane_apply_fn *apply, void *arg, struct error *e)
+{
+    const struct lane *lane = &b->stream[i];
+    enum tail_state state = TAIL_MORE;
+    enum err code = ERR_OK;
+    while (code == ERR_OK && state == TAIL_MORE)
+        code = lane_read(b->fold.link, lane, &b->at[i], apply, arg, &state, e);
+    if (code != ERR_OK || state == TAIL_COMPLETE)
+        return code;
+    b->anew = true;
+    return error_set(e, ERR_LOST, "lane %.*s: %s: the build must begin anew", (int)lane->key.length,
+                     lane->key.text, tail_state_name(state));
+}
+
+/* The last entry of a lane: any entry will do as a first position, and the tail read from it proves the
+ * rest. */
+static enum err find_last(struct builder *b, unsigned i, struct error *e)
+{
+    const struct lane *lane = &b->stream[i];
+    redisReply *r;
+    enum err code = link_command(b->fold.link, lane->where, &r, e, "XREVRANGE %b + - COUNT 1", lane->key.text,
+                                 lane->key.length);
+    if (code != ERR_OK)
+        return error_prefix(e, code, "lane %.*s", (int)lane->key.length, lane->key.text);
+    const redisReply *entry = r->type == REDIS_REPLY_ARRAY && r->elements == 1 ? r->element[0] : NULL;
+    const redisReply *fields = entry != NULL && entry->elements == 2 ? entry->element[1] : NULL;
+    struct log_id id;
+    if (entry == NULL)
+        code = error_set(e, ERR_LOST, "lane %.*s is missing or empty", (int)lane->key.length, lane->key.text);
+    else if (fields == NULL || fields->elements != 2 || fields->element[1]->len > LOG_ENTRY_BYTES_MAX ||
+             !log_id_parse(&id, entry->element[0]->str, entry->element[0]->len))
+        code = error_set(e, ERR_PARSE, "lane %.*s: its last entry is not an entry of this log",
+                         (int)lane->key.length, lane->key.text);
+    else
+        log_position_set(&b->at[i], id, fields->element[1]->str, fields->element[1]->len);
+    freeReplyObject(r);
+    return code;
+}
+
+enum err builder_find_end(struct builder *b, unsigned i, struct error *e)
+{
+    enum err code = find_last(b, i, e);
+    return code == ERR_OK ? read_on(b, i, NULL, NULL, e) : code;
+}
+
+enum err builder_follow(struct builder *b, lane_apply_fn *apply, void *arg, struct error *e)
+{
+    enum err code = builder_check_not_anew(b, e);
+    for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++)
+        code = read_on(b, i, apply, arg, e);
+    return code;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* The record of a build: what the shards have, and from where on its builder needs the lanes. */
+#include "shard/generations/build_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/number.h"
+
+extern const char embedded_build_record[];
+
+void builder_note(struct builder *b)
+{
+    memcpy(b->noted, b->at, sizeof(b->noted));
+}
+
+enum err builder_record(struct builder *b, const void *rows, size_t length, struct error *e)
+{
+    long long result = 0;
+    struct buffer position = {0};
+    enum err code = builder_check_not_anew(b, e);
+    if (code != ERR_OK)
+        return code;
+    builder_script(b, embedded_build_record);
+    script_number(&b->fold.call, b->fold.slot);
+    builder_add_token(b);
+    script_number(&b->fold.call, b->shape.number);
+    script_bytes(&b->fold.call, rows, length);
+    builder_add_text(b, &b->lanes_text);
+    builder_add_text(b, &b->eras_text);
+    script_number(&b->fold.call, b->keys);
+    for (unsigned i = 0; i < b->lane_count; i++) {
+        char id[LOG_ID_TEXT_MAX];
+        (void)log_id_format(b->noted[i].id, id);
+        buffer_clear(&position);
+        log_position_format(&b->noted[i], &position);
+        script_number(&b->fold.call, b->lane[i].number);
+        script_text(&b->fold.call, id);
+        builder_add_text(b, &position);
+    }
+    code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
+                                    : builder_run(b, &result, e);
+    buffer_fini(&position);
+    return code == ERR_OK && result != 1 ? builder_fenced(b, e) : code;
+}
+
+static bool is_text(const redisReply *value, const struct buffer *text)
+{
+    return value->len == text->length && memcmp(value->str, text->data, text->length) == 0;
+}
+
+/* A field of the record; NULL: it has none. */
+static const redisReply *field(const redisReply *record, const char *name)
+{
+    for (size_t i = 0; i + 1 < record->elements; i += 2)
+        if (strcmp(record->element[i]->str, name) == 0)
+            return record->element[i + 1];
+    return NULL;
+}
+
+static enum err take_position(struct builder *b, const redisReply *record, unsigned lane, struct error *e)
+{
+    char name[16] = "at.";
+    uint64_t number;
+    *number_write(name + 3, lane) = '\0';
+    const redisReply *value = field(record, name);
+    const char *blank = value == NULL ? NULL : memchr(value->str, ' ', value->len);
+    if (blank == NULL || !number_u64(value->str, (size_t)(blank - value->str), &number) ||
+        number != b->lane[lane].number)
+        return error_set(e, ERR_PARSE, "field %s is not \"<lane number> <position>\"", name);
+    return log_position_parse(&b->at[lane], blank + 1, value->len - (size_t)(blank + 1 - value->str), e);
+}
+
+/* @b has lanes and eras of the view. Where the record has others the build begins anew. */
+static enum err take_record(struct builder *b, const redisReply *record, struct buffer *rows, struct error *e)
+{
+    const redisReply *number = field(record, "generation"), *lanes = field(record, "lanes"),
+                     *eras = field(record, "eras"), *added = field(record, "rows"),
+                     *keys = field(record, "keys");
+    uint64_t generation = 0;
+    enum err code = ERR_OK;
+    if (number == NULL || lanes == NULL || eras == NULL || added == NULL ||
+        !number_u64(number->str, number->len, &generation))
+        return error_set(e, ERR_PARSE, "generation, lanes, eras or rows is missing");
+    if (generation != b->shape.number || !is_text(lanes, &b->lanes_text) || !is_text(eras, &b->eras_text))
+        return ERR_OK;
+    for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++)
+        code = take_position(b, record, i, e);
+    if (code == ERR_OK && (keys == NULL || !number_u64(keys->str, keys->len, &b->keys)))
+        code = error_set(e, ERR_PARSE, "keys is missing, or no number");
+    if (code != ERR_OK)
+        return code;
+    buffer_append(rows, added->str, added->len);
+    b->anew = false;
+    return buffer_failed(rows) ? error_set(e, ERR_NOMEM, "no memory for a record") : ERR_OK;
+}
+
+static enum err load_record(struct builder *b, struct buffer *rows, struct error *e)
+{
+    struct key_name key;
+    redisReply *r;
+    names_filter_key(b->fold.names, "build", &key);
+    enum err code = link_command(b->fold.link, link_home(b->fold.link, b->fold.names), &r, e, "HGETALL %b",
+                                 key.text, key.length);
+    if (code != ERR_OK)
+        return code;
+    if (r->type != REDIS_REPLY_ARRAY)
+        code = error_set(e, ERR_PARSE, "no hash was answered");
+    else if (r->elements > 0)
+        code = take_record(b, r, rows, e);
+    freeReplyObject(r);
+    return code == ERR_PARSE ? error_prefix(e, code, "%.*s", (int)key.length, key.text) : code;
+}
+
+static enum err find_build(struct builder *b, const struct log_view *v, struct error *e)
+{
+    const struct generation *g = &v->slot[1 - v->current].shape;
+    if (g->number == 0 || g->built || g->number < v->slot[v->current].shape.number)
+        return error_set(e, ERR_NOT_FOUND, "no generation is being built");
+    b->shape = *g;
+    enum err code = builder_take_lanes(b, v, e);
+    return code == ERR_OK ? builder_settle_shape(b, v->seed, e) : code;
+}
+
+/* The record is read behind the take-over: the one before records nothing any more. */
+enum err builder_resume(struct builder *b, struct buffer *rows, struct error *e)
+{
+    struct log_view *v;
+    enum err code = builder_load_view(b, &v, e);
+    if (code == ERR_OK)
+        code = find_build(b, v, e);
+    free(v);
+    if (code != ERR_OK)
+        return code;
+    code = builder_take_over(b, e);
+    if (code == ERR_LOST)
+        return ERR_OK;
+    return code == ERR_OK ? load_record(b, rows, e) : code;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/generations/drop.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "shard/log/lane_sync.h"
+#include "shard/redis/script_call.h"
+#include "shard/generations/leftover.h"
+#include "shard/view/log_view.h"
+#include "shard/view/view_load.h"
+
+extern const char embedded_drop_begin[], embedded_drop_view[];
+
+/* What a filter has at its metadata node beside its view, and what leftover_remove() removes. Its lease ends
+ * by itself. */
+static const char *const others[] = {"token", "job", "history", "count", "build"};
+
+enum { OTHERS = sizeof(others) / sizeof(others[0]), RECORDS_MAX = 3 };
+
+struct dropper {
+    struct link *link;
+    struct names names;
+    const struct work *work;
+    struct log_view view;
+    struct script_call call;
+};
+
+static enum err run(struct dropper *d, long long *answer, struct error *e)
+{
+    script_incarnation(&d->call, d->names.incarnation);
+    return script_run(&d->call, d->link, link_home(d->link, &d->names), answer, e);
+}
+
+typedef enum err lane_fn(struct link *l, const struct lane *lane, struct error *e);
+
+static enum err for_each_lane(struct dropper *d, lane_fn *fn, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < d->view.lane_count && code == ERR_OK; i++) {
+        struct lane lane;
+        code = log_view_lane_at(&d->view, &d->names, link_nodes(d->link), i, &lane, e);
+        if (code == ERR_OK)
+            code = fn(d->link, &lane, e);
+    }
+    return code;
+}
+
+static enum err look_at_lane(struct link *l, const struct lane *lane, struct error *e)
+{
+    redisReply *reply = NULL;
+    enum err code = link_command(l, lane->where, &reply, e, "TYPE %b", lane->key.text, lane->key.length);
+    if (code != ERR_OK)
+        return code;
+    if (strcmp(reply->str, "stream") != 0 && strcmp(reply->str, "none") != 0)
+        code = error_set(e, ERR_WRONG_TYPE, "lane %.*s is a %s, not a stream; delete or rename that key",
+                         (int)lane->key.length, lane->key.text, reply->str);
+    freeReplyObject(reply);
+    return code;
+}
+
+/* The view says so, and its lanes are those that it had then: who replaces one looks whether it says so.
+ * ERR_NOT_FOUND: it is gone already. */
+static enum err begin(struct dropper *d, struct error *e)
+{
+    long long answer = 0;
+    script_begin(&d->call, embedded_drop_begin);
+    script_filter_key(&d->call, &d->names, "view");
+    enum err code = run(d, &answer, e);
+    if (code != ERR_OK)
+        return code;
+    code = log_view_load(d->link, &d->names, &d->view, e);
+    if (code == ERR_OK && d->view.incarnation != d->names.incarnation)
+        code = ERR_NOT_FOUND; /* another one was made since */
+    return code;
+}
+
+static enum err remove_view(struct dropper *d, long long *answer, struct error *e)
+{
+    script_begin(&d->call, embedded_drop_view);
+    script_filter_key(&d->call, &d->names, "view");
+    script_filter_key(&d->call, &d->names, "leftover");
+    for (unsigned i = 0; i < OTHERS; i++)
+        script_filter_key(&d->call, &d->names, others[i]);
+    return run(d, answer, e);
+}
+
+/* A record beside a view is none that this library leaves; what it names goes first. */
+static enum err end(struct dropper *d, struct error *e)
+{
+    long long answer = -2;
+    bool was;
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < RECORDS_MAX && code == ERR_OK && answer == -2; i++) {
+        code = remove_view(d, &answer, e);
+        if (code == ERR_OK && answer == -2)
+            code = leftover_clear(d->link, &d->names, 0, &was, d->work, e);
+    }
+    if (code == ERR_OK && answer < 0)
+        code =
+            error_set(e, ERR_CONFLICT, "the view of filter %s is no longer being deleted", d->names.filter);
+    return code;
+}
+
+static enum err drop_view(struct dropper *d, struct error *e)
+{
+    bool was;
+    d->names.incarnation = d->view.incarnation;
+    enum err code = for_each_lane(d, look_at_lane, e);
+    if (code == ERR_OK)
+        code = begin(d, e);
+    if (code == ERR_NOT_FOUND) /* by another deleter, who may have been killed since */
+        return leftover_clear(d->link, &d->names, d->names.incarnation, &was, d->work, e);
+    if (code == ERR_OK)
+        code = for_each_lane(d, lane_close, e);
+    if (code == ERR_OK)
+        code = end(d, e);
+    if (code == ERR_OK)
+        code = leftover_remove(d->link, &d->names, &d->view, d->work, e);
+    return code;
+}
+
+enum err log_drop(struct link *l, const struct names *names, const struct work *w, struct error *e)
+{
+    bool was = false;
+    struct dropper *d = calloc(1, sizeof(*d));
+    if (d == NULL)
+        return error_set(e, ERR_NOMEM, "no memory to delete a filter");
+    d->link = l;
+    d->names = *names;
+    d->work = w;
+    enum err code = log_view_load(l, names, &d->view, e);
+    if (code == ERR_OK) {
+        code = drop_view(d, e);
+    } else if (code == ERR_NOT_FOUND) {
+        code = leftover_clear(l, names, 0, &was, w, e);
+        if (code == ERR_OK && !was)
+            code = error_set(e, ERR_NOT_FOUND, "filter %s does not exist", names->filter);
+    }
+    script_fini(&d->call);
+    free(d);
+    return code;
+}

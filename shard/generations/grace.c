@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/generations/grace.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/number.h"
+#include "shard/redis/script_call.h"
+#include "shard/view/log_view.h"
+#include "shard/view/notify.h"
+#include "shard/view/shards.h"
+#include "shard/view/view_load.h"
+
+extern const char embedded_grace_forget[], embedded_grace_switch[];
+
+enum { DIGITS = 16 /* of an incarnation */ };
+
+/* --- which generation is read --- */
+
+static enum err count_shards(struct link *l, const struct names *names, uint64_t number, uint64_t *shards,
+                             struct error *e)
+{
+    struct log_view *v = malloc(sizeof(*v));
+    if (v == NULL)
+        return error_set(e, ERR_NOMEM, "no memory for a view");
+    enum err code = log_view_load(l, names, v, e);
+    if (code == ERR_OK && v->slot[number % 2].shape.number != number)
+        code = error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64, number);
+    if (code == ERR_OK)
+        *shards = generation_shards(&v->slot[number % 2].shape);
+    free(v);
+    return code;
+}
+
+enum err grace_switch(struct link *l, const struct names *names, uint64_t number, struct error *e)
+{
+    struct script_call call = {0};
+    uint64_t shards = 0;
+    long long result = 0;
+    enum err code = count_shards(l, names, number, &shards, e);
+    if (code != ERR_OK)
+        return code;
+    script_begin(&call, embedded_grace_switch);
+    script_filter_key(&call, names, "view");
+    script_incarnation(&call, names->incarnation);
+    script_number(&call, number % 2);
+    script_number(&call, number);
+    script_number(&call, shards);
+    code = script_run_once(&call, l, names, &result, e);
+    if (code == ERR_OK && result == 1)
+        log_view_notify(l, names);
+    if (code != ERR_OK || result == 1)
+        return code;
+    if (result == 0)
+        return error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", number);
+    return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " cannot be read: %s", number,
+                     result == -1 ? "it was not built, or lacks keys that were acknowledged"
+                                  : "it was not folded in each of the lanes");
+}
+
+enum err grace_forget(struct link *l, const struct names *names, uint64_t number, struct error *e)
+{
+    struct script_call call = {0};
+    long long result = 0;
+    script_begin(&call, embedded_grace_forget);
+    script_filter_key(&call, names, "view");
+    script_filter_key(&call, names, "forgotten");
+    script_filter_key(&call, names, "build");
+    script_incarnation(&call, names->incarnation);
+    script_number(&call, number % 2);
+    script_number(&call, number);
+    enum err code = script_run_once(&call, l, names, &result, e);
+    if (code == ERR_OK && result == -1)
+        return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " is the one that is read", number);
+    if (code == ERR_OK)
+        log_view_notify(l, names);
+    return code;
+}
+
+/* --- deletion --- */
+
+/* A field of the hash: its shards go, then the field. */
+static enum err delete_one(struct link *l, const struct names *names, const struct key_name *key,
+                           const redisReply *name, const redisReply *text, struct error *e)
+{
+    struct names of = *names;
+    struct generation *g = calloc(1, sizeof(*g));
+    redisReply *r = NULL;
+    if (g == NULL)
+        return error_set(e, ERR_NOMEM, "no memory for a generation");
+    enum err code = name->len > DIGITS && number_hex64(name->str, DIGITS, &of.incarnation)
+                        ? generation_parse(g, text->str, text->len, e)
+                        : error_set(e, ERR_PARSE, "\"%.40s\" is not an incarnation and a number", name->str);
+    if (code == ERR_OK)
+        code = shards_remove(l, &of, g, NULL, e);
+    free(g);
+    if (code == ERR_OK)
+        code = link_command(l, link_home(l, names), &r, e, "HDEL %b %b", key->text, key->length, name->str,
+                            name->len);
+    if (code == ERR_OK)
+        freeReplyObject(r);
+    return code;
+}
+
+enum err grace_delete(struct link *l, const struct names *names, struct error *e)
+{
+    struct key_name key;
+    redisReply *r;
+    names_filter_key(names, "forgotten", &key);
+    enum err code = link_command(l, link_home(l, names), &r, e, "HGETALL %b", key.text, key.length);
+    if (code != ERR_OK)
+        return code;
+    if (r->type != REDIS_REPLY_ARRAY)
+        code = error_set(e, ERR_PARSE, "no hash was answered");
+    for (size_t i = 0; code == ERR_OK && i + 1 < r->elements; i += 2)
+        code = delete_one(l, names, &key, r->element[i], r->element[i + 1], e);
+    freeReplyObject(r);
+    if (code != ERR_OK)
+        link_forget(l);
+    return code == ERR_PARSE ? error_prefix(e, code, "%.*s", (int)key.length, key.text) : code;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/members/eras.h"
+#include "shard/view/notify.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shard/redis/link_lineages.h"
+#include "shard/redis/script_call.h"
+#include "shard/view/shards.h"
+#include "shard/view/view_load.h"
+
+extern const char embedded_eras_say[], embedded_eras_take[];
+
+void eras_fini(struct eras *s)
+{
+    lineages_fini(&s->seen);
+    lineages_fini(&s->there);
+}
+
+/* Of the nodes that hold shards of either generation. */
+static enum err find(struct link *l, const struct names *names, const struct log_view *v, struct trusted *out,
+                     struct error *e)
+{
+    struct trusted one;
+    enum err code = ERR_OK;
+    *out = (struct trusted){.known = true};
+    for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
+        if (v->slot[s].shape.number == 0)
+            continue;
+        code = shards_eras(l, names, &v->slot[s].shape, &one, e);
+        for (unsigned i = 0; i < one.count && code == ERR_OK; i++)
+            if (!trusted_contains(out, one.id[i]) && out->count < LINEAGES_MAX)
+                out->id[out->count++] = one.id[i];
+    }
+    return code;
+}
+
+/* It was watched under an id that the view accepts, and has lost nothing since. */
+static bool goes_on(const struct eras *s, const struct log_view *v, const struct lineage *now)
+{
+    for (unsigned i = 0; i < s->seen.count; i++)
+        if (trusted_contains(&v->eras, s->seen.one[i].id) && lineage_goes_on(&s->seen.one[i], now))
+            return true;
+    return false;
+}
+
+/* An id of a node that has no shard any more is left in the view: where nodes of a cluster do not agree on
+ * who has slots, it would go and come with each look. */
+static enum eras_action judge(const struct eras *s, const struct log_view *v, const struct lineages *now)
+{
+    enum eras_action action = ERAS_KEEP;
+    for (unsigned i = 0; i < s->now.count; i++) {
+        const struct lineage *found = NULL;
+        if (trusted_contains(&v->eras, s->now.id[i]))
+            continue;
+        for (unsigned k = 0; k < now->count; k++)
+            if (now->one[k].id == s->now.id[i])
+                found = &now->one[k];
+        if (found == NULL || !goes_on(s, v, found))
+            action = ERAS_WRITE;
+        else if (action == ERAS_KEEP)
+            action = ERAS_TAKE;
+    }
+    return action;
+}
+
+static enum err copy(struct lineages *out, const struct lineages *from, struct error *e)
+{
+    enum err code = ERR_OK;
+    out->count = 0;
+    for (unsigned i = 0; i < from->count && code == ERR_OK; i++)
+        code = lineages_add(out, &from->one[i], e);
+    return code;
+}
+
+enum err eras_look(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
+                   enum eras_action *out, struct error *e)
+{
+    enum err code = find(l, names, v, &s->now, e);
+    if (code == ERR_OK)
+        code = link_lineages(l, &s->there, e);
+    if (code != ERR_OK)
+        return code;
+    *out = judge(s, v, &s->there);
+    return *out == ERAS_KEEP ? copy(&s->seen, &s->there, e) : ERR_OK;
+}
+
+static void format(struct buffer *out, const struct trusted *eras)
+{
+    for (unsigned i = 0; i < eras->count; i++)
+        buffer_printf(out, "%s%016" PRIx64, i == 0 ? "" : " ", eras->id[i]);
+    if (eras->count == 0)
+        buffer_append(out, "-", 1);
+}
+
+static uint64_t generation_of(const struct log_view *v)
+{
+    return v->slot[v->current].shape.number;
+}
+
+/* What a writer says of the generation that @v reads. */
+static void format_said(struct buffer *out, const struct eras *s, const struct log_view *v,
+                        const struct eras_written *what)
+{
+    char name[LOG_WRITER_NAME_MAX];
+    format(out, &s->now);
+    buffer_printf(out, " of %" PRIu64 "%s", generation_of(v), what->all ? " all" : " partly");
+    if (!what->all || !what->knows_left)
+        return;
+    log_writer_name(what->left.id, name);
+    if (what->left.registration == 0)
+        buffer_puts(out, " -");
+    else
+        buffer_printf(out, " %s:%" PRIu64, strchr(name, '.') + 1, what->left.registration);
+}
+
+static void put_eras(struct script_call *c, const struct trusted *eras)
+{
+    struct buffer text = {0};
+    format(&text, eras);
+    script_bytes(c, text.data, text.length);
+    buffer_fini(&text);
+}
+
+static void put_said(struct script_call *c, const struct eras *s, const struct log_view *v,
+                     const struct eras_written *what)
+{
+    struct buffer text = {0};
+    format_said(&text, s, v, what);
+    script_bytes(c, text.data, text.length);
+    buffer_fini(&text);
+}
+
+/* A script on the view, whose first argument is the incarnation. */
+static void begin(struct script_call *c, const char *text, const struct names *names)
+{
+    script_begin(c, text);
+    script_filter_key(c, names, "view");
+    script_incarnation(c, names->incarnation);
+}
+
+/* The nodes are those that were looked at. */
+static enum err look_again(const struct eras *s, struct link *l, const struct names *names,
+                           const struct log_view *v, struct error *e)
+{
+    struct trusted again;
+    enum err code = find(l, names, v, &again, e);
+    return code == ERR_OK && !shards_eras_equal(&again, &s->now)
+               ? error_set(e, ERR_FENCED, "a node of the shards has changed its replication id again")
+               : code;
+}
+
+enum { SAID_MAX = LOG_WRITER_NAME_MAX };
+
+/* The field of the view in which @writer says what it has written. */
+static void name_said(const uint8_t writer[LOG_WRITER_BYTES], char out[SAID_MAX])
+{
+    char name[LOG_WRITER_NAME_MAX];
+    log_writer_name(writer, name);
+    (void)snprintf(out, SAID_MAX, "wrote.%.32s", strchr(name, '.') + 1);
+}
+
+/* @text, or @text and a space and more behind it. */
+static bool has_text(const redisReply *r, const struct buffer *text, bool may_have_more)
+{
+    return !buffer_failed(text) && r->type == REDIS_REPLY_STRING && r->len >= text->length &&
+           memcmp(r->str, text->data, text->length) == 0 &&
+           (r->len == text->length || (may_have_more && r->str[text->length] == ' '));
+}
+
+enum err eras_has_said(const struct eras *s, struct link *l, const struct names *names,
+                       const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],
+                       const struct eras_written *what, bool *said, struct error *e)
+{
+    const struct eras_written all = {.all = true};
+    struct buffer text = {0}, more = {0};
+    struct key_name key;
+    char name[SAID_MAX];
+    redisReply *r;
+    *said = false;
+    names_filter_key(names, "view", &key);
+    name_said(writer, name);
+    enum err code = link_command(l, link_home(l, names), &r, e, "HGET %b %s", key.text, key.length, name);
+    if (code != ERR_OK)
+        return code;
+    format_said(&text, s, v, what);
+    format_said(&more, s, v, &all);
+    *said = has_text(r, &text, what->all && !what->knows_left) || (!what->all && has_text(r, &more, true));
+    freeReplyObject(r);
+    buffer_fini(&text);
+    buffer_fini(&more);
+    return ERR_OK;
+}
+
+enum err eras_say(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
+                  const uint8_t writer[LOG_WRITER_BYTES], const struct eras_written *what, struct error *e)
+{
+    struct script_call c = {0};
+    char name[LOG_WRITER_NAME_MAX], said[SAID_MAX];
+    long long result = 0;
+    log_writer_name(writer, name);
+    name_said(writer, said);
+    begin(&c, embedded_eras_say, names);
+    script_text(&c, name);
+    script_text(&c, said);
+    put_said(&c, s, v, what);
+    script_number(&c, generation_of(v));
+    enum err code = look_again(s, l, names, v, e);
+    if (code == ERR_OK)
+        code = script_run(&c, l, link_home(l, names), &result, e);
+    script_fini(&c);
+    if (code == ERR_OK && result == 0)
+        code = log_view_another(names, e);
+    return code == ERR_OK && result < 0
+               ? error_set(e, ERR_NOT_FOUND, "%s is not registered in the view", name)
+               : code;
+}
+
+enum err eras_take(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
+                   enum eras_action action, unsigned *missing, struct error *e)
+{
+    struct script_call c = {0};
+    long long result = 0;
+    *missing = 0;
+    begin(&c, embedded_eras_take, names);
+    put_eras(&c, &v->eras);
+    put_eras(&c, &s->now);
+    script_number(&c, action == ERAS_TAKE);
+    enum err code = look_again(s, l, names, v, e);
+    if (code == ERR_OK)
+        code = script_run(&c, l, link_home(l, names), &result, e);
+    script_fini(&c);
+    if (code == ERR_OK && result < 0)
+        code = log_view_another(names, e);
+    if (code == ERR_OK)
+        *missing = (unsigned)result;
+    if (code == ERR_OK && result == 0)
+        log_view_notify(l, names);
+    return code;
+}

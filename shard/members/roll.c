@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path of a roll call is: read the era; look for the own entries; append those that are missing;
+ * look for them; say it. Possible failure modes are: the era changes meanwhile (all of it again), the lane is
+ * missing (it is to be replaced), the view has another stream or era by now (it is to be read again), a
+ * connection breaks (the caller repeats all of it). */
+#include "shard/members/roll_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shard/redis/link_lineages.h"
+#include "shard/log/lane_sync.h"
+#include "shard/generations/leftover.h"
+#include "shard/view/view_load.h"
+
+extern const char embedded_roll_register[], embedded_roll_leave[], embedded_roll_say[], embedded_roll_take[],
+    embedded_roll_draw[], embedded_roll_replace[];
+
+enum {
+    PUT_COUNT = 64, /* entries in one write */
+    LOOKS_MAX = 16  /* until an era is given up, or an entry that does not come */
+};
+
+void roll_init(struct roll *r, struct link *l, const struct names *names,
+               const uint8_t writer[LOG_WRITER_BYTES])
+{
+    struct key_name key;
+    *r = (struct roll){.link = l, .names = names};
+    memcpy(r->writer, writer, LOG_WRITER_BYTES);
+    for (unsigned i = 0; i < LOG_LANES_MAX; i++) {
+        lane_key(&key, names, i, 1);
+        r->where[i] = nodes_key(link_nodes(l), key.text, key.length);
+    }
+}
+
+void roll_fini(struct roll *r)
+{
+    script_fini(&r->call);
+}
+
+static struct lane lane_of(const struct roll *r, unsigned lane, const struct log_lane *stream)
+{
+    struct lane out = {.where = r->where[lane], .era = stream->era};
+    lane_key(&out.key, r->names, lane, stream->number);
+    return out;
+}
+
+void roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, struct lane *out)
+{
+    *out = lane_of(r, lane, &v->lane[lane]);
+}
+
+enum err roll_find_lanes(struct roll *r, const struct log_view *v, struct error *e)
+{
+    struct lane lane;
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < v->lane_count && v->lane_node_count > 0 && code == ERR_OK; i++)
+        if ((code = log_view_lane_at(v, r->names, link_nodes(r->link), i, &lane, e)) == ERR_OK)
+            r->where[i] = lane.where;
+    return code;
+}
+
+/* --- scripts --- */
+
+void roll_begin(struct roll *r, const char *text)
+{
+    script_begin(&r->call, text);
+    script_filter_key(&r->call, r->names, "view");
+}
+
+void roll_put_writer(struct roll *r, const uint8_t writer[LOG_WRITER_BYTES])
+{
+    char name[LOG_WRITER_NAME_MAX];
+    log_writer_name(writer, name);
+    script_text(&r->call, name);
+}
+
+static void put_lane(struct roll *r, unsigned lane, const struct log_lane *stream)
+{
+    script_number(&r->call, lane);
+    script_number(&r->call, stream->number);
+    script_incarnation(&r->call, stream->era); /* 16 digits */
+}
+
+enum err roll_run(struct roll *r, long long *result, struct error *e)
+{
+    return script_run(&r->call, r->link, link_home(r->link, r->names), result, e);
+}
+
+enum err roll_not_registered(const uint8_t writer[LOG_WRITER_BYTES], struct error *e)
+{
+    char name[LOG_WRITER_NAME_MAX];
+    log_writer_name(writer, name);
+    return error_set(e, ERR_NOT_FOUND, "%s is not registered in the view", name);
+}
+
+/* --- the register --- */
+
+enum err roll_register(struct roll *r, struct error *e)
+{
+    long long result = 0;
+    struct key_name key;
+    roll_begin(r, embedded_roll_register);
+    script_incarnation(&r->call, r->names->incarnation);
+    roll_put_writer(r, r->writer);
+    script_number(&r->call, LOG_WRITERS_MAX);
+    script_number(&r->call, r->registration > r->left ? r->registration : r->left + 1);
+    enum err code = roll_run(r, &result, e);
+    names_filter_key(r->names, "view", &key);
+    if (code == ERR_OK && result > 0)
+        r->registration = (uint64_t)result;
+    if (code != ERR_OK || result > 0)
+        return code;
+    if (result == -1)
+        return error_set(e, ERR_CONFLICT, "%.*s: the filter is being deleted", (int)key.length, key.text);
+    if (result == -2)
+        return error_set(e, ERR_RANGE, "%.*s has %d writers, and there may be no more", (int)key.length,
+                         key.text, LOG_WRITERS_MAX);
+    return error_set(e, ERR_NOT_FOUND, "%.*s: there is no such view, or it is another incarnation's",
+                     (int)key.length, key.text);
+}
+
+bool roll_is_registered(const struct roll *r, const struct log_view *v)
+{
+    const struct log_writer *w = log_view_writer(v, r->writer);
+    return w != NULL && !w->in_doubt && w->registration == r->registration;
+}
+
+enum err roll_leave(struct roll *r, struct error *e)
+{
+    long long unused;
+    r->left = r->registration;
+    roll_begin(r, embedded_roll_leave);
+    script_incarnation(&r->call, r->names->incarnation);
+    roll_put_writer(r, r->writer);
+    script_number(&r->call, r->registration);
+    return roll_run(r, &unused, e);
+}
+
+/* --- eras --- */
+
+void roll_forget(const struct roll *r, const struct log_view *v, unsigned lane, struct own *own)
+{
+    struct lane there = lane_of(r, lane, &v->lane[lane]);
+    struct log_id least = {UINT64_MAX, UINT64_MAX};
+    for (unsigned slot = 0; slot < 2; slot++) {
+        const struct log_generation *g = &v->slot[slot];
+        if (g->shape.number == 0 || (!g->shape.built && slot != v->current))
+            continue; /* a build begins anew where a lane loses something */
+        if (!log_view_is_folded(v, g, lane))
+            return;
+        if (log_id_compare(g->folded[lane].position.id, least) < 0)
+            least = g->folded[lane].position.id;
+    }
+    own_folded(own, &there, least);
+}
+
+static enum err keep_position(void *arg, const struct tail_record *record, struct error *e)
+{
+    (void)e;
+    if (arg != NULL)
+        log_position_set(arg, record->id, record->bytes, record->length);
+    return ERR_OK;
+}
+
+enum err roll_look_at_era(struct roll *r, const struct lane *lane, struct log_position *first,
+                          struct lane_page *page, struct error *e)
+{
+    struct lane any = *lane;
+    any.era = 0;
+    enum err code = lane_look(r->link, &any, (struct log_id){0}, 1, keep_position, first, page, e);
+    if (code == ERR_OK && page->era == 0)
+        code = error_set(e, ERR_UNREACHABLE, "lane %.*s: its node is no master", (int)lane->key.length,
+                         lane->key.text);
+    return code;
+}
+
+static enum err is_missing(const struct lane *lane, struct error *e)
+{
+    return error_set(e, ERR_LOST, "lane %.*s is missing", (int)lane->key.length, lane->key.text);
+}
+
+/* --- answering --- */
+
+struct looking {
+    const struct roll *roll;
+    const struct lane *lane;
+    struct own *own;
+};
+
+static enum err note_own(void *arg, const struct tail_record *record, struct error *e)
+{
+    const struct looking *k = arg;
+    (void)e;
+    if (record->entry.count > 0 && memcmp(record->entry.writer, k->roll->writer, LOG_WRITER_BYTES) == 0)
+        own_found(k->own, k->lane, record->entry.sequence, record->id);
+    return ERR_OK;
+}
+
+/* The id behind @id; the highest there is stays. */
+static struct log_id behind(struct log_id id)
+{
+    if (++id.number == 0 && ++id.ms == 0)
+        return (struct log_id){UINT64_MAX, UINT64_MAX};
+    return id;
+}
+
+/* Look for all that is missing, to the end of the lane. *@same: the lane's era did not change, and counts. */
+static enum err look_for_own(struct roll *r, const struct lane *lane, struct own *own, bool *same,
+                             struct error *e)
+{
+    struct looking k = {r, lane, own};
+    struct lane_page page = {.era = lane->era, .length = 1, .more = true};
+    struct log_id from;
+    enum err code = ERR_OK;
+    *same = true;
+    if (!own_from(own, &from))
+        return ERR_OK;
+    while (code == ERR_OK && page.more && *same) {
+        code = lane_look(r->link, lane, from, LANE_RANGE_COUNT, note_own, &k, &page, e);
+        *same = page.era == lane->era;
+        if (code == ERR_OK && *same && page.length == 0)
+            code = is_missing(lane, e);
+        from = behind(page.last);
+    }
+    return code;
+}
+
+/* Append a batch of what is missing, from *@sequence on. *@count: how many. */
+static enum err put_batch(struct roll *r, const struct lane *lane, struct own *own, struct lane_put *put,
+                          uint64_t *sequence, unsigned *count, struct error *e)
+{
+    uint64_t sequences[PUT_COUNT];
+    for (*count = 0; *count < PUT_COUNT &&
+                     own_missing(own, *sequence, &sequences[*count], put[*count].bytes, &put[*count].length);
+         ++*count)
+        *sequence = sequences[*count] + 1;
+    enum err code = lane_put(r->link, lane, put, *count, e);
+    for (unsigned i = 0; i < *count; i++)
+        if (put[i].id.ms != 0 || put[i].id.number != 0)
+            own_sent(own, lane, sequences[i], put[i].id);
+    return code == ERR_NOT_FOUND ? is_missing(lane, e) : code;
+}
+
+static enum err put_missing(struct roll *r, const struct lane *lane, struct own *own, struct error *e)
+{
+    struct lane_put *put = calloc(PUT_COUNT, sizeof(*put));
+    uint64_t sequence = 0;
+    unsigned count = PUT_COUNT;
+    if (put == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = ERR_OK;
+    while (code == ERR_OK && count == PUT_COUNT)
+        code = put_batch(r, lane, own, put, &sequence, &count, e);
+    free(put);
+    return code;
+}
+
+/* *@whole: all own entries were found in the lane under its era. False: the era is another one by now, or an
+ * entry is not there yet. */
+static enum err make_whole(struct roll *r, const struct lane *lane, struct own *own, bool *whole,
+                           struct error *e)
+{
+    struct log_id unused;
+    bool same = true;
+    enum err code = look_for_own(r, lane, own, &same, e);
+    if (code == ERR_OK && same && own_from(own, &unused)) {
+        code = put_missing(r, lane, own, e);
+        if (code == ERR_OK)
+            code = look_for_own(r, lane, own, &same, e);
+    }
+    *whole = same && !own_from(own, &unused);
+    return code;
+}
+
+static enum err say(struct roll *r, unsigned lane, const struct log_lane *stream, struct error *e)
+{
+    long long result = 0;
+    roll_begin(r, embedded_roll_say);
+    script_incarnation(&r->call, r->names->incarnation);
+    roll_put_writer(r, r->writer);
+    put_lane(r, lane, stream);
+    enum err code = roll_run(r, &result, e);
+    if (code != ERR_OK || result == 1)
+        return code;
+    return result == -1 ? roll_not_registered(r->writer, e) : log_view_another(r->names, e);
+}
+
+enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, struct own *own, uint64_t *era,
+                     struct error *e)
+{
+    struct lane there = lane_of(r, lane, &v->lane[lane]);
+    struct lane_page page;
+    enum err code = ERR_OK;
+    bool whole = false;
+    if (log_view_writer(v, r->writer) == NULL)
+        return roll_not_registered(r->writer, e);
+    link_forget(r->link); /* replies of before are nobody's */
+    for (unsigned i = 0; i < LOOKS_MAX && code == ERR_OK && !whole; i++) {
+        code = roll_look_at_era(r, &there, NULL, &page, e);
+        if (code == ERR_OK && page.length == 0)
+            code = is_missing(&there, e);
+        if (code != ERR_OK)
+            break;
+        there.era = page.era;
+        own_enter(own, &there); /* behind this nothing is acknowledged under an older one */
+        code = make_whole(r, &there, own, &whole, e);
+    }
+    if (code == ERR_OK && !whole)
+        code = error_set(e, ERR_UNREACHABLE, "lane %.*s: its replication id does not stay the same",
+                         (int)there.key.length, there.key.text);
+    *era = there.era;
+    const struct log_lane stream = {v->lane[lane].number, there.era};
+    return code == ERR_OK && there.era != v->lane[lane].era ? say(r, lane, &stream, e) : code;
+}
+
+/* --- taking an era --- */
+
+static enum err take(struct roll *r, unsigned lane, const struct log_lane *stream, uint64_t era,
+                     const struct log_position *first, bool goes_on, unsigned *missing, struct error *e)
+{
+    struct buffer position = {0};
+    long long result = 0;
+    log_position_format(first, &position);
+    roll_begin(r, embedded_roll_take);
+    script_incarnation(&r->call, r->names->incarnation);
+    put_lane(r, lane, stream);
+    script_incarnation(&r->call, era);
+    script_bytes(&r->call, position.data, position.length);
+    script_number(&r->call, goes_on);
+    enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
+                                             : roll_run(r, &result, e);
+    buffer_fini(&position);
+    if (code == ERR_OK && result < 0)
+        code = log_view_another(r->names, e);
+    if (code == ERR_OK)
+        *missing = (unsigned)result;
+    return code;
+}
+
+enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, const struct lineage *was,
+                       unsigned *missing, struct error *e)
+{
+    struct lane there = lane_of(r, lane, &v->lane[lane]);
+    struct log_position first;
+    struct lane_page page;
+    bool goes_on = false;
+    *missing = 0;
+    enum err code = roll_look_at_era(r, &there, &first, &page, e);
+    if (code == ERR_OK && page.length == 0)
+        code = is_missing(&there, e);
+    if (code != ERR_OK || page.era == there.era)
+        return code;
+    if (was != NULL && was->id == there.era)
+        code = roll_goes_on(r->link, was, page.era, &goes_on, e);
+    return code == ERR_OK ? take(r, lane, &v->lane[lane], page.era, &first, goes_on, missing, e) : code;
+}
+
+enum err roll_goes_on(struct link *l, const struct lineage *was, uint64_t era, bool *out, struct error *e)
+{
+    struct lineages now = {0};
+    *out = false;
+    enum err code = was->id == 0 ? ERR_OK : link_lineages(l, &now, e);
+    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
+        *out |= now.one[i].id == era && lineage_goes_on(was, &now.one[i]);
+    lineages_fini(&now);
+    return code;
+}
+
+/* --- another stream for a lane --- */
+
+static enum err draw(struct roll *r, unsigned lane, const struct log_lane *stream, uint64_t *number,
+                     struct error *e)
+{
+    long long result = 0;
+    roll_begin(r, embedded_roll_draw);
+    script_filter_key(&r->call, r->names, "token");
+    script_incarnation(&r->call, r->names->incarnation);
+    put_lane(r, lane, stream);
+    enum err code = roll_run(r, &result, e);
+    *number = (uint64_t)result;
+    return code == ERR_OK && result <= 0 ? log_view_another(r->names, e) : code;
+}
+
+/* A lane stays on its node while the generation that is read has shards there. Else its next stream is on one
+ * of that generation's nodes. */
+static enum err next_node(const struct roll *r, const struct log_view *v, unsigned lane, unsigned *where,
+                          struct error *e)
+{
+    struct placement p;
+    *where = r->where[lane];
+    if (v->lane_node_count == 0)
+        return ERR_OK;
+    enum err code = placement_resolve(&p, r->names, &v->slot[v->current].shape, link_nodes(r->link), e);
+    for (unsigned i = 0; code == ERR_OK && i < p.count; i++)
+        if (p.node[i] == *where)
+            return ERR_OK;
+    if (code == ERR_OK && p.count > 0)
+        *where = p.node[lane % p.count];
+    return code;
+}
+
+static enum err put_into_view(struct roll *r, unsigned lane, const struct log_lane *stream, uint64_t number,
+                              const char *node, struct error *e)
+{
+    long long result = 0;
+    roll_begin(r, embedded_roll_replace);
+    script_incarnation(&r->call, r->names->incarnation);
+    put_lane(r, lane, stream);
+    script_number(&r->call, number);
+    script_text(&r->call, node);
+    enum err code = roll_run(r, &result, e);
+    return code == ERR_OK && result != 1 ? log_view_another(r->names, e) : code;
+}
+
+/* Delete what no view names, or will name: appends to it make nothing. If that fails, it stays until the lane
+ * is replaced again, or the filter is deleted. */
+static void forget(struct roll *r, const struct lane *lane)
+{
+    struct error e = {""};
+    enum err unused = lane_forget(r->link, lane, &e);
+    (void)unused;
+}
+
+/* Numbers only go up: nobody puts a lower one into the view that has this one. */
+static void forget_others(struct roll *r, const struct leftover_streams *found, uint64_t number)
+{
+    for (unsigned i = 0; i < found->count; i++)
+        if (found->number[i] < number) {
+            struct lane other = lane_of(r, found->lane, &(struct log_lane){.number = found->number[i]});
+            forget(r, &other);
+        }
+}
+
+enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned lane, struct error *e)
+{
+    const struct log_lane *stream = &v->lane[lane];
+    struct lane before = lane_of(r, lane, stream), next;
+    struct log_position anchor;
+    struct leftover_streams found = {.lane = lane};
+    uint64_t number = 0, swept;
+    unsigned where;
+    link_forget(r->link);
+    enum err code = next_node(r, v, lane, &where, e);
+    if (code == ERR_OK)
+        code = draw(r, lane, stream, &number, e);
+    if (code == ERR_OK)
+        code = lane_close(r->link, &before, e);
+    if (code != ERR_OK)
+        return code;
+    next = lane_of(r, lane, &(struct log_lane){.number = number});
+    next.where = where;
+    code = lane_make(r->link, &next, r->writer, 0, &anchor, e);
+    if (code == ERR_OK && (code = leftover_sweep_lanes(r->link, r->names, &found, &swept, e)) != ERR_OK) {
+        forget(r, &next);
+        return code == ERR_CONFLICT ? log_view_another(r->names, e) : code;
+    }
+    const char *node = where == before.where ? "" : link_nodes(r->link)->node[where].name;
+    if (code == ERR_OK)
+        code = put_into_view(r, lane, stream, number, node, e);
+    if (code == ERR_OK) {
+        forget(r, &before);
+        forget_others(r, &found, number);
+        r->where[lane] = where;
+    } else if (code == ERR_FENCED) {
+        forget(r, &next);
+    }
+    return code;
+}
+
+enum err roll_move_lanes(struct roll *r, const struct log_view *v, struct error *e)
+{
+    enum err code = roll_find_lanes(r, v, e);
+    for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
+        unsigned where;
+        code = next_node(r, v, i, &where, e);
+        if (code == ERR_OK && where != r->where[i])
+            code = roll_replace_lane(r, v, i, e);
+    }
+    return code;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_REDIS_LINK_LINEAGES_H
+#define SHARD_REDIS_LINK_LINEAGES_H
+/* Which histories of writes the masters of a link are in (lineage.h). */
+#include "base/error.h"
+#include "shard/redis/wire/lineage.h"
+#include "shard/redis/link.h"
+
+/* Ask all masters of @l at this moment: all nodes of the list; of a cluster those without slots, too. One
+ * that cannot be asked has the id 0; so has one that is a replica by now, with its run_id. What is in *@out
+ * is forgotten first. ERR_UNREACHABLE, ERR_TIMEOUT: nobody tells who the masters are. ERR_REFUSED: the user
+ * may not call INFO. ERR_RANGE: too many. ERR_PARSE, ERR_NOMEM. */
+MUST_CHECK enum err link_lineages(struct link *l, struct lineages *out, struct error *e);
+#endif

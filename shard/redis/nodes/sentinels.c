@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/redis/nodes/sentinels.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "base/log.h"
+
+struct master {
+    char name[NODE_NAME_MAX]; /* as the sentinels have it */
+    char host[NODE_NAME_MAX]; /* "": not known */
+    uint16_t port;
+    unsigned version;
+};
+
+struct sentinels {
+    pthread_mutex_t lock; /* of host, port and version of the masters */
+    atomic_bool wanted;
+    int wake;
+    unsigned count;
+    struct master master[GENERATION_NODES_MAX];
+};
+
+static const char prefix[] = "sentinel:";
+
+/* --- configuration --- */
+
+/* Each name as a URL, for nodes_parse(). False: no room. */
+static bool as_urls(char *out, size_t size, const char *names)
+{
+    static const char blanks[] = " \t\r\n";
+    size_t used = 0;
+    for (const char *at = names;;) {
+        at += strspn(at, blanks);
+        size_t n = strcspn(at, ",");
+        bool url = memmem(at, n, "://", 3) != NULL;
+        int written = snprintf(out + used, size - used, "%s%s%.*s", used == 0 ? "" : ",",
+                               url ? "" : "redis://", (int)n, at);
+        if (written < 0 || (used += (size_t)written) >= size)
+            return false;
+        at += n;
+        if (*at == '\0')
+            return true;
+        at++;
+    }
+}
+
+enum err sentinels_parse(struct nodes *masters, struct nodes *asked, const char *urls, const char *names,
+                         struct error *e)
+{
+    char text[8192];
+    enum err code = nodes_parse(asked, urls, e);
+    if (code != ERR_OK)
+        return error_prefix(e, code, "sentinel");
+    for (unsigned i = 0; i < asked->count; i++) {
+        asked->node[i].watches = true;
+        if (asked->node[i].path[0] != '\0' || asked->node[i].database != 0)
+            return error_set(e, ERR_PARSE, "sentinel %u: neither a socket nor a database", i + 1);
+    }
+    if (names[strspn(names, " \t")] == '\0')
+        return error_set(e, ERR_PARSE, "master: the sentinels' name of a master is missing");
+    if (!as_urls(text, sizeof(text), names))
+        return error_set(e, ERR_PARSE, "master: the list is too long");
+    code = nodes_parse(masters, text, e);
+    if (code != ERR_OK)
+        return error_prefix(e, code, "master");
+    for (unsigned i = 0; i < masters->count; i++) {
+        struct node *n = &masters->node[i];
+        if (n->path[0] != '\0' || strlen(n->host) + sizeof(prefix) > sizeof(n->name))
+            return error_set(e, ERR_PARSE, "master: node %u is a path, or its name is too long", i + 1);
+        for (unsigned j = 0; j < i; j++)
+            if (strcmp(n->host, masters->node[j].host) == 0)
+                return error_set(e, ERR_PARSE, "master: %s is listed twice", n->host);
+        memcpy(n->name, prefix, sizeof(prefix) - 1);
+        memcpy(n->name + sizeof(prefix) - 1, n->host, strlen(n->host) + 1);
+        n->sentinel = true;
+    }
+    return ERR_OK;
+}
+
+/* --- what is known --- */
+
+enum err sentinels_new(struct sentinels **out, const struct nodes *masters, struct error *e)
+{
+    struct sentinels *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    s->count = masters->count;
+    for (unsigned i = 0; i < masters->count; i++)
+        memcpy(s->master[i].name, masters->node[i].host, NODE_NAME_MAX);
+    (void)pthread_mutex_init(&s->lock, NULL);
+    s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->wake < 0) {
+        sentinels_free(s);
+        return error_set(e, ERR_NOMEM, "no file descriptor for the sentinels");
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+void sentinels_free(struct sentinels *s)
+{
+    if (s == NULL)
+        return;
+    if (s->wake >= 0)
+        (void)close(s->wake);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static struct master *find(struct sentinels *s, const struct node *n)
+{
+    for (unsigned i = 0; i < s->count; i++)
+        if (strcmp(s->master[i].name, n->host) == 0)
+            return &s->master[i];
+    return NULL;
+}
+
+bool sentinels_address(struct sentinels *s, const struct node *n, char host[NODE_NAME_MAX], uint16_t *port,
+                       unsigned *version)
+{
+    struct master *m = find(s, n);
+    if (m == NULL)
+        return false;
+    (void)pthread_mutex_lock(&s->lock);
+    memcpy(host, m->host, NODE_NAME_MAX);
+    *port = m->port;
+    *version = m->version;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (!atomic_exchange(&s->wanted, true))
+        sentinels_wake(s);
+    return host[0] != '\0';
+}
+
+bool sentinels_moved(struct sentinels *s, const struct node *n, unsigned version)
+{
+    struct master *m = find(s, n);
+    if (m == NULL)
+        return false;
+    (void)pthread_mutex_lock(&s->lock);
+    bool moved = m->version != version;
+    (void)pthread_mutex_unlock(&s->lock);
+    return moved;
+}
+
+/* --- for who asks them --- */
+
+unsigned sentinels_count(const struct sentinels *s)
+{
+    return s->count;
+}
+
+const char *sentinels_master(const struct sentinels *s, unsigned i)
+{
+    return s->master[i].name;
+}
+
+bool sentinels_learn(struct sentinels *s, unsigned i, const char *host, uint16_t port)
+{
+    struct master *m = &s->master[i];
+    if (strcmp(m->host, host) == 0 && m->port == port)
+        return false;
+    log_info("sentinel_master", "master=%s host=%s port=%u", m->name, host, port);
+    (void)pthread_mutex_lock(&s->lock);
+    (void)snprintf(m->host, sizeof(m->host), "%s", host);
+    m->port = port;
+    m->version++;
+    (void)pthread_mutex_unlock(&s->lock);
+    return true;
+}
+
+bool sentinels_take_wanted(struct sentinels *s)
+{
+    return atomic_exchange(&s->wanted, false);
+}
+
+int sentinels_wake_fd(const struct sentinels *s)
+{
+    return s->wake;
+}
+
+void sentinels_wake(struct sentinels *s)
+{
+    static const uint64_t one = 1;
+    ssize_t n;
+    do
+        n = write(s->wake, &one, sizeof(one));
+    while (n < 0 && errno == EINTR);
+}

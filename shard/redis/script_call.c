@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/redis/script_call.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM_FIRST = 32 /* a power of two, as SCRIPT_ARGUMENTS_MAX is */ };
+
+void script_begin(struct script_call *c, const char *text)
+{
+    c->text = text;
+    c->keys = c->count = 0;
+    buffer_clear(&c->bytes);
+}
+
+void script_fini(struct script_call *c)
+{
+    buffer_fini(&c->bytes);
+    free(c->offset);
+    c->offset = NULL;
+    c->room = 0;
+}
+
+static bool make_room(struct script_call *c)
+{
+    size_t room = c->room == 0 ? ROOM_FIRST : 2 * c->room;
+    if (c->count < c->room)
+        return true;
+    size_t *offset = c->count < SCRIPT_ARGUMENTS_MAX ? realloc(c->offset, room * sizeof(*offset)) : NULL;
+    if (offset == NULL)
+        return false;
+    c->offset = offset;
+    c->room = room;
+    return true;
+}
+
+void script_bytes(struct script_call *c, const void *bytes, size_t length)
+{
+    if (!make_room(c)) {
+        c->bytes.failed = true;
+        return;
+    }
+    c->offset[c->count++] = c->bytes.length;
+    buffer_append(&c->bytes, bytes, length);
+}
+
+void script_key(struct script_call *c, const struct key_name *name)
+{
+    script_bytes(c, name->text, name->length);
+    c->keys++;
+}
+
+void script_filter_key(struct script_call *c, const struct names *names, const char *what)
+{
+    struct key_name name;
+    names_filter_key(names, what, &name);
+    script_key(c, &name);
+}
+
+void script_text(struct script_call *c, const char *text)
+{
+    script_bytes(c, text, strlen(text));
+}
+
+void script_number(struct script_call *c, uint64_t number)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof(digits), "%" PRIu64, number);
+    script_bytes(c, digits, (size_t)n);
+}
+
+void script_incarnation(struct script_call *c, uint64_t incarnation)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof(digits), "%016" PRIx64, incarnation);
+    script_bytes(c, digits, (size_t)n);
+}
+
+/* Hand the argument vector to buffer_command() or link_append(). */
+static size_t vector(const struct script_call *c, char keys[24], const char **argv, size_t *lengths)
+{
+    argv[0] = "EVAL";
+    lengths[0] = 4;
+    argv[1] = c->text;
+    lengths[1] = strlen(c->text);
+    argv[2] = keys;
+    lengths[2] = (size_t)snprintf(keys, 24, "%zu", c->keys);
+    for (size_t i = 0; i < c->count; i++) {
+        size_t end = i + 1 < c->count ? c->offset[i + 1] : c->bytes.length;
+        argv[3 + i] = c->bytes.data == NULL ? "" : c->bytes.data + c->offset[i];
+        lengths[3 + i] = end - c->offset[i];
+    }
+    return 3 + c->count;
+}
+
+static enum err out_of_memory(struct error *e)
+{
+    return error_set(e, ERR_NOMEM, "script: out of memory or too many arguments");
+}
+
+enum err script_send(struct script_call *c, struct link *l, unsigned where, struct error *e)
+{
+    const char *argv[3 + SCRIPT_ARGUMENTS_MAX];
+    size_t lengths[3 + SCRIPT_ARGUMENTS_MAX];
+    char keys[24];
+    if (buffer_failed(&c->bytes))
+        return out_of_memory(e);
+    size_t argc = vector(c, keys, argv, lengths);
+    return link_append(l, where, argc, argv, lengths, e);
+}
+
+enum err script_reply(struct link *l, unsigned where, long long *out, struct error *e)
+{
+    redisReply *reply;
+    enum err code = link_reply(l, where, &reply, e);
+    if (code != ERR_OK)
+        return code;
+    if (reply->type == REDIS_REPLY_INTEGER)
+        *out = reply->integer;
+    else if (reply->type == REDIS_REPLY_ERROR)
+        code = link_refusal(l, where, reply, e);
+    else
+        code = error_set(e, ERR_REFUSED, "Redis node %s: unexpected reply to a script", link_name(l, where));
+    freeReplyObject(reply);
+    return code;
+}
+
+enum err script_run(struct script_call *c, struct link *l, unsigned where, long long *out, struct error *e)
+{
+    enum err code = script_send(c, l, where, e);
+    return code != ERR_OK ? code : script_reply(l, where, out, e);
+}
+
+enum err script_run_once(struct script_call *c, struct link *l, const struct names *names, long long *out,
+                         struct error *e)
+{
+    enum err code = script_run(c, l, link_home(l, names), out, e);
+    script_fini(c);
+    return code;
+}

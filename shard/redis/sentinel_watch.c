@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: one sentinel is connected to, twice: it is asked for the address of each master, and its
+ * +switch-master is listened to. Possible failure modes are: a sentinel that is away (the next one), one that
+ * does not know the master (said once), one that is cut off from the others and names the old master (whoever
+ * connects there finds that it is none, or nobody, and wants to know again: after a while the next sentinel
+ * is asked). What is announced is not believed but asked for. */
+#include "shard/redis/sentinel_watch.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "shard/redis/node_connection.h"
+
+enum {
+    PAUSE_MS = 50,   /* between two rounds of questions, at the least */
+    ASK_MS = 1000,   /* nobody announces anything: asked all the same */
+    DOUBTS_MAX = 20, /* rounds that somebody wanted and that brought nothing new: the next sentinel */
+    AWAY_MS = 200    /* before the next sentinel is tried */
+};
+
+struct sentinel_watch {
+    struct sentinels *sentinels; /* borrowed */
+    struct nodes asked;
+    unsigned timeout_ms;
+    pthread_t thread;
+    atomic_bool ends;
+    unsigned turn, doubts;
+    bool complained[GENERATION_NODES_MAX]; /* of a master that the sentinels do not know */
+};
+
+static enum err send_words(struct node_connection *c, size_t count, const char *const *words, struct error *e)
+{
+    struct buffer b = {0};
+    size_t lengths[3];
+    for (size_t i = 0; i < count; i++)
+        lengths[i] = strlen(words[i]);
+    buffer_command(&b, count, words, lengths);
+    enum err code = buffer_failed(&b) ? error_set(e, ERR_NOMEM, "out of memory")
+                                      : node_connection_append(c, b.data, b.length, e);
+    buffer_fini(&b);
+    return code;
+}
+
+static bool is_address(const redisReply *r)
+{
+    return r->type == REDIS_REPLY_ARRAY && r->elements == 2 && r->element[0]->type == REDIS_REPLY_STRING &&
+           r->element[1]->type == REDIS_REPLY_STRING && (size_t)r->element[0]->len < NODE_NAME_MAX &&
+           r->element[0]->len > 0;
+}
+
+static enum err ask_one(struct sentinel_watch *w, struct node_connection *c, unsigned i, bool *news,
+                        struct error *e)
+{
+    const char *name = sentinels_master(w->sentinels, i);
+    const char *const words[] = {"SENTINEL", "get-master-addr-by-name", name};
+    redisReply *reply = NULL;
+    uint64_t port;
+    enum err code = send_words(c, 3, words, e);
+    if (code == ERR_OK)
+        code = node_connection_reply(c, &reply, e);
+    if (code != ERR_OK)
+        return code;
+    if (is_address(reply) && number_u64(reply->element[1]->str, (size_t)reply->element[1]->len, &port) &&
+        port > 0 && port <= UINT16_MAX) {
+        if (sentinels_learn(w->sentinels, i, reply->element[0]->str, (uint16_t)port)) {
+            *news = true;
+            w->complained[i] = false;
+        }
+    } else {
+        if (!w->complained[i])
+            log_warn("sentinel_refused", "master=%s error=\"%s\"", name,
+                     reply->type == REDIS_REPLY_ERROR ? "refused" : "the sentinel does not know it");
+        w->complained[i] = true;
+    }
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+static enum err ask_all(struct sentinel_watch *w, struct node_connection *c, struct error *e)
+{
+    bool news = false, wanted = sentinels_take_wanted(w->sentinels);
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < sentinels_count(w->sentinels) && code == ERR_OK; i++)
+        code = ask_one(w, c, i, &news, e);
+    w->doubts = news ? 0 : w->doubts + wanted;
+    return code;
+}
+
+/* Whatever is announced is a reason to ask. */
+static enum err take_announced(struct node_connection *c, struct error *e)
+{
+    redisReply *reply;
+    enum err code;
+    do {
+        code = node_connection_poll(c, &reply, e);
+        if (reply == NULL)
+            break;
+        freeReplyObject(reply);
+    } while (code == ERR_OK);
+    return code;
+}
+
+static void pause_ms(struct sentinel_watch *w, unsigned ms)
+{
+    uint64_t until = clock_mono_us() + ms * 1000ull;
+    while (!atomic_load(&w->ends) && clock_mono_us() < until)
+        clock_sleep_us(10 * 1000);
+}
+
+static void wait_for_news(struct sentinel_watch *w, struct node_connection *listener)
+{
+    uint64_t ignored;
+    int wake = sentinels_wake_fd(w->sentinels);
+    struct pollfd fds[] = {{.fd = node_connection_fd(listener), .events = node_connection_events(listener)},
+                           {.fd = wake, .events = POLLIN}};
+    (void)poll(fds, 2, ASK_MS);
+    if (fds[1].revents != 0)
+        (void)!read(wake, &ignored, sizeof(ignored));
+}
+
+static enum err stay_with(struct sentinel_watch *w, struct node_connection *asked,
+                          struct node_connection *listener, struct error *e)
+{
+    static const char *const words[] = {"SUBSCRIBE", "+switch-master"};
+    enum err code = send_words(listener, 2, words, e);
+    w->doubts = 0;
+    while (code == ERR_OK && !atomic_load(&w->ends) && w->doubts < DOUBTS_MAX) {
+        code = take_announced(listener, e);
+        if (code == ERR_OK)
+            code = ask_all(w, asked, e);
+        if (code != ERR_OK)
+            break;
+        pause_ms(w, PAUSE_MS);
+        wait_for_news(w, listener);
+    }
+    return code;
+}
+
+static void *run(void *arg)
+{
+    struct sentinel_watch *w = arg;
+    while (!atomic_load(&w->ends)) {
+        struct node_connection *asked = NULL, *listener = NULL;
+        struct error e = {""};
+        const struct node *n = &w->asked.node[w->turn++ % w->asked.count];
+        enum err code = node_connection_open(&asked, &w->asked, n, "twinbloom-sentinels", w->timeout_ms,
+                                             w->timeout_ms, &e);
+        if (code == ERR_OK)
+            code = node_connection_open(&listener, &w->asked, n, "twinbloom-sentinels", w->timeout_ms,
+                                        w->timeout_ms, &e);
+        if (code == ERR_OK)
+            code = stay_with(w, asked, listener, &e);
+        node_connection_close(listener);
+        node_connection_close(asked);
+        if (code != ERR_OK) {
+            log_warn("sentinel_down", "node=%s code=%s error=%s", n->name, error_name(code),
+                     log_quote(e.text));
+            pause_ms(w, AWAY_MS);
+        }
+    }
+    return NULL;
+}
+
+enum err sentinel_watch_start(struct sentinel_watch **out, struct sentinels *s, const struct nodes *asked,
+                              unsigned timeout_ms, struct error *e)
+{
+    struct sentinel_watch *w = calloc(1, sizeof(*w));
+    if (w == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    w->sentinels = s;
+    w->asked = *asked;
+    w->timeout_ms = timeout_ms;
+    if (pthread_create(&w->thread, NULL, run, w) != 0) {
+        free(w);
+        return error_set(e, ERR_NOMEM, "no thread for the sentinels");
+    }
+    *out = w;
+    return ERR_OK;
+}
+
+void sentinel_watch_stop(struct sentinel_watch *w)
+{
+    if (w == NULL)
+        return;
+    atomic_store(&w->ends, true);
+    sentinels_wake(w->sentinels);
+    (void)pthread_join(w->thread, NULL);
+    free(w);
+}

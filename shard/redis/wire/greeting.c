@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/redis/wire/greeting.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "shard/redis/wire/lineage.h"
+#include "shard/filter/slots.h"
+
+enum { WORDS_MAX = 3 };
+
+static void command(struct buffer *out, const char *const *words, size_t count)
+{
+    size_t lengths[WORDS_MAX];
+    for (size_t i = 0; i < count; i++)
+        lengths[i] = strlen(words[i]);
+    buffer_command(out, count, words, lengths);
+}
+
+const char greeting_ask_lineage[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
+
+struct greeting greeting_write(struct buffer *out, const struct nodes *nodes, const struct node *n,
+                               const char *name)
+{
+    struct greeting g = {.watches = n->watches, .cluster = nodes->cluster != NULL};
+    if (n->password[0] != '\0' && n->user[0] != '\0') {
+        command(out, (const char *const[]){"AUTH", n->user, n->password}, 3);
+        g.count++;
+    } else if (n->password[0] != '\0') {
+        command(out, (const char *const[]){"AUTH", n->password}, 2);
+        g.count++;
+    }
+    if (n->database != 0) {
+        char number[16];
+        (void)snprintf(number, sizeof(number), "%u", n->database);
+        command(out, (const char *const[]){"SELECT", number}, 2);
+        g.count++;
+    }
+    g.naming = g.count;
+    if (name != NULL) {
+        command(out, (const char *const[]){"CLIENT", "SETNAME", name}, 3);
+        g.count++;
+    }
+    if (!g.watches) {
+        buffer_puts(out, greeting_ask_lineage);
+        g.count++;
+    }
+    return g;
+}
+
+enum err greeting_judge_lineage(bool cluster, const redisReply *reply, uint64_t *lineage, struct error *e)
+{
+    struct lineage one = {0};
+    if (reply->type == REDIS_REPLY_ERROR && slots_error_passes(reply->str))
+        return error_set(e, ERR_UNREACHABLE, "%s", reply->str);
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0)
+        return error_set(e, ERR_REFUSED, "%s (Twinbloom needs INFO to notice failovers: give the user +info)",
+                         reply->str);
+    if (reply->type == REDIS_REPLY_ERROR)
+        return error_set(e, ERR_REFUSED, "%s", reply->str);
+    if (reply->type != REDIS_REPLY_STRING || lineage_parse_info(&one, reply->str, reply->len, NULL) != ERR_OK)
+        return error_set(e, ERR_REFUSED, "INFO replication has no replication id");
+    *lineage = one.id;
+    if (one.id == 0 && !cluster)
+        return error_set(e, ERR_UNREACHABLE, "it is a replica of another server");
+    return ERR_OK;
+}
+
+enum err greeting_judge(struct greeting *g, unsigned i, const redisReply *reply, struct error *e)
+{
+    if (i + 1 == g->count && !g->watches)
+        return greeting_judge_lineage(g->cluster, reply, &g->lineage, e);
+    if (reply->type != REDIS_REPLY_ERROR)
+        return ERR_OK;
+    /* Without a login nothing else is allowed either. */
+    if (i == g->naming && strncmp(reply->str, "NOAUTH", 6) != 0)
+        return ERR_OK;
+    return error_set(e, ERR_REFUSED, "%s", reply->str);
+}

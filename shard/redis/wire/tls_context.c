@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/redis/wire/tls_context.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <openssl/err.h>
+
+struct tls {
+    pthread_mutex_t lock;
+    SSL_CTX *context;
+};
+
+const char *tls_context_reason(void)
+{
+    unsigned long code = ERR_peek_error(); /* the first one; what follows says where it led */
+    const char *why = ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code)) : ERR_reason_error_string(code);
+    ERR_clear_error();
+    return why;
+}
+
+enum err tls_context_refuse(const char *key, const char *file, struct error *e)
+{
+    const char *why = tls_context_reason();
+    return error_set(e, ERR_CONFIG, "%s = %s: %s; give a PEM file that can be read", key, file,
+                     why != NULL ? why : "not usable");
+}
+
+/* Nobody is asked for a password: there is nobody at the terminal. */
+static int no_password(char *out, int size, int writing, void *arg)
+{
+    (void)out;
+    (void)size;
+    (void)writing;
+    (void)arg;
+    return -1;
+}
+
+SSL_CTX *tls_context_new(const SSL_METHOD *method)
+{
+    ERR_clear_error();
+    SSL_CTX *x = SSL_CTX_new(method);
+    if (x == NULL || SSL_CTX_set_min_proto_version(x, TLS1_2_VERSION) != 1) {
+        SSL_CTX_free(x);
+        return NULL;
+    }
+    SSL_CTX_set_default_passwd_cb(x, no_password);
+    SSL_CTX_set_options(x, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_COMPRESSION |
+                               SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_mode(x, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                            SSL_MODE_RELEASE_BUFFERS);
+    return x;
+}
+
+enum err tls_context_identify(SSL_CTX *x, const char *cert_key, const char *cert, const char *private_key,
+                              const char *file, struct error *e)
+{
+    if (SSL_CTX_use_certificate_chain_file(x, cert) != 1)
+        return tls_context_refuse(cert_key, cert, e);
+    if (SSL_CTX_use_PrivateKey_file(x, file, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(x) != 1)
+        return tls_context_refuse(private_key, file, e);
+    return ERR_OK;
+}
+
+/* --- one in another's place --- */
+
+struct tls *tls_new(void)
+{
+    struct tls *t = calloc(1, sizeof(*t));
+    if (t != NULL)
+        (void)pthread_mutex_init(&t->lock, NULL);
+    return t;
+}
+
+void tls_free(struct tls *t)
+{
+    if (t == NULL)
+        return;
+    SSL_CTX_free(t->context);
+    (void)pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+void tls_replace(struct tls *t, SSL_CTX *context)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    SSL_CTX *old = t->context;
+    t->context = context;
+    (void)pthread_mutex_unlock(&t->lock);
+    SSL_CTX_free(old); /* connections count for themselves */
+}
+
+SSL *tls_session(struct tls *t)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    SSL *ssl = t->context != NULL ? SSL_new(t->context) : NULL;
+    (void)pthread_mutex_unlock(&t->lock);
+    return ssl;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: addresses (at once, unless the host is a name), connect, with TLS the handshake, then
+ * reads and writes. Possible failure modes are: the name is not known or its server does not answer, an
+ * address refuses or does not answer (the next one is tried where it refuses), the certificate is not
+ * accepted, by either side, the connection breaks. Deadlines are the caller's: it frees what takes too long.
+ */
+#include "shard/redis/wire/transport.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <openssl/err.h>
+#include "shard/redis/wire/lookup.h"
+#include "shard/redis/wire/node_tls.h"
+#include "shard/redis/nodes/sentinels.h"
+
+enum stage {
+    STAGE_BEGIN,
+    STAGE_LOOKUP,
+    STAGE_ADDRESS,
+    STAGE_CONNECT,
+    STAGE_CONNECTED,
+    STAGE_HANDSHAKE,
+    STAGE_OPEN
+};
+
+struct transport {
+    const struct nodes *nodes;
+    const struct node *node;
+    enum stage stage;
+    short events;
+    int fd; /* -1: none */
+    struct lookup *lookup;
+    struct addrinfo *found;
+    const struct addrinfo *address; /* to be tried next */
+    SSL *ssl;
+    unsigned version; /* of the address of a node that sentinels tell of */
+};
+
+struct transport *transport_new(const struct nodes *nodes, const struct node *n)
+{
+    struct transport *t = calloc(1, sizeof(*t));
+    if (t == NULL)
+        return NULL;
+    *t = (struct transport){.nodes = nodes, .node = n, .fd = -1};
+    return t;
+}
+
+void transport_free(struct transport *t)
+{
+    if (t == NULL)
+        return;
+    lookup_free(t->lookup);
+    if (t->found != NULL)
+        freeaddrinfo(t->found);
+    if (t->ssl != NULL && t->stage == STAGE_OPEN) {
+        (void)SSL_shutdown(t->ssl); /* as far as the socket takes it */
+        ERR_clear_error();
+    }
+    SSL_free(t->ssl);
+    if (t->fd >= 0)
+        (void)close(t->fd);
+    free(t);
+}
+
+int transport_fd(const struct transport *t)
+{
+    return t->stage == STAGE_LOOKUP ? lookup_fd(t->lookup) : t->fd;
+}
+
+short transport_events(const struct transport *t)
+{
+    return t->events;
+}
+
+const char *transport_waits_for(const struct transport *t)
+{
+    switch (t->stage) {
+    case STAGE_BEGIN:
+    case STAGE_LOOKUP:
+        return "the address of the host";
+    case STAGE_ADDRESS:
+    case STAGE_CONNECT:
+        return "a connection";
+    case STAGE_CONNECTED:
+    case STAGE_HANDSHAKE:
+        return "a TLS handshake";
+    case STAGE_OPEN:
+        break;
+    }
+    return "an answer to the login";
+}
+
+/* --- connecting: a step returns TRANSPORT_OPEN where the next one may begin --- */
+
+static enum transport_state failed(struct error *e, const char *why)
+{
+    (void)error_set(e, ERR_UNREACHABLE, "%s", why);
+    return TRANSPORT_FAILED;
+}
+
+static enum transport_state waits(struct transport *t, short events)
+{
+    t->events = events;
+    return TRANSPORT_WAITS;
+}
+
+static enum transport_state next(struct transport *t, enum stage stage)
+{
+    t->stage = stage;
+    return TRANSPORT_OPEN;
+}
+
+static int open_socket(int family)
+{
+    return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static enum transport_state connect_unix(struct transport *t, struct error *e)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    _Static_assert(sizeof(a.sun_path) >= NODE_NAME_MAX, "a node's path fits into an address");
+    (void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", t->node->path);
+    t->fd = open_socket(AF_UNIX);
+    if (t->fd < 0 || connect(t->fd, (struct sockaddr *)&a, sizeof(a)) != 0)
+        return failed(e, strerror(errno));
+    return next(t, STAGE_CONNECTED);
+}
+
+static enum transport_state take_addresses(struct transport *t, struct addrinfo *found, int code,
+                                           struct error *e)
+{
+    if (code != 0)
+        return failed(e, code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
+    t->found = found;
+    t->address = found;
+    return next(t, STAGE_ADDRESS);
+}
+
+static bool find_host(struct transport *t, char host[NODE_NAME_MAX], uint16_t *port)
+{
+    const struct node *n = t->node;
+    if (n->sentinel)
+        return t->nodes->sentinels != NULL &&
+               sentinels_address(t->nodes->sentinels, n, host, port, &t->version);
+    memcpy(host, n->host, NODE_NAME_MAX);
+    *port = n->port;
+    return true;
+}
+
+bool transport_is_past(const struct transport *t)
+{
+    return t->node->sentinel && t->nodes->sentinels != NULL &&
+           sentinels_moved(t->nodes->sentinels, t->node, t->version);
+}
+
+static enum transport_state begin(struct transport *t, struct error *e)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    char port[8], host[NODE_NAME_MAX];
+    uint16_t number;
+    if (t->node->path[0] != '\0')
+        return connect_unix(t, e);
+    if (!find_host(t, host, &number))
+        return failed(e, "no sentinel has told yet where this master is");
+    (void)snprintf(port, sizeof(port), "%u", number);
+    if (getaddrinfo(host, port, &hints, &found) == 0)
+        return take_addresses(t, found, 0, e);
+    t->lookup = lookup_new(host, number);
+    if (t->lookup == NULL)
+        return failed(e,
+                      "the host cannot be looked up now: out of memory, or the name servers do not answer");
+    return next(t, STAGE_LOOKUP);
+}
+
+static enum transport_state look_up(struct transport *t, struct error *e)
+{
+    struct addrinfo *found;
+    int code;
+    if (!lookup_take(t->lookup, &found, &code))
+        return waits(t, POLLIN);
+    lookup_free(t->lookup);
+    t->lookup = NULL;
+    return take_addresses(t, found, code, e);
+}
+
+/* This address is none; the next one may be. */
+static enum transport_state give_up_address(struct transport *t, int why, struct error *e)
+{
+    if (t->fd >= 0)
+        (void)close(t->fd);
+    t->fd = -1;
+    return t->address != NULL ? next(t, STAGE_ADDRESS) : failed(e, strerror(why));
+}
+
+static enum transport_state connect_address(struct transport *t, struct error *e)
+{
+    const struct addrinfo *a = t->address;
+    t->address = a->ai_next;
+    t->fd = open_socket(a->ai_family);
+    if (t->fd < 0)
+        return give_up_address(t, errno, e);
+    if (connect(t->fd, a->ai_addr, a->ai_addrlen) == 0)
+        return next(t, STAGE_CONNECTED);
+    if (errno != EINPROGRESS)
+        return give_up_address(t, errno, e);
+    t->stage = STAGE_CONNECT;
+    return waits(t, POLLOUT);
+}
+
+static enum transport_state finish_connect(struct transport *t, struct error *e)
+{
+    struct pollfd ready = {.fd = t->fd, .events = POLLOUT};
+    int why = 0;
+    socklen_t size = sizeof(why);
+    if (poll(&ready, 1, 0) == 0)
+        return waits(t, POLLOUT);
+    if (getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0)
+        why = errno;
+    return why != 0 ? give_up_address(t, why, e) : next(t, STAGE_CONNECTED);
+}
+
+static enum transport_state connected(struct transport *t, struct error *e)
+{
+    int on = 1;
+    if (t->node->path[0] == '\0')
+        (void)setsockopt(t->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (!t->node->tls) {
+        t->events = POLLIN;
+        return next(t, STAGE_OPEN);
+    }
+    if (t->nodes->tls == NULL)
+        return failed(e, "TLS: it is not set up");
+    t->ssl = node_tls_session(t->nodes->tls, t->node, t->fd);
+    return t->ssl == NULL ? failed(e, "TLS: out of memory") : next(t, STAGE_HANDSHAKE);
+}
+
+static enum transport_state shake_hands(struct transport *t, struct error *e)
+{
+    ERR_clear_error();
+    errno = 0;
+    int done = SSL_connect(t->ssl);
+    if (done == 1) {
+        t->events = POLLIN;
+        return next(t, STAGE_OPEN);
+    }
+    switch (node_tls_judge(t->ssl, done, e)) {
+    case NODE_TLS_READ:
+        return waits(t, POLLIN);
+    case NODE_TLS_WRITE:
+        return waits(t, POLLOUT);
+    case NODE_TLS_END:
+        return failed(e, "TLS: closed by the server within the handshake");
+    case NODE_TLS_FAULT:
+        break;
+    }
+    return TRANSPORT_FAILED;
+}
+
+enum transport_state transport_connect(struct transport *t, struct error *e)
+{
+    static enum transport_state (*const steps[])(struct transport * t, struct error * e) = {
+        [STAGE_BEGIN] = begin,
+        [STAGE_LOOKUP] = look_up,
+        [STAGE_ADDRESS] = connect_address,
+        [STAGE_CONNECT] = finish_connect,
+        [STAGE_CONNECTED] = connected,
+        [STAGE_HANDSHAKE] = shake_hands,
+    };
+    enum transport_state state = TRANSPORT_OPEN;
+    while (state == TRANSPORT_OPEN && t->stage != STAGE_OPEN)
+        state = steps[t->stage](t, e);
+    return state;
+}
+
+/* --- bytes --- */
+
+static ssize_t over(struct error *e, const char *why)
+{
+    (void)error_set(e, ERR_UNREACHABLE, "%s", why);
+    return -1;
+}
+
+/* Of a call on the socket that moved nothing. */
+static ssize_t judge(struct transport *t, short events, struct error *e)
+{
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+        return over(e, strerror(errno));
+    t->events = events;
+    return 0;
+}
+
+static ssize_t judge_tls(struct transport *t, int result, struct error *e)
+{
+    switch (node_tls_judge(t->ssl, result, e)) {
+    case NODE_TLS_READ:
+        t->events = POLLIN;
+        return 0;
+    case NODE_TLS_WRITE:
+        t->events = POLLOUT;
+        return 0;
+    case NODE_TLS_END:
+        return over(e, "closed by the server");
+    case NODE_TLS_FAULT:
+        break;
+    }
+    return -1;
+}
+
+ssize_t transport_read(struct transport *t, void *to, size_t size, struct error *e)
+{
+    if (t->ssl == NULL) {
+        ssize_t n = recv(t->fd, to, size, 0);
+        return n > 0 ? n : n == 0 ? over(e, "closed by the server") : judge(t, POLLIN, e);
+    }
+    ERR_clear_error();
+    errno = 0;
+    int n = SSL_read(t->ssl, to, size < INT_MAX ? (int)size : INT_MAX);
+    return n > 0 ? n : judge_tls(t, n, e);
+}
+
+ssize_t transport_write(struct transport *t, const void *from, size_t size, struct error *e)
+{
+    if (t->ssl == NULL) {
+        ssize_t n = send(t->fd, from, size, MSG_NOSIGNAL);
+        return n > 0 ? n : judge(t, POLLOUT, e);
+    }
+    ERR_clear_error();
+    errno = 0;
+    int n = SSL_write(t->ssl, from, size < INT_MAX ? (int)size : INT_MAX);
+    return n > 0 ? n : judge_tls(t, n, e);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/view/claim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/buffer.h"
+#include "base/log.h"
+#include "shard/view/handle.h"
+#include "shard/redis/script_call.h"
+
+extern const char embedded_claim[];
+
+/* --- decisions --- */
+
+/* The next name of "a, b, c", whose length is returned; 0: there is none. */
+static size_t next_name(const char **at, const char **name)
+{
+    *name = *at + strspn(*at, ", ");
+    size_t length = strcspn(*name, ", ");
+    *at = *name + length;
+    return length;
+}
+
+static bool has(const struct nodes *nodes, const char *name)
+{
+    bool found = false;
+    for (unsigned i = 0; i < nodes->count; i++)
+        found |= node_is_named(&nodes->node[i], name);
+    return found;
+}
+
+static void put_list(const struct nodes *nodes, struct buffer *out)
+{
+    for (unsigned i = 0; i < nodes->count; i++)
+        buffer_printf(out, "%s%s", i == 0 ? "" : ", ", nodes->node[i].name);
+}
+
+static enum err refuse(const struct nodes *nodes, const char *recorded, const char *why, struct error *e)
+{
+    struct buffer ours = {0};
+    put_list(nodes, &ours);
+    enum err code = error_set(e, ERR_CONFIG,
+                              "[redis] nodes are \"%.160s\" here, and \"%.160s\" for those who keep filters "
+                              "there: %s",
+                              buffer_text(&ours), recorded, why);
+    buffer_fini(&ours);
+    return code;
+}
+
+enum err claim_judge(const struct nodes *nodes, const char *recorded, bool *lacks, struct error *e)
+{
+    const char *at = recorded, *name;
+    char one[NODE_NAME_MAX];
+    size_t length;
+    *lacks = false;
+    for (unsigned i = 0; (length = next_name(&at, &name)) > 0; i++) {
+        (void)snprintf(one, sizeof(one), "%.*s", (int)length, name);
+        if (i == 0 && !node_is_named(&nodes->node[NODE_HOME], one))
+            return refuse(nodes, recorded, "the first one is home, and must be the same", e);
+        *lacks |= !has(nodes, one);
+    }
+    return ERR_OK;
+}
+
+/* --- the nodes --- */
+
+/* Each attempt that is overtaken means that another coordinator has written its list meanwhile. */
+enum { ATTEMPTS = 10 };
+
+struct claim {
+    struct link *link;
+    struct script_call call;
+    const char *prefix;
+    struct buffer list;
+    unsigned order[GENERATION_NODES_MAX]; /* by name */
+    bool answered[GENERATION_NODES_MAX];
+    bool names[GENERATION_NODES_MAX]; /* it has a set of filters' names */
+    char *recorded;                   /* a list that has more nodes than ours; NULL: there is none */
+    char *seen[GENERATION_NODES_MAX]; /* the list that was there; NULL: none */
+    bool any;                         /* some node has a list */
+    bool overtaken;                   /* somebody wrote another one after it was looked at */
+};
+
+static void sort(struct claim *c, const struct nodes *nodes)
+{
+    for (unsigned i = 0; i < nodes->count; i++) {
+        unsigned at = i;
+        for (; at > 0 && strcasecmp(nodes->node[c->order[at - 1]].name, nodes->node[i].name) > 0; at--)
+            c->order[at] = c->order[at - 1];
+        c->order[at] = i;
+    }
+}
+
+static enum err judge(struct claim *c, unsigned i, const redisReply *reply, struct error *e)
+{
+    bool lacks;
+    if (reply->type != REDIS_REPLY_STRING)
+        return ERR_OK;
+    c->any = true;
+    if ((c->seen[i] = strdup(reply->str)) == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = claim_judge(link_nodes(c->link), reply->str, &lacks, e);
+    if (code == ERR_OK && lacks && c->recorded == NULL && (c->recorded = strdup(reply->str)) == NULL)
+        code = error_set(e, ERR_NOMEM, "out of memory");
+    return code;
+}
+
+/* ERR_UNREACHABLE and the like stay here. */
+static enum err look_at(struct claim *c, unsigned i, struct error *e)
+{
+    redisReply *reply;
+    struct error ignored;
+    if (link_command(c->link, i, &reply, &ignored, "EXISTS %s:filters", c->prefix) != ERR_OK)
+        return ERR_OK;
+    c->names[i] = reply->integer == 1;
+    freeReplyObject(reply);
+    if (link_command(c->link, i, &reply, &ignored, "GET %s:nodes", c->prefix) != ERR_OK)
+        return ERR_OK;
+    c->answered[i] = true;
+    enum err code = judge(c, i, reply, e);
+    freeReplyObject(reply);
+    return code;
+}
+
+/* Of an installation that wrote no list: its filters' names lie at home. */
+static enum err find_home(const struct claim *c, struct error *e)
+{
+    const struct nodes *nodes = link_nodes(c->link);
+    if (c->any || !c->answered[NODE_HOME] || c->names[NODE_HOME])
+        return ERR_OK;
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (c->names[i])
+            return refuse(nodes, nodes->node[i].name,
+                          "the names of filters lie there, and not on the first one", e);
+    return ERR_OK;
+}
+
+/* Some coordinator has known a node that is not in our list: it may be gone where nothing lies there. */
+static enum err look_at_filter(struct claim *c, const redisReply *name, struct view *v, struct error *e)
+{
+    struct handle f = {.link = c->link};
+    struct error why;
+    enum err code = names_init(&f.names, c->prefix, name->str, (size_t)name->len, &why);
+    if (code == ERR_OK)
+        code = handle_load_any(&f, v, &why);
+    handle_fini(&f);
+    return code == ERR_CONFIG ? refuse(link_nodes(c->link), c->recorded, why.text, e) : ERR_OK;
+}
+
+static enum err look_at_filters(struct claim *c, struct error *e)
+{
+    redisReply *names;
+    struct error ignored;
+    struct view *v = malloc(sizeof(*v));
+    if (v == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = link_command(c->link, NODE_HOME, &names, &ignored, "SMEMBERS %s:filters", c->prefix);
+    if (code != ERR_OK) {
+        free(v);
+        return refuse(link_nodes(c->link), c->recorded,
+                      "home does not answer, so nobody knows what lies there", e);
+    }
+    for (size_t i = 0; i < names->elements && code == ERR_OK; i++)
+        code = look_at_filter(c, names->element[i], v, e);
+    freeReplyObject(names);
+    free(v);
+    return code;
+}
+
+/* Only in place of what was judged: somebody may have written, and made filters, since. */
+static enum err write_to(struct claim *c, unsigned i, struct error *e)
+{
+    long long written = 0;
+    struct error ignored;
+    struct key_name key = {.length = 0};
+    if (c->seen[i] != NULL && strcmp(c->seen[i], buffer_text(&c->list)) == 0)
+        return ERR_OK;
+    key.length = (size_t)snprintf(key.text, sizeof(key.text), "%s:nodes", c->prefix);
+    script_begin(&c->call, embedded_claim);
+    script_key(&c->call, &key);
+    script_text(&c->call, c->seen[i] != NULL ? c->seen[i] : "");
+    script_text(&c->call, buffer_text(&c->list));
+    enum err code = script_run(&c->call, c->link, i, &written, &ignored);
+    c->answered[i] = code == ERR_OK;
+    c->overtaken |= code == ERR_OK && written == 0;
+    return code == ERR_NOMEM ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+}
+
+static void forget(struct claim *c)
+{
+    for (size_t i = 0; i < GENERATION_NODES_MAX; i++)
+        free(c->seen[i]);
+    free(c->recorded);
+    script_fini(&c->call);
+    buffer_fini(&c->list);
+    *c = (struct claim){.link = c->link, .prefix = c->prefix};
+}
+
+static enum err claim_once(struct claim *c, bool *whole, struct error *e)
+{
+    const struct nodes *nodes = link_nodes(c->link);
+    enum err code = ERR_OK;
+    *whole = true;
+    put_list(nodes, &c->list);
+    if (buffer_failed(&c->list))
+        return error_set(e, ERR_NOMEM, "out of memory");
+    sort(c, nodes);
+    for (unsigned i = 0; i < nodes->count && code == ERR_OK; i++) {
+        code = look_at(c, i, e);
+        *whole &= c->answered[i];
+    }
+    if (code == ERR_OK)
+        code = find_home(c, e);
+    if (code == ERR_OK && c->recorded != NULL)
+        code = look_at_filters(c, e);
+    for (unsigned i = 0; i < nodes->count && code == ERR_OK && *whole && !c->overtaken; i++) {
+        code = write_to(c, c->order[i], e);
+        *whole = c->answered[c->order[i]];
+    }
+    return code;
+}
+
+enum err claim_nodes(struct link *l, const char *prefix, bool *whole, struct error *e)
+{
+    struct claim c = {.link = l, .prefix = prefix};
+    bool overtaken = true;
+    enum err code = ERR_OK;
+    *whole = true;
+    if (link_nodes(l)->cluster != NULL)
+        return ERR_OK;
+    for (unsigned i = 0; i < ATTEMPTS && overtaken && code == ERR_OK; i++) {
+        code = claim_once(&c, whole, e);
+        overtaken = c.overtaken;
+        forget(&c);
+    }
+    *whole &= !overtaken;
+    return code;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/view/handle.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shard/filter/hash.h"
+
+extern const char embedded_expire[], embedded_no_filter[];
+
+void handle_fini(struct handle *f)
+{
+    script_fini(&f->call);
+}
+
+uint16_t handle_tag(const struct handle *f, const struct generation *g)
+{
+    return hash_tag(f->names.incarnation, f->names.filter, f->names.filter_length, g->number);
+}
+
+void handle_announce(struct handle *f)
+{
+    redisReply *reply;
+    struct error ignored;
+    char text[FILTER_NAME_MAX + 8];
+    (void)snprintf(text, sizeof(text), "view %s", f->names.filter);
+    if (link_command(f->link, handle_home(f), &reply, &ignored, "PUBLISH %s:events %s", f->names.prefix,
+                     text) == ERR_OK)
+        freeReplyObject(reply);
+}
+
+static void put_event(struct handle *f)
+{
+    char channel[PREFIX_MAX + 8];
+    (void)snprintf(channel, sizeof(channel), "%s:events", f->names.prefix);
+    script_text(&f->call, channel);
+    script_bytes(&f->call, f->names.filter, f->names.filter_length);
+}
+
+/* --- the view --- */
+
+/* Of a view that cannot be read. */
+static enum err tell_what_to_do(const struct names *names, struct error *e)
+{
+    struct key_name key;
+    if (e == NULL)
+        return ERR_PARSE;
+    struct error why = *e;
+    names_filter_key(names, "view", &key);
+    return error_set(e, ERR_PARSE, "key %.*s in Redis: view is damaged: %.300s. Write the field as it was",
+                     (int)(key.length < 200 ? key.length : 200), key.text, why.text);
+}
+
+static enum err parse_view(struct view *out, const struct names *names, const redisReply *reply,
+                           struct error *e)
+{
+    enum { FIELDS_MAX = 512 }; /* the view of a log has one for each writer */
+    struct view_field fields[FIELDS_MAX];
+    size_t count = 0;
+    static const char wrong_type[] = "WRONGTYPE ";
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, wrong_type, sizeof(wrong_type) - 1) == 0)
+        return error_set(e, ERR_WRONG_TYPE, "%s", reply->str + sizeof(wrong_type) - 1);
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return error_set(e, ERR_PARSE, "view: %s",
+                         reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");
+    if (reply->elements > 2 * FIELDS_MAX) { /* the one that matters may be behind them */
+        (void)error_set(e, ERR_PARSE, "more than %d fields", FIELDS_MAX);
+        return tell_what_to_do(names, e);
+    }
+    for (size_t i = 0; i + 1 < reply->elements; i += 2)
+        fields[count++] = (struct view_field){.name = reply->element[i]->str,
+                                              .name_length = (size_t)reply->element[i]->len,
+                                              .value = reply->element[i + 1]->str,
+                                              .value_length = (size_t)reply->element[i + 1]->len};
+    enum err code = view_parse(out, fields, count, e);
+    return code == ERR_PARSE ? tell_what_to_do(names, e) : code;
+}
+
+static enum err knows(const struct handle *f, const struct generation *g, struct error *e)
+{
+    struct placement placement;
+    return g->number == 0 ? ERR_OK : placement_resolve(&placement, &f->names, g, link_nodes(f->link), e);
+}
+
+enum err handle_load_any(struct handle *f, struct view *out, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    const char *argv[] = {"HGETALL", name.text};
+    names_filter_key(&f->names, "view", &name);
+    const size_t lengths[] = {7, name.length};
+    out->deleting = false;
+    enum err code = link_append(f->link, handle_home(f), 2, argv, lengths, e);
+    if (code == ERR_OK)
+        code = link_reply(f->link, handle_home(f), &reply, e);
+    if (code != ERR_OK)
+        return code;
+    code = parse_view(out, &f->names, reply, e);
+    if (code == ERR_PARSE && reply->type == REDIS_REPLY_ERROR)
+        code = link_refusal(f->link, handle_home(f), reply, e);
+    freeReplyObject(reply);
+    for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
+        f->keys[s] = out->keys[s];
+        f->keys_of[s] = out->slot[s].number;
+        code = knows(f, &out->slot[s], e);
+    }
+    if (code == ERR_OK)
+        f->names.incarnation = out->incarnation;
+    return code;
+}
+
+enum err handle_load(struct handle *f, struct view *out, struct error *e)
+{
+    enum err code = handle_load_any(f, out, e);
+    if (code == ERR_OK && out->deleting)
+        return error_set(e, ERR_NOT_FOUND, "the filter is being deleted");
+    return code;
+}
+
+enum err handle_look(struct handle *f, const struct view *v, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    char incarnation[17];
+    names_filter_key(&f->names, "view", &name);
+    enum err code =
+        link_command(f->link, handle_home(f), &reply, e, "HGET %b incarnation", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v->incarnation);
+    if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, incarnation) != 0)
+        code = error_set(e, ERR_FENCED, "the view is no longer in Redis");
+    freeReplyObject(reply);
+    return code;
+}
+
+/* --- its end --- */
+
+enum err handle_drop_nothing(struct handle *f, const char *mutex, struct error *e)
+{
+    long long answer;
+    struct script_call *c = &f->call;
+    script_begin(c, embedded_no_filter);
+    script_filter_key(c, &f->names, "view");
+    script_filter_key(c, &f->names, "leftover");
+    script_filter_key(c, &f->names, "expansion_flag");
+    script_filter_key(c, &f->names, "token");
+    script_text(c, mutex);
+    return script_run(c, f->link, handle_home(f), &answer, e);
+}
+
+enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bool only_ask, bool *done,
+                       struct error *e)
+{
+    static const char *const words[] = {"NX,", "XX,", "GT,", "LT,"};
+    char text[16] = ",";
+    size_t length = 1;
+    for (unsigned i = 0; i < 4; i++)
+        if ((conditions >> i & 1) != 0)
+            length += (size_t)snprintf(text + length, sizeof(text) - length, "%s", words[i]);
+    struct script_call *c = &f->call;
+    script_begin(c, embedded_expire);
+    script_filter_key(c, &f->names, "view");
+    put_event(f);
+    script_number(c, at_ms);
+    script_text(c, text);
+    script_text(c, only_ask ? "1" : "0");
+    script_number(c, VIEW_FORMAT);
+    long long answer;
+    enum err code = script_run(c, f->link, handle_home(f), &answer, e);
+    if (code != ERR_OK)
+        return code;
+    *done = answer == 1;
+    if (answer == -2)
+        return error_set(
+            e, ERR_FORMAT,
+            "a later version keeps this filter: ask a coordinator of that version, or upgrade this one");
+    return answer < 0 ? error_set(e, ERR_NOT_FOUND, "the filter does not exist") : ERR_OK;
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: one script a master names a new filter, and finds that nothing was named. Possible
+ * failure modes are: whoever makes the filter dies before it is published (the next one finds it named, and
+ * sweeps), sleeps, and wakes when somebody else has made it (what that one has named stays named: 'new'
+ * changes nothing there, and 'later' replaces no later one), a master comes back empty (its registry is
+ * not complete: all keys are looked through once more), or with older data (then so is its registry, and its
+ * lineage is not trusted). */
+#include "shard/view/registry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/number.h"
+#include "base/random.h"
+#include "shard/view/handle.h"
+#include "shard/filter/names.h"
+
+extern const char embedded_enter[], embedded_enter_found[], embedded_leave[];
+
+enum { COMPLETE_PASSES = 2 }; /* as in a sweep: a shard may be renamed while SCAN passes by */
+
+/* --- where they are --- */
+
+struct place {
+    unsigned where;
+    bool listed; /* P:filters lies beside it */
+    const char *kind;
+    struct key_name key;
+};
+
+struct places {
+    unsigned count; /* the one that is listed is the last */
+    struct place *one;
+};
+
+static void list_key(const struct handle *f, struct key_name *out)
+{
+    out->length = (size_t)snprintf(out->text, sizeof(out->text), "%s:filters", f->names.prefix);
+}
+
+static void add_list(const struct handle *f, struct places *p)
+{
+    struct place *one = &p->one[p->count++];
+    *one = (struct place){.where = link_filters(f->link, f->names.prefix), .listed = true, .kind = "list"};
+    one->key.length = (size_t)snprintf(one->key.text, sizeof(one->key.text), "%s:{%s:filters}:incarnations",
+                                       f->names.prefix, f->names.prefix);
+}
+
+static enum err find_places(struct handle *f, struct places *out, struct error *e)
+{
+    unsigned count;
+    *out = (struct places){0};
+    enum err code = link_masters(f->link, &count, e);
+    if (code != ERR_OK)
+        return code;
+    out->one = calloc(count + 1, sizeof(*out->one));
+    if (out->one == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    bool cluster = link_nodes(f->link)->cluster != NULL;
+    for (unsigned i = count; i-- > 0;) { /* the home node is the first of a list */
+        if (!link_master_has_slots(f->link, i))
+            continue;
+        struct place *one = &out->one[out->count++];
+        one->where = link_master(f->link, i);
+        one->listed = !cluster && i == NODE_HOME;
+        one->kind = !cluster && count == 1 ? "alone" : "one";
+        names_on_master(f->names.prefix, link_master_slot(f->link, i), "incarnations", &one->key);
+    }
+    if (cluster)
+        add_list(f, out);
+    return ERR_OK;
+}
+
+/* --- one filter --- */
+
+static void put_call(struct handle *f, const char *script, const struct place *at, uint64_t incarnation)
+{
+    struct key_name list;
+    char name[FILTER_NAME_MAX];
+    size_t length = 0;
+    script_begin(&f->call, script);
+    script_key(&f->call, &at->key);
+    if (at->listed) {
+        list_key(f, &list);
+        script_key(&f->call, &list);
+    }
+    script_bytes(&f->call, f->names.filter, f->names.filter_length);
+    script_incarnation(&f->call, incarnation);
+    if (!names_unescape(f->names.filter, f->names.filter_length, name, &length))
+        length = 0; /* names_init() has written it */
+    script_bytes(&f->call, name, length);
+}
+
+/* *@least: of the answers. */
+static enum err enter(struct handle *f, const struct places *p, const char *how, long long *least,
+                      struct error *e)
+{
+    enum err code = ERR_OK;
+    *least = 1;
+    for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
+        put_call(f, embedded_enter, &p->one[i], f->names.incarnation);
+        script_text(&f->call, how);
+        script_text(&f->call, p->one[i].kind);
+        code = script_send(&f->call, f->link, p->one[i].where, e);
+    }
+    for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
+        long long answer = 0;
+        code = script_reply(f->link, p->one[i].where, &answer, e);
+        *least = answer < *least ? answer : *least;
+    }
+    if (code != ERR_OK)
+        link_forget(f->link);
+    return code;
+}
+
+/* In order: what is listed is looked at again by the controller until it has left everywhere. */
+static enum err leave(struct handle *f, const struct places *p, uint64_t incarnation, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
+        long long answer;
+        put_call(f, embedded_leave, &p->one[i], incarnation);
+        code = script_run(&f->call, f->link, p->one[i].where, &answer, e);
+    }
+    return code;
+}
+
+enum err registry_enter(struct handle *f, bool *named, struct error *e)
+{
+    struct places p;
+    long long least = 0;
+    *named = false;
+    enum err code = find_places(f, &p, e);
+    if (code == ERR_OK)
+        code = enter(f, &p, "new", &least, e);
+    if (code == ERR_OK && least < 1)
+        code = leave(f, &p, f->names.incarnation, e);
+    if (code == ERR_OK && least < 1 && f->requests_wait)
+        code = error_set(e, ERR_ASIDE, "keys of a lost view have to be looked for");
+    if (code == ERR_OK && least < 0) {
+        code = registry_complete(f, e);
+        free(p.one);
+        p.one = NULL;
+        if (code == ERR_OK)
+            code = find_places(f, &p, e);
+        if (code == ERR_OK)
+            code = enter(f, &p, "new", &least, e);
+        if (code == ERR_OK && least < 1)
+            code = leave(f, &p, f->names.incarnation, e);
+    }
+    *named = least < 1;
+    free(p.one);
+    return code;
+}
+
+static enum err enter_anyhow(struct handle *f, const char *how, struct error *e)
+{
+    enum { LATER_IS_NAMED = -2 };
+    struct places p;
+    long long least = 0;
+    enum err code = find_places(f, &p, e);
+    if (code == ERR_OK)
+        code = enter(f, &p, how, &least, e);
+    if (code == ERR_OK && least == LATER_IS_NAMED)
+        code = error_set(e, ERR_CONFLICT, "a later incarnation is named already");
+    free(p.one);
+    return code;
+}
+
+enum err registry_succeed(struct handle *f, struct error *e)
+{
+    return enter_anyhow(f, "later", e);
+}
+
+enum err registry_keep(struct handle *f, struct error *e)
+{
+    return enter_anyhow(f, "keep", e);
+}
+
+enum err registry_leave(struct handle *f, uint64_t incarnation, struct error *e)
+{
+    struct places p;
+    enum err code = find_places(f, &p, e);
+    if (code == ERR_OK)
+        code = leave(f, &p, incarnation, e);
+    free(p.one);
+    return code;
+}
+
+size_t registry_history_field(const struct names *names, char out[REGISTRY_HISTORY_FIELD_MAX])
+{
+    return (size_t)snprintf(out, REGISTRY_HISTORY_FIELD_MAX, "{history}%.*s", (int)names->filter_length,
+                            names->filter);
+}
+
+static void take_history(const redisReply *reply, struct registry_said *out)
+{
+    enum { DIGITS = 16 };
+    struct registry_history h = {0};
+    if (reply->type == REDIS_REPLY_STRING && reply->len == 2 * DIGITS + 1 &&
+        (!number_hex64(reply->str, DIGITS, &h.incarnation) ||
+         !number_hex64(reply->str + DIGITS + 1, DIGITS, &h.id)))
+        h = (struct registry_history){0};
+    for (unsigned i = 0; i < out->history_count; i++)
+        if (out->history[i].incarnation == h.incarnation && out->history[i].id == h.id)
+            return;
+    if (out->history_count < REGISTRY_HISTORIES_MAX)
+        out->history[out->history_count++] = h;
+}
+
+static void take_said(const redisReply *reply, struct registry_said *out)
+{
+    const redisReply *name = reply->elements == 3 ? reply->element[0] : NULL;
+    if (name == NULL)
+        return;
+    take_history(reply->element[2], out);
+    out->complete |= reply->element[1]->type == REDIS_REPLY_STRING;
+    if (name->type != REDIS_REPLY_STRING)
+        return;
+    uint64_t incarnation = 0;
+    out->named = true;
+    if (name->len == 16 && number_hex64(name->str, 16, &incarnation) && incarnation > out->incarnation)
+        out->incarnation = incarnation;
+}
+
+static enum err look_at(struct link *l, unsigned i, const struct names *names, struct registry_said *out,
+                        struct error *e)
+{
+    struct key_name key;
+    redisReply *reply;
+    char history[REGISTRY_HISTORY_FIELD_MAX];
+    size_t length = registry_history_field(names, history);
+    names_on_master(names->prefix, link_master_slot(l, i), "incarnations", &key);
+    enum err code = link_command(l, link_master(l, i), &reply, e, "HMGET %b %b {complete} %b", key.text,
+                                 key.length, names->filter, names->filter_length, history, length);
+    if (code != ERR_OK)
+        return code;
+    take_said(reply, out);
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+enum err registry_look(struct link *l, const struct names *names, struct registry_said *out, struct error *e)
+{
+    unsigned count;
+    *out = (struct registry_said){0};
+    enum err code = link_masters(l, &count, e), failed = code;
+    for (unsigned i = 0; i < count && code == ERR_OK; i++)
+        if (link_master_has_slots(l, i) &&
+            (code = look_at(l, i, names, out, failed == ERR_OK ? e : NULL)) != ERR_OK) {
+            failed = failed == ERR_OK ? code : failed;
+            code = ERR_OK;
+        }
+    return failed;
+}
+
+/* Milliseconds of the metadata node's clock, and random bits below. */
+enum err registry_draw(struct link *l, const struct names *names, uint64_t latest, uint64_t *out,
+                       struct error *e)
+{
+    enum { RANDOM_BITS = 22 };
+    uint64_t s = 0, us = 0;
+    redisReply *r = NULL;
+    enum err code = link_command(l, link_home(l, names), &r, e, "TIME");
+    if (code != ERR_OK)
+        return code;
+    if (r->elements != 2 || !number_u64(r->element[0]->str, r->element[0]->len, &s) ||
+        !number_u64(r->element[1]->str, r->element[1]->len, &us))
+        code = error_set(e, ERR_REFUSED, "unexpected reply to TIME");
+    freeReplyObject(r);
+    uint64_t drawn = (s * 1000 + us / 1000) << RANDOM_BITS | random_u64() >> (64 - RANDOM_BITS);
+    *out = drawn > latest ? drawn : latest + 1;
+    return code;
+}
+
+/* --- all filters of a master --- */
+
+/* "P:{F.<generation>.<layer>.<shard>}:<incarnation>": where F ends; NULL: it is no such name. */
+static const char *filter_end(const struct names *names, const char *name, size_t length)
+{
+    const char *first = name + names->prefix_length + 2;
+    const char *brace = memchr(name, '}', length);
+    size_t left = brace == NULL ? 0 : (size_t)(name + length - brace);
+    if (left != 18 || strspn(brace + 2, "0123456789abcdef") != 16)
+        return NULL;
+    const char *at = brace;
+    for (int parts = 0; parts < 3; parts++) {
+        const char *end = at;
+        while (at > first && at[-1] >= '0' && at[-1] <= '9')
+            at--;
+        if (at == end || at - 1 <= first || at[-1] != '.')
+            return NULL;
+        at--;
+    }
+    return at;
+}
+
+static enum err note_found(struct handle *f, const struct place *at, const redisReply *names, struct error *e)
+{
+    long long answer;
+    const size_t before = f->names.prefix_length + 2;
+    script_begin(&f->call, embedded_enter_found);
+    script_key(&f->call, &at->key);
+    for (size_t i = 0; i < names->elements; i++) {
+        const redisReply *name = names->element[i];
+        const char *end = filter_end(&f->names, name->str, (size_t)name->len);
+        if (end == NULL)
+            continue;
+        script_bytes(&f->call, name->str + before, (size_t)(end - name->str) - before);
+        script_bytes(&f->call, strchr(end, '}') + 2, 16);
+    }
+    return f->call.count == 1 ? ERR_OK : script_run(&f->call, f->link, at->where, &answer, e);
+}
+
+static enum err look_through(struct handle *f, const struct place *at, struct error *e)
+{
+    struct buffer pattern = {0};
+    char cursor[32] = "0";
+    names_literally(&pattern, f->names.prefix, f->names.prefix_length);
+    buffer_puts(&pattern, ":{*.*.*.*}:*");
+    enum err code = ERR_OK;
+    do {
+        redisReply *reply;
+        code = link_command(f->link, at->where, &reply, e, "SCAN %s MATCH %b COUNT 1000 TYPE string", cursor,
+                            buffer_text(&pattern), pattern.length);
+        if (code != ERR_OK)
+            break;
+        (void)snprintf(cursor, sizeof(cursor), "%s", reply->element[0]->str);
+        code = note_found(f, at, reply->element[1], e);
+        freeReplyObject(reply);
+    } while (code == ERR_OK && strcmp(cursor, "0") != 0);
+    if (code == ERR_OK && buffer_failed(&pattern))
+        code = error_set(e, ERR_NOMEM, "out of memory");
+    buffer_fini(&pattern);
+    return code;
+}
+
+static enum err count_incomplete(struct handle *f, const struct places *p, unsigned *out, struct error *e)
+{
+    enum err code = ERR_OK;
+    *out = 0;
+    for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
+        redisReply *reply;
+        if (strcmp(p->one[i].kind, "list") == 0)
+            continue;
+        code = link_command(f->link, p->one[i].where, &reply, e, "HEXISTS %b {complete}", p->one[i].key.text,
+                            p->one[i].key.length);
+        if (code != ERR_OK)
+            break;
+        *out += reply->integer == 0;
+        freeReplyObject(reply);
+    }
+    return code;
+}
+
+static enum err say_complete(struct handle *f, const struct place *at, struct error *e)
+{
+    redisReply *reply;
+    enum err code =
+        link_command(f->link, at->where, &reply, e, "HSET %b {complete} 1", at->key.text, at->key.length);
+    if (code == ERR_OK)
+        freeReplyObject(reply);
+    return code;
+}
+
+/* All masters, though others' registries are complete: those name what was there when they were written, and
+ * slots of the one that is not may have moved. */
+enum err registry_complete(struct handle *f, struct error *e)
+{
+    struct places p;
+    unsigned incomplete = 0;
+    enum err code = find_places(f, &p, e);
+    if (code == ERR_OK)
+        code = count_incomplete(f, &p, &incomplete, e);
+    for (unsigned pass = 0; pass < COMPLETE_PASSES && incomplete > 0; pass++)
+        for (unsigned i = 0; i < p.count && code == ERR_OK; i++)
+            if (strcmp(p.one[i].kind, "list") != 0)
+                code = look_through(f, &p.one[i], e);
+    for (unsigned i = 0; i < p.count && code == ERR_OK && incomplete > 0; i++)
+        if (strcmp(p.one[i].kind, "list") != 0)
+            code = say_complete(f, &p.one[i], e);
+    free(p.one);
+    return code;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_VIEW_REGISTRY_H
+#define SHARD_VIEW_REGISTRY_H
+/* Registries: which filters may have shards that a view has named, so that nobody has to look through all
+ * keys for shards that outlived their view. Every master has one, a hash of filter -> incarnation: of a list
+ * of nodes "P:incarnations", of a cluster "P:{tag}:incarnations" (the tag as of names_on_master()). All of
+ * them name an incarnation before it is published, and none does once it is being deleted. So where no
+ * registry names a filter there is nothing of it to be swept; where one does, and no view is stored, the view
+ * was lost. A registry has a field "{complete}"; one without is new, or was lost, and says nothing.
+ *
+ * The list of names, P:filters, changes with the registry beside it (that of the home node; of a cluster
+ * "P:{P:filters}:incarnations", for this alone): a name is taken off only where the incarnation is the one
+ * that was deleted, so whoever deletes late takes no later filter off.
+ *
+ * The incarnation is that of f->names. All errors: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
+#include "shard/view/handle.h"
+
+/* Name the filter on all masters and in the list, before its first view is published under its mutex.
+ * *@named: it was named already, so shards of an earlier incarnation may be there; nothing has changed.
+ * ERR_ASIDE: f->requests_wait, and either it was named, or keys have to be looked through to know. */
+MUST_CHECK enum err registry_enter(struct handle *f, bool *named, struct error *e);
+/* The same where it was named: what a registry names only goes up. If the publication fails after that, the
+ * name must stay: somebody else may have made the filter meanwhile. ERR_CONFLICT: one of them names a later
+ * incarnation. */
+MUST_CHECK enum err registry_succeed(struct handle *f, struct error *e);
+
+/* There is a view of that incarnation: name it where nothing is named, and in the list. For one whose name
+ * was taken away, or is lost. */
+MUST_CHECK enum err registry_keep(struct handle *f, struct error *e);
+
+/* What the registries say of the filter @names. */
+enum { REGISTRY_HISTORIES_MAX = 16, REGISTRY_HISTORY_FIELD_MAX = FILTER_NAME_MAX + 16 };
+
+/* The last history of a filter's view (shard/view/history.h), as a master has it. */
+struct registry_history {
+    uint64_t incarnation; /* 0: that master has none */
+    uint64_t id;
+};
+
+struct registry_said {
+    bool named;           /* some registry names it */
+    bool complete;        /* some registry is complete; none is where all masters came back empty */
+    uint64_t incarnation; /* the latest one that is named; 0: none */
+    unsigned history_count;
+    struct registry_history history[REGISTRY_HISTORIES_MAX]; /* without repetition; more are left out */
+};
+/* "{history}<filter>": the field of a registry that has it, as "<incarnation> <id>". Returns its length. */
+size_t registry_history_field(const struct names *names, char out[REGISTRY_HISTORY_FIELD_MAX]);
+/* After an error *@out is what those masters say that answered. */
+MUST_CHECK enum err registry_look(struct link *l, const struct names *names, struct registry_said *out,
+                                  struct error *e);
+
+/* An incarnation for a filter that is a log: later than @latest, which is the latest that anybody knows of,
+ * and than those that were drawn before by the clock of the filter's metadata node. So of two incarnations
+ * the greater one was made later: a view of the smaller one was replaced, though its server still has it. */
+MUST_CHECK enum err registry_draw(struct link *l, const struct names *names, uint64_t latest, uint64_t *out,
+                                  struct error *e);
+
+/* The incarnation is being deleted, or was not published. */
+MUST_CHECK enum err registry_leave(struct handle *f, uint64_t incarnation, struct error *e);
+
+/* Where some registry of @f's prefix (its filter does not matter) is not complete: look through the keys of
+ * all masters, and complete them. */
+MUST_CHECK enum err registry_complete(struct handle *f, struct error *e);
+#endif
