@@ -228,7 +228,10 @@ static void serves_all_rows(struct client *c, const char *field)
 {
     struct error e = {""};
     uint64_t present = 0;
+    char generation[32];
     must(client_wait_status(c, FILTER, "built", "1", READY_MS, &e), e);
+    must(client_status(c, FILTER, "generation", generation, sizeof(generation), &e), e);
+    must(client_wait_status(c, FILTER, "serving_generation", generation, READY_MS, &e), e);
     must(client_wait_status(c, FILTER, field, "ok", READY_MS, &e), e);
     must(client_mexists(c, FILTER, fixture_code, 0, 1000, &present, NULL, &e), e);
     assert_int_equal(present, 1000);
