@@ -129,13 +129,17 @@ static void run_letter(void *arg)
     free(letter);
 }
 
+/* What makes and deletes filters is done by one thread: a name that is deleted is made again behind that. */
 static struct mailbox *desk_of(const struct service *s, const struct admin_call *call)
 {
+    static admin_fn *const of_making[] = {admin_create, admin_grow,   admin_reserve, admin_init,
+                                          admin_drop,   admin_delete, admin_expire};
     if (call->fn == admin_plan || call->fn == admin_doctor || call->dry_run) /* they ask Postgres */
         return s->aside;
-    bool makes = call->fn == admin_create || call->fn == admin_grow || call->fn == admin_reserve ||
-                 call->fn == admin_init;
-    return makes ? s->making : s->admin;
+    for (size_t i = 0; i < sizeof(of_making) / sizeof(of_making[0]); i++)
+        if (call->fn == of_making[i])
+            return s->making;
+    return s->admin;
 }
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)

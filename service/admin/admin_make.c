@@ -147,19 +147,22 @@ static enum err may_make(struct handle *f, struct error *e)
         who);
 }
 
-/* One that is named and has neither a view nor a record has lost its view. */
+/* One that is named and has neither a view nor a record has lost its view. Who serves it is asked before it
+ * is named here: others would see a name without a view or a record, again and again, and take that for lost.
+ */
 static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e)
 {
     struct admin_naming *n = arg;
-    enum err code = ERR_OK;
-    if (!n->entered)
+    bool may_be_lost = !n->entered && !was_left && !n->deleted && !n->as_new;
+    enum err code = may_be_lost ? may_make(n->fence, e) : ERR_OK;
+    if (code == ERR_OK && !n->entered)
         code = registry_enter(n->fence, &n->named, e);
     *clean = !n->named;
     if (n->entered)
         return registry_succeed(n->fence, e);
     n->entered = code == ERR_OK && !n->named;
-    if (code == ERR_OK && !was_left && !n->deleted && !n->as_new)
-        code = n->named ? error_set(e, ERR_LOST, "%s", lost_view) : may_make(n->fence, e);
+    if (code == ERR_OK && may_be_lost && n->named)
+        code = error_set(e, ERR_LOST, "%s", lost_view);
     if (code == ERR_OK && n->named)
         code = look_for_latest(n->fence, &n->latest, e);
     if (code == ERR_OK && n->latest >= n->fence->names.incarnation)

@@ -78,7 +78,7 @@ struct adder {
     struct client client;
     atomic_bool stop;
     unsigned first;
-    atomic_uint count;
+    atomic_uint count, acknowledged;
     uint64_t begun[200000];
 };
 
@@ -92,6 +92,8 @@ static void *run_adder(void *arg)
         if (client_integer(&a->client, &n, &e, "BF.ADD busy c%u", a->first + a->count) != ERR_OK) {
             print_error("%s\n", e.text);
             a->begun[a->count] = 0; /* not acknowledged */
+        } else {
+            a->acknowledged++;
         }
         a->count++;
     }
@@ -118,9 +120,9 @@ static void test_del__loses_no_key_whose_add_began_after_its_reply(void **state)
         replied = clock_mono_us();
     }
     for (unsigned i = 0; i < 2; i++) {
-        unsigned then = atomic_load(&adders[i].count);
+        unsigned then = atomic_load(&adders[i].acknowledged);
         until = clock_mono_us() + KEYSPACE_REPLY_MS * 1000ull;
-        while (atomic_load(&adders[i].count) < then + AFTERWARDS && clock_mono_us() < until)
+        while (atomic_load(&adders[i].acknowledged) < then + AFTERWARDS && clock_mono_us() < until)
             clock_sleep_us(10 * 1000);
     }
     for (unsigned i = 0; i < 2; i++) {

@@ -254,6 +254,18 @@ static void promote(void)
     must(client_ok(&client, &e, "REPLICAOF NO ONE"), e);
 }
 
+static void looks_twice(struct log_member *m)
+{
+    struct log_status status;
+    control_status(m->control, &status);
+    uint64_t looks = status.looks;
+    do {
+        log_filter_look(m->filter);
+        clock_sleep_us(5000);
+        control_status(m->control, &status);
+    } while (status.looks < looks + 2);
+}
+
 /* --- tests --- */
 
 static void test_a_writer_that_was_killed__is_not_waited_for(void **state)
@@ -266,6 +278,8 @@ static void test_a_writer_that_was_killed__is_not_waited_for(void **state)
     end_writer(SIGKILL);
     wait_for_writers(2);
     assert_false(view->degraded);
+    looks_twice(folder); /* it knows of the removal, and has read the lane behind it */
+    looks_twice(other);
     promote();
     uint64_t began = clock_mono_us();
     assert_int_equal(log_member_count(other, KEYS - BATCH, 1, KEY_PRESENT), 1);
