@@ -3,7 +3,7 @@
 #define SERVICE_ADMIN_ADMIN_H
 /* The admin threads: work on behalf of a request that takes several questions to Redis, with blocking
  * connections. The answer goes back to the thread that asked, by its mailbox. Each of three threads runs one
- * call at a time, and waits for no other. One makes filters, because adds wait for it. One is for calls that
+ * call at a time, and waits for no other. One makes and deletes filters. One is for calls that
  * ask Postgres, and for those that turn out to take long (status ERR_ASIDE). One is for all else. */
 #include "base/buffer.h"
 #include "base/error.h"

@@ -7,7 +7,7 @@
  *   http     serves HTTP/JSON; with all that a worker has
  *   collector asks what metrics say of filters
  *   admin    blocking work on behalf of a request: status, counts, dumps, deleting
- *   making   the same: makes filters and lets them grow, which adds wait for
+ *   making   the same: makes and deletes filters, which adds wait for
  *   aside    the same, where it takes long: looks through keys of Redis, plans that ask Postgres
  *   sources  looks at tables for the keeper, which waits for no database
  *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
@@ -66,7 +66,7 @@ struct service {
     struct worker *workers[THREADS_MAX];
     struct http *http;       /* NULL where it is not served */
     struct mailbox *admin;   /* of the admin thread */
-    struct mailbox *making;  /* of the thread that makes filters */
+    struct mailbox *making;  /* of the thread that makes and deletes filters */
     struct mailbox *aside;   /* of the thread aside */
     struct mailbox *keeper;  /* of the keeper thread */
     struct sources *sources; /* of the keeper */
