@@ -215,12 +215,21 @@ static uint64_t since_ms(uint64_t from)
 
 #define TOOK "-TIMEOUT"
 
+/* Of each of the next commands, in their order. */
+static bool are_late(int fd, unsigned count)
+{
+    char line[512];
+    while (count > 0 && raw_read_until(fd, "\r\n", line, sizeof(line)) &&
+           strncmp(line, TOOK, sizeof(TOOK) - 1) == 0)
+        count--;
+    return count == 0;
+}
+
+/* Without shards in memory nothing is found before blocks are read: then each command of the run is late. */
 static void test_what_was_found__does_not_wait_for_a_node(void **state)
 {
     (void)state;
-    char late[1024];
-    if (!fixture_has_memory())
-        skip(); /* nothing is found without the node */
+    bool memory = fixture_has_memory();
     says("BF.ADD away k1\nBF.ADD away k2\nBF.ADD away k3\nBF.EXISTS away k1\nBF.EXISTS away none",
          ":1\r\n:1\r\n:1\r\n:1\r\n:0\r\n");
     process_signal(&fixture.redis[0].process, SIGSTOP);
@@ -229,16 +238,13 @@ static void test_what_was_found__does_not_wait_for_a_node(void **state)
     pipe_to(
         fd,
         "BF.EXISTS away k1\nBF.EXISTS away k2\nBF.EXISTS away none\nBF.EXISTS away k3\nBF.EXISTS away nil");
-    bool found = raw_expect(fd, ":1\r\n:1\r\n");
+    bool found = !memory || raw_expect(fd, ":1\r\n:1\r\n");
     uint64_t took = since_ms(from);
-    bool ended = raw_read_until(fd, "\r\n:1\r\n", late, sizeof(late));
-    bool all = ended && raw_read_until(fd, "\r\n", late + 512, 512);
+    bool all = memory ? are_late(fd, 1) && raw_expect(fd, ":1\r\n") && are_late(fd, 1) : are_late(fd, 5);
     uint64_t whole = since_ms(from);
     process_signal(&fixture.redis[0].process, SIGCONT);
     assert_true(found && all);
     assert_true(took < TIMEOUT_MS / 2 && whole >= TIMEOUT_MS - 100);
-    assert_memory_equal(late, TOOK, sizeof(TOOK) - 1);
-    assert_memory_equal(late + 512, TOOK, sizeof(TOOK) - 1);
     pipe_to(fd, "BF.EXISTS away none\nBF.EXISTS away k3");
     assert_true(raw_expect(fd, ":0\r\n:1\r\n"));
     raw_close(fd);
@@ -262,13 +268,12 @@ static void test_each_command_of_a_run__is_counted(void **state)
     scrape_wait(&fixture.daemon[0], CHECKS("ok"), ok + 4);
 }
 
-/* Of the four commands one has its reply. */
+/* Of the four commands one has its reply, where shards are in memory. */
 static void test_a_client_that_is_killed_while_it_waits__is_gone(void **state)
 {
     (void)state;
     char list[4096], line[64];
-    if (!fixture_has_memory())
-        skip();
+    bool memory = fixture_has_memory();
     double cancelled = checks(CHECKS("cancelled"));
     says("BF.ADD killed k1\nBF.EXISTS killed k1\nBF.EXISTS killed none", ":1\r\n:1\r\n:0\r\n");
     int fd = open_client(), other = open_client();
@@ -276,14 +281,14 @@ static void test_a_client_that_is_killed_while_it_waits__is_gone(void **state)
     assert_true(raw_read_until(fd, "\r\n", list, sizeof(list)));
     process_signal(&fixture.redis[0].process, SIGSTOP);
     pipe_to(fd, "BF.EXISTS killed k1\nBF.EXISTS killed none\nBF.EXISTS killed k1\nBF.EXISTS killed nil");
-    bool found = raw_expect(fd, ":1\r\n");
+    bool found = !memory || raw_expect(fd, ":1\r\n");
     (void)snprintf(line, sizeof(line), "CLIENT KILL ID %lu", strtoul(list + 1, NULL, 10));
     pipe_to(other, line);
     bool killed = raw_expect(other, ":1\r\n");
     bool closed = raw_expect_close(fd);
     process_signal(&fixture.redis[0].process, SIGCONT);
     assert_true(found && killed && closed);
-    scrape_wait(&fixture.daemon[0], CHECKS("cancelled"), cancelled + 3);
+    scrape_wait(&fixture.daemon[0], CHECKS("cancelled"), cancelled + (memory ? 3 : 4));
     pipe_to(other, "BF.EXISTS killed none\nBF.EXISTS killed k1");
     assert_true(raw_expect(other, ":0\r\n:1\r\n"));
     raw_close(fd);
