@@ -54,13 +54,23 @@ struct key_operation *key_operation_new(struct key_port *p, enum operation_kind 
     return op;
 }
 
-void key_operation_put(struct key_operation *op, const char *key, size_t length)
+char *key_operation_copy(struct key_operation *op, const char *bytes, size_t length)
 {
     char *copy = op->bytes + op->bytes_filled;
     if (length > 0)
-        memcpy(copy, key, length);
+        memcpy(copy, bytes, length);
     op->bytes_filled += length;
-    op->keys[op->filled++] = (struct request_key){.bytes = copy, .length = length};
+    return copy;
+}
+
+void key_operation_name(struct key_operation *op, const char *key, size_t length)
+{
+    op->keys[op->filled++] = (struct request_key){.bytes = key, .length = length};
+}
+
+void key_operation_put(struct key_operation *op, const char *key, size_t length)
+{
+    key_operation_name(op, key_operation_copy(op, key, length), length);
 }
 
 static void leave_filter(struct key_operation *op)
@@ -313,6 +323,29 @@ enum answer key_operation_answer(const struct key_operation *op, size_t i)
         break;
     }
     return ANSWER_NO;
+}
+
+/* Sets of enum key_answer. */
+#define SET(answer) (1U << (answer))
+#define SET_YES (SET(KEY_PRESENT) | SET(KEY_ADDED))
+#define SET_NO (SET(KEY_ABSENT) | SET(KEY_OLD) | SET(KEY_UNSURE))
+
+size_t key_operation_plain(const struct key_operation *op, size_t from, size_t count, uint8_t *yes)
+{
+    const unsigned are_yes = op->errs_on_loss ? SET_YES : SET_YES | SET(KEY_MAYBE);
+    const uint8_t *answers = op->answers + from;
+    size_t i = 0;
+    if (!op->has_answers)
+        return 0;
+    for (; i < count && ((are_yes | SET_NO) >> answers[i] & 1) != 0; i++)
+        yes[i] = are_yes >> answers[i] & 1;
+    return i;
+}
+
+size_t key_operation_until_full(const struct key_operation *op)
+{
+    const uint8_t *full = op->has_answers ? memchr(op->answers, KEY_NO_ROOM, op->count) : NULL;
+    return full != NULL ? (size_t)(full - op->answers) + 1 : op->count;
 }
 
 bool key_operation_found(const struct key_operation *op, size_t i)

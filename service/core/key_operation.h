@@ -28,6 +28,10 @@ struct key_operation *key_operation_new(struct key_port *p, enum operation_kind 
                                         size_t bytes);
 /* Copy one key; exactly as many as announced. */
 void key_operation_put(struct key_operation *op, const char *key, size_t length);
+/* The same of keys that lie in one piece of memory: copy that (as many bytes as were announced), and then
+ * name each key at its place in the copy. */
+char *key_operation_copy(struct key_operation *op, const char *bytes, size_t length);
+void key_operation_name(struct key_operation *op, const char *key, size_t length);
 /* Another deadline than the port's; before it is started. */
 void key_operation_set_timeout(struct key_operation *op, unsigned ms);
 /* An add that may not have its filter grow ends with ERR_FULL. */
@@ -49,6 +53,11 @@ const char *key_operation_error(const struct key_operation *op);
 size_t key_operation_keys(const struct key_operation *op);
 /* Of key @i, whatever the status says: the deadline may pass for some keys alone. */
 enum answer key_operation_answer(const struct key_operation *op, size_t i);
+/* How many of the @count keys from @from on, up to the first that has another answer, are ANSWER_YES or
+ * ANSWER_NO; @yes: 1 or 0 of each. */
+size_t key_operation_plain(const struct key_operation *op, size_t from, size_t count, uint8_t *yes);
+/* How many keys there are up to the first that is ANSWER_FULL, and with it. */
+size_t key_operation_until_full(const struct key_operation *op);
 /* Of a check, at any time: key @i was found, and what else comes of the operation changes nothing of that. */
 bool key_operation_found(const struct key_operation *op, size_t i);
 enum operation_kind key_operation_kind(const struct key_operation *op);

@@ -120,6 +120,24 @@ void reply_integer(struct reply *r, int64_t value)
     r->out->length += 1 + put_header(to + 1, '-', 0 - (uint64_t)value);
 }
 
+void reply_booleans(struct reply *r, const uint8_t *values, size_t count)
+{
+    static const char text[4][5] = {":0\r\n", ":1\r\n", "#f\r\n", "#t\r\n"};
+    const char(*of)[5] = &text[r->protocol >= 3 ? 2 : 0];
+    char *to = buffer_reserve(r->out, 4 * count);
+    if (to == NULL)
+        return;
+    for (size_t i = 0; i < count; i++)
+        memcpy(to + 4 * i, of[values[i]], 4);
+    r->out->length += 4 * count;
+}
+
+void reply_boolean(struct reply *r, bool value)
+{
+    const uint8_t one = value;
+    reply_booleans(r, &one, 1);
+}
+
 void reply_double(struct reply *r, double value)
 {
     char text[40];

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 #include "base/buffer.h"
 #include "base/error.h"
 
@@ -24,17 +23,9 @@ void reply_error(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3);
  * it that is the reply, and @format is not used. */
 void reply_failure(struct reply *r, enum err code, const char *format, ...) PRINTF_LIKE(3, 4);
 void reply_integer(struct reply *r, int64_t value);
-/* RESP2: 1 or 0. Here, as it is most of what is ever replied. */
-static inline void reply_boolean(struct reply *r, bool value)
-{
-    static const char text[4][5] = {":0\r\n", ":1\r\n", "#f\r\n", "#t\r\n"};
-    struct buffer *b = r->out;
-    char *to = !b->failed && b->capacity - b->length >= 4 ? b->data + b->length : buffer_reserve(b, 4);
-    if (to == NULL)
-        return;
-    memcpy(to, text[(r->protocol >= 3 ? 2 : 0) + value], 4);
-    b->length += 4;
-}
+void reply_boolean(struct reply *r, bool value); /* RESP2: 1 or 0 */
+/* The same of @count values, each 0 or 1. */
+void reply_booleans(struct reply *r, const uint8_t *values, size_t count);
 void reply_double(struct reply *r, double value); /* RESP2: bulk string */
 void reply_null(struct reply *r);
 void reply_bulk(struct reply *r, const void *bytes, size_t length);

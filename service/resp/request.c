@@ -15,7 +15,8 @@
 /* A command whose reply is not written yet. */
 enum {
     KEY_BYTES = 64, /* that a request holds of a key, besides the key */
-    GATHERED_BYTES = 4096
+    GATHERED_BYTES = 4096,
+    PLAIN_KEYS = 128 /* whose replies are written in one loop */
 };
 
 struct request {
@@ -161,13 +162,31 @@ void client_failure(struct client *c, enum err code, const char *format, ...)
 /* An array of adds ends with the first that a full filter refused. */
 static size_t elements(const struct asking *a, enum reply_shape shape)
 {
-    size_t count = key_operation_keys(a->op);
-    if (shape != REPLY_ARRAY || key_operation_kind(a->op) == OPERATION_CHECK)
-        return count;
-    for (size_t i = 0; i < count; i++)
-        if (asking_answer(a, i) == ANSWER_FULL)
-            return i + 1;
-    return count;
+    bool ends = shape == REPLY_ARRAY && a->refused == ERR_OK;
+    return ends ? key_operation_until_full(a->op) : key_operation_keys(a->op);
+}
+
+/* One of each key from @from up to @end. A key that was found is, however the others ended. */
+static void write_elements(struct reply *out, const struct asking *a, size_t from, size_t end,
+                           const struct failure *why, struct meter_answers *answers)
+{
+    uint8_t yes[PLAIN_KEYS];
+    while (from < end) {
+        size_t most = end - from < PLAIN_KEYS ? end - from : PLAIN_KEYS;
+        size_t plain = key_operation_plain(a->op, from, most, yes);
+        reply_booleans(out, yes, plain);
+        for (size_t i = 0; i < plain; i++)
+            answers->yes += yes[i];
+        for (size_t i = 0; i < plain; i++)
+            answers->no += !yes[i];
+        from += plain;
+        if (plain == most)
+            continue;
+        enum answer answer = key_operation_found(a->op, from) ? ANSWER_YES : asking_answer(a, from);
+        answer_count(answers, answer);
+        answer_reply(out, answer, a->question.filter->name, why);
+        from++;
+    }
 }
 
 static enum outcome write_answers(struct reply *out, const struct request *r, const struct failure *why)
@@ -177,35 +196,27 @@ static enum outcome write_answers(struct reply *out, const struct request *r, co
     struct tally tally = {0};
     struct meter_answers answers = {0};
     size_t count = elements(a, r->shape);
-    if (r->shape == REPLY_ARRAY)
+    if (r->shape == REPLY_ARRAY) {
         reply_array(out, count);
-    for (size_t i = 0; i < count; i++) {
-        enum answer answer = asking_answer(a, i);
-        answer_count(&answers, answer);
-        if (r->shape == REPLY_COUNT)
+        write_elements(out, a, 0, count, why, &answers);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            enum answer answer = asking_answer(a, i);
+            answer_count(&answers, answer);
             tally_add(&tally, answer, why);
-        else
-            answer_reply(out, answer, filter, why);
-    }
-    if (r->shape == REPLY_COUNT)
+        }
         tally_reply(&tally, out, filter);
+    }
     return answer_outcome(r->client->worker->meter, &a->question, &answers, why);
 }
 
-/* Replies of one key each, up to that of key @end. A key that was found is, however the others ended. */
+/* Replies of one key each, up to that of key @end. */
 static void write_each(struct reply *out, struct request *r, size_t end, const struct failure *why)
 {
     const struct asking *a = &r->asking;
     struct meter_answers answers = {0};
-    for (; r->written < end; r->written++) {
-        bool found = key_operation_found(a->op, r->written);
-        enum answer answer = found ? ANSWER_YES : asking_answer(a, r->written);
-        answer_count(&answers, answer);
-        if (answer == ANSWER_YES || answer == ANSWER_NO)
-            reply_boolean(out, answer == ANSWER_YES);
-        else
-            answer_reply(out, answer, a->question.filter->name, why);
-    }
+    write_elements(out, a, r->written, end, why, &answers);
+    r->written = end;
     (void)answer_outcome(r->client->worker->meter, &a->question, &answers, why);
     client_count(r->client, &r->counted, OUTCOME_OK, answers.yes + answers.no, &r->spent);
     client_count(r->client, &r->counted, outcome_of_error(why->code), answers.other, &r->spent);
@@ -419,9 +430,12 @@ static void on_done(struct asking *a)
 
 /* --- operations --- */
 
+/* The keys lie one behind the other in the bytes of one command, or of a run: what is between them is copied
+ * too, which is less than to copy each. */
 static void ask(struct client *c, const struct key_command *k, size_t commands)
 {
-    size_t bytes = bytes_of(k->keys, k->count);
+    const char *from = k->keys[0].bytes;
+    size_t bytes = (size_t)(k->keys[k->count - 1].bytes - from) + k->keys[k->count - 1].length;
     struct key_operation *op = key_operation_new(c->worker->keys, k->question.kind, k->count, bytes);
     struct request *r = op == NULL ? NULL : request_new(c, commands, k->count);
     if (r == NULL) {
@@ -430,8 +444,9 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
         client_error(c, "OOM out of memory");
         return;
     }
+    const char *copy = key_operation_copy(op, from, bytes);
     for (size_t i = 0; i < k->count; i++)
-        key_operation_put(op, k->keys[i].bytes, k->keys[i].length);
+        key_operation_name(op, copy + (k->keys[i].bytes - from), k->keys[i].length);
     request_holds(r, sizeof(*r) + bytes + k->count * KEY_BYTES);
     r->shape = k->shape;
     r->is_early = k->question.kind == OPERATION_CHECK; /* the log is read when what is under way leaves */

@@ -124,7 +124,9 @@ static uint8_t both(uint8_t a, uint8_t b)
     return (uint8_t)(any & ((any & 1) != 0 ? 1 : 3));
 }
 
-static void look_at_pinned(const struct resident *r, unsigned l, struct key_hash hash, uint8_t *found)
+/* Out of line: seldom is any block pinned, and the loop of look_layer() needs the registers. */
+__attribute__((noinline, cold)) static void look_at_pinned(const struct resident *r, unsigned l,
+                                                           struct key_hash hash, uint8_t *found)
 {
     const struct geometry *g = &r->layer[l]->geometry;
     struct key_place at;
