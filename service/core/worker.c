@@ -391,6 +391,8 @@ static void free_thread(struct worker_thread *t)
     meter_free(t->worker.meter);
     pool_fini(&t->worker.requests);
     free(t->worker.read);
+    free(t->worker.arguments.arguments);
+    buffer_fini(&t->worker.scratch);
     config_release(t->worker.config);
     free(t);
 }

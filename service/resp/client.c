@@ -26,7 +26,7 @@ enum {
     INPUT_KEPT = 64 * 1024,      /* of an empty input buffer, and of what is read ahead */
     INPUT_KEPT_STRANGER = 4 * 1024,
     SCRATCH_KEPT = 16 * 1024,
-    OUT_KEPT = 1024,
+    OUT_KEPT = 512,
     CLOSING_SECONDS = 10
 };
 
@@ -306,8 +306,8 @@ static void account(struct client *c)
 {
     size_t now = 0;
     if (!c->destroyed)
-        now = sizeof(*c) + left_in_io(c) + c->input.length + c->scratch.capacity + c->out.capacity +
-              resp_memory(&c->parser) + c->transaction_bytes + c->replay_bytes + c->request_bytes;
+        now = sizeof(*c) + left_in_io(c) + c->input.length + c->out.capacity + resp_memory(&c->parser) +
+              c->transaction_bytes + c->replay_bytes + c->request_bytes;
     worker_count_memory(c->worker, c->memory, now);
     c->memory = now;
 }
@@ -315,9 +315,9 @@ static void account(struct client *c)
 /* Between two commands nothing large is kept. */
 static void trim(struct client *c)
 {
-    if (c->scratch.capacity > SCRATCH_KEPT)
-        buffer_fini(&c->scratch);
-    resp_trim(&c->parser);
+    if (c->worker->scratch.capacity > SCRATCH_KEPT)
+        buffer_fini(&c->worker->scratch);
+    resp_return(&c->parser, &c->worker->arguments);
     if (STAILQ_EMPTY(&c->replay))
         c->replay_bytes = 0;
 }
@@ -337,6 +337,7 @@ static void pump(struct client *c)
 {
     c->pumping = true;
     c->references++;
+    resp_borrow(&c->parser, &c->worker->arguments);
     if (c->stalled && STAILQ_EMPTY(&c->requests))
         c->stalled = false;
     pump_replay(c);
@@ -594,7 +595,6 @@ void client_destroy(struct client *c)
     tls_farewell(c->io);
     bufferevent_free(c->io);
     resp_fini(&c->parser);
-    buffer_fini(&c->scratch);
     buffer_fini(&c->out);
     buffer_fini(&c->input);
     worker_client_gone(c->worker);

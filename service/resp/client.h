@@ -131,7 +131,6 @@ struct client {
     char library[128];
     char library_version[64];
     char address[64];
-    struct buffer scratch;
     struct buffer out;    /* replies of this turn of the loop, which leave at its end; not of TLS */
     bool writes;          /* io has replies that the socket did not take: the loop is asked when it does */
     size_t request_bytes; /* of keys and replies of its requests */

@@ -113,15 +113,16 @@ static void keep_reply(struct request *r, const struct buffer *reply)
 
 struct reply client_reply_begin(struct client *c)
 {
-    buffer_clear(&c->scratch);
-    return (struct reply){.out = &c->scratch, .protocol = c->protocol};
+    buffer_clear(&c->worker->scratch);
+    return (struct reply){.out = &c->worker->scratch, .protocol = c->protocol};
 }
 
 void client_reply_end(struct client *c)
 {
     if (STAILQ_EMPTY(&c->requests)) {
-        write_reply(c, &c->scratch);
-        client_count(c, &c->counted, outcome_of_reply(c->scratch.data, c->scratch.length), 1, NULL);
+        write_reply(c, &c->worker->scratch);
+        client_count(c, &c->counted, outcome_of_reply(c->worker->scratch.data, c->worker->scratch.length), 1,
+                     NULL);
         return;
     }
     struct request *r = request_new(c, 1, 1);
@@ -129,7 +130,7 @@ void client_reply_end(struct client *c)
         c->closing = true; /* nothing is begun behind it */
     } else {
         request_holds(r, sizeof(*r));
-        keep_reply(r, &c->scratch);
+        keep_reply(r, &c->worker->scratch);
     }
 }
 
@@ -225,9 +226,9 @@ static void write_each(struct reply *out, struct request *r, size_t end, const s
 /* What was gathered in `scratch`. */
 static void write_gathered(struct client *c)
 {
-    if (c->scratch.length > 0)
-        write_reply(c, &c->scratch);
-    buffer_clear(&c->scratch);
+    if (c->worker->scratch.length > 0)
+        write_reply(c, &c->worker->scratch);
+    buffer_clear(&c->worker->scratch);
 }
 
 static void write_operation(struct reply *out, struct request *r)
@@ -250,15 +251,15 @@ static void write_operation(struct reply *out, struct request *r)
 /* Replies gather in `scratch`: each write to the socket's buffer costs as much as all else in a short one. */
 static void gather_operation(struct client *c, struct request *r)
 {
-    size_t before = c->scratch.length;
-    struct reply out = {.out = &c->scratch, .protocol = r->protocol};
+    size_t before = c->worker->scratch.length;
+    struct reply out = {.out = &c->worker->scratch, .protocol = r->protocol};
     write_operation(&out, r);
-    bool failed = buffer_failed(&c->scratch);
+    bool failed = buffer_failed(&c->worker->scratch);
     if (failed) { /* those before it are whole */
-        c->scratch.length = before;
-        c->scratch.failed = false;
+        c->worker->scratch.length = before;
+        c->worker->scratch.failed = false;
     }
-    if (failed || c->scratch.length >= GATHERED_BYTES)
+    if (failed || c->worker->scratch.length >= GATHERED_BYTES)
         write_gathered(c);
     if (failed)
         c->mute = c->closing = true;
@@ -327,8 +328,8 @@ static bool write_batch(struct client *c, struct request *r)
     struct reply out = client_reply_begin(c);
     out.protocol = r->protocol;
     bool over = client_batch_write(r->batch, &out);
-    write_reply(c, &c->scratch);
-    buffer_clear(&c->scratch);
+    write_reply(c, &c->worker->scratch);
+    buffer_clear(&c->worker->scratch);
     if (!over)
         go_on_next_turn(c);
     return over;
@@ -385,14 +386,14 @@ void client_write_known(struct client *c)
     struct reply out = client_reply_begin(c);
     out.protocol = r->protocol;
     write_each(&out, r, end, &none);
-    write_reply(c, &c->scratch);
-    buffer_clear(&c->scratch);
+    write_reply(c, &c->worker->scratch);
+    buffer_clear(&c->worker->scratch);
 }
 
 void client_write_done(struct client *c)
 {
     struct request *r;
-    buffer_clear(&c->scratch);
+    buffer_clear(&c->worker->scratch);
     while ((r = STAILQ_FIRST(&c->requests)) != NULL && (r->done || r->batch != NULL) && !ask_again(r)) {
         if (r->asking.op == NULL)
             write_gathered(c);

@@ -13,7 +13,7 @@ enum {
     STRANGER_REQUEST = STRANGER_BULK + 1024, /* a whole one: what it is put together in doubles as it grows */
     DIGITS_MAX = 5,                          /* of the length of an argument, as a rule */
     USUAL_HEADER_MAX = DIGITS_MAX + 3,
-    ARGUMENTS_KEPT = 1024 /* an array above this is given back by resp_trim() */
+    ARGUMENTS_KEPT = 1024 /* an array above this is not kept */
 };
 #define RESP_NO_BULK SIZE_MAX
 
@@ -401,10 +401,25 @@ void resp_move(struct resp_parser *p, const char *from, const char *to)
         p->arguments[i].bytes = to + (p->arguments[i].bytes - from);
 }
 
-void resp_trim(struct resp_parser *p)
+void resp_borrow(struct resp_parser *p, struct resp_spare *spare)
 {
-    if (!p->begun && p->capacity > ARGUMENTS_KEPT)
-        free(resp_take(p));
+    if (p->arguments != NULL)
+        return;
+    p->arguments = spare->arguments;
+    p->capacity = spare->capacity;
+    *spare = (struct resp_spare){0};
+}
+
+void resp_return(struct resp_parser *p, struct resp_spare *spare)
+{
+    if (p->begun || p->arguments == NULL)
+        return;
+    size_t capacity = p->capacity;
+    struct argument *arguments = resp_take(p);
+    if (spare->arguments != NULL || capacity > ARGUMENTS_KEPT)
+        free(arguments);
+    else
+        *spare = (struct resp_spare){.arguments = arguments, .capacity = capacity};
 }
 
 size_t resp_memory(const struct resp_parser *p)

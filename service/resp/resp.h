@@ -75,8 +75,16 @@ void resp_locate(struct resp_parser *p, const char *bytes);
 void resp_move(struct resp_parser *p, const char *from, const char *to);
 /* After that: the array is the caller's, to be freed with free(). */
 struct argument *resp_take(struct resp_parser *p);
-/* Between two commands: give back the memory of a large one. */
-void resp_trim(struct resp_parser *p);
+/* An array of arguments that parsers of one thread share: each needs one only until its command is begun, or
+ * while one has come in part. Zeroes are none; to be freed with free(). */
+struct resp_spare {
+    struct argument *arguments;
+    size_t capacity;
+};
+/* Before resp_parse(): take it, if there is one. Behind it: where no command is under way give it back, or
+ * free a large one, or one too many. */
+void resp_borrow(struct resp_parser *p, struct resp_spare *spare);
+void resp_return(struct resp_parser *p, struct resp_spare *spare);
 /* Bytes that it holds. */
 size_t resp_memory(const struct resp_parser *p);
 #endif

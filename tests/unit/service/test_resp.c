@@ -389,13 +389,46 @@ static void test_resp_parse__gives_a_large_array_back(void **state)
     assert_int_equal(resp_parse(&p, b.data, b.length), RESP_COMMAND);
     assert_int_equal(p.argument_count, COUNT);
     assert_true(p.capacity >= COUNT);
-    resp_trim(&p);
+    struct resp_spare spare = {0};
+    resp_return(&p, &spare);
     assert_int_equal(resp_memory(&p), 0);
+    assert_null(spare.arguments);
     char ping[] = "PING\r\n";
     assert_int_equal(resp_parse(&p, ping, strlen(ping)), RESP_COMMAND);
     assert_true(p.capacity < COUNT);
     resp_fini(&p);
     buffer_fini(&b);
+}
+
+static void test_parsers__share_an_array_while_no_command_is_under_way(void **state)
+{
+    (void)state;
+    struct resp_parser one, two;
+    struct resp_spare spare = {0};
+    char half[] = "*2\r\n$4\r\nECHO\r\n$1\r\nx\r\n", whole[] = "PING\r\n";
+    resp_init(&one, NULL);
+    resp_init(&two, NULL);
+    assert_int_equal(resp_parse(&one, whole, strlen(whole)), RESP_COMMAND);
+    struct argument *array = one.arguments;
+    resp_return(&one, &spare);
+    assert_int_equal(resp_memory(&one), 0);
+    assert_ptr_equal(spare.arguments, array);
+    resp_borrow(&two, &spare);
+    assert_ptr_equal(two.arguments, array);
+    assert_int_equal(resp_parse(&two, half, 14), RESP_MORE);
+    resp_return(&two, &spare);
+    assert_null(spare.arguments); /* it has the first argument of a command */
+    resp_borrow(&one, &spare);
+    assert_int_equal(resp_parse(&one, whole, strlen(whole)), RESP_COMMAND);
+    assert_int_equal(resp_parse(&two, half, strlen(half)), RESP_COMMAND);
+    assert_int_equal(two.argument_count, 2);
+    assert_int_equal(half[two.arguments[0].offset], 'E');
+    resp_return(&one, &spare);
+    resp_return(&two, &spare); /* one too many */
+    assert_int_equal(resp_memory(&two), 0);
+    free(spare.arguments);
+    resp_fini(&one);
+    resp_fini(&two);
 }
 
 static void test_resp_parse__reads_a_deep_pipeline(void **state)
@@ -479,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_resp_parse__allocates_by_what_has_come),
         cmocka_unit_test(test_resp_again__finds_what_the_parser_finds),
         cmocka_unit_test(test_resp_parse__gives_a_large_array_back),
+        cmocka_unit_test(test_parsers__share_an_array_while_no_command_is_under_way),
         cmocka_unit_test(test_resp_parse__reads_a_deep_pipeline),
         cmocka_unit_test(test_resp_parse__does_not_depend_on_the_cuts),
     };
