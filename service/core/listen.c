@@ -73,6 +73,21 @@ static void name_peer(const struct entrance *entrance, const struct sockaddr *ad
     (void)snprintf(out, size, "%s:%s", host, port);
 }
 
+/* The one that has the fewest clients; of several the next in turn. */
+static struct worker *next_worker(struct listen *l)
+{
+    const struct service *s = l->service;
+    struct worker *least = NULL;
+    for (unsigned i = 0; i < s->worker_count; i++) {
+        struct worker *w = s->workers[(l->next_worker + i) % s->worker_count];
+        if (least == NULL || atomic_load_explicit(&w->client_count, memory_order_relaxed) <
+                                 atomic_load_explicit(&least->client_count, memory_order_relaxed))
+            least = w;
+    }
+    l->next_worker = least->index + 1;
+    return least;
+}
+
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
                       int length, void *arg)
 {
@@ -93,7 +108,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     }
     atomic_fetch_add(&s->connections, 1);
     name_peer(entrance, address, length, text, sizeof(text));
-    worker_accept(s->workers[l->next_worker++ % s->worker_count], fd, text, tls);
+    worker_accept(next_worker(l), fd, text, tls);
 }
 
 static void enable(struct listen *l, bool on)

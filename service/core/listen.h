@@ -2,7 +2,7 @@
 #ifndef SERVICE_CORE_LISTEN_H
 #define SERVICE_CORE_LISTEN_H
 /* The sockets on which Redis clients connect: TCP, TLS, and one of the file system. Connections are dealt out
- * to the workers in turn. Belongs to the main thread. */
+ * to the workers that have the fewest. Belongs to the main thread. */
 #include <event2/event.h>
 #include "service/core/service.h"
 

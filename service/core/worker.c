@@ -54,9 +54,7 @@ static void take_arrival(void *arg)
     struct arrival *a = arg;
     if (a->worker->draining || client_new(a->worker, a->fd, a->address, a->tls) == NULL) {
         (void)close(a->fd);
-        atomic_fetch_sub(&a->worker->service->clients, 1);
-    } else {
-        a->worker->client_count++;
+        worker_client_gone(a->worker);
     }
     free(a);
 }
@@ -66,6 +64,7 @@ void worker_accept(struct worker *w, int fd, const char *address, bool tls)
     struct arrival *a = calloc(1, sizeof(*a));
     int on = 1; /* replies of a pipeline must not wait for the acknowledgement of the ones before */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    atomic_fetch_add(&w->client_count, 1);
     if (a != NULL) {
         a->worker = w;
         a->fd = fd;
@@ -76,12 +75,13 @@ void worker_accept(struct worker *w, int fd, const char *address, bool tls)
     }
     free(a);
     (void)close(fd);
+    atomic_fetch_sub(&w->client_count, 1);
     atomic_fetch_sub(&w->service->clients, 1);
 }
 
 void worker_client_gone(struct worker *w)
 {
-    w->client_count--;
+    atomic_fetch_sub(&w->client_count, 1);
     atomic_fetch_sub(&w->service->clients, 1);
     leave_if_drained(w);
 }
