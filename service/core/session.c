@@ -122,7 +122,7 @@ static void on_outcome(void *arg, enum login_outcome outcome)
 {
     struct attempt *a = arg;
     struct client *c = a->client;
-    if (c->destroyed)
+    if (c->state == CLIENT_GONE)
         client_answer(c, a->request, &(struct buffer){0});
     else
         conclude(a, outcome);

@@ -130,26 +130,26 @@ uint64_t worker_now(struct worker *w)
 
 /* --- as much in flight as may be --- */
 
-void worker_hold_if_full(struct worker *w, struct client *c)
+bool worker_is_full(const struct worker *w)
 {
-    if (c->held || w->in_flight < w->config->in_flight_max)
-        return;
-    c->held = true;
+    return w->in_flight >= w->config->in_flight_max;
+}
+
+void worker_hold(struct worker *w, struct client *c)
+{
     TAILQ_INSERT_TAIL(&w->held, c, held_link);
 }
 
 void worker_unhold(struct worker *w, struct client *c)
 {
-    if (c->held)
-        TAILQ_REMOVE(&w->held, c, held_link);
-    c->held = false;
+    TAILQ_REMOVE(&w->held, c, held_link);
 }
 
 void worker_landed(struct worker *w, size_t weight)
 {
     static const struct timeval next_turn = {0, 0};
     w->in_flight -= weight;
-    if (!TAILQ_EMPTY(&w->held) && w->in_flight < w->config->in_flight_max)
+    if (!TAILQ_EMPTY(&w->held) && !worker_is_full(w))
         (void)event_add(w->unhold, &next_turn);
 }
 
@@ -162,11 +162,11 @@ static void on_unhold(evutil_socket_t fd, short events, void *arg)
     size_t waiting = 0;
     TAILQ_FOREACH(c, &w->held, held_link)
     waiting++;
-    for (; waiting > 0 && w->in_flight < w->config->in_flight_max; waiting--) {
+    for (; waiting > 0 && !worker_is_full(w); waiting--) {
         c = TAILQ_FIRST(&w->held);
         if (c == NULL)
             return;
-        worker_unhold(w, c);
+        client_leave(c, CLIENT_HELD);
         client_advance(c); /* may be held again, behind the others */
     }
 }

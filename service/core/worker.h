@@ -64,8 +64,11 @@ void worker_free(struct worker *w);
 /* Called by client.c when a client is gone, and when nothing refers to it any more. */
 void worker_client_gone(struct worker *w);
 void worker_bury(struct worker *w, struct client *c);
-/* Have @c wait if as much is in flight as may be; it is told by client_advance(). */
-void worker_hold_if_full(struct worker *w, struct client *c);
+/* As much is in flight as may be. */
+bool worker_is_full(const struct worker *w);
+/* @c becomes, or is no more, CLIENT_HELD: when there is room it leaves that, and client_advance() is called.
+ */
+void worker_hold(struct worker *w, struct client *c);
 void worker_unhold(struct worker *w, struct client *c);
 /* Have client_turn_ends() called at the end of this turn of the loop, once; or not any more. */
 void worker_due(struct worker *w, struct client *c);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_RESP_CLIENT_H
 #define SERVICE_RESP_CLIENT_H
-/* One connection of a client: bytes to commands (client.c), replies in the order of the commands (request.c).
- * Belongs to its worker's thread. */
+/* One connection of a client: its life (client.c), bytes to commands (client_input.c), replies in the order
+ * of the commands (request.c), and to bytes (client_output.c). Belongs to its worker's thread. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include <event2/bufferevent.h>
+#include <event2/util.h>
 #include "base/buffer.h"
 #include "service/core/asking.h"
 #include "service/resp/reply.h"
@@ -67,12 +68,24 @@ struct key_command {
     size_t count;
 };
 
+/* What a connection is at, one at a time. client_enter() alone changes it: the table in client.c has the
+ * edges. */
+enum client_state {
+    CLIENT_READY,   /* what has come is begun */
+    CLIENT_STALLED, /* a command waits until the replies before it are written */
+    CLIENT_BLOCKED, /* a command that is answered elsewhere, or a batch, runs alone */
+    CLIENT_HELD,    /* the worker has too much in flight */
+    CLIENT_CLOSING, /* nothing more is begun, and it goes when all is written */
+    CLIENT_GONE     /* its memory goes with the last reference */
+};
+
 struct client {
     LIST_ENTRY(client) link;
-    TAILQ_ENTRY(client) held_link; /* while `held` */
+    TAILQ_ENTRY(client) held_link; /* while CLIENT_HELD */
     TAILQ_ENTRY(client) due_link;  /* while `is_due` */
     TAILQ_ENTRY(client) late_link; /* while `is_late` */
     struct worker *worker;
+    enum client_state state;
     struct bufferevent *io; /* TLS; else it writes alone, and only what the socket did not take at once */
     struct event *readable; /* NULL: TLS */
     struct fresh {
@@ -91,6 +104,7 @@ struct client {
         unsigned others; /* and the commands in them: client_run.h */
         bool taken;
         bool took_input; /* with `input` itself */
+        bool put_off;    /* by its handler: it waits until the replies before it are written */
     } present;
     struct request_list requests;
     size_t request_count;            /* commands in them */
@@ -99,13 +113,7 @@ struct client {
     struct command_list replay;      /* of an EXEC, before anything newer */
     size_t transaction_count, transaction_bytes, replay_bytes;
     bool in_transaction, transaction_failed;
-    bool blocked; /* a command that is answered elsewhere, or a batch, runs alone */
-    bool stalled; /* a command waits until the replies before it are written */
-    bool put_off; /* by its handler: the command that is being run waits likewise */
-    bool held;    /* the worker has too much in flight */
-    bool closing; /* close when everything is written */
-    bool mute;    /* a reply is missing: none is written any more */
-    bool destroyed;
+    bool mute; /* a reply is missing: none is written any more */
     bool pumping;
     bool is_tls;
     bool reads;       /* what comes */
@@ -181,6 +189,7 @@ void client_call_admin(struct client *c, struct admin_call *call);
  * NULL: no memory. */
 MUST_CHECK struct request *client_await(struct client *c);
 void client_answer(struct client *c, struct request *r, const struct buffer *reply);
+/* Nothing more is read; what is written must be taken within a while. */
 void client_close_after_reply(struct client *c);
 /* A copy at the end of @list. Returns the bytes it takes; 0: no memory. */
 MUST_CHECK size_t client_queue_command(struct command_list *list, const struct argument *arguments,
@@ -191,11 +200,33 @@ void client_clear_commands(struct command_list *list);
  * arguments lies on. False: no memory. */
 MUST_CHECK bool client_take_command(struct client *c, struct command_memory *out);
 
-/* --- between client.c, request.c, client_run.c and client_batch.c --- */
+/* --- between client*.c and request.c --- */
 enum {
     OUTPUT_HIGH = 1024 * 1024, /* unread bytes of replies before nothing more is begun */
-    REQUESTS_MAX = 8192        /* commands in flight on one connection before its bytes wait */
+    CLIENT_OUTPUT_LOW = 64 * 1024,
+    REQUESTS_MAX = 8192 /* commands in flight on one connection before its bytes wait */
 };
+
+void client_enter(struct client *c, enum client_state to);
+/* It is ready, if it was in @from. */
+void client_leave(struct client *c, enum client_state from);
+/* It is closing, unless it is gone. */
+void client_end(struct client *c);
+/* The same, and no reply is written any more: one, or a part of one, is missing, and what followed would be
+ * taken for that. */
+void client_mute(struct client *c);
+/* Count all that it holds, once more. */
+void client_account(struct client *c);
+/* Start what may be started: first what waits of a transaction, then new bytes. */
+void client_pump(struct client *c);
+/* Have the loop tell of bytes that come, or not. */
+void client_read_on(struct client *c, bool more);
+/* So much of its replies is unread that nothing more is begun. */
+bool client_reads_slowly(const struct client *c);
+void client_on_bytes(evutil_socket_t fd, short events, void *client);
+/* Of TLS. */
+void client_on_read(struct bufferevent *io, void *client);
+void client_on_written(struct bufferevent *io, void *client);
 
 /* Give a reference back: the memory goes with the last one, once the client is destroyed. */
 void client_unref(struct client *c);

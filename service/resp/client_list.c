@@ -75,9 +75,9 @@ void client_list_line(struct buffer *out, const struct client *c)
                   " flags=%s%s db=0 sub=0 psub=0 ssub=0 multi=%d qbuf=%zu obl=%zu tot-mem=%zu cmd=",
                   c->id, c->address, local, (int)bufferevent_getfd(c->io), c->name,
                   (now - c->connected_us) / 1000000, (now - active) / 1000000, c->in_transaction ? "x" : "",
-                  c->closing          ? "c"
-                  : c->in_transaction ? ""
-                                      : "N",
+                  c->state == CLIENT_CLOSING ? "c"
+                  : c->in_transaction        ? ""
+                                             : "N",
                   c->in_transaction ? (int)c->transaction_count : -1, c->input.length - c->input_from,
                   client_unread(c), c->memory);
     put_command(out, c->command);
@@ -187,7 +187,7 @@ static void answer(void *arg)
         reply_error(&r, "ERR No such client");
     else
         reply_simple(&r, "OK");
-    if (l->hit_asker && !c->destroyed)
+    if (l->hit_asker && c->state != CLIENT_GONE)
         client_close_after_reply(c);
     client_answer(c, l->request, &text);
     buffer_fini(&text);

@@ -93,13 +93,11 @@ void client_drop_requests(struct client *c)
 
 /* --- immediate replies --- */
 
-/* Where a reply, or a part of one, is missing for want of memory none may follow: it would be taken for that.
- */
 static void write_reply(struct client *c, const struct buffer *reply)
 {
     if (c->mute || (!buffer_failed(reply) && client_put(c, reply->data, reply->length)))
         return;
-    c->mute = c->closing = true;
+    client_mute(c);
 }
 
 /* The reply of a request that waits for its turn. */
@@ -127,7 +125,7 @@ void client_reply_end(struct client *c)
     }
     struct request *r = request_new(c, 1, 1);
     if (r == NULL) {
-        c->closing = true; /* nothing is begun behind it */
+        client_end(c); /* nothing is begun behind it */
     } else {
         request_holds(r, sizeof(*r));
         keep_reply(r, &c->worker->scratch);
@@ -262,7 +260,7 @@ static void gather_operation(struct client *c, struct request *r)
     if (failed || c->worker->scratch.length >= GATHERED_BYTES)
         write_gathered(c);
     if (failed)
-        c->mute = c->closing = true;
+        client_mute(c);
 }
 
 static void on_done(struct asking *a);
@@ -310,7 +308,7 @@ static void go_on_next_turn(struct client *c)
     c->references++;
     c->turn_is_due = event_base_once(c->worker->base, -1, EV_TIMEOUT, on_turn, c, &now) == 0;
     if (!c->turn_is_due) {
-        c->closing = true;
+        client_end(c);
         client_unref(c);
     }
 }
@@ -346,8 +344,9 @@ static void begin_batch(struct client *c, const struct key_command *k)
         .by = "redis", .asked_us = worker_now(c->worker), .filter = k->question.filter, .keys = k->count};
     request_holds(r, bytes_of(k->keys, k->count) + k->count * KEY_BYTES);
     r->batch = client_batch_new(c, k);
-    c->blocked = r->batch != NULL;
-    if (r->batch == NULL) {
+    if (r->batch != NULL) {
+        client_enter(c, CLIENT_BLOCKED);
+    } else {
         reply_error(&(struct reply){.out = &r->ready, .protocol = 2}, "OOM out of memory");
         r->done = true;
     }
@@ -400,7 +399,7 @@ void client_write_done(struct client *c)
         if (r->batch != NULL && !write_batch(c, r))
             return;
         if (r->batch != NULL) {
-            c->blocked = false;
+            client_leave(c, CLIENT_BLOCKED);
             client_count(c, &r->counted, client_batch_outcome(r->batch), 1, &r->spent);
         } else if (r->asking.op != NULL) {
             gather_operation(c, r);
@@ -459,8 +458,8 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
                               .filter = k->question.filter,
                               .keys = commands > 1 ? 1 : k->count};
     asking_start(&r->asking, op);
-    if (k->question.kind == OPERATION_ADD)
-        c->stalled |= !key_operation_is_in_order(op);
+    if (k->question.kind == OPERATION_ADD && !key_operation_is_in_order(op))
+        client_enter(c, CLIENT_STALLED);
     wait_for_others(c);
 }
 
@@ -500,9 +499,9 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         return;
     }
     /* A check that was sent before must not find what is added behind it. */
-    bool alone = kind == OPERATION_ADD && c->early_checks > 0;
-    if (alone && !STAILQ_EMPTY(&c->requests)) {
-        c->stalled = c->put_off = true;
+    if (kind == OPERATION_ADD && c->early_checks > 0) {
+        client_enter(c, CLIENT_STALLED);
+        c->present.put_off = true;
         return;
     }
     if (shape == REPLY_ONE)
@@ -511,7 +510,6 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         begin_batch(c, &k);
     else
         ask(c, &k, 1);
-    c->stalled |= alone && !STAILQ_EMPTY(&c->requests);
 }
 
 /* --- answered elsewhere --- */
@@ -521,7 +519,7 @@ struct request *client_await(struct client *c)
     struct request *r = request_new(c, 1, 1);
     if (r != NULL) {
         r->spent = (struct spent){.by = "admin", .asked_us = worker_now(c->worker)};
-        c->blocked = true;
+        client_enter(c, CLIENT_BLOCKED);
         c->references++;
     }
     return r;
@@ -529,9 +527,9 @@ struct request *client_await(struct client *c)
 
 void client_answer(struct client *c, struct request *r, const struct buffer *reply)
 {
-    if (!c->destroyed) {
+    if (c->state != CLIENT_GONE) {
         keep_reply(r, reply);
-        c->blocked = false;
+        client_leave(c, CLIENT_BLOCKED);
         client_advance(c);
     }
     client_unref(c);
@@ -542,7 +540,7 @@ static void on_admin_done(void *arg)
     struct admin_call *call = arg;
     struct request *r = call->done_arg;
     struct client *c = call->asker;
-    if (!c->destroyed && call->filter_length > 0)
+    if (c->state != CLIENT_GONE && call->filter_length > 0)
         r->spent.name = strdup(call->filter);
     client_answer(call->asker, call->done_arg, &call->reply);
     admin_call_free(call);

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/* Bytes to commands: what came in one piece is parsed where it was read to, what came in several is put
+ * together first; what must wait is kept. */
+#include "service/resp/client.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <event2/buffer.h>
+#include "base/clock.h"
+#include "service/resp/command.h"
+#include "service/core/worker.h"
+
+enum {
+    INPUT_KEPT = 64 * 1024, /* of an empty input buffer, and of what is read ahead */
+    INPUT_KEPT_STRANGER = 4 * 1024,
+    SCRATCH_KEPT = 16 * 1024
+};
+
+/* --- commands that wait --- */
+
+size_t client_queue_command(struct command_list *list, const struct argument *arguments, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += arguments[i].length;
+    bytes += sizeof(struct queued_command) + count * sizeof(struct argument);
+    struct queued_command *q = malloc(bytes);
+    if (q == NULL)
+        return 0;
+    q->count = count;
+    q->arguments = (struct argument *)(q + 1);
+    char *to = (char *)(q->arguments + count);
+    for (size_t i = 0; i < count; i++) {
+        q->arguments[i] = (struct argument){.bytes = to, .length = arguments[i].length};
+        if (arguments[i].length > 0)
+            memcpy(to, arguments[i].bytes, arguments[i].length);
+        to += arguments[i].length;
+    }
+    STAILQ_INSERT_TAIL(list, q, link);
+    return bytes;
+}
+
+void client_clear_commands(struct command_list *list)
+{
+    struct queued_command *q;
+    while ((q = STAILQ_FIRST(list)) != NULL) {
+        STAILQ_REMOVE_HEAD(list, link);
+        free(q);
+    }
+}
+
+/* --- what a command lies in --- */
+
+void command_memory_fini(struct command_memory *m)
+{
+    buffer_fini(&m->bytes);
+    free(m->arguments);
+    free(m->queued);
+    *m = (struct command_memory){0};
+}
+
+/* The present command is at the front of `input`, or lies in the connection's own buffer: the smaller of it
+ * and of what comes behind it is copied. True: @out has the very bytes. */
+static bool take_input(struct client *c, struct buffer *out)
+{
+    size_t end = c->input_from + c->parser.consumed;
+    struct buffer rest = {0};
+    if (c->input.length == 0 || c->input.length - end > c->parser.consumed)
+        return false;
+    buffer_append(&rest, c->input.data + end, c->input.length - end);
+    if (buffer_failed(&rest))
+        return false;
+    *out = c->input;
+    c->input = rest;
+    c->input_from = 0;
+    return true;
+}
+
+static bool take_bytes(struct client *c, struct buffer *out)
+{
+    c->present.took_input = take_input(c, out);
+    if (c->present.took_input)
+        return true;
+    buffer_append(out, c->present.bytes, c->parser.consumed);
+    if (buffer_failed(out)) {
+        buffer_fini(out);
+        return false;
+    }
+    resp_move(&c->parser, c->present.bytes, out->data);
+    return true;
+}
+
+bool client_take_command(struct client *c, struct command_memory *out)
+{
+    struct present *p = &c->present;
+    *out = (struct command_memory){.queued = p->queued};
+    if (p->queued == NULL) {
+        if (!take_bytes(c, &out->bytes))
+            return false;
+        out->arguments = resp_take(&c->parser);
+    }
+    p->taken = true;
+    return true;
+}
+
+/* --- commands from bytes --- */
+
+/* True: it was begun. False: it waits until what is before it is answered. */
+static bool run_command(struct client *c, const struct argument *arguments, size_t count)
+{
+    const struct command *command = command_find(arguments[0].bytes, arguments[0].length);
+    if (command_runs_alone(command) && !STAILQ_EMPTY(&c->requests) && !c->in_transaction) {
+        client_enter(c, CLIENT_STALLED);
+        return false;
+    }
+    command_run(c, command, arguments, count);
+    if (c->present.put_off)
+        return false;
+    atomic_fetch_add_explicit(&c->worker->service->commands, 1 + c->present.others, memory_order_relaxed);
+    return true;
+}
+
+static bool may_go_on(struct client *c)
+{
+    if (c->state != CLIENT_READY || c->request_count >= REQUESTS_MAX || client_reads_slowly(c))
+        return false;
+    if (worker_is_full(c->worker))
+        client_enter(c, CLIENT_HELD);
+    return c->state == CLIENT_READY;
+}
+
+static void pump_replay(struct client *c)
+{
+    struct queued_command *q;
+    while ((q = STAILQ_FIRST(&c->replay)) != NULL && may_go_on(c)) {
+        c->present = (struct present){.queued = q};
+        c->counted.came_us = c->waiting_us;
+        if (!run_command(c, q->arguments, q->count))
+            return;
+        STAILQ_REMOVE_HEAD(&c->replay, link);
+        if (!c->present.taken)
+            free(q);
+    }
+}
+
+/* One command from the bytes shown. False: no whole one, or it has to wait. */
+static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
+{
+    enum resp_result result = resp_parse(&c->parser, bytes, length);
+    if (result == RESP_MORE)
+        return false;
+    c->counted = (struct counted){.row = command_count, .came_us = c->arrived_us};
+    if (result == RESP_ERROR) {
+        client_error(c, "ERR Protocol error: %s", c->parser.error);
+        client_close_after_reply(c);
+        *used += length;
+        return false;
+    }
+    bool begun = true;
+    size_t count = c->parser.argument_count;
+    c->present = (struct present){.bytes = bytes, .length = length};
+    if (count > 0) {
+        resp_locate(&c->parser, bytes);
+        begun = run_command(c, c->parser.arguments, count);
+        c->waiting_us = c->arrived_us; /* also of a transaction that it has begun to run */
+        /* It waits: keep it, the parser has passed it. */
+        size_t copied = begun ? 0 : client_queue_command(&c->replay, c->parser.arguments, count);
+        c->replay_bytes += copied;
+        if (!begun && copied == 0)
+            client_end(c);
+    }
+    *used += c->parser.consumed + c->present.more;
+    return begun;
+}
+
+/* What came in several pieces is put together in `input`; what came in one stays in `fresh`, and what is left
+ * of it there is kept behind the turn. */
+static void keep_fresh(struct client *c)
+{
+    buffer_append(&c->input, c->fresh.bytes, c->fresh.length);
+    if (buffer_failed(&c->input))
+        client_end(c);
+    c->input.failed = false;
+    c->fresh.length = 0;
+}
+
+/* The bytes in `input` before @from are used. */
+static void drop_input(struct client *c, size_t from)
+{
+    struct buffer *b = &c->input;
+    c->input_from = from;
+    if (from < b->length && from < b->length / 2)
+        return;
+    if (from < b->length)
+        memmove(b->data, b->data + from, b->length - from);
+    b->length -= from;
+    c->input_from = 0;
+    if (b->length == 0 && b->capacity > INPUT_KEPT)
+        buffer_fini(b);
+}
+
+static void pump_bytes(struct client *c)
+{
+    bool gathered = c->input.length > 0;
+    char *bytes = gathered ? c->input.data + c->input_from : c->fresh.bytes;
+    size_t length = gathered ? c->input.length - c->input_from : c->fresh.length;
+    size_t used = 0, from = c->input_from;
+    if (length < c->parser.need || !may_go_on(c))
+        return;
+    c->present = (struct present){0};
+    while (used < length && !c->present.took_input && may_go_on(c) && STAILQ_EMPTY(&c->replay) &&
+           pump_one(c, bytes + used, length - used, &used)) {
+        if (gathered && !c->present.took_input)
+            c->input_from = from + used;
+    }
+    if (c->state == CLIENT_GONE)
+        return;
+    if (!gathered)
+        c->fresh = (struct fresh){.bytes = bytes + used, .length = length - used};
+    else if (!c->present.took_input)
+        drop_input(c, from + used);
+}
+
+/* Nothing more is read for now; @have bytes of `input` are not used. */
+static bool have_enough(const struct client *c, size_t have)
+{
+    bool waits = c->state != CLIENT_READY || c->request_count >= REQUESTS_MAX;
+    size_t kept = c->session.rights != NULL ? (size_t)INPUT_KEPT : (size_t)INPUT_KEPT_STRANGER;
+    return c->state == CLIENT_CLOSING || client_reads_slowly(c) || (waits && have > kept);
+}
+
+/* Between two commands nothing large is kept. */
+static void trim(struct client *c)
+{
+    if (c->worker->scratch.capacity > SCRATCH_KEPT)
+        buffer_fini(&c->worker->scratch);
+    resp_return(&c->parser, &c->worker->arguments);
+    if (STAILQ_EMPTY(&c->replay))
+        c->replay_bytes = 0;
+}
+
+void client_read_on(struct client *c, bool more)
+{
+    if (more == c->reads)
+        return;
+    c->reads = more;
+    int failed = c->is_tls ? (more ? bufferevent_enable(c->io, EV_READ) : bufferevent_disable(c->io, EV_READ))
+                           : (more ? event_add(c->readable, NULL) : event_del(c->readable));
+    if (failed != 0) /* nothing would come any more */
+        client_end(c);
+}
+
+/* Start what may be started: first what waits of a transaction, then new bytes. */
+void client_pump(struct client *c)
+{
+    c->pumping = true;
+    c->references++;
+    resp_borrow(&c->parser, &c->worker->arguments);
+    if (STAILQ_EMPTY(&c->requests))
+        client_leave(c, CLIENT_STALLED);
+    pump_replay(c);
+    if (c->state != CLIENT_GONE && STAILQ_EMPTY(&c->replay))
+        pump_bytes(c);
+    if (c->state != CLIENT_GONE) {
+        bool full = have_enough(c, c->input.length - c->input_from + c->fresh.length);
+        if (client_unread(c) > OUTPUT_HIGH && c->unread_since_us == 0)
+            c->unread_since_us = clock_mono_us();
+        client_read_on(c, !full);
+        trim(c);
+        client_account(c);
+    }
+    c->pumping = false;
+    client_unref(c);
+}
+
+/* --- bytes --- */
+
+/* @length bytes have come, into the worker's memory. */
+static void take_bytes_read(struct client *c, char *bytes, size_t length)
+{
+    c->active_us = c->arrived_us = worker_now_exactly(c->worker);
+    c->fresh = (struct fresh){.bytes = bytes, .length = length};
+    if (c->input.length > 0)
+        keep_fresh(c);
+    client_advance(c);
+    if (c->fresh.length == 0 || c->state == CLIENT_GONE)
+        return;
+    keep_fresh(c);
+    client_account(c);
+    if (c->state == CLIENT_CLOSING)
+        client_advance(c);
+}
+
+void client_on_bytes(evutil_socket_t fd, short events, void *arg)
+{
+    struct client *c = arg;
+    (void)events;
+    ssize_t n = recv(fd, c->worker->read, WORKER_READ, MSG_DONTWAIT);
+    if (n > 0)
+        take_bytes_read(c, c->worker->read, (size_t)n);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        client_destroy(c); /* closed, reset or failed: all the same to us */
+}
+
+/* Of TLS. */
+void client_on_read(struct bufferevent *io, void *arg)
+{
+    struct client *c = arg;
+    struct evbuffer *arrived = bufferevent_get_input(io);
+    while (c->state != CLIENT_GONE && evbuffer_get_length(arrived) > 0) {
+        int n = evbuffer_remove(arrived, c->worker->read, WORKER_READ);
+        take_bytes_read(c, c->worker->read, (size_t)n);
+    }
+}

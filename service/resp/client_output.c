@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* Replies to bytes: those of a turn of the loop leave together, in one write. */
+#include "service/resp/client.h"
+
+#include <sys/socket.h>
+#include <event2/buffer.h>
+#include "base/clock.h"
+#include "service/core/worker.h"
+
+enum {
+    OUTPUT_HIGH_STRANGER = 1024, /* unread bytes of a client that has to log in, as in Redis */
+    OUT_KEPT = 512
+};
+
+/* Of that, what io has. */
+static size_t left_in_io(const struct client *c)
+{
+    return c->is_tls || c->writes ? evbuffer_get_length(bufferevent_get_output(c->io)) : 0;
+}
+
+size_t client_unread(const struct client *c)
+{
+    return c->out.length + left_in_io(c);
+}
+
+/* Unread bytes before nothing more is begun. */
+static size_t output_high(const struct client *c)
+{
+    return c->session.rights != NULL ? (size_t)OUTPUT_HIGH : (size_t)OUTPUT_HIGH_STRANGER;
+}
+
+bool client_reads_slowly(const struct client *c)
+{
+    return client_unread(c) > output_high(c);
+}
+
+void client_mute(struct client *c)
+{
+    c->mute = true;
+    client_end(c);
+}
+
+void client_answered(struct client *c)
+{
+    c->answered = true;
+    worker_due(c->worker, c);
+}
+
+/* The loop is not asked whether the socket takes more: nearly always it does, and asking takes two calls of
+ * the system more than writing. It is asked about what is left then, and by TLS about all. */
+bool client_put(struct client *c, const void *bytes, size_t length)
+{
+    bool put = true;
+    if (c->is_tls) {
+        put = bufferevent_write(c->io, bytes, length) == 0;
+    } else {
+        buffer_append(&c->out, bytes, length);
+        put = !buffer_failed(&c->out);
+        c->out.failed = false;
+    }
+    if (put)
+        worker_due(c->worker, c);
+    return put;
+}
+
+/* How many bytes of `out` the socket has taken. That it is broken the loop tells. */
+static size_t send_out(struct client *c)
+{
+    if (c->writes)
+        return 0;
+    ssize_t n = send(bufferevent_getfd(c->io), c->out.data, c->out.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* The rest leaves when the loop says that the socket takes more. */
+static void leave_to_io(struct client *c, size_t from)
+{
+    if (bufferevent_write(c->io, c->out.data + from, c->out.length - from) != 0)
+        client_mute(c);
+    c->writes = true;
+    (void)bufferevent_enable(c->io, EV_WRITE);
+}
+
+static void write_out(struct client *c)
+{
+    bool waits = c->state == CLIENT_CLOSING || c->state == CLIENT_STALLED || !STAILQ_EMPTY(&c->replay) ||
+                 client_reads_slowly(c);
+    if (c->out.length == 0)
+        return;
+    size_t sent = send_out(c);
+    bool all = sent == c->out.length;
+    if (!all)
+        leave_to_io(c, sent);
+    buffer_clear(&c->out);
+    if (c->out.capacity > OUT_KEPT)
+        buffer_fini(&c->out);
+    if (!all)
+        return;
+    c->unread_since_us = 0;
+    c->active_us = worker_now(c->worker);
+    if (waits)
+        client_advance(c);
+}
+
+void client_turn_ends(struct client *c)
+{
+    c->references++;
+    if (c->answered) {
+        c->answered = false;
+        client_advance(c);
+    }
+    if (c->state != CLIENT_GONE && !c->answered) {
+        worker_not_due(c->worker, c);
+        write_out(c);
+    }
+    client_unref(c);
+}
+
+void client_on_written(struct bufferevent *io, void *arg)
+{
+    struct client *c = arg;
+    if (!c->is_tls && left_in_io(c) == 0) {
+        c->writes = false;
+        (void)bufferevent_disable(io, EV_WRITE);
+    }
+    c->unread_since_us = 0; /* no more than OUTPUT_LOW */
+    c->active_us = clock_mono_us();
+    client_advance(c);
+}
