@@ -45,5 +45,8 @@ struct http_body {
  * why. ERR_RANGE: JSON, but not what is wanted here. ERR_NOMEM. */
 MUST_CHECK enum err http_body_parse(struct http_body *out, enum http_body_kind kind, const char *text,
                                     size_t length, struct error *e);
+/* The same by a tree of values, whatever the form: for tests, which compare them. */
+MUST_CHECK enum err http_body_parse_tree(struct http_body *out, enum http_body_kind kind, const char *text,
+                                         size_t length, struct error *e);
 void http_body_fini(struct http_body *body);
 #endif

@@ -26,10 +26,10 @@ static void put_result(struct buffer *json, const struct batch *b, size_t i, str
     answer_count(answers, answer);
     switch (answer) {
     case ANSWER_NO:
-        buffer_puts(json, "false");
+        buffer_append(json, "false", 5);
         break;
     case ANSWER_YES:
-        buffer_puts(json, "true");
+        buffer_append(json, "true", 4);
         break;
     case ANSWER_FULL:
         put_error(json, ERR_FULL, "the filter is full and does not grow");
@@ -56,7 +56,7 @@ static void answer(struct http_request *r)
     buffer_puts(&json, "{\"results\":[");
     for (size_t i = 0; i < batch_end(r->batch); i++) {
         if (i > 0)
-            buffer_puts(&json, ",");
+            buffer_append(&json, ",", 1);
         put_result(&json, r->batch, i, &answers);
     }
     (void)answer_outcome(r->http->meter, q, &answers, &(struct failure){.code = ERR_OK});

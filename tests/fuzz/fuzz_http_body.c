@@ -25,6 +25,21 @@ static void check_taken(const struct http_body *b, enum http_body_kind kind)
     fuzz_check(b->error_rate >= 0 && b->error_rate < 1);
 }
 
+/* A body of the usual form is parsed without a tree: with one it is the same. */
+static void check_same(const struct http_body *b, enum err code, enum http_body_kind kind, const char *text,
+                       size_t length)
+{
+    struct http_body tree = {0};
+    struct error e;
+    fuzz_check(http_body_parse_tree(&tree, kind, text, length, &e) == code);
+    fuzz_check(code != ERR_OK || tree.key_count == b->key_count);
+    for (size_t i = 0; code == ERR_OK && i < b->key_count; i++)
+        fuzz_check(tree.keys[i].length == b->keys[i].length &&
+                   memcmp(tree.bytes.data + tree.keys[i].offset, b->bytes.data + b->keys[i].offset,
+                          b->keys[i].length) == 0);
+    http_body_fini(&tree);
+}
+
 static void check_written(const char *bytes, size_t length)
 {
     struct buffer out = {0};
@@ -53,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error e = {.text = ""};
     enum err code = http_body_parse(&body, kind, text, length, &e);
     fuzz_check(code == ERR_OK || code == ERR_PARSE || code == ERR_RANGE);
+    check_same(&body, code, kind, text, length);
     if (code == ERR_OK)
         check_taken(&body, kind);
     else

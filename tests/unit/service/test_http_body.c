@@ -55,6 +55,45 @@ static void test_http_body__has_keys_of_any_bytes(void **state)
     http_body_fini(&b);
 }
 
+/* What is of the usual form is parsed without a tree. */
+static void test_http_body__is_the_same_with_and_without_a_tree(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {
+        "{\"keys\":[\"a\",\"\",\"b c\"]}",
+        " {\t\"keys\" : [ \"a\" , \"b\"\r\n] }\n",
+        "{\"keys\":[\"\xc3\xa9\",\"\x7f\"]}",
+        "{\"keys\":[\"\xc3\"]}",
+        "{\"keys\":[\"\xed\xa0\x80\"]}",
+        "{\"keys\":[\"a\\n\",\"b\"]}",
+        "{\"keys\":[\"a\nb\"]}",
+        "{\"keys\":[]}",
+        "{\"keys\":[\"a\",]}",
+        "{\"keys\":[\"a\"]",
+        "{\"keys\":[\"a\"]}}",
+        "{\"keys\":[\"a\"],\"keys\":[\"b\"]}",
+        "{\"keys\":[\"a\"],\"other\":1}",
+        "{\"keys\":[\"a\",1]}",
+        "{\"keys\":[\"a\" \"b\"]}",
+        "{\"keys\":[\"a",
+        "{\"keys\":",
+        "{",
+    };
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        struct http_body plain = {0}, tree = {0};
+        struct error one = {.text = ""}, two = {.text = ""};
+        enum err code = http_body_parse(&plain, HTTP_BODY_KEYS, bodies[i], strlen(bodies[i]), &one);
+        assert_int_equal(http_body_parse_tree(&tree, HTTP_BODY_KEYS, bodies[i], strlen(bodies[i]), &two),
+                         code);
+        assert_string_equal(one.text, two.text);
+        assert_true(code != ERR_OK || plain.key_count == tree.key_count);
+        for (size_t k = 0; code == ERR_OK && k < tree.key_count; k++)
+            is_key(&plain, k, tree.bytes.data + tree.keys[k].offset, tree.keys[k].length);
+        http_body_fini(&plain);
+        http_body_fini(&tree);
+    }
+}
+
 static void test_http_body__has_what_a_filter_is_made_from(void **state)
 {
     (void)state;
@@ -170,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_http_body__has_keys_of_any_bytes),
+        cmocka_unit_test(test_http_body__is_the_same_with_and_without_a_tree),
         cmocka_unit_test(test_http_body__has_what_a_filter_is_made_from),
         cmocka_unit_test(test_http_body__may_be_empty_where_nothing_is_needed),
         cmocka_unit_test(test_http_body__says_where_it_is_no_json),
