@@ -159,12 +159,40 @@ int command_shown(size_t length)
     return (int)(length < SHOWN ? length : SHOWN);
 }
 
+/* Rows of the table by a hash of their names: each row leads to the next one of the same hash. */
+enum { INDEX_SIZE = 256 };
+static uint8_t first_row[INDEX_SIZE],
+    next_row[sizeof(command_table) / sizeof(command_table[0])]; /* 0: none */
+_Static_assert(sizeof(next_row) < UINT8_MAX, "a number of a row, plus one, is a byte");
+
+/* Of letters of either case. */
+static unsigned hash_name(const char *name, size_t length)
+{
+    unsigned h = (unsigned)length;
+    for (size_t i = 0; i < length; i++)
+        h = h * 31 + ((unsigned char)name[i] | 0x20);
+    return (h ^ h >> 8) % INDEX_SIZE;
+}
+
+/* Before there are threads. */
+__attribute__((constructor)) static void index_commands(void)
+{
+    for (size_t i = command_count; i-- > 0;) {
+        uint8_t *first = &first_row[hash_name(command_table[i].name, strlen(command_table[i].name))];
+        next_row[i] = *first;
+        *first = (uint8_t)(i + 1);
+    }
+}
+
 const struct command *command_find(const char *name, size_t length)
 {
+    enum { NAME_MAX_LENGTH = 32 };
     const struct argument a = {.bytes = name, .length = length};
-    for (size_t i = 0; i < command_count; i++)
-        if (argument_is(&a, command_table[i].name))
-            return &command_table[i];
+    if (length > NAME_MAX_LENGTH)
+        return NULL;
+    for (size_t row = first_row[hash_name(name, length)]; row != 0; row = next_row[row - 1])
+        if (argument_is(&a, command_table[row - 1].name))
+            return &command_table[row - 1];
     return NULL;
 }
 
