@@ -21,7 +21,7 @@ struct worker {
     struct mailbox *mailbox;
     struct meter *meter; /* rows: commands, in the order of their table; then what is none */
     struct client_list clients;
-    struct client_list graveyard; /* gone; freed in the next turn, as callbacks may still hold them */
+    struct client_list to_free; /* gone; freed in the next turn, as callbacks may still hold them */
     struct event *reap;
     struct client_queue held; /* wait until less is in flight; first come, first served */
     struct event *unhold;
@@ -61,7 +61,7 @@ void worker_settle(struct worker *w);
 void worker_free(struct worker *w);
 /* Called by client.c when a client is gone, and when nothing refers to it any more. */
 void worker_client_gone(struct worker *w);
-void worker_bury(struct worker *w, struct client *c);
+void worker_free_later(struct worker *w, struct client *c);
 /* Have @c wait if as much is in flight as may be; it is told by client_advance(). */
 void worker_hold_if_full(struct worker *w, struct client *c);
 void worker_unhold(struct worker *w, struct client *c);

@@ -37,7 +37,7 @@ static void account(struct client *c);
 void client_unref(struct client *c)
 {
     if (--c->references == 0 && c->destroyed)
-        worker_bury(c->worker, c);
+        worker_free_later(c->worker, c);
 }
 
 /* Of that, what io has. */
@@ -599,5 +599,5 @@ void client_destroy(struct client *c)
     buffer_fini(&c->input);
     worker_client_gone(c->worker);
     if (c->references == 0)
-        worker_bury(c->worker, c);
+        worker_free_later(c->worker, c);
 }

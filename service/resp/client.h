@@ -9,7 +9,7 @@
 #include <sys/queue.h>
 #include <event2/bufferevent.h>
 #include "base/buffer.h"
-#include "service/core/asking.h"
+#include "service/core/pending_query.h"
 #include "service/resp/reply.h"
 #include "service/resp/resp.h"
 #include "service/core/session.h"
@@ -61,7 +61,7 @@ struct spent {
 
 /* A command that checks or adds keys. */
 struct key_command {
-    struct question question;
+    struct key_query asked;
     enum reply_shape shape;
     const struct argument *keys;
     size_t count;
