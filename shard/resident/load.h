@@ -26,7 +26,7 @@
 #include "shard/filter/slots.h"
 
 enum {
-    LOAD_PIECE = 64 << 10, /* bytes of a piece: a larger one holds up Redis for longer than ten requests */
+    LOAD_PIECE = 32 << 10, /* bytes of a piece: a larger one holds up Redis for longer than ten requests */
     LOAD_BATCH = 4         /* pieces of one node that one look at its era covers */
 };
 

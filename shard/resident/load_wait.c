@@ -5,15 +5,10 @@
 #include "shard/resident/load.h"
 
 #include <assert.h>
-#include <pthread.h>
-#include <sched.h>
+#include "base/background.h"
 #include "base/clock.h"
 
-enum {
-    WINDOW = 2,          /* pieces under way */
-    FEW_BYTES = 1 << 20, /* they are copied before anybody has waited */
-    LEAST_RATE = 64      /* bytes a microsecond: slower than this, the thread gives way no longer */
-};
+enum { WINDOW = 2 /* pieces under way */ };
 
 /* Batches under way, in the order in which they were asked for: replies of one node come in it. */
 struct queue {
@@ -93,24 +88,20 @@ static void carry(struct load *l, struct sync_client *redis, uint64_t until)
 struct carrier {
     struct load *load;
     struct sync_client *redis;
-    uint64_t until;
 };
 
-static void *run(void *arg)
+static void run(void *arg, uint64_t until)
 {
     const struct carrier *c = arg;
-    const struct sched_param param = {0};
-    (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &param); /* else it takes its turn */
-    carry(c->load, c->redis, c->until);
-    return NULL;
+    carry(c->load, c->redis, until);
 }
 
 void load_and_wait(struct load *l, struct sync_client *redis)
 {
     uint64_t bytes = (uint64_t)l->count * l->resident->layer[l->layer]->shard_bytes;
-    struct carrier c = {.load = l, .redis = redis, .until = clock_mono_us() + bytes / LEAST_RATE};
-    pthread_t thread;
-    if (bytes > FEW_BYTES && pthread_create(&thread, NULL, run, &c) == 0)
-        (void)pthread_join(thread, NULL);
-    carry(l, redis, UINT64_MAX); /* what is left */
+    if (bytes > BITMAP_FEW_BYTES)
+        background_run(run, &(struct carrier){.load = l, .redis = redis},
+                       clock_mono_us() + bytes / BITMAP_LEAST_RATE);
+    else
+        carry(l, redis, UINT64_MAX);
 }
