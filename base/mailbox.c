@@ -7,16 +7,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-struct letter {
-    struct letter *next;
+struct task {
+    struct task *next;
     mailbox_fn *fn;
     void *arg;
 };
 
 struct mailbox {
     pthread_mutex_t lock;
-    struct letter *head;
-    struct letter **tail;
+    struct task *head;
+    struct task **tail;
     int fd;
 };
 
@@ -40,7 +40,7 @@ void mailbox_free(struct mailbox *m)
 {
     if (m == NULL)
         return;
-    for (struct letter *l = m->head, *next; l != NULL; l = next) {
+    for (struct task *l = m->head, *next; l != NULL; l = next) {
         next = l->next;
         free(l);
     }
@@ -63,10 +63,10 @@ void mailbox_wake(struct mailbox *m)
 
 enum err mailbox_post(struct mailbox *m, mailbox_fn *fn, void *arg)
 {
-    struct letter *l = malloc(sizeof(*l));
+    struct task *l = malloc(sizeof(*l));
     if (l == NULL)
         return ERR_NOMEM;
-    *l = (struct letter){.fn = fn, .arg = arg};
+    *l = (struct task){.fn = fn, .arg = arg};
     (void)pthread_mutex_lock(&m->lock);
     *m->tail = l;
     m->tail = &l->next;
@@ -81,12 +81,12 @@ void mailbox_run(struct mailbox *m)
     ssize_t n = read(m->fd, &count, sizeof(count));
     (void)n; /* EAGAIN: nothing new, the list says the rest */
     (void)pthread_mutex_lock(&m->lock);
-    struct letter *l = m->head;
+    struct task *l = m->head;
     m->head = NULL;
     m->tail = &m->head;
     (void)pthread_mutex_unlock(&m->lock);
     while (l != NULL) {
-        struct letter *next = l->next;
+        struct task *next = l->next;
         l->fn(l->arg);
         free(l);
         l = next;

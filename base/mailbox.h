@@ -24,6 +24,6 @@ void mailbox_wake(struct mailbox *m);
 /* Run what is queued. */
 void mailbox_run(struct mailbox *m);
 
-/* Wait at most @timeout_ms for a letter, then run what is queued. */
+/* Wait at most @timeout_ms for a task, then run what is queued. */
 void mailbox_wait(struct mailbox *m, int timeout_ms);
 #endif

@@ -51,7 +51,7 @@ void traffic_fail(struct traffic *t, const char *format, ...)
 
 void traffic_denied(struct traffic *t, struct figures *f, const char *code, const char *where)
 {
-    tally(&f->denied, 1);
+    summary(&f->denied, 1);
     (void)pthread_mutex_lock(&t->lock);
     if (t->denied_shown++ < DENIED_SHOWN_MAX)
         (void)fprintf(stderr, "\nBROKEN PROMISE: known key %s was denied %s, phase %s, epoch %llu\n", code,
@@ -61,7 +61,7 @@ void traffic_denied(struct traffic *t, struct figures *f, const char *code, cons
 
 void traffic_refused(struct traffic *t, struct figures *f, const char *text)
 {
-    tally(&f->refused, 1);
+    summary(&f->refused, 1);
     if (f->refused > 3)
         return;
     (void)pthread_mutex_lock(&t->lock);
@@ -189,7 +189,7 @@ static enum err wait_for_daemon(struct traffic *t, struct error *e)
 {
     uint64_t until = clock_mono_us() + DAEMON_PATIENCE_US;
     enum err err;
-    while ((err = observe_connect(&t->watched, t->options.daemon_port, REQUEST_TIMEOUT_MS, "the daemon",
+    while ((err = observe_connect(&t->filter_state, t->options.daemon_port, REQUEST_TIMEOUT_MS, "the daemon",
                                   e)) == ERR_UNREACHABLE &&
            clock_mono_us() < until && !signalled)
         clock_sleep_us(TICK_US / 5);
@@ -368,10 +368,10 @@ static void scenario(struct traffic *t, PGconn *pg)
 static void aftermath(struct traffic *t)
 {
     struct error e;
-    enum err err = traffic_recheck(t, t->watched, &e);
+    enum err err = traffic_recheck(t, t->filter_state, &e);
     struct status s;
     if (err == ERR_OK)
-        err = observe_status(t->watched, t->options.filter, &s, &e);
+        err = observe_status(t->filter_state, t->options.filter, &s, &e);
     if (err == ERR_OK)
         t->status = s;
     for (unsigned i = 0; err == ERR_OK && i < t->options.nodes; i++) {
@@ -398,7 +398,7 @@ static void finish(struct traffic *t)
         redisFree(t->checker[i].daemon);
         free(t->checker[i].figures);
     }
-    redisFree(t->watched);
+    redisFree(t->filter_state);
     free(t->loaded);
 }
 

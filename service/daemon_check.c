@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include "base/number.h"
-#include "expansion/follow/tail.h"
+#include "expansion/follow/follower.h"
 #include "service/control/sources.h"
 #include "service/core/tls.h"
 
@@ -65,9 +65,9 @@ static void explain_follower(const struct config *config, const struct config_fi
     else if (f->follow_by != FOLLOW_BY_IDS)
         (void)printf("yes, by %s\n", f->follow_by == FOLLOW_BY_OUTBOX ? "outbox" : "logical replication");
     else if (source_id_is_integer(s))
-        (void)printf("yes, by ids, every %" PRIu64 " ms\n", config->tail_interval_ms);
+        (void)printf("yes, by ids, every %" PRIu64 " ms\n", config->follower_interval_ms);
     else
-        (void)printf("not possible: %s\n", TAIL_NO_INTEGER);
+        (void)printf("not possible: %s\n", FOLLOWER_NO_INTEGER);
 }
 
 static enum err explain(const struct config *config, const struct config_filter *f, struct source *source,

@@ -15,7 +15,7 @@ enum {
 
 /* What is seen at the time of a decision. A maximum of 0 switches its bound off. */
 struct throttle_input {
-    double redis_p99_ms; /* negative: unknown, or not anew since the last decision */
+    double redis_p99_ms; /* negative: unknown, or not again since the last decision */
     bool idle;           /* there was no request in the last second */
     double redis_p99_max_ms;
     double replication_lag_s; /* negative: unknown */
@@ -37,7 +37,7 @@ struct throttle {
     bool for_standbys;                /* the limit is; otherwise it is for requests */
 };
 
-/* Decide anew; several times a second. While a bound is exceeded and what exceeds it is not falling already,
+/* Decide again; several times a second. While a bound is exceeded and what exceeds it is not falling already,
  * the rate is halved every second, down to the floor. When all is at four fifths of its bound or below it is
  * raised every second by a twentieth of the unthrottled rate. Above that rate the limit is forgotten, and
  * where it was for the sake of requests it is forgotten as soon as there are none. The operator's limit holds

@@ -4,8 +4,8 @@
 /* Whether half of a build's readers rest for the sake of others who use the database. It is tried out:
  * others' transactions are counted beside all readers, then beside half of them. Where all readers leave
  * others less than a share of what half of them do, half rest. What was found holds for a while, longer each
- * time that it is found again, and then the other way is tried anew: so no rate must be known beforehand, and
- * one that changes by itself does no lasting harm. Pure; no I/O, no clock. */
+ * time that it is found again, and then the other way is tried again: so no rate must be known beforehand,
+ * and one that changes by itself does no lasting harm. Pure; no I/O, no clock. */
 #include <stdbool.h>
 
 /* Zero-initialised: all readers read. */

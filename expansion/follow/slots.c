@@ -2,7 +2,7 @@
 /* The happy path is: read P:slots, ask the server for the state of each that lies there, note the time for
  * those that are needed. Possible failure modes are: Redis or Postgres is away (again at the next look),
  * another coordinator drops it at the same time (fine), or names it at the same time (it is asked for once
- * more just before the drop; what begins to read from a slot that is gone makes it anew and reads the gap by
+ * more just before the drop; what begins to read from a slot that is gone makes it again and reads the gap by
  * ids). */
 #include "expansion/follow/slots.h"
 
@@ -12,18 +12,18 @@
 #include <string.h>
 #include "base/log.h"
 #include "base/number.h"
-#include "expansion/follow/tail.h"
+#include "expansion/follow/follower.h"
 #include "migrate/source/connection.h"
 #include "shard/filter/names.h"
 
 enum {
-    QUIET_MS = 2 * 60 * 1000, /* coordinators that are started anew have said by then what they name */
-    FIELD_MAX = STREAM_PLACE_MAX + 1 + TAIL_SLOT_MAX
+    QUIET_MS = 2 * 60 * 1000, /* coordinators that are started again have said by then what they name */
+    FIELD_MAX = STREAM_PLACE_MAX + 1 + FOLLOWER_SLOT_MAX
 };
 
 struct slots {
     const struct slots_options *o;
-    struct link *link;
+    struct sync_client *redis;
     struct key_name key;
     unsigned home;
     struct connection *server;
@@ -50,16 +50,16 @@ enum slot_fate slots_judge(const struct stream_slot *slot, const struct slots_us
 
 /* --- what is noted --- */
 
-static unsigned key_of(const struct link *l, const char *prefix, struct key_name *out)
+static unsigned key_of(const struct sync_client *l, const char *prefix, struct key_name *out)
 {
     out->length = (size_t)snprintf(out->text, sizeof(out->text), "%s:slots", prefix);
-    return nodes_key(link_nodes(l), out->text, out->length);
+    return nodes_key(sync_client_nodes(l), out->text, out->length);
 }
 
-static enum err redis_now(struct link *l, unsigned home, uint64_t *ms, struct error *e)
+static enum err redis_now(struct sync_client *l, unsigned home, uint64_t *ms, struct error *e)
 {
     redisReply *r;
-    enum err code = link_command(l, home, &r, e, "TIME");
+    enum err code = sync_client_command(l, home, &r, e, "TIME");
     if (code != ERR_OK)
         return code;
     uint64_t seconds = 0;
@@ -69,18 +69,18 @@ static enum err redis_now(struct link *l, unsigned home, uint64_t *ms, struct er
     return fine ? ERR_OK : error_set(e, ERR_PARSE, "TIME: unexpected reply");
 }
 
-static enum err write_note(struct link *l, unsigned home, const struct key_name *key, const char *field,
-                           uint64_t ms, const char *filter, struct error *e)
+static enum err write_note(struct sync_client *l, unsigned home, const struct key_name *key,
+                           const char *field, uint64_t ms, const char *filter, struct error *e)
 {
     redisReply *r;
-    enum err code = link_command(l, home, &r, e, "HSET %b %s %llu:%s", key->text, key->length, field,
-                                 (unsigned long long)ms, filter);
+    enum err code = sync_client_command(l, home, &r, e, "HSET %b %s %llu:%s", key->text, key->length, field,
+                                        (unsigned long long)ms, filter);
     if (code == ERR_OK)
         freeReplyObject(r);
     return code;
 }
 
-enum err slots_note(struct link *l, const char *prefix, const char *place, const char *slot,
+enum err slots_note(struct sync_client *l, const char *prefix, const char *place, const char *slot,
                     const char *filter, struct error *e)
 {
     struct key_name key;
@@ -115,7 +115,8 @@ static enum err still_unnamed(struct slots *s, const char *field, const char *va
                               struct error *e)
 {
     redisReply *r;
-    enum err code = link_command(s->link, s->home, &r, e, "HGET %b %s", s->key.text, s->key.length, field);
+    enum err code =
+        sync_client_command(s->redis, s->home, &r, e, "HGET %b %s", s->key.text, s->key.length, field);
     if (code != ERR_OK)
         return code;
     *still = r->type == REDIS_REPLY_STRING && strcmp(r->str, value) == 0;
@@ -126,7 +127,8 @@ static enum err still_unnamed(struct slots *s, const char *field, const char *va
 static enum err forget(struct slots *s, const char *field, struct error *e)
 {
     redisReply *r;
-    enum err code = link_command(s->link, s->home, &r, e, "HDEL %b %s", s->key.text, s->key.length, field);
+    enum err code =
+        sync_client_command(s->redis, s->home, &r, e, "HDEL %b %s", s->key.text, s->key.length, field);
     if (code == ERR_OK)
         freeReplyObject(r);
     return code;
@@ -179,7 +181,7 @@ static enum err look_at(struct slots *s, const char *field, const char *value, s
         return code;
     switch (slots_judge(&state, &use, s->o->grace_ms, s->o->slot_wal_max)) {
     case SLOT_NEEDED:
-        return write_note(s->link, s->home, &s->key, field, s->now_ms, filter, e);
+        return write_note(s->redis, s->home, &s->key, field, s->now_ms, filter, e);
     case SLOT_UNUSED:
         if (state.exists)
             warn(slot, filter, unnamed, "no configuration names it; it is dropped after slot_grace",
@@ -201,7 +203,7 @@ static enum err name_it(struct slots *s, const char *field, const char *value, s
     const char *slot = strrchr(field, '/'), *filter;
     uint64_t ms = 0;
     return slot != NULL && is_named(s->o, slot + 1) && parse_note(value, &ms, &filter)
-               ? write_note(s->link, s->home, &s->key, field, s->now_ms, filter, e)
+               ? write_note(s->redis, s->home, &s->key, field, s->now_ms, filter, e)
                : ERR_OK;
 }
 
@@ -210,7 +212,7 @@ static enum err each(struct slots *s,
                      size_t *count, struct error *e)
 {
     redisReply *r;
-    enum err code = link_command(s->link, s->home, &r, e, "HGETALL %b", s->key.text, s->key.length);
+    enum err code = sync_client_command(s->redis, s->home, &r, e, "HGETALL %b", s->key.text, s->key.length);
     if (code != ERR_OK)
         return code;
     *count = r->elements / 2;
@@ -228,16 +230,17 @@ static enum err take_over(struct slots *s, const char *filter, size_t length, st
     if (names_init(&names, s->o->prefix, filter, length, e) != ERR_OK)
         return ERR_OK;
     names_filter_key(&names, "marks", &marks);
-    enum err code = link_command(s->link, nodes_key(link_nodes(s->link), marks.text, marks.length), &r, e,
-                                 "HGET %b slot", marks.text, marks.length);
+    enum err code =
+        sync_client_command(s->redis, nodes_key(sync_client_nodes(s->redis), marks.text, marks.length), &r, e,
+                            "HGET %b slot", marks.text, marks.length);
     if (code != ERR_OK)
         return code;
     bool marked = r->type == REDIS_REPLY_STRING && r->len > 0;
     s->marked |= marked;
     if (marked && s->place[0] != '\0' &&
-        (code = link_command(s->link, s->home, &noted, e, "HSETNX %b %s/%s %llu:%s", s->key.text,
-                             s->key.length, s->place, r->str, (unsigned long long)s->now_ms, filter)) ==
-            ERR_OK)
+        (code = sync_client_command(s->redis, s->home, &noted, e, "HSETNX %b %s/%s %llu:%s", s->key.text,
+                                    s->key.length, s->place, r->str, (unsigned long long)s->now_ms,
+                                    filter)) == ERR_OK)
         freeReplyObject(noted);
     freeReplyObject(r);
     return code;
@@ -247,8 +250,8 @@ static enum err take_over(struct slots *s, const char *filter, size_t length, st
 static enum err take_over_all(struct slots *s, struct error *e)
 {
     redisReply *r;
-    enum err code = link_command(s->link, link_filters(s->link, s->o->prefix), &r, e, "SMEMBERS %s:filters",
-                                 s->o->prefix);
+    enum err code = sync_client_command(s->redis, sync_client_filters(s->redis, s->o->prefix), &r, e,
+                                        "SMEMBERS %s:filters", s->o->prefix);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < r->elements && code == ERR_OK && !atomic_load(s->o->stop); i++)
@@ -267,7 +270,7 @@ static enum err reconcile(struct slots *s, struct error *e)
 {
     const struct slots_options *o = s->o;
     size_t count = 0;
-    enum err code = redis_now(s->link, s->home, &s->now_ms, e);
+    enum err code = redis_now(s->redis, s->home, &s->now_ms, e);
     if (code == ERR_OK)
         code = each(s, name_it, &count, e);
     if (code == ERR_OK && o->first)
@@ -287,12 +290,12 @@ static enum err reconcile(struct slots *s, struct error *e)
 
 enum err slots_reconcile(const struct slots_options *o, struct error *e)
 {
-    struct slots s = {.o = o, .link = link_new(o->nodes, o->redis_timeout_ms, "twinbloom-slots")};
-    if (s.link == NULL)
+    struct slots s = {.o = o, .redis = sync_client_new(o->nodes, o->redis_timeout_ms, "twinbloom-slots")};
+    if (s.redis == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    s.home = key_of(s.link, o->prefix, &s.key);
+    s.home = key_of(s.redis, o->prefix, &s.key);
     enum err code = reconcile(&s, e);
     connection_close(s.server);
-    link_free(s.link);
+    sync_client_free(s.redis);
     return code;
 }

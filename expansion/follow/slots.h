@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "migrate/change/stream.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/redis/nodes/nodes.h"
 
 struct slots_options {
@@ -34,7 +34,7 @@ struct slots_options {
 };
 
 /* Slot @slot at @place is, or is about to be, made for @filter. */
-MUST_CHECK enum err slots_note(struct link *l, const char *prefix, const char *place, const char *slot,
+MUST_CHECK enum err slots_note(struct sync_client *l, const char *prefix, const char *place, const char *slot,
                                const char *filter, struct error *e);
 
 /* Note that this coordinator names its own; drop those of ours that nobody reads from and that no coordinator

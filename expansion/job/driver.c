@@ -263,7 +263,7 @@ static enum err run_steps(struct driver *d, struct error *e)
 static enum err begin(struct driver *d, struct error *e)
 {
     const struct driver_options *o = d->o;
-    d->handle.link = d->link;
+    d->handle.redis = d->redis;
     enum err code = names_init(&d->handle.names, o->prefix, o->filter, o->filter_length, e);
     if (code == ERR_OK)
         code = handle_load(&d->handle, &d->view, e);
@@ -327,8 +327,8 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     d->o = options;
     d->mutex = mutex;
     d->request = REQUEST_COUNT;
-    d->link = link_new(options->nodes, options->redis_timeout_ms, "twinbloom-job");
-    enum err code = d->link == NULL ? error_set(e, ERR_NOMEM, "out of memory") : begin_patiently(d, e);
+    d->redis = sync_client_new(options->nodes, options->redis_timeout_ms, "twinbloom-job");
+    enum err code = d->redis == NULL ? error_set(e, ERR_NOMEM, "out of memory") : begin_patiently(d, e);
     if (code == ERR_OK)
         code = run_steps(d, e);
     driver_end_builder(d);
@@ -340,7 +340,7 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     record_fini(&d->record);
     handle_fini(&d->handle);
     script_fini(&d->call);
-    link_free(d->link);
+    sync_client_free(d->redis);
     free(d);
     return code;
 }

@@ -11,7 +11,7 @@
 #include "base/timing.h"
 #include "expansion/record/mutex.h"
 #include "expansion/decide/step.h"
-#include "expansion/follow/tail.h"
+#include "expansion/follow/follower.h"
 #include "migrate/source/source.h"
 #include "shard/redis/nodes/latency.h"
 #include "shard/redis/nodes/nodes.h"
@@ -47,8 +47,9 @@ struct driver_options {
     struct filters *logs;       /* borrowed; of this process */
     struct timing *page_timing; /* borrowed; how long pages took is recorded there. NULL: nowhere */
     const char *read_dsn;       /* a standby that rows are read from; "": none */
-    bool sweep;               /* catch-up looks at every row for one that was written since the build began */
-    enum tail_mode tail_mode; /* what tells of rows that come by other ways; keyset: the job looks itself */
+    bool sweep; /* catch-up looks at every row for one that was written since the build began */
+    enum follower_mode
+        follower_mode; /* what tells of rows that come by other ways; keyset: the job looks itself */
     uint64_t verify_sample;
     uint64_t checkpoint_ms;
     /* throttle; 0: no bound */

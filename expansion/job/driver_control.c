@@ -78,7 +78,7 @@ enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
         return error_set(e, ERR_BUSY, "the coordinator is stopping; another one continues the job");
     enum err code = ERR_OK;
     if (clock_mono_us() - d->controlled_at >= CONTROL_US) {
-        /* A job that only waits would keep the mutex from whoever has to make a lost view anew. */
+        /* A job that only waits would keep the mutex from whoever has to make a lost view again. */
         code = handle_look(&d->handle, &d->view, e);
         if (code == ERR_OK)
             code = driver_requests(d, e);

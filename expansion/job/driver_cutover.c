@@ -64,7 +64,7 @@ static enum err switch_view(struct driver *d, struct error *e)
     uint64_t began = clock_mono_us();
     code = driver_requests(d, e);
     if (code == ERR_OK && d->builder == NULL)
-        code = grace_switch(d->link, &d->handle.names, driver_built(d)->number, e);
+        code = grace_switch(d->redis, &d->handle.names, driver_built(d)->number, e);
     else if (code == ERR_OK && (code = driver_begin_build(d, e)) == ERR_OK)
         code = driver_build_failed(d, log_build_cutover(d->build, true, e), e);
     if (code != ERR_OK)
@@ -114,7 +114,7 @@ static enum err switch_back(struct driver *d, struct error *e)
     const struct generation *old = view_alternate(&d->view);
     if (old == NULL)
         return error_set(e, ERR_CONFLICT, "the generation before has left the view: no rollback");
-    code = grace_switch(d->link, &d->handle.names, old->number, e);
+    code = grace_switch(d->redis, &d->handle.names, old->number, e);
     if (code != ERR_OK)
         return code;
     handle_announce(&d->handle);
@@ -169,10 +169,10 @@ static enum err move_lanes(struct driver *d, struct error *e)
     memcpy(writer, id, sizeof(writer));
     if (d->log_view == NULL && (d->log_view = malloc(sizeof(*d->log_view))) == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    roll_init(&roll, d->link, &d->handle.names, writer);
+    roll_init(&roll, d->redis, &d->handle.names, writer);
     enum err code = ERR_FENCED;
     for (unsigned i = 0; i < TRIES && code == ERR_FENCED; i++)
-        if ((code = log_view_load(d->link, &d->handle.names, d->log_view, e)) == ERR_OK)
+        if ((code = log_view_load(d->redis, &d->handle.names, d->log_view, e)) == ERR_OK)
             code = roll_move_lanes(&roll, d->log_view, e);
     roll_fini(&roll);
     return code == ERR_FENCED ? error_prefix(e, ERR_TIMEOUT, "the lanes") : code;
@@ -190,7 +190,7 @@ static enum err forget(struct driver *d, struct error *e)
     code = move_lanes(d, e);
     if (code != ERR_OK)
         return code;
-    code = grace_forget(d->link, &d->handle.names, view_alternate(&d->view)->number, e);
+    code = grace_forget(d->redis, &d->handle.names, view_alternate(&d->view)->number, e);
     if (code != ERR_OK)
         return code;
     handle_announce(&d->handle);
@@ -201,5 +201,5 @@ static enum err forget(struct driver *d, struct error *e)
 enum err driver_leave(struct driver *d, struct error *e)
 {
     enum err code = forget(d, e);
-    return code == ERR_OK ? grace_delete(d->link, &d->handle.names, e) : code;
+    return code == ERR_OK ? grace_delete(d->redis, &d->handle.names, e) : code;
 }

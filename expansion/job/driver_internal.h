@@ -11,7 +11,7 @@
 #include "expansion/job/driver.h"
 #include "expansion/decide/plan.h"
 #include "expansion/decide/step.h"
-#include "expansion/follow/tail.h"
+#include "expansion/follow/follower.h"
 #include "expansion/decide/throttle.h"
 #include "expansion/decide/yield.h"
 #include "migrate/build/log_build.h"
@@ -23,7 +23,7 @@
 struct driver {
     const struct driver_options *o;
     struct mutex *mutex;
-    struct link *link;
+    struct sync_client *redis;
     uint64_t cutover_us; /* how long the switch took, until that is in the record; 0: it is, or none was */
     struct handle handle;
     struct view view; /* a summary, as it was read last */
@@ -104,7 +104,7 @@ MUST_CHECK enum err driver_begin(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_begin_build(struct driver *d, struct error *e);
 /* What was put into it is in Redis. */
 MUST_CHECK enum err driver_checkpoint(struct driver *d, struct error *e);
-/* @code of a builder: ERR_CHANGED where it begins anew. */
+/* @code of a builder: ERR_CHANGED where it begins again. */
 enum err driver_build_failed(const struct driver *d, enum err code, struct error *e);
 /* Add rows' keys: before the cutover to the generation that is built, where driver_checkpoint() brings them
  * to Redis; after it as callers add theirs. *@added counts those that were new then. */
@@ -158,7 +158,7 @@ MUST_CHECK enum err record_end_former(struct driver *d, struct error *e);
 void record_end(struct driver *d, const char *state, enum err code, const char *text);
 
 /* --- driver_control.c --- */
-/* Called often from loops, with nothing under way on the link: mutex lost, stop, requests, a pause; every
+/* Called often from loops, with nothing under way on the client: mutex lost, stop, requests, a pause; every
  * half second writes progress. ERR_MUTEX_LOST, ERR_BUSY, ERR_CANCELLED with d->request set. */
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
 /* The same without pauses. */
@@ -175,7 +175,7 @@ MUST_CHECK enum err driver_nap(struct driver *d, const char *waiting_for, struct
 void driver_pace_rows(struct driver *d, uint64_t rows);
 /* From now on what others do to the database is seen: before there is anything to read. */
 void driver_pace_begin(struct driver *d);
-/* Rows a second that may be read; 0: no limit. Decides anew once a second. */
+/* Rows a second that may be read; 0: no limit. Decides again once a second. */
 double driver_pace_limit(struct driver *d);
 /* Readers that may read at the same time; 0: all. */
 unsigned driver_pace_at_once(const struct driver *d);
@@ -196,10 +196,10 @@ MUST_CHECK enum err driver_identity(struct driver *d, const char *newest, uint64
 /* Right after a settle: partitions that are made from now on need not count, by record.newest. "" where
  * nothing would look for their rows. */
 MUST_CHECK enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct error *e);
-/* ERR_CHANGED: they stand for something else than when @identity was noted; d->source is opened anew. */
+/* ERR_CHANGED: they stand for something else than when @identity was noted; d->source is opened again. */
 MUST_CHECK enum err driver_unchanged(struct driver *d, const char *newest, uint64_t identity,
                                      struct error *e);
-/* A source that failed is opened anew at the next use. Returns @code. */
+/* A source that failed is opened again at the next use. Returns @code. */
 enum err driver_source_failed(struct driver *d, enum err code);
 /* Every transaction that is open now has ended when this returns ERR_OK. */
 MUST_CHECK enum err driver_settle_now(struct driver *d, struct error *e);
@@ -217,10 +217,11 @@ struct readers_options driver_readers(struct driver *d, struct readers_work work
                                       void (*row)(void *arg, unsigned i, const char *key, size_t length),
                                       enum err (*page)(void *arg, unsigned i, struct error *e), void *arg);
 
-/* --- driver_tail.c --- */
+/* --- driver_follower.c --- */
 /* Wait until the tail runs, where there is to be one, and note its coverage. */
-MUST_CHECK enum err driver_await_tail(struct driver *d, struct error *e);
-/* *@covered: the tail has added all that is committed now, and missed nothing since driver_await_tail(). */
+MUST_CHECK enum err driver_await_follower(struct driver *d, struct error *e);
+/* *@covered: the tail has added all that is committed now, and missed nothing since driver_await_follower().
+ */
 MUST_CHECK enum err driver_followed(struct driver *d, bool *covered, struct error *e);
 
 /* --- driver_catch_up.c --- */

@@ -4,7 +4,7 @@
  * those of any caller. Callers do nothing differently meanwhile, so no step waits for them.
  *
  * Possible failure modes are: a lane or a shard is not what it was when the build began (the builder is
- * `anew`: ERR_CHANGED, and the job goes back to `settle`, as for a source that changed); another driver
+ * `again`: ERR_CHANGED, and the job goes back to `settle`, as for a source that changed); another driver
  * builds (ERR_FENCED); a lane waits for a roll call (ERR_TIMEOUT: the step is tried again). */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -201,9 +201,9 @@ enum err driver_input(struct driver *d, struct log_input *in, uint64_t *seed, st
     }
     if (d->log_view == NULL && (d->log_view = malloc(sizeof(*d->log_view))) == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = log_view_load(d->link, &d->handle.names, d->log_view, e);
+    enum err code = log_view_load(d->redis, &d->handle.names, d->log_view, e);
     if (code == ERR_OK)
-        code = log_input_init(in, d->link, &d->handle.names, d->log_view, driver_built_slot(d), e);
+        code = log_input_init(in, d->redis, &d->handle.names, d->log_view, driver_built_slot(d), e);
     if (code == ERR_OK)
         *seed = d->log_view->seed;
     return code;

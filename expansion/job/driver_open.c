@@ -16,7 +16,7 @@
 
 static enum err make_builder(struct driver *d, struct error *e)
 {
-    return d->builder != NULL ? ERR_OK : builder_new(&d->builder, d->link, &d->handle.names, e);
+    return d->builder != NULL ? ERR_OK : builder_new(&d->builder, d->redis, &d->handle.names, e);
 }
 
 /* A generation that is not built yet is gone on with. */
@@ -34,7 +34,7 @@ static enum err resume(struct driver *d, struct error *e)
 
 enum err driver_reclaim(struct driver *d, struct error *e)
 {
-    enum err code = grace_delete(d->link, &d->handle.names, e);
+    enum err code = grace_delete(d->redis, &d->handle.names, e);
     if (code == ERR_OK)
         code = driver_reload(d, e);
     if (code == ERR_OK && d->view.phase == PHASE_BUILDING && !driver_built(d)->built)
@@ -71,7 +71,7 @@ enum err driver_plan(struct driver *d, struct error *e)
     const struct driver_options *o = d->o;
     struct plan_input in;
     char warning[256];
-    enum err code = survey_nodes(o, d->link, &d->on, e);
+    enum err code = survey_nodes(o, d->redis, &d->on, e);
     if (code == ERR_OK)
         code = driver_source(d, e);
     if (code == ERR_OK)

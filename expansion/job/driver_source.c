@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"
-#include "migrate/source/settle.h"
+#include "migrate/source/transaction_wait.h"
 
 enum {
     SETTLE_POLL_US = 50 * 1000,
@@ -34,7 +34,7 @@ enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, st
     config.application = "twinbloom job";
     config.watch = (struct source_watch){watch, d};
     enum err code = source_open(&fresh, &config, d->o->postgres_timeout_ms, e);
-    /* Rows that were written anew are found by a sweep; positions in a file are none in the next. */
+    /* Rows that were written again are found by a sweep; positions in a file are none in the next. */
     if (code == ERR_OK)
         code = source_identity(fresh, d->o->scan_blocks || !d->o->sweep, newest, out, e);
     source_close(fresh);
@@ -94,7 +94,7 @@ enum err driver_source_failed(struct driver *d, enum err code)
 
 /* --- settle --- */
 
-static void describe(const struct settle_blocker *b, size_t waiting, char *out, size_t size)
+static void describe(const struct transaction_wait_blocker *b, size_t waiting, char *out, size_t size)
 {
     if (waiting == 0)
         (void)snprintf(out, size, "the server to write its log to disk");
@@ -106,15 +106,15 @@ static void describe(const struct settle_blocker *b, size_t waiting, char *out, 
                        b->age_seconds);
 }
 
-static enum err settle_wait(struct driver *d, struct settle *settle, struct error *e)
+static enum err settle_wait(struct driver *d, struct transaction_wait *settle, struct error *e)
 {
     uint64_t deadline = clock_mono_us() + d->o->settle_timeout_ms * 1000;
     for (;;) {
         bool done;
-        struct settle_blocker blocker;
+        struct transaction_wait_blocker blocker;
         size_t waiting;
         char text[RECORD_TEXT_MAX] = "";
-        enum err code = settle_poll(settle, &done, &blocker, 1, &waiting, e);
+        enum err code = transaction_wait_poll(settle, &done, &blocker, 1, &waiting, e);
         if (code != ERR_OK || done)
             return code;
         describe(&blocker, waiting, text, sizeof(text));
@@ -134,12 +134,12 @@ static enum err settle_wait(struct driver *d, struct settle *settle, struct erro
 
 enum err driver_settle_now(struct driver *d, struct error *e)
 {
-    struct settle *settle;
-    enum err code = settle_begin(&settle, d->source, e);
+    struct transaction_wait *settle;
+    enum err code = transaction_wait_begin(&settle, d->source, e);
     if (code != ERR_OK)
         return code;
     code = settle_wait(d, settle, e);
-    settle_free(settle);
+    transaction_wait_free(settle);
     return code;
 }
 
@@ -216,7 +216,7 @@ enum err driver_settle(struct driver *d, struct error *e)
     r->marks_taken = r->range_count = r->next_table = 0;
     if (!record_make_room(r, 0, source_tables(d->source)))
         return error_set(e, ERR_NOMEM, "out of memory");
-    code = driver_await_tail(d, e);
+    code = driver_await_follower(d, e);
     if (code == ERR_OK)
         code = source_horizon(d->source, r->horizon, e);
     if (code == ERR_OK && integer)

@@ -3,7 +3,7 @@
  *
  * The happy path is: nothing is missing. Where keys are missing they are listed, added, and the reason is
  * looked for in the source: a row that was written after the build began by another way than BF.ADD is no
- * fault of the build, so the generation is verified anew; one that is older is: then the generation is not
+ * fault of the build, so the generation is verified again; one that is older is: then the generation is not
  * used. */
 #include <inttypes.h>
 #include <stdio.h>

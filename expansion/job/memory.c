@@ -28,10 +28,10 @@ static void figure(const redisReply *info, const char *name, uint64_t *out)
         (void)number_u64(value, length, out);
 }
 
-enum err memory_of_node(struct link *l, unsigned where, struct plan_node *out, struct error *e)
+enum err memory_of_node(struct sync_client *l, unsigned where, struct plan_node *out, struct error *e)
 {
     redisReply *reply;
-    enum err code = link_command(l, where, &reply, e, "INFO memory");
+    enum err code = sync_client_command(l, where, &reply, e, "INFO memory");
     if (code != ERR_OK)
         return code;
     size_t length = 0;
@@ -45,20 +45,20 @@ enum err memory_of_node(struct link *l, unsigned where, struct plan_node *out, s
     freeReplyObject(reply);
     if (!out->known)
         return error_set(e, ERR_REFUSED, "Redis node %s: INFO memory has no used_memory",
-                         link_name(l, where));
+                         sync_client_name(l, where));
     return ERR_OK;
 }
 
-static void name_node(const struct link *l, unsigned where, struct plan_node *out)
+static void name_node(const struct sync_client *l, unsigned where, struct plan_node *out)
 {
-    (void)snprintf(out->name, sizeof(out->name), "%s", link_name(l, where));
+    (void)snprintf(out->name, sizeof(out->name), "%s", sync_client_name(l, where));
 }
 
 /* --- nodes --- */
 
 /* Those that are looked at, and of which address each is. */
 struct memory {
-    struct link *l;
+    struct sync_client *l;
     const struct placement *on;
     unsigned count, room;
     struct plan_node *node;
@@ -66,7 +66,7 @@ struct memory {
 
 static unsigned where_of(const struct memory *m, unsigned i)
 {
-    return m->on->count == 0 ? link_master(m->l, i) : m->on->node[i];
+    return m->on->count == 0 ? sync_client_master(m->l, i) : m->on->node[i];
 }
 
 /* Room for every node of the list: more of them may come to be looked at. */
@@ -75,10 +75,10 @@ static enum err make_room(struct memory *m, struct error *e)
     enum err code = ERR_OK;
     m->count = m->room = m->on->count;
     if (m->on->count == 0) {
-        code = link_masters(m->l, &m->count, e);
+        code = sync_client_masters(m->l, &m->count, e);
         m->room = m->count;
     } else {
-        m->room = link_nodes(m->l)->count;
+        m->room = sync_client_nodes(m->l)->count;
     }
     if (code != ERR_OK)
         return code;
@@ -92,7 +92,7 @@ static enum err look(struct memory *m, struct error *e)
     for (unsigned i = 0; i < m->count && code == ERR_OK; i++) {
         struct plan_node *node = &m->node[i];
         if (m->on->count == 0) {
-            node->share = link_master_share(m->l, i);
+            node->share = sync_client_master_share(m->l, i);
             node->by_slots = true;
         }
         name_node(m->l, where_of(m, i), node);
@@ -114,8 +114,8 @@ static enum err give(struct memory *m, enum err code, struct plan_node **out, un
     return ERR_OK;
 }
 
-enum err memory_of_nodes(struct link *l, const struct placement *on, struct plan_node **out, unsigned *count,
-                         struct error *e)
+enum err memory_of_nodes(struct sync_client *l, const struct placement *on, struct plan_node **out,
+                         unsigned *count, struct error *e)
 {
     struct memory m = {.l = l, .on = on};
     return give(&m, look(&m, e), out, count);
@@ -132,7 +132,7 @@ static struct plan_node *listed_node(struct memory *m, unsigned where)
     if (i < m->on->count)
         return &m->node[i];
     for (; i < m->count; i++)
-        if (strcmp(m->node[i].name, link_name(m->l, where)) == 0)
+        if (strcmp(m->node[i].name, sync_client_name(m->l, where)) == 0)
             return &m->node[i];
     struct plan_node *node = &m->node[m->count++];
     name_node(m->l, where, node);
@@ -155,7 +155,7 @@ static void add_slots(struct memory *m, const struct placement *placement, unsig
                       uint64_t bytes)
 {
     for (uint32_t shard = 0; shard < shards; shard++) {
-        unsigned i = link_master_of(m->l, placement_where(placement, layer, shard));
+        unsigned i = sync_client_master_of(m->l, placement_where(placement, layer, shard));
         if (i < m->count)
             m->node[i].before += bytes;
     }
@@ -165,7 +165,7 @@ static enum err add_generation(struct memory *m, const struct names *names, cons
                                struct error *e)
 {
     struct placement placement;
-    enum err code = placement_resolve(&placement, names, g, link_nodes(m->l), e);
+    enum err code = placement_resolve(&placement, names, g, sync_client_nodes(m->l), e);
     for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++) {
         const struct geometry *geometry = &g->layers[i].geometry;
         uint64_t bytes = geometry_memory_log(geometry) / geometry->shards;
@@ -180,7 +180,7 @@ static enum err add_generation(struct memory *m, const struct names *names, cons
 enum err memory_of_filter(const struct handle *f, const struct view *v, const struct placement *on,
                           struct plan_node **out, unsigned *count, struct error *e)
 {
-    struct memory m = {.l = f->link, .on = on};
+    struct memory m = {.l = f->redis, .on = on};
     enum err code = look(&m, e);
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
         if (v->slot[s].number != 0)
@@ -195,9 +195,9 @@ enum err memory_fits(const struct handle *f, const struct generation *g, const s
     struct plan_node *nodes = NULL;
     unsigned count = 0;
     warning[0] = '\0';
-    enum err code = placement_resolve(&on, &f->names, g, link_nodes(f->link), e);
+    enum err code = placement_resolve(&on, &f->names, g, sync_client_nodes(f->redis), e);
     if (code == ERR_OK)
-        code = memory_of_nodes(f->link, &on, &nodes, &count, e);
+        code = memory_of_nodes(f->redis, &on, &nodes, &count, e);
     if (code == ERR_OK)
         code = plan_fits(p, nodes, count, warning, e);
     free(nodes);

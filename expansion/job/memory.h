@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "expansion/decide/plan.h"
 #include "shard/view/handle.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/filter/view.h"
 
 /* Bytes that Redis allocates for a generation (0 for NULL) and for all generations of a view. */
@@ -14,12 +14,13 @@ uint64_t memory_of_view(const struct view *v);
 
 /* INFO memory of a node of the list or of a master, by the number that @l has for it: all but its name, share
  * and shards. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED: it says nothing of its memory. */
-MUST_CHECK enum err memory_of_node(struct link *l, unsigned where, struct plan_node *out, struct error *e);
+MUST_CHECK enum err memory_of_node(struct sync_client *l, unsigned where, struct plan_node *out,
+                                   struct error *e);
 
-/* INFO memory of the nodes @on, in its order; of a cluster of all masters, in that of link_masters(). Nodes
- * of the list that are not @on are not asked. The caller frees *@out, which is NULL on error, with *@count 0.
- * ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
-MUST_CHECK enum err memory_of_nodes(struct link *l, const struct placement *on, struct plan_node **out,
+/* INFO memory of the nodes @on, in its order; of a cluster of all masters, in that of sync_client_masters().
+ * Nodes of the list that are not @on are not asked. The caller frees *@out, which is NULL on error, with
+ * *@count 0. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
+MUST_CHECK enum err memory_of_nodes(struct sync_client *l, const struct placement *on, struct plan_node **out,
                                     unsigned *count, struct error *e);
 
 /* The same with `before`: what the generations of @v, the view of @f's filter, occupy on each, in a cluster

@@ -25,8 +25,8 @@ enum err record_read(struct driver *d, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&d->handle.names, "job", &name);
-    enum err code =
-        link_command(d->link, handle_home(&d->handle), &reply, e, "HGETALL %b", name.text, name.length);
+    enum err code = sync_client_command(d->redis, handle_home(&d->handle), &reply, e, "HGETALL %b", name.text,
+                                        name.length);
     if (code != ERR_OK)
         return code;
     record_fini(&d->record);
@@ -130,7 +130,7 @@ enum err record_write(struct driver *d, struct error *e)
     if (!buffer_failed(&d->call.bytes))
         memcpy(d->call.bytes.data + d->call.offset[d->record_count_at], count, COUNT_WIDTH);
     long long answer;
-    enum err code = script_run(&d->call, d->link, handle_home(&d->handle), &answer, e);
+    enum err code = script_run(&d->call, d->redis, handle_home(&d->handle), &answer, e);
     if (code == ERR_OK && answer != 1)
         code = error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex_value(d->mutex));
     return code;

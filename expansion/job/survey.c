@@ -5,7 +5,7 @@
 #include <string.h>
 #include "expansion/job/memory.h"
 #include "expansion/decide/threshold.h"
-#include "shard/members/roster.h"
+#include "shard/members/members.h"
 
 /* A generation grows when it is full, or when what started the job says so of a part of it. A rebuild for
  * another reason (an operator, a schedule, a loss) must not make it larger each time; one for dead keys is
@@ -18,7 +18,8 @@ static bool is_full(const struct driver_options *o, const struct generation *g, 
            (double)most >= o->expand_at * (double)g->capacity;
 }
 
-enum err survey_nodes(const struct driver_options *o, struct link *l, struct placement *on, struct error *e)
+enum err survey_nodes(const struct driver_options *o, struct sync_client *l, struct placement *on,
+                      struct error *e)
 {
     struct generation *g;
     enum err code = placement_choose(on, o->nodes, o->on_nodes, e);
@@ -28,7 +29,7 @@ enum err survey_nodes(const struct driver_options *o, struct link *l, struct pla
     if (g == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     placement_pin(on, o->nodes, g);
-    code = roster_knows(l, o->prefix, g, e);
+    code = members_knows(l, o->prefix, g, e);
     free(g);
     return code;
 }

@@ -12,7 +12,7 @@
 /* Choose the nodes of the next generation: those that were asked for, else those of the filter, else all. @l:
  * to ask who knows them. ERR_CONFIG: one is not configured, or listed twice. ERR_REFUSED: another coordinator
  * does not know one of them. ERR_UNREACHABLE, ERR_TIMEOUT. */
-MUST_CHECK enum err survey_nodes(const struct driver_options *o, struct link *l, struct placement *on,
+MUST_CHECK enum err survey_nodes(const struct driver_options *o, struct sync_client *l, struct placement *on,
                                  struct error *e);
 
 /* Plan the generation that follows the current one of @v by @source's rows and the filter's items. Nothing is

@@ -16,9 +16,9 @@ enum err control_read(struct handle *f, struct control *out, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&f->names, "job", &name);
-    enum err code =
-        link_command(f->link, handle_home(f), &reply, e,
-                     "HMGET %b abort hold rollback finish paused rows_per_second", name.text, name.length);
+    enum err code = sync_client_command(f->redis, handle_home(f), &reply, e,
+                                        "HMGET %b abort hold rollback finish paused rows_per_second",
+                                        name.text, name.length);
     if (code != ERR_OK)
         return code;
     *out = (struct control){0};
@@ -42,7 +42,8 @@ enum err control_job(struct handle *f, uint64_t *id, struct error *e)
     redisReply *reply;
     *id = 0;
     names_filter_key(&f->names, "job", &name);
-    enum err code = link_command(f->link, handle_home(f), &reply, e, "HGET %b id", name.text, name.length);
+    enum err code =
+        sync_client_command(f->redis, handle_home(f), &reply, e, "HGET %b id", name.text, name.length);
     if (code == ERR_OK && reply->type == REDIS_REPLY_STRING)
         (void)number_u64(reply->str, (size_t)reply->len, id);
     if (code == ERR_OK)
@@ -56,8 +57,8 @@ enum err control_unfinished(struct handle *f, uint64_t *id, struct error *e)
     redisReply *reply;
     *id = 0;
     names_filter_key(&f->names, "view", &name);
-    enum err code = link_command(f->link, handle_home(f), &reply, e, "HMGET %b generation0 generation1",
-                                 name.text, name.length);
+    enum err code = sync_client_command(f->redis, handle_home(f), &reply, e,
+                                        "HMGET %b generation0 generation1", name.text, name.length);
     if (code != ERR_OK)
         return code;
     bool two = reply->elements == 2 && reply->element[0]->len > 0 && reply->element[1]->len > 0;
@@ -106,7 +107,7 @@ enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, s
     script_number(c, wish == WISH_THROTTLE ? value : w->value);
     script_number(c, VIEW_FORMAT);
     long long answer;
-    enum err code = script_run(c, f->link, handle_home(f), &answer, e);
+    enum err code = script_run(c, f->redis, handle_home(f), &answer, e);
     if (code != ERR_OK)
         return code;
     switch (answer) {

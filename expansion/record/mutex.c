@@ -13,7 +13,7 @@
 #include "base/number.h"
 #include "base/random.h"
 #include "shard/redis/events.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/redis/script_call.h"
 
 extern const char embedded_acquire[], embedded_release[], embedded_renew[];
@@ -22,8 +22,8 @@ enum { OWNER_MAX = 120 };
 
 struct mutex {
     struct names names;
-    struct link *link; /* to take and release */
-    struct link *own;  /* to renew; connected when that is first due */
+    struct sync_client *redis; /* to take and release */
+    struct sync_client *own;   /* to renew; connected when that is first due */
     struct script_call call;
     unsigned lease_ms;
     char value[160];
@@ -44,7 +44,7 @@ static void renew(struct mutex *m)
     script_filter_key(&m->call, &m->names, "expansion_flag");
     script_text(&m->call, m->value);
     script_number(&m->call, m->lease_ms);
-    enum err code = script_run(&m->call, m->own, link_home(m->own, &m->names), &answer, &e);
+    enum err code = script_run(&m->call, m->own, sync_client_home(m->own, &m->names), &answer, &e);
     if (code != ERR_OK)
         log_warn("mutex_not_renewed", "filter=%s mutex=%s code=%s error=%s", log_quote(m->names.filter),
                  m->value, error_name(code), log_quote(e.text));
@@ -92,10 +92,10 @@ static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, stru
     script_filter_key(&m->call, &m->names, "token");
     script_text(&m->call, unique);
     script_number(&m->call, m->lease_ms);
-    enum err code = script_send(&m->call, m->link, link_home(m->link, &m->names), e);
+    enum err code = script_send(&m->call, m->redis, sync_client_home(m->redis, &m->names), e);
     redisReply *reply = NULL;
     if (code == ERR_OK)
-        code = link_reply(m->link, link_home(m->link, &m->names), &reply, e);
+        code = sync_client_reply(m->redis, sync_client_home(m->redis, &m->names), &reply, e);
     if (code != ERR_OK)
         return code;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2)
@@ -117,7 +117,7 @@ static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, stru
 
 static void destroy(struct mutex *m)
 {
-    link_free(m->own);
+    sync_client_free(m->own);
     script_fini(&m->call);
     (void)pthread_cond_destroy(&m->wake);
     (void)pthread_mutex_destroy(&m->lock);
@@ -137,8 +137,8 @@ static enum err make(struct mutex **out, const struct mutex_options *options, st
     (void)pthread_condattr_destroy(&monotonic);
     (void)pthread_mutex_init(&m->lock, NULL);
     m->lease_ms = options->lease_ms;
-    m->own = link_new(options->nodes, options->redis_timeout_ms, "twinbloom-mutex");
-    m->link = options->link != NULL ? options->link : m->own;
+    m->own = sync_client_new(options->nodes, options->redis_timeout_ms, "twinbloom-mutex");
+    m->redis = options->redis != NULL ? options->redis : m->own;
     enum err code = m->own == NULL
                         ? error_set(e, ERR_NOMEM, "out of memory")
                         : names_init(&m->names, options->prefix, options->filter, options->filter_length, e);
@@ -266,16 +266,18 @@ enum err mutex_wait(struct mutex **out, const struct mutex_options *options, uns
     return begin(out, w.mutex, code, e);
 }
 
-enum err mutex_look(struct link *l, const struct names *names, struct error *e)
+enum err mutex_look(struct sync_client *l, const struct names *names, struct error *e)
 {
     struct key_name flag;
     redisReply *holder, *left;
     names_filter_key(names, "expansion_flag", &flag);
-    enum err code = link_command(l, link_home(l, names), &holder, e, "GET %b", flag.text, flag.length);
+    enum err code =
+        sync_client_command(l, sync_client_home(l, names), &holder, e, "GET %b", flag.text, flag.length);
     if (code != ERR_OK)
         return code;
     if (holder->type == REDIS_REPLY_STRING) {
-        code = link_command(l, link_home(l, names), &left, e, "PTTL %b", flag.text, flag.length);
+        code =
+            sync_client_command(l, sync_client_home(l, names), &left, e, "PTTL %b", flag.text, flag.length);
         if (code == ERR_OK) {
             code = left->integer == -2 ? ERR_OK : busy(holder->str, left->integer, e); /* -2: gone since */
             freeReplyObject(left);
@@ -323,16 +325,16 @@ void mutex_release(struct mutex *m)
         (void)pthread_mutex_unlock(&m->lock);
         (void)pthread_join(m->thread, NULL);
     }
-    char channel[PREFIX_MAX + 8];
-    (void)snprintf(channel, sizeof(channel), "%s:events", m->names.prefix);
+    char connection[PREFIX_MAX + 8];
+    (void)snprintf(connection, sizeof(connection), "%s:events", m->names.prefix);
     struct error e;
     long long answer;
     script_begin(&m->call, embedded_release);
     script_filter_key(&m->call, &m->names, "expansion_flag");
     script_text(&m->call, m->value);
-    script_text(&m->call, channel);
+    script_text(&m->call, connection);
     script_bytes(&m->call, m->names.filter, m->names.filter_length);
-    enum err code = script_run(&m->call, m->link, link_home(m->link, &m->names), &answer, &e);
+    enum err code = script_run(&m->call, m->redis, sync_client_home(m->redis, &m->names), &answer, &e);
     if (code != ERR_OK)
         log_warn("mutex_not_released", "filter=%s mutex=%s code=%s error=%s note=\"it expires by itself\"",
                  log_quote(m->names.filter), m->value, error_name(code), log_quote(e.text));

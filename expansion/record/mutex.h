@@ -12,13 +12,14 @@
 #include "shard/filter/names.h"
 #include "shard/redis/nodes/nodes.h"
 
-struct link;
+struct sync_client;
 
 struct mutex;
 
 struct mutex_options {
     const struct nodes *nodes; /* borrowed */
-    struct link *link; /* of the caller's thread, to take and to release by; borrowed. NULL: one of its own */
+    struct sync_client
+        *redis; /* of the caller's thread, to take and to release by; borrowed. NULL: one of its own */
     const char *prefix;
     const char *filter;
     size_t filter_length;
@@ -38,7 +39,7 @@ MUST_CHECK enum err mutex_wait(struct mutex **out, const struct mutex_options *o
                                struct error *e);
 
 /* Whether mutex_acquire() would have to wait; takes nothing. ERR_BUSY as it says it; ERR_UNREACHABLE, ... */
-MUST_CHECK enum err mutex_look(struct link *l, const struct names *names, struct error *e);
+MUST_CHECK enum err mutex_look(struct sync_client *l, const struct names *names, struct error *e);
 
 const char *mutex_value(const struct mutex *m);
 uint64_t mutex_token(const struct mutex *m);

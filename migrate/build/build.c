@@ -31,7 +31,7 @@ struct under_way {
 
 struct build {
     struct build_options o;
-    struct pulse pulse;
+    struct periodic periodic;
     struct partitions partitions;
     /* Memory: of all shards, for all writers. Else: of one partition, for the driver. */
     struct bitmaps *bitmaps;
@@ -101,7 +101,7 @@ enum err build_new(struct build **out, const struct build_options *o, struct err
     if (b == NULL)
         return error_set(e, ERR_NOMEM, "build: out of memory");
     b->o = *o;
-    b->pulse = (struct pulse){.output = o->output, .fn = o->poll, .arg = o->poll_arg};
+    b->periodic = (struct periodic){.output = o->output, .fn = o->poll, .arg = o->poll_arg};
     enum err code = plan(b, e);
     if (code == ERR_OK)
         code = make_parts(b, e);
@@ -212,7 +212,7 @@ static enum err flush_memory(struct build *b, struct error *e)
         uint64_t added = bitmaps_added(b->bitmaps, i);
         if (added == b->flushed[i])
             continue;
-        code = pulse_beat(&b->pulse, e);
+        code = periodic_call(&b->periodic, e);
         if (code == ERR_OK)
             code = send(b, i, added, e);
     }
@@ -226,7 +226,7 @@ static enum err set_bits(void *arg, const struct key_hash *hashes, uint32_t coun
     struct build *b = arg;
     for (uint32_t i = 0; i < count; i++)
         bitmaps_put(&b->keys, hashes[i]);
-    return pulse_beat(&b->pulse, e);
+    return periodic_call(&b->periodic, e);
 }
 
 static enum err write_partition(struct build *b, uint32_t first, uint32_t count, struct error *e)
@@ -238,7 +238,7 @@ static enum err write_partition(struct build *b, uint32_t first, uint32_t count,
         if (added == 0)
             continue;
         fresh += added;
-        code = pulse_beat(&b->pulse, e);
+        code = periodic_call(&b->periodic, e);
         if (code == ERR_OK)
             code = log_output_put(b->o.output, b->o.layer, i, bitmaps_bytes(b->bitmaps, i), e);
     }
@@ -269,7 +269,7 @@ static enum err drain_partition(struct build *b, uint32_t partition, struct erro
 
 static enum err drain(struct build *b, struct error *e)
 {
-    enum err code = spill_seal(b->spill, &b->pulse, e);
+    enum err code = spill_seal(b->spill, &b->periodic, e);
     for (uint32_t i = 0; i < b->partitions.count && code == ERR_OK; i++)
         code = drain_partition(b, i, e);
     return code;

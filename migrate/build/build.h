@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "migrate/build/log_output.h"
-#include "migrate/build/pulse.h"
+#include "migrate/build/periodic.h"
 #include "shard/filter/generation.h"
 #include "shard/filter/hash.h"
 
@@ -28,7 +28,7 @@ struct build_options {
     unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */
     const char *spill_dir; /* NULL or "": none, then all bitmaps must fit */
     uint64_t spill_bytes;  /* on disk: where build_is_full(); what is put in spite of it is taken too */
-    pulse_fn *poll;        /* NULL: nobody is asked in the course of a flush */
+    periodic_fn *poll;     /* NULL: nobody is asked in the course of a flush */
     void *poll_arg;
 };
 

@@ -6,7 +6,7 @@
  * memory, or hashes are spilled (build.h).
  *
  * One thread, the driver's, uses all of this but for the writers, and the builder and its link. After an
- * error that left the builder `anew` nothing that was put counts: free this, builder_start(), and make
+ * error that left the builder `again` nothing that was put counts: free this, builder_start(), and make
  * another one. After any other the call may be repeated; then the builder takes over from itself first, so
  * whoever met ERR_FENCED makes sure that it still has the lease. ERR_IO, ERR_NOMEM: as build_flush(). */
 #include "migrate/build/build.h"
@@ -20,7 +20,7 @@ struct log_build_options {
     unsigned writers; /* of rows: 1 .. BUILD_WRITERS_MAX - 1 */
     const char *spill_dir;
     uint64_t spill_bytes;
-    pulse_fn *poll; /* may use the link */
+    periodic_fn *poll; /* may use the link */
     void *poll_arg;
 };
 
@@ -42,7 +42,7 @@ void log_build_put(struct log_build *b, unsigned writer, struct key_hash h);
 /* As build_page_end(). */
 MUST_CHECK enum err log_build_page_end(struct log_build *b, unsigned writer, struct error *e);
 
-/* Put the entries that the lanes have behind the builder's positions. ERR_LOST, with `anew`. */
+/* Put the entries that the lanes have behind the builder's positions. ERR_LOST, with `again`. */
 MUST_CHECK enum err log_build_follow(struct log_build *b, struct error *e);
 
 /* Bring to Redis all that was put before page ends that came before this call, and the entries that are there

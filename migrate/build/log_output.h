@@ -5,7 +5,7 @@
  * written under the builder's token. Nobody else writes these shards under that token, so nothing comes
  * between.
  *
- * Possible failure modes are: a shard is missing, cut or something else (ERR_LOST: the build begins `anew`);
+ * Possible failure modes are: a shard is missing, cut or something else (ERR_LOST: the build begins `again`);
  * another builder took over (ERR_FENCED); a connection breaks. Behind any of them the builder has to take
  * over before the next write. */
 #include "shard/generations/build.h"

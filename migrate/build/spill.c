@@ -202,11 +202,11 @@ static bool has_gone_over(struct spill_writer *w)
     return gone;
 }
 
-static enum err wait_for(struct spill *s, unsigned writer, struct pulse *pulse, struct error *e)
+static enum err wait_for(struct spill *s, unsigned writer, struct periodic *periodic, struct error *e)
 {
     uint64_t deadline = clock_mono_us() + PAGE_US;
     while (!has_gone_over(&s->writers[writer])) {
-        enum err code = pulse_beat(pulse, e);
+        enum err code = periodic_call(periodic, e);
         if (code != ERR_OK)
             return code;
         if (clock_mono_us() > deadline)
@@ -217,7 +217,7 @@ static enum err wait_for(struct spill *s, unsigned writer, struct pulse *pulse, 
     return ERR_OK;
 }
 
-enum err spill_seal(struct spill *s, struct pulse *pulse, struct error *e)
+enum err spill_seal(struct spill *s, struct periodic *periodic, struct error *e)
 {
     enum err code = ERR_OK;
     if (!s->sealing && spill_file_live(sealed(s)) == 0) {
@@ -225,7 +225,7 @@ enum err spill_seal(struct spill *s, struct pulse *pulse, struct error *e)
         s->sealing = true;
     }
     for (unsigned i = 0; s->sealing && code == ERR_OK && i < s->writer_count; i++)
-        code = wait_for(s, i, pulse, e);
+        code = wait_for(s, i, periodic, e);
     if (code != ERR_OK)
         return code;
     s->sealing = false;

@@ -5,7 +5,7 @@
  * fill the other. Writers take no lock but at the beginning and at the end of a page. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "migrate/build/pulse.h"
+#include "migrate/build/periodic.h"
 #include "migrate/build/spill_file.h"
 
 enum {
@@ -35,10 +35,10 @@ MUST_CHECK enum err spill_page_end(struct spill_writer *w, struct error *e);
 /* --- the reader: one thread --- */
 
 /* Have all that was put before be in the sealed file, and writers go on with the other one. Waits until all
- * writers have ended the page that they are at, which bounds it; asks @pulse meanwhile. Where the sealed file
- * still has hashes nothing is done; where a seal was begun it is ended. ERR_IO, of any writer. ERR_TIMEOUT: a
- * writer does not end its page. What @pulse says. */
-MUST_CHECK enum err spill_seal(struct spill *s, struct pulse *pulse, struct error *e);
+ * writers have ended the page that they are at, which bounds it; asks @periodic meanwhile. Where the sealed
+ * file still has hashes nothing is done; where a seal was begun it is ended. ERR_IO, of any writer.
+ * ERR_TIMEOUT: a writer does not end its page. What @periodic says. */
+MUST_CHECK enum err spill_seal(struct spill *s, struct periodic *periodic, struct error *e);
 /* True where a seal was begun and not ended, or the sealed file still has hashes. */
 bool spill_is_sealed(const struct spill *s);
 /* Of the sealed file: whether it has hashes of a partition; then as spill_file_read(), spill_file_forget().

@@ -4,7 +4,7 @@
  * are: a row is committed after one with a larger number (it is found by a later look: nothing is remembered
  * but what was handed out); the process dies (the rows are there still); a notification does not come (looks
  * every half second); two readers (both get the rows, the second one to delete finds none); the outbox is
- * dropped and made anew (numbers begin anew as well: a delete names the table's oid too, a read compares
+ * dropped and made again (numbers begin again as well: a delete names the table's oid too, a read compares
  * it). */
 #include "migrate/change/outbox.h"
 

@@ -57,7 +57,7 @@ MUST_CHECK enum err stream_create_slot(struct stream *s, bool *created, char lsn
 
 /* Begin to read. ERR_BUSY: another connection reads from the slot (that of a process that died may do so for
  * up to wal_sender_timeout); call it again. ERR_NOT_FOUND: there is no such slot. ERR_LOST: the server has
- * given the slot up and removed what it had not read: drop it, make it anew, and scan. */
+ * given the slot up and removed what it had not read: drop it, make it again, and scan. */
 MUST_CHECK enum err stream_start(struct stream *s, struct error *e);
 
 /* What has come, up to STREAM_BATCH_ROWS rows; waits at most @timeout_ms for the first of them. Rows of a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: a page's statement is sent, its lines are taken apart as they come, behind the last one
  * the range moves. Possible failure modes are: no line in time or the watch ends the wait (the statement is
- * stopped), the connection is lost, the table's blocks were written anew; the range stays then, and whoever
+ * stopped), the connection is lost, the table's blocks were written again; the range stays then, and whoever
  * asks again gets the page again. */
 #include "migrate/source/scan.h"
 
@@ -192,7 +192,7 @@ static void put_age(char out[AGE_PIECE_MAX], const char *operator, const char * 
         operator, id, id % (1ull << 32));
 }
 
-/* Behind the page: whatever wrote the part anew before or within it is seen by now. */
+/* Behind the page: whatever wrote the part again before or within it is seen by now. */
 static enum err check_file(struct source *s, const struct source_part *part, struct error *e)
 {
     if (part->file[0] == '\0')

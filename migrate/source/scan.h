@@ -35,7 +35,7 @@ struct scan_options {
 /* Read the next page of @range, which is moved behind it when all of its rows were handed out; *@rows of
  * them.
  * *@ended: nothing is left. On error @range stays, rows may have been handed out. ERR_TIMEOUT,
- * ERR_UNREACHABLE: the connection is gone, open the source again. ERR_CHANGED: the part was written anew,
+ * ERR_UNREACHABLE: the connection is gone, open the source again. ERR_CHANGED: the part was written again,
  * its blocks hold other rows than they did. Or what the watch says. */
 MUST_CHECK enum err scan_page(struct source *s, struct scan_range *range, const struct scan_options *o,
                               size_t *rows, bool *ended, struct error *e);

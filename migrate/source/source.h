@@ -154,7 +154,7 @@ struct source_part {
     char name[288]; /* as the server quotes it */
     unsigned table;
     uint64_t blocks; /* 0 where the role may not read the partition itself: then it is the whole table */
-    char file[16];   /* changes when it is written anew; "" for a whole table of partitions */
+    char file[16];   /* changes when it is written again; "" for a whole table of partitions */
 };
 /* Of all tables; the caller frees *@out. */
 MUST_CHECK enum err source_parts(struct source *s, struct source_part **out, size_t *count, struct error *e);

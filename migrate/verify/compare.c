@@ -29,7 +29,7 @@ struct compare_writer {
 
 struct compare {
     struct compare_options o;
-    struct pulse pulse;
+    struct periodic periodic;
     unsigned layer_count;
     struct geometry geometry[GENERATION_LAYERS_MAX];
     struct partitions partitions;
@@ -93,7 +93,7 @@ enum err compare_new(struct compare **out, const struct compare_options *o, stru
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "compare: out of memory");
     c->o = *o;
-    c->pulse = (struct pulse){.fn = o->poll, .arg = o->poll_arg};
+    c->periodic = (struct periodic){.fn = o->poll, .arg = o->poll_arg};
     c->layer_count = o->input->generation->layer_count;
     for (unsigned i = 0; i < c->layer_count; i++)
         c->geometry[i] = o->input->generation->layers[i].geometry;
@@ -224,7 +224,7 @@ static enum err read_layer(struct compare *c, unsigned layer, uint32_t first, ui
     bitmaps_hold(c->maps[layer], first);
     for (uint32_t done = 0; done < count && code == ERR_OK; done += at_once) {
         uint32_t some = count - done < at_once ? count - done : at_once;
-        code = pulse_beat(&c->pulse, e);
+        code = periodic_call(&c->periodic, e);
         if (code == ERR_OK)
             code = log_input_read(c->o.input, layer, first + done, some,
                                   bitmaps_bytes(c->maps[layer], first + done), e);
@@ -281,7 +281,7 @@ static enum err test_some(void *arg, const struct key_hash *hashes, uint32_t cou
     struct compare_writer *w = arg;
     for (uint32_t i = 0; i < count; i++)
         test_put(w, hashes[i]);
-    return pulse_beat(&w->compare->pulse, e);
+    return periodic_call(&w->compare->periodic, e);
 }
 
 static enum err test_partition(struct compare *c, uint32_t partition, struct error *e)
@@ -304,7 +304,7 @@ static enum err test_partition(struct compare *c, uint32_t partition, struct err
 
 static enum err test_sealed(struct compare *c, struct error *e)
 {
-    enum err code = spill_seal(c->spill, &c->pulse, e);
+    enum err code = spill_seal(c->spill, &c->periodic, e);
     for (uint32_t i = 0; i < c->partitions.count && code == ERR_OK; i++)
         code = test_partition(c, i, e);
     return code;

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "migrate/verify/log_input.h"
-#include "migrate/build/pulse.h"
+#include "migrate/build/periodic.h"
 #include "shard/filter/generation.h"
 #include "shard/filter/hash.h"
 
@@ -33,7 +33,7 @@ struct compare_options {
     unsigned writers;        /* 1 .. COMPARE_WRITERS_MAX */
     const char *spill_dir;   /* NULL or "": none, then all shards must fit */
     uint64_t spill_bytes;    /* as of a build */
-    pulse_fn *poll;          /* NULL: nobody is asked in the course of a load or a finish */
+    periodic_fn *poll;       /* NULL: nobody is asked in the course of a load or a finish */
     void *poll_arg;
 };
 

@@ -34,7 +34,7 @@ static enum err check_some(struct builder *b, unsigned layer, const struct key_h
     }
     b->anew |= code == ERR_LOST;
     if (code != ERR_OK)
-        link_forget(b->fold.link);
+        sync_client_forget(b->fold.redis);
     return code;
 }
 

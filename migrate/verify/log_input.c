@@ -34,7 +34,7 @@ static enum err read_lane(struct log_input *in, unsigned i, struct error *e)
     enum tail_state state = TAIL_MORE;
     enum err code = ERR_OK;
     while (code == ERR_OK && state == TAIL_MORE)
-        code = lane_read(in->link, lane, &in->at[i], apply, &to, &state, e);
+        code = lane_read(in->redis, lane, &in->at[i], apply, &to, &state, e);
     if (code != ERR_OK || state == TAIL_COMPLETE)
         return code;
     return error_set(e, ERR_CONFLICT, "lane %.*s: %s: the shards cannot be compared with what it had",
@@ -88,7 +88,7 @@ enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, ui
     enum err code = load_begin(&l, e);
     if (code != ERR_OK)
         return code;
-    load_by_link(&l, in->link);
+    load_and_wait(&l, in->redis);
     code = failure.code;
     for (unsigned i = 0; i < in->lanes && code == ERR_OK; i++)
         code = read_lane(in, i, e);
@@ -100,13 +100,13 @@ enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, ui
 
 /* --- making it --- */
 
-static enum err init(struct log_input *in, struct link *l, const struct names *names,
+static enum err init(struct log_input *in, struct sync_client *l, const struct names *names,
                      const struct generation *g, const struct trusted *eras, unsigned lanes, struct error *e)
 {
     uint16_t tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
-    *in = (struct log_input){.link = l, .names = names, .generation = g, .eras = *eras, .lanes = lanes};
+    *in = (struct log_input){.redis = l, .names = names, .generation = g, .eras = *eras, .lanes = lanes};
     budget_init(&in->budget, UINT64_MAX);
-    enum err code = placement_resolve(&in->placement, names, g, link_nodes(l), e);
+    enum err code = placement_resolve(&in->placement, names, g, sync_client_nodes(l), e);
     if (code == ERR_OK)
         code = resident_new(&in->resident, g->seed, lanes, &in->budget, e);
     for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++)
@@ -114,13 +114,13 @@ static enum err init(struct log_input *in, struct link *l, const struct names *n
     return code;
 }
 
-enum err log_input_init(struct log_input *in, struct link *l, const struct names *names,
+enum err log_input_init(struct log_input *in, struct sync_client *l, const struct names *names,
                         const struct log_view *v, unsigned slot, struct error *e)
 {
     const struct log_generation *g = &v->slot[slot];
     enum err code = init(in, l, names, &g->shape, &v->eras, v->lane_count, e);
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
-        code = log_view_lane_at(v, names, link_nodes(l), i, &in->lane[i], e);
+        code = log_view_lane_at(v, names, sync_client_nodes(l), i, &in->lane[i], e);
         in->at[i] = g->folded[i].position;
         if (code == ERR_OK && !log_view_is_folded(v, g, i))
             code = error_set(e, ERR_CONFLICT, "the generation was not folded in lane %u", i);
@@ -132,7 +132,7 @@ enum err log_input_init(struct log_input *in, struct link *l, const struct names
 
 enum err log_input_init_build(struct log_input *in, const struct builder *b, struct error *e)
 {
-    enum err code = init(in, b->fold.link, b->fold.names, &b->shape, &b->eras, b->lane_count, e);
+    enum err code = init(in, b->fold.redis, b->fold.names, &b->shape, &b->eras, b->lane_count, e);
     memcpy(in->lane, b->stream, sizeof(in->lane));
     memcpy(in->at, b->noted, sizeof(in->at));
     return code;

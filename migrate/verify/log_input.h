@@ -9,7 +9,7 @@
  * shards: load them (shard/resident/load.h: under the headers, tags and replication ids of the view), read
  * the lanes to their ends, apply. So all that was acknowledged before a run is read is in it. Possible
  * failure modes are: a shard is lost; a lane was trimmed past the positions, replaced, or is in another era
- * (ERR_CONFLICT: begin again with the latest view, or the build begins anew).
+ * (ERR_CONFLICT: begin again with the latest view, or the build begins again).
  *
  * Blocking; of the driver's thread. */
 #include "shard/resident/resident.h"
@@ -17,7 +17,7 @@
 
 /* Some 20 KB. */
 struct log_input {
-    struct link *link; /* borrowed, as names and generation are */
+    struct sync_client *redis; /* borrowed, as names and generation are */
     const struct names *names;
     const struct generation *generation;
     struct placement placement;
@@ -31,7 +31,7 @@ struct log_input {
 
 /* The generation in @slot of @v. ERR_CONFLICT: it was not folded in each of the lanes, as one that is being
  * built. ERR_CONFIG: a node is not configured. ERR_NOMEM. */
-MUST_CHECK enum err log_input_init(struct log_input *in, struct link *l, const struct names *names,
+MUST_CHECK enum err log_input_init(struct log_input *in, struct sync_client *l, const struct names *names,
                                    const struct log_view *v, unsigned slot, struct error *e);
 /* The generation that @b builds, whose shards have all entries up to builder_note(). */
 MUST_CHECK enum err log_input_init_build(struct log_input *in, const struct builder *b, struct error *e);

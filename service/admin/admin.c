@@ -90,8 +90,8 @@ static int by_bytes(const void *one, const void *other)
 
 enum err admin_names(struct admin *a, redisReply **names, struct error *e)
 {
-    enum err code = link_command(a->link, link_filters(a->link, a->config->prefix), names, e,
-                                 "SMEMBERS %s:filters", a->config->prefix);
+    enum err code = sync_client_command(a->redis, sync_client_filters(a->redis, a->config->prefix), names, e,
+                                        "SMEMBERS %s:filters", a->config->prefix);
     if (code == ERR_OK && (*names)->elements > 1)
         qsort((*names)->element, (*names)->elements, sizeof(void *), by_bytes);
     return code;
@@ -99,7 +99,7 @@ enum err admin_names(struct admin *a, redisReply **names, struct error *e)
 
 /* --- the thread --- */
 
-struct admin_letter {
+struct admin_task {
     struct admin_call *call;
     struct mailbox *back;
     mailbox_fn *done;
@@ -109,10 +109,10 @@ static _Thread_local struct admin *this_admin;
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-static void run_letter(void *arg)
+static void run_task(void *arg)
 {
-    struct admin_letter *letter = arg;
-    struct admin_call *call = letter->call;
+    struct admin_task *task = arg;
+    struct admin_call *call = task->call;
     call->status = ERR_OK;
     this_admin->config = live_config_acquire(this_admin->service->config); /* one from beginning to end */
     call->fn(this_admin, call);
@@ -120,13 +120,13 @@ static void run_letter(void *arg)
     this_admin->config = NULL;
     if (call->status == ERR_ASIDE) { /* from its beginning, where nobody waits for the next call */
         buffer_clear(&call->reply);
-        post(this_admin->service->aside, call, letter->back, letter->done);
-        free(letter);
+        post(this_admin->service->aside, call, task->back, task->done);
+        free(task);
         return;
     }
-    if (mailbox_post(letter->back, letter->done, letter->call) != ERR_OK)
+    if (mailbox_post(task->back, task->done, task->call) != ERR_OK)
         log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
-    free(letter);
+    free(task);
 }
 
 /* What makes and deletes filters is done by one thread: a name that is deleted is made again behind that. */
@@ -144,13 +144,13 @@ static struct mailbox *desk_of(const struct service *s, const struct admin_call 
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
 {
-    struct admin_letter *letter = malloc(sizeof(*letter));
-    if (letter != NULL) {
-        *letter = (struct admin_letter){.call = call, .back = back, .done = done};
-        if (mailbox_post(to, run_letter, letter) == ERR_OK)
+    struct admin_task *task = malloc(sizeof(*task));
+    if (task != NULL) {
+        *task = (struct admin_task){.call = call, .back = back, .done = done};
+        if (mailbox_post(to, run_task, task) == ERR_OK)
             return;
     }
-    free(letter);
+    free(task);
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     call->status = error_set(&call->error, ERR_NOMEM, "out of memory");
     reply_error(&r, "OOM out of memory");
@@ -171,26 +171,26 @@ void admin_post_aside(struct service *s, struct admin_call *call, struct mailbox
 static void tidy(struct admin *a)
 {
     const struct config *config = live_config_acquire(a->service->config);
-    kept_tidy(a->postgres, config->dsn, (unsigned)config->postgres_timeout_ms, clock_mono_us());
+    pooled_tidy(a->postgres, config->dsn, (unsigned)config->postgres_timeout_ms, clock_mono_us());
     config_release(config);
 }
 
 static struct admin *admin_new(struct service *s, const char *name)
 {
     struct admin *a = calloc(1, sizeof(*a));
-    if (a == NULL || (a->postgres = kept_new("twinbloom plan")) == NULL)
+    if (a == NULL || (a->postgres = pooled_new("twinbloom plan")) == NULL)
         abort();
     a->service = s;
-    a->link = link_new(&s->nodes, s->redis_timeout_ms, name);
-    a->fence.link = a->link;
+    a->redis = sync_client_new(&s->nodes, s->redis_timeout_ms, name);
+    a->handle.redis = a->redis;
     return a;
 }
 
 static void admin_free(struct admin *a)
 {
-    handle_fini(&a->fence);
-    link_free(a->link);
-    kept_free(a->postgres);
+    handle_fini(&a->handle);
+    sync_client_free(a->redis);
+    pooled_free(a->postgres);
     key_client_free(a->client);
     shards_cache_free(a->shards);
     free(a);
@@ -204,9 +204,9 @@ static void complete_registries(struct admin *a)
     if (a->service->nodes.cluster == NULL && a->service->nodes.count == 1)
         return;
     const struct config *config = live_config_acquire(a->service->config);
-    enum err code = names_init(&a->fence.names, config->prefix, "", 0, &e);
+    enum err code = names_init(&a->handle.names, config->prefix, "", 0, &e);
     if (code == ERR_OK)
-        code = registry_complete(&a->fence, &e);
+        code = registry_complete(&a->handle, &e);
     if (code != ERR_OK) /* whoever makes a filter does it */
         log_info("registry_incomplete", "code=%s error=%s", error_name(code), log_quote(e.text));
     config_release(config);
@@ -217,7 +217,7 @@ static void serve(struct service *s, const char *name, struct mailbox *mailbox, 
 {
     bool aside = mailbox == s->aside;
     struct admin *a = this_admin = admin_new(s, name);
-    a->fence.requests_wait = !aside;
+    a->handle.requests_wait = !aside;
     if (aside)
         complete_registries(a);
     while (!atomic_load(end)) {

@@ -10,7 +10,7 @@
 #include "base/mailbox.h"
 #include "expansion/record/control.h"
 #include "expansion/record/mutex.h"
-#include "migrate/source/kept.h"
+#include "migrate/source/pooled.h"
 #include "service/resp/client.h"
 #include "service/resp/reply.h"
 #include "service/control/runner.h"
@@ -25,9 +25,9 @@ struct shards_cache;
 struct admin {
     struct service *service;
     const struct config *config; /* held for one call */
-    struct link *link;
-    struct kept *postgres;       /* for plans */
-    struct handle fence;         /* names are set by each call */
+    struct sync_client *redis;
+    struct pooled *postgres;     /* for plans */
+    struct handle handle;        /* names are set by each call */
     struct view view;            /* scratch */
     struct key_client *client;   /* NULL: none yet */
     struct shards_cache *shards; /* of admin_shards */
@@ -129,15 +129,16 @@ admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUS
 /* The part of TB.STATUS that says when the next expansion is to be expected. @known: the keys of a whole
  * generation, @items, that no job is about to replace. */
 struct fields;
-struct keeper_note;
-void admin_forecast_fields(struct fields *f, const struct config_filter *c, const struct keeper_note *note,
-                           bool known, const struct view *v, uint64_t items);
+struct controller_note;
+void admin_forecast_fields(struct fields *f, const struct config_filter *c,
+                           const struct controller_note *note, bool known, const struct view *v,
+                           uint64_t items);
 /* The part of TB.STATUS that says what the last job does or did. @held: somebody drives it. */
 MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                                      bool held, struct error *e);
 /* The part of TB.STATUS that says what is wrong with it, and how this coordinator has it. */
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
-                      const struct keeper_note *note, bool degraded);
+                      const struct controller_note *note, bool degraded);
 /* Append the status of one filter. ERR_NOT_FOUND. */
 MUST_CHECK enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length,
                                      struct error *e);
@@ -192,7 +193,7 @@ enum drop_when { DROP_NOW, DROP_IF_DUE, DROP_IF_BEGUN };
 
 /* Delete a filter under its mutex, or go on where somebody began to. ERR_NOT_FOUND, ERR_CONFLICT (@when does
  * not hold), ERR_BUSY (the text names who holds the mutex), ERR_WRONG_TYPE and what log_drop() gives. Used
- * by the keeper as well. */
+ * by the controller as well. */
 MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *config, struct handle *f,
                                       struct view *scratch, const char *name, size_t length,
                                       enum drop_when when, struct error *e);
@@ -202,7 +203,7 @@ enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t o
 
 /* A filter is made, under its mutex. */
 struct admin_naming {
-    struct handle *fence;
+    struct handle *handle;
     bool as_new;     /* whether a filter of that name lost its view does not matter */
     bool deleted;    /* what had the name before was deleted here */
     bool named;      /* it was named already */
@@ -225,7 +226,7 @@ MUST_CHECK enum err admin_load_items(struct admin *a, struct admin_call *call, u
 uint64_t admin_layer_keys(const struct view *v, unsigned layer);
 
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
- * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the keeper as well. */
+ * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the controller as well. */
 MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *config, struct handle *f,
                                       const char *name, size_t length, const struct creation *creation,
                                       struct error *e);

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "expansion/record/history.h"
 #include "service/admin/admin.h"
-#include "service/control/keeper.h"
+#include "service/control/controller.h"
 #include "shard/request/filters.h"
 #include "shard/members/lost.h"
 
@@ -24,15 +24,15 @@ static enum err put_history(struct admin *a, const struct buffer *entry, struct 
 {
     struct key_name key;
     redisReply *reply;
-    names_filter_key(&a->fence.names, "history", &key);
-    unsigned home = handle_home(&a->fence);
-    enum err code = link_command(a->link, home, &reply, e, "LPUSH %b %b", key.text, key.length, entry->data,
-                                 entry->length);
+    names_filter_key(&a->handle.names, "history", &key);
+    unsigned home = handle_home(&a->handle);
+    enum err code = sync_client_command(a->redis, home, &reply, e, "LPUSH %b %b", key.text, key.length,
+                                        entry->data, entry->length);
     if (code != ERR_OK)
         return code;
     freeReplyObject(reply);
-    code = link_command(a->link, home, &reply, e, "LTRIM %b 0 %d", key.text, key.length,
-                        HISTORY_ENTRIES_MAX - 1);
+    code = sync_client_command(a->redis, home, &reply, e, "LTRIM %b 0 %d", key.text, key.length,
+                               HISTORY_ENTRIES_MAX - 1);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -61,10 +61,10 @@ static void tell_accepted(struct admin *a, const char *filter, uint64_t begun_ms
 static enum err accept_loss(struct admin *a, const struct admin_call *call, struct error *e)
 {
     uint64_t made = 0, begun_ms = clock_wall_us() / 1000;
-    enum err code = handle_load(&a->fence, &a->view, e);
+    enum err code = handle_load(&a->handle, &a->view, e);
     bool degraded = code == ERR_OK && a->view.degraded;
     if (code == ERR_OK)
-        code = lost_accept(a->link, &a->fence.names, &made, e);
+        code = lost_accept(a->redis, &a->handle.names, &made, e);
     if (code == ERR_OK && degraded)
         tell_accepted(a, call->filter, begun_ms, made);
     filters_look(a->service->logs, call->filter, call->filter_length);
@@ -78,9 +78,9 @@ void admin_accept(struct admin *a, struct admin_call *call)
     struct mutex *mutex = NULL;
     const struct mutex_options options =
         admin_mutex_options(a->service, a->config, call->filter, call->filter_length);
-    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK) /* no mutex for a name that is none */
-        code = handle_load(&a->fence, &a->view, e);
+        code = handle_load(&a->handle, &a->view, e);
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code == ERR_OK)
@@ -89,7 +89,7 @@ void admin_accept(struct admin *a, struct admin_call *call)
     call->status = code;
     if (code == ERR_OK) {
         reply_simple(&r, "OK");
-        keeper_wake(a->service);
+        controller_wake(a->service);
     } else {
         admin_reply_error(&r, code, e);
     }

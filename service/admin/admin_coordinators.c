@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.COORDINATORS: the roster, as people and programs read it. Times are Redis's. */
+/* TB.COORDINATORS: the list of members, as people and programs read it. Times are Redis's. */
 #include <string.h>
 #include "base/number.h"
 #include "service/admin/admin.h"
 #include "service/core/field.h"
-#include "shard/members/roster.h"
+#include "shard/members/members.h"
 
 struct listing {
     struct admin *a;
@@ -15,10 +15,10 @@ struct listing {
     uint64_t now_ms; /* by Redis */
 };
 
-static uint64_t number_of(const struct roster_entry *entry, enum roster_field field)
+static uint64_t number_of(const struct members_entry *entry, enum members_field field)
 {
     uint64_t n = 0;
-    const char *text = roster_value(entry, field);
+    const char *text = members_value(entry, field);
     return number_u64(text, strlen(text), &n) && n <= INT64_MAX ? n : 0;
 }
 
@@ -68,13 +68,13 @@ static void filter_list(struct fields *f, const struct admin_call *call, const c
 /* --- one coordinator --- */
 
 /* It holds no view that is older than the one in Redis: the next request loads that. */
-static bool is_current(const struct listing *l, const struct roster_entry *entry)
+static bool is_current(const struct listing *l, const struct members_entry *entry)
 {
     const struct view *v = &l->a->view;
     return entry->epoch == 0 || (entry->incarnation == v->incarnation && entry->epoch >= v->epoch);
 }
 
-static void epoch_fields(struct fields *f, const struct listing *l, const struct roster_entry *entry)
+static void epoch_fields(struct fields *f, const struct listing *l, const struct members_entry *entry)
 {
     if (l->call->filter_length == 0)
         return;
@@ -89,31 +89,31 @@ static void epoch_fields(struct fields *f, const struct listing *l, const struct
     field_bool(f, "current", is_current(l, entry));
 }
 
-static void take_entry(void *arg, const struct roster_entry *entry)
+static void take_entry(void *arg, const struct members_entry *entry)
 {
     struct listing *l = arg;
     struct fields f;
     fields_begin(&f, l->call->protocol);
-    uint64_t uptime_ms = number_of(entry, ROSTER_UPTIME), since_ms = uptime_ms + entry->age_ms;
+    uint64_t uptime_ms = number_of(entry, MEMBERS_UPTIME), since_ms = uptime_ms + entry->age_ms;
     field_text(&f, "coordinator", entry->id);
-    field_text(&f, "state", entry->gone ? "gone" : roster_value(entry, ROSTER_STATE));
-    field_text(&f, "version", roster_value(entry, ROSTER_VERSION));
-    field_number(&f, "format", number_of(entry, ROSTER_FORMAT));
-    field_text(&f, "host", roster_value(entry, ROSTER_HOST));
-    field_number(&f, "pid", number_of(entry, ROSTER_PID));
-    field_text(&f, "listen", roster_value(entry, ROSTER_LISTEN));
-    field_text(&f, "http", roster_value(entry, ROSTER_HTTP));
+    field_text(&f, "state", entry->gone ? "gone" : members_value(entry, MEMBERS_STATE));
+    field_text(&f, "version", members_value(entry, MEMBERS_VERSION));
+    field_number(&f, "format", number_of(entry, MEMBERS_FORMAT));
+    field_text(&f, "host", members_value(entry, MEMBERS_HOST));
+    field_number(&f, "pid", number_of(entry, MEMBERS_PID));
+    field_text(&f, "listen", members_value(entry, MEMBERS_LISTEN));
+    field_text(&f, "http", members_value(entry, MEMBERS_HTTP));
     field_time(&f, "started_at", l->now_ms > since_ms ? l->now_ms - since_ms : 0);
     field_number(&f, "uptime_ms", uptime_ms);
     field_number(&f, "age_ms", entry->age_ms);
-    field_number(&f, "clients", number_of(entry, ROSTER_CLIENTS));
-    field_number(&f, "filters", number_of(entry, ROSTER_SERVES));
-    field_number(&f, "behind", number_of(entry, ROSTER_BEHIND));
-    filter_list(&f, l->call, "behind_filters", roster_value(entry, ROSTER_BEHIND_FILTERS));
-    filter_list(&f, l->call, "jobs", roster_value(entry, ROSTER_JOBS));
-    node_list(&f, roster_value(entry, ROSTER_NODES));
-    field_text(&f, "redis", roster_value(entry, ROSTER_REDIS));
-    field_text(&f, "postgres", roster_value(entry, ROSTER_POSTGRES));
+    field_number(&f, "clients", number_of(entry, MEMBERS_CLIENTS));
+    field_number(&f, "filters", number_of(entry, MEMBERS_SERVES));
+    field_number(&f, "behind", number_of(entry, MEMBERS_BEHIND));
+    filter_list(&f, l->call, "behind_filters", members_value(entry, MEMBERS_BEHIND_FILTERS));
+    filter_list(&f, l->call, "jobs", members_value(entry, MEMBERS_JOBS));
+    node_list(&f, members_value(entry, MEMBERS_NODES));
+    field_text(&f, "redis", members_value(entry, MEMBERS_REDIS));
+    field_text(&f, "postgres", members_value(entry, MEMBERS_POSTGRES));
     epoch_fields(&f, l, entry);
     fields_end(&f, &l->reply);
     l->count++;
@@ -126,14 +126,14 @@ static enum err list(struct listing *l, struct error *e)
     struct admin *a = l->a;
     const struct admin_call *call = l->call;
     bool one = call->filter_length > 0;
-    enum err code = roster_clock(a->link, a->config->prefix, &l->now_ms, e);
+    enum err code = members_clock(a->redis, a->config->prefix, &l->now_ms, e);
     if (code == ERR_OK && one)
-        code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+        code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK && one)
-        code = handle_load(&a->fence, &a->view, e);
-    return code == ERR_OK
-               ? roster_read(a->link, a->config->prefix, one ? a->fence.names.filter : NULL, take_entry, l, e)
-               : code;
+        code = handle_load(&a->handle, &a->view, e);
+    return code == ERR_OK ? members_read(a->redis, a->config->prefix, one ? a->handle.names.filter : NULL,
+                                         take_entry, l, e)
+                          : code;
 }
 
 void admin_coordinators(struct admin *a, struct admin_call *call)

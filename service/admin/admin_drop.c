@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "service/admin/admin.h"
 #include "service/control/epochs.h"
-#include "service/control/keeper.h"
+#include "service/control/controller.h"
 #include "shard/generations/loading.h"
 #include "shard/view/registry.h"
 #include "shard/request/filters.h"
@@ -25,7 +25,7 @@ static enum err may_drop(const struct view *v, enum drop_when when, struct error
 static enum err unlist_nothing(struct handle *f, bool cleared, struct error *e)
 {
     struct registry_said said;
-    enum err code = registry_look(f->link, &f->names, &said, e);
+    enum err code = registry_look(f->redis, &f->names, &said, e);
     if (code == ERR_OK && (cleared || !said.named))
         code = registry_leave(f, said.incarnation, e);
     return code;
@@ -42,7 +42,7 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
     if (was && code == ERR_OK) /* first: one that is named and has no view has lost it */
         code = registry_leave(f, v->incarnation, e);
     if (code == ERR_OK || code == ERR_NOT_FOUND) /* who deleted it may have been killed behind the view */
-        code = log_drop(f->link, &f->names, &work, e);
+        code = log_drop(f->redis, &f->names, &work, e);
     filters_look(s->logs, name, length);
     if (code == ERR_NOT_FOUND || (code == ERR_OK && !was)) {
         code = unlist_nothing(f, code == ERR_OK, e);
@@ -58,7 +58,7 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
     log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
              generation_shards(view_current(v)), when == DROP_IF_DUE);
     service_on_dropped(s, name, length, v->incarnation);
-    return registry_leave(f, v->incarnation, e); /* a keeper may have named it in between */
+    return registry_leave(f, v->incarnation, e); /* a controller may have named it in between */
 }
 
 enum err admin_drop_filter(struct service *s, const struct config *config, struct handle *f,
@@ -67,7 +67,7 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
 {
     struct mutex *mutex = NULL;
     struct mutex_options options = admin_mutex_options(s, config, name, length);
-    options.link = f->link;
+    options.redis = f->redis;
     enum err code = names_init(&f->names, config->prefix, name, length, e);
     if (code == ERR_OK && when != DROP_IF_BEGUN) /* first: nothing is published behind the deletion */
         code = loading_end(f, e);
@@ -122,7 +122,7 @@ void admin_drop(struct admin *a, struct admin_call *call)
     }
     for (size_t i = 0; i < call->names.count; i++) {
         const struct argument *name = &call->names.name[i];
-        enum err code = admin_drop_filter(a->service, a->config, &a->fence, &a->view, name->bytes,
+        enum err code = admin_drop_filter(a->service, a->config, &a->handle, &a->view, name->bytes,
                                           name->length, DROP_NOW, &call->error);
         if (code == ERR_OK) {
             dropped++;
@@ -142,7 +142,7 @@ void admin_delete(struct admin *a, struct admin_call *call)
                                  (int)name.length, name.bytes);
         return;
     }
-    call->status = admin_drop_filter(a->service, a->config, &a->fence, &a->view, name.bytes, name.length,
+    call->status = admin_drop_filter(a->service, a->config, &a->handle, &a->view, name.bytes, name.length,
                                      DROP_NOW, &call->error);
     if (call->status != ERR_OK)
         (void)explain(&name, call->status, &call->error);
@@ -153,17 +153,17 @@ void admin_delete(struct admin *a, struct admin_call *call)
 static enum err load(struct admin *a, struct admin_call *call)
 {
     enum err code =
-        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
-    return code == ERR_OK ? handle_load(&a->fence, &a->view, &call->error) : code;
+        names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, &call->error);
+    return code == ERR_OK ? handle_load(&a->handle, &a->view, &call->error) : code;
 }
 
 /* A time that has come already deletes at once. *@done: see handle_expire(). */
 static enum err expire(struct admin *a, struct admin_call *call, bool *done)
 {
     bool past = call->expire_at_ms != 0 && call->expire_at_ms <= clock_wall_us() / 1000;
-    enum err code = handle_expire(&a->fence, call->expire_at_ms, call->flags, past, done, &call->error);
+    enum err code = handle_expire(&a->handle, call->expire_at_ms, call->flags, past, done, &call->error);
     if (code == ERR_OK && *done && past)
-        code = admin_drop_filter(a->service, a->config, &a->fence, &a->view, call->filter,
+        code = admin_drop_filter(a->service, a->config, &a->handle, &a->view, call->filter,
                                  call->filter_length, DROP_NOW, &call->error);
     return code;
 }
@@ -189,7 +189,7 @@ void admin_expire(struct admin *a, struct admin_call *call)
     else
         admin_reply_error(&r, code, &call->error);
     if (done)
-        keeper_wake(a->service); /* it must not sleep past that time */
+        controller_wake(a->service); /* it must not sleep past that time */
 }
 
 void admin_ttl(struct admin *a, struct admin_call *call)

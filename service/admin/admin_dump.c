@@ -33,7 +33,7 @@ static enum err begin_header(struct admin *a, struct dump_header *out, struct er
     enum err code = dump_header_of(out, &a->view, g->layer_count, e);
     if (code != ERR_OK)
         return code;
-    code = log_shards_open(&s, a->link, &a->fence.names, g->number, e);
+    code = log_shards_open(&s, a->redis, &a->handle.names, g->number, e);
     if (code == ERR_OK)
         out->seed = log_shards_seed(s);
     log_shards_close(s);
@@ -71,7 +71,7 @@ static enum err read_run(struct admin *a, const struct dump_header *h, const str
         struct log_shards *s = NULL;
         struct dump_header now;
         enum err code = a->view.degraded ? error_set(e, ERR_LOST, "%s", degraded)
-                                         : log_shards_open(&s, a->link, &a->fence.names,
+                                         : log_shards_open(&s, a->redis, &a->handle.names,
                                                            view_current(&a->view)->number, e);
         if (code == ERR_OK)
             code = log_shards_read(s, run->layer, run->first, run->count, out, e);
@@ -79,7 +79,7 @@ static enum err read_run(struct admin *a, const struct dump_header *h, const str
         if ((code != ERR_LOST && code != ERR_CONFLICT) || clock_mono_us() >= deadline)
             return code == ERR_CONFLICT ? ERR_LOST : code;
         clock_sleep_us(RETRY_US);
-        code = handle_load(&a->fence, &a->view, e);
+        code = handle_load(&a->handle, &a->view, e);
         if (code == ERR_OK &&
             (dump_header_of(&now, &a->view, h->layer_count, e) != ERR_OK || now.id != h->id))
             code = ERR_CONFLICT;
@@ -116,9 +116,9 @@ void admin_scandump(struct admin *a, struct admin_call *call)
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     struct error *e = &call->error;
     uint64_t items;
-    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
-        code = handle_load(&a->fence, &a->view, e);
+        code = handle_load(&a->handle, &a->view, e);
     /* A header says how many keys there are; the filter would not know that it is full. */
     if (code == ERR_OK && call->position == 0 && call->position_given && !a->view.degraded)
         code = admin_load_items(a, call, &items);

@@ -4,10 +4,11 @@
 #include "expansion/decide/forecast.h"
 #include "service/admin/admin.h"
 #include "service/core/field.h"
-#include "service/control/watch.h"
+#include "service/control/filter_states.h"
 
-void admin_forecast_fields(struct fields *f, const struct config_filter *c, const struct keeper_note *note,
-                           bool known, const struct view *v, uint64_t items)
+void admin_forecast_fields(struct fields *f, const struct config_filter *c,
+                           const struct controller_note *note, bool known, const struct view *v,
+                           uint64_t items)
 {
     struct schedule schedule;
     struct window window;

@@ -52,16 +52,16 @@ static enum err read_entries(struct admin *a, struct admin_call *call, redisRepl
     struct key_name name;
     uint64_t most = call->count == 0 || call->count > HISTORY_ENTRIES_MAX ? HISTORY_ENTRIES_MAX : call->count;
     enum err code =
-        names_init(&a->fence.names, config->prefix, call->filter, call->filter_length, &call->error);
+        names_init(&a->handle.names, config->prefix, call->filter, call->filter_length, &call->error);
     if (code == ERR_OK)
-        code = handle_load(&a->fence, &a->view, &call->error);
+        code = handle_load(&a->handle, &a->view, &call->error);
     if (code == ERR_NOT_FOUND && config_find(config, call->filter, call->filter_length) != NULL)
         code = ERR_OK; /* lost, or not made yet */
     if (code != ERR_OK)
         return code;
-    names_filter_key(&a->fence.names, "history", &name);
-    return link_command(a->link, handle_home(&a->fence), entries, &call->error, "LRANGE %b 0 %d", name.text,
-                        name.length, (int)most - 1);
+    names_filter_key(&a->handle.names, "history", &name);
+    return sync_client_command(a->redis, handle_home(&a->handle), entries, &call->error, "LRANGE %b 0 %d",
+                               name.text, name.length, (int)most - 1);
 }
 
 void admin_history(struct admin *a, struct admin_call *call)

@@ -64,7 +64,7 @@ static enum err count(struct admin *a, struct admin_call *call, uint64_t *items)
 
 enum err admin_load_items(struct admin *a, struct admin_call *call, uint64_t *items)
 {
-    struct handle *f = &a->fence;
+    struct handle *f = &a->handle;
     *items = 0;
     enum err code = names_init(&f->names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (code == ERR_OK)
@@ -204,7 +204,7 @@ static enum err count_once(struct admin *a, double *in_layer, struct error *e)
     uint64_t deadline = clock_mono_us() + (uint64_t)COUNT_MS / COUNT_TRIES * 1000;
     if (!view_current(&a->view)->built)
         return error_set(e, ERR_CONFLICT, "the filter is not built yet");
-    enum err code = log_shards_open(&s, a->link, &a->fence.names, view_current(&a->view)->number, e);
+    enum err code = log_shards_open(&s, a->redis, &a->handle.names, view_current(&a->view)->number, e);
     if (code == ERR_OK)
         code = log_shards_count(s, deadline, in_layer, e);
     log_shards_close(s);

@@ -33,7 +33,7 @@ struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *ca
                                .hold = call->hold,
                                .verify_full = call->verify_full,
                                .wait_ms = ENDING_MS,
-                               .of = &a->fence,
+                               .of = &a->handle,
                                .kind = JOB_EXPAND};
 }
 
@@ -44,9 +44,9 @@ bool admin_has_source(struct admin *a, struct admin_call *call, const char *noth
     if (c != NULL && c->table[0] != '\0')
         return true;
     enum err code =
-        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
+        names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (code == ERR_OK && c == NULL)
-        code = handle_load(&a->fence, &a->view, &call->error);
+        code = handle_load(&a->handle, &a->view, &call->error);
     call->status = error_set(&call->error, code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
                              "filter '%s' has no source: nothing to %s; set table in [filter %s]",
                              call->filter, nothing, call->filter);
@@ -62,12 +62,12 @@ static enum err check_nodes(struct admin *a, const struct runner_job *job, struc
     struct plan_node *memory = NULL;
     unsigned count;
     runner_options(&options, a->service, job);
-    enum err code = survey_nodes(&options, a->link, &on, e);
+    enum err code = survey_nodes(&options, a->redis, &on, e);
     if (code == ERR_OK && (a->view.phase == PHASE_BUILDING || a->view.phase == PHASE_SWITCHED))
         code = error_set(e, ERR_BUSY,
                          "an earlier job is unfinished and has its nodes: abort it, or wait for its end");
     if (code == ERR_OK)
-        code = memory_of_nodes(a->link, &on, &memory, &count, e);
+        code = memory_of_nodes(a->redis, &on, &memory, &count, e);
     free(memory);
     return code;
 }
@@ -76,9 +76,9 @@ static enum err check_nodes(struct admin *a, const struct runner_job *job, struc
 static enum err may_rebuild(struct admin *a, const struct admin_call *call, const struct runner_job *job,
                             struct error *e)
 {
-    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
-        code = handle_load(&a->fence, &a->view, e);
+        code = handle_load(&a->handle, &a->view, e);
     if (code == ERR_FORMAT || code == ERR_CONFIG)
         return code;
     return call->nodes == NULL ? ERR_OK : code == ERR_OK ? check_nodes(a, job, e) : code;
@@ -103,9 +103,9 @@ void admin_rebuild(struct admin *a, struct admin_call *call)
  * build. */
 static enum err may_verify(struct admin *a, const struct admin_call *call, struct error *e)
 {
-    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
-        code = handle_load(&a->fence, &a->view, e);
+        code = handle_load(&a->handle, &a->view, e);
     if (code == ERR_NOT_FOUND || (code == ERR_OK && !view_current(&a->view)->built))
         code = error_set(e, ERR_CONFLICT, "filter '%s' is not built yet: nothing to verify", call->filter);
     return code;
@@ -122,7 +122,7 @@ void admin_verify(struct admin *a, struct admin_call *call)
                                    .trigger = "verify",
                                    .verify_full = call->verify_full,
                                    .wait_ms = ENDING_MS,
-                                   .of = &a->fence,
+                                   .of = &a->handle,
                                    .kind = JOB_CHECK};
     call->status = may_verify(a, call, &call->error);
     if (call->status == ERR_OK)
@@ -133,11 +133,11 @@ void admin_verify(struct admin *a, struct admin_call *call)
 void admin_control(struct admin *a, struct admin_call *call)
 {
     call->status =
-        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
+        names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (call->status == ERR_OK)
-        call->status = control_ask(&a->fence, call->wish, call->rows_per_second, &call->error);
+        call->status = control_ask(&a->handle, call->wish, call->rows_per_second, &call->error);
     struct error ignored;
-    if (call->status == ERR_OK && control_job(&a->fence, &call->job, &ignored) != ERR_OK)
+    if (call->status == ERR_OK && control_job(&a->handle, &call->job, &ignored) != ERR_OK)
         call->job = 0; /* it was asked all the same */
     reply_outcome(call);
 }

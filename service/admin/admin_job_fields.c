@@ -118,9 +118,9 @@ enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, s
     const struct argument filter = {.bytes = name, .length = length};
     struct key_name key;
     redisReply *record;
-    names_filter_key(&a->fence.names, "job", &key);
-    enum err code =
-        link_command(a->link, handle_home(&a->fence), &record, e, "HGETALL %b", key.text, key.length);
+    names_filter_key(&a->handle.names, "job", &key);
+    enum err code = sync_client_command(a->redis, handle_home(&a->handle), &record, e, "HGETALL %b", key.text,
+                                        key.length);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < sizeof(job_fields) / sizeof(job_fields[0]); i++) {

@@ -73,8 +73,8 @@ static enum err ask(struct admin *a, const char *command, const char *key, redis
                     struct error *e)
 {
     struct key_name name;
-    names_filter_key(&a->fence.names, key, &name);
-    return link_command(a->link, handle_home(&a->fence), reply, e, command, name.text, name.length);
+    names_filter_key(&a->handle.names, key, &name);
+    return sync_client_command(a->redis, handle_home(&a->handle), reply, e, command, name.text, name.length);
 }
 
 static enum err look_at_mutex(struct admin *a, uint64_t id, bool *held, bool *is, struct error *e)
@@ -184,7 +184,7 @@ void admin_job(struct admin *a, struct admin_call *call)
     struct buffer id = {0};
     struct fields f;
     call->status =
-        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
+        names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, &call->error);
     if (call->status == ERR_OK)
         call->status = look(a, call->job, &j, &call->error);
     if (call->status != ERR_OK)

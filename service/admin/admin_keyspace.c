@@ -14,25 +14,25 @@ static enum err send_look(struct admin *a, const struct argument *name, bool *se
 {
     struct key_name key;
     struct error ignored;
-    *sent = names_init(&a->fence.names, a->config->prefix, name->bytes, name->length, &ignored) == ERR_OK;
+    *sent = names_init(&a->handle.names, a->config->prefix, name->bytes, name->length, &ignored) == ERR_OK;
     if (!*sent) /* too long for any filter */
         return ERR_OK;
-    names_filter_key(&a->fence.names, "view", &key);
+    names_filter_key(&a->handle.names, "view", &key);
     const char *const argv[] = {"HGET", key.text, "deleting"};
     const size_t lengths[] = {4, key.length, 8};
-    *where = handle_home(&a->fence);
-    return link_append(a->link, *where, 3, argv, lengths, e);
+    *where = handle_home(&a->handle);
+    return sync_client_append(a->redis, *where, 3, argv, lengths, e);
 }
 
 static enum err read_look(struct admin *a, unsigned where, bool *is, struct error *e)
 {
     redisReply *reply;
-    enum err code = link_reply(a->link, where, &reply, e);
+    enum err code = sync_client_reply(a->redis, where, &reply, e);
     if (code != ERR_OK)
         return code;
     *is = reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "0") == 0;
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) != 0)
-        code = link_refusal(a->link, where, reply, e);
+        code = sync_client_refusal(a->redis, where, reply, e);
     freeReplyObject(reply);
     return code;
 }
@@ -50,7 +50,7 @@ static enum err look(struct admin *a, const struct argument *names, size_t count
             if (is[i])
                 code = read_look(a, where[i - first], &is[i], e);
         if (code != ERR_OK) {
-            link_forget(a->link);
+            sync_client_forget(a->redis);
             return code;
         }
     }
@@ -138,9 +138,9 @@ static enum err scan(struct admin *a, struct admin_call *call, uint64_t cursor, 
                         GLOB_PATTERN_MAX);
         return ERR_RANGE;
     }
-    enum err code = link_command(a->link, link_filters(a->link, a->config->prefix), out, &call->error,
-                                 "SSCAN %s:filters %llu COUNT %llu", a->config->prefix,
-                                 (unsigned long long)cursor, (unsigned long long)count);
+    enum err code = sync_client_command(a->redis, sync_client_filters(a->redis, a->config->prefix), out,
+                                        &call->error, "SSCAN %s:filters %llu COUNT %llu", a->config->prefix,
+                                        (unsigned long long)cursor, (unsigned long long)count);
     if (code == ERR_OK && ((*out)->elements != 2 || (*out)->element[1]->type != REDIS_REPLY_ARRAY)) {
         freeReplyObject(*out);
         code = error_set(&call->error, ERR_REFUSED, "unexpected reply to SSCAN");

@@ -91,13 +91,13 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
     const struct loading *g = &l->loading;
     const struct admin_call *call = l->call;
     const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
-    struct admin_naming naming = {.fence = l->f, .as_new = true};
+    struct admin_naming naming = {.handle = l->f, .as_new = true};
     struct placement on;
     struct error ignored;
     struct log_view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = service_claim(a->service, a->link, e);
+    enum err code = service_claim(a->service, a->redis, e);
     if (code == ERR_OK)
         code = admin_make_way(a->service, &naming, call->filter, call->filter_length, &a->view, &work, e);
     l->f->names.incarnation = g->incarnation;
@@ -157,7 +157,7 @@ static enum err check_memory(struct load *l, struct error *e)
     struct placement all;
     enum err code = placement_choose(&all, &l->a->service->nodes, "", e);
     if (code == ERR_OK)
-        code = memory_of_nodes(l->a->link, &all, &nodes, &count, e);
+        code = memory_of_nodes(l->a->redis, &all, &nodes, &count, e);
     for (unsigned i = 0; i < h->layer_count && code == ERR_OK; i++) {
         const struct geometry *g = &h->layers[i].geometry;
         const struct plan plan = {.capacity = h->layers[i].capacity,
@@ -176,7 +176,8 @@ static enum err next_token(struct load *l, uint64_t *out, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&l->f->names, "token", &name);
-    enum err code = link_command(l->a->link, handle_home(l->f), &reply, e, "INCR %b", name.text, name.length);
+    enum err code =
+        sync_client_command(l->a->redis, handle_home(l->f), &reply, e, "INCR %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     *out = (uint64_t)reply->integer;
@@ -334,7 +335,7 @@ static void run(struct admin *a, struct admin_call *call, void (*take)(struct lo
         reply_error(&r, "OOM out of memory");
         return;
     }
-    *l = (struct load){.a = a, .call = call, .f = &a->fence, .r = &r, .e = &call->error};
+    *l = (struct load){.a = a, .call = call, .f = &a->handle, .r = &r, .e = &call->error};
     enum err code = names_init(&l->f->names, a->config->prefix, call->filter, call->filter_length, l->e);
     if (code != ERR_OK)
         fail(l, code);
@@ -393,7 +394,7 @@ static enum err loading_fields(struct fields *f, struct admin *a, const struct l
     uint8_t *there = calloc((size_t)l->header.chunks + 1, 1);
     if (there == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = loading_arrived(&a->fence, l, there, e);
+    enum err code = loading_arrived(&a->handle, l, there, e);
     if (code == ERR_OK) {
         field_number(f, "chunks", l->header.chunks);
         field_number(f, "arrived", l->arrived);
@@ -406,9 +407,9 @@ static enum err loading_fields(struct fields *f, struct admin *a, const struct l
 static enum err status_fields(struct fields *f, struct admin *a, const struct admin_call *call,
                               struct loading *l, struct error *e)
 {
-    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
-        code = loading_read(&a->fence, l, e);
+        code = loading_read(&a->handle, l, e);
     if (code != ERR_OK && code != ERR_NOT_FOUND)
         return code;
     field_text(f, "state", code == ERR_NOT_FOUND ? "none" : l->done ? "done" : "loading");

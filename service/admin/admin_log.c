@@ -7,7 +7,7 @@
 #include <string.h>
 #include "service/admin/admin.h"
 #include "service/core/field.h"
-#include "service/control/keeper.h"
+#include "service/control/controller.h"
 
 /* --- what is wrong --- */
 
@@ -22,7 +22,7 @@ static void lost_text(struct buffer *out, const struct log_lost_status *lost)
 }
 
 static void health_fields(struct fields *f, const struct log_status *s, const struct view *v,
-                          const struct keeper_note *note, bool degraded)
+                          const struct controller_note *note, bool degraded)
 {
     struct buffer scope = {0};
     const char *remedy = lost_remedy_text(s->remedy);
@@ -113,7 +113,7 @@ static void fold_fields(struct fields *f, struct admin *a, const struct log_fold
 {
     struct lease_status lease = {0};
     struct error ignored;
-    enum err code = lease_look(a->link, &a->fence.names, &lease, &ignored);
+    enum err code = lease_look(a->redis, &a->handle.names, &lease, &ignored);
     bool is_others = code == ERR_OK && lease.holder[0] != '\0' && !own->is_here;
     const struct lease_report *report = is_others ? &lease.report : &own->report;
     field_text(f, "folder", is_others ? lease.holder : own->is_here ? own->holder : "");
@@ -123,7 +123,7 @@ static void fold_fields(struct fields *f, struct admin *a, const struct log_fold
 }
 
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
-                      const struct keeper_note *note, bool degraded)
+                      const struct controller_note *note, bool degraded)
 {
     struct log_status *s = calloc(1, sizeof(*s));
     if (s == NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters are made: BF.RESERVE, TB.INIT, by an add, by the keeper.
+/* Filters are made: BF.RESERVE, TB.INIT, by an add, by the controller.
  *
  * The happy path is: under the filter's mutex what lies there is looked at, the name is registered on all
  * masters, and the log is made (shard/generations/make.h). Possible failure modes are: there is one already,
@@ -16,7 +16,7 @@
 #include "service/resp/answer.h"
 #include "shard/view/registry.h"
 #include "shard/request/filters.h"
-#include "shard/members/roster.h"
+#include "shard/members/members.h"
 #include "shard/generations/drop.h"
 
 enum { DEFAULT_EXPANSION = 2 };
@@ -96,7 +96,7 @@ static const char lost_view[] = "a filter of this name lost its view; BF.RESERVE
 static enum err look_for_latest(struct handle *f, uint64_t *latest, struct error *e)
 {
     struct registry_said said;
-    enum err code = registry_look(f->link, &f->names, &said, e);
+    enum err code = registry_look(f->redis, &f->names, &said, e);
     if (said.incarnation > *latest)
         *latest = said.incarnation;
     return code;
@@ -105,7 +105,7 @@ static enum err look_for_latest(struct handle *f, uint64_t *latest, struct error
 enum err admin_make_way(struct service *s, struct admin_naming *n, const char *name, size_t length,
                         struct view *is, const struct work *work, struct error *e)
 {
-    struct handle *f = n->fence;
+    struct handle *f = n->handle;
     enum err code = handle_load_any(f, is, e);
     bool kept = code == ERR_OK && !is->deleting;
     n->latest = service_seen(s, name, length);
@@ -116,7 +116,7 @@ enum err admin_make_way(struct service *s, struct admin_naming *n, const char *n
     if (kept && code == ERR_OK && !n->as_new)
         return error_set(e, ERR_LOST, "%s", lost_view);
     if (code == ERR_OK)
-        code = log_drop(f->link, &f->names, work, e);
+        code = log_drop(f->redis, &f->names, work, e);
     n->deleted = code == ERR_OK;
     if (code == ERR_OK) {
         filters_look(s->logs, name, length);
@@ -125,19 +125,19 @@ enum err admin_make_way(struct service *s, struct admin_naming *n, const char *n
     return code == ERR_NOT_FOUND ? ERR_OK : code;
 }
 
-/* roster_fn: @arg is of ROSTER_ID_MAX bytes. */
-static void take_server(void *arg, const struct roster_entry *entry)
+/* members_fn: @arg is of MEMBERS_ID_MAX bytes. */
+static void take_server(void *arg, const struct members_entry *entry)
 {
     if (!entry->gone && entry->epoch != 0)
-        (void)snprintf(arg, ROSTER_ID_MAX, "%s", entry->id);
+        (void)snprintf(arg, MEMBERS_ID_MAX, "%s", entry->id);
 }
 
 /* Nothing is stored of the filter, and its name is not registered: it was never made, unless somebody serves
  * it. ERR_LOST: somebody does. ERR_UNREACHABLE, ERR_TIMEOUT. */
 static enum err may_make(struct handle *f, struct error *e)
 {
-    char who[ROSTER_ID_MAX] = "";
-    enum err code = roster_read(f->link, f->names.prefix, f->names.filter, take_server, who, e);
+    char who[MEMBERS_ID_MAX] = "";
+    enum err code = members_read(f->redis, f->names.prefix, f->names.filter, take_server, who, e);
     if (code != ERR_OK || who[0] == '\0')
         return code;
     return error_set(
@@ -154,20 +154,20 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
 {
     struct admin_naming *n = arg;
     bool may_be_lost = !n->entered && !was_left && !n->deleted && !n->as_new;
-    enum err code = may_be_lost ? may_make(n->fence, e) : ERR_OK;
+    enum err code = may_be_lost ? may_make(n->handle, e) : ERR_OK;
     if (code == ERR_OK && !n->entered)
-        code = registry_enter(n->fence, &n->named, e);
+        code = registry_enter(n->handle, &n->named, e);
     *clean = !n->named;
     if (n->entered)
-        return registry_succeed(n->fence, e);
+        return registry_succeed(n->handle, e);
     n->entered = code == ERR_OK && !n->named;
     if (code == ERR_OK && may_be_lost && n->named)
         code = error_set(e, ERR_LOST, "%s", lost_view);
     if (code == ERR_OK && n->named)
-        code = look_for_latest(n->fence, &n->latest, e);
-    if (code == ERR_OK && n->latest >= n->fence->names.incarnation)
+        code = look_for_latest(n->handle, &n->latest, e);
+    if (code == ERR_OK && n->latest >= n->handle->names.incarnation)
         return error_set(e, ERR_CONFLICT, "a later incarnation is named already");
-    return code == ERR_OK && n->named ? registry_succeed(n->fence, e) : code;
+    return code == ERR_OK && n->named ? registry_succeed(n->handle, e) : code;
 }
 
 enum err admin_make_log(struct admin_naming *n, const struct make_options *options, struct log_view *out,
@@ -177,14 +177,14 @@ enum err admin_make_log(struct admin_naming *n, const struct make_options *optio
     o.enter = enter_log;
     o.arg = n;
     o.later_than = n->latest;
-    enum err code = log_make(n->fence->link, &n->fence->names, &o, out, work, e);
+    enum err code = log_make(n->handle->redis, &n->handle->names, &o, out, work, e);
     if (code == ERR_CONFLICT && n->latest > o.later_than) {
         o.later_than = n->latest;
-        code = log_make(n->fence->link, &n->fence->names, &o, out, work, e);
+        code = log_make(n->handle->redis, &n->handle->names, &o, out, work, e);
     }
     bool surely_not = code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT && code != ERR_EXISTS;
     if (surely_not && !n->named)
-        leave_registries(n->fence);
+        leave_registries(n->handle);
     return code;
 }
 
@@ -196,7 +196,7 @@ static enum err make(struct service *s, const struct config *config, struct hand
     struct view *is = malloc(sizeof(*is));
     struct log_view *v = malloc(sizeof(*v));
     const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
-    struct admin_naming naming = {.fence = f, .as_new = r->sourced || r->anew};
+    struct admin_naming naming = {.handle = f, .as_new = r->sourced || r->anew};
     struct make_options o = {.capacity = r->capacity,
                              .error_rate = r->error_rate,
                              .expansion = r->expansion,
@@ -209,7 +209,7 @@ static enum err make(struct service *s, const struct config *config, struct hand
         free(v);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
-    enum err code = service_claim(s, f->link, e);
+    enum err code = service_claim(s, f->redis, e);
     if (code == ERR_OK)
         code = admin_make_way(s, &naming, name, length, is, &work, e);
     free(is);
@@ -238,7 +238,7 @@ enum err admin_make_filter(struct service *s, const struct config *config, struc
         return code;
     struct mutex *mutex = NULL;
     struct mutex_options options = admin_mutex_options(s, config, name, length);
-    options.link = f->link;
+    options.redis = f->redis;
     /* This is short work: another coordinator that is at it is waited for, but not by those who wait here. */
     code = mutex_wait(&mutex, &options, f->requests_wait ? 0 : options.redis_timeout_ms, e);
     if (code == ERR_BUSY && f->requests_wait)
@@ -268,7 +268,7 @@ void admin_create(struct admin *a, struct admin_call *call)
     struct recipe recipe = recipe_for(c, &call->creation);
     call->status = admin_quota(a, call, true, bytes_to_be(a->config, &recipe), &call->error);
     if (call->status == ERR_OK)
-        call->status = admin_make_filter(a->service, a->config, &a->fence, call->filter, call->filter_length,
+        call->status = admin_make_filter(a->service, a->config, &a->handle, call->filter, call->filter_length,
                                          &call->creation, &call->error);
 }
 

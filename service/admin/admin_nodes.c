@@ -15,13 +15,13 @@
 
 enum { BUDGET_MS = 500 };
 
-/* By its name, as a list knows it, or a cluster now: @masters is what link_masters() said. */
+/* By its name, as a list knows it, or a cluster now: @masters is what sync_client_masters() said. */
 static bool ask_memory(struct admin *a, unsigned masters, const char *name, struct plan_node *out)
 {
     struct error ignored;
     for (unsigned i = 0; i < masters; i++)
-        if (strcmp(link_name(a->link, link_master(a->link, i)), name) == 0)
-            return memory_of_node(a->link, link_master(a->link, i), out, &ignored) == ERR_OK;
+        if (strcmp(sync_client_name(a->redis, sync_client_master(a->redis, i)), name) == 0)
+            return memory_of_node(a->redis, sync_client_master(a->redis, i), out, &ignored) == ERR_OK;
     return false;
 }
 
@@ -33,10 +33,10 @@ static void version_fields(struct fields *f, struct admin *a, unsigned masters, 
     size_t length = 0;
     char text[64];
     unsigned i = 0;
-    while (i < masters && strcmp(link_name(a->link, link_master(a->link, i)), name) != 0)
+    while (i < masters && strcmp(sync_client_name(a->redis, sync_client_master(a->redis, i)), name) != 0)
         i++;
-    if (i < masters &&
-        link_command(a->link, link_master(a->link, i), &info, &ignored, "INFO server") != ERR_OK)
+    if (i < masters && sync_client_command(a->redis, sync_client_master(a->redis, i), &info, &ignored,
+                                           "INFO server") != ERR_OK)
         info = NULL;
     bool valkey = info != NULL && info_value(info->str, info->len, "valkey_version", &length) != NULL;
     const char *version =
@@ -90,7 +90,7 @@ void admin_nodes(struct admin *a, struct admin_call *call)
     struct node_health_figures n;
     unsigned count = 0, masters = 0;
     struct error ignored;
-    if (link_masters(a->link, &masters, &ignored) != ERR_OK)
+    if (sync_client_masters(a->redis, &masters, &ignored) != ERR_OK)
         masters = 0;
     for (; node_health_read(nodes, count, &n); count++)
         put_node(a, &each, &n, clock_mono_us() < deadline_us ? masters : 0);

@@ -40,7 +40,7 @@ static bool is_refusal(enum err code)
 static enum err load(struct outlook *o, struct error *e)
 {
     const struct admin_call *call = o->call;
-    struct handle *f = &o->a->fence;
+    struct handle *f = &o->a->handle;
     enum err code = names_init(&f->names, o->a->config->prefix, call->filter, call->filter_length, e);
     return code == ERR_OK ? handle_load(f, &o->a->view, e) : code;
 }
@@ -48,22 +48,23 @@ static enum err load(struct outlook *o, struct error *e)
 /* ERR_RANGE, ERR_REFUSED: as a job would fail. */
 static enum err make_plan(struct outlook *o, struct error *e)
 {
-    enum err code = survey_nodes(&o->options, o->a->link, &o->on, e);
+    enum err code = survey_nodes(&o->options, o->a->redis, &o->on, e);
     if (code == ERR_OK)
-        code = kept_open(o->a->postgres, &o->source, &o->options.source, o->options.postgres_timeout_ms, e);
+        code = pooled_open(o->a->postgres, &o->source, &o->options.source, o->options.postgres_timeout_ms, e);
     if (code == ERR_OK)
         code = survey_plan(&o->options, &o->a->view, o->source, &o->on, &o->in, &o->plan, e);
     if (code != ERR_OK)
         return code;
     o->planned = true;
-    return survey_fits(&o->plan, &o->a->fence, &o->a->view, &o->on, &o->nodes, &o->node_count, o->warning, e);
+    return survey_fits(&o->plan, &o->a->handle, &o->a->view, &o->on, &o->nodes, &o->node_count, o->warning,
+                       e);
 }
 
 /* A rebuild would be refused, or go on with what it finds, before it plans anything. */
 static enum err may_begin(struct outlook *o, struct error *e)
 {
     const struct view *v = &o->a->view;
-    enum err code = mutex_look(o->a->link, &o->a->fence.names, e);
+    enum err code = mutex_look(o->a->redis, &o->a->handle.names, e);
     if (code != ERR_OK || (v->phase != PHASE_BUILDING && v->phase != PHASE_SWITCHED))
         return code;
     return error_set(e, ERR_BUSY, "an earlier job is unfinished (%s): a rebuild would go on with it",
@@ -76,9 +77,9 @@ static enum err rate_of_last_run(struct outlook *o, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
-    names_filter_key(&o->a->fence.names, "job", &name);
-    enum err code = link_command(o->a->link, handle_home(&o->a->fence), &reply, e, "HGET %b rate", name.text,
-                                 name.length);
+    names_filter_key(&o->a->handle.names, "job", &name);
+    enum err code = sync_client_command(o->a->redis, handle_home(&o->a->handle), &reply, e, "HGET %b rate",
+                                        name.text, name.length);
     if (code != ERR_OK)
         return code;
     double rate;
@@ -253,7 +254,7 @@ void admin_plan(struct admin *a, struct admin_call *call)
         code = make_plan(&o, &call->error);
     if (code == ERR_OK && call->dry_run)
         code = measure(&o, &call->error);
-    kept_close(a->postgres, o.source);
+    pooled_close(a->postgres, o.source);
     if (code == ERR_OK || is_refusal(code)) {
         answer(&o, code, &r);
     } else {

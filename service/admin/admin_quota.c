@@ -20,9 +20,9 @@ static enum err add_filter(struct admin *a, const struct admin_call *call, const
                            struct taken *taken, struct error *e)
 {
     struct error ignored;
-    if (names_init(&a->fence.names, a->config->prefix, name->str, (size_t)name->len, &ignored) != ERR_OK)
+    if (names_init(&a->handle.names, a->config->prefix, name->str, (size_t)name->len, &ignored) != ERR_OK)
         return ERR_OK; /* too long for any filter */
-    enum err code = handle_load(&a->fence, &a->view, e);
+    enum err code = handle_load(&a->handle, &a->view, e);
     if (code == ERR_NOT_FOUND)
         return ERR_OK;
     if (code != ERR_OK)
@@ -57,12 +57,12 @@ static enum err check_share(struct admin *a, const struct config_user *u, uint64
     unsigned count = 0;
     uint64_t least = UINT64_MAX;
     struct error ignored;
-    if (link_masters(a->link, &count, &ignored) != ERR_OK)
+    if (sync_client_masters(a->redis, &count, &ignored) != ERR_OK)
         return ERR_OK;
     for (unsigned i = 0; i < count; i++) {
         struct plan_node node = {.known = false};
         uint64_t limit = 0;
-        if (memory_of_node(a->link, link_master(a->link, i), &node, &ignored) == ERR_OK)
+        if (memory_of_node(a->redis, sync_client_master(a->redis, i), &node, &ignored) == ERR_OK)
             limit = plan_node_limit(&node);
         uint64_t left = node.used < limit ? limit - node.used : 0;
         if (limit != 0 && left < least)
@@ -92,9 +92,9 @@ enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes,
     }
     if (u->filters_max == 0 && u->bytes_max == 0)
         return ERR_OK;
-    const struct names names = a->fence.names; /* of the filter that is asked for */
+    const struct names names = a->handle.names; /* of the filter that is asked for */
     enum err code = count(a, call, u, &taken, e);
-    a->fence.names = names;
+    a->handle.names = names;
     if (code != ERR_OK)
         return code;
     if (!makes) /* a layer is about as large as all before it */

@@ -20,8 +20,8 @@ void admin_note_sample(struct admin *a, const char *name, size_t length, uint64_
 void admin_sample(struct admin *a, const char *name, size_t length)
 {
     struct error e;
-    if (names_init(&a->fence.names, a->config->prefix, name, length, &e) == ERR_OK &&
-        handle_load(&a->fence, &a->view, &e) == ERR_OK)
+    if (names_init(&a->handle.names, a->config->prefix, name, length, &e) == ERR_OK &&
+        handle_load(&a->handle, &a->view, &e) == ERR_OK)
         admin_note_sample(a, name, length, a->view.keys[a->view.current]);
 }
 
@@ -32,8 +32,8 @@ static enum err read(struct admin *a, struct admin_call *call, struct fill *out,
     *count = fills_read(a->service->fills, call->filter, call->filter_length, out);
     if (*count > 0 || config_find(a->config, call->filter, call->filter_length) != NULL)
         return ERR_OK;
-    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
-    return code == ERR_OK ? handle_load(&a->fence, &a->view, e) : code;
+    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
+    return code == ERR_OK ? handle_load(&a->handle, &a->view, e) : code;
 }
 
 void admin_samples(struct admin *a, struct admin_call *call)

@@ -294,7 +294,7 @@ static enum err write_generation(struct reply *r, struct survey *s, struct error
 {
     struct fields f;
     struct admin *a = s->a;
-    enum err code = log_shards_open(&s->bits, a->link, &a->fence.names, s->g->number, e);
+    enum err code = log_shards_open(&s->bits, a->redis, &a->handle.names, s->g->number, e);
     if (code != ERR_OK)
         return code;
     fields_begin(&f, r->protocol);
@@ -315,9 +315,9 @@ static enum err survey_filter(struct admin *a, struct admin_call *call, struct r
     struct error *e = &call->error;
     struct buffer both = {0};
     struct reply each = {.out = &both, .protocol = r->protocol};
-    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
-        code = handle_load(&a->fence, &a->view, e);
+        code = handle_load(&a->handle, &a->view, e);
     if (code != ERR_OK)
         return code;
     struct survey s = {.a = a,

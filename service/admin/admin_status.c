@@ -13,8 +13,8 @@
 #include "expansion/decide/window.h"
 #include "service/admin/admin.h"
 #include "service/core/field.h"
-#include "service/control/keeper.h"
-#include "service/control/watch.h"
+#include "service/control/controller.h"
+#include "service/control/filter_states.h"
 #include "shard/redis/nodes/health.h"
 
 /* --- parts of the status --- */
@@ -100,7 +100,7 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
     return items;
 }
 
-static const char *rows_by(const struct keeper_note *note)
+static const char *rows_by(const struct controller_note *note)
 {
     static const char *const names[] = {[SOURCE_ROWS_COUNTED] = "count",
                                         [SOURCE_ROWS_PLANNED] = "statistics",
@@ -109,7 +109,7 @@ static const char *rows_by(const struct keeper_note *note)
 }
 
 /* @built: the filter's keys are those of a whole generation, @items of them. */
-static void source_fields(struct fields *f, const struct keeper_note *note, bool built, uint64_t items)
+static void source_fields(struct fields *f, const struct controller_note *note, bool built, uint64_t items)
 {
     const struct threshold_input in = {.items = items, .source_rows = note->rows.rows};
     field_text(f, "source_rows_by", rows_by(note));
@@ -157,15 +157,16 @@ static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error 
 {
     struct key_name name;
     redisReply *reply;
-    names_filter_key(&a->fence.names, "expansion_flag", &name);
+    names_filter_key(&a->handle.names, "expansion_flag", &name);
     enum err code =
-        link_command(a->link, handle_home(&a->fence), &reply, e, "GET %b", name.text, name.length);
+        sync_client_command(a->redis, handle_home(&a->handle), &reply, e, "GET %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     m->held = reply->type == REDIS_REPLY_STRING;
     (void)snprintf(m->owner, sizeof(m->owner), "%s", m->held ? reply->str : "");
     freeReplyObject(reply);
-    code = link_command(a->link, handle_home(&a->fence), &reply, e, "PTTL %b", name.text, name.length);
+    code =
+        sync_client_command(a->redis, handle_home(&a->handle), &reply, e, "PTTL %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     m->ttl_ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
@@ -193,9 +194,10 @@ static enum err verify_fields(struct fields *f, struct admin *a, struct error *e
     struct key_name name;
     redisReply *reply;
     uint64_t when;
-    names_filter_key(&a->fence.names, "job", &name);
-    enum err code = link_command(a->link, handle_home(&a->fence), &reply, e,
-                                 "HMGET %b verify_ok verify_generation verify_ms", name.text, name.length);
+    names_filter_key(&a->handle.names, "job", &name);
+    enum err code =
+        sync_client_command(a->redis, handle_home(&a->handle), &reply, e,
+                            "HMGET %b verify_ok verify_generation verify_ms", name.text, name.length);
     if (code != ERR_OK)
         return code;
     field_text(f, "verification",
@@ -206,7 +208,7 @@ static enum err verify_fields(struct fields *f, struct admin *a, struct error *e
 }
 
 /* How the tail fares; "none" where no coordinator has it. */
-static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
+static enum err follower_fields(struct fields *f, struct admin *a, struct error *e)
 {
     static const struct {
         const char *field, *name;
@@ -216,9 +218,10 @@ static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
                  {"lag_ms", "follow_lag_ms", true}, {"rows", "follow_rows", true}};
     struct key_name name;
     redisReply *reply;
-    names_filter_key(&a->fence.names, "tail", &name);
-    enum err code = link_command(a->link, handle_home(&a->fence), &reply, e,
-                                 "HMGET %b state mode owner error lag_ms rows", name.text, name.length);
+    names_filter_key(&a->handle.names, "tail", &name);
+    enum err code =
+        sync_client_command(a->redis, handle_home(&a->handle), &reply, e,
+                            "HMGET %b state mode owner error lag_ms rows", name.text, name.length);
     if (code != ERR_OK)
         return code;
     bool any = reply->elements == 6 && reply->element[0]->type == REDIS_REPLY_STRING;
@@ -239,7 +242,7 @@ static enum err tail_fields(struct fields *f, struct admin *a, struct error *e)
 static enum err status_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                               struct error *e)
 {
-    struct keeper_note note = keeper_note(a->service, name, length);
+    struct controller_note note = controller_note(a->service, name, length);
     const struct config_filter *config = config_find(a->config, name, length);
     struct mutex_state mutex = {.held = false};
     bool known = false;
@@ -247,10 +250,10 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     reply_text(&f->reply, "filter");
     reply_bulk(&f->reply, name, length);
     f->count++;
-    enum err code = names_init(&a->fence.names, a->config->prefix, name, length, e);
+    enum err code = names_init(&a->handle.names, a->config->prefix, name, length, e);
     if (code != ERR_OK)
         return code;
-    code = handle_load(&a->fence, &a->view, e);
+    code = handle_load(&a->handle, &a->view, e);
     if (code == ERR_NOT_FOUND && config == NULL)
         return code;
     if (code != ERR_OK) {
@@ -279,7 +282,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         if (code == ERR_OK)
             code = admin_job_fields(f, a, name, length, mutex.held, e);
         if (code == ERR_OK && config != NULL && config->table[0] != '\0')
-            code = tail_fields(f, a, e);
+            code = follower_fields(f, a, e);
         field_text(f, "redis", code == ERR_OK ? "ok" : e->text);
     }
     config_fields(f, config);

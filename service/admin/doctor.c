@@ -150,19 +150,19 @@ bool doctor_add_fsync(const struct doctor *d)
 void doctor_run(const struct doctor_options *o)
 {
     struct doctor d = {.o = o};
-    d.link = link_new(o->nodes, (unsigned)o->config->redis_timeout_ms, "twinbloom-doctor");
-    for (size_t i = 0; i < PROBES && d.link != NULL; i++) {
+    d.redis = sync_client_new(o->nodes, (unsigned)o->config->redis_timeout_ms, "twinbloom-doctor");
+    for (size_t i = 0; i < PROBES && d.redis != NULL; i++) {
         d.probe = probes[i].name;
         probes[i].fn(&d);
     }
-    if (d.link == NULL) {
+    if (d.redis == NULL) {
         d.probe = probes[0].name;
         doctor_tell(&d, DOCTOR_PROBLEM, "", "give this machine more memory", "out of memory");
     }
     for (unsigned i = 0; i < d.node_count; i++)
         freeReplyObject(d.node[i].info);
     free(d.node);
-    link_free(d.link);
+    sync_client_free(d.redis);
 }
 
 /* --- without a service --- */

@@ -111,7 +111,7 @@ struct refused {
 /* Keys of one slot of that master. */
 struct scratch {
     struct key_name key[5]; /* S, H, L, Z, X */
-    char channel[PREFIX_MAX + sizeof(":events")];
+    char connection[PREFIX_MAX + sizeof(":events")];
 };
 
 static const char kinds[] = "SHLZX";
@@ -125,7 +125,7 @@ static void name_scratch(const struct doctor *d, const struct doctor_node *n, st
         (void)snprintf(what, sizeof(what), "doctor:%016" PRIx64 ":%c", random, kinds[i]);
         names_on_master(prefix, n->slot, what, &s->key[i]);
     }
-    (void)snprintf(s->channel, sizeof(s->channel), "%s:events", prefix);
+    (void)snprintf(s->connection, sizeof(s->connection), "%s:events", prefix);
 }
 
 static const char *fill_word(const struct scratch *s, const char *word)
@@ -133,10 +133,10 @@ static const char *fill_word(const struct scratch *s, const char *word)
     const char *kind = word[0] != '\0' && word[1] == '\0' ? strchr(kinds, word[0]) : NULL;
     if (kind != NULL)
         return s->key[kind - kinds].text;
-    return strcmp(word, "C") == 0 ? s->channel : word;
+    return strcmp(word, "C") == 0 ? s->connection : word;
 }
 
-static enum err run(struct link *l, const struct doctor_node *n, const struct scratch *s,
+static enum err run(struct sync_client *l, const struct doctor_node *n, const struct scratch *s,
                     const struct row *row, redisReply **out, struct error *e)
 {
     const char *argv[WORDS_MAX];
@@ -145,8 +145,8 @@ static enum err run(struct link *l, const struct doctor_node *n, const struct sc
         argv[argc] = fill_word(s, row->word[argc]);
         lengths[argc] = strlen(argv[argc]);
     }
-    enum err code = link_append(l, n->where, argc, argv, lengths, e);
-    return code == ERR_OK ? link_reply(l, n->where, out, e) : code;
+    enum err code = sync_client_append(l, n->where, argc, argv, lengths, e);
+    return code == ERR_OK ? sync_client_reply(l, n->where, out, e) : code;
 }
 
 static bool begins(const char *text, const char *word)
@@ -192,7 +192,7 @@ static void tell(struct doctor *d, const struct doctor_node *n, struct refused *
         doctor_tell(d, DOCTOR_OK, n->name, "", "%u commands are there and allowed", count);
 }
 
-static void try_all(struct doctor *d, struct link *l, const struct doctor_node *n)
+static void try_all(struct doctor *d, struct sync_client *l, const struct doctor_node *n)
 {
     struct refused f = {.reason = ""};
     struct scratch s;
@@ -222,17 +222,17 @@ static void try_all(struct doctor *d, struct link *l, const struct doctor_node *
 
 /* @n by the numbers of another link, whose list of masters may have another order. False: it does not have
  * it. */
-static bool find_node(struct link *l, const struct doctor_node *n, struct doctor_node *out)
+static bool find_node(struct sync_client *l, const struct doctor_node *n, struct doctor_node *out)
 {
     struct error ignored;
     unsigned count = 0;
     *out = *n;
-    if (link_masters(l, &count, &ignored) != ERR_OK)
+    if (sync_client_masters(l, &count, &ignored) != ERR_OK)
         return false;
     for (unsigned i = 0; i < count; i++) {
-        out->where = link_master(l, i);
-        out->slot = link_master_slot(l, i);
-        if (strcmp(link_name(l, out->where), n->name) == 0)
+        out->where = sync_client_master(l, i);
+        out->slot = sync_client_master_slot(l, i);
+        if (strcmp(sync_client_name(l, out->where), n->name) == 0)
             return true;
     }
     return false;
@@ -245,12 +245,13 @@ void doctor_commands(struct doctor *d)
         struct doctor_node n;
         if (d->node[i].info == NULL)
             continue;
-        struct link *l = link_new(d->o->nodes, (unsigned)d->o->config->redis_timeout_ms, "twinbloom-doctor");
+        struct sync_client *l =
+            sync_client_new(d->o->nodes, (unsigned)d->o->config->redis_timeout_ms, "twinbloom-doctor");
         if (l != NULL && find_node(l, &d->node[i], &n))
             try_all(d, l, &n);
         else
             doctor_tell(d, DOCTOR_PROBLEM, d->node[i].name, "run this again",
                         "the cluster changed meanwhile");
-        link_free(l);
+        sync_client_free(l);
     }
 }

@@ -8,7 +8,7 @@
 #include "base/buffer.h"
 #include "base/number.h"
 #include "shard/view/claim.h"
-#include "shard/members/roster.h"
+#include "shard/members/members.h"
 #include "shard/filter/view.h"
 
 enum { CLOCK_WARN_MS = 2000 };
@@ -21,7 +21,7 @@ static void tell_nodes(struct doctor *d, const struct doctor_node *n)
     redisReply *r;
     struct error e;
     bool lacks = false;
-    if (link_command(d->link, n->where, &r, &e, "GET %s:nodes", d->o->config->prefix) != ERR_OK)
+    if (sync_client_command(d->redis, n->where, &r, &e, "GET %s:nodes", d->o->config->prefix) != ERR_OK)
         return; /* the probe of commands says why */
     if (r->type != REDIS_REPLY_STRING)
         doctor_tell(d, DOCTOR_OK, n->name, "", "no coordinator has used it with this prefix");
@@ -77,20 +77,20 @@ static const char *one_line(const char *list, char *out, size_t size)
     return out;
 }
 
-static uint64_t number_of(const struct roster_entry *entry, enum roster_field field)
+static uint64_t number_of(const struct members_entry *entry, enum members_field field)
 {
     uint64_t n = 0;
-    const char *text = roster_value(entry, field);
+    const char *text = members_value(entry, field);
     return number_u64(text, strlen(text), &n) ? n : 0;
 }
 
-static void judge_entry(void *arg, const struct roster_entry *entry)
+static void judge_entry(void *arg, const struct members_entry *entry)
 {
     struct listing *l = arg;
     struct doctor *d = l->d;
     char theirs[512], ours[512];
-    const char *version = roster_value(entry, ROSTER_VERSION),
-               *postgres = roster_value(entry, ROSTER_POSTGRES);
+    const char *version = members_value(entry, MEMBERS_VERSION),
+               *postgres = members_value(entry, MEMBERS_POSTGRES);
     unsigned told = l->told++;
     l->count++;
     if (entry->gone) {
@@ -98,21 +98,21 @@ static void judge_entry(void *arg, const struct roster_entry *entry)
                     "it ended without saying so, %" PRIu64 " s ago", entry->age_ms / 1000);
         return;
     }
-    if (strcmp(roster_value(entry, ROSTER_NODES), buffer_text(&l->nodes)) != 0)
+    if (strcmp(members_value(entry, MEMBERS_NODES), buffer_text(&l->nodes)) != 0)
         doctor_tell(
             d, DOCTOR_PROBLEM, entry->id, "give all coordinators the same [redis] nodes, and restart them",
-            "its nodes are %s; here they are %s", one_line(roster_value(entry, ROSTER_NODES), theirs, 500),
+            "its nodes are %s; here they are %s", one_line(members_value(entry, MEMBERS_NODES), theirs, 500),
             one_line(buffer_text(&l->nodes), ours, 500));
     else if (strcmp(version, d->o->version) != 0)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "upgrade all coordinators to the same version",
                     "its version is %s; here it is %s", version, d->o->version);
-    else if (number_of(entry, ROSTER_FORMAT) != VIEW_FORMAT)
+    else if (number_of(entry, MEMBERS_FORMAT) != VIEW_FORMAT)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "upgrade all coordinators to the same version",
                     "it knows filters up to format %" PRIu64 "; here it is %d",
-                    number_of(entry, ROSTER_FORMAT), VIEW_FORMAT);
-    else if (strcmp(roster_value(entry, ROSTER_REDIS), "ok") != 0)
+                    number_of(entry, MEMBERS_FORMAT), VIEW_FORMAT);
+    else if (strcmp(members_value(entry, MEMBERS_REDIS), "ok") != 0)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "see whether its host reaches these nodes",
-                    "it does not reach all of Redis: %.300s", roster_value(entry, ROSTER_REDIS));
+                    "it does not reach all of Redis: %.300s", members_value(entry, MEMBERS_REDIS));
     else if (strcmp(postgres, "ok") != 0 && strcmp(postgres, "none") != 0)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "see whether its host reaches the database",
                     "it does not reach Postgres: %.300s", postgres);
@@ -128,9 +128,9 @@ void doctor_coordinators(struct doctor *d)
     for (unsigned i = 0; i < d->node_count; i++)
         up += d->node[i].info != NULL;
     if (up < d->node_count || up == 0)
-        return; /* what is missing is told, and the roster may lie there */
+        return; /* what is missing is told, and the list of members may lie there */
     put_nodes(d->o->nodes, &l.nodes);
-    if (roster_read(d->link, d->o->config->prefix, NULL, judge_entry, &l, &e) != ERR_OK)
+    if (members_read(d->redis, d->o->config->prefix, NULL, judge_entry, &l, &e) != ERR_OK)
         doctor_tell(d, DOCTOR_PROBLEM, "", "see what the probe \"commands\" says", "they are not known: %s",
                     e.text);
     else if (l.told == 0)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "expansion/follow/slots.h"
-#include "expansion/follow/tail.h"
+#include "expansion/follow/follower.h"
 #include "migrate/source/connection.h"
 #include "migrate/change/outbox.h"
 #include "migrate/source/source.h"
@@ -53,7 +53,7 @@ static enum err try_outbox(const struct doctor *d, const struct config_filter *f
 static enum err try_stream(const struct doctor *d, const struct config_filter *f, struct source *s,
                            struct error *e)
 {
-    char slot[TAIL_SLOT_MAX];
+    char slot[FOLLOWER_SLOT_MAX];
     const char *columns[SOURCE_ID_COLUMNS_MAX];
     unsigned tables = source_tables(s), count = source_id_columns(s, columns);
     struct stream_table *list = calloc(tables, sizeof(*list));
@@ -63,7 +63,7 @@ static enum err try_stream(const struct doctor *d, const struct config_filter *f
     for (unsigned i = 0; i < tables; i++)
         list[i] =
             (struct stream_table){.table = source_table(s, i), .id_columns = columns, .id_count = count};
-    tail_slot_of(slot, f->slot, f->name);
+    follower_slot_of(slot, f->slot, f->name);
     const struct stream_options o = {.dsn = d->o->config->dsn,
                                      .application = "twinbloom doctor",
                                      .slot = slot,
@@ -145,10 +145,10 @@ void doctor_standby(struct doctor *d)
 static bool is_configured(const struct doctor *d, const char *slot)
 {
     const struct config *c = d->o->config;
-    char name[TAIL_SLOT_MAX];
+    char name[FOLLOWER_SLOT_MAX];
     for (size_t i = 0; i < c->filter_count; i++) {
         const struct config_filter *f = &c->filter[i];
-        tail_slot_of(name, f->slot, f->name);
+        follower_slot_of(name, f->slot, f->name);
         if (f->table[0] != '\0' && f->follow_by == FOLLOW_BY_LOGICAL && strcmp(name, slot) == 0)
             return true;
     }
@@ -216,7 +216,7 @@ void doctor_slots(struct doctor *d)
                     "all %" PRIu64 " replication slots of the server are taken", d->postgres.slots_max);
     (void)snprintf(key, sizeof(key), "%s:slots", c->prefix);
     unsigned where = nodes_key(d->o->nodes, key, strlen(key));
-    if (link_command(d->link, where, &noted, &e, "HGETALL %s", key) != ERR_OK)
+    if (sync_client_command(d->redis, where, &noted, &e, "HGETALL %s", key) != ERR_OK)
         return; /* told by others */
     if (noted->type == REDIS_REPLY_ARRAY && noted->elements > 0) {
         if (connection_open(&server, c->dsn, "twinbloom slots", (unsigned)c->postgres_timeout_ms, nobody,

@@ -7,12 +7,12 @@
 #include "migrate/source/server.h"
 #include "migrate/change/stream.h"
 #include "service/admin/doctor.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 
 /* One master of the configuration, or of the cluster. */
 struct doctor_node {
     char name[NODE_NAME_MAX];
-    unsigned where;   /* its address for the link */
+    unsigned where;   /* its address for the client */
     unsigned slot;    /* the lowest that it holds, SLOTS: of a list, or none */
     redisReply *info; /* INFO; NULL: it did not answer, and the probe "redis" has said so */
     int64_t clock_ms; /* how far its clock is ahead of this machine's */
@@ -22,7 +22,7 @@ struct doctor_node {
 struct doctor {
     const struct doctor_options *o;
     const char *probe; /* that runs */
-    struct link *link;
+    struct sync_client *redis;
     struct doctor_node *node;
     unsigned node_count;
     bool has_postgres; /* it answered */

@@ -27,7 +27,7 @@ static void ask_clock(struct doctor *d, struct doctor_node *n)
     redisReply *r;
     struct error ignored;
     uint64_t seconds = 0, us = 0, began = clock_wall_us();
-    if (link_command(d->link, n->where, &r, &ignored, "TIME") != ERR_OK)
+    if (sync_client_command(d->redis, n->where, &r, &ignored, "TIME") != ERR_OK)
         return;
     uint64_t here = (began + clock_wall_us()) / 2;
     n->has_clock = r->type == REDIS_REPLY_ARRAY && r->elements == 2 &&
@@ -41,7 +41,7 @@ static void look_at(struct doctor *d, struct doctor_node *n)
 {
     struct error e;
     redisReply *r = NULL;
-    if (link_command(d->link, n->where, &r, &e, "INFO") != ERR_OK) {
+    if (sync_client_command(d->redis, n->where, &r, &e, "INFO") != ERR_OK) {
         doctor_tell(d, DOCTOR_PROBLEM, n->name,
                     "start it; check its address, user and password in [redis], and that this machine "
                     "reaches it; name "
@@ -57,7 +57,7 @@ void doctor_redis(struct doctor *d)
 {
     struct error e;
     unsigned count = 0;
-    if (link_masters(d->link, &count, &e) != ERR_OK || count == 0) {
+    if (sync_client_masters(d->redis, &count, &e) != ERR_OK || count == 0) {
         doctor_tell(d, DOCTOR_PROBLEM, "",
                     "start the cluster's nodes, and check their addresses in [redis] cluster",
                     "the masters of the cluster are not known: %s", e.text);
@@ -69,9 +69,9 @@ void doctor_redis(struct doctor *d)
     d->node_count = count;
     for (unsigned i = 0; i < count; i++) { /* numbers of masters are valid until others are asked for */
         struct doctor_node *n = &d->node[i];
-        n->where = link_master(d->link, i);
-        n->slot = link_master_slot(d->link, i);
-        (void)snprintf(n->name, sizeof(n->name), "%s", link_name(d->link, n->where));
+        n->where = sync_client_master(d->redis, i);
+        n->slot = sync_client_master_slot(d->redis, i);
+        (void)snprintf(n->name, sizeof(n->name), "%s", sync_client_name(d->redis, n->where));
     }
     for (unsigned i = 0; i < count; i++)
         look_at(d, &d->node[i]);

@@ -11,7 +11,7 @@ enum { LANES = 1, BATCH_BYTES = 4 << 20, BATCH_SHARDS = 512 };
 
 /* Shards of one layer on their way from where they are stored to where they will be read. */
 struct copy {
-    struct handle *fence; /* its names have the incarnation under which the shards are stored */
+    struct handle *handle; /* its names have the incarnation under which the shards are stored */
     const struct loading *load;
     struct names stored;
     struct fold fold; /* of the filter that is being made */
@@ -48,7 +48,8 @@ static enum err send_get(struct copy *c, uint32_t shard, struct error *e)
     stored_name(c, shard, &name);
     const char *const argv[] = {"GET", name.text};
     const size_t lengths[] = {3, name.length};
-    return link_append(c->fold.link, placement_where(&c->placement, c->layer, shard), 2, argv, lengths, e);
+    return sync_client_append(c->fold.redis, placement_where(&c->placement, c->layer, shard), 2, argv,
+                              lengths, e);
 }
 
 /* Its tags become those of the filter. */
@@ -58,12 +59,12 @@ static enum err take_get(struct copy *c, uint32_t shard, uint8_t *out, struct er
     unsigned where = placement_where(&c->placement, c->layer, shard);
     uint32_t bytes = geometry_shard_bytes(g);
     redisReply *reply;
-    enum err code = link_reply(c->fold.link, where, &reply, e);
+    enum err code = sync_client_reply(c->fold.redis, where, &reply, e);
     if (code != ERR_OK)
         return code;
     bool whole = reply->type == REDIS_REPLY_STRING && reply->len == bytes;
     if (reply->type == REDIS_REPLY_ERROR)
-        code = link_refusal(c->fold.link, where, reply, e);
+        code = sync_client_refusal(c->fold.redis, where, reply, e);
     else if (whole)
         memcpy(out, reply->str, bytes);
     freeReplyObject(reply);
@@ -136,15 +137,15 @@ static enum err fill(void *arg, const struct names *names, const struct generati
     struct copy *c = arg;
     c->g = g;
     c->tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
-    enum err code = placement_resolve(&c->placement, names, g, link_nodes(c->fence->link), e);
+    enum err code = placement_resolve(&c->placement, names, g, sync_client_nodes(c->handle->redis), e);
     if (code != ERR_OK)
         return code;
-    fold_init(&c->fold, c->fence->link, names, g->number);
+    fold_init(&c->fold, c->handle->redis, names, g->number);
     for (c->layer = 0; c->layer < g->layer_count && code == ERR_OK; c->layer++)
         code = copy_layer(c, w, e);
     fold_fini(&c->fold);
     if (code != ERR_OK)
-        link_forget(c->fence->link);
+        sync_client_forget(c->handle->redis);
     return code;
 }
 
@@ -174,7 +175,7 @@ static enum err publish(struct copy *c, struct admin_naming *as, struct generati
     shape_of(shape, l);
     for (unsigned i = 0; i < l->header.layer_count; i++)
         content.keys += l->header.layers[i].items;
-    c->stored = c->fence->names;
+    c->stored = c->handle->names;
     c->stored.incarnation = l->incarnation;
     c->tag_stored =
         hash_tag(l->incarnation, c->stored.filter, c->stored.filter_length, view_current(&l->view)->number);
@@ -189,7 +190,7 @@ enum err log_load_publish(struct admin_naming *as, const struct loading *l, cons
     uint8_t *bytes = malloc(BATCH_BYTES);
     enum err code = ERR_NOMEM;
     if (c != NULL && shape != NULL && bytes != NULL) {
-        *c = (struct copy){.fence = as->fence, .load = l, .bytes = bytes};
+        *c = (struct copy){.handle = as->handle, .load = l, .bytes = bytes};
         code = publish(c, as, shape, on, out, w, e);
     } else {
         (void)error_set(e, ERR_NOMEM, "out of memory");

@@ -14,7 +14,7 @@ struct log_shards {
     const struct generation *g; /* of the view */
 };
 
-static enum err open_input(struct log_shards *s, struct link *l, const struct names *names,
+static enum err open_input(struct log_shards *s, struct sync_client *l, const struct names *names,
                            uint64_t generation, struct error *e)
 {
     enum err code = log_view_load(l, names, &s->view, e);
@@ -28,7 +28,7 @@ static enum err open_input(struct log_shards *s, struct link *l, const struct na
     return log_input_init(&s->input, l, names, &s->view, slot, e);
 }
 
-enum err log_shards_open(struct log_shards **out, struct link *l, const struct names *names,
+enum err log_shards_open(struct log_shards **out, struct sync_client *l, const struct names *names,
                          uint64_t generation, struct error *e)
 {
     struct log_shards *s = calloc(1, sizeof(*s));

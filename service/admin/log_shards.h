@@ -5,7 +5,7 @@
  * it lacks yet. So whatever was acknowledged before a read began is in it.
  *
  * Possible failure modes are those of migrate/verify/log_input.h. Blocking; of one thread. */
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
 #include "shard/view/log_view.h"
 
@@ -13,7 +13,7 @@ struct log_shards;
 
 /* Those of @generation of the filter @names, under that incarnation. ERR_CONFLICT: the
  * filter has no such generation any more, or it was never folded, as one that is being built. */
-MUST_CHECK enum err log_shards_open(struct log_shards **out, struct link *l, const struct names *names,
+MUST_CHECK enum err log_shards_open(struct log_shards **out, struct sync_client *l, const struct names *names,
                                     uint64_t generation, struct error *e);
 /* NULL is fine. */
 void log_shards_close(struct log_shards *s);

@@ -2,7 +2,7 @@
 /* dump and restore. The happy path is: pieces are asked for until there are no more, the file gets its end;
  * a file is read to its end once, then its pieces are sent, but for those that the service has. Possible
  * failure modes are: the connection breaks or the file is cut (the same command goes on where it stopped),
- * the filter is rebuilt meanwhile (the dump begins anew), the file is damaged (nothing is sent; from a pipe:
+ * the filter is rebuilt meanwhile (the dump begins again), the file is damaged (nothing is sent; from a pipe:
  * the last piece is not, so nothing becomes visible). */
 #include <errno.h>
 #include <fcntl.h>

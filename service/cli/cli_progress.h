@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLI_PROGRESS_H
 #define SERVICE_CLI_PROGRESS_H
-/* How far a long transfer has come, on standard error: a bar that is drawn anew on a terminal, a line every
+/* How far a long transfer has come, on standard error: a bar that is drawn again on a terminal, a line every
  * few seconds elsewhere. And Ctrl-C, which ends it in good order. */
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #ifndef SERVICE_CLI_TOP_H
 #define SERVICE_CLI_TOP_H
 /* top: a live screen. The happy path is: every few seconds the service is asked for its counters, filters and
- * coordinators, and the screen is drawn anew, with rates from the difference of two looks. Possible failure
+ * coordinators, and the screen is drawn again, with rates from the difference of two looks. Possible failure
  * modes are: no terminal, which is refused; the service goes away, so the last figures stay, with the error,
  * until it is back; signals, after which the terminal is as it was. */
 #include "service/cli/cli.h"

@@ -70,7 +70,7 @@ static void put_item(struct head *h, const char *name, const char *value)
     buffer_printf(&h->line, "%s%s %s", h->line.length > 0 ? "   " : "", name, value);
 }
 
-/* A second, by two looks; "-" where there is but one, or the service began anew between them. */
+/* A second, by two looks; "-" where there is but one, or the service began again between them. */
 static const char *rate_of(const struct top *t, uint64_t now, uint64_t before, char out[OUTPUT_TEXT_SIZE])
 {
     double seconds = (double)(t->now.at_us - t->before.at_us) / 1e6;

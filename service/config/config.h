@@ -127,13 +127,13 @@ struct config {
     uint64_t page_ms;      /* of one page, default 250 ms */
     uint64_t page_rows;    /* at the most, default 1000000 */
     uint64_t lease_ms;     /* of the mutex, default 10 s */
-    uint64_t settle_timeout_ms; /* default 10 min */
-    uint64_t verify_sample;     /* keys, default 100000 */
-    uint64_t verify_stale_ms;   /* default 1 h */
-    uint64_t checkpoint_ms;     /* between checkpoints of a scan, default 30 s */
-    uint64_t slot_wal_max;      /* bytes, default 10 GiB */
-    uint64_t slot_grace_ms;     /* default 1 h */
-    uint64_t tail_interval_ms;  /* of follow_by = ids, default 500 ms */
+    uint64_t settle_timeout_ms;    /* default 10 min */
+    uint64_t verify_sample;        /* keys, default 100000 */
+    uint64_t verify_stale_ms;      /* default 1 h */
+    uint64_t checkpoint_ms;        /* between checkpoints of a scan, default 30 s */
+    uint64_t slot_wal_max;         /* bytes, default 10 GiB */
+    uint64_t slot_grace_ms;        /* default 1 h */
+    uint64_t follower_interval_ms; /* of follow_by = ids, default 500 ms */
     /* What slows a build down; 0: never. */
     uint64_t redis_p99_max_ms;       /* of replies to requests, default 20 ms */
     uint64_t replication_lag_max_ms; /* of the database, default 10 s */

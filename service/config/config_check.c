@@ -6,7 +6,7 @@
 
 #include "base/buffer.h"
 #include "expansion/decide/schedule.h"
-#include "expansion/follow/tail.h"
+#include "expansion/follow/follower.h"
 #include "expansion/decide/window.h"
 #include "service/config/config_keys.h"
 #include "shard/redis/nodes/cluster.h"
@@ -222,13 +222,13 @@ static enum err check_filter(const struct config_check *c, const struct config_f
 static enum err check_shared(const struct config_check *c, size_t i)
 {
     const struct config_filter *f = &c->config->filter[i];
-    char slot[TAIL_SLOT_MAX], other[TAIL_SLOT_MAX], what[200];
-    tail_slot_of(slot, f->slot, f->name);
+    char slot[FOLLOWER_SLOT_MAX], other[FOLLOWER_SLOT_MAX], what[200];
+    follower_slot_of(slot, f->slot, f->name);
     for (size_t j = 0; j < i; j++) {
         const struct config_filter *g = &c->config->filter[j];
         if (f->follow_by == FOLLOW_BY_IDS || f->follow_by != g->follow_by)
             continue;
-        tail_slot_of(other, g->slot, g->name);
+        follower_slot_of(other, g->slot, g->name);
         bool outbox = f->follow_by == FOLLOW_BY_OUTBOX;
         if (strcmp(outbox ? f->outbox : slot, outbox ? g->outbox : other) != 0)
             continue;

@@ -191,7 +191,7 @@ const struct config_key config_keys[] = {
     E("slot_grace", CONFIG_DURATION, slot_grace_ms, "1h", 1000, HOURS(24 * 365), RELOAD,
       "A replication slot of this installation that nobody reads and no configuration names is dropped after this "
       "time; after two minutes if it holds more than slot_wal_max."),
-    E("follow_interval", CONFIG_DURATION, tail_interval_ms, "500ms", 10, HOURS(1), RELOAD,
+    E("follow_interval", CONFIG_DURATION, follower_interval_ms, "500ms", 10, HOURS(1), RELOAD,
       "How often a follower with follow_by = ids looks for new rows."),
     E("redis_p99_max", CONFIG_DURATION, redis_p99_max_ms, "20ms", 0, HOURS(1), RELOAD,
       "A build reads more slowly while more than 1 % of the requests wait longer than this for Redis. 0: never."),

@@ -159,7 +159,7 @@ struct epochs_total epochs_total(struct epochs *e)
     return total;
 }
 
-/* The lock is given back between two of them: the keeper may wait for it. */
+/* The lock is given back between two of them: the controller may wait for it. */
 size_t epochs_take(struct epochs *e, size_t most, epochs_fn *fn, void *arg)
 {
     size_t count = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CONTROL_EPOCHS_H
 #define SERVICE_CONTROL_EPOCHS_H
-/* Which version of each filter's view this coordinator serves (its "epoch", for people). The keeper says it,
- * and what Redis has; the heartbeat asks. Safe from any thread; a lock is held for one filter at a time.
+/* Which version of each filter's view this coordinator serves (its "epoch", for people). The controller says
+ * it, and what Redis has; the heartbeat asks. Safe from any thread; a lock is held for one filter at a time.
  * Names are escaped, as in key names. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: subscribe, then a letter or a wake for each message. Possible failure modes are: the
- * subscription cannot be had or breaks (again after a pause; the keeper looks once more, as something may
+ * subscription cannot be had or breaks (again after a pause; the controller looks once more, as something may
  * have happened meanwhile), this user may not subscribe (said once, tried again seldom). */
 #include "service/control/listener.h"
 
@@ -10,14 +10,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/http/http.h"
-#include "service/control/keeper.h"
+#include "service/control/controller.h"
 #include "service/core/worker.h"
 #include "shard/redis/events.h"
 #include "shard/filter/names.h"
 #include "shard/request/filters.h"
 
 enum {
-    WAKE_EVERY_US = 50 * 1000, /* the keeper looks at all filters when it is woken */
+    WAKE_EVERY_US = 50 * 1000, /* the controller looks at all filters when it is woken */
     IDLE_US = 1000 * 1000,
     TIMEOUT_MS_MAX = 1000, /* a stop waits for an answer this long at most */
     PAUSE_MIN_MS = 50,
@@ -44,7 +44,7 @@ static void wake_if_time(struct listener *l)
         return;
     l->wake_wanted = false;
     l->woken_at = now;
-    keeper_wake(l->service);
+    controller_wake(l->service);
 }
 
 static void look_at(struct listener *l, const struct events_message *message)

@@ -188,7 +188,7 @@ void runner_options(struct driver_options *out, const struct service *s, const s
     out->source = sources_config(c, f);
     out->scan_blocks = f->scan == SCAN_CTID;
     out->sweep = f->sweep;
-    out->tail_mode = (enum tail_mode)f->follow_by;
+    out->follower_mode = (enum follower_mode)f->follow_by;
     out->capacity = config_capacity(f);
     out->error_rate = f->error_rate;
     out->growth = f->growth;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include "base/clock.h"
-#include "service/control/keeper.h"
+#include "service/control/controller.h"
 
 struct sources {
     struct service *service;
@@ -70,7 +70,7 @@ static void run_look(void *arg)
     struct service *s = t->service;
     atomic_store(&l->ended, true); /* it is the controller's from here on */
     if (news)
-        keeper_wake(s);
+        controller_wake(s);
 }
 
 static void *run(void *arg)

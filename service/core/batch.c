@@ -24,7 +24,7 @@ enum {
 };
 
 struct slice {
-    struct asking asking; /* first: a slice is what is asked */
+    struct pending_query query; /* first: a slice is what is asked */
     struct batch *batch;
     bool busy;
     size_t first, count;
@@ -63,7 +63,7 @@ static void go_on(struct batch *b)
 /* Whoever asks runs none meanwhile. */
 static uint64_t commands_of_others(const struct batch *b)
 {
-    return atomic_load_explicit(&b->options.question.service->commands, memory_order_relaxed);
+    return atomic_load_explicit(&b->options.asked.service->commands, memory_order_relaxed);
 }
 
 static void on_pause_over(evutil_socket_t fd, short events, void *arg)
@@ -99,7 +99,7 @@ struct batch *batch_new(const struct batch_options *o)
         free(b);
         return NULL;
     }
-    key_filter_use(o->question.filter); /* between two slices nothing else may name it */
+    key_filter_use(o->asked.filter); /* between two slices nothing else may name it */
     return b;
 }
 
@@ -108,11 +108,11 @@ void batch_free(struct batch *b)
     if (b == NULL)
         return;
     for (unsigned i = 0; i < SLICES; i++)
-        asking_fini(&b->slices[i].asking);
+        pending_query_fini(&b->slices[i].query);
     event_free(b->pause);
     for (unsigned i = 0; i < b->failure_count; i++)
         free((char *)(uintptr_t)b->failures[i].text);
-    key_filter_unuse(b->options.question.filter);
+    key_filter_unuse(b->options.asked.filter);
     free(b);
 }
 
@@ -153,15 +153,15 @@ static void fail_slice(struct batch *b, const struct slice *s, const struct fail
 
 static void take_results(struct batch *b, const struct slice *s)
 {
-    const struct asking *a = &s->asking;
-    struct failure f = asking_failure(a);
+    const struct pending_query *a = &s->query;
+    struct failure f = pending_query_failure(a);
     b->hasty |= !f.unmade && f.code != ERR_OK && f.code != ERR_NOT_FOUND;
-    if (asking_failed(a)) {
+    if (pending_query_failed(a)) {
         fail_slice(b, s, &f);
         return;
     }
     for (size_t i = 0; i < s->count; i++) {
-        enum answer answer = asking_answer(a, i);
+        enum answer answer = pending_query_answer(a, i);
         b->results[s->first + i] = answer == ANSWER_ERROR ? keep_failure(b, &f) : (uint8_t)answer;
         if (answer == ANSWER_FULL && b->options.ends_when_full && s->first + i < b->end)
             b->end = s->first + i + 1;
@@ -170,12 +170,12 @@ static void take_results(struct batch *b, const struct slice *s)
 
 /* --- slices --- */
 
-static void on_slice(struct asking *a)
+static void on_slice(struct pending_query *a)
 {
     struct slice *s = (struct slice *)a;
     struct batch *b = s->batch;
     take_results(b, s);
-    asking_fini(a);
+    pending_query_fini(a);
     s->busy = false;
     b->busy--;
     b->first_is_done = true;
@@ -186,12 +186,12 @@ static void on_slice(struct asking *a)
 static void start_slice(struct batch *b, struct slice *s)
 {
     const struct batch_options *o = &b->options;
-    const struct question *q = &o->question;
+    const struct key_query *q = &o->asked;
     size_t bytes = 0, count = 0, most = b->polite ? POLITE_KEYS : SLICE_KEYS;
     while (count < most && bytes < SLICE_BYTES && b->next + count < o->count)
         bytes += o->key(o->owner, b->next + count++).length;
     struct key_operation *op = key_operation_new(q->filter->port, q->kind, count, bytes);
-    *s = (struct slice){.asking = {.question = *q, .on_done = on_slice},
+    *s = (struct slice){.query = {.asked = *q, .on_done = on_slice},
                         .batch = b,
                         .busy = op != NULL,
                         .first = b->next,
@@ -208,7 +208,7 @@ static void start_slice(struct batch *b, struct slice *s)
     if (b->hasty)
         key_operation_set_timeout(op, HASTY_MS);
     b->busy++;
-    asking_start(&s->asking, op);
+    pending_query_start(&s->query, op);
 }
 
 /* The first slice goes alone: it makes the filter, or tells that the whole batch fails. */
@@ -240,9 +240,9 @@ const struct failure *batch_failure(const struct batch *b)
     return b->failed ? kept_failure(b, ERROR_FIRST) : NULL;
 }
 
-const struct question *batch_question(const struct batch *b)
+const struct key_query *batch_query(const struct batch *b)
 {
-    return &b->options.question;
+    return &b->options.asked;
 }
 
 size_t batch_end(const struct batch *b)

@@ -5,7 +5,7 @@
  * the answers keep the order of the keys. Knows no protocol: whoever asks says where the keys lie and reads
  * the answers when all are there. Belongs to one thread. */
 #include <event2/event.h>
-#include "service/core/asking.h"
+#include "service/core/pending_query.h"
 
 struct batch;
 
@@ -18,7 +18,7 @@ typedef struct batch_key batch_key_fn(const void *owner, size_t i);
 typedef void batch_done_fn(void *owner);
 
 struct batch_options {
-    struct question question;
+    struct key_query asked;
     struct event_base *base; /* of this thread */
     bool ends_when_full;     /* with the first key that a full filter refuses; else each is asked */
     size_t count;
@@ -41,7 +41,7 @@ bool batch_is_answered(const struct batch *b);
 
 /* NULL: some keys have an answer. Else none has, for this reason. */
 const struct failure *batch_failure(const struct batch *b);
-const struct question *batch_question(const struct batch *b);
+const struct key_query *batch_query(const struct batch *b);
 /* How many keys have an answer or an error: all, but where it ended with one that a full filter refused. */
 size_t batch_end(const struct batch *b);
 /* @why: of ANSWER_ERROR, else NULL. */

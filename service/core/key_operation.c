@@ -166,7 +166,7 @@ static enum err open_filter(struct key_operation *op, struct key_filter *f)
     return code;
 }
 
-/* The filter was found; keepers look for one whose name is not listed any more. */
+/* The filter was found; controllers look for one whose name is not listed any more. */
 static void take_found(struct key_operation *op)
 {
     struct key_filter *f = op->filter;
@@ -191,7 +191,7 @@ static uint64_t time_left(const struct key_operation *op, uint64_t now)
     return until > now ? until - now : 0;
 }
 
-/* What was known of the name before the operation began may be of a filter that was deleted, and made anew
+/* What was known of the name before the operation began may be of a filter that was deleted, and made again
  * since. */
 static bool is_outdated(const struct key_operation *op, enum err code)
 {

@@ -11,7 +11,7 @@ TAILQ_HEAD(endings, key_ending);
 
 struct key_port {
     struct key_port_options options;
-    struct store *store;
+    struct async_client *async;
     struct request_port *requests;
     struct endings ended; /* to be told in the next turn */
     struct event *tell;
@@ -25,9 +25,9 @@ const struct key_port_options *key_port_options(const struct key_port *p)
     return &p->options;
 }
 
-struct store *key_port_store(const struct key_port *p)
+struct async_client *key_port_redis(const struct key_port *p)
 {
-    return p->store;
+    return p->async;
 }
 
 struct request_port *key_port_requests(const struct key_port *p)
@@ -136,8 +136,8 @@ struct key_port *key_port_new(const struct key_port_options *o)
     TAILQ_INIT(&p->ended);
     p->options = *o;
     p->operations.size = KEY_OPERATION_BYTES;
-    p->store = store_new(o->base, o->nodes, o->redis_timeout_ms, o->latency);
-    p->requests = p->store == NULL ? NULL : request_port_new(o->base, p->store, o->timeout_ms);
+    p->async = async_client_new(o->base, o->nodes, o->redis_timeout_ms, o->latency);
+    p->requests = p->async == NULL ? NULL : request_port_new(o->base, p->async, o->timeout_ms);
     p->tell = event_new(o->base, -1, 0, on_ended, p);
     if (p->requests == NULL || p->tell == NULL) {
         key_port_free(p);
@@ -166,7 +166,7 @@ void key_port_free(struct key_port *p)
     request_port_free(p->requests);
     on_ended(-1, 0, p);
     p->closing = true;
-    store_free(p->store);
+    async_client_free(p->async);
     if (p->tell != NULL)
         event_free(p->tell);
     for (size_t i = 0; i < BUCKETS; i++)

@@ -13,7 +13,7 @@
 #include "shard/redis/nodes/latency.h"
 #include "shard/request/filters.h"
 #include "shard/request/request_port.h"
-#include "shard/redis/store.h"
+#include "shard/redis/async_client.h"
 
 /* What the configuration says of a filter. */
 struct filter_policy {
@@ -58,7 +58,7 @@ struct key_port;
 /* NULL: no memory. */
 struct key_port *key_port_new(const struct key_port_options *o);
 /* The configuration has changed: operations under way get no more time than new ones, and the policy of every
- * filter is asked for anew. */
+ * filter is asked for again. */
 void key_port_configure(struct key_port *p, unsigned timeout_ms);
 /* Operations still running are finished with ERR_CANCELLED. NULL is fine. */
 void key_port_free(struct key_port *p);
@@ -70,7 +70,7 @@ MUST_CHECK enum err key_port_find(struct key_port *p, const char *name, size_t l
 void key_filter_use(struct key_filter *f);
 void key_filter_unuse(struct key_filter *f);
 
-struct store *key_port_store(const struct key_port *p);
+struct async_client *key_port_redis(const struct key_port *p);
 
 /* --- for key_operation.c --- */
 enum { KEY_OPERATION_BYTES = 2048, KEY_OPERATION_ONE_KEY = 64 };

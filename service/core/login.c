@@ -36,21 +36,21 @@ enum {
 
 _Static_assert(SECRET_SIZE >= CRYPT_OUTPUT_SIZE, "a hash fits");
 
-TAILQ_HEAD(questions, question);
+TAILQ_HEAD(login_requests, login_request);
 
 struct login {
     struct mailbox *mailbox;
     pthread_t thread;
     atomic_bool stop;
     unsigned char key[MAC_SIZE];
-    struct questions waiting; /* of the thread, in the order of coming */
-    pthread_mutex_t lock;     /* of what follows */
+    struct login_requests waiting; /* of the thread, in the order of coming */
+    pthread_mutex_t lock;          /* of what follows */
     unsigned char remembered[REMEMBERED][MAC_SIZE];
     struct login_delay delay;
 };
 
-struct question {
-    TAILQ_ENTRY(question) link;
+struct login_request {
+    TAILQ_ENTRY(login_request) link;
     struct login *login;
     struct mailbox *back;
     login_fn *fn;
@@ -95,7 +95,7 @@ void login_forget(struct login *l)
 
 /* --- the thread --- */
 
-static void forget_question(struct question *q)
+static void forget_query(struct login_request *q)
 {
     OPENSSL_cleanse(q, sizeof(*q));
     free(q);
@@ -103,26 +103,26 @@ static void forget_question(struct question *q)
 
 static void deliver(void *arg)
 {
-    struct question *q = arg;
+    struct login_request *q = arg;
     q->fn(q->arg, q->outcome);
-    forget_question(q);
+    forget_query(q);
 }
 
-static void answer(struct question *q, enum login_outcome outcome)
+static void answer(struct login_request *q, enum login_outcome outcome)
 {
     q->outcome = outcome;
     OPENSSL_cleanse(q->password, sizeof(q->password));
     if (mailbox_post(q->back, deliver, q) == ERR_OK)
         return;
     log_error("out_of_memory", "part=login note=\"a reply is lost\"");
-    forget_question(q);
+    forget_query(q);
 }
 
 /* Those behind who are not likely to have a turn before they give up. */
 static void refuse_many(struct login *l, struct login_who who)
 {
     unsigned count = 0;
-    struct question *q, *next;
+    struct login_request *q, *next;
     for (q = TAILQ_FIRST(&l->waiting); q != NULL; q = next) {
         next = TAILQ_NEXT(q, link);
         if (!login_who_is(q->who, who) || ++count <= DELAYED_MAX)
@@ -140,9 +140,9 @@ static uint64_t delayed_until_us(struct login *l, struct login_who who)
     return until;
 }
 
-static void on_question(void *arg)
+static void on_query(void *arg)
 {
-    struct question *q = arg;
+    struct login_request *q = arg;
     struct login *l = q->login;
     TAILQ_INSERT_TAIL(&l->waiting, q, link);
     if (delayed_until_us(l, q->who) != 0)
@@ -150,7 +150,7 @@ static void on_question(void *arg)
 }
 
 /* The slow part runs without the lock. */
-static enum login_outcome verify(struct login *l, const struct question *q)
+static enum login_outcome verify(struct login *l, const struct login_request *q)
 {
     unsigned char mac[MAC_SIZE];
     make_mac(l, q->secret, q->password, mac);
@@ -172,9 +172,9 @@ static enum login_outcome verify(struct login *l, const struct question *q)
 
 /* Of those who need not wait any more the one whose address had its turn longest ago; NULL: there is none,
  * and the first one has to wait *@ms. */
-static struct question *choose(struct login *l, int *ms)
+static struct login_request *choose(struct login *l, int *ms)
 {
-    struct question *q, *best = NULL;
+    struct login_request *q, *best = NULL;
     uint64_t now = clock_mono_us(), best_turn = 0;
     *ms = WAIT_MS;
     (void)pthread_mutex_lock(&l->lock);
@@ -198,7 +198,7 @@ static struct question *choose(struct login *l, int *ms)
 static int take_turn(struct login *l)
 {
     int ms;
-    struct question *q = choose(l, &ms);
+    struct login_request *q = choose(l, &ms);
     if (q == NULL)
         return ms;
     TAILQ_REMOVE(&l->waiting, q, link);
@@ -213,7 +213,7 @@ static int take_turn(struct login *l)
 static void *run(void *arg)
 {
     struct login *l = arg;
-    struct question *q;
+    struct login_request *q;
     int ms = 0;
     while (!atomic_load(&l->stop)) {
         mailbox_wait(l->mailbox, ms);
@@ -276,7 +276,7 @@ static const char *decoy(const struct login *l, const struct config *c, const ch
 }
 
 /* What needs no hash: text, and what was verified already; only without a delay. False: it has to wait. */
-static bool is_decided(struct login *l, const struct question *q, enum login_outcome *outcome)
+static bool is_decided(struct login *l, const struct login_request *q, enum login_outcome *outcome)
 {
     unsigned char mac[MAC_SIZE];
     bool text = !users_is_hash(q->secret);
@@ -307,19 +307,19 @@ enum login_outcome login_ask(struct login *l, const struct config *c, const char
     if (password_length > USERS_PASSWORD_MAX || memchr(password, '\0', password_length) != NULL ||
         strlen(secret) >= SECRET_SIZE)
         return LOGIN_REFUSED;
-    struct question *q = calloc(1, sizeof(*q));
+    struct login_request *q = calloc(1, sizeof(*q));
     if (q == NULL)
         return LOGIN_BUSY;
-    *q = (struct question){.login = l, .back = back, .fn = fn, .arg = arg, .known = known};
+    *q = (struct login_request){.login = l, .back = back, .fn = fn, .arg = arg, .known = known};
     q->who = login_delay_who(&l->delay, address, name, name_length);
     memcpy(q->secret, secret, strlen(secret) + 1);
     memcpy(q->password, password, password_length);
     enum login_outcome outcome = LOGIN_PENDING;
     if (!is_decided(l, q, &outcome)) {
-        if (mailbox_post(l->mailbox, on_question, q) == ERR_OK)
+        if (mailbox_post(l->mailbox, on_query, q) == ERR_OK)
             return LOGIN_PENDING;
         outcome = LOGIN_BUSY;
     }
-    forget_question(q);
+    forget_query(q);
     return outcome;
 }

@@ -12,20 +12,20 @@
 #include "service/admin/admin.h"
 #include "service/control/epochs.h"
 #include "service/http/http.h"
-#include "service/control/keeper.h"
+#include "service/control/controller.h"
 #include "service/core/listen.h"
 #include "service/control/listener.h"
 #include "service/core/login.h"
 #include "service/metrics/collector.h"
-#include "service/control/pulse.h"
+#include "service/control/heartbeat.h"
 #include "service/config/reload.h"
 #include "service/control/runner.h"
 #include "service/admin/fills.h"
 #include "service/control/sources.h"
 #include "service/core/supervisor.h"
-#include "service/control/tails.h"
+#include "service/control/followers.h"
 #include "service/core/tls.h"
-#include "service/control/watch.h"
+#include "service/control/filter_states.h"
 #include "service/core/worker.h"
 #include "shard/view/claim.h"
 #include "shard/redis/nodes/health.h"
@@ -57,7 +57,7 @@ static void begin_to_leave(struct service *s)
 {
     atomic_store(&s->leaving, true);
     runner_leave(s->runner);
-    pulse_wake(s->pulse);
+    heartbeat_wake(s->heartbeat);
 }
 
 static void on_patience(evutil_socket_t fd, short events, void *arg)
@@ -182,15 +182,16 @@ static enum err make_parts(struct service *s, const struct config *config, struc
     s->admin = mailbox_new();
     s->making = mailbox_new();
     s->aside = mailbox_new();
-    s->keeper = mailbox_new();
-    s->watch = watch_new();
+    s->controller = mailbox_new();
+    s->watch = filter_states_new();
     s->supervisor = supervisor_new(s);
     s->nodes.health = node_health_new();
     s->threads = config_threads(config);
     s->epochs = epochs_new();
     s->fills = fills_new();
-    if (s->admin == NULL || s->making == NULL || s->aside == NULL || s->keeper == NULL || s->watch == NULL ||
-        s->supervisor == NULL || s->nodes.health == NULL || s->epochs == NULL || s->fills == NULL)
+    if (s->admin == NULL || s->making == NULL || s->aside == NULL || s->controller == NULL ||
+        s->watch == NULL || s->supervisor == NULL || s->nodes.health == NULL || s->epochs == NULL ||
+        s->fills == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     return ERR_OK;
 }
@@ -198,7 +199,7 @@ static enum err make_parts(struct service *s, const struct config *config, struc
 /* Before any worker starts: each has a port to them. */
 static enum err make_filters(struct service *s, const struct config *config, struct error *e)
 {
-    enum { TENDERS = 4 };
+    enum { MAINTAINERS = 4 };
     const struct filters_options o = {.nodes = &s->nodes,
                                       .prefix = s->prefix,
                                       .owner = s->owner,
@@ -206,13 +207,13 @@ static enum err make_filters(struct service *s, const struct config *config, str
                                                     ? budget_default()
                                                     : config->resident_memory,
                                       .timeout_ms = s->redis_timeout_ms,
-                                      .threads = TENDERS,
+                                      .threads = MAINTAINERS,
                                       .shard_bytes = (uint32_t)config->shard_bytes,
                                       .retain_us = LOG_RETAIN_US_DEFAULT};
     return filters_new(&s->logs, &o, e);
 }
 
-enum err service_claim(struct service *s, struct link *l, struct error *e)
+enum err service_claim(struct service *s, struct sync_client *l, struct error *e)
 {
     bool whole = false;
     if (atomic_load(&s->claimed))
@@ -235,11 +236,11 @@ void service_refuse(struct service *s, const struct error *e)
 /* Before any request is taken: a list of nodes is told from another one. */
 static enum err look_at_nodes(struct service *s, struct error *e)
 {
-    struct link *l = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-start");
+    struct sync_client *l = sync_client_new(&s->nodes, s->redis_timeout_ms, "twinbloom-start");
     if (l == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = service_claim(s, l, e);
-    link_free(l);
+    sync_client_free(l);
     return code;
 }
 
@@ -250,8 +251,8 @@ static void free_parts(struct service *s)
     mailbox_free(s->admin);
     mailbox_free(s->making);
     mailbox_free(s->aside);
-    mailbox_free(s->keeper);
-    watch_free(s->watch);
+    mailbox_free(s->controller);
+    filter_states_free(s->watch);
     supervisor_free(s->supervisor);
     epochs_free(s->epochs);
     fills_free(s->fills);
@@ -268,7 +269,7 @@ static enum err start_threads(struct service *s, const struct config *config, st
         code = runner_start(&s->runner, s, e);
     if (code == ERR_OK)
         code = sources_start(&s->sources, s, e);
-    if (code == ERR_OK && (s->tails = tails_new(s)) == NULL)
+    if (code == ERR_OK && (s->followers = followers_new(s)) == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK && config->http[0] != '\0')
         code = collector_start(&s->collector, s, e);
@@ -277,7 +278,7 @@ static enum err start_threads(struct service *s, const struct config *config, st
     if (code == ERR_OK)
         code = listener_start(&s->listener, s, e);
     if (code == ERR_OK)
-        code = pulse_start(&s->pulse, s, e);
+        code = heartbeat_start(&s->heartbeat, s, e);
     return code;
 }
 
@@ -289,7 +290,7 @@ struct blocking {
 
 static enum err start_blocking(struct service *s, struct blocking *b, struct error *e)
 {
-    void *(*const run[])(void *) = {admin_run, keeper_run};
+    void *(*const run[])(void *) = {admin_run, controller_run};
     enum { RUN = sizeof(run) / sizeof(run[0]) };
     while (b->count < RUN && pthread_create(&b->thread[b->count], NULL, run[b->count], s) == 0)
         b->count++;
@@ -309,14 +310,14 @@ static void end_threads(struct service *s, const struct blocking *b)
     for (unsigned i = 0; i < s->worker_count; i++)
         worker_join(s->workers[i]);
     atomic_store(&s->stop, true);
-    if (s->keeper != NULL)
-        keeper_wake(s);
+    if (s->controller != NULL)
+        controller_wake(s);
     for (unsigned i = 0; i < b->count; i++)
         (void)pthread_join(b->thread[i], NULL);
     sources_stop(s->sources);
     runner_stop(s->runner);
-    tails_stop(s->tails);
-    pulse_stop(s->pulse);
+    followers_stop(s->followers);
+    heartbeat_stop(s->heartbeat);
     runner_free(s->runner);
     login_stop(s->login);
     http_free(s->http);

@@ -9,13 +9,13 @@
  *   admin    blocking work on behalf of a request: status, counts, dumps, deleting
  *   making   the same: makes and deletes filters, which adds wait for
  *   aside    the same, where it takes long: looks through keys of Redis, plans that ask Postgres
- *   sources  looks at tables for the keeper, which waits for no database
- *   keeper   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
+ *   sources  looks at tables for the controller, which waits for no database
+ *   controller   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
  *   runner   drives one expansion job at a time
  *   tails    follow tables, one each
  *   login    verifies passwords
  *   listener hears of views that changed and mutexes that were released
- *   pulse    writes once a second that this coordinator is there */
+ *   heartbeat    writes once a second that this coordinator is there */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,15 +31,15 @@ struct worker;
 struct http;
 struct runner;
 struct sources;
-struct tails;
+struct followers;
 struct listener;
 struct supervisor;
-struct watch;
+struct filter_states;
 struct login;
 struct tls;
 struct epochs;
 struct fills;
-struct pulse;
+struct heartbeat;
 struct collector;
 struct filters;
 struct sentinel_watch;
@@ -64,19 +64,19 @@ struct service {
     unsigned worker_count;
     unsigned threads; /* workers that are to run */
     struct worker *workers[THREADS_MAX];
-    struct http *http;       /* NULL where it is not served */
-    struct mailbox *admin;   /* of the admin thread */
-    struct mailbox *making;  /* of the thread that makes and deletes filters */
-    struct mailbox *aside;   /* of the thread aside */
-    struct mailbox *keeper;  /* of the keeper thread */
-    struct sources *sources; /* of the keeper */
+    struct http *http;          /* NULL where it is not served */
+    struct mailbox *admin;      /* of the admin thread */
+    struct mailbox *making;     /* of the thread that makes and deletes filters */
+    struct mailbox *aside;      /* of the thread aside */
+    struct mailbox *controller; /* of the controller thread */
+    struct sources *sources;    /* of the controller */
     struct runner *runner;
-    struct tails *tails; /* of the keeper */
+    struct followers *followers; /* of the controller */
     struct listener *listener;
-    struct watch *watch;   /* of the keeper */
-    struct epochs *epochs; /* as event loops and the keeper say */
-    struct fills *fills;   /* of the admin thread: how full filters were */
-    struct pulse *pulse;
+    struct filter_states *watch; /* of the controller */
+    struct epochs *epochs;       /* as event loops and the controller say */
+    struct fills *fills;         /* of the admin thread: how full filters were */
+    struct heartbeat *heartbeat;
     struct supervisor *supervisor; /* of the main thread */
     struct login *login;
     struct filters *logs;        /* the filters that somebody asks for */
@@ -91,7 +91,7 @@ struct service {
     struct error refusal;
     atomic_size_t client_memory; /* bytes; as the workers have told, who do so in steps */
     atomic_uint_fast64_t connections, http_connections, commands, rejected;
-    atomic_uint_fast64_t filters; /* as the keeper found them last */
+    atomic_uint_fast64_t filters; /* as the controller found them last */
 };
 
 /* Before any thread is started: signals that would end the process in the middle of its work do not. */
@@ -107,7 +107,7 @@ MUST_CHECK enum err service_run(struct service *s, const struct config *config, 
 
 /* Once all nodes have been claimed nothing is done. ERR_CONFIG: see claim_nodes(): this coordinator must not
  * make anything. Any thread, with a link of its own. */
-MUST_CHECK enum err service_claim(struct service *s, struct link *l, struct error *e);
+MUST_CHECK enum err service_claim(struct service *s, struct sync_client *l, struct error *e);
 /* The daemon ends with that error. */
 void service_refuse(struct service *s, const struct error *e);
 

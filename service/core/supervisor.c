@@ -28,7 +28,7 @@ enum {
 };
 
 /* Of one event loop. */
-struct beat {
+struct heartbeat {
     struct mailbox *mailbox;
     bool posted;
     atomic_bool owed; /* it has not come to its letter yet */
@@ -37,7 +37,7 @@ struct beat {
 struct supervisor {
     struct service *service;
     struct event *tick;
-    struct beat beat[LOOPS_MAX];
+    struct heartbeat heartbeat[LOOPS_MAX];
     size_t loops;
     uint64_t watchdog_us; /* 0: nobody waits for WATCHDOG=1 */
     uint64_t asked_us;
@@ -130,10 +130,10 @@ static void tell_status(struct supervisor *v)
 /* In the thread of the loop. */
 static void take_beat(void *arg)
 {
-    atomic_store(&((struct beat *)arg)->owed, false);
+    atomic_store(&((struct heartbeat *)arg)->owed, false);
 }
 
-static void post(struct beat *b)
+static void post(struct heartbeat *b)
 {
     b->posted = mailbox_post(b->mailbox, take_beat, b) == ERR_OK;
 }
@@ -142,8 +142,8 @@ static void ask_all(struct supervisor *v)
 {
     v->asked_us = clock_mono_us();
     for (size_t i = 0; i < v->loops; i++) {
-        atomic_store(&v->beat[i].owed, true);
-        post(&v->beat[i]);
+        atomic_store(&v->heartbeat[i].owed, true);
+        post(&v->heartbeat[i]);
     }
 }
 
@@ -152,10 +152,10 @@ static size_t count_silent(struct supervisor *v, size_t *one)
 {
     size_t silent = 0;
     for (size_t i = 0; i < v->loops; i++) {
-        if (!atomic_load(&v->beat[i].owed))
+        if (!atomic_load(&v->heartbeat[i].owed))
             continue;
-        if (!v->beat[i].posted)
-            post(&v->beat[i]);
+        if (!v->heartbeat[i].posted)
+            post(&v->heartbeat[i]);
         *one = i;
         silent++;
     }
@@ -235,9 +235,9 @@ enum err supervisor_begin(struct supervisor *v, struct event_base *base, struct 
     if (v->tick == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; i < s->worker_count; i++)
-        v->beat[v->loops++].mailbox = s->workers[i]->mailbox;
+        v->heartbeat[v->loops++].mailbox = s->workers[i]->mailbox;
     if (s->http != NULL)
-        v->beat[v->loops++].mailbox = http_mailbox(s->http);
+        v->heartbeat[v->loops++].mailbox = http_mailbox(s->http);
     ask_all(v);
     set_tick(v);
     return ERR_OK;

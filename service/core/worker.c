@@ -89,7 +89,7 @@ void worker_client_gone(struct worker *w)
 static void reap(struct worker *w)
 {
     struct client *c;
-    while ((c = LIST_FIRST(&w->graveyard)) != NULL) {
+    while ((c = LIST_FIRST(&w->to_free)) != NULL) {
         LIST_REMOVE(c, link);
         free(c);
     }
@@ -102,10 +102,10 @@ static void on_reap(evutil_socket_t fd, short events, void *arg)
     reap(arg);
 }
 
-void worker_bury(struct worker *w, struct client *c)
+void worker_free_later(struct worker *w, struct client *c)
 {
     static const struct timeval next_turn = {0, 0};
-    LIST_INSERT_HEAD(&w->graveyard, c, link);
+    LIST_INSERT_HEAD(&w->to_free, c, link);
     (void)event_add(w->reap, &next_turn);
 }
 
@@ -407,7 +407,7 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     w->service = service;
     w->index = index;
     LIST_INIT(&w->clients);
-    LIST_INIT(&w->graveyard);
+    LIST_INIT(&w->to_free);
     TAILQ_INIT(&w->held);
     TAILQ_INIT(&w->late);
     TAILQ_INIT(&w->due);

@@ -21,7 +21,7 @@ struct worker {
     struct mailbox *mailbox;
     struct meter *meter; /* rows: commands, in the order of their table; then what is none */
     struct client_list clients;
-    struct client_list graveyard; /* gone; freed in the next turn, as callbacks may still hold them */
+    struct client_list to_free; /* gone; freed in the next turn, as callbacks may still hold them */
     struct event *reap;
     struct client_queue held; /* wait until less is in flight; first come, first served */
     struct event *unhold;
@@ -63,7 +63,7 @@ void worker_settle(struct worker *w);
 void worker_free(struct worker *w);
 /* Called by client.c when a client is gone, and when nothing refers to it any more. */
 void worker_client_gone(struct worker *w);
-void worker_bury(struct worker *w, struct client *c);
+void worker_free_later(struct worker *w, struct client *c);
 /* As much is in flight as may be. */
 bool worker_is_full(const struct worker *w);
 /* @c becomes, or is no more, CLIENT_HELD: when there is room it leaves that, and client_advance() is called.

@@ -56,8 +56,8 @@ struct http_events {
     struct stream_list streams;
     unsigned count;
     struct event
-        *turn;   /* every TURN_MS while there are streams, every 10 s otherwise; comes again by itself */
-    bool asking; /* the admin thread looks */
+        *turn;  /* every TURN_MS while there are streams, every 10 s otherwise; comes again by itself */
+    bool query; /* the admin thread looks */
     bool hurry;
     bool before;                         /* the look that is under way began before the states were cleared */
     uint64_t cursor, looked_us, cost_us; /* when the last look ended, and how long it took */
@@ -163,7 +163,7 @@ static bool is_due(const struct http_events *ev)
         wanted_us = HURRY_MS * 1000;
     if (wanted_us < COST_FACTOR * ev->cost_us)
         wanted_us = COST_FACTOR * ev->cost_us;
-    return !ev->asking && (ev->looked_us == 0 || since_us >= wanted_us);
+    return !ev->query && (ev->looked_us == 0 || since_us >= wanted_us);
 }
 
 /* Counters since this coordinator started: a page takes the difference of two events. */
@@ -213,7 +213,7 @@ static void on_answer(void *arg)
     struct admin_call *call = arg;
     struct http_events *ev = call->asker;
     struct stream *s;
-    ev->asking = false;
+    ev->query = false;
     if (!ev->http->stopped) {
         take_answer(ev, call);
         LIST_FOREACH(s, &ev->streams, link)
@@ -244,7 +244,7 @@ static void look(struct http_events *ev)
     call->cursor = ev->cursor;
     if (ev->count > 0)
         call->flags = WATCHING_STATUS | (is_anybody_restricted(ev) ? WATCHING_RESTRICTED : 0u);
-    ev->asking = true;
+    ev->query = true;
     ev->hurry = false;
     ev->before = false;
     ev->looked_us = clock_mono_us(); /* it begins; its end takes this place */
@@ -325,7 +325,7 @@ static void begin(struct http_events *ev, struct http_request *r, struct stream 
     if (ev->count == 0) { /* the first one is told of all filters, from the first on */
         http_states_clear(&ev->states);
         ev->cursor = 0;
-        ev->before = ev->asking;
+        ev->before = ev->query;
     }
     LIST_INSERT_HEAD(&ev->streams, s, link);
     ev->count++;

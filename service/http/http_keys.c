@@ -52,7 +52,7 @@ static void answer(struct http_request *r)
     }
     struct buffer json = {0};
     struct meter_answers answers = {0};
-    const struct question *q = batch_question(r->batch);
+    const struct key_query *q = batch_query(r->batch);
     buffer_puts(&json, "{\"results\":[");
     for (size_t i = 0; i < batch_end(r->batch); i++) {
         if (i > 0)
@@ -84,17 +84,17 @@ static void operate(struct http_request *r, enum operation_kind kind)
     struct http *h = r->http;
     struct error e;
     struct batch_options o = {
-        .question = {.service = h->service,
-                     .mailbox = h->mailbox,
-                     .kind = kind,
-                     .user = r->user,
-                     .creation = {.allowed = kind == OPERATION_ADD, .if_configured = true}},
+        .asked = {.service = h->service,
+                  .mailbox = h->mailbox,
+                  .kind = kind,
+                  .user = r->user,
+                  .creation = {.allowed = kind == OPERATION_ADD, .if_configured = true}},
         .base = h->base,
         .count = r->body.key_count,
         .key = key_at,
         .on_done = on_done,
         .owner = r};
-    enum err code = key_port_find(h->keys, r->filter.data, r->filter.length, &o.question.filter, &e);
+    enum err code = key_port_find(h->keys, r->filter.data, r->filter.length, &o.asked.filter, &e);
     if (code != ERR_OK) {
         http_failure(r, code, e.text);
         return;

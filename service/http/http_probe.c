@@ -61,7 +61,7 @@ static void answer(struct probe *p)
     bool ready = p->home && p->workers == 0 && !ends;
     if (!p->home)
         buffer_printf(&reasons, "the metadata node (%s): %s",
-                      store_name(key_port_store(p->http->keys), home_of(p->http)),
+                      async_client_name(key_port_redis(p->http->keys), home_of(p->http)),
                       p->why[0] != '\0' ? p->why : "no answer in time");
     if (p->workers > 0)
         buffer_printf(&reasons, "%s%u of %u threads do not answer", reasons.length > 0 ? "; " : "",
@@ -154,12 +154,12 @@ static void ask_worker(struct probe *p, struct worker *w)
 static void ask_home(struct probe *p)
 {
     static const char ping[] = "*1\r\n$4\r\nPING\r\n";
-    struct store *store = key_port_store(p->http->keys);
+    struct async_client *async = key_port_redis(p->http->keys);
     unsigned home = home_of(p->http);
-    if (store_send(store, home, ping, sizeof(ping) - 1, on_ping, p))
+    if (async_client_send(async, home, ping, sizeof(ping) - 1, on_ping, p))
         p->asked++;
     else
-        note_why(p, store_why(store, home));
+        note_why(p, async_client_why(async, home));
 }
 
 void http_readyz(struct http_request *r)

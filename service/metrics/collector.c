@@ -119,10 +119,10 @@ enum err collector_start(struct collector **out, struct service *s, struct error
     c->service = c->admin.service = s;
     (void)pthread_mutex_init(&c->lock, NULL);
     c->mailbox = mailbox_new();
-    c->admin.link = link_new(&s->nodes, s->redis_timeout_ms, "twinbloom-metrics");
-    c->admin.fence.link = c->admin.link;
+    c->admin.redis = sync_client_new(&s->nodes, s->redis_timeout_ms, "twinbloom-metrics");
+    c->admin.handle.redis = c->admin.redis;
     sample_count(&c->kept, METRIC_OF_STATUS_TIMESTAMP, NULL, 0);
-    if (c->mailbox == NULL || c->admin.link == NULL || pthread_create(&c->thread, NULL, run, c) != 0) {
+    if (c->mailbox == NULL || c->admin.redis == NULL || pthread_create(&c->thread, NULL, run, c) != 0) {
         collector_free(c);
         return error_set(e, ERR_NOMEM, "the metrics thread could not be started");
     }
@@ -143,8 +143,8 @@ void collector_free(struct collector *c)
 {
     if (c == NULL)
         return;
-    handle_fini(&c->admin.fence);
-    link_free(c->admin.link);
+    handle_fini(&c->admin.handle);
+    sync_client_free(c->admin.redis);
     mailbox_free(c->mailbox);
     samples_fini(&c->kept);
     statuses_fini(&c->statuses);

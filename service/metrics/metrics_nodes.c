@@ -9,12 +9,12 @@ void metrics_of_memory(struct admin *a, struct collection *to)
 {
     unsigned count = 0;
     struct error e;
-    if (clock_mono_us() >= to->deadline_us || link_masters(a->link, &count, &e) != ERR_OK)
+    if (clock_mono_us() >= to->deadline_us || sync_client_masters(a->redis, &count, &e) != ERR_OK)
         return;
     for (unsigned i = 0; i < count && clock_mono_us() < to->deadline_us && !atomic_load(to->stop); i++) {
         struct plan_node told = {.known = false};
-        const struct label node = label(link_name(a->link, link_master(a->link, i)));
-        if (memory_of_node(a->link, link_master(a->link, i), &told, &e) == ERR_OK) {
+        const struct label node = label(sync_client_name(a->redis, sync_client_master(a->redis, i)));
+        if (memory_of_node(a->redis, sync_client_master(a->redis, i), &told, &e) == ERR_OK) {
             sample_count(to->samples, METRIC_OF_NODE_MEMORY, &node, told.used);
             sample_count(to->samples, METRIC_OF_NODE_MEMORY_MAX, &node, told.maxmemory);
         }

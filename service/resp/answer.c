@@ -34,7 +34,7 @@ void answer_reply(struct reply *out, enum answer answer, const char *filter, con
     }
 }
 
-void tally_add(struct tally *t, enum answer answer, const struct failure *why)
+void summary_add(struct summary *t, enum answer answer, const struct failure *why)
 {
     t->keys++;
     t->yes += answer == ANSWER_YES;
@@ -46,7 +46,7 @@ void tally_add(struct tally *t, enum answer answer, const struct failure *why)
         t->why = *why;
 }
 
-void tally_reply(const struct tally *t, struct reply *out, const char *filter)
+void summary_reply(const struct summary *t, struct reply *out, const char *filter)
 {
     if (t->worst == ANSWER_NO) {
         reply_integer(out, (int64_t)t->yes);

@@ -2,7 +2,7 @@
 #ifndef SERVICE_RESP_ANSWER_H
 #define SERVICE_RESP_ANSWER_H
 /* What a reply in RESP says of keys that were checked or added. */
-#include "service/core/asking.h"
+#include "service/core/pending_query.h"
 #include "service/resp/reply.h"
 
 /* What RedisBloom says of a filter that it could not make is said for @code, by RedisBloom's text. */
@@ -13,11 +13,11 @@ void answer_reply(struct reply *out, enum answer answer, const char *filter, con
 
 /* The answers to many keys as one number: how many were YES. An error of one key makes an error of the whole,
  * which says how many were done. Zero-initialise. */
-struct tally {
+struct summary {
     size_t keys, done, yes;
     enum answer worst;  /* the first that is no answer; ANSWER_NO where all are */
     struct failure why; /* of ANSWER_ERROR; its text is borrowed */
 };
-void tally_add(struct tally *t, enum answer answer, const struct failure *why);
-void tally_reply(const struct tally *t, struct reply *out, const char *filter);
+void summary_add(struct summary *t, enum answer answer, const struct failure *why);
+void summary_reply(const struct summary *t, struct reply *out, const char *filter);
 #endif

@@ -61,7 +61,7 @@ void client_end(struct client *c)
 void client_unref(struct client *c)
 {
     if (--c->references == 0 && c->state == CLIENT_GONE)
-        worker_bury(c->worker, c);
+        worker_free_later(c->worker, c);
 }
 
 void client_cut(struct client *c, const char *why)
@@ -216,5 +216,5 @@ void client_destroy(struct client *c)
     buffer_fini(&c->input);
     worker_client_gone(c->worker);
     if (c->references == 0)
-        worker_bury(c->worker, c);
+        worker_free_later(c->worker, c);
 }

@@ -10,7 +10,7 @@
 #include <event2/bufferevent.h>
 #include <event2/util.h>
 #include "base/buffer.h"
-#include "service/core/asking.h"
+#include "service/core/pending_query.h"
 #include "service/resp/reply.h"
 #include "service/resp/resp.h"
 #include "service/core/session.h"
@@ -62,7 +62,7 @@ struct spent {
 
 /* A command that checks or adds keys. */
 struct key_command {
-    struct question question;
+    struct key_query asked;
     enum reply_shape shape;
     const struct argument *keys;
     size_t count;

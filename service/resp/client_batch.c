@@ -37,7 +37,7 @@ struct client_batch *client_batch_new(struct client *c, const struct key_command
         return NULL;
     cb->client = c;
     cb->command = *k;
-    cb->batch = batch_new(&(struct batch_options){.question = k->question,
+    cb->batch = batch_new(&(struct batch_options){.asked = k->asked,
                                                   .base = c->worker->base,
                                                   .ends_when_full = true,
                                                   .count = k->count,
@@ -70,15 +70,15 @@ bool client_batch_start(struct client_batch *cb)
 
 static void write_count(struct client_batch *cb, struct reply *out)
 {
-    struct tally t = {0};
+    struct summary t = {0};
     const struct failure *why;
     for (size_t i = 0; i < batch_end(cb->batch); i++) {
         enum answer answer = batch_answer(cb->batch, i, &why);
         answer_count(&cb->answers, answer);
-        tally_add(&t, answer, why);
+        summary_add(&t, answer, why);
     }
     t.keys = cb->command.count; /* those behind a refused one were not asked */
-    tally_reply(&t, out, cb->command.question.filter->name);
+    summary_reply(&t, out, cb->command.asked.filter->name);
 }
 
 /* True: that was the last of it. */
@@ -93,7 +93,7 @@ static bool write_some(struct client_batch *cb, struct reply *out)
     for (; cb->written < end; cb->written++) {
         enum answer answer = batch_answer(cb->batch, cb->written, &why);
         answer_count(&cb->answers, answer);
-        answer_reply(out, answer, cb->command.question.filter->name, why);
+        answer_reply(out, answer, cb->command.asked.filter->name, why);
     }
     return end == all;
 }
@@ -115,5 +115,5 @@ enum outcome client_batch_outcome(const struct client_batch *cb)
     const struct failure *failure = batch_failure(cb->batch), none = {.code = ERR_OK};
     if (failure != NULL)
         return outcome_of_error(failure->code);
-    return answer_outcome(cb->client->worker->meter, &cb->command.question, &cb->answers, &none);
+    return answer_outcome(cb->client->worker->meter, &cb->command.asked, &cb->answers, &none);
 }

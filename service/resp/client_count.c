@@ -27,7 +27,7 @@ static struct meter_filter *meter_of(struct meter *m, struct key_filter *f)
     return f->meter;
 }
 
-enum outcome answer_outcome(struct meter *m, const struct question *q, const struct meter_answers *answers,
+enum outcome answer_outcome(struct meter *m, const struct key_query *q, const struct meter_answers *answers,
                             const struct failure *why)
 {
     meter_answered(meter_of(m, q->filter), q->kind == OPERATION_CHECK, answers);
@@ -74,7 +74,7 @@ void slow_log(const struct slow *s)
                       ms(s->spent->asked_us - s->spent->came_us), s->spent->by,
                       ms(s->spent->answered_us - s->spent->asked_us),
                       ms(s->spent->came_us + s->us - s->spent->answered_us));
-    if (s->keys != NULL && store_any_down(key_port_store(s->keys), &down, &why))
+    if (s->keys != NULL && async_client_any_down(key_port_redis(s->keys), &down, &why))
         buffer_printf(&more, " node_down=%s", log_quote(down));
     log_warn("slow_request", "id=%s client=%s command=%s duration_ms=%.3f outcome=%s%s",
              log_quote(s->id != NULL ? s->id : id), s->client, log_quote(s->what), ms(s->us), s->outcome,

@@ -2,14 +2,14 @@
 #ifndef SERVICE_RESP_CLIENT_COUNT_H
 #define SERVICE_RESP_CLIENT_COUNT_H
 /* Counting what requests came to, for metrics, and telling of those that were slow. */
-#include "service/core/asking.h"
+#include "service/core/pending_query.h"
 #include "service/resp/client.h"
 #include "service/metrics/meter.h"
 
 void answer_count(struct meter_answers *to, enum answer answer);
 /* Count the answers to a question under its filter; how the whole request ended. @why: of keys that have no
  * answer. */
-enum outcome answer_outcome(struct meter *m, const struct question *q, const struct meter_answers *answers,
+enum outcome answer_outcome(struct meter *m, const struct key_query *q, const struct meter_answers *answers,
                             const struct failure *why);
 
 /* The command @what of @c has ended, and @times in all. @spent NULL: at once. */

@@ -19,7 +19,7 @@
 
 enum { SLICE = 128 /* clients a visit */ };
 
-struct letter {
+struct task {
     struct service *service;
     struct client *asker;
     struct request *request;
@@ -93,7 +93,7 @@ static bool id_is_meant(const struct client_choice *choice, uint64_t id)
     return choice->ids == NULL || i < choice->id_count;
 }
 
-static bool is_meant(const struct letter *l, const struct client *c)
+static bool is_meant(const struct task *l, const struct client *c)
 {
     const struct client_choice *choice = &l->choice;
     char local[64];
@@ -111,7 +111,7 @@ static bool is_meant(const struct letter *l, const struct client *c)
     return strcmp(choice->local, local) == 0;
 }
 
-static void take(struct letter *l, struct client *c)
+static void take(struct task *l, struct client *c)
 {
     l->hits++;
     if (l->kind == CLIENT_LIST)
@@ -124,7 +124,7 @@ static void take(struct letter *l, struct client *c)
 
 /* --- the round --- */
 
-static void letter_free(struct letter *l)
+static void task_free(struct task *l)
 {
     free(l->choice.ids);
     buffer_fini(&l->lines);
@@ -132,7 +132,7 @@ static void letter_free(struct letter *l)
 }
 
 /* To the worker that is next, or home. */
-static void send_on(struct letter *l)
+static void send_on(struct task *l)
 {
     struct service *s = l->service;
     while (l->at < s->worker_count) {
@@ -147,7 +147,7 @@ static void send_on(struct letter *l)
 
 static void visit(void *arg)
 {
-    struct letter *l = arg;
+    struct task *l = arg;
     if (atomic_load(&l->service->stop)) { /* no worker runs any more */
         answer(l);
         return;
@@ -173,7 +173,7 @@ static void visit(void *arg)
 
 static void answer(void *arg)
 {
-    struct letter *l = arg;
+    struct task *l = arg;
     struct client *c = l->asker;
     struct buffer text = {0};
     struct reply r = {.out = &text, .protocol = c->protocol};
@@ -191,12 +191,12 @@ static void answer(void *arg)
         client_close_after_reply(c);
     client_answer(c, l->request, &text);
     buffer_fini(&text);
-    letter_free(l);
+    task_free(l);
 }
 
 void client_list_start(struct client *c, enum client_list_kind kind, const struct client_choice *choice)
 {
-    struct letter *l = calloc(1, sizeof(*l));
+    struct task *l = calloc(1, sizeof(*l));
     struct request *r = l == NULL ? NULL : client_await(c);
     if (r == NULL) {
         free(l);
@@ -204,11 +204,11 @@ void client_list_start(struct client *c, enum client_list_kind kind, const struc
         client_error(c, "OOM out of memory");
         return;
     }
-    *l = (struct letter){.service = c->worker->service,
-                         .asker = c,
-                         .request = r,
-                         .kind = kind,
-                         .choice = *choice,
-                         .below = UINT64_MAX};
+    *l = (struct task){.service = c->worker->service,
+                       .asker = c,
+                       .request = r,
+                       .kind = kind,
+                       .choice = *choice,
+                       .below = UINT64_MAX};
     send_on(l);
 }

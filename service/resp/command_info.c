@@ -112,7 +112,7 @@ static void cluster(struct buffer *out, struct service *s, const struct config *
     buffer_puts(out, "cluster_enabled:0\r\n");
 }
 
-/* Filters, as the keeper found them last. */
+/* Filters, as the controller found them last. */
 static void keyspace(struct buffer *out, struct service *s, const struct config *config)
 {
     (void)config;

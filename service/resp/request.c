@@ -20,7 +20,7 @@ enum {
 };
 
 struct request {
-    struct asking asking; /* first: a request may be what is asked. No op: the reply is in `ready` */
+    struct pending_query query; /* first: a request may be what is asked. No op: the reply is in `ready` */
     STAILQ_ENTRY(request) link;
     struct client *client;
     struct client_batch *batch; /* NULL: it is none */
@@ -74,7 +74,7 @@ static void request_free(struct client *c, struct request *r)
     c->request_bytes -= r->bytes;
     STAILQ_REMOVE_HEAD(&c->requests, link);
     c->request_count -= r->commands;
-    asking_fini(&r->asking);
+    pending_query_fini(&r->query);
     free(r->spent.name);
     client_batch_free(r->batch);
     buffer_fini(&r->ready);
@@ -159,14 +159,14 @@ void client_failure(struct client *c, enum err code, const char *format, ...)
 /* --- replies of operations --- */
 
 /* An array of adds ends with the first that a full filter refused. */
-static size_t elements(const struct asking *a, enum reply_shape shape)
+static size_t elements(const struct pending_query *a, enum reply_shape shape)
 {
     bool ends = shape == REPLY_ARRAY && a->refused == ERR_OK;
     return ends ? key_operation_until_full(a->op) : key_operation_keys(a->op);
 }
 
 /* One of each key from @from up to @end. A key that was found is, however the others ended. */
-static void write_elements(struct reply *out, const struct asking *a, size_t from, size_t end,
+static void write_elements(struct reply *out, const struct pending_query *a, size_t from, size_t end,
                            const struct failure *why, struct meter_answers *answers)
 {
     uint8_t yes[PLAIN_KEYS];
@@ -181,18 +181,18 @@ static void write_elements(struct reply *out, const struct asking *a, size_t fro
         from += plain;
         if (plain == most)
             continue;
-        enum answer answer = key_operation_found(a->op, from) ? ANSWER_YES : asking_answer(a, from);
+        enum answer answer = key_operation_found(a->op, from) ? ANSWER_YES : pending_query_answer(a, from);
         answer_count(answers, answer);
-        answer_reply(out, answer, a->question.filter->name, why);
+        answer_reply(out, answer, a->asked.filter->name, why);
         from++;
     }
 }
 
 static enum outcome write_answers(struct reply *out, const struct request *r, const struct failure *why)
 {
-    const struct asking *a = &r->asking;
-    const char *filter = a->question.filter->name;
-    struct tally tally = {0};
+    const struct pending_query *a = &r->query;
+    const char *filter = a->asked.filter->name;
+    struct summary summary = {0};
     struct meter_answers answers = {0};
     size_t count = elements(a, r->shape);
     if (r->shape == REPLY_ARRAY) {
@@ -200,23 +200,23 @@ static enum outcome write_answers(struct reply *out, const struct request *r, co
         write_elements(out, a, 0, count, why, &answers);
     } else {
         for (size_t i = 0; i < count; i++) {
-            enum answer answer = asking_answer(a, i);
+            enum answer answer = pending_query_answer(a, i);
             answer_count(&answers, answer);
-            tally_add(&tally, answer, why);
+            summary_add(&summary, answer, why);
         }
-        tally_reply(&tally, out, filter);
+        summary_reply(&summary, out, filter);
     }
-    return answer_outcome(r->client->worker->meter, &a->question, &answers, why);
+    return answer_outcome(r->client->worker->meter, &a->asked, &answers, why);
 }
 
 /* Replies of one key each, up to that of key @end. */
 static void write_each(struct reply *out, struct request *r, size_t end, const struct failure *why)
 {
-    const struct asking *a = &r->asking;
+    const struct pending_query *a = &r->query;
     struct meter_answers answers = {0};
     write_elements(out, a, r->written, end, why, &answers);
     r->written = end;
-    (void)answer_outcome(r->client->worker->meter, &a->question, &answers, why);
+    (void)answer_outcome(r->client->worker->meter, &a->asked, &answers, why);
     client_count(r->client, &r->counted, OUTCOME_OK, answers.yes + answers.no, &r->spent);
     client_count(r->client, &r->counted, outcome_of_error(why->code), answers.other, &r->spent);
 }
@@ -231,13 +231,13 @@ static void write_gathered(struct client *c)
 
 static void write_operation(struct reply *out, struct request *r)
 {
-    struct failure why = asking_failure(&r->asking);
+    struct failure why = pending_query_failure(&r->query);
     enum outcome outcome;
     if (r->shape == REPLY_ONE) {
         write_each(out, r, r->commands, &why);
         return;
     }
-    if (asking_failed(&r->asking)) {
+    if (pending_query_failed(&r->query)) {
         answer_failure(out, &why);
         outcome = outcome_of_error(why.code);
     } else {
@@ -263,19 +263,19 @@ static void gather_operation(struct client *c, struct request *r)
         client_mute(c);
 }
 
-static void on_done(struct asking *a);
+static void on_done(struct pending_query *a);
 
 /* A "no" that was found before an earlier add of the same connection was done again: ask once more, so that a
  * client sees its own writes in the order in which it sent them. */
 static bool ask_again(struct request *r)
 {
-    struct key_operation *op = r->asking.op;
+    struct key_operation *op = r->query.op;
     if (!r->overtaken || op == NULL || key_operation_kind(op) != OPERATION_CHECK)
         return false;
-    if (asking_failed(&r->asking) || !key_operation_any_no(op))
+    if (pending_query_failed(&r->query) || !key_operation_any_no(op))
         return false;
     r->overtaken = r->done = false;
-    asking_start(&r->asking, op);
+    pending_query_start(&r->query, op);
     return true;
 }
 
@@ -341,7 +341,7 @@ static void begin_batch(struct client *c, const struct key_command *k)
         return;
     }
     r->spent = (struct spent){
-        .by = "redis", .asked_us = worker_now(c->worker), .filter = k->question.filter, .keys = k->count};
+        .by = "redis", .asked_us = worker_now(c->worker), .filter = k->asked.filter, .keys = k->count};
     request_holds(r, bytes_of(k->keys, k->count) + k->count * KEY_BYTES);
     r->batch = client_batch_new(c, k);
     if (r->batch != NULL) {
@@ -360,9 +360,9 @@ static void begin_batch(struct client *c, const struct key_command *k)
 static size_t known(const struct request *r)
 {
     size_t end = r->written;
-    if (r->done || r->asking.op == NULL || r->commands == 1)
+    if (r->done || r->query.op == NULL || r->commands == 1)
         return end;
-    while (end < r->commands && key_operation_found(r->asking.op, end))
+    while (end < r->commands && key_operation_found(r->query.op, end))
         end++;
     return end;
 }
@@ -394,14 +394,14 @@ void client_write_done(struct client *c)
     struct request *r;
     buffer_clear(&c->worker->scratch);
     while ((r = STAILQ_FIRST(&c->requests)) != NULL && (r->done || r->batch != NULL) && !ask_again(r)) {
-        if (r->asking.op == NULL)
+        if (r->query.op == NULL)
             write_gathered(c);
         if (r->batch != NULL && !write_batch(c, r))
             return;
         if (r->batch != NULL) {
             client_leave(c, CLIENT_BLOCKED);
             client_count(c, &r->counted, client_batch_outcome(r->batch), 1, &r->spent);
-        } else if (r->asking.op != NULL) {
+        } else if (r->query.op != NULL) {
             gather_operation(c, r);
         } else {
             write_reply(c, &r->ready);
@@ -413,7 +413,7 @@ void client_write_done(struct client *c)
     wait_for_others(c);
 }
 
-static void on_done(struct asking *a)
+static void on_done(struct pending_query *a)
 {
     struct request *r = (struct request *)a;
     struct client *c = r->client;
@@ -436,7 +436,7 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
 {
     const char *from = k->keys[0].bytes;
     size_t bytes = (size_t)(k->keys[k->count - 1].bytes - from) + k->keys[k->count - 1].length;
-    struct key_operation *op = key_operation_new(c->worker->keys, k->question.kind, k->count, bytes);
+    struct key_operation *op = key_operation_new(c->worker->keys, k->asked.kind, k->count, bytes);
     struct request *r = op == NULL ? NULL : request_new(c, commands, k->count);
     if (r == NULL) {
         if (op != NULL)
@@ -449,16 +449,16 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
         key_operation_name(op, copy + (k->keys[i].bytes - from), k->keys[i].length);
     request_holds(r, sizeof(*r) + bytes + k->count * KEY_BYTES);
     r->shape = k->shape;
-    r->is_early = k->question.kind == OPERATION_CHECK; /* the log is read when what is under way leaves */
+    r->is_early = k->asked.kind == OPERATION_CHECK; /* the log is read when what is under way leaves */
     c->early_checks += r->is_early;
-    r->asking.question = k->question;
-    r->asking.on_done = on_done;
+    r->query.asked = k->asked;
+    r->query.on_done = on_done;
     r->spent = (struct spent){.by = "redis",
                               .asked_us = worker_now(c->worker),
-                              .filter = k->question.filter,
+                              .filter = k->asked.filter,
                               .keys = commands > 1 ? 1 : k->count};
-    asking_start(&r->asking, op);
-    if (k->question.kind == OPERATION_ADD && !key_operation_is_in_order(op))
+    pending_query_start(&r->query, op);
+    if (k->asked.kind == OPERATION_ADD && !key_operation_is_in_order(op))
         client_enter(c, CLIENT_STALLED);
     wait_for_others(c);
 }
@@ -478,22 +478,22 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 {
     struct error e;
     struct worker *w = c->worker;
-    struct key_command k = {.question = {.service = w->service,
-                                         .mailbox = w->mailbox,
-                                         .kind = kind,
-                                         .user = c->session.user,
-                                         .unmade_is_empty = true},
+    struct key_command k = {.asked = {.service = w->service,
+                                      .mailbox = w->mailbox,
+                                      .kind = kind,
+                                      .user = c->session.user,
+                                      .unmade_is_empty = true},
                             .shape = shape,
                             .keys = keys,
                             .count = count};
     if (creation != NULL)
-        k.question.creation = *creation;
+        k.asked.creation = *creation;
     if (count > w->config->batch_max) {
         client_failure(c, ERR_RANGE, "%zu keys in one command: at most %llu are allowed (batch_max)", count,
                        (unsigned long long)w->config->batch_max);
         return;
     }
-    enum err code = key_port_find(w->keys, filter->bytes, filter->length, &k.question.filter, &e);
+    enum err code = key_port_find(w->keys, filter->bytes, filter->length, &k.asked.filter, &e);
     if (code != ERR_OK) {
         client_failure(c, code, "%s", e.text);
         return;

@@ -12,10 +12,10 @@ extern const char embedded_fold_adopt[], embedded_fold_count[], embedded_fold_dr
 
 enum { HEADER_SUM_BYTES = 8 };
 
-void fold_init(struct fold *f, struct link *l, const struct names *names, uint64_t generation)
+void fold_init(struct fold *f, struct sync_client *l, const struct names *names, uint64_t generation)
 {
     *f = (struct fold){
-        .link = l, .names = names, .slot = (unsigned)(generation % 2), .generation = generation};
+        .redis = l, .names = names, .slot = (unsigned)(generation % 2), .generation = generation};
 }
 
 void fold_fini(struct fold *f)
@@ -39,7 +39,7 @@ static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct 
     script_number(&f->call, at_least);
     script_text(&f->call, random);
     script_text(&f->call, was);
-    enum err code = script_run(&f->call, f->link, link_home(f->link, f->names), &number, e);
+    enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &number, e);
     if (code == ERR_OK && number < 0)
         code = error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer", f->generation);
     else if (code == ERR_OK && number == 0)
@@ -96,7 +96,7 @@ static enum err refused(struct fold *f, unsigned where, const struct header *h, 
     (void)shard_text(f, h, name);
     if (strncmp(r->str, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
         return error_set(e, ERR_WRONG_TYPE, "shard %s is no string: delete or rename the foreign key", name);
-    return error_prefix(e, link_refusal(f->link, where, r, e), "shard %s", name);
+    return error_prefix(e, sync_client_refusal(f->redis, where, r, e), "shard %s", name);
 }
 
 /* What is there where @h was expected. */
@@ -131,7 +131,7 @@ enum err fold_enter(struct fold *f, unsigned where, const struct header *h, stru
     script_number(&f->call, HEADER_WRITER_BYTES);
     script_number(&f->call, HEADER_BYTES - HEADER_SUM_BYTES);
     script_number(&f->call, h->writer.number);
-    return script_send(&f->call, f->link, where, e);
+    return script_send(&f->call, f->redis, where, e);
 }
 
 enum err fold_entered(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
@@ -140,7 +140,7 @@ enum err fold_entered(struct fold *f, unsigned where, const struct header *h, ui
     char name[KEY_NAME_MAX + 1];
     redisReply *r;
     *later = 0;
-    enum err code = link_reply(f->link, where, &r, e);
+    enum err code = sync_client_reply(f->redis, where, &r, e);
     if (code != ERR_OK)
         return code;
     (void)shard_text(f, h, name);
@@ -175,7 +175,7 @@ enum err fold_read(struct fold *f, unsigned where, const struct header *h, uint6
     int m = snprintf(to, sizeof(to), "%" PRIu64, offset + length - 1);
     const char *const argv[] = {"GETRANGE", key.text, from, to};
     const size_t lengths[] = {8, key.length, (size_t)n, (size_t)m};
-    return link_append(f->link, where, 4, argv, lengths, e);
+    return sync_client_append(f->redis, where, 4, argv, lengths, e);
 }
 
 void fold_begin(struct fold *f, const struct header *h)
@@ -207,13 +207,13 @@ void fold_batch(struct fold *f, const struct header *h, const struct dirty_batch
 
 enum err fold_send(struct fold *f, unsigned where, struct error *e)
 {
-    return script_send(&f->call, f->link, where, e);
+    return script_send(&f->call, f->redis, where, e);
 }
 
 enum err fold_reply(struct fold *f, unsigned where, const struct header *h, struct error *e)
 {
     redisReply *r;
-    enum err code = link_reply(f->link, where, &r, e);
+    enum err code = sync_client_reply(f->redis, where, &r, e);
     if (code != ERR_OK)
         return code;
     if (r->type == REDIS_REPLY_ERROR)
@@ -235,7 +235,7 @@ enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32
 {
     char name[KEY_NAME_MAX + 1];
     redisReply *r;
-    enum err code = link_reply(f->link, where, &r, e);
+    enum err code = sync_client_reply(f->redis, where, &r, e);
     if (code != ERR_OK)
         return code;
     const uint8_t *bytes = (const uint8_t *)r->str;
@@ -269,7 +269,7 @@ enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes
         script_text(&f->call, lane);
         script_text(&f->call, id);
     }
-    enum err code = script_run(&f->call, f->link, link_home(f->link, f->names), &stored, e);
+    enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &stored, e);
     return code == ERR_OK && stored != 1
                ? error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer, or a lane another era",
                            f->generation)
@@ -289,7 +289,7 @@ static enum err take_bounds(struct fold *f, const redisReply *r, unsigned where,
                             struct fold_bound *over_hold, struct error *e)
 {
     if (r->type == REDIS_REPLY_ERROR)
-        return link_refusal(f->link, where, r, e);
+        return sync_client_refusal(f->redis, where, r, e);
     if (r->type != REDIS_REPLY_ARRAY || r->elements != 2)
         return error_set(e, ERR_FENCED,
                          "generation %" PRIu64 " has another writer, or its lane or era was replaced",
@@ -305,7 +305,7 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
     char token[LOG_TOKEN_TEXT_MAX], id[LOG_ID_TEXT_MAX];
     struct buffer position = {0};
     redisReply *reply;
-    unsigned home = link_home(f->link, f->names);
+    unsigned home = sync_client_home(f->redis, f->names);
     *needed = *over_hold = (struct fold_bound){0};
     log_token_text(&f->token, token);
     (void)log_id_format(p->id, id);
@@ -321,10 +321,10 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
     script_bytes(&f->call, position.data, position.length);
     script_incarnation(&f->call, era); /* 16 digits, as the view has them */
     enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
-                                             : script_send(&f->call, f->link, home, e);
+                                             : script_send(&f->call, f->redis, home, e);
     buffer_fini(&position);
     if (code == ERR_OK)
-        code = link_reply(f->link, home, &reply, e);
+        code = sync_client_reply(f->redis, home, &reply, e);
     if (code != ERR_OK)
         return code;
     code = take_bounds(f, reply, home, needed, over_hold, e);

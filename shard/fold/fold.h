@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/log/position.h"
 #include "shard/filter/names.h"
 #include "shard/resident/dirty.h"
@@ -28,7 +28,7 @@ struct fold_bound {
 };
 
 struct fold {
-    struct link *link; /* borrowed, as the names are */
+    struct sync_client *redis; /* borrowed, as the names are */
     const struct names *names;
     unsigned slot; /* of the generation */
     uint64_t generation;
@@ -36,7 +36,7 @@ struct fold {
     struct script_call call;   /* storage */
 };
 
-void fold_init(struct fold *f, struct link *l, const struct names *names, uint64_t generation);
+void fold_init(struct fold *f, struct sync_client *l, const struct names *names, uint64_t generation);
 void fold_fini(struct fold *f);
 
 /* Draw a token of @at_least, and enter it into the view as the writer of the generation. ERR_NOT_FOUND: the
@@ -60,7 +60,7 @@ MUST_CHECK enum err fold_enter(struct fold *f, unsigned where, const struct head
 MUST_CHECK enum err fold_entered(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
                                  struct error *e);
 
-/* Queue the reading of @length bytes of a shard; the reply is read by link_reply(). */
+/* Queue the reading of @length bytes of a shard; the reply is read by sync_client_reply(). */
 MUST_CHECK enum err fold_read(struct fold *f, unsigned where, const struct header *h, uint64_t offset,
                               uint32_t length, struct error *e);
 
@@ -93,7 +93,7 @@ MUST_CHECK enum err fold_count(struct fold *f, const struct log_counted *at, uns
  * to @p, where @layers had begun, and which was read under the replication id @era. A position before the one
  * that is stored changes nothing. *@needed: up to where the lane may be trimmed, for all generations and
  * builds of the view.
- * *@over_hold: the same if builds are left alone, which then begin anew. ERR_FENCED: the caller writes no
+ * *@over_hold: the same if builds are left alone, which then begin again. ERR_FENCED: the caller writes no
  * more, the lane was replaced, or the view has left that era. */
 MUST_CHECK enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t era,
                                const struct log_position *p, unsigned layers, struct fold_bound *needed,

@@ -61,13 +61,13 @@ static enum err widen(struct folder *f, struct error *e)
     return ERR_OK;
 }
 
-enum err folder_init(struct folder *f, struct link *l, const struct names *names,
+enum err folder_init(struct folder *f, struct sync_client *l, const struct names *names,
                      const struct generation *shape, struct resident *resident, struct error *e)
 {
     *f = (struct folder){.resident = resident, .shape = shape};
     fold_init(&f->fold, l, names, shape->number);
     f->tag = hash_tag(names->incarnation, names->filter, names->filter_length, shape->number);
-    enum err code = placement_resolve(&f->placement, names, shape, link_nodes(l), e);
+    enum err code = placement_resolve(&f->placement, names, shape, sync_client_nodes(l), e);
     if (code == ERR_OK)
         code = widen(f, e);
     if (code != ERR_OK)
@@ -223,7 +223,7 @@ static enum err ask_pieces(struct folder *f, struct pieces *p, struct error *e)
     }
     for (unsigned i = 0; i < asked && code == ERR_OK; i++) {
         struct piece *one = &p->piece[i];
-        code = link_reply(f->fold.link, where_of(f, one->layer, one->shard), &one->reply, e);
+        code = sync_client_reply(f->fold.redis, where_of(f, one->layer, one->shard), &one->reply, e);
     }
     return code;
 }
@@ -316,7 +316,7 @@ enum err folder_take_over(struct folder *f, struct error *e)
 {
     uint64_t later = 0;
     enum err code;
-    link_forget(f->fold.link); /* replies of before are nobody's */
+    sync_client_forget(f->fold.redis); /* replies of before are nobody's */
     memset(f->stored, 0, sizeof(f->stored));
     for (unsigned i = 0; i < TAKE_OVERS_MAX; i++) {
         f->lost = 0;
@@ -785,6 +785,6 @@ enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count
         code = store_positions(f, lanes, count, e);
     f->took_over &= code == ERR_OK || fold_is_lost(code);
     if (!f->took_over)
-        link_forget(f->fold.link); /* replies that are still to come are nobody's */
+        sync_client_forget(f->fold.redis); /* replies that are still to come are nobody's */
     return code;
 }

@@ -102,7 +102,7 @@ struct folder_lane {
 
 /* ERR_CONFIG: the generation lies on nodes that are not configured. ERR_RANGE: it has no shards. ERR_NOMEM.
  */
-MUST_CHECK enum err folder_init(struct folder *f, struct link *l, const struct names *names,
+MUST_CHECK enum err folder_init(struct folder *f, struct sync_client *l, const struct names *names,
                                 const struct generation *shape, struct resident *resident, struct error *e);
 void folder_fini(struct folder *f);
 

@@ -38,7 +38,7 @@ enum err full_store(struct fold *f, unsigned lane, struct log_lane in, struct lo
     script_number(&f->call, lane);
     script_text(&f->call, where);
     script_text(&f->call, id);
-    enum err code = script_run(&f->call, f->link, link_home(f->link, f->names), &stored, e);
+    enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &stored, e);
     if (code == ERR_OK && stored != 1)
         code = error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer, or the lane another era",
                          f->generation);

@@ -38,7 +38,7 @@ struct log_full {
     struct log_id mark;
 };
 
-/* Begin, or begin anew under another view or era. */
+/* Begin, or begin again under another view or era. */
 void log_full_begin(struct log_full *f, const struct log_view *v, const struct log_generation *g,
                     unsigned lane);
 /* Each entry of the lane, in order. True: it is behind the mark, so none of its keys is applied to the

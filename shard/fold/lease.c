@@ -25,10 +25,10 @@ bool lease_is_of(const char *holder, const uint8_t writer[LOG_WRITER_BYTES])
     return slash != NULL && strcmp(slash, name) == 0;
 }
 
-void lease_init(struct lease *l, struct link *link, const struct names *names, const char *owner,
+void lease_init(struct lease *l, struct sync_client *redis, const struct names *names, const char *owner,
                 unsigned ttl_ms)
 {
-    *l = (struct lease){.link = link, .names = names, .ttl_ms = ttl_ms};
+    *l = (struct lease){.redis = redis, .names = names, .ttl_ms = ttl_ms};
     (void)snprintf(l->owner, sizeof(l->owner), "%s", owner);
 }
 
@@ -52,21 +52,23 @@ static void begin(struct lease *l, const char *script)
 }
 
 /* The error of a reply that is one. */
-static enum err refused(struct link *l, const struct names *names, const redisReply *r, struct error *e)
+static enum err refused(struct sync_client *l, const struct names *names, const redisReply *r,
+                        struct error *e)
 {
     struct key_name key;
     names_filter_key(names, "folder", &key);
     if (strncmp(r->str, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
         return error_set(e, ERR_WRONG_TYPE, "%.*s is no hash: delete or rename the foreign key",
                          (int)key.length, key.text);
-    return error_prefix(e, link_refusal(l, link_home(l, names), r, e), "%.*s", (int)key.length, key.text);
+    return error_prefix(e, sync_client_refusal(l, sync_client_home(l, names), r, e), "%.*s", (int)key.length,
+                        key.text);
 }
 
 static enum err take_reply(struct lease *l, const redisReply *r, uint64_t sent, struct error *e)
 {
     uint64_t ttl_us = (uint64_t)l->ttl_ms * 1000;
     if (r->type == REDIS_REPLY_ERROR)
-        return refused(l->link, l->names, r, e);
+        return refused(l->redis, l->names, r, e);
     if (r->type == REDIS_REPLY_INTEGER && r->integer == 1) {
         l->until = sent + ttl_us;
         l->again = sent + ttl_us / RENEWALS;
@@ -93,7 +95,7 @@ enum err lease_take(struct lease *l, const struct lease_report *report, struct e
 {
     redisReply *r;
     uint64_t sent = clock_mono_us();
-    unsigned home = link_home(l->link, l->names);
+    unsigned home = sync_client_home(l->redis, l->names);
     l->again = sent + (uint64_t)l->ttl_ms * 1000 / RENEWALS;
     begin(l, embedded_lease_take);
     script_number(&l->call, l->ttl_ms);
@@ -101,9 +103,9 @@ enum err lease_take(struct lease *l, const struct lease_report *report, struct e
     put_number(l, "folded_ms", report->folded_ms);
     script_text(&l->call, "error");
     script_text(&l->call, report->error);
-    enum err code = script_send(&l->call, l->link, home, e);
+    enum err code = script_send(&l->call, l->redis, home, e);
     if (code == ERR_OK)
-        code = link_reply(l->link, home, &r, e);
+        code = sync_client_reply(l->redis, home, &r, e);
     if (code != ERR_OK)
         return code;
     code = take_reply(l, r, sent, e);
@@ -116,7 +118,7 @@ void lease_give_back(struct lease *l)
     long long answer;
     if (l->until != 0) {
         begin(l, embedded_lease_return);
-        enum err code = script_run(&l->call, l->link, link_home(l->link, l->names), &answer, NULL);
+        enum err code = script_run(&l->call, l->redis, sync_client_home(l->redis, l->names), &answer, NULL);
         (void)code; /* it ends by itself */
     }
     l->until = l->again = 0;
@@ -130,18 +132,19 @@ static const char *text_of(const redisReply *r, size_t i)
     return i < r->elements && r->element[i]->type == REDIS_REPLY_STRING ? r->element[i]->str : "";
 }
 
-enum err lease_look(struct link *l, const struct names *names, struct lease_status *out, struct error *e)
+enum err lease_look(struct sync_client *l, const struct names *names, struct lease_status *out,
+                    struct error *e)
 {
-    unsigned home = link_home(l, names);
+    unsigned home = sync_client_home(l, names);
     struct key_name key;
     redisReply *r;
     *out = (struct lease_status){0};
     names_filter_key(names, "folder", &key);
     const char *const argv[] = {"HMGET", key.text, "owner", "folds", "folded_ms", "error"};
     const size_t lengths[] = {5, key.length, 5, 5, 9, 5};
-    enum err code = link_append(l, home, 6, argv, lengths, e);
+    enum err code = sync_client_append(l, home, 6, argv, lengths, e);
     if (code == ERR_OK)
-        code = link_reply(l, home, &r, e);
+        code = sync_client_reply(l, home, &r, e);
     if (code != ERR_OK)
         return code;
     if (r->type == REDIS_REPLY_ERROR) {

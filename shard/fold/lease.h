@@ -11,7 +11,7 @@
  * renewed (it ends by itself). Blocking; of one thread. */
 #include <stdbool.h>
 #include <stdint.h>
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
 #include "shard/log/entry.h"
 #include "shard/redis/script_call.h"
@@ -26,7 +26,8 @@ struct lease_report {
 };
 
 struct lease {
-    struct link *link; /* borrowed, as the names are; not one that a pipeline goes over while it is renewed */
+    struct sync_client
+        *redis; /* borrowed, as the names are; not one that a pipeline goes over while it is renewed */
     const struct names *names;
     unsigned ttl_ms;
     char owner[LEASE_OWNER_MAX];
@@ -42,7 +43,7 @@ void lease_name(char out[LEASE_OWNER_MAX], const char *owner, const uint8_t writ
 bool lease_is_of(const char *holder, const uint8_t writer[LOG_WRITER_BYTES]);
 
 /* @owner names this process, and no other one, also not an earlier one of it. Nothing is sent. */
-void lease_init(struct lease *l, struct link *link, const struct names *names, const char *owner,
+void lease_init(struct lease *l, struct sync_client *redis, const struct names *names, const char *owner,
                 unsigned ttl_ms);
 /* It is not given back. */
 void lease_fini(struct lease *l);
@@ -59,6 +60,6 @@ struct lease_status {
     char holder[LEASE_OWNER_MAX]; /* "": nobody has it, nothing is to be folded */
     struct lease_report report;
 };
-MUST_CHECK enum err lease_look(struct link *l, const struct names *names, struct lease_status *out,
+MUST_CHECK enum err lease_look(struct sync_client *l, const struct names *names, struct lease_status *out,
                                struct error *e);
 #endif

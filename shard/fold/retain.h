@@ -37,7 +37,7 @@ void retain_note(struct retain *r, uint64_t now, uint64_t bytes_now, const struc
 
 /* What of a lane with @lane_bytes in Redis is needed: @needed by the generations of the view and a build;
  * where the lane is longer than half of @log_max, @over_hold, by the generations alone: the build begins
- * anew. */
+ * again. */
 const struct fold_bound *retain_needed(const struct fold_bound *needed, const struct fold_bound *over_hold,
                                        uint64_t lane_bytes, uint64_t log_max);
 

@@ -13,7 +13,7 @@ extern const char embedded_build_begin[], embedded_build_cutover[], embedded_bui
 
 enum { TAKE_OVERS_MAX = 8 /* tokens that are drawn until one is the latest */ };
 
-enum err builder_new(struct builder **out, struct link *l, const struct names *names, struct error *e)
+enum err builder_new(struct builder **out, struct sync_client *l, const struct names *names, struct error *e)
 {
     struct builder *b = calloc(1, sizeof(*b));
     if (b == NULL)
@@ -57,7 +57,8 @@ void builder_add_text(struct builder *b, const struct buffer *text)
 
 enum err builder_run(struct builder *b, long long *result, struct error *e)
 {
-    return script_run(&b->fold.call, b->fold.link, link_home(b->fold.link, b->fold.names), result, e);
+    return script_run(&b->fold.call, b->fold.redis, sync_client_home(b->fold.redis, b->fold.names), result,
+                      e);
 }
 
 enum err builder_fenced(const struct builder *b, struct error *e)
@@ -67,7 +68,7 @@ enum err builder_fenced(const struct builder *b, struct error *e)
                      b->shape.number);
 }
 
-enum err builder_check_not_anew(const struct builder *b, struct error *e)
+enum err builder_check_not_recreated(const struct builder *b, struct error *e)
 {
     return b->anew ? error_set(e, ERR_LOST, "the build of generation %" PRIu64 " must begin anew",
                                b->shape.number)
@@ -79,7 +80,7 @@ enum err builder_load_view(struct builder *b, struct log_view **out, struct erro
     *out = malloc(sizeof(**out));
     if (*out == NULL)
         return error_set(e, ERR_NOMEM, "no memory for a view");
-    enum err code = log_view_load(b->fold.link, b->fold.names, *out, e);
+    enum err code = log_view_load(b->fold.redis, b->fold.names, *out, e);
     if (code == ERR_OK && (*out)->incarnation != b->fold.names->incarnation)
         code = error_set(e, ERR_NOT_FOUND, "the filter has another incarnation by now");
     return code;
@@ -110,7 +111,7 @@ static enum err make_shards(struct builder *b, uint64_t *later, struct error *e)
     enum err code = ERR_OK;
     *later = 0;
     for (unsigned layer = 0; layer < b->shape.layer_count && code == ERR_OK; layer++)
-        code = shards_make(b->fold.link, b->fold.names, &b->shape, layer, b->fold.token, later, NULL, e);
+        code = shards_make(b->fold.redis, b->fold.names, &b->shape, layer, b->fold.token, later, NULL, e);
     return code;
 }
 
@@ -120,7 +121,7 @@ enum err builder_take_over(struct builder *b, struct error *e)
 {
     uint64_t later = 0;
     enum err code = ERR_FENCED;
-    link_forget(b->fold.link); /* replies of before are nobody's */
+    sync_client_forget(b->fold.redis); /* replies of before are nobody's */
     b->took_over = false;
     for (unsigned i = 0; i < TAKE_OVERS_MAX && code == ERR_FENCED; i++) {
         code = fold_draw(&b->fold, later + 1, e);
@@ -137,14 +138,14 @@ enum err builder_take_over(struct builder *b, struct error *e)
 enum err builder_settle_shape(struct builder *b, uint64_t filter_seed, struct error *e)
 {
     const struct names *names = b->fold.names;
-    struct link *l = b->fold.link;
+    struct sync_client *l = b->fold.redis;
     b->seed = filter_seed;
     b->anew = true;
     b->took_over = false;
     b->tag = hash_tag(names->incarnation, names->filter, names->filter_length, b->shape.number);
     fold_fini(&b->fold);
     fold_init(&b->fold, l, names, b->shape.number);
-    return placement_resolve(&b->placement, names, &b->shape, link_nodes(l), e);
+    return placement_resolve(&b->placement, names, &b->shape, sync_client_nodes(l), e);
 }
 
 /* The least number above all that were given whose slot is not the one that is read. */
@@ -215,7 +216,7 @@ static enum err hold_and_make(struct builder *b, struct error *e)
     enum err code = ERR_FENCED;
     if (b->fold.token.number == 0) /* as the view has it of one that nobody builds */
         return builder_fenced(b, e);
-    link_forget(b->fold.link);
+    sync_client_forget(b->fold.redis);
     b->took_over = false;
     for (unsigned i = 0; i < TAKE_OVERS_MAX && code == ERR_FENCED; i++) {
         code = fold_draw_next(&b->fold, later + 1, e);
@@ -241,7 +242,7 @@ static enum err check_named(struct builder *b, struct log_view **v, struct error
     if (is_there && writer_compare(&g->writer, &b->fold.token) == 0)
         return ERR_OK;
     if (!is_there)
-        code = shards_remove(b->fold.link, b->fold.names, &b->shape, NULL, e);
+        code = shards_remove(b->fold.redis, b->fold.names, &b->shape, NULL, e);
     return code == ERR_OK ? builder_fenced(b, e) : code;
 }
 
@@ -268,7 +269,7 @@ enum err builder_start(struct builder *b, struct error *e)
 static enum err check_eras(struct builder *b, struct error *e)
 {
     struct trusted now;
-    enum err code = shards_eras(b->fold.link, b->fold.names, &b->shape, &now, e);
+    enum err code = shards_eras(b->fold.redis, b->fold.names, &b->shape, &now, e);
     for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
         if (!trusted_contains(&b->eras, now.id[i]))
             code = error_set(e, ERR_LOST, "a node of the shards is in another era than when the build began");
@@ -305,7 +306,7 @@ static enum err run_cutover(struct builder *b, bool heals, long long *result, st
 enum err builder_cutover(struct builder *b, bool heals, struct error *e)
 {
     long long result = 0;
-    enum err code = builder_check_not_anew(b, e);
+    enum err code = builder_check_not_recreated(b, e);
     if (code == ERR_OK)
         code = check_eras(b, e);
     if (code == ERR_OK)
@@ -317,6 +318,6 @@ enum err builder_cutover(struct builder *b, bool heals, struct error *e)
         return error_set(e, ERR_LOST, "a lane was replaced, or an era changed: the build must begin anew");
     }
     if (code == ERR_OK)
-        log_view_notify(b->fold.link, b->fold.names);
+        log_view_notify(b->fold.redis, b->fold.names);
     return code;
 }

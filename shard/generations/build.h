@@ -13,7 +13,7 @@
  *
  * Possible failure modes are:
  *   - a lane was trimmed past the builder, is lost, was replaced, or its era changed; a shard is missing; a
- *     node of the shards is in an era that the view had not at S0: `anew`. builder_start() and all rows come
+ *     node of the shards is in an era that the view had not at S0: `again`. builder_start() and all rows come
  *     again, when the lanes of the view are well;
  *   - another builder took over (ERR_FENCED): whoever still has the lease may take over again;
  *   - a connection broke behind a write, so that it may still be executed: `took_over` is cleared, and
@@ -51,7 +51,7 @@ struct builder {
 };
 
 /* The names have the view's incarnation. ERR_NOMEM. */
-MUST_CHECK enum err builder_new(struct builder **out, struct link *l, const struct names *names,
+MUST_CHECK enum err builder_new(struct builder **out, struct sync_client *l, const struct names *names,
                                 struct error *e);
 void builder_free(struct builder *b);
 
@@ -62,22 +62,22 @@ void builder_free(struct builder *b);
 MUST_CHECK enum err builder_begin(struct builder *b, const struct generation *shape, struct error *e);
 
 /* Go on with the build that the view has, by taking it over. What was recorded last is in the positions, and
- * what the caller had added to it is appended to *@rows; or it begins `anew`. ERR_NOT_FOUND: there is no
+ * what the caller had added to it is appended to *@rows; or it begins `again`. ERR_NOT_FOUND: there is no
  * build. ERR_PARSE: the record is damaged; the text names it. */
 MUST_CHECK enum err builder_resume(struct builder *b, struct buffer *rows, struct error *e);
 
-/* Draw a token and enter it into all headers. ERR_LOST, with `anew`: a shard is missing, or something else.
+/* Draw a token and enter it into all headers. ERR_LOST, with `again`: a shard is missing, or something else.
  * ERR_NOT_FOUND: the view has no such generation any more. */
 MUST_CHECK enum err builder_take_over(struct builder *b, struct error *e);
 
 /* Have the record forgotten, and all lanes kept from where the generation that is read has folded them; then
  * make all shards, under a new token, which the view says; then note where the lanes end. The build is not
- * `anew` any more. ERR_LOST: a lane is lost, or in another era than the view: call again when that is mended.
- * ERR_CONFLICT, ERR_WRONG_TYPE: something else has a shard's name. ERR_NOMEM, also of Redis. ERR_FENCED:
- * another one builds, or the view has no such generation any more. */
+ * `again` any more. ERR_LOST: a lane is lost, or in another era than the view: call again when that is
+ * mended. ERR_CONFLICT, ERR_WRONG_TYPE: something else has a shard's name. ERR_NOMEM, also of Redis.
+ * ERR_FENCED: another one builds, or the view has no such generation any more. */
 MUST_CHECK enum err builder_start(struct builder *b, struct error *e);
 
-/* Give all entries behind the positions, up to the ends of the lanes, to @apply. ERR_LOST, with `anew`: a
+/* Give all entries behind the positions, up to the ends of the lanes, to @apply. ERR_LOST, with `again`: a
  * lane is not what it was. What @apply says. */
 MUST_CHECK enum err builder_follow(struct builder *b, lane_apply_fn *apply, void *arg, struct error *e);
 
@@ -91,7 +91,7 @@ MUST_CHECK enum err builder_record(struct builder *b, const void *rows, size_t l
 /* Make the generation the one that is read, with all entries up to the noted positions in its shards.
  * @heals: it has every key that was ever acknowledged, so that the filter is not degraded any more. To be
  * The view says how many keys it has. To be repeated after ERR_UNREACHABLE and ERR_TIMEOUT. ERR_LOST, with
- * `anew`. ERR_FENCED: another one builds. */
+ * `again`. ERR_FENCED: another one builds. */
 MUST_CHECK enum err builder_cutover(struct builder *b, bool heals, struct error *e);
 
 /* Of shard @shard of @layer; its writer has the number of the token under which the layer was made, as

@@ -13,8 +13,8 @@ void builder_add_text(struct builder *b, const struct buffer *text);
 MUST_CHECK enum err builder_run(struct builder *b, long long *result, struct error *e);
 /* ERR_FENCED: another one builds. */
 enum err builder_fenced(const struct builder *b, struct error *e);
-/* ERR_LOST: the build must begin anew. */
-MUST_CHECK enum err builder_check_not_anew(const struct builder *b, struct error *e);
+/* ERR_LOST: the build must begin again. */
+MUST_CHECK enum err builder_check_not_recreated(const struct builder *b, struct error *e);
 /* The view, on the heap. The caller frees *@out, also on error. ERR_NOT_FOUND: that of another incarnation.
  */
 MUST_CHECK enum err builder_load_view(struct builder *b, struct log_view **out, struct error *e);

@@ -27,7 +27,7 @@ enum err builder_take_lanes(struct builder *b, const struct log_view *v, struct 
     memcpy(b->lane, v->lane, sizeof(b->lane));
     b->eras = v->eras;
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++)
-        code = log_view_lane_at(v, b->fold.names, link_nodes(b->fold.link), i, &b->stream[i], e);
+        code = log_view_lane_at(v, b->fold.names, sync_client_nodes(b->fold.redis), i, &b->stream[i], e);
     if (code != ERR_OK)
         return code;
     return buffer_failed(&b->lanes_text) || buffer_failed(&b->eras_text)
@@ -41,7 +41,7 @@ static enum err read_on(struct builder *b, unsigned i, lane_apply_fn *apply, voi
     enum tail_state state = TAIL_MORE;
     enum err code = ERR_OK;
     while (code == ERR_OK && state == TAIL_MORE)
-        code = lane_read(b->fold.link, lane, &b->at[i], apply, arg, &state, e);
+        code = lane_read(b->fold.redis, lane, &b->at[i], apply, arg, &state, e);
     if (code != ERR_OK || state == TAIL_COMPLETE)
         return code;
     b->anew = true;
@@ -55,8 +55,8 @@ static enum err find_last(struct builder *b, unsigned i, struct error *e)
 {
     const struct lane *lane = &b->stream[i];
     redisReply *r;
-    enum err code = link_command(b->fold.link, lane->where, &r, e, "XREVRANGE %b + - COUNT 1", lane->key.text,
-                                 lane->key.length);
+    enum err code = sync_client_command(b->fold.redis, lane->where, &r, e, "XREVRANGE %b + - COUNT 1",
+                                        lane->key.text, lane->key.length);
     if (code != ERR_OK)
         return error_prefix(e, code, "lane %.*s", (int)lane->key.length, lane->key.text);
     const redisReply *entry = r->type == REDIS_REPLY_ARRAY && r->elements == 1 ? r->element[0] : NULL;
@@ -82,7 +82,7 @@ enum err builder_find_end(struct builder *b, unsigned i, struct error *e)
 
 enum err builder_follow(struct builder *b, lane_apply_fn *apply, void *arg, struct error *e)
 {
-    enum err code = builder_check_not_anew(b, e);
+    enum err code = builder_check_not_recreated(b, e);
     for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++)
         code = read_on(b, i, apply, arg, e);
     return code;

@@ -17,7 +17,7 @@ enum err builder_record(struct builder *b, const void *rows, size_t length, stru
 {
     long long result = 0;
     struct buffer position = {0};
-    enum err code = builder_check_not_anew(b, e);
+    enum err code = builder_check_not_recreated(b, e);
     if (code != ERR_OK)
         return code;
     builder_script(b, embedded_build_record);
@@ -70,7 +70,7 @@ static enum err take_position(struct builder *b, const redisReply *record, unsig
     return log_position_parse(&b->at[lane], blank + 1, value->len - (size_t)(blank + 1 - value->str), e);
 }
 
-/* @b has lanes and eras of the view. Where the record has others the build begins anew. */
+/* @b has lanes and eras of the view. Where the record has others the build begins again. */
 static enum err take_record(struct builder *b, const redisReply *record, struct buffer *rows, struct error *e)
 {
     const redisReply *number = field(record, "generation"), *lanes = field(record, "lanes"),
@@ -99,8 +99,8 @@ static enum err load_record(struct builder *b, struct buffer *rows, struct error
     struct key_name key;
     redisReply *r;
     names_filter_key(b->fold.names, "build", &key);
-    enum err code = link_command(b->fold.link, link_home(b->fold.link, b->fold.names), &r, e, "HGETALL %b",
-                                 key.text, key.length);
+    enum err code = sync_client_command(b->fold.redis, sync_client_home(b->fold.redis, b->fold.names), &r, e,
+                                        "HGETALL %b", key.text, key.length);
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_ARRAY)

@@ -18,7 +18,7 @@ static const char *const others[] = {"token", "job", "history", "count", "build"
 enum { OTHERS = sizeof(others) / sizeof(others[0]), RECORDS_MAX = 3 };
 
 struct dropper {
-    struct link *link;
+    struct sync_client *redis;
     struct names names;
     const struct work *work;
     struct log_view view;
@@ -28,27 +28,28 @@ struct dropper {
 static enum err run(struct dropper *d, long long *answer, struct error *e)
 {
     script_incarnation(&d->call, d->names.incarnation);
-    return script_run(&d->call, d->link, link_home(d->link, &d->names), answer, e);
+    return script_run(&d->call, d->redis, sync_client_home(d->redis, &d->names), answer, e);
 }
 
-typedef enum err lane_fn(struct link *l, const struct lane *lane, struct error *e);
+typedef enum err lane_fn(struct sync_client *l, const struct lane *lane, struct error *e);
 
 static enum err for_each_lane(struct dropper *d, lane_fn *fn, struct error *e)
 {
     enum err code = ERR_OK;
     for (unsigned i = 0; i < d->view.lane_count && code == ERR_OK; i++) {
         struct lane lane;
-        code = log_view_lane_at(&d->view, &d->names, link_nodes(d->link), i, &lane, e);
+        code = log_view_lane_at(&d->view, &d->names, sync_client_nodes(d->redis), i, &lane, e);
         if (code == ERR_OK)
-            code = fn(d->link, &lane, e);
+            code = fn(d->redis, &lane, e);
     }
     return code;
 }
 
-static enum err look_at_lane(struct link *l, const struct lane *lane, struct error *e)
+static enum err look_at_lane(struct sync_client *l, const struct lane *lane, struct error *e)
 {
     redisReply *reply = NULL;
-    enum err code = link_command(l, lane->where, &reply, e, "TYPE %b", lane->key.text, lane->key.length);
+    enum err code =
+        sync_client_command(l, lane->where, &reply, e, "TYPE %b", lane->key.text, lane->key.length);
     if (code != ERR_OK)
         return code;
     if (strcmp(reply->str, "stream") != 0 && strcmp(reply->str, "none") != 0)
@@ -68,7 +69,7 @@ static enum err begin(struct dropper *d, struct error *e)
     enum err code = run(d, &answer, e);
     if (code != ERR_OK)
         return code;
-    code = log_view_load(d->link, &d->names, &d->view, e);
+    code = log_view_load(d->redis, &d->names, &d->view, e);
     if (code == ERR_OK && d->view.incarnation != d->names.incarnation)
         code = ERR_NOT_FOUND; /* another one was made since */
     return code;
@@ -93,7 +94,7 @@ static enum err end(struct dropper *d, struct error *e)
     for (unsigned i = 0; i < RECORDS_MAX && code == ERR_OK && answer == -2; i++) {
         code = remove_view(d, &answer, e);
         if (code == ERR_OK && answer == -2)
-            code = leftover_clear(d->link, &d->names, 0, &was, d->work, e);
+            code = leftover_clear(d->redis, &d->names, 0, &was, d->work, e);
     }
     if (code == ERR_OK && answer < 0)
         code =
@@ -109,23 +110,23 @@ static enum err drop_view(struct dropper *d, struct error *e)
     if (code == ERR_OK)
         code = begin(d, e);
     if (code == ERR_NOT_FOUND) /* by another deleter, who may have been killed since */
-        return leftover_clear(d->link, &d->names, d->names.incarnation, &was, d->work, e);
+        return leftover_clear(d->redis, &d->names, d->names.incarnation, &was, d->work, e);
     if (code == ERR_OK)
         code = for_each_lane(d, lane_close, e);
     if (code == ERR_OK)
         code = end(d, e);
     if (code == ERR_OK)
-        code = leftover_remove(d->link, &d->names, &d->view, d->work, e);
+        code = leftover_remove(d->redis, &d->names, &d->view, d->work, e);
     return code;
 }
 
-enum err log_drop(struct link *l, const struct names *names, const struct work *w, struct error *e)
+enum err log_drop(struct sync_client *l, const struct names *names, const struct work *w, struct error *e)
 {
     bool was = false;
     struct dropper *d = calloc(1, sizeof(*d));
     if (d == NULL)
         return error_set(e, ERR_NOMEM, "no memory to delete a filter");
-    d->link = l;
+    d->redis = l;
     d->names = *names;
     d->work = w;
     enum err code = log_view_load(l, names, &d->view, e);

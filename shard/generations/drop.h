@@ -10,7 +10,7 @@
  * view has gone: the filter is not usable and stays `deleting`; after that the record stays), a second
  * deleter or a maker beside it (all that is removed has the incarnation in its name). */
 #include "base/error.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
 #include "shard/view/shards.h"
 
@@ -19,6 +19,6 @@
  * the text has; nothing was changed. ERR_PARSE, ERR_FORMAT: the view is damaged, or of a later version.
  * ERR_CONFIG: a node is not configured. ERR_CONFLICT: another process makes the filter, and did not come to
  * an end. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
-MUST_CHECK enum err log_drop(struct link *l, const struct names *names, const struct work *w,
+MUST_CHECK enum err log_drop(struct sync_client *l, const struct names *names, const struct work *w,
                              struct error *e);
 #endif

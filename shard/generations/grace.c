@@ -17,8 +17,8 @@ enum { DIGITS = 16 /* of an incarnation */ };
 
 /* --- which generation is read --- */
 
-static enum err count_shards(struct link *l, const struct names *names, uint64_t number, uint64_t *shards,
-                             struct error *e)
+static enum err count_shards(struct sync_client *l, const struct names *names, uint64_t number,
+                             uint64_t *shards, struct error *e)
 {
     struct log_view *v = malloc(sizeof(*v));
     if (v == NULL)
@@ -32,7 +32,7 @@ static enum err count_shards(struct link *l, const struct names *names, uint64_t
     return code;
 }
 
-enum err grace_switch(struct link *l, const struct names *names, uint64_t number, struct error *e)
+enum err grace_switch(struct sync_client *l, const struct names *names, uint64_t number, struct error *e)
 {
     struct script_call call = {0};
     uint64_t shards = 0;
@@ -58,7 +58,7 @@ enum err grace_switch(struct link *l, const struct names *names, uint64_t number
                                   : "it was not folded in each of the lanes");
 }
 
-enum err grace_forget(struct link *l, const struct names *names, uint64_t number, struct error *e)
+enum err grace_forget(struct sync_client *l, const struct names *names, uint64_t number, struct error *e)
 {
     struct script_call call = {0};
     long long result = 0;
@@ -80,7 +80,7 @@ enum err grace_forget(struct link *l, const struct names *names, uint64_t number
 /* --- deletion --- */
 
 /* A field of the hash: its shards go, then the field. */
-static enum err delete_one(struct link *l, const struct names *names, const struct key_name *key,
+static enum err delete_one(struct sync_client *l, const struct names *names, const struct key_name *key,
                            const redisReply *name, const redisReply *text, struct error *e)
 {
     struct names of = *names;
@@ -95,19 +95,20 @@ static enum err delete_one(struct link *l, const struct names *names, const stru
         code = shards_remove(l, &of, g, NULL, e);
     free(g);
     if (code == ERR_OK)
-        code = link_command(l, link_home(l, names), &r, e, "HDEL %b %b", key->text, key->length, name->str,
-                            name->len);
+        code = sync_client_command(l, sync_client_home(l, names), &r, e, "HDEL %b %b", key->text, key->length,
+                                   name->str, name->len);
     if (code == ERR_OK)
         freeReplyObject(r);
     return code;
 }
 
-enum err grace_delete(struct link *l, const struct names *names, struct error *e)
+enum err grace_delete(struct sync_client *l, const struct names *names, struct error *e)
 {
     struct key_name key;
     redisReply *r;
     names_filter_key(names, "forgotten", &key);
-    enum err code = link_command(l, link_home(l, names), &r, e, "HGETALL %b", key.text, key.length);
+    enum err code =
+        sync_client_command(l, sync_client_home(l, names), &r, e, "HGETALL %b", key.text, key.length);
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_ARRAY)
@@ -116,6 +117,6 @@ enum err grace_delete(struct link *l, const struct names *names, struct error *e
         code = delete_one(l, names, &key, r->element[i], r->element[i + 1], e);
     freeReplyObject(r);
     if (code != ERR_OK)
-        link_forget(l);
+        sync_client_forget(l);
     return code == ERR_PARSE ? error_prefix(e, code, "%.*s", (int)key.length, key.text) : code;
 }

@@ -81,7 +81,7 @@ enum err grow_plan(struct generation *out, const struct generation *g, uint32_t 
 /* --- in Redis --- */
 
 struct grower {
-    struct link *link;
+    struct sync_client *redis;
     struct names names;
     const struct work *work;
     struct fold fold;
@@ -103,7 +103,7 @@ static enum err run(struct grower *g, const char *script, bool with_shards, stru
     script_text(call, g->will_be);
     if (with_shards)
         script_number(call, generation_shards(&g->next));
-    enum err code = script_run(call, g->link, link_home(g->link, &g->names), &answer, e);
+    enum err code = script_run(call, g->redis, sync_client_home(g->redis, &g->names), &answer, e);
     if (code == ERR_REFUSED && e != NULL && strstr(e->text, "OOM command not allowed") != NULL)
         code = ERR_NOMEM;
     if (code == ERR_OK && answer != 1)
@@ -116,7 +116,7 @@ static enum err run(struct grower *g, const char *script, bool with_shards, stru
 static enum err check_eras(struct grower *g, struct error *e)
 {
     struct trusted now;
-    enum err code = shards_eras(g->link, &g->names, &g->next, &now, e);
+    enum err code = shards_eras(g->redis, &g->names, &g->next, &now, e);
     for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
         if (!trusted_contains(&g->view->eras, now.id[i]))
             code = error_set(e, ERR_CONFLICT,
@@ -131,9 +131,9 @@ static enum err check_eras(struct grower *g, struct error *e)
 static void unmake_layer(struct grower *g)
 {
     struct error ignored;
-    if (!g->kept && shards_unmake(g->link, &g->names, &g->next, g->next.layer_count - 1, g->fold.token,
+    if (!g->kept && shards_unmake(g->redis, &g->names, &g->next, g->next.layer_count - 1, g->fold.token,
                                   &ignored) != ERR_OK)
-        link_forget(g->link);
+        sync_client_forget(g->redis);
 }
 
 static enum err make_layer(struct grower *g, struct error *e)
@@ -144,11 +144,11 @@ static enum err make_layer(struct grower *g, struct error *e)
         code = run(g, embedded_grow_begin, false, e);
     if (code != ERR_OK)
         return code;
-    code = shards_keep_or_make(g->link, &g->names, &g->next, layer, g->fold.token, &g->kept, g->work, e);
+    code = shards_keep_or_make(g->redis, &g->names, &g->next, layer, g->fold.token, &g->kept, g->work, e);
     if (code == ERR_OK)
         code = check_eras(g, e);
     if (code != ERR_OK)
-        link_forget(g->link); /* replies that nobody has read */
+        sync_client_forget(g->redis); /* replies that nobody has read */
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT)
         unmake_layer(g);
     return code;
@@ -173,7 +173,7 @@ static enum err grow(struct grower *g, const struct grow_options *o, struct erro
     const struct generation *tried = &v->slot[o->generation % 2].next;
     if (tried->number == 0)
         tried = shape;
-    fold_init(&g->fold, g->link, &g->names, o->generation);
+    fold_init(&g->fold, g->redis, &g->names, o->generation);
     enum err code = fold_draw(&g->fold, tried->layers[tried->layer_count - 1].token + 1, e);
     if (code == ERR_OK)
         code = grow_plan(&g->next, shape, v->expansion, v->sourced, o->growth, o->shard_bytes,
@@ -186,7 +186,7 @@ static enum err grow(struct grower *g, const struct grow_options *o, struct erro
     return code == ERR_OK ? end(g, e) : code;
 }
 
-enum err log_grow(struct link *l, const struct names *names, const struct grow_options *o,
+enum err log_grow(struct sync_client *l, const struct names *names, const struct grow_options *o,
                   struct log_view *out, const struct work *w, struct error *e)
 {
     enum err code = log_view_load(l, names, out, e);
@@ -201,7 +201,7 @@ enum err log_grow(struct link *l, const struct names *names, const struct grow_o
     struct grower *g = calloc(1, sizeof(*g));
     if (g == NULL)
         return error_set(e, ERR_NOMEM, "no memory to add a layer");
-    g->link = l;
+    g->redis = l;
     g->names = *names;
     g->names.incarnation = out->incarnation;
     g->work = w;
@@ -222,7 +222,7 @@ bool grow_is_behind(const struct generation *g, const struct generation *known)
     return same;
 }
 
-enum err log_put_back(struct link *l, const struct names *names, const struct generation *g,
+enum err log_put_back(struct sync_client *l, const struct names *names, const struct generation *g,
                       const struct generation *known, bool *done, struct error *e)
 {
     char was[GENERATION_TEXT_MAX], will_be[GENERATION_TEXT_MAX];

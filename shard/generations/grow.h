@@ -30,7 +30,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/filter/generation.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/view/log_view.h"
 #include "shard/view/shards.h"
 
@@ -66,13 +66,13 @@ struct grow_options {
  * afterwards, and lets go of that; who folds it takes over again. ERR_NOT_FOUND: there is no such filter, or
  * it is being deleted, or has no such generation. ERR_CONFLICT: another grower, or a node's replication id is
  * none that the view accepts: later. ERR_RANGE: grow_plan(). Others as shards.h, and log_view_load(). */
-MUST_CHECK enum err log_grow(struct link *l, const struct names *names, const struct grow_options *o,
+MUST_CHECK enum err log_grow(struct sync_client *l, const struct names *names, const struct grow_options *o,
                              struct log_view *out, const struct work *w, struct error *e);
 
 /* @known is @g with more layers: a view that has @g went back. Pure. */
 bool grow_is_behind(const struct generation *g, const struct generation *known);
 /* Have the view, which has @g, have the layers of @known again. *@done: it has them; else it has changed
  * meanwhile. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. */
-MUST_CHECK enum err log_put_back(struct link *l, const struct names *names, const struct generation *g,
+MUST_CHECK enum err log_put_back(struct sync_client *l, const struct names *names, const struct generation *g,
                                  const struct generation *known, bool *done, struct error *e);
 #endif

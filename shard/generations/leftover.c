@@ -17,15 +17,15 @@ enum { SWEEP_PASSES_MAX = 10, INCARNATION_DIGITS = 16 };
 
 /* --- what a record names --- */
 
-static enum err remove_lane(struct link *l, const struct names *names, const struct log_view *v,
+static enum err remove_lane(struct sync_client *l, const struct names *names, const struct log_view *v,
                             unsigned index, struct error *e)
 {
     struct lane lane;
-    enum err code = log_view_lane_at(v, names, link_nodes(l), index, &lane, e);
+    enum err code = log_view_lane_at(v, names, sync_client_nodes(l), index, &lane, e);
     return code == ERR_OK ? lane_forget(l, &lane, e) : code;
 }
 
-static enum err run_with_record(struct link *l, const struct names *names, const char *script,
+static enum err run_with_record(struct sync_client *l, const struct names *names, const char *script,
                                 long long *answer, struct error *e)
 {
     struct script_call call = {0};
@@ -35,10 +35,10 @@ static enum err run_with_record(struct link *l, const struct names *names, const
     return script_run_once(&call, l, names, answer, e);
 }
 
-static enum err sweep_strays(struct link *l, const struct names *names, const struct work *w,
+static enum err sweep_strays(struct sync_client *l, const struct names *names, const struct work *w,
                              struct error *e);
 
-enum err leftover_remove(struct link *l, const struct names *names, const struct log_view *v,
+enum err leftover_remove(struct sync_client *l, const struct names *names, const struct log_view *v,
                          const struct work *w, struct error *e)
 {
     struct names own = *names;
@@ -61,7 +61,7 @@ enum err leftover_remove(struct link *l, const struct names *names, const struct
     return code == ERR_OK ? run_with_record(l, &own, embedded_drop_end, &answer, e) : code;
 }
 
-enum err leftover_clear(struct link *l, const struct names *names, uint64_t incarnation, bool *was,
+enum err leftover_clear(struct sync_client *l, const struct names *names, uint64_t incarnation, bool *was,
                         const struct work *w, struct error *e)
 {
     struct names own = *names;
@@ -116,7 +116,7 @@ static const char *judge_name(const char *text, uint64_t *incarnation)
 }
 
 struct sweep {
-    struct link *link;
+    struct sync_client *redis;
     const struct names *names;
     const char *record;           /* what must be ours: the key's name */
     bool all;                     /* keys of our own incarnation, and no others */
@@ -134,8 +134,8 @@ static enum err still_ours(struct sweep *s, struct error *e)
     struct key_name key;
     redisReply *reply = NULL;
     names_filter_key(s->names, s->record, &key);
-    enum err code = link_command(s->link, link_home(s->link, s->names), &reply, e, "HGET %b incarnation",
-                                 key.text, key.length);
+    enum err code = sync_client_command(s->redis, sync_client_home(s->redis, s->names), &reply, e,
+                                        "HGET %b incarnation", key.text, key.length);
     if (code != ERR_OK)
         return code;
     (void)snprintf(text, sizeof(text), "%016" PRIx64, s->names->incarnation);
@@ -150,14 +150,14 @@ static enum err still_ours(struct sweep *s, struct error *e)
 static enum err remove_found(struct sweep *s, unsigned found_on, const redisReply *name, const char *type,
                              struct error *e)
 {
-    const struct nodes *nodes = link_nodes(s->link);
+    const struct nodes *nodes = sync_client_nodes(s->redis);
     unsigned where = nodes->cluster == NULL ? found_on : nodes_key(nodes, name->str, name->len);
     long long removed = 0;
     script_begin(&s->call, embedded_sweep);
     script_bytes(&s->call, name->str, name->len);
     s->call.keys = 1;
     script_text(&s->call, type);
-    enum err code = script_run(&s->call, s->link, where, &removed, e);
+    enum err code = script_run(&s->call, s->redis, where, &removed, e);
     s->found += removed > 0;
     return code;
 }
@@ -209,8 +209,8 @@ static enum err sweep_node(struct sweep *s, unsigned where, const struct work *w
     enum err code = ERR_OK;
     do {
         redisReply *reply = NULL;
-        code = link_command(s->link, where, &reply, e, "SCAN %s MATCH %b COUNT 1000", cursor, s->pattern.data,
-                            s->pattern.length);
+        code = sync_client_command(s->redis, where, &reply, e, "SCAN %s MATCH %b COUNT 1000", cursor,
+                                   s->pattern.data, s->pattern.length);
         if (code != ERR_OK)
             break;
         (void)snprintf(cursor, sizeof(cursor), "%s", reply->element[0]->str);
@@ -226,9 +226,9 @@ static enum err sweep_pass(struct sweep *s, const struct work *w, struct error *
 {
     unsigned masters = 0;
     s->found = 0;
-    enum err code = link_masters(s->link, &masters, e);
+    enum err code = sync_client_masters(s->redis, &masters, e);
     for (unsigned i = 0; i < masters && code == ERR_OK; i++)
-        code = sweep_node(s, link_master(s->link, i), w, e);
+        code = sweep_node(s, sync_client_master(s->redis, i), w, e);
     return code;
 }
 
@@ -237,7 +237,7 @@ static enum err sweep_pass(struct sweep *s, const struct work *w, struct error *
 static enum err sweep_all(struct sweep *s, const char *rest, uint64_t *swept, const struct work *w,
                           struct error *e)
 {
-    unsigned wanted = link_nodes(s->link)->cluster == NULL ? 1 : 2, clean = 0;
+    unsigned wanted = sync_client_nodes(s->redis)->cluster == NULL ? 1 : 2, clean = 0;
     enum err code = ERR_OK;
     *swept = 0;
     names_literally(&s->pattern, s->names->prefix, s->names->prefix_length);
@@ -258,26 +258,27 @@ static enum err sweep_all(struct sweep *s, const char *rest, uint64_t *swept, co
     return code;
 }
 
-enum err leftover_sweep(struct link *l, const struct names *names, uint64_t *swept, const struct work *w,
-                        struct error *e)
+enum err leftover_sweep(struct sync_client *l, const struct names *names, uint64_t *swept,
+                        const struct work *w, struct error *e)
 {
-    struct sweep s = {.link = l, .names = names, .record = "leftover"};
+    struct sweep s = {.redis = l, .names = names, .record = "leftover"};
     return sweep_all(&s, "", swept, w, e);
 }
 
 /* All lanes and shards of the incarnation of @names, whose record says that it is being deleted. */
-static enum err sweep_strays(struct link *l, const struct names *names, const struct work *w, struct error *e)
+static enum err sweep_strays(struct sync_client *l, const struct names *names, const struct work *w,
+                             struct error *e)
 {
     char incarnation[INCARNATION_DIGITS + 2];
-    struct sweep s = {.link = l, .names = names, .record = "leftover", .all = true};
+    struct sweep s = {.redis = l, .names = names, .record = "leftover", .all = true};
     uint64_t swept;
     (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64 "*", names->incarnation);
     return sweep_all(&s, incarnation, &swept, w, e);
 }
 
-enum err leftover_sweep_lanes(struct link *l, const struct names *names, struct leftover_streams *own,
+enum err leftover_sweep_lanes(struct sync_client *l, const struct names *names, struct leftover_streams *own,
                               uint64_t *swept, struct error *e)
 {
-    struct sweep s = {.link = l, .names = names, .record = "view", .own = own};
+    struct sweep s = {.redis = l, .names = names, .record = "view", .own = own};
     return sweep_all(&s, ".log*", swept, NULL, e);
 }

@@ -87,9 +87,9 @@ enum err loading_read(struct handle *f, struct loading *out, struct error *e)
     struct key_name name;
     redisReply *reply;
     names_filter_key(&f->names, "load", &name);
-    enum err code =
-        link_command(f->link, handle_home(f), &reply, e,
-                     "HMGET %b state dump incarnation arrived header generation", name.text, name.length);
+    enum err code = sync_client_command(f->redis, handle_home(f), &reply, e,
+                                        "HMGET %b state dump incarnation arrived header generation",
+                                        name.text, name.length);
     if (code != ERR_OK)
         return code;
     *out = (struct loading){0};
@@ -125,7 +125,7 @@ enum err loading_begin(struct handle *f, const struct loading *l, struct error *
     script_bytes(c, generation, length);
     long long answer = 0;
     enum err code = buffer_failed(&header) ? error_set(e, ERR_NOMEM, "out of memory")
-                                           : script_run(c, f->link, handle_home(f), &answer, e);
+                                           : script_run(c, f->redis, handle_home(f), &answer, e);
     buffer_fini(&header);
     if (code == ERR_OK && answer == 0)
         code = error_set(e, ERR_EXISTS, "the filter exists already");
@@ -135,9 +135,9 @@ enum err loading_begin(struct handle *f, const struct loading *l, struct error *
 static enum err read_reply(struct handle *f, unsigned where, struct error *e)
 {
     redisReply *reply;
-    enum err code = link_reply(f->link, where, &reply, e);
+    enum err code = sync_client_reply(f->redis, where, &reply, e);
     if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
-        code = link_refusal(f->link, where, reply, e);
+        code = sync_client_refusal(f->redis, where, reply, e);
     freeReplyObject(reply);
     return code;
 }
@@ -154,13 +154,13 @@ static enum err discard_layer(struct handle *f, const struct generation *g, unsi
             names_new_shard(&f->names, (struct shard_id){g->number, layer, i}, g->layers[layer].token, &name);
             const char *argv[] = {"UNLINK", name.text};
             const size_t lengths[] = {6, name.length};
-            code = link_append(f->link, placement_where(placement, layer, i), 2, argv, lengths, e);
+            code = sync_client_append(f->redis, placement_where(placement, layer, i), 2, argv, lengths, e);
         }
         for (uint32_t i = first; i < end && code == ERR_OK; i++)
             code = read_reply(f, placement_where(placement, layer, i), e);
     }
     if (code != ERR_OK)
-        link_forget(f->link);
+        sync_client_forget(f->redis);
     return code;
 }
 
@@ -170,7 +170,7 @@ enum err loading_discard(struct handle *f, const struct loading *l, struct error
     struct placement placement;
     f->names.incarnation = l->incarnation;
     const struct generation *g = view_current(&l->view);
-    enum err code = placement_resolve(&placement, &f->names, g, link_nodes(f->link), e);
+    enum err code = placement_resolve(&placement, &f->names, g, sync_client_nodes(f->redis), e);
     for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++)
         code = discard_layer(f, g, i, &placement, e);
     f->names.incarnation = now;
@@ -186,7 +186,7 @@ static enum err end(struct handle *f, struct loading *l, struct error *e)
     script_begin(&f->call, embedded_load_end);
     script_filter_key(&f->call, &f->names, "load");
     script_incarnation(&f->call, l->incarnation);
-    code = script_run(&f->call, f->link, handle_home(f), &ended, e);
+    code = script_run(&f->call, f->redis, handle_home(f), &ended, e);
     return code == ERR_OK && ended == 1 ? loading_discard(f, l, e) : code;
 }
 
@@ -212,7 +212,7 @@ static enum err note_some(struct handle *f, struct loading *l, const uint32_t *c
     for (size_t i = 0; i < count; i++)
         script_number(c, chunks[i]);
     long long answer = 0;
-    enum err code = script_run(c, f->link, handle_home(f), &answer, e);
+    enum err code = script_run(c, f->redis, handle_home(f), &answer, e);
     if (code == ERR_OK && answer < 0)
         return error_set(e, ERR_FENCED, "another dump is being loaded, or the filter exists");
     l->arrived = (uint32_t)answer;
@@ -234,7 +234,8 @@ enum err loading_arrived(struct handle *f, const struct loading *l, uint8_t *the
     struct key_name name;
     redisReply *reply;
     names_filter_key(&f->names, "load", &name);
-    enum err code = link_command(f->link, handle_home(f), &reply, e, "HKEYS %b", name.text, name.length);
+    enum err code =
+        sync_client_command(f->redis, handle_home(f), &reply, e, "HKEYS %b", name.text, name.length);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < reply->elements; i++) {
@@ -271,8 +272,8 @@ static enum err write_some(struct handle *f, const struct loading *l, const stru
         new_name(f, l, run->layer, run->first + i, &name);
         const char *argv[] = {"SET", name.text, (const char *)shards + (size_t)i * bytes, "NX", "PX", ttl};
         const size_t lengths[] = {3, name.length, bytes, 2, 2, (size_t)n};
-        code =
-            link_append(f->link, placement_where(placement, run->layer, run->first + i), 6, argv, lengths, e);
+        code = sync_client_append(f->redis, placement_where(placement, run->layer, run->first + i), 6, argv,
+                                  lengths, e);
     }
     for (uint32_t i = 0; i < run->count && code == ERR_OK; i++)
         code = read_reply(f, placement_where(placement, run->layer, run->first + i), e);
@@ -288,7 +289,7 @@ enum err loading_write(struct handle *f, const struct loading *l, const struct d
     uint32_t at_once = WRITE_BYTES / bytes < AT_ONCE ? WRITE_BYTES / bytes : AT_ONCE;
     struct placement placement;
     uint16_t tag = handle_tag(f, g);
-    enum err code = placement_resolve(&placement, &f->names, g, link_nodes(f->link), e);
+    enum err code = placement_resolve(&placement, &f->names, g, sync_client_nodes(f->redis), e);
     if (code != ERR_OK)
         return code;
     for (uint32_t i = 0; i < run->count; i++)
@@ -301,7 +302,7 @@ enum err loading_write(struct handle *f, const struct loading *l, const struct d
         code = write_some(f, l, &placement, &some, shards + (size_t)done * bytes, e);
     }
     if (code != ERR_OK)
-        link_forget(f->link);
+        sync_client_forget(f->redis);
     return code;
 }
 
@@ -320,8 +321,8 @@ static enum err send_look(struct handle *f, const struct loading *l, unsigned la
     const char *range[] = {"GETRANGE", name.text, first, last};
     const size_t range_lengths[] = {8, name.length, (size_t)snprintf(first, sizeof(first), "%" PRIu32, at),
                                     (size_t)snprintf(last, sizeof(last), "%" PRIu32, at + 1)};
-    enum err code = link_append(f->link, where, 3, expire, expire_lengths, e);
-    return code == ERR_OK ? link_append(f->link, where, 4, range, range_lengths, e) : code;
+    enum err code = sync_client_append(f->redis, where, 3, expire, expire_lengths, e);
+    return code == ERR_OK ? sync_client_append(f->redis, where, 4, range, range_lengths, e) : code;
 }
 
 static enum err take_look(struct handle *f, uint16_t tag, unsigned where, bool *there, struct error *e)
@@ -329,12 +330,12 @@ static enum err take_look(struct handle *f, uint16_t tag, unsigned where, bool *
     redisReply *reply;
     enum err code = read_reply(f, where, e);
     if (code == ERR_OK)
-        code = link_reply(f->link, where, &reply, e);
+        code = sync_client_reply(f->redis, where, &reply, e);
     if (code != ERR_OK)
         return code;
     bool wrong_type = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0;
     if (reply->type == REDIS_REPLY_ERROR && !wrong_type)
-        code = link_refusal(f->link, where, reply, e);
+        code = sync_client_refusal(f->redis, where, reply, e);
     const uint8_t *bytes = (const uint8_t *)reply->str;
     *there = reply->type == REDIS_REPLY_STRING && reply->len == 2 && (bytes[0] << 8 | bytes[1]) == tag;
     freeReplyObject(reply);
@@ -364,10 +365,11 @@ static enum err look_layer(struct handle *f, const struct loading *l, const stru
 enum err loading_look(struct handle *f, const struct loading *l, uint8_t *there, struct error *e)
 {
     struct placement placement;
-    enum err code = placement_resolve(&placement, &f->names, view_current(&l->view), link_nodes(f->link), e);
+    enum err code =
+        placement_resolve(&placement, &f->names, view_current(&l->view), sync_client_nodes(f->redis), e);
     for (unsigned i = 0; i < l->header.layer_count && code == ERR_OK; i++)
         code = look_layer(f, l, &placement, i, there, e);
     if (code != ERR_OK)
-        link_forget(f->link);
+        sync_client_forget(f->redis);
     return code;
 }

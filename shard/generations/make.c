@@ -21,7 +21,7 @@ enum {
 };
 
 struct maker {
-    struct link *link;
+    struct sync_client *redis;
     struct names *names;
     const struct make_options *options;
     const struct work *work;
@@ -46,7 +46,7 @@ static void put_field(void *arg, const char *name, const char *value)
 
 static enum err run(struct maker *m, long long *answer, struct error *e)
 {
-    enum err code = script_run(&m->call, m->link, link_home(m->link, m->names), answer, e);
+    enum err code = script_run(&m->call, m->redis, sync_client_home(m->redis, m->names), answer, e);
     if (code == ERR_REFUSED && e != NULL && strstr(e->text, "OOM command not allowed") != NULL)
         code = ERR_NOMEM;
     return code;
@@ -67,7 +67,7 @@ static enum err plan_generation(struct maker *m, struct generation *g, struct er
                              .capacity = o->capacity,
                              .error_rate = o->error_rate,
                              .layer_count = 1};
-    placement_pin(o->placement, link_nodes(m->link), g);
+    placement_pin(o->placement, sync_client_nodes(m->redis), g);
     g->layers[0] = (struct layer){
         .capacity = o->capacity,
         .error_rate = o->sourced || o->expansion == 0 ? o->error_rate : grow_first_rate(o->error_rate)};
@@ -78,14 +78,14 @@ static enum err plan_generation(struct maker *m, struct generation *g, struct er
 static enum err plan(struct maker *m, struct error *e)
 {
     const struct make_options *o = m->options;
-    const struct nodes *nodes = link_nodes(m->link);
+    const struct nodes *nodes = sync_client_nodes(m->redis);
     struct log_view *v = m->view;
     if (o->lanes == 0 || o->lanes > LOG_LANES_MAX)
         return error_set(e, ERR_RANGE, "%u lanes: not 1 to %d", o->lanes, LOG_LANES_MAX);
     if (o->content == NULL && !(o->error_rate > 0 && o->error_rate < 1))
         return error_set(e, ERR_RANGE, "error rate %g: not between 0 and 1", o->error_rate);
     memset(v, 0, sizeof(*v));
-    enum err code = registry_draw(m->link, m->names, o->later_than, &v->incarnation, e);
+    enum err code = registry_draw(m->redis, m->names, o->later_than, &v->incarnation, e);
     if (code != ERR_OK)
         return code;
     m->names->incarnation = v->incarnation;
@@ -131,7 +131,7 @@ static enum err write_record(struct maker *m, bool *written, struct error *e)
         return error_set(e, ERR_EXISTS, "filter %s exists", m->names->filter);
     if (answer < -1)
         return foreign(m, answer == -2 ? "view" : "leftover", e);
-    code = leftover_clear(m->link, m->names, 0, &was, m->work, e);
+    code = leftover_clear(m->redis, m->names, 0, &was, m->work, e);
     m->was_left |= was;
     return code;
 }
@@ -159,9 +159,9 @@ static enum err make_lanes(struct maker *m, struct error *e)
     memcpy(writer, random, sizeof(writer));
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
         struct lane lane;
-        code = log_view_lane_at(v, m->names, link_nodes(m->link), i, &lane, e);
+        code = log_view_lane_at(v, m->names, sync_client_nodes(m->redis), i, &lane, e);
         if (code == ERR_OK)
-            code = lane_make(m->link, &lane, writer, i, &m->anchor[i], e);
+            code = lane_make(m->redis, &lane, writer, i, &m->anchor[i], e);
         v->lane[i].era = lane.era;
     }
     return code;
@@ -176,9 +176,9 @@ static enum err look_at_lanes(struct maker *m, bool *there, struct error *e)
         struct lane lane;
         struct log_position at = m->anchor[i];
         enum tail_state state = TAIL_LOST;
-        code = log_view_lane_at(v, m->names, link_nodes(m->link), i, &lane, e);
+        code = log_view_lane_at(v, m->names, sync_client_nodes(m->redis), i, &lane, e);
         if (code == ERR_OK)
-            code = lane_read(m->link, &lane, &at, NULL, NULL, &state, e);
+            code = lane_read(m->redis, &lane, &at, NULL, NULL, &state, e);
         *there = state == TAIL_COMPLETE;
     }
     return code;
@@ -194,15 +194,15 @@ static enum err make_all(struct maker *m, bool *lasting, struct error *e)
     const struct make_content *content = m->options->content;
     struct trusted after;
     uint64_t later;
-    enum err code = shards_eras(m->link, m->names, g, &v->eras, e);
+    enum err code = shards_eras(m->redis, m->names, g, &v->eras, e);
     if (code == ERR_OK)
         code = make_lanes(m, e);
     for (unsigned layer = 0; layer < g->layer_count && code == ERR_OK; layer++)
-        code = shards_make(m->link, m->names, g, layer, v->slot[1].writer, &later, m->work, e);
+        code = shards_make(m->redis, m->names, g, layer, v->slot[1].writer, &later, m->work, e);
     if (code == ERR_OK && content != NULL)
         code = content->fill(content->arg, m->names, g, m->work, e);
     if (code == ERR_OK)
-        code = shards_eras(m->link, m->names, g, &after, e);
+        code = shards_eras(m->redis, m->names, g, &after, e);
     *lasting = code == ERR_OK && shards_eras_equal(&v->eras, &after);
     return code == ERR_OK ? look_at_lanes(m, lasting, e) : code;
 }
@@ -292,27 +292,27 @@ static enum err make_once(struct maker *m, bool *again, struct error *e)
     if (m->options->enter != NULL)
         code = m->options->enter(m->options->arg, m->was_left, &clean, e);
     if (code == ERR_OK && !clean)
-        code = leftover_sweep(m->link, m->names, &swept, m->work, e);
+        code = leftover_sweep(m->redis, m->names, &swept, m->work, e);
     if (code == ERR_OK)
         code = make_all(m, &lasting, e);
     *again = code == ERR_OK && !lasting;
     if (code == ERR_OK && lasting)
         code = publish(m, e);
     if ((code != ERR_OK || *again) && !is_broken(code) && !m->is_published_perhaps &&
-        leftover_remove(m->link, m->names, m->view, NULL, &ignored) != ERR_OK)
+        leftover_remove(m->redis, m->names, m->view, NULL, &ignored) != ERR_OK)
         *again = false; /* the record stays for the next one */
     return code;
 }
 
-enum err log_make(struct link *l, struct names *names, const struct make_options *o, struct log_view *out,
-                  const struct work *w, struct error *e)
+enum err log_make(struct sync_client *l, struct names *names, const struct make_options *o,
+                  struct log_view *out, const struct work *w, struct error *e)
 {
     bool again = true;
     enum err code = ERR_OK;
     struct maker *m = calloc(1, sizeof(*m));
     if (m == NULL)
         return error_set(e, ERR_NOMEM, "no memory to make a filter");
-    *m = (struct maker){.link = l, .names = names, .options = o, .work = w, .view = out};
+    *m = (struct maker){.redis = l, .names = names, .options = o, .work = w, .view = out};
     for (unsigned i = 0; i < TRIES && code == ERR_OK && again; i++)
         code = make_once(m, &again, e);
     if (code == ERR_OK && again)

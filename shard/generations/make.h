@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/view/log_view.h"
 #include "shard/view/shards.h"
 
@@ -69,6 +69,6 @@ struct make_options {
  * damaged, or of a later version. ERR_NOMEM: also that of Redis. ERR_CONFIG: what an earlier try has left is
  * on a node that is not configured. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. What was made is removed,
  * unless it cannot be reached; then the next call does it. */
-MUST_CHECK enum err log_make(struct link *l, struct names *names, const struct make_options *o,
+MUST_CHECK enum err log_make(struct sync_client *l, struct names *names, const struct make_options *o,
                              struct log_view *out, const struct work *w, struct error *e);
 #endif

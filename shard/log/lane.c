@@ -70,7 +70,7 @@ static void put_range(struct lane_commands *c, const struct lane *lane, struct l
     if (with_length)
         put(c, LANE_LENGTH, 2, length_argv, length_lengths);
     put(c, LANE_RANGE, 6, argv, lengths);
-    buffer_puts(&c->bytes, greeting_ask_lineage);
+    buffer_puts(&c->bytes, greeting_ask_replication);
     note(c, LANE_INFO);
 }
 

@@ -87,9 +87,9 @@ struct lane_reader {
 
 struct lane_port {
     struct event_base *base;
-    struct store *store;
+    struct async_client *async;
     uint64_t timeout_us;
-    struct inbox ended; /* requests that are to be told */
+    struct worker_queue ended; /* requests that are to be told */
     struct event *tick;
     bool ticks; /* it is pending: it ends by itself, where nothing is active or ready any more */
     struct lane_requests active;

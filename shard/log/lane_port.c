@@ -19,13 +19,13 @@ void lane_port_run(struct lane_port *p, struct lane_reader *r, uint64_t not_befo
     (void)pthread_mutex_lock(&p->lock);
     r->not_before = not_before;
     TAILQ_INSERT_TAIL(&p->ready, r, run);
-    inbox_wake(&p->ended, p == self); /* under the lock, so that the port is not freed meanwhile */
+    worker_queue_wake(&p->ended, p == self); /* under the lock, so that the port is not freed meanwhile */
     (void)pthread_mutex_unlock(&p->lock);
 }
 
 void lane_port_tell(struct lane_port *p, struct lane_request *q, const struct lane_port *self)
 {
-    inbox_put(&p->ended, &q->ended, q, p == self);
+    worker_queue_put(&p->ended, &q->ended, q, p == self);
 }
 
 /* --- requests --- */
@@ -92,7 +92,7 @@ void lane_cancel(struct lane_request *q)
     struct lane_port *p = q->port;
     TAILQ_REMOVE(&p->active, q, active);
     if (!take_back(q))
-        inbox_remove(&p->ended, &q->ended);
+        worker_queue_remove(&p->ended, &q->ended);
 }
 
 /* --- the port's own thread --- */
@@ -124,9 +124,9 @@ static void expire(struct lane_port *p, uint64_t now)
         next = TAILQ_NEXT(q, active);
         if (!take_back(q))
             continue;
-        const char *why = store_why(p->store, q->where);
+        const char *why = async_client_why(p->async, q->where);
         q->code = why[0] != '\0' ? ERR_UNREACHABLE : ERR_TIMEOUT;
-        (void)snprintf(q->text, sizeof(q->text), "Redis node %s: %s", store_name(p->store, q->where),
+        (void)snprintf(q->text, sizeof(q->text), "Redis node %s: %s", async_client_name(p->async, q->where),
                        why[0] != '\0' ? why : "the lane was not read within the deadline");
         tell(p, q);
         next = TAILQ_FIRST(&p->active); /* whoever was told may have cancelled the next one */
@@ -150,7 +150,7 @@ static void work(struct lane_port *p, bool late)
 {
     struct lane_request *q;
     struct lane_reader *r;
-    while ((q = inbox_take(&p->ended)) != NULL)
+    while ((q = worker_queue_take(&p->ended)) != NULL)
         tell(p, q);
     if (late)
         expire(p, clock_mono_us());
@@ -173,7 +173,7 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
 
 /* --- a port --- */
 
-struct lane_port *lane_port_new(struct event_base *base, struct store *store, unsigned timeout_ms)
+struct lane_port *lane_port_new(struct event_base *base, struct async_client *async, unsigned timeout_ms)
 {
     struct lane_port *p = calloc(1, sizeof(*p));
     if (p == NULL || pthread_mutex_init(&p->lock, NULL) != 0) {
@@ -181,14 +181,14 @@ struct lane_port *lane_port_new(struct event_base *base, struct store *store, un
         return NULL;
     }
     p->base = base;
-    p->store = store;
+    p->async = async;
     p->timeout_us = timeout_ms == UINT_MAX ? UINT64_MAX : (uint64_t)timeout_ms * 1000;
     TAILQ_INIT(&p->active);
     TAILQ_INIT(&p->waiting);
     TAILQ_INIT(&p->ready);
-    bool has_inbox = inbox_init(&p->ended, base, on_wake, p);
+    bool has_queue = worker_queue_init(&p->ended, base, on_wake, p);
     p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);
-    if (!has_inbox || p->tick == NULL) {
+    if (!has_queue || p->tick == NULL) {
         lane_port_free(p);
         return NULL;
     }
@@ -211,7 +211,7 @@ void lane_port_free(struct lane_port *p)
     struct lane_request *q;
     if (p == NULL)
         return;
-    while ((q = inbox_take(&p->ended)) != NULL)
+    while ((q = worker_queue_take(&p->ended)) != NULL)
         tell(p, q);
     TAILQ_FOREACH(q, &p->active, active)
     if (take_back(q)) /* all of them, before any reader looks for another port */
@@ -224,7 +224,7 @@ void lane_port_free(struct lane_port *p)
     }
     if (p->tick != NULL)
         event_free(p->tick);
-    inbox_fini(&p->ended);
+    worker_queue_fini(&p->ended);
     (void)pthread_mutex_destroy(&p->lock);
     free(p);
 }

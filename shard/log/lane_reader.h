@@ -12,10 +12,10 @@
 #include <event2/event.h>
 #include <sys/queue.h>
 #include "shard/filter/hash.h"
-#include "shard/log/inbox.h"
+#include "shard/log/worker_queue.h"
 #include "shard/log/own.h"
 #include "shard/log/tail.h"
-#include "shard/redis/store.h"
+#include "shard/redis/async_client.h"
 
 struct lane_reader;
 struct lane_port;
@@ -56,7 +56,7 @@ enum {
 struct lane_request {
     TAILQ_ENTRY(lane_request) active; /* of the port, the oldest first */
     TAILQ_ENTRY(lane_request) list;   /* of the reader's queue or turn */
-    struct inbox_item ended;          /* of what the port is to tell */
+    struct worker_queue_item ended;   /* of what the port is to tell */
     struct lane_port *port;
     struct lane_reader *reader;
     const struct key_hash *keys;
@@ -108,7 +108,7 @@ void lane_reader_let_go(struct lane_reader *r);
 
 /* @base and @store are borrowed; all calls with the port, but this one, are made in the thread that runs
  * @base. A request is told after @timeout_ms at the latest; UINT_MAX: it has no deadline. NULL: no memory. */
-struct lane_port *lane_port_new(struct event_base *base, struct store *store, unsigned timeout_ms);
+struct lane_port *lane_port_new(struct event_base *base, struct async_client *async, unsigned timeout_ms);
 /* Before the store is freed, and before the readers are; not from a lane_done_fn. Requests are told
  * ERR_CANCELLED. NULL is fine. */
 void lane_port_free(struct lane_port *p);

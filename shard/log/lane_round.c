@@ -61,8 +61,8 @@ static void make_round(struct lane_reader *r, struct lane_port *p)
         lane_turn_go_on_later(r, p);
         return;
     }
-    o->awaited = store_send_together(p->store, r->lane.where, &o->redirect, o->commands.count,
-                                     o->commands.bytes.data, o->commands.end, on_reply, o);
+    o->awaited = async_client_send_together(p->async, r->lane.where, &o->redirect, o->commands.count,
+                                            o->commands.bytes.data, o->commands.end, on_reply, o);
     if (o->awaited == 0) {
         lane_turn_go_on_later(r, p);
         return;
@@ -341,7 +341,7 @@ static void on_reply(void *arg, const redisReply *reply)
     else if (o->reader != NULL)
         take(o, o->commands.kind[i], reply);
     if (o->reader != NULL && reply != NULL)
-        o->since = store_replying_since(o->reader->runner->store);
+        o->since = async_client_replying_since(o->reader->runner->async);
     if (o->next < o->awaited)
         return;
     if (o->reader != NULL)

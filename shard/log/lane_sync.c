@@ -24,7 +24,7 @@ extern const char embedded_lane_trim[];
 enum added { ADDED_NOT, ADDED_YES, ADDED_MISSING /* there is no such lane */, ADDED_PERHAPS };
 
 struct round {
-    struct link *link;
+    struct sync_client *redis;
     const struct lane *lane;
     struct lane_commands commands;
     struct tail tail;
@@ -71,7 +71,7 @@ static enum err take_all(struct round *r, struct error *e)
     for (unsigned i = 0; i < r->commands.count; i++) {
         redisReply *reply = NULL;
         struct error why = {""};
-        enum err code = link_reply(r->link, r->lane->where, &reply, &why);
+        enum err code = sync_client_reply(r->redis, r->lane->where, &reply, &why);
         if (code == ERR_OK)
             code = take(r, r->commands.kind[i], reply, &why);
         if (code != ERR_OK && first == ERR_OK)
@@ -97,8 +97,8 @@ static enum err make_round(struct round *r, bool asking, const void *entry, size
         lane_commands_look(c, r->lane, *r->look, r->look_count);
     if (buffer_failed(&c->bytes))
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code =
-        link_append_together(r->link, r->lane->where, &r->redirect, c->count, c->bytes.data, c->end, e);
+    enum err code = sync_client_append_together(r->redis, r->lane->where, &r->redirect, c->count,
+                                                c->bytes.data, c->end, e);
     if (code != ERR_OK)
         return code;
     r->added = entry != NULL ? ADDED_PERHAPS : ADDED_NOT;
@@ -161,10 +161,10 @@ static enum err read_round(struct round *r, struct log_position *at, const void 
     return code;
 }
 
-enum err lane_read(struct link *l, const struct lane *lane, struct log_position *at, lane_apply_fn *apply,
-                   void *arg, enum tail_state *state, struct error *e)
+enum err lane_read(struct sync_client *l, const struct lane *lane, struct log_position *at,
+                   lane_apply_fn *apply, void *arg, enum tail_state *state, struct error *e)
 {
-    struct round r = {.link = l, .lane = lane};
+    struct round r = {.redis = l, .lane = lane};
     bool met = false;
     enum err code = read_round(&r, at, NULL, 0, NULL, &met, apply, arg, state, e);
     round_fini(&r);
@@ -183,10 +183,10 @@ static enum err show_all(struct round *r, struct lane_page *page, lane_apply_fn 
     return code;
 }
 
-enum err lane_look(struct link *l, const struct lane *lane, struct log_id from, unsigned count,
+enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id from, unsigned count,
                    lane_apply_fn *apply, void *arg, struct lane_page *page, struct error *e)
 {
-    struct round r = {.link = l, .lane = lane, .look = &from, .look_count = count};
+    struct round r = {.redis = l, .lane = lane, .look = &from, .look_count = count};
     enum err code = go_round(&r, NULL, 0, false, e);
     *page = (struct lane_page){
         .era = r.tail.era, .length = r.tail.length, .more = r.tail.count == count, .last = from};
@@ -206,11 +206,11 @@ static bool is_broken(enum err code)
     return code == ERR_UNREACHABLE || code == ERR_TIMEOUT;
 }
 
-enum err lane_append(struct link *l, const struct lane *lane, struct log_position *at, const void *entry,
-                     size_t length, unsigned timeout_ms, lane_apply_fn *apply, void *arg,
+enum err lane_append(struct sync_client *l, const struct lane *lane, struct log_position *at,
+                     const void *entry, size_t length, unsigned timeout_ms, lane_apply_fn *apply, void *arg,
                      enum tail_state *state, struct error *e)
 {
-    struct round r = {.link = l, .lane = lane};
+    struct round r = {.redis = l, .lane = lane};
     struct log_entry own;
     bool met = false, sent = false; /* it may be in the lane */
     uint64_t deadline = clock_mono_us() + (uint64_t)timeout_ms * 1000;
@@ -239,12 +239,12 @@ enum err lane_append(struct link *l, const struct lane *lane, struct log_positio
 }
 
 /* One command by itself; the caller frees *@out. ERR_NOT_FOUND: RENAME found no such key. */
-static enum err command(struct link *l, const struct lane *lane, redisReply **out, struct error *e,
+static enum err command(struct sync_client *l, const struct lane *lane, redisReply **out, struct error *e,
                         size_t argc, const char *const *argv, const size_t *lengths)
 {
-    enum err code = link_append(l, lane->where, argc, argv, lengths, e);
+    enum err code = sync_client_append(l, lane->where, argc, argv, lengths, e);
     if (code == ERR_OK)
-        code = link_reply(l, lane->where, out, e);
+        code = sync_client_reply(l, lane->where, out, e);
     if (code == ERR_OK && (*out)->type == REDIS_REPLY_ERROR) {
         code = lane_refusal(lane, *out, e);
         if (strncmp((*out)->str, "ERR no such key", strlen("ERR no such key")) == 0)
@@ -257,10 +257,10 @@ static enum err command(struct link *l, const struct lane *lane, redisReply **ou
     return code;
 }
 
-static enum err put_reply(struct link *l, const struct lane *lane, struct log_id *id, struct error *e)
+static enum err put_reply(struct sync_client *l, const struct lane *lane, struct log_id *id, struct error *e)
 {
     redisReply *reply = NULL;
-    enum err code = link_reply(l, lane->where, &reply, e);
+    enum err code = sync_client_reply(l, lane->where, &reply, e);
     if (code == ERR_OK && reply->type == REDIS_REPLY_NIL)
         code = error_set(e, ERR_NOT_FOUND, "lane %.*s is missing", (int)lane->key.length, lane->key.text);
     else if (code == ERR_OK)
@@ -269,7 +269,7 @@ static enum err put_reply(struct link *l, const struct lane *lane, struct log_id
     return code;
 }
 
-enum err lane_put(struct link *l, const struct lane *lane, struct lane_put *put, unsigned count,
+enum err lane_put(struct sync_client *l, const struct lane *lane, struct lane_put *put, unsigned count,
                   struct error *e)
 {
     enum err code = ERR_OK;
@@ -278,23 +278,23 @@ enum err lane_put(struct link *l, const struct lane *lane, struct lane_put *put,
             "XADD", lane->key.text, "NOMKSTREAM", "*", "e", (const char *)put[i].bytes};
         const size_t lengths[] = {4, lane->key.length, 10, 1, 1, put[i].length};
         put[i].id = (struct log_id){0};
-        code = link_append(l, lane->where, 6, argv, lengths, e);
+        code = sync_client_append(l, lane->where, 6, argv, lengths, e);
     }
     for (unsigned i = 0; i < count && code == ERR_OK; i++)
         code = put_reply(l, lane, &put[i].id, e);
     if (code != ERR_OK)
-        link_forget(l); /* replies that are still owed */
+        sync_client_forget(l); /* replies that are still owed */
     return code;
 }
 
-enum err lane_make(struct link *l, struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
+enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
                    uint64_t sequence, struct log_position *anchor, struct error *e)
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     size_t length = log_entry_encode(bytes, writer, sequence, NULL, 0);
     const char *const argv[] = {"XADD", lane->key.text, "*", "e", (const char *)bytes};
     const size_t lengths[] = {4, lane->key.length, 1, 1, length};
-    struct round r = {.link = l, .lane = lane};
+    struct round r = {.redis = l, .lane = lane};
     struct log_id id = {0};
     redisReply *reply = NULL;
     enum err code = command(l, lane, &reply, e, 5, argv, lengths);
@@ -316,7 +316,7 @@ enum err lane_make(struct link *l, struct lane *lane, const uint8_t writer[LOG_W
 }
 
 /* An entry that nobody waits for. */
-static enum err append(struct link *l, const struct lane *lane, const uint8_t *bytes, size_t length,
+static enum err append(struct sync_client *l, const struct lane *lane, const uint8_t *bytes, size_t length,
                        struct error *e)
 {
     const char *const argv[] = {"XADD", lane->key.text, "NOMKSTREAM", "*", "e", (const char *)bytes};
@@ -329,20 +329,20 @@ static enum err append(struct link *l, const struct lane *lane, const uint8_t *b
     return code;
 }
 
-enum err lane_notice(struct link *l, const struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
+enum err lane_notice(struct sync_client *l, const struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
                      uint64_t sequence, struct error *e)
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     return append(l, lane, bytes, log_entry_encode(bytes, writer, sequence, NULL, 0), e);
 }
 
-enum err lane_mark_full(struct link *l, const struct lane *lane, uint64_t generation, struct error *e)
+enum err lane_mark_full(struct sync_client *l, const struct lane *lane, uint64_t generation, struct error *e)
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     return append(l, lane, bytes, log_entry_encode_full(bytes, generation), e);
 }
 
-enum err lane_mark_layer(struct link *l, const struct lane *lane, uint64_t generation, unsigned layer,
+enum err lane_mark_layer(struct sync_client *l, const struct lane *lane, uint64_t generation, unsigned layer,
                          struct error *e)
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
@@ -363,7 +363,7 @@ static enum err take_trimmed(const struct lane *lane, const redisReply *r, int64
     return ERR_OK;
 }
 
-static enum err trim_once(struct link *l, struct script_call *call, const struct lane *lane,
+static enum err trim_once(struct sync_client *l, struct script_call *call, const struct lane *lane,
                           const struct log_mark *keep, int64_t *gone, uint64_t *bytes, struct error *e)
 {
     char id[LOG_ID_TEXT_MAX];
@@ -378,7 +378,7 @@ static enum err trim_once(struct link *l, struct script_call *call, const struct
     }
     enum err code = script_send(call, l, lane->where, e);
     if (code == ERR_OK)
-        code = link_reply(l, lane->where, &r, e);
+        code = sync_client_reply(l, lane->where, &r, e);
     if (code != ERR_OK)
         return code;
     code = take_trimmed(lane, r, gone, bytes, e);
@@ -386,7 +386,7 @@ static enum err trim_once(struct link *l, struct script_call *call, const struct
     return code;
 }
 
-enum err lane_trim(struct link *l, const struct lane *lane, const struct log_mark *keep,
+enum err lane_trim(struct sync_client *l, const struct lane *lane, const struct log_mark *keep,
                    struct lane_trimmed *out, struct error *e)
 {
     struct script_call call = {0};
@@ -409,7 +409,7 @@ static size_t closed_name(const struct lane *lane, char out[CLOSED_NAME_MAX])
     return (size_t)length;
 }
 
-enum err lane_close(struct link *l, const struct lane *lane, struct error *e)
+enum err lane_close(struct sync_client *l, const struct lane *lane, struct error *e)
 {
     char closed[CLOSED_NAME_MAX];
     const char *const argv[] = {"RENAME", lane->key.text, closed};
@@ -420,7 +420,7 @@ enum err lane_close(struct link *l, const struct lane *lane, struct error *e)
     return code == ERR_NOT_FOUND ? ERR_OK : code;
 }
 
-enum err lane_forget(struct link *l, const struct lane *lane, struct error *e)
+enum err lane_forget(struct sync_client *l, const struct lane *lane, struct error *e)
 {
     char closed[CLOSED_NAME_MAX];
     const char *const argv[] = {"UNLINK", lane->key.text, closed};

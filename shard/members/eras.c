@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shard/redis/link_lineages.h"
+#include "shard/redis/sync_client_replications.h"
 #include "shard/redis/script_call.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
@@ -15,13 +15,13 @@ extern const char embedded_eras_say[], embedded_eras_take[];
 
 void eras_fini(struct eras *s)
 {
-    lineages_fini(&s->seen);
-    lineages_fini(&s->there);
+    replications_fini(&s->seen);
+    replications_fini(&s->there);
 }
 
 /* Of the nodes that hold shards of either generation. */
-static enum err find(struct link *l, const struct names *names, const struct log_view *v, struct trusted *out,
-                     struct error *e)
+static enum err find(struct sync_client *l, const struct names *names, const struct log_view *v,
+                     struct trusted *out, struct error *e)
 {
     struct trusted one;
     enum err code = ERR_OK;
@@ -31,28 +31,28 @@ static enum err find(struct link *l, const struct names *names, const struct log
             continue;
         code = shards_eras(l, names, &v->slot[s].shape, &one, e);
         for (unsigned i = 0; i < one.count && code == ERR_OK; i++)
-            if (!trusted_contains(out, one.id[i]) && out->count < LINEAGES_MAX)
+            if (!trusted_contains(out, one.id[i]) && out->count < REPLICATIONS_MAX)
                 out->id[out->count++] = one.id[i];
     }
     return code;
 }
 
 /* It was watched under an id that the view accepts, and has lost nothing since. */
-static bool goes_on(const struct eras *s, const struct log_view *v, const struct lineage *now)
+static bool goes_on(const struct eras *s, const struct log_view *v, const struct replication *now)
 {
     for (unsigned i = 0; i < s->seen.count; i++)
-        if (trusted_contains(&v->eras, s->seen.one[i].id) && lineage_goes_on(&s->seen.one[i], now))
+        if (trusted_contains(&v->eras, s->seen.one[i].id) && replication_goes_on(&s->seen.one[i], now))
             return true;
     return false;
 }
 
 /* An id of a node that has no shard any more is left in the view: where nodes of a cluster do not agree on
  * who has slots, it would go and come with each look. */
-static enum eras_action judge(const struct eras *s, const struct log_view *v, const struct lineages *now)
+static enum eras_action judge(const struct eras *s, const struct log_view *v, const struct replications *now)
 {
     enum eras_action action = ERAS_KEEP;
     for (unsigned i = 0; i < s->now.count; i++) {
-        const struct lineage *found = NULL;
+        const struct replication *found = NULL;
         if (trusted_contains(&v->eras, s->now.id[i]))
             continue;
         for (unsigned k = 0; k < now->count; k++)
@@ -66,21 +66,21 @@ static enum eras_action judge(const struct eras *s, const struct log_view *v, co
     return action;
 }
 
-static enum err copy(struct lineages *out, const struct lineages *from, struct error *e)
+static enum err copy(struct replications *out, const struct replications *from, struct error *e)
 {
     enum err code = ERR_OK;
     out->count = 0;
     for (unsigned i = 0; i < from->count && code == ERR_OK; i++)
-        code = lineages_add(out, &from->one[i], e);
+        code = replications_add(out, &from->one[i], e);
     return code;
 }
 
-enum err eras_look(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
+enum err eras_look(struct eras *s, struct sync_client *l, const struct names *names, const struct log_view *v,
                    enum eras_action *out, struct error *e)
 {
     enum err code = find(l, names, v, &s->now, e);
     if (code == ERR_OK)
-        code = link_lineages(l, &s->there, e);
+        code = sync_client_replications(l, &s->there, e);
     if (code != ERR_OK)
         return code;
     *out = judge(s, v, &s->there);
@@ -142,7 +142,7 @@ static void begin(struct script_call *c, const char *text, const struct names *n
 }
 
 /* The nodes are those that were looked at. */
-static enum err look_again(const struct eras *s, struct link *l, const struct names *names,
+static enum err look_again(const struct eras *s, struct sync_client *l, const struct names *names,
                            const struct log_view *v, struct error *e)
 {
     struct trusted again;
@@ -170,7 +170,7 @@ static bool has_text(const redisReply *r, const struct buffer *text, bool may_ha
            (r->len == text->length || (may_have_more && r->str[text->length] == ' '));
 }
 
-enum err eras_has_said(const struct eras *s, struct link *l, const struct names *names,
+enum err eras_has_said(const struct eras *s, struct sync_client *l, const struct names *names,
                        const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],
                        const struct eras_written *what, bool *said, struct error *e)
 {
@@ -182,7 +182,8 @@ enum err eras_has_said(const struct eras *s, struct link *l, const struct names 
     *said = false;
     names_filter_key(names, "view", &key);
     name_said(writer, name);
-    enum err code = link_command(l, link_home(l, names), &r, e, "HGET %b %s", key.text, key.length, name);
+    enum err code =
+        sync_client_command(l, sync_client_home(l, names), &r, e, "HGET %b %s", key.text, key.length, name);
     if (code != ERR_OK)
         return code;
     format_said(&text, s, v, what);
@@ -194,7 +195,7 @@ enum err eras_has_said(const struct eras *s, struct link *l, const struct names 
     return ERR_OK;
 }
 
-enum err eras_say(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
+enum err eras_say(struct eras *s, struct sync_client *l, const struct names *names, const struct log_view *v,
                   const uint8_t writer[LOG_WRITER_BYTES], const struct eras_written *what, struct error *e)
 {
     struct script_call c = {0};
@@ -209,7 +210,7 @@ enum err eras_say(struct eras *s, struct link *l, const struct names *names, con
     script_number(&c, generation_of(v));
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)
-        code = script_run(&c, l, link_home(l, names), &result, e);
+        code = script_run(&c, l, sync_client_home(l, names), &result, e);
     script_fini(&c);
     if (code == ERR_OK && result == 0)
         code = log_view_another(names, e);
@@ -218,7 +219,7 @@ enum err eras_say(struct eras *s, struct link *l, const struct names *names, con
                : code;
 }
 
-enum err eras_take(struct eras *s, struct link *l, const struct names *names, const struct log_view *v,
+enum err eras_take(struct eras *s, struct sync_client *l, const struct names *names, const struct log_view *v,
                    enum eras_action action, unsigned *missing, struct error *e)
 {
     struct script_call c = {0};
@@ -230,7 +231,7 @@ enum err eras_take(struct eras *s, struct link *l, const struct names *names, co
     script_number(&c, action == ERAS_TAKE);
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)
-        code = script_run(&c, l, link_home(l, names), &result, e);
+        code = script_run(&c, l, sync_client_home(l, names), &result, e);
     script_fini(&c);
     if (code == ERR_OK && result < 0)
         code = log_view_another(names, e);

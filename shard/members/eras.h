@@ -8,13 +8,13 @@
  * | the node                                                      | what follows                           |
  * |---------------------------------------------------------------|----------------------------------------|
  * | is the process that was watched under the former id, and has  | nothing was lost: whoever watched has  |
- * | received nothing from another server (lineage_goes_on())      | the view take the id                   |
- * | is not known to be, and each registered writer has all shards | each writes what it has to the shards, |
- * | in memory, and one of them has what those had added who left  | and says so; the last one has the view |
- * |                                                               | take the id                            |
- * | else, also where no writer is registered                      | the same, and the filter is degraded;  |
- * |                                                               | where one had not all, nobody waits    |
- * |                                                               | for writers in doubt                   |
+ * | received nothing from another server (replication_goes_on())      | the view take the id | | is not known
+ * to be, and each registered writer has all shards | each writes what it has to the shards, | | in memory,
+ * and one of them has what those had added who left  | and says so; the last one has the view | | | take the
+ * id                            | | else, also where no writer is registered                      | the same,
+ * and the filter is degraded;  | |                                                               | where one
+ * had not all, nobody waits    | |                                                               | for
+ * writers in doubt                   |
  *
  * What a writer reads of the shards when it writes them is not all: others write behind it. A shard that it
  * had to load again is loaded when the view has taken the id. Model: WHOLE_WHEN_WRITTEN of left.pml.
@@ -22,8 +22,8 @@
  * A writer's memory has at least the keys whose adds it has acknowledged, so all of them together have every
  * key that one of them has acknowledged. Those of a writer that has left are in the shards, and in the memory
  * of whoever has read a tail since the view says that it left (tests/model/log/left.pml). */
-#include "shard/redis/wire/lineage.h"
-#include "shard/redis/link.h"
+#include "shard/redis/wire/replication.h"
+#include "shard/redis/sync_client.h"
 #include "shard/view/log_view.h"
 
 enum eras_action {
@@ -34,14 +34,14 @@ enum eras_action {
 
 /* Who watches the nodes. Zero-initialised it has seen nothing. */
 struct eras {
-    struct lineages seen;  /* while the view accepted all of them */
-    struct lineages there; /* out of eras_look(): all masters, */
-    struct trusted now;    /* and the ids of those that hold shards */
+    struct replications seen;  /* while the view accepted all of them */
+    struct replications there; /* out of eras_look(): all masters, */
+    struct trusted now;        /* and the ids of those that hold shards */
 };
 void eras_fini(struct eras *s);
 
 /* Ask all nodes that hold shards of a generation of @v. ERR_UNREACHABLE also where one is no master. */
-MUST_CHECK enum err eras_look(struct eras *s, struct link *l, const struct names *names,
+MUST_CHECK enum err eras_look(struct eras *s, struct sync_client *l, const struct names *names,
                               const struct log_view *v, enum eras_action *out, struct error *e);
 
 /* What a writer had in memory when it wrote it to the shards. */
@@ -55,17 +55,17 @@ struct eras_written {
  * eras_look() found, which are looked at once more. Where that was not all the filter is degraded, unless
  * somebody knows that nothing was lost. ERR_FENCED: the view, what it reads, or a node, is another one by
  * now: begin again. ERR_NOT_FOUND: the writer is not registered. */
-MUST_CHECK enum err eras_say(struct eras *s, struct link *l, const struct names *names,
+MUST_CHECK enum err eras_say(struct eras *s, struct sync_client *l, const struct names *names,
                              const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],
                              const struct eras_written *what, struct error *e);
 /* *@said: the view has what eras_say() would say, or what says more. A writer that knows of those that have
  * left by now, and did not when it wrote, has not said it. */
-MUST_CHECK enum err eras_has_said(const struct eras *s, struct link *l, const struct names *names,
+MUST_CHECK enum err eras_has_said(const struct eras *s, struct sync_client *l, const struct names *names,
                                   const struct log_view *v, const uint8_t writer[LOG_WRITER_BYTES],
                                   const struct eras_written *what, bool *said, struct error *e);
 /* Have the view accept what eras_look() found. *@missing: how many writers have not said that they wrote; not
  * asked for where @action is ERAS_TAKE. ERR_FENCED as above. */
-MUST_CHECK enum err eras_take(struct eras *s, struct link *l, const struct names *names,
+MUST_CHECK enum err eras_take(struct eras *s, struct sync_client *l, const struct names *names,
                               const struct log_view *v, enum eras_action action, unsigned *missing,
                               struct error *e);
 #endif

@@ -146,7 +146,7 @@ static enum err make_blank(struct lost_work *w, const struct header *h, struct e
     script_number(c, h->blocks);
     script_number(c, HEADER_WRITER_AT);
     script_number(c, HEADER_WRITER_BYTES);
-    enum err code = script_run(c, w->fold->link, where, &made, e);
+    enum err code = script_run(c, w->fold->redis, where, &made, e);
     return code == ERR_OK && made == -2
                ? error_set(e, ERR_CONFLICT, "%.*s is no shard of this filter: delete or rename that key",
                            (int)key.length, key.text)
@@ -307,8 +307,8 @@ static enum err check_token(struct lost_work *w, struct error *e)
     redisReply *r;
     names_filter_key(f->names, "view", &key);
     log_token_text(&f->token, token);
-    enum err code = link_command(f->link, link_home(f->link, f->names), &r, e, "HGET %b token%u", key.text,
-                                 key.length, f->slot);
+    enum err code = sync_client_command(f->redis, sync_client_home(f->redis, f->names), &r, e,
+                                        "HGET %b token%u", key.text, key.length, f->slot);
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_STRING || strcmp(r->str, token) != 0)
@@ -384,7 +384,7 @@ enum err lost_make(struct lost_work *w, struct error *e)
         code = write_again(w, again, n, e);
     free(again);
     if (code != ERR_OK)
-        link_forget(w->fold->link);
+        sync_client_forget(w->fold->redis);
     return code;
 }
 
@@ -401,14 +401,15 @@ static struct script_call begin(const char *text, const struct names *names, uin
     return c;
 }
 
-static enum err run(struct script_call *c, struct link *l, const struct names *names, long long least,
+static enum err run(struct script_call *c, struct sync_client *l, const struct names *names, long long least,
                     long long *result, struct error *e)
 {
     enum err code = script_run_once(c, l, names, result, e);
     return code == ERR_OK && *result < least ? log_view_another(names, e) : code;
 }
 
-enum err lost_say(struct link *l, const struct names *names, const struct log_lost *lost, struct error *e)
+enum err lost_say(struct sync_client *l, const struct names *names, const struct log_lost *lost,
+                  struct error *e)
 {
     char text[LOG_LOST_TEXT_MAX];
     struct script_call c = begin(embedded_lost_say, names, lost->generation);
@@ -419,7 +420,7 @@ enum err lost_say(struct link *l, const struct names *names, const struct log_lo
     return run(&c, l, names, 1, &result, e);
 }
 
-enum err lost_lack(struct link *l, const struct names *names, const struct log_lost *lost,
+enum err lost_lack(struct sync_client *l, const struct names *names, const struct log_lost *lost,
                    const uint8_t writer[LOG_WRITER_BYTES], unsigned *others, struct error *e)
 {
     char text[LOG_LOST_TEXT_MAX], name[LOG_WRITER_NAME_MAX], lacks[LOG_WRITER_NAME_MAX];
@@ -445,14 +446,14 @@ enum err lost_end(struct fold *f, const struct log_lost *lost, struct error *e)
     log_token_text(&f->token, token);
     script_text(&c, text);
     script_text(&c, token);
-    return run(&c, f->link, f->names, 1, &result, e);
+    return run(&c, f->redis, f->names, 1, &result, e);
 }
 
 /* --- accepting --- */
 
 /* Each lane, and each node that holds shards, has the era that the view has: else keys that are there still
  * are being made good. */
-static enum err check_eras(struct link *l, const struct names *names, const struct log_view *v,
+static enum err check_eras(struct sync_client *l, const struct names *names, const struct log_view *v,
                            struct error *e)
 {
     struct trusted now = {.known = true};
@@ -471,8 +472,8 @@ static enum err check_eras(struct link *l, const struct names *names, const stru
 }
 
 /* *@nothing: there is nothing to be accepted. */
-static enum err check_view(struct link *l, const struct names *names, const struct log_view *v, bool *nothing,
-                           struct error *e)
+static enum err check_view(struct sync_client *l, const struct names *names, const struct log_view *v,
+                           bool *nothing, struct error *e)
 {
     int length = (int)names->filter_length;
     enum lost_remedy remedy = lost_remedy(v);
@@ -505,13 +506,13 @@ static enum err say_accepted(struct fold *f, const struct log_lost *lost, struct
     log_token_text(&f->token, token);
     script_text(&c, text);
     script_text(&c, token);
-    return run(&c, f->link, f->names, 1, &result, e);
+    return run(&c, f->redis, f->names, 1, &result, e);
 }
 
 /* Behind the draw: whoever has accepted it before that has ended this, and nobody does so behind it. */
 static enum err check_again(const struct fold *f, struct log_view *v, struct error *e)
 {
-    enum err code = log_view_load(f->link, f->names, v, e);
+    enum err code = log_view_load(f->redis, f->names, v, e);
     bool same = code == ERR_OK && v->incarnation == f->names->incarnation && v->current == f->slot &&
                 v->slot[f->slot].shape.number == f->generation && v->degraded;
     return code == ERR_OK && !same ? log_view_another(f->names, e) : code;
@@ -536,8 +537,8 @@ static enum err make_empty(struct lost_work *w, struct log_view *v, uint64_t *ma
         (int)key.length, key.text);
 }
 
-static enum err accept_once(struct link *l, const struct names *names, struct log_view *v, uint64_t *made,
-                            struct error *e)
+static enum err accept_once(struct sync_client *l, const struct names *names, struct log_view *v,
+                            uint64_t *made, struct error *e)
 {
     struct names own = *names;
     struct placement placement;
@@ -551,7 +552,7 @@ static enum err accept_once(struct link *l, const struct names *names, struct lo
     const struct log_lost *named = g->lost.generation == g->shape.number ? &g->lost : NULL;
     code = check_view(l, &own, v, &nothing, e);
     if (code == ERR_OK && !nothing)
-        code = placement_resolve(&placement, &own, &g->shape, link_nodes(l), e);
+        code = placement_resolve(&placement, &own, &g->shape, sync_client_nodes(l), e);
     if (code != ERR_OK || nothing)
         return code;
     fold_init(&fold, l, &own, g->shape.number);
@@ -567,7 +568,7 @@ static enum err accept_once(struct link *l, const struct names *names, struct lo
 }
 
 /* Model: operator of lost_shard.pml. */
-enum err lost_accept(struct link *l, const struct names *names, uint64_t *made, struct error *e)
+enum err lost_accept(struct sync_client *l, const struct names *names, uint64_t *made, struct error *e)
 {
     enum err code = ERR_FENCED;
     struct log_view *v = malloc(sizeof(*v));

@@ -59,7 +59,7 @@ struct lost_work {
 };
 
 /* Say in the view that a shard is lost. ERR_FENCED: the view has not that generation any more. */
-MUST_CHECK enum err lost_say(struct link *l, const struct names *names, const struct log_lost *lost,
+MUST_CHECK enum err lost_say(struct sync_client *l, const struct names *names, const struct log_lost *lost,
                              struct error *e);
 
 /* Make again every shard that is missing and whole in memory. The tails of all lanes were read since the
@@ -69,7 +69,7 @@ MUST_CHECK enum err lost_make(struct lost_work *w, struct error *e);
 
 /* Say that this process has not all shards that are lost. *@others: writers that may have them; 0: the filter
  * is degraded. ERR_FENCED: the view says something else. */
-MUST_CHECK enum err lost_lack(struct link *l, const struct names *names, const struct log_lost *lost,
+MUST_CHECK enum err lost_lack(struct sync_client *l, const struct names *names, const struct log_lost *lost,
                               const uint8_t writer[LOG_WRITER_BYTES], unsigned *others, struct error *e);
 /* An operator accepts what is known to be lost of a filter without a source: every shard that is missing is
  * made empty, and the filter is degraded no more. What is lost when this looks at the shards is accepted.
@@ -81,7 +81,8 @@ MUST_CHECK enum err lost_lack(struct link *l, const struct names *names, const s
  * build heals it; or a shard's name has something else, and the text has it. ERR_BUSY: a process may have the
  * shards in memory, or nodes have other replication ids than the view accepts: come again. ERR_FENCED: others
  * take over all the time. Errors of log_view_load(), and of shards.h. */
-MUST_CHECK enum err lost_accept(struct link *l, const struct names *names, uint64_t *made, struct error *e);
+MUST_CHECK enum err lost_accept(struct sync_client *l, const struct names *names, uint64_t *made,
+                                struct error *e);
 
 /* Say that nothing is lost any more, as lost_make() has found under that token. ERR_FENCED as above. */
 MUST_CHECK enum err lost_end(struct fold *f, const struct log_lost *lost, struct error *e);

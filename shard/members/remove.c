@@ -39,7 +39,7 @@ enum err remove_doubt(struct roll *r, const struct log_writer *w, struct error *
     if (code != ERR_OK)
         return code;
     if (result == 1)
-        log_view_notify(r->link, r->names);
+        log_view_notify(r->redis, r->names);
     else
         code = result < 0 ? roll_not_registered(w->id, e) : log_view_another(r->names, e);
     return code;
@@ -65,9 +65,9 @@ static enum err append(struct roll *r, const struct lane *lane, struct lane_put 
 {
     struct looked k = {.put = put};
     struct lane_page page;
-    enum err code = lane_put(r->link, lane, put, 1, e);
+    enum err code = lane_put(r->redis, lane, put, 1, e);
     if (code == ERR_OK)
-        code = lane_look(r->link, lane, put->id, 1, compare, &k, &page, e);
+        code = lane_look(r->redis, lane, put->id, 1, compare, &k, &page, e);
     if (code == ERR_NOT_FOUND)
         return error_set(e, ERR_LOST, "lane %.*s is missing", (int)lane->key.length, lane->key.text);
     return code == ERR_OK && !k.met ? error_set(e, ERR_FENCED, "lane %.*s has another replication id",
@@ -84,7 +84,7 @@ enum err remove_begin(struct roll *r, const struct log_view *v, const struct log
         return error_set(e, ERR_NOMEM, "out of memory");
     *out = (struct removal){.registration = w->registration, .lanes = v->lane_count};
     memcpy(out->writer, w->id, LOG_WRITER_BYTES);
-    link_forget(r->link); /* replies of before are nobody's */
+    sync_client_forget(r->redis); /* replies of before are nobody's */
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
         struct lane lane;
         roll_lane(r, v, i, &lane);
@@ -145,7 +145,7 @@ static enum err leave_eras(struct roll *r, struct log_view *v, const uint64_t er
         if (era[i] == v->lane[i].era)
             code = roll_replace_lane(r, v, i, e);
     if (code == ERR_OK)
-        code = log_view_load(r->link, r->names, v, e);
+        code = log_view_load(r->redis, r->names, v, e);
     return code == ERR_OK ? roll_find_lanes(r, v, e) : code;
 }
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shard/redis/link_lineages.h"
+#include "shard/redis/sync_client_replications.h"
 #include "shard/log/lane_sync.h"
 #include "shard/generations/leftover.h"
 #include "shard/view/view_load.h"
@@ -21,15 +21,15 @@ enum {
     LOOKS_MAX = 16  /* until an era is given up, or an entry that does not come */
 };
 
-void roll_init(struct roll *r, struct link *l, const struct names *names,
+void roll_init(struct roll *r, struct sync_client *l, const struct names *names,
                const uint8_t writer[LOG_WRITER_BYTES])
 {
     struct key_name key;
-    *r = (struct roll){.link = l, .names = names};
+    *r = (struct roll){.redis = l, .names = names};
     memcpy(r->writer, writer, LOG_WRITER_BYTES);
     for (unsigned i = 0; i < LOG_LANES_MAX; i++) {
         lane_key(&key, names, i, 1);
-        r->where[i] = nodes_key(link_nodes(l), key.text, key.length);
+        r->where[i] = nodes_key(sync_client_nodes(l), key.text, key.length);
     }
 }
 
@@ -55,7 +55,7 @@ enum err roll_find_lanes(struct roll *r, const struct log_view *v, struct error 
     struct lane lane;
     enum err code = ERR_OK;
     for (unsigned i = 0; i < v->lane_count && v->lane_node_count > 0 && code == ERR_OK; i++)
-        if ((code = log_view_lane_at(v, r->names, link_nodes(r->link), i, &lane, e)) == ERR_OK)
+        if ((code = log_view_lane_at(v, r->names, sync_client_nodes(r->redis), i, &lane, e)) == ERR_OK)
             r->where[i] = lane.where;
     return code;
 }
@@ -84,7 +84,7 @@ static void put_lane(struct roll *r, unsigned lane, const struct log_lane *strea
 
 enum err roll_run(struct roll *r, long long *result, struct error *e)
 {
-    return script_run(&r->call, r->link, link_home(r->link, r->names), result, e);
+    return script_run(&r->call, r->redis, sync_client_home(r->redis, r->names), result, e);
 }
 
 enum err roll_not_registered(const uint8_t writer[LOG_WRITER_BYTES], struct error *e)
@@ -146,7 +146,7 @@ void roll_forget(const struct roll *r, const struct log_view *v, unsigned lane, 
     for (unsigned slot = 0; slot < 2; slot++) {
         const struct log_generation *g = &v->slot[slot];
         if (g->shape.number == 0 || (!g->shape.built && slot != v->current))
-            continue; /* a build begins anew where a lane loses something */
+            continue; /* a build begins again where a lane loses something */
         if (!log_view_is_folded(v, g, lane))
             return;
         if (log_id_compare(g->folded[lane].position.id, least) < 0)
@@ -168,7 +168,7 @@ enum err roll_look_at_era(struct roll *r, const struct lane *lane, struct log_po
 {
     struct lane any = *lane;
     any.era = 0;
-    enum err code = lane_look(r->link, &any, (struct log_id){0}, 1, keep_position, first, page, e);
+    enum err code = lane_look(r->redis, &any, (struct log_id){0}, 1, keep_position, first, page, e);
     if (code == ERR_OK && page->era == 0)
         code = error_set(e, ERR_UNREACHABLE, "lane %.*s: its node is no master", (int)lane->key.length,
                          lane->key.text);
@@ -217,7 +217,7 @@ static enum err look_for_own(struct roll *r, const struct lane *lane, struct own
     if (!own_from(own, &from))
         return ERR_OK;
     while (code == ERR_OK && page.more && *same) {
-        code = lane_look(r->link, lane, from, LANE_RANGE_COUNT, note_own, &k, &page, e);
+        code = lane_look(r->redis, lane, from, LANE_RANGE_COUNT, note_own, &k, &page, e);
         *same = page.era == lane->era;
         if (code == ERR_OK && *same && page.length == 0)
             code = is_missing(lane, e);
@@ -235,7 +235,7 @@ static enum err put_batch(struct roll *r, const struct lane *lane, struct own *o
                      own_missing(own, *sequence, &sequences[*count], put[*count].bytes, &put[*count].length);
          ++*count)
         *sequence = sequences[*count] + 1;
-    enum err code = lane_put(r->link, lane, put, *count, e);
+    enum err code = lane_put(r->redis, lane, put, *count, e);
     for (unsigned i = 0; i < *count; i++)
         if (put[i].id.ms != 0 || put[i].id.number != 0)
             own_sent(own, lane, sequences[i], put[i].id);
@@ -295,7 +295,7 @@ enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, st
     bool whole = false;
     if (log_view_writer(v, r->writer) == NULL)
         return roll_not_registered(r->writer, e);
-    link_forget(r->link); /* replies of before are nobody's */
+    sync_client_forget(r->redis); /* replies of before are nobody's */
     for (unsigned i = 0; i < LOOKS_MAX && code == ERR_OK && !whole; i++) {
         code = roll_look_at_era(r, &there, NULL, &page, e);
         if (code == ERR_OK && page.length == 0)
@@ -338,7 +338,7 @@ static enum err take(struct roll *r, unsigned lane, const struct log_lane *strea
     return code;
 }
 
-enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, const struct lineage *was,
+enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, const struct replication *was,
                        unsigned *missing, struct error *e)
 {
     struct lane there = lane_of(r, lane, &v->lane[lane]);
@@ -352,18 +352,19 @@ enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, 
     if (code != ERR_OK || page.era == there.era)
         return code;
     if (was != NULL && was->id == there.era)
-        code = roll_goes_on(r->link, was, page.era, &goes_on, e);
+        code = roll_goes_on(r->redis, was, page.era, &goes_on, e);
     return code == ERR_OK ? take(r, lane, &v->lane[lane], page.era, &first, goes_on, missing, e) : code;
 }
 
-enum err roll_goes_on(struct link *l, const struct lineage *was, uint64_t era, bool *out, struct error *e)
+enum err roll_goes_on(struct sync_client *l, const struct replication *was, uint64_t era, bool *out,
+                      struct error *e)
 {
-    struct lineages now = {0};
+    struct replications now = {0};
     *out = false;
-    enum err code = was->id == 0 ? ERR_OK : link_lineages(l, &now, e);
+    enum err code = was->id == 0 ? ERR_OK : sync_client_replications(l, &now, e);
     for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
-        *out |= now.one[i].id == era && lineage_goes_on(was, &now.one[i]);
-    lineages_fini(&now);
+        *out |= now.one[i].id == era && replication_goes_on(was, &now.one[i]);
+    replications_fini(&now);
     return code;
 }
 
@@ -391,7 +392,8 @@ static enum err next_node(const struct roll *r, const struct log_view *v, unsign
     *where = r->where[lane];
     if (v->lane_node_count == 0)
         return ERR_OK;
-    enum err code = placement_resolve(&p, r->names, &v->slot[v->current].shape, link_nodes(r->link), e);
+    enum err code =
+        placement_resolve(&p, r->names, &v->slot[v->current].shape, sync_client_nodes(r->redis), e);
     for (unsigned i = 0; code == ERR_OK && i < p.count; i++)
         if (p.node[i] == *where)
             return ERR_OK;
@@ -418,7 +420,7 @@ static enum err put_into_view(struct roll *r, unsigned lane, const struct log_la
 static void forget(struct roll *r, const struct lane *lane)
 {
     struct error e = {""};
-    enum err unused = lane_forget(r->link, lane, &e);
+    enum err unused = lane_forget(r->redis, lane, &e);
     (void)unused;
 }
 
@@ -440,22 +442,22 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
     struct leftover_streams found = {.lane = lane};
     uint64_t number = 0, swept;
     unsigned where;
-    link_forget(r->link);
+    sync_client_forget(r->redis);
     enum err code = next_node(r, v, lane, &where, e);
     if (code == ERR_OK)
         code = draw(r, lane, stream, &number, e);
     if (code == ERR_OK)
-        code = lane_close(r->link, &before, e);
+        code = lane_close(r->redis, &before, e);
     if (code != ERR_OK)
         return code;
     next = lane_of(r, lane, &(struct log_lane){.number = number});
     next.where = where;
-    code = lane_make(r->link, &next, r->writer, 0, &anchor, e);
-    if (code == ERR_OK && (code = leftover_sweep_lanes(r->link, r->names, &found, &swept, e)) != ERR_OK) {
+    code = lane_make(r->redis, &next, r->writer, 0, &anchor, e);
+    if (code == ERR_OK && (code = leftover_sweep_lanes(r->redis, r->names, &found, &swept, e)) != ERR_OK) {
         forget(r, &next);
         return code == ERR_CONFLICT ? log_view_another(r->names, e) : code;
     }
-    const char *node = where == before.where ? "" : link_nodes(r->link)->node[where].name;
+    const char *node = where == before.where ? "" : sync_client_nodes(r->redis)->node[where].name;
     if (code == ERR_OK)
         code = put_into_view(r, lane, stream, number, node, e);
     if (code == ERR_OK) {

@@ -18,15 +18,15 @@
  * now (or being deleted): read it again. */
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/redis/wire/lineage.h"
-#include "shard/redis/link.h"
+#include "shard/redis/wire/replication.h"
+#include "shard/redis/sync_client.h"
 #include "shard/log/own.h"
 #include "shard/filter/names.h"
 #include "shard/redis/script_call.h"
 #include "shard/view/log_view.h"
 
 struct roll {
-    struct link *link; /* borrowed, as the names are */
+    struct sync_client *redis; /* borrowed, as the names are */
     const struct names *names;
     uint8_t writer[LOG_WRITER_BYTES];
     uint64_t
@@ -36,7 +36,7 @@ struct roll {
     struct script_call call;       /* storage */
 };
 
-void roll_init(struct roll *r, struct link *l, const struct names *names,
+void roll_init(struct roll *r, struct sync_client *l, const struct names *names,
                const uint8_t writer[LOG_WRITER_BYTES]);
 void roll_fini(struct roll *r);
 
@@ -75,12 +75,13 @@ MUST_CHECK enum err roll_answer(struct roll *r, const struct log_view *v, unsign
  * have not; 0: the view has the era, read it again. Where @was (NULL: is not known) is what the node was when
  * the view had its era, and its history goes on, nobody has to answer. ERR_LOST as above. */
 MUST_CHECK enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane,
-                                  const struct lineage *was, unsigned *missing, struct error *e);
+                                  const struct replication *was, unsigned *missing, struct error *e);
 
-/* *@out: the node that @was is the one whose id is @era now, and has lost nothing since (lineage_goes_on()).
+/* *@out: the node that @was is the one whose id is @era now, and has lost nothing since
+ * (replication_goes_on()).
  */
-MUST_CHECK enum err roll_goes_on(struct link *l, const struct lineage *was, uint64_t era, bool *out,
-                                 struct error *e);
+MUST_CHECK enum err roll_goes_on(struct sync_client *l, const struct replication *was, uint64_t era,
+                                 bool *out, struct error *e);
 
 /* --- a lane that is lost, or cannot go on --- */
 

@@ -13,13 +13,13 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "shard/redis/nodes/cluster.h"
-#include "shard/redis/node_connection.h"
+#include "shard/redis/sync_connection.h"
 #include "shard/filter/names.h"
 
 enum { SILENCE_US = 5 * 1000 * 1000 };
 
 struct events {
-    struct node_connection *connection;
+    struct sync_connection *connection;
     redisReply *held; /* the message that was given out last */
     uint64_t timeout_us;
     uint64_t asked_at; /* PING without an answer; 0: none */
@@ -31,31 +31,31 @@ void events_close(struct events *s)
     if (s == NULL)
         return;
     freeReplyObject(s->held);
-    node_connection_close(s->connection);
+    sync_connection_close(s->connection);
     free(s);
 }
 
-static enum err ask(struct events *s, const char *word, const char *channel, struct error *e)
+static enum err ask(struct events *s, const char *word, const char *connection, struct error *e)
 {
     struct buffer command = {0};
-    const char *const argv[] = {word, channel};
-    const size_t lengths[] = {strlen(word), channel != NULL ? strlen(channel) : 0};
-    buffer_command(&command, channel != NULL ? 2 : 1, argv, lengths);
+    const char *const argv[] = {word, connection};
+    const size_t lengths[] = {strlen(word), connection != NULL ? strlen(connection) : 0};
+    buffer_command(&command, connection != NULL ? 2 : 1, argv, lengths);
     enum err code = buffer_failed(&command)
                         ? error_set(e, ERR_NOMEM, "out of memory")
-                        : node_connection_append(s->connection, command.data, command.length, e);
+                        : sync_connection_append(s->connection, command.data, command.length, e);
     buffer_fini(&command);
     return code;
 }
 
 static enum err subscribe(struct events *s, const char *prefix, struct error *e)
 {
-    char channel[PREFIX_MAX + sizeof(":events")];
+    char connection[PREFIX_MAX + sizeof(":events")];
     redisReply *r = NULL;
-    (void)snprintf(channel, sizeof(channel), "%s:events", prefix);
-    enum err code = ask(s, "SUBSCRIBE", channel, e);
+    (void)snprintf(connection, sizeof(connection), "%s:events", prefix);
+    enum err code = ask(s, "SUBSCRIBE", connection, e);
     if (code == ERR_OK)
-        code = node_connection_reply(s->connection, &r, e);
+        code = sync_connection_reply(s->connection, &r, e);
     if (code == ERR_OK && r->type == REDIS_REPLY_ERROR)
         code = error_set(e, ERR_REFUSED, "Redis node %s: %s", s->node.name, r->str);
     freeReplyObject(r);
@@ -66,12 +66,12 @@ static enum err hear(struct events *s, const struct nodes *nodes, unsigned timeo
                      struct error *e)
 {
     enum err code =
-        node_connection_open(&s->connection, nodes, &s->node, "twinbloom-events", timeout_ms, timeout_ms, e);
+        sync_connection_open(&s->connection, nodes, &s->node, "twinbloom-events", timeout_ms, timeout_ms, e);
     if (code != ERR_OK)
         return code;
     code = subscribe(s, prefix, e);
     if (code != ERR_OK) {
-        node_connection_close(s->connection);
+        sync_connection_close(s->connection);
         s->connection = NULL;
     }
     return code;
@@ -150,7 +150,7 @@ static enum err take(struct events *s, bool *found, struct events_message *out, 
     for (;;) {
         freeReplyObject(s->held);
         s->held = NULL;
-        enum err code = node_connection_poll(s->connection, &s->held, e);
+        enum err code = sync_connection_poll(s->connection, &s->held, e);
         if (code != ERR_OK)
             return error_prefix(e, ERR_UNREACHABLE, "the subscription broke");
         if (s->held == NULL)
@@ -170,7 +170,7 @@ static enum err keep_alive(struct events *s, uint64_t now, struct error *e)
                    ? ERR_OK
                    : error_set(e, ERR_UNREACHABLE, "the subscription broke: Redis node %s: no answer to PING",
                                s->node.name);
-    if (now - node_connection_heard_us(s->connection) < SILENCE_US)
+    if (now - sync_connection_heard_us(s->connection) < SILENCE_US)
         return ERR_OK;
     s->asked_at = now;
     return ask(s, "PING", NULL, e);
@@ -191,11 +191,11 @@ static enum err wait_readable(struct events *s, int wake_fd, uint64_t deadline_u
     if (code != ERR_OK)
         return code;
     uint64_t quiet_until =
-        s->asked_at != 0 ? s->asked_at + s->timeout_us : node_connection_heard_us(s->connection) + SILENCE_US;
+        s->asked_at != 0 ? s->asked_at + s->timeout_us : sync_connection_heard_us(s->connection) + SILENCE_US;
     uint64_t until = least(deadline_us, quiet_until);
     uint64_t ms = until > now ? (until - now + 999) / 1000 : 0;
-    struct pollfd fds[2] = {{.fd = node_connection_fd(s->connection)}, {.fd = wake_fd, .events = POLLIN}};
-    fds[0].events = node_connection_events(s->connection);
+    struct pollfd fds[2] = {{.fd = sync_connection_fd(s->connection)}, {.fd = wake_fd, .events = POLLIN}};
+    fds[0].events = sync_connection_events(s->connection);
     int ready = poll(fds, 2, (int)least(ms, 60 * 1000));
     if (ready < 0 && errno != EINTR)
         return error_set(e, ERR_IO, "poll: %s", strerror(errno));

@@ -78,7 +78,7 @@ void script_incarnation(struct script_call *c, uint64_t incarnation)
     script_bytes(c, digits, (size_t)n);
 }
 
-/* Hand the argument vector to buffer_command() or link_append(). */
+/* Hand the argument vector to buffer_command() or sync_client_append(). */
 static size_t vector(const struct script_call *c, char keys[24], const char **argv, size_t *lengths)
 {
     argv[0] = "EVAL";
@@ -100,7 +100,7 @@ static enum err out_of_memory(struct error *e)
     return error_set(e, ERR_NOMEM, "script: out of memory or too many arguments");
 }
 
-enum err script_send(struct script_call *c, struct link *l, unsigned where, struct error *e)
+enum err script_send(struct script_call *c, struct sync_client *l, unsigned where, struct error *e)
 {
     const char *argv[3 + SCRIPT_ARGUMENTS_MAX];
     size_t lengths[3 + SCRIPT_ARGUMENTS_MAX];
@@ -108,35 +108,37 @@ enum err script_send(struct script_call *c, struct link *l, unsigned where, stru
     if (buffer_failed(&c->bytes))
         return out_of_memory(e);
     size_t argc = vector(c, keys, argv, lengths);
-    return link_append(l, where, argc, argv, lengths, e);
+    return sync_client_append(l, where, argc, argv, lengths, e);
 }
 
-enum err script_reply(struct link *l, unsigned where, long long *out, struct error *e)
+enum err script_reply(struct sync_client *l, unsigned where, long long *out, struct error *e)
 {
     redisReply *reply;
-    enum err code = link_reply(l, where, &reply, e);
+    enum err code = sync_client_reply(l, where, &reply, e);
     if (code != ERR_OK)
         return code;
     if (reply->type == REDIS_REPLY_INTEGER)
         *out = reply->integer;
     else if (reply->type == REDIS_REPLY_ERROR)
-        code = link_refusal(l, where, reply, e);
+        code = sync_client_refusal(l, where, reply, e);
     else
-        code = error_set(e, ERR_REFUSED, "Redis node %s: unexpected reply to a script", link_name(l, where));
+        code = error_set(e, ERR_REFUSED, "Redis node %s: unexpected reply to a script",
+                         sync_client_name(l, where));
     freeReplyObject(reply);
     return code;
 }
 
-enum err script_run(struct script_call *c, struct link *l, unsigned where, long long *out, struct error *e)
+enum err script_run(struct script_call *c, struct sync_client *l, unsigned where, long long *out,
+                    struct error *e)
 {
     enum err code = script_send(c, l, where, e);
     return code != ERR_OK ? code : script_reply(l, where, out, e);
 }
 
-enum err script_run_once(struct script_call *c, struct link *l, const struct names *names, long long *out,
-                         struct error *e)
+enum err script_run_once(struct script_call *c, struct sync_client *l, const struct names *names,
+                         long long *out, struct error *e)
 {
-    enum err code = script_run(c, l, link_home(l, names), out, e);
+    enum err code = script_run(c, l, sync_client_home(l, names), out, e);
     script_fini(c);
     return code;
 }

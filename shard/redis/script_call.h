@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/buffer.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
 
 enum { SCRIPT_ARGUMENTS_MAX = 4096 };
@@ -19,7 +19,7 @@ struct script_call {
     size_t room;
 };
 
-/* Start anew; keys come before arguments. Zero-initialise it before. The storage is kept between calls:
+/* Start again; keys come before arguments. Zero-initialise it before. The storage is kept between calls:
  * script_fini() frees it. */
 void script_begin(struct script_call *c, const char *text);
 void script_fini(struct script_call *c);
@@ -32,13 +32,14 @@ void script_number(struct script_call *c, uint64_t number);
 /* As the view stores it: 16 hexadecimal digits. */
 void script_incarnation(struct script_call *c, uint64_t incarnation);
 
-/* Queue it for @where; the reply is read by script_reply() (or link_reply()). */
-MUST_CHECK enum err script_send(struct script_call *c, struct link *l, unsigned where, struct error *e);
+/* Queue it for @where; the reply is read by script_reply() (or sync_client_reply()). */
+MUST_CHECK enum err script_send(struct script_call *c, struct sync_client *l, unsigned where,
+                                struct error *e);
 /* Read an integer reply. ERR_REFUSED: Redis answered with an error. */
-MUST_CHECK enum err script_reply(struct link *l, unsigned where, long long *out, struct error *e);
-MUST_CHECK enum err script_run(struct script_call *c, struct link *l, unsigned where, long long *out,
+MUST_CHECK enum err script_reply(struct sync_client *l, unsigned where, long long *out, struct error *e);
+MUST_CHECK enum err script_run(struct script_call *c, struct sync_client *l, unsigned where, long long *out,
                                struct error *e);
 /* The same at the filter's metadata node, and script_fini(). */
-MUST_CHECK enum err script_run_once(struct script_call *c, struct link *l, const struct names *names,
+MUST_CHECK enum err script_run_once(struct script_call *c, struct sync_client *l, const struct names *names,
                                     long long *out, struct error *e);
 #endif

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
-#include "shard/redis/node_connection.h"
+#include "shard/redis/sync_connection.h"
 
 enum {
     PAUSE_MS = 50,   /* between two rounds of questions, at the least */
@@ -35,7 +35,7 @@ struct sentinel_watch {
     bool complained[GENERATION_NODES_MAX]; /* of a master that the sentinels do not know */
 };
 
-static enum err send_words(struct node_connection *c, size_t count, const char *const *words, struct error *e)
+static enum err send_words(struct sync_connection *c, size_t count, const char *const *words, struct error *e)
 {
     struct buffer b = {0};
     size_t lengths[3];
@@ -43,7 +43,7 @@ static enum err send_words(struct node_connection *c, size_t count, const char *
         lengths[i] = strlen(words[i]);
     buffer_command(&b, count, words, lengths);
     enum err code = buffer_failed(&b) ? error_set(e, ERR_NOMEM, "out of memory")
-                                      : node_connection_append(c, b.data, b.length, e);
+                                      : sync_connection_append(c, b.data, b.length, e);
     buffer_fini(&b);
     return code;
 }
@@ -55,7 +55,7 @@ static bool is_address(const redisReply *r)
            r->element[0]->len > 0;
 }
 
-static enum err ask_one(struct sentinel_watch *w, struct node_connection *c, unsigned i, bool *news,
+static enum err ask_one(struct sentinel_watch *w, struct sync_connection *c, unsigned i, bool *news,
                         struct error *e)
 {
     const char *name = sentinels_master(w->sentinels, i);
@@ -64,7 +64,7 @@ static enum err ask_one(struct sentinel_watch *w, struct node_connection *c, uns
     uint64_t port;
     enum err code = send_words(c, 3, words, e);
     if (code == ERR_OK)
-        code = node_connection_reply(c, &reply, e);
+        code = sync_connection_reply(c, &reply, e);
     if (code != ERR_OK)
         return code;
     if (is_address(reply) && number_u64(reply->element[1]->str, (size_t)reply->element[1]->len, &port) &&
@@ -83,7 +83,7 @@ static enum err ask_one(struct sentinel_watch *w, struct node_connection *c, uns
     return ERR_OK;
 }
 
-static enum err ask_all(struct sentinel_watch *w, struct node_connection *c, struct error *e)
+static enum err ask_all(struct sentinel_watch *w, struct sync_connection *c, struct error *e)
 {
     bool news = false, wanted = sentinels_take_wanted(w->sentinels);
     enum err code = ERR_OK;
@@ -94,12 +94,12 @@ static enum err ask_all(struct sentinel_watch *w, struct node_connection *c, str
 }
 
 /* Whatever is announced is a reason to ask. */
-static enum err take_announced(struct node_connection *c, struct error *e)
+static enum err take_announced(struct sync_connection *c, struct error *e)
 {
     redisReply *reply;
     enum err code;
     do {
-        code = node_connection_poll(c, &reply, e);
+        code = sync_connection_poll(c, &reply, e);
         if (reply == NULL)
             break;
         freeReplyObject(reply);
@@ -114,19 +114,19 @@ static void pause_ms(struct sentinel_watch *w, unsigned ms)
         clock_sleep_us(10 * 1000);
 }
 
-static void wait_for_news(struct sentinel_watch *w, struct node_connection *listener)
+static void wait_for_news(struct sentinel_watch *w, struct sync_connection *listener)
 {
     uint64_t ignored;
     int wake = sentinels_wake_fd(w->sentinels);
-    struct pollfd fds[] = {{.fd = node_connection_fd(listener), .events = node_connection_events(listener)},
+    struct pollfd fds[] = {{.fd = sync_connection_fd(listener), .events = sync_connection_events(listener)},
                            {.fd = wake, .events = POLLIN}};
     (void)poll(fds, 2, ASK_MS);
     if (fds[1].revents != 0)
         (void)!read(wake, &ignored, sizeof(ignored));
 }
 
-static enum err stay_with(struct sentinel_watch *w, struct node_connection *asked,
-                          struct node_connection *listener, struct error *e)
+static enum err stay_with(struct sentinel_watch *w, struct sync_connection *asked,
+                          struct sync_connection *listener, struct error *e)
 {
     static const char *const words[] = {"SUBSCRIBE", "+switch-master"};
     enum err code = send_words(listener, 2, words, e);
@@ -147,18 +147,18 @@ static void *run(void *arg)
 {
     struct sentinel_watch *w = arg;
     while (!atomic_load(&w->ends)) {
-        struct node_connection *asked = NULL, *listener = NULL;
+        struct sync_connection *asked = NULL, *listener = NULL;
         struct error e = {""};
         const struct node *n = &w->asked.node[w->turn++ % w->asked.count];
-        enum err code = node_connection_open(&asked, &w->asked, n, "twinbloom-sentinels", w->timeout_ms,
+        enum err code = sync_connection_open(&asked, &w->asked, n, "twinbloom-sentinels", w->timeout_ms,
                                              w->timeout_ms, &e);
         if (code == ERR_OK)
-            code = node_connection_open(&listener, &w->asked, n, "twinbloom-sentinels", w->timeout_ms,
+            code = sync_connection_open(&listener, &w->asked, n, "twinbloom-sentinels", w->timeout_ms,
                                         w->timeout_ms, &e);
         if (code == ERR_OK)
             code = stay_with(w, asked, listener, &e);
-        node_connection_close(listener);
-        node_connection_close(asked);
+        sync_connection_close(listener);
+        sync_connection_close(asked);
         if (code != ERR_OK) {
             log_warn("sentinel_down", "node=%s code=%s error=%s", n->name, error_name(code),
                      log_quote(e.text));

@@ -34,7 +34,7 @@ enum err control_new(struct control **out, const struct control_options *o, stru
     if (c != NULL) {
         (void)pthread_mutex_init(&c->noting, NULL); /* does not fail without attributes */
         c->filter = o->filter;
-        c->link = o->link;
+        c->redis = o->redis;
         c->timeout_ms = o->timeout_ms;
         c->retain_us = o->retain_us;
         c->log_max = o->log_max != 0 ? o->log_max : LOG_MAX_DEFAULT;
@@ -146,9 +146,9 @@ static enum err is_in_between(struct control *c, bool *yes, struct error *e)
     struct log_view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = log_view_load_leftover(c->link, &c->filter->names, v, e);
+    enum err code = log_view_load_leftover(c->redis, &c->filter->names, v, e);
     if (code == ERR_NOT_FOUND)
-        code = log_view_load(c->link, &c->filter->names, v, e);
+        code = log_view_load(c->redis, &c->filter->names, v, e);
     free(v);
     *yes = code != ERR_NOT_FOUND;
     return code == ERR_NOT_FOUND ? ERR_OK : code;
@@ -161,7 +161,7 @@ static enum err miss(struct control *c, uint64_t look, struct error *e)
     struct log_filter *f = c->filter;
     struct registry_said said;
     bool in_between = false;
-    enum err code = registry_look(c->link, &f->names, &said, e);
+    enum err code = registry_look(c->redis, &f->names, &said, e);
     if (code == ERR_OK && said.named)
         code = is_in_between(c, &in_between, e);
     if (code != ERR_OK)
@@ -186,14 +186,14 @@ static enum err is_replaced(struct control *c, bool *yes, bool *again, struct er
     *yes = f->names.incarnation > c->view->incarnation;
     if (*yes || (c->vouched && history == c->vouched_history))
         return ERR_OK;
-    code = registry_look(c->link, &f->names, &said, e);
+    code = registry_look(c->redis, &f->names, &said, e);
     if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
         code = ERR_OK;
     *yes = said.incarnation > c->view->incarnation;
     if (code == ERR_OK && !*yes) {
         struct names names = f->names;
         names.incarnation = c->view->incarnation;
-        code = history_follow(c->link, &names, c->view, &said, &c->histories, again, e);
+        code = history_follow(c->redis, &names, c->view, &said, &c->histories, again, e);
     }
     c->vouched = code == ERR_OK && !*yes && !*again;
     c->vouched_history = history;
@@ -207,7 +207,7 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
     *again = false;
     struct log_filter *f = c->filter;
     uint64_t look = atomic_fetch_add(&f->looks, 1) + 1;
-    enum err code = log_view_load_kept(c->link, &f->names, c->view, &c->kept, e);
+    enum err code = log_view_load_kept(c->redis, &f->names, c->view, &c->kept, e);
     c->thread->viewer = code == ERR_OK ? c : NULL; /* of what was loaded before some may be left */
     if (code == ERR_NOT_FOUND)
         return miss(c, look, e);
@@ -234,7 +234,7 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
     }
     if (f->names.incarnation == 0) {
         f->names.incarnation = c->view->incarnation;
-        roll_init(&c->roll, c->link, &f->names, f->writer);
+        roll_init(&c->roll, c->redis, &f->names, f->writer);
     }
     if (f->is_missing)
         set_missing(f, 0);
@@ -332,7 +332,7 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
 
 static enum err tend_and_remove(struct control *c, bool *soon, struct error *e)
 {
-    link_forget(c->link); /* what an error in the middle of a pipeline has left */
+    sync_client_forget(c->redis); /* what an error in the middle of a pipeline has left */
     enum err code = tend(c, soon, e);
     bool has_view = !c->filter->is_missing;
     if (!c->folds || !has_view || (code != ERR_OK && code != ERR_BUSY && !control_is_of_shards(code)))

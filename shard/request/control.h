@@ -16,7 +16,7 @@
  * cannot be read under its era, and a generation that is not the current one any more stays right for as long
  * as entries are applied to it. */
 #include <stdbool.h>
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/request/control_thread.h"
 #include "shard/request/log_filter.h"
 #include "shard/request/log_status.h"
@@ -31,8 +31,8 @@ enum {
 };
 
 struct control_options {
-    struct log_filter *filter; /* borrowed, as the link is */
-    struct link *link;
+    struct log_filter *filter; /* borrowed, as the client is */
+    struct sync_client *redis;
     struct control_thread *thread; /* the one that calls; borrowed */
     const char *owner;   /* names this process in the folder's lease, for people; NULL: nothing. Copied */
     unsigned timeout_ms; /* of a tail read */

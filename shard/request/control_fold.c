@@ -132,7 +132,7 @@ static enum err begin_folding(struct control *c, unsigned slot, struct held *h, 
     if (g->held == h)
         return ERR_OK;
     control_stop_folding_of(c, slot);
-    enum err code = folder_init(&g->folder, c->link, &c->filter->names, &h->shape, h->resident, e);
+    enum err code = folder_init(&g->folder, c->redis, &c->filter->names, &h->shape, h->resident, e);
     if (code != ERR_OK)
         return code;
     g->folder.tend = control_tend_writing;
@@ -194,7 +194,7 @@ static void refuse_adds(struct control *c)
 static enum err trim(struct control *c, unsigned i, const struct log_mark *keep, struct error *e)
 {
     struct lane_trimmed trimmed;
-    enum err code = lane_trim(c->link, &c->per_lane[i].stream, keep, &trimmed, e);
+    enum err code = lane_trim(c->redis, &c->per_lane[i].stream, keep, &trimmed, e);
     if (code != ERR_OK)
         return code;
     c->lane_bytes[i] = trimmed.bytes;
@@ -577,14 +577,14 @@ static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
     enum err code = ERR_OK;
     what.knows_left = what.all && knows_left(c, h, &what.left);
     if (!c->went_back || c->wrote_back)
-        code = eras_has_said(&c->eras, c->link, &f->names, c->view, f->writer, &what, &said, e);
+        code = eras_has_said(&c->eras, c->redis, &f->names, c->view, f->writer, &what, &said, e);
     if (code == ERR_OK && !said && what.all) {
         code = lease_take(&c->lease, &c->report, e);
         if (code == ERR_OK)
             code = write_all(c, h, true, e);
     }
     if (code == ERR_OK && !said) {
-        code = eras_say(&c->eras, c->link, &f->names, c->view, f->writer, &what, e);
+        code = eras_say(&c->eras, c->redis, &f->names, c->view, f->writer, &what, e);
         c->wrote_back = c->went_back && code == ERR_OK;
     }
     lease_give_back(&c->lease);
@@ -621,7 +621,7 @@ static enum err wait_for_writer(struct control *c, struct error *e)
 /* What is home's own went back with it, also under an id that the view accepts. */
 static bool home_has_shards(const struct control *c)
 {
-    unsigned home = link_home(c->link, &c->filter->names);
+    unsigned home = sync_client_home(c->redis, &c->filter->names);
     for (unsigned s = 0; s < 2; s++) {
         const struct held *h = control_held_of(c, s);
         bool has = h != NULL && h->placement.count == 0; /* a cluster: slots decide */
@@ -633,7 +633,7 @@ static bool home_has_shards(const struct control *c)
     return false;
 }
 
-/* The view alone went back: its positions may have been trimmed since, and are stored anew. Nobody waits for
+/* The view alone went back: its positions may have been trimmed since, and are stored again. Nobody waits for
  * another one's turn here: a process that does not know of this may be folding all the time. */
 static enum err store_again(struct control *c, struct error *e)
 {
@@ -677,7 +677,7 @@ enum err control_follow_eras(struct control *c, struct error *e)
     enum eras_action action;
     bool wrote = false;
     unsigned missing = 0;
-    enum err code = eras_look(&c->eras, c->link, &f->names, c->view, &action, e);
+    enum err code = eras_look(&c->eras, c->redis, &f->names, c->view, &action, e);
     if (code == ERR_OK)
         control_watch_lanes(c);
     if (c->went_back && code == ERR_OK && is_over(c, action))
@@ -697,7 +697,7 @@ enum err control_follow_eras(struct control *c, struct error *e)
     else if (action == ERAS_WRITE && c->view->writer_count == 0)
         code = wait_for_writer(c, e);
     if (code == ERR_OK)
-        code = eras_take(&c->eras, c->link, &f->names, c->view, action, &missing, e);
+        code = eras_take(&c->eras, c->redis, &f->names, c->view, action, &missing, e);
     if (code == ERR_OK && missing > 0)
         code = control_read_tails(c, e); /* lanes that are in another era, too, come first */
     if (code == ERR_OK && missing > 0 && wrote)

@@ -35,7 +35,7 @@ static enum err add_layer(struct control *c, struct held *h, bool *soon, struct 
                                    .growth = c->growth};
     struct log_view *v = malloc(sizeof(*v));
     enum err code = v == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                              : log_grow(c->link, &c->filter->names, &o, v, NULL, e);
+                              : log_grow(c->redis, &c->filter->names, &o, v, NULL, e);
     free(v);
     control_stop_folding(c); /* the grower was the writer in between */
     *soon = code == ERR_OK;
@@ -55,7 +55,7 @@ static enum err add_lacking(struct control *c, struct held *h, bool *soon, struc
     uint64_t now = clock_mono_us();
     if (c->awaited_since == 0) {
         c->awaited_since = now;
-        log_view_notify(c->link, &c->filter->names);
+        log_view_notify(c->redis, &c->filter->names);
     }
     if (now - c->awaited_since < AWAITED_LOOKS * c->look_interval_us)
         return error_set(e, ERR_BUSY, "a layer has begun that the view does not have: it went back");
@@ -72,9 +72,9 @@ enum err control_put_back_layers(struct control *c, struct error *e)
         bool done = false;
         if (h == NULL || !grow_is_behind(shape, &h->shape))
             continue;
-        code = log_put_back(c->link, &c->filter->names, shape, &h->shape, &done, e);
+        code = log_put_back(c->redis, &c->filter->names, shape, &h->shape, &done, e);
         if (done)
-            log_view_notify(c->link, &c->filter->names);
+            log_view_notify(c->redis, &c->filter->names);
         if (code == ERR_OK)
             code = control_load_view(c, e);
     }
@@ -108,7 +108,7 @@ static enum err mark_layer(struct control *c, const struct held *h, unsigned lan
 {
     if (has_begun(h, lane))
         return ERR_OK;
-    return lane_mark_layer(c->link, &c->per_lane[lane].stream, h->shape.number, h->shape.layer_count - 1, e);
+    return lane_mark_layer(c->redis, &c->per_lane[lane].stream, h->shape.number, h->shape.layer_count - 1, e);
 }
 
 static bool have_begun(const struct held *h)
@@ -125,7 +125,7 @@ static enum err mark_full(struct control *c, const struct held *h, unsigned lane
     lane_reader_hold(r, &c->position[lane]);
     bool marked = h->full[lane].is_marked;
     lane_reader_let_go(r);
-    return marked ? ERR_OK : lane_mark_full(c->link, &c->per_lane[lane].stream, h->shape.number, e);
+    return marked ? ERR_OK : lane_mark_full(c->redis, &c->per_lane[lane].stream, h->shape.number, e);
 }
 
 /* What others have appended is known first; then the marks that are missing are appended, and met. */

@@ -31,15 +31,15 @@ struct control_removal {
 };
 
 struct control_lane {
-    struct lane stream;     /* the view's */
-    struct lineage watched; /* its node, under the era that a view had; id 0: not seen */
+    struct lane stream;              /* the view's */
+    struct replication filter_state; /* its node, under the era that a view had; id 0: not seen */
     struct retain retain;
     struct lag lag;
 };
 
 struct control {
     struct log_filter *filter;
-    struct link *link;
+    struct sync_client *redis;
     unsigned timeout_ms;
     uint32_t shard_bytes;
     uint64_t retain_us, log_max, fold_interval_us, look_interval_us;

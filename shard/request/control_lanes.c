@@ -29,8 +29,8 @@ static enum err call_roll(struct control *c, unsigned i, struct error *e)
     uint64_t era;
     unsigned missing = 0;
     enum err code = ERR_OK;
-    if (c->per_lane[i].watched.id != 0 && c->per_lane[i].watched.id == c->view->lane[i].era) {
-        code = roll_take_era(&c->roll, c->view, i, &c->per_lane[i].watched, &missing, e);
+    if (c->per_lane[i].filter_state.id != 0 && c->per_lane[i].filter_state.id == c->view->lane[i].era) {
+        code = roll_take_era(&c->roll, c->view, i, &c->per_lane[i].filter_state, &missing, e);
         if (code == ERR_OK && missing == 0)
             return ERR_OK;
     }
@@ -189,9 +189,9 @@ static enum err goes_on(struct control *c, bool *out, struct error *e)
                (stalled == TAIL_COMPLETE || stalled == TAIL_ERA || stalled == TAIL_NEW);
         if (!*out || c->lane[i].era == c->view->lane[i].era)
             continue;
-        *out = c->per_lane[i].watched.id == c->lane[i].era;
+        *out = c->per_lane[i].filter_state.id == c->lane[i].era;
         if (*out)
-            code = roll_goes_on(c->link, &c->per_lane[i].watched, c->view->lane[i].era, out, e);
+            code = roll_goes_on(c->redis, &c->per_lane[i].filter_state, c->view->lane[i].era, out, e);
     }
     return code;
 }
@@ -229,5 +229,5 @@ void control_watch_lanes(struct control *c)
     for (unsigned i = 0; i < c->view->lane_count; i++)
         for (unsigned k = 0; k < c->eras.there.count; k++)
             if (c->view->lane[i].era != 0 && c->eras.there.one[k].id == c->view->lane[i].era)
-                c->per_lane[i].watched = c->eras.there.one[k];
+                c->per_lane[i].filter_state = c->eras.there.one[k];
 }

@@ -31,7 +31,7 @@ static enum err tell(struct control *c, struct error *e)
     struct log_lost lost;
     if (!log_filter_take_lost(c->filter, &lost))
         return ERR_OK;
-    enum err code = lost_say(c->link, &c->filter->names, &lost, e);
+    enum err code = lost_say(c->redis, &c->filter->names, &lost, e);
     if (code == ERR_FENCED) /* of a generation that is forgotten */
         return ERR_OK;
     return code == ERR_OK ? control_load_view(c, e) : code;
@@ -49,7 +49,7 @@ enum err control_make_missing(struct control *c, struct held *h, const struct lo
                           .arg = c,
                           .named = named};
     control_stop_folding(c); /* its token is not the latest one any more */
-    fold_init(fold, c->link, &c->filter->names, h->shape.number);
+    fold_init(fold, c->redis, &c->filter->names, h->shape.number);
     enum err code = fold_draw(fold, 0, e);
     if (code == ERR_OK)
         code = control_read_tails(c, e);
@@ -75,7 +75,7 @@ static enum err lack(struct control *c, uint64_t now, struct error *e)
     c->lacks_shards = now >= c->lost_since + wait_us(c);
     if (!c->lacks_shards)
         c->lost_again = c->lost_since + wait_us(c);
-    return c->lacks_shards ? lost_lack(c->link, &c->filter->names, &c->lost, c->filter->writer, &others, e)
+    return c->lacks_shards ? lost_lack(c->redis, &c->filter->names, &c->lost, c->filter->writer, &others, e)
                            : ERR_OK;
 }
 

@@ -154,7 +154,7 @@ static enum err catch_up(struct control *c, struct held *h, struct lag_count *ap
         while (code == ERR_OK && state == TAIL_MORE) {
             lane_reader_position(c->filter->lane[i].reader, &c->position[i]);
             up.most = c->position[i].id;
-            code = lane_read(c->link, &c->per_lane[i].stream, &c->at[i], apply_to_one, &up, &state, e);
+            code = lane_read(c->redis, &c->per_lane[i].stream, &c->at[i], apply_to_one, &up, &state, e);
         }
         if (code == ERR_BUSY ||
             code == ERR_FENCED) /* as far as the reader is; a layer that the view has not */
@@ -314,7 +314,7 @@ static enum err count_loaded(struct control *c, struct held *h, bool *done, stru
     struct log_id to[LOG_LANES_MAX] = {{0}};
     uint64_t keys = 0;
     *done = false;
-    enum err code = folder_init(&folder, c->link, &c->filter->names, &h->shape, h->resident, e);
+    enum err code = folder_init(&folder, c->redis, &c->filter->names, &h->shape, h->resident, e);
     if (code != ERR_OK)
         return code;
     for (unsigned i = 0; i < c->filter->lanes; i++) {
@@ -472,7 +472,7 @@ static enum err read_run(struct control *c, struct held *h, struct load *l, unsi
     l->arg = failure;
     enum err code = load_begin(l, e);
     if (code == ERR_OK)
-        load_by_link(l, c->link);
+        load_and_wait(l, c->redis);
     return code;
 }
 

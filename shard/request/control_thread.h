@@ -3,7 +3,7 @@
 #define SHARD_REQUEST_CONTROL_THREAD_H
 /* What all controls of one thread share, as one of them is tended at a time: connections of an event loop for
  * tail reads, and memory that is large, and needed while a control is tended alone. */
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/log/lane_reader.h"
 #include "shard/view/log_view.h"
 
@@ -11,9 +11,9 @@ struct control;
 
 struct control_thread {
     struct event_base *base; /* of tail reads */
-    struct store *store;
+    struct async_client *async;
     struct lane_port *port;
-    struct link *lease;           /* so that a lease can be renewed beside a pipeline of the controls' link */
+    struct sync_client *lease;    /* so that a lease can be renewed beside a pipeline of the controls' link */
     struct log_view *view;        /* of the control that is tended, or was last: */
     const struct control *viewer; /* NULL: nobody's */
     struct log_position *at, *position; /* of each lane, storage */

@@ -69,9 +69,9 @@ enum err control_answer_doubt(struct control *c, struct error *e)
         return ERR_OK;
     c->answered_at = now;
     uint64_t before = c->roll.registration;
-    c->roll.link = c->thread->lease; /* a pipeline of the other one may be under way */
+    c->roll.redis = c->thread->lease; /* a pipeline of the other one may be under way */
     enum err code = roll_register(&c->roll, e);
-    c->roll.link = c->link;
+    c->roll.redis = c->redis;
     if (c->roll.registration != before)
         log_filter_look(c->filter);
     return code;
@@ -201,7 +201,7 @@ static enum err end_removal(struct control *c, bool *soon, struct error *e)
 static enum err is_writing(struct control *c, const struct log_writer *w, bool *out, struct error *e)
 {
     struct lease_status s;
-    enum err code = lease_look(c->link, &c->filter->names, &s, e);
+    enum err code = lease_look(c->redis, &c->filter->names, &s, e);
     *out = code == ERR_OK && lease_is_of(s.holder, w->id);
     return code;
 }
@@ -213,7 +213,7 @@ static enum err lack_for(struct control *c, const struct log_writer *w, struct e
 {
     unsigned others;
     c->removal.step = REMOVES_NOBODY;
-    return lost_lack(c->link, &c->filter->names, &c->lost, w->id, &others, e);
+    return lost_lack(c->redis, &c->filter->names, &c->lost, w->id, &others, e);
 }
 
 static enum err end_doubt(struct control *c, const struct log_writer *w, uint64_t now, bool *soon,
@@ -251,7 +251,7 @@ static enum err remove_one(struct control *c, bool *soon, struct error *e)
 
 enum err control_remove_gone(struct control *c, bool *soon, struct error *e)
 {
-    link_forget(c->link);
+    sync_client_forget(c->redis);
     enum err code = remove_one(c, soon, e);
     bool passes = code == ERR_FENCED || code == ERR_NOT_FOUND || code == ERR_CONFLICT || code == ERR_LOST;
     return passes ? ERR_OK : code; /* the view, or a lane, is another one by now: it is looked at again */

@@ -13,14 +13,14 @@
 enum { BUCKETS = 4096, FREE_AGAIN_US = 10 * 1000, LEAVE_AGAIN_US = 5 * 1000, WAIT_MAX_US = 60 * 1000 * 1000 };
 
 /* A thread that tends controls, one at a time. */
-struct tender {
+struct maintainer {
     struct filters *filters;
     pthread_t thread;
     bool is_started;
     struct event_base *base;
     struct mailbox *mailbox;
     struct event *letters;
-    struct link *link;
+    struct sync_client *redis;
     struct control_thread *controls;
     TAILQ_HEAD(, open_filter) filter;
     unsigned leave_ms;    /* of who stops it */
@@ -28,12 +28,12 @@ struct tender {
 };
 
 struct open_filter {
-    struct tender *tender;
-    TAILQ_ENTRY(open_filter) of_tender;
+    struct maintainer *maintainer;
+    TAILQ_ENTRY(open_filter) of_maintainer;
     struct open_filter *next; /* of the bucket */
     struct log_filter *log;
     pthread_mutex_t reading; /* before the filters' lock */
-    struct control *control; /* of the tender's thread; whoever reads its status holds @reading */
+    struct control *control; /* of the maintainer's thread; whoever reads its status holds @reading */
     struct event *timer;
     atomic_uint references; /* of workers; the first one, and that there is none, under the lock */
     bool is_listed;         /* under the lock: the name leads to it */
@@ -48,7 +48,7 @@ struct filters {
     struct budget budget;
     pthread_mutex_t lock;
     struct open_filter *bucket[BUCKETS];
-    struct tender *tender; /* options.threads of them */
+    struct maintainer *maintainer; /* options.threads of them */
 };
 
 /* --- the table of names --- */
@@ -69,7 +69,7 @@ static struct open_filter *look_up(struct filters *fs, const char *name, size_t 
 /* Under the lock. */
 static void unlist(struct open_filter *f)
 {
-    struct open_filter **at = bucket_of(f->tender->filters, f->name, f->length);
+    struct open_filter **at = bucket_of(f->maintainer->filters, f->name, f->length);
     if (!f->is_listed)
         return;
     while (*at != f)
@@ -91,7 +91,7 @@ static void tend_at(struct open_filter *f, uint64_t at)
         event_active(f->timer, EV_TIMEOUT, 0);
 }
 
-static void on_letter(void *arg)
+static void on_task(void *arg)
 {
     struct open_filter *f = arg;
     atomic_store(&f->is_woken, false); /* what wakes it from here on is another one */
@@ -102,14 +102,14 @@ static void on_letter(void *arg)
 static void wake(void *arg)
 {
     struct open_filter *f = arg;
-    if (!atomic_exchange(&f->is_woken, true) && mailbox_post(f->tender->mailbox, on_letter, f) != ERR_OK)
+    if (!atomic_exchange(&f->is_woken, true) && mailbox_post(f->maintainer->mailbox, on_task, f) != ERR_OK)
         atomic_store(&f->is_woken, false); /* it is tended when it is due */
 }
 
 /* Whoever asks from now on gets another one. */
 static void end(struct open_filter *f)
 {
-    struct filters *fs = f->tender->filters;
+    struct filters *fs = f->maintainer->filters;
     (void)pthread_mutex_lock(&f->reading);
     struct control *control = f->control;
     f->control = NULL;
@@ -123,13 +123,13 @@ static void end(struct open_filter *f)
 /* False: somebody holds it, or a lane of it is being read. */
 static bool free_if_unused(struct open_filter *f)
 {
-    struct filters *fs = f->tender->filters;
+    struct filters *fs = f->maintainer->filters;
     (void)pthread_mutex_lock(&fs->lock);
     bool used = atomic_load(&f->references) > 0; /* it is not listed: nobody finds it any more */
     (void)pthread_mutex_unlock(&fs->lock);
     if (used || atomic_load(&f->is_woken) || !log_filter_free(f->log))
         return false;
-    TAILQ_REMOVE(&f->tender->filter, f, of_tender);
+    TAILQ_REMOVE(&f->maintainer->filter, f, of_maintainer);
     event_free(f->timer);
     (void)pthread_mutex_destroy(&f->reading);
     free(f);
@@ -141,7 +141,7 @@ static void leave(struct open_filter *f)
 {
     struct error e;
     enum err code = control_leave(f->control, &e);
-    if (code != ERR_OK && code != ERR_NOT_FOUND && clock_mono_us() < f->tender->leave_until)
+    if (code != ERR_OK && code != ERR_NOT_FOUND && clock_mono_us() < f->maintainer->leave_until)
         tend_at(f, clock_mono_us() + LEAVE_AGAIN_US);
     else
         end(f);
@@ -154,7 +154,7 @@ static void tend(evutil_socket_t fd, short events, void *arg)
     uint64_t next = 0;
     (void)fd;
     (void)events;
-    if (f->control != NULL && f->tender->leave_until != 0) {
+    if (f->control != NULL && f->maintainer->leave_until != 0) {
         leave(f);
     } else if (f->control != NULL) {
         enum err code = control_tend(f->control, &next, &e);
@@ -165,7 +165,7 @@ static void tend(evutil_socket_t fd, short events, void *arg)
     }
     if (f->control != NULL)
         return;
-    struct tender *t = f->tender;
+    struct maintainer *t = f->maintainer;
     control_thread_go_on(t->controls);
     if (!free_if_unused(f))
         tend_at(f, clock_mono_us() + FREE_AGAIN_US);
@@ -173,7 +173,7 @@ static void tend(evutil_socket_t fd, short events, void *arg)
         (void)event_base_loopbreak(t->base);
 }
 
-/* --- a tender --- */
+/* --- a maintainer --- */
 
 static void on_readable(evutil_socket_t fd, short events, void *arg)
 {
@@ -184,41 +184,41 @@ static void on_readable(evutil_socket_t fd, short events, void *arg)
 
 static void *run(void *arg)
 {
-    struct tender *t = arg;
+    struct maintainer *t = arg;
     (void)event_base_loop(t->base, EVLOOP_NO_EXIT_ON_EMPTY);
     return NULL;
 }
 
 static void begin_to_leave(void *arg)
 {
-    struct tender *t = arg;
+    struct maintainer *t = arg;
     struct open_filter *f;
     t->leave_until = clock_mono_us() + (uint64_t)t->leave_ms * 1000;
-    TAILQ_FOREACH(f, &t->filter, of_tender)
+    TAILQ_FOREACH(f, &t->filter, of_maintainer)
     tend_at(f, 0);
     if (TAILQ_EMPTY(&t->filter))
         (void)event_base_loopbreak(t->base);
 }
 
-static enum err tender_start(struct tender *t, struct filters *fs, struct error *e)
+static enum err maintainer_start(struct maintainer *t, struct filters *fs, struct error *e)
 {
     t->filters = fs;
     TAILQ_INIT(&t->filter);
     t->base = event_base_new();
     t->mailbox = mailbox_new();
-    t->link = link_new(fs->options.nodes, fs->options.timeout_ms, "twinbloom-filters");
+    t->redis = sync_client_new(fs->options.nodes, fs->options.timeout_ms, "twinbloom-filters");
     if (t->base != NULL && t->mailbox != NULL)
         t->letters =
             event_new(t->base, mailbox_fd(t->mailbox), EV_READ | EV_PERSIST, on_readable, t->mailbox);
     t->controls = control_thread_new(fs->options.nodes, fs->options.timeout_ms);
-    if (t->link == NULL || t->controls == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
+    if (t->redis == NULL || t->controls == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
         pthread_create(&t->thread, NULL, run, t) != 0)
         return error_set(e, ERR_NOMEM, "a thread could not be started");
     t->is_started = true;
     return ERR_OK;
 }
 
-static void tender_stop(struct tender *t, unsigned timeout_ms)
+static void maintainer_stop(struct maintainer *t, unsigned timeout_ms)
 {
     if (t->is_started) {
         t->leave_ms = timeout_ms;
@@ -232,13 +232,13 @@ static void tender_stop(struct tender *t, unsigned timeout_ms)
     if (t->base != NULL)
         event_base_free(t->base);
     control_thread_free(t->controls);
-    link_free(t->link);
+    sync_client_free(t->redis);
 }
 
 enum err filters_new(struct filters **out, const struct filters_options *o, struct error *e)
 {
     struct filters *fs = calloc(1, sizeof(*fs));
-    if (fs == NULL || (fs->tender = calloc(o->threads, sizeof(*fs->tender))) == NULL) {
+    if (fs == NULL || (fs->maintainer = calloc(o->threads, sizeof(*fs->maintainer))) == NULL) {
         free(fs);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
@@ -247,7 +247,7 @@ enum err filters_new(struct filters **out, const struct filters_options *o, stru
     (void)pthread_mutex_init(&fs->lock, NULL); /* does not fail without attributes */
     enum err code = ERR_OK;
     for (unsigned i = 0; i < o->threads && code == ERR_OK; i++)
-        code = tender_start(&fs->tender[i], fs, e);
+        code = maintainer_start(&fs->maintainer[i], fs, e);
     if (code == ERR_OK)
         *out = fs;
     else
@@ -260,8 +260,8 @@ void filters_free(struct filters *fs, unsigned timeout_ms)
     if (fs == NULL)
         return;
     for (unsigned i = 0; i < fs->options.threads; i++)
-        tender_stop(&fs->tender[i], timeout_ms);
-    free(fs->tender);
+        maintainer_stop(&fs->maintainer[i], timeout_ms);
+    free(fs->maintainer);
     (void)pthread_mutex_destroy(&fs->lock);
     free(fs);
 }
@@ -271,7 +271,7 @@ void filters_free(struct filters *fs, unsigned timeout_ms)
 static void begin(void *arg)
 {
     struct open_filter *f = arg;
-    TAILQ_INSERT_TAIL(&f->tender->filter, f, of_tender);
+    TAILQ_INSERT_TAIL(&f->maintainer->filter, f, of_maintainer);
     tend(-1, 0, f);
 }
 
@@ -303,16 +303,16 @@ static struct open_filter *open_filter_new(struct filters *fs, const char *name,
         return NULL;
     }
     (void)pthread_mutex_init(&f->reading, NULL); /* does not fail without attributes */
-    f->tender = &fs->tender[XXH3_64bits(name, length) / BUCKETS % fs->options.threads];
+    f->maintainer = &fs->maintainer[XXH3_64bits(name, length) / BUCKETS % fs->options.threads];
     f->since = clock_mono_us();
     f->length = length;
     memcpy(f->name, name, length);
-    f->timer = evtimer_new(f->tender->base, tend, f);
+    f->timer = evtimer_new(f->maintainer->base, tend, f);
     f->log = log_filter_new(&names, fs->options.nodes, &fs->budget, wake, f);
     if (f->timer != NULL && f->log != NULL) {
         const struct control_options options = {.filter = f->log,
-                                                .link = f->tender->link,
-                                                .thread = f->tender->controls,
+                                                .redis = f->maintainer->redis,
+                                                .thread = f->maintainer->controls,
                                                 .owner = fs->options.owner,
                                                 .timeout_ms = fs->options.timeout_ms,
                                                 .retain_us = fs->options.retain_us,
@@ -334,14 +334,14 @@ enum err filters_open(struct filters *fs, const char *name, size_t length, struc
     (void)pthread_mutex_lock(&fs->lock);
     struct open_filter *f = look_up(fs, name, length);
     if (f != NULL && log_filter_is_closed(f->log)) {
-        unlist(f); /* its tender is about to */
+        unlist(f); /* its maintainer is about to */
         f = NULL;
     }
     if (f == NULL) {
         struct error why = {""};
         f = open_filter_new(fs, name, length, &why);
-        code =
-            f == NULL ? error_set(e, ERR_NOMEM, "%s", why.text) : mailbox_post(f->tender->mailbox, begin, f);
+        code = f == NULL ? error_set(e, ERR_NOMEM, "%s", why.text)
+                         : mailbox_post(f->maintainer->mailbox, begin, f);
         if (code != ERR_OK) {
             discard(f);
         } else {

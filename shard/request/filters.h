@@ -5,7 +5,7 @@
  * all workers; and the threads that tend the controls.
  *
  * The happy path is: a worker opens a name, and keeps that for as long as it asks; requests wait until the
- * control has the view. Possible failure modes are: there is no such filter, or it was deleted, or made anew
+ * control has the view. Possible failure modes are: there is no such filter, or it was deleted, or made again
  * (requests are told ERR_NOT_FOUND; open_filter_is_over(): close it, and open the name again; who began to
  * ask after open_filter_since() does so too, as the name may be another filter's by then); its view is
  * damaged, or a foreign key has its name (likewise, with what is wrong); Redis does not answer a control

@@ -11,7 +11,7 @@ struct key_client {
     size_t length;
     struct open_filter *open;
     struct event_base *base;
-    struct store *store;
+    struct async_client *async;
     struct request_port *port;
     struct key_request request;
     struct request_key keys[KEY_REQUEST_MAX];
@@ -28,9 +28,9 @@ struct key_client *key_client_new(struct filters *fs, const struct nodes *nodes,
     c->filters = fs;
     c->base = event_base_new();
     if (c->base != NULL)
-        c->store = store_new(c->base, nodes, timeout_ms, NULL);
-    if (c->store != NULL)
-        c->port = request_port_new(c->base, c->store, timeout_ms);
+        c->async = async_client_new(c->base, nodes, timeout_ms, NULL);
+    if (c->async != NULL)
+        c->port = request_port_new(c->base, c->async, timeout_ms);
     if (c->port != NULL)
         return c;
     key_client_free(c);
@@ -43,8 +43,8 @@ void key_client_free(struct key_client *c)
         return;
     request_port_free(c->port);
     open_filter_close(c->open);
-    if (c->store != NULL)
-        store_free(c->store);
+    if (c->async != NULL)
+        async_client_free(c->async);
     if (c->base != NULL)
         event_base_free(c->base);
     free(c);

@@ -432,7 +432,7 @@ static enum err ask_blocks(struct key_request *q, struct error *e)
     source.eras = q->eras;
     uint64_t now = clock_mono_us();
     unsigned left_ms = q->deadline > now ? (unsigned)((q->deadline - now) / 1000) : 0;
-    enum err code = block_read_start(&q->blocks, &source, p->base, p->store, left_ms + AFTER_DEADLINE_MS,
+    enum err code = block_read_start(&q->blocks, &source, p->base, p->async, left_ms + AFTER_DEADLINE_MS,
                                      q->hashes, q->part, on_blocks, q, e);
     if (code == ERR_OK)
         q->under_way++;
@@ -519,8 +519,8 @@ static void ask_lane_acks(struct key_request *q, struct key_acks *a, unsigned i)
 {
     struct lane lane;
     if (lane_reader_lane(q->filter->lane[i].reader, &lane) &&
-        store_await_acks(q->port->store, lane.where, lane.key.text, lane.key.length, lane.era, &q->terms.need,
-                         on_acked, a))
+        async_client_await_acks(q->port->async, lane.where, lane.key.text, lane.key.length, lane.era,
+                                &q->terms.need, on_acked, a))
         a->under_way++;
     else
         a->lacks = true;

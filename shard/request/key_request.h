@@ -62,8 +62,8 @@ struct block_read;
 struct key_request {
     TAILQ_ENTRY(key_request) active; /* of the port, by deadline */
     TAILQ_ENTRY(key_request)
-    parked;                  /* of the filter; or of the port, until it asks for acknowledgements again */
-    struct inbox_item ready; /* of the port, to go on with */
+    parked; /* of the filter; or of the port, until it asks for acknowledgements again */
+    struct worker_queue_item ready; /* of the port, to go on with */
     struct request_port *port;
     struct log_filter *filter;
     struct held *held; /* what it looks into; NULL: nothing yet */

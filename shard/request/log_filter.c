@@ -152,7 +152,7 @@ void log_filter_unpark(struct log_filter *f, struct key_request *q)
     if (q->state == REQUEST_PARKED)
         TAILQ_REMOVE(&f->parked, q, parked);
     if (q->state == REQUEST_READY || q->state == REQUEST_OVER)
-        inbox_remove(&q->port->ready, &q->ready);
+        worker_queue_remove(&q->port->ready, &q->ready);
     q->state = REQUEST_GOING;
     (void)pthread_mutex_unlock(&f->parking);
 }

@@ -76,12 +76,12 @@ enum key_request_state {
 
 struct request_port {
     struct event_base *base;
-    struct store *store;
+    struct async_client *async;
     struct lane_port *lanes;
-    uint64_t now;        /* when the next request begins; 0: it asks the clock */
-    uint64_t timeout_us; /* of requests that begin */
-    struct pool rooms;   /* what requests keep of their keys */
-    struct inbox ready;  /* requests to go on with, or to tell */
+    uint64_t now;              /* when the next request begins; 0: it asks the clock */
+    uint64_t timeout_us;       /* of requests that begin */
+    struct pool rooms;         /* what requests keep of their keys */
+    struct worker_queue ready; /* requests to go on with, or to tell */
     struct event *tick;
     bool ticks;  /* the tick is pending: it ends by itself, where nothing is active any more */
     bool inside; /* a call of key_check() or key_add(): nobody is told */

@@ -9,7 +9,7 @@ enum { TICK_MS = 10, ROOM_BYTES = 1024 /* of a key or a few, and of one lane or 
 
 void request_port_hand(struct request_port *p, struct key_request *q, const struct request_port *self)
 {
-    inbox_put(&p->ready, &q->ready, q, p == self);
+    worker_queue_put(&p->ready, &q->ready, q, p == self);
 }
 
 static void tick(struct request_port *p)
@@ -42,7 +42,7 @@ static void on_wake(void *arg)
 {
     struct request_port *p = arg;
     struct key_request *q;
-    while ((q = inbox_take(&p->ready)) != NULL)
+    while ((q = worker_queue_take(&p->ready)) != NULL)
         key_request_go_on(q);
 }
 
@@ -64,8 +64,8 @@ static enum err reason(const struct request_port *p, const struct key_request *q
     const char *node, *why;
     unsigned where;
     if (key_request_awaits_lane(q, &where))
-        return node_reason(store_name(p->store, where), store_why(p->store, where), text);
-    if (store_any_down(p->store, &node, &why))
+        return node_reason(async_client_name(p->async, where), async_client_why(p->async, where), text);
+    if (async_client_any_down(p->async, &node, &why))
         return node_reason(node, why, text);
     (void)pthread_rwlock_rdlock(&q->filter->lock);
     const char *parked = q->text[0] != '\0' ? q->text : q->filter->why;
@@ -113,21 +113,22 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
     p->ticks = false;
 }
 
-struct request_port *request_port_new(struct event_base *base, struct store *store, unsigned timeout_ms)
+struct request_port *request_port_new(struct event_base *base, struct async_client *async,
+                                      unsigned timeout_ms)
 {
     struct request_port *p = calloc(1, sizeof(*p));
     if (p == NULL)
         return NULL;
     p->base = base;
-    p->store = store;
+    p->async = async;
     p->timeout_us = (uint64_t)timeout_ms * 1000;
     p->rooms.size = ROOM_BYTES;
     TAILQ_INIT(&p->active);
     TAILQ_INIT(&p->unacked);
-    p->lanes = lane_port_new(base, store, UINT_MAX); /* the deadlines are those of the requests */
-    bool has_inbox = inbox_init(&p->ready, base, on_wake, p);
+    p->lanes = lane_port_new(base, async, UINT_MAX); /* the deadlines are those of the requests */
+    bool has_queue = worker_queue_init(&p->ready, base, on_wake, p);
     p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);
-    if (!has_inbox || p->lanes == NULL || p->tick == NULL) {
+    if (!has_queue || p->lanes == NULL || p->tick == NULL) {
         request_port_free(p);
         return NULL;
     }
@@ -158,7 +159,7 @@ void request_port_free(struct request_port *p)
     lane_port_free(p->lanes);
     if (p->tick != NULL)
         event_free(p->tick);
-    inbox_fini(&p->ready);
+    worker_queue_fini(&p->ready);
     pool_fini(&p->rooms);
     free(p);
 }

@@ -5,13 +5,14 @@
  * them in its thread. */
 #include <stdint.h>
 #include <event2/event.h>
-#include "shard/redis/store.h"
+#include "shard/redis/async_client.h"
 
 struct request_port;
 
 /* @base and @store are borrowed; all calls, but this one, are made in the thread that runs @base. A request
  * is told after @timeout_ms at the latest. NULL: no memory. */
-struct request_port *request_port_new(struct event_base *base, struct store *store, unsigned timeout_ms);
+struct request_port *request_port_new(struct event_base *base, struct async_client *async,
+                                      unsigned timeout_ms);
 /* The next request begins at @now (clock_mono_us()); it and those behind it have @timeout_us. */
 void request_port_set_timeout(struct request_port *p, uint64_t now, uint64_t timeout_us);
 /* Requests that are under way get no more time than that from now on. */

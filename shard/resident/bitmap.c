@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "base/background.h"
+#include "base/clock.h"
 
 enum { HUGE_PAGE = 2 << 20, STATE_BITS = 3, FEW_BITS = 4 /* even */ };
 
@@ -122,13 +124,29 @@ static void forget(struct bitmap *b, uint32_t shard)
     b->loaded[shard] = 0;
 }
 
+struct reserve {
+    struct bitmap *bitmap;
+    size_t at, end; /* words */
+};
+
 /* A write that changes nothing, in each page. */
+static void reserve(void *arg, uint64_t until)
+{
+    struct reserve *r = arg;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE) / sizeof(*r->bitmap->words);
+    for (; r->at < r->end && (until == UINT64_MAX || clock_mono_us() < until); r->at += page)
+        atomic_fetch_or_explicit(&r->bitmap->words[r->at], 0, memory_order_relaxed);
+}
+
 void bitmap_reserve(struct bitmap *b, uint32_t first, uint32_t count)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE) / sizeof(*b->words);
-    size_t end = (size_t)(first + count) * b->shard_words;
-    for (size_t at = (size_t)first * b->shard_words; at < end; at += page)
-        atomic_fetch_or_explicit(&b->words[at], 0, memory_order_relaxed);
+    struct reserve r = {
+        .bitmap = b, .at = (size_t)first * b->shard_words, .end = (size_t)(first + count) * b->shard_words};
+    uint64_t bytes = (uint64_t)count * b->shard_bytes;
+    if (bytes > BITMAP_FEW_BYTES)
+        background_run(reserve, &r, clock_mono_us() + bytes / BITMAP_LEAST_RATE);
+    else
+        reserve(&r, UINT64_MAX);
 }
 
 /* --- states --- */

@@ -60,8 +60,14 @@ bool bitmap_stayed(const struct bitmap *b, uint32_t shard, uint32_t stamp);
 /* Of one thread at a time, with no bits being set meanwhile. BITMAP_ABSENT gives the shard's memory back. */
 void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state);
 
+enum {
+    BITMAP_FEW_BYTES = 1 << 20, /* they are cleared, or copied, before anybody has waited */
+    BITMAP_LEAST_RATE = 64      /* bytes a microsecond: background work gets on at least as fast */
+};
+
 /* Have the system give the memory of @count shards from @first now: else the first one to write there waits
- * for it, for milliseconds where a huge page is looked for. Any thread, at any time. */
+ * for it, for milliseconds where a huge page is looked for. Many bytes are cleared in the background. Any
+ * thread, at any time. */
 void bitmap_reserve(struct bitmap *b, uint32_t first, uint32_t count);
 
 /* Where a key that is looked up lies: its bits are not placed before its block is there. */

@@ -111,7 +111,7 @@ static bool go_together(const struct block_read *r, const struct want *a, const 
 {
     if (a->redirect.port != 0 || b->redirect.port != 0)
         return a->where == b->where && a->redirect.port != 0 && b->redirect.port != 0;
-    return store_same_node(r->store, a->where, b->where);
+    return async_client_same_node(r->async, a->where, b->where);
 }
 
 static void write_batch(struct block_read *r, unsigned first, struct batch *b, struct text *t)
@@ -128,7 +128,7 @@ static void write_batch(struct block_read *r, unsigned first, struct batch *b, s
         add_range(b, t, COMMAND_BLOCK, i, asking, length * (1 + (uint64_t)w->at.block), length);
         last = w;
     }
-    buffer_puts(&t->bytes, greeting_ask_lineage);
+    buffer_puts(&t->bytes, greeting_ask_replication);
     note(b, t, COMMAND_INFO, first);
 }
 
@@ -155,8 +155,8 @@ bool batch_send(struct block_read *r, unsigned first)
         b->redirect = r->want[first].redirect;
         write_batch(r, first, b, &t);
         if (!buffer_failed(&t.bytes))
-            b->awaited = store_send_together(r->store, r->want[first].where, &b->redirect, b->count,
-                                             t.bytes.data, t.ends, on_reply, b);
+            b->awaited = async_client_send_together(r->async, r->want[first].where, &b->redirect, b->count,
+                                                    t.bytes.data, t.ends, on_reply, b);
         mark(r, b, b->awaited > 0 ? WANT_SENT : WANT_HELD_BACK);
     }
     bool sent = b != NULL && b->awaited > 0;
@@ -282,12 +282,12 @@ static void finish_other_era(struct block_read *r, const struct batch *b)
 {
     struct error e = {""};
     const struct want *w = &r->want[b->command[0].want];
-    enum err code =
-        b->era == 0 ? error_set(&e, ERR_FENCED, "Redis node %s is no master", store_name(r->store, w->where))
-                    : error_set(&e, ERR_FENCED,
-                                "Redis node %s has the replication id %016" PRIx64
-                                "..., which the view does not accept",
-                                store_name(r->store, w->where), b->era);
+    enum err code = b->era == 0 ? error_set(&e, ERR_FENCED, "Redis node %s is no master",
+                                            async_client_name(r->async, w->where))
+                                : error_set(&e, ERR_FENCED,
+                                            "Redis node %s has the replication id %016" PRIx64
+                                            "..., which the view does not accept",
+                                            async_client_name(r->async, w->where), b->era);
     block_read_finish(
         r, &(struct block_result){.code = code, .is_other_era = true, .at = w->at, .text = e.text});
 }

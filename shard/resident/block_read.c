@@ -54,10 +54,10 @@ static void finish_late(struct block_read *r)
     struct error e = {""};
     while (w->state == WANT_HAVE)
         w++;
-    const char *why = store_why(r->store, w->where);
+    const char *why = async_client_why(r->async, w->where);
     const char *said = why[0] != '\0' ? why : r->passing.text;
     enum err code = error_set(&e, said[0] != '\0' ? ERR_UNREACHABLE : ERR_TIMEOUT, "Redis node %s: %s",
-                              store_name(r->store, w->where),
+                              async_client_name(r->async, w->where),
                               said[0] != '\0' ? said : "blocks were not read within the deadline");
     block_read_finish(r, &(struct block_result){.code = code, .at = w->at, .text = e.text});
 }
@@ -177,7 +177,7 @@ static bool make_room_for_answers(struct block_read *r)
 }
 
 enum err block_read_start(struct block_read **out, const struct block_source *source, struct event_base *base,
-                          struct store *store, unsigned timeout_ms, const struct key_hash *hashes,
+                          struct async_client *async, unsigned timeout_ms, const struct key_hash *hashes,
                           unsigned count, block_read_done_fn *done, void *arg, struct error *e)
 {
     assert(count <= BLOCK_READ_KEYS_MAX);
@@ -193,7 +193,7 @@ enum err block_read_start(struct block_read **out, const struct block_source *so
         return error_set(e, ERR_NOMEM, "out of memory");
     }
     *r = (struct block_read){
-        .source = *source, .store = store, .timer = timer, .want = want, .done = done, .arg = arg};
+        .source = *source, .async = async, .timer = timer, .want = want, .done = done, .arg = arg};
     r->deadline = clock_mono_us() + (uint64_t)timeout_ms * 1000;
     list(r, hashes, count, layers);
     enum err code = pin(r, e);

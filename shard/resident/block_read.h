@@ -13,12 +13,12 @@
  * told ERR_OK send the entry; when it was applied, end. */
 #include <event2/event.h>
 #include "shard/filter/hash.h"
-#include "shard/redis/wire/lineage.h"
+#include "shard/redis/wire/replication.h"
 #include "shard/filter/names.h"
 #include "shard/redis/nodes/nodes.h"
 #include "shard/resident/header.h"
 #include "shard/resident/resident.h"
-#include "shard/redis/store.h"
+#include "shard/redis/async_client.h"
 
 struct block_read;
 
@@ -56,7 +56,7 @@ enum { BLOCK_READ_KEYS_MAX = 4096 };
  * ERR_FENCED: @source is not of the resident's latest view. On error nothing is pinned, and nobody is told.
  */
 MUST_CHECK enum err block_read_start(struct block_read **out, const struct block_source *source,
-                                     struct event_base *base, struct store *store, unsigned timeout_ms,
+                                     struct event_base *base, struct async_client *async, unsigned timeout_ms,
                                      const struct key_hash *hashes, unsigned count, block_read_done_fn *done,
                                      void *arg, struct error *e);
 /* Unpin the blocks; nobody is told from now on. At any time, also within @done; before the store is freed.

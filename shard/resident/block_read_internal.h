@@ -28,7 +28,7 @@ LIST_HEAD(batches, batch);
 
 struct block_read {
     struct block_source source;
-    struct store *store;
+    struct async_client *async;
     struct event *timer;
     uint64_t deadline;
     block_read_done_fn *done;

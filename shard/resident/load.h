@@ -3,7 +3,7 @@
 #define SHARD_RESIDENT_LOAD_H
 /* Shards of one layer from Redis into memory, in pieces, while entries are applied.
  *
- * The happy path is: load_begin(); batches of pieces are asked for and taken, by a job (load_by_link());
+ * The happy path is: load_begin(); batches of pieces are asked for and taken, by a job (load_and_wait());
  * the tail of the lanes was applied past the `folded` that was known
  * at the beginning: load_end(). Behind each batch the node tells its role and its replication id, on the same
  * connection: what it said before counts only if it is a master of an era that the view accepts.
@@ -17,8 +17,8 @@
 #include <hiredis/hiredis.h>
 #include "base/buffer.h"
 #include "base/error.h"
-#include "shard/redis/wire/lineage.h"
-#include "shard/redis/link.h"
+#include "shard/redis/wire/replication.h"
+#include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
 #include "shard/redis/nodes/nodes.h"
 #include "shard/resident/header.h"
@@ -26,7 +26,7 @@
 #include "shard/filter/slots.h"
 
 enum {
-    LOAD_PIECE = 64 << 10, /* bytes of a piece: a larger one holds up Redis for longer than ten requests */
+    LOAD_PIECE = 32 << 10, /* bytes of a piece: a larger one holds up Redis for longer than ten requests */
     LOAD_BATCH = 4         /* pieces of one node that one look at its era covers */
 };
 
@@ -65,7 +65,7 @@ struct load_piece {
 };
 
 /* Pieces of one node, and the INFO that tells whether they count. The commands go over one connection
- * together (link_append_together()). Zero-initialised it is empty. */
+ * together (sync_client_append_together()). Zero-initialised it is empty. */
 struct load_batch {
     unsigned where;
     struct slot_redirect redirect;
@@ -96,5 +96,5 @@ void load_cancel(struct load *l);
 
 /* Ask for all pieces, no faster than the budget of @l->resident has it, and wait for them. Many of them are
  * asked for by a thread that runs when no other one would, while that gets on. */
-void load_by_link(struct load *l, struct link *link);
+void load_and_wait(struct load *l, struct sync_client *redis);
 #endif

@@ -69,7 +69,7 @@ enum err claim_judge(const struct nodes *nodes, const char *recorded, bool *lack
 enum { ATTEMPTS = 10 };
 
 struct claim {
-    struct link *link;
+    struct sync_client *redis;
     struct script_call call;
     const char *prefix;
     struct buffer list;
@@ -100,7 +100,7 @@ static enum err judge(struct claim *c, unsigned i, const redisReply *reply, stru
     c->any = true;
     if ((c->seen[i] = strdup(reply->str)) == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = claim_judge(link_nodes(c->link), reply->str, &lacks, e);
+    enum err code = claim_judge(sync_client_nodes(c->redis), reply->str, &lacks, e);
     if (code == ERR_OK && lacks && c->recorded == NULL && (c->recorded = strdup(reply->str)) == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
     return code;
@@ -111,11 +111,11 @@ static enum err look_at(struct claim *c, unsigned i, struct error *e)
 {
     redisReply *reply;
     struct error ignored;
-    if (link_command(c->link, i, &reply, &ignored, "EXISTS %s:filters", c->prefix) != ERR_OK)
+    if (sync_client_command(c->redis, i, &reply, &ignored, "EXISTS %s:filters", c->prefix) != ERR_OK)
         return ERR_OK;
     c->names[i] = reply->integer == 1;
     freeReplyObject(reply);
-    if (link_command(c->link, i, &reply, &ignored, "GET %s:nodes", c->prefix) != ERR_OK)
+    if (sync_client_command(c->redis, i, &reply, &ignored, "GET %s:nodes", c->prefix) != ERR_OK)
         return ERR_OK;
     c->answered[i] = true;
     enum err code = judge(c, i, reply, e);
@@ -126,7 +126,7 @@ static enum err look_at(struct claim *c, unsigned i, struct error *e)
 /* Of an installation that wrote no list: its filters' names lie at home. */
 static enum err find_home(const struct claim *c, struct error *e)
 {
-    const struct nodes *nodes = link_nodes(c->link);
+    const struct nodes *nodes = sync_client_nodes(c->redis);
     if (c->any || !c->answered[NODE_HOME] || c->names[NODE_HOME])
         return ERR_OK;
     for (unsigned i = 0; i < nodes->count; i++)
@@ -139,13 +139,13 @@ static enum err find_home(const struct claim *c, struct error *e)
 /* Some coordinator has known a node that is not in our list: it may be gone where nothing lies there. */
 static enum err look_at_filter(struct claim *c, const redisReply *name, struct view *v, struct error *e)
 {
-    struct handle f = {.link = c->link};
+    struct handle f = {.redis = c->redis};
     struct error why;
     enum err code = names_init(&f.names, c->prefix, name->str, (size_t)name->len, &why);
     if (code == ERR_OK)
         code = handle_load_any(&f, v, &why);
     handle_fini(&f);
-    return code == ERR_CONFIG ? refuse(link_nodes(c->link), c->recorded, why.text, e) : ERR_OK;
+    return code == ERR_CONFIG ? refuse(sync_client_nodes(c->redis), c->recorded, why.text, e) : ERR_OK;
 }
 
 static enum err look_at_filters(struct claim *c, struct error *e)
@@ -155,10 +155,11 @@ static enum err look_at_filters(struct claim *c, struct error *e)
     struct view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = link_command(c->link, NODE_HOME, &names, &ignored, "SMEMBERS %s:filters", c->prefix);
+    enum err code =
+        sync_client_command(c->redis, NODE_HOME, &names, &ignored, "SMEMBERS %s:filters", c->prefix);
     if (code != ERR_OK) {
         free(v);
-        return refuse(link_nodes(c->link), c->recorded,
+        return refuse(sync_client_nodes(c->redis), c->recorded,
                       "home does not answer, so nobody knows what lies there", e);
     }
     for (size_t i = 0; i < names->elements && code == ERR_OK; i++)
@@ -181,7 +182,7 @@ static enum err write_to(struct claim *c, unsigned i, struct error *e)
     script_key(&c->call, &key);
     script_text(&c->call, c->seen[i] != NULL ? c->seen[i] : "");
     script_text(&c->call, buffer_text(&c->list));
-    enum err code = script_run(&c->call, c->link, i, &written, &ignored);
+    enum err code = script_run(&c->call, c->redis, i, &written, &ignored);
     c->answered[i] = code == ERR_OK;
     c->overtaken |= code == ERR_OK && written == 0;
     return code == ERR_NOMEM ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
@@ -194,12 +195,12 @@ static void forget(struct claim *c)
     free(c->recorded);
     script_fini(&c->call);
     buffer_fini(&c->list);
-    *c = (struct claim){.link = c->link, .prefix = c->prefix};
+    *c = (struct claim){.redis = c->redis, .prefix = c->prefix};
 }
 
 static enum err claim_once(struct claim *c, bool *whole, struct error *e)
 {
-    const struct nodes *nodes = link_nodes(c->link);
+    const struct nodes *nodes = sync_client_nodes(c->redis);
     enum err code = ERR_OK;
     *whole = true;
     put_list(nodes, &c->list);
@@ -221,13 +222,13 @@ static enum err claim_once(struct claim *c, bool *whole, struct error *e)
     return code;
 }
 
-enum err claim_nodes(struct link *l, const char *prefix, bool *whole, struct error *e)
+enum err claim_nodes(struct sync_client *l, const char *prefix, bool *whole, struct error *e)
 {
-    struct claim c = {.link = l, .prefix = prefix};
+    struct claim c = {.redis = l, .prefix = prefix};
     bool overtaken = true;
     enum err code = ERR_OK;
     *whole = true;
-    if (link_nodes(l)->cluster != NULL)
+    if (sync_client_nodes(l)->cluster != NULL)
         return ERR_OK;
     for (unsigned i = 0; i < ATTEMPTS && overtaken && code == ERR_OK; i++) {
         code = claim_once(&c, whole, e);

@@ -3,7 +3,7 @@
 #define SHARD_VIEW_CLAIM_H
 /* Which nodes belong together, and which of them is home: `P:nodes` on every node of a list, "home, node,
  * ...". A coordinator with another home would take the filters for lost, sweep their shards and make them
- * anew at its own; one whose list lacks a node would do so beside shards that it cannot see. So it does not
+ * again at its own; one whose list lacks a node would do so beside shards that it cannot see. So it does not
  * start.
  *
  * The happy path is: nothing is there, or the same list. Possible failure modes are: another home, or a node
@@ -14,7 +14,7 @@
  * judged). In a cluster slots decide, and nothing is claimed. */
 #include <stdbool.h>
 #include "base/error.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 
 /* Whether a coordinator with @nodes may work beside those who wrote @recorded. ERR_CONFIG: it may not; both
  * lists are in the text. *@lacks: @recorded has a node that is not in @nodes. Pure. */
@@ -24,5 +24,5 @@ MUST_CHECK enum err claim_judge(const struct nodes *nodes, const char *recorded,
 /* Look at all nodes that answer; claim them if all do. *@whole: they are claimed. ERR_CONFIG: see
  * claim_judge(); or a filter has shards on a node that is not configured. ERR_NOMEM. Nothing else is an
  * error: who does not answer is asked again by whoever calls this again. */
-MUST_CHECK enum err claim_nodes(struct link *l, const char *prefix, bool *whole, struct error *e);
+MUST_CHECK enum err claim_nodes(struct sync_client *l, const char *prefix, bool *whole, struct error *e);
 #endif

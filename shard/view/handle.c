@@ -25,16 +25,16 @@ void handle_announce(struct handle *f)
     struct error ignored;
     char text[FILTER_NAME_MAX + 8];
     (void)snprintf(text, sizeof(text), "view %s", f->names.filter);
-    if (link_command(f->link, handle_home(f), &reply, &ignored, "PUBLISH %s:events %s", f->names.prefix,
-                     text) == ERR_OK)
+    if (sync_client_command(f->redis, handle_home(f), &reply, &ignored, "PUBLISH %s:events %s",
+                            f->names.prefix, text) == ERR_OK)
         freeReplyObject(reply);
 }
 
 static void put_event(struct handle *f)
 {
-    char channel[PREFIX_MAX + 8];
-    (void)snprintf(channel, sizeof(channel), "%s:events", f->names.prefix);
-    script_text(&f->call, channel);
+    char connection[PREFIX_MAX + 8];
+    (void)snprintf(connection, sizeof(connection), "%s:events", f->names.prefix);
+    script_text(&f->call, connection);
     script_bytes(&f->call, f->names.filter, f->names.filter_length);
 }
 
@@ -80,7 +80,8 @@ static enum err parse_view(struct view *out, const struct names *names, const re
 static enum err knows(const struct handle *f, const struct generation *g, struct error *e)
 {
     struct placement placement;
-    return g->number == 0 ? ERR_OK : placement_resolve(&placement, &f->names, g, link_nodes(f->link), e);
+    return g->number == 0 ? ERR_OK
+                          : placement_resolve(&placement, &f->names, g, sync_client_nodes(f->redis), e);
 }
 
 enum err handle_load_any(struct handle *f, struct view *out, struct error *e)
@@ -91,14 +92,14 @@ enum err handle_load_any(struct handle *f, struct view *out, struct error *e)
     names_filter_key(&f->names, "view", &name);
     const size_t lengths[] = {7, name.length};
     out->deleting = false;
-    enum err code = link_append(f->link, handle_home(f), 2, argv, lengths, e);
+    enum err code = sync_client_append(f->redis, handle_home(f), 2, argv, lengths, e);
     if (code == ERR_OK)
-        code = link_reply(f->link, handle_home(f), &reply, e);
+        code = sync_client_reply(f->redis, handle_home(f), &reply, e);
     if (code != ERR_OK)
         return code;
     code = parse_view(out, &f->names, reply, e);
     if (code == ERR_PARSE && reply->type == REDIS_REPLY_ERROR)
-        code = link_refusal(f->link, handle_home(f), reply, e);
+        code = sync_client_refusal(f->redis, handle_home(f), reply, e);
     freeReplyObject(reply);
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
         f->keys[s] = out->keys[s];
@@ -124,8 +125,8 @@ enum err handle_look(struct handle *f, const struct view *v, struct error *e)
     redisReply *reply;
     char incarnation[17];
     names_filter_key(&f->names, "view", &name);
-    enum err code =
-        link_command(f->link, handle_home(f), &reply, e, "HGET %b incarnation", name.text, name.length);
+    enum err code = sync_client_command(f->redis, handle_home(f), &reply, e, "HGET %b incarnation", name.text,
+                                        name.length);
     if (code != ERR_OK)
         return code;
     (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v->incarnation);
@@ -147,7 +148,7 @@ enum err handle_drop_nothing(struct handle *f, const char *mutex, struct error *
     script_filter_key(c, &f->names, "expansion_flag");
     script_filter_key(c, &f->names, "token");
     script_text(c, mutex);
-    return script_run(c, f->link, handle_home(f), &answer, e);
+    return script_run(c, f->redis, handle_home(f), &answer, e);
 }
 
 enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bool only_ask, bool *done,
@@ -168,7 +169,7 @@ enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bo
     script_text(c, only_ask ? "1" : "0");
     script_number(c, VIEW_FORMAT);
     long long answer;
-    enum err code = script_run(c, f->link, handle_home(f), &answer, e);
+    enum err code = script_run(c, f->redis, handle_home(f), &answer, e);
     if (code != ERR_OK)
         return code;
     *done = answer == 1;

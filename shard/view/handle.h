@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_VIEW_HANDLE_H
 #define SHARD_VIEW_HANDLE_H
-/* A filter as jobs and administration have it: a link, its names, and its view as a summary (view.h).
+/* A filter as jobs and administration have it: a client, its names, and its view as a summary (view.h).
  * Blocking. All errors: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
 #include "shard/redis/script_call.h"
 #include "shard/filter/view.h"
 
-/* The link is borrowed. Zero-initialise, then fill the first two; handle_fini() at the end. */
+/* The client is borrowed. Zero-initialise, then fill the first two; handle_fini() at the end. */
 struct handle {
-    struct link *link;
+    struct sync_client *redis;
     struct names names; /* with the incarnation of the view that was loaded last */
     bool requests_wait; /* for what this thread does: what takes long is ERR_ASIDE */
     uint64_t keys[2];   /* of the generation in each slot, as the view had it when it was loaded last */
@@ -29,7 +29,7 @@ void handle_announce(struct handle *f);
 /* The address of what the filter has but for its shards. */
 static inline unsigned handle_home(const struct handle *f)
 {
-    return link_home(f->link, &f->names);
+    return sync_client_home(f->redis, &f->names);
 }
 
 /* The tag of @g's blocks under f->names.incarnation. */

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/random.h"
-#include "shard/redis/link_lineages.h"
+#include "shard/redis/sync_client_replications.h"
 #include "shard/filter/names.h"
 #include "shard/redis/script_call.h"
 
@@ -34,8 +34,8 @@ enum history_state history_judge(const struct log_view *v, const struct registry
 }
 
 /* Masters that do not answer are left out. */
-static enum err name_on_all(struct link *l, const struct names *names, const struct log_view *v, bool *again,
-                            struct error *e)
+static enum err name_on_all(struct sync_client *l, const struct names *names, const struct log_view *v,
+                            bool *again, struct error *e)
 {
     struct script_call call = {.text = NULL};
     struct key_name key;
@@ -44,20 +44,20 @@ static enum err name_on_all(struct link *l, const struct names *names, const str
     for (unsigned i = 0; i < v->history_count; i++)
         buffer_printf(&all, "%016" PRIx64 " ", v->history[i]);
     enum err code =
-        buffer_failed(&all) ? error_set(e, ERR_NOMEM, "out of memory") : link_masters(l, &count, e);
+        buffer_failed(&all) ? error_set(e, ERR_NOMEM, "out of memory") : sync_client_masters(l, &count, e);
     for (unsigned i = 0; code == ERR_OK && i < count; i++) {
         char field[REGISTRY_HISTORY_FIELD_MAX];
         long long named = 1;
-        if (!link_master_has_slots(l, i))
+        if (!sync_client_master_has_slots(l, i))
             continue;
-        names_on_master(names->prefix, link_master_slot(l, i), "incarnations", &key);
+        names_on_master(names->prefix, sync_client_master_slot(l, i), "incarnations", &key);
         script_begin(&call, embedded_history_name);
         script_key(&call, &key);
         script_bytes(&call, field, registry_history_field(names, field));
         script_incarnation(&call, v->incarnation);
         script_incarnation(&call, v->history[0]);
         script_bytes(&call, all.data, all.length);
-        code = script_run(&call, l, link_master(l, i), &named, e);
+        code = script_run(&call, l, sync_client_master(l, i), &named, e);
         if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
             code = ERR_OK;
         *again |= named != 1;
@@ -83,25 +83,26 @@ static bool has_seen(const struct history_seen *seen, uint64_t id)
 
 /* *@out: this process has seen all that masters name, and home is a server that it does not know: so nothing
  * was acknowledged that this process could not know of. */
-static enum err has_lived(struct link *l, const struct names *names, const struct log_view *v,
+static enum err has_lived(struct sync_client *l, const struct names *names, const struct log_view *v,
                           const struct registry_said *said, const struct history_seen *seen, bool *out,
                           struct error *e)
 {
-    struct lineages now = {0};
+    struct replications now = {0};
     *out = seen->count > 0;
     for (unsigned i = 0; i < said->history_count; i++)
         if (said->history[i].incarnation == v->incarnation)
             *out &= said->history[i].id == 0 || has_seen(seen, said->history[i].id);
     if (!*out)
         return ERR_OK;
-    enum err code = link_lineages(l, &now, e);
-    const struct lineage *there = lineages_of_node(&now, link_name(l, link_home(l, names)));
+    enum err code = sync_client_replications(l, &now, e);
+    const struct replication *there =
+        replications_of_node(&now, sync_client_name(l, sync_client_home(l, names)));
     *out = code == ERR_OK && there != NULL && there->id != 0 && !has_seen(seen, there->id);
-    lineages_fini(&now);
+    replications_fini(&now);
     return code;
 }
 
-static enum err miss(struct link *l, const struct names *names, const struct log_view *v,
+static enum err miss(struct sync_client *l, const struct names *names, const struct log_view *v,
                      const struct registry_said *said, const struct history_seen *seen, struct error *e)
 {
     struct script_call call = {.text = NULL};
@@ -124,7 +125,7 @@ static enum err miss(struct link *l, const struct names *names, const struct log
     return code == ERR_OK && result < 0 ? error_set(e, ERR_FENCED, "the view is another one by now") : code;
 }
 
-enum err history_follow(struct link *l, const struct names *names, const struct log_view *v,
+enum err history_follow(struct sync_client *l, const struct names *names, const struct log_view *v,
                         const struct registry_said *said, const struct history_seen *seen, bool *again,
                         struct error *e)
 {

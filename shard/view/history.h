@@ -9,7 +9,7 @@
  *
  * Masters that do not answer say nothing. Where home is the only master its registry goes back with the view,
  * and nothing is noticed. Blocking. */
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "shard/view/registry.h"
 #include "shard/view/log_view.h"
 
@@ -34,7 +34,7 @@ void history_note(struct history_seen *seen, const struct log_view *v);
  * behind: then it was started again or promoted, and a roll call makes it whole. *@again: the view is another
  * one by now: read it again. Errors as of registry_look(), of home alone; ERR_FENCED: there is no such view.
  */
-MUST_CHECK enum err history_follow(struct link *l, const struct names *names, const struct log_view *v,
+MUST_CHECK enum err history_follow(struct sync_client *l, const struct names *names, const struct log_view *v,
                                    const struct registry_said *said, const struct history_seen *seen,
                                    bool *again, struct error *e);
 #endif

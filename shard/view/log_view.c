@@ -55,7 +55,7 @@ static void format_lane_nodes(const struct log_view *v, view_field_fn *fn, void 
 
 static void format_eras(const struct log_view *v, view_field_fn *fn, void *arg)
 {
-    char text[LINEAGES_MAX * (LINEAGE_DIGITS + 1) + 2] = "-";
+    char text[REPLICATIONS_MAX * (REPLICATION_ID_DIGITS + 1) + 2] = "-";
     size_t at = 0;
     for (unsigned i = 0; i < v->eras.count; i++)
         at +=

@@ -39,7 +39,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/filter/generation.h"
-#include "shard/redis/wire/lineage.h"
+#include "shard/redis/wire/replication.h"
 #include "shard/log/lane.h"
 #include "shard/log/position.h"
 #include "shard/redis/nodes/nodes.h"

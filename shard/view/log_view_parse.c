@@ -12,8 +12,8 @@ bool log_view_parse_lane(struct log_lane *out, const char *text, size_t length)
 {
     const char *colon = memchr(text, ':', length);
     return colon != NULL && number_u64(text, (size_t)(colon - text), &out->number) && out->number != 0 &&
-           length - (size_t)(colon + 1 - text) == LINEAGE_DIGITS &&
-           number_hex64(colon + 1, LINEAGE_DIGITS, &out->era);
+           length - (size_t)(colon + 1 - text) == REPLICATION_ID_DIGITS &&
+           number_hex64(colon + 1, REPLICATION_ID_DIGITS, &out->era);
 }
 
 static bool parse_lanes(void *out, const char *value, size_t length)

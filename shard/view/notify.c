@@ -17,7 +17,7 @@ static void draw_writer(uint8_t writer[LOG_WRITER_BYTES])
     }
 }
 
-void log_view_notify(struct link *l, const struct names *names)
+void log_view_notify(struct sync_client *l, const struct names *names)
 {
     uint8_t writer[LOG_WRITER_BYTES];
     struct log_view *v = malloc(sizeof(*v));
@@ -28,7 +28,7 @@ void log_view_notify(struct link *l, const struct names *names)
     draw_writer(writer);
     for (unsigned i = 0; i < v->lane_count; i++) {
         struct lane lane;
-        enum err code = log_view_lane_at(v, names, link_nodes(l), i, &lane, NULL);
+        enum err code = log_view_lane_at(v, names, sync_client_nodes(l), i, &lane, NULL);
         if (code == ERR_OK)
             code = lane_notice(l, &lane, writer, 0, NULL);
         (void)code; /* who reads that lane learns of it later */

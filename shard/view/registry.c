@@ -4,7 +4,7 @@
  * sweeps), sleeps, and wakes when somebody else has made it (what that one has named stays named: 'new'
  * changes nothing there, and 'later' replaces no later one), a master comes back empty (its registry is
  * not complete: all keys are looked through once more), or with older data (then so is its registry, and its
- * lineage is not trusted). */
+ * replication id is not trusted). */
 #include "shard/view/registry.h"
 
 #include <stdio.h>
@@ -41,7 +41,8 @@ static void list_key(const struct handle *f, struct key_name *out)
 static void add_list(const struct handle *f, struct places *p)
 {
     struct place *one = &p->one[p->count++];
-    *one = (struct place){.where = link_filters(f->link, f->names.prefix), .listed = true, .kind = "list"};
+    *one = (struct place){
+        .where = sync_client_filters(f->redis, f->names.prefix), .listed = true, .kind = "list"};
     one->key.length = (size_t)snprintf(one->key.text, sizeof(one->key.text), "%s:{%s:filters}:incarnations",
                                        f->names.prefix, f->names.prefix);
 }
@@ -50,21 +51,21 @@ static enum err find_places(struct handle *f, struct places *out, struct error *
 {
     unsigned count;
     *out = (struct places){0};
-    enum err code = link_masters(f->link, &count, e);
+    enum err code = sync_client_masters(f->redis, &count, e);
     if (code != ERR_OK)
         return code;
     out->one = calloc(count + 1, sizeof(*out->one));
     if (out->one == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    bool cluster = link_nodes(f->link)->cluster != NULL;
+    bool cluster = sync_client_nodes(f->redis)->cluster != NULL;
     for (unsigned i = count; i-- > 0;) { /* the home node is the first of a list */
-        if (!link_master_has_slots(f->link, i))
+        if (!sync_client_master_has_slots(f->redis, i))
             continue;
         struct place *one = &out->one[out->count++];
-        one->where = link_master(f->link, i);
+        one->where = sync_client_master(f->redis, i);
         one->listed = !cluster && i == NODE_HOME;
         one->kind = !cluster && count == 1 ? "alone" : "one";
-        names_on_master(f->names.prefix, link_master_slot(f->link, i), "incarnations", &one->key);
+        names_on_master(f->names.prefix, sync_client_master_slot(f->redis, i), "incarnations", &one->key);
     }
     if (cluster)
         add_list(f, out);
@@ -101,15 +102,15 @@ static enum err enter(struct handle *f, const struct places *p, const char *how,
         put_call(f, embedded_enter, &p->one[i], f->names.incarnation);
         script_text(&f->call, how);
         script_text(&f->call, p->one[i].kind);
-        code = script_send(&f->call, f->link, p->one[i].where, e);
+        code = script_send(&f->call, f->redis, p->one[i].where, e);
     }
     for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
         long long answer = 0;
-        code = script_reply(f->link, p->one[i].where, &answer, e);
+        code = script_reply(f->redis, p->one[i].where, &answer, e);
         *least = answer < *least ? answer : *least;
     }
     if (code != ERR_OK)
-        link_forget(f->link);
+        sync_client_forget(f->redis);
     return code;
 }
 
@@ -120,7 +121,7 @@ static enum err leave(struct handle *f, const struct places *p, uint64_t incarna
     for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
         long long answer;
         put_call(f, embedded_leave, &p->one[i], incarnation);
-        code = script_run(&f->call, f->link, p->one[i].where, &answer, e);
+        code = script_run(&f->call, f->redis, p->one[i].where, &answer, e);
     }
     return code;
 }
@@ -223,16 +224,17 @@ static void take_said(const redisReply *reply, struct registry_said *out)
         out->incarnation = incarnation;
 }
 
-static enum err look_at(struct link *l, unsigned i, const struct names *names, struct registry_said *out,
-                        struct error *e)
+static enum err look_at(struct sync_client *l, unsigned i, const struct names *names,
+                        struct registry_said *out, struct error *e)
 {
     struct key_name key;
     redisReply *reply;
     char history[REGISTRY_HISTORY_FIELD_MAX];
     size_t length = registry_history_field(names, history);
-    names_on_master(names->prefix, link_master_slot(l, i), "incarnations", &key);
-    enum err code = link_command(l, link_master(l, i), &reply, e, "HMGET %b %b {complete} %b", key.text,
-                                 key.length, names->filter, names->filter_length, history, length);
+    names_on_master(names->prefix, sync_client_master_slot(l, i), "incarnations", &key);
+    enum err code =
+        sync_client_command(l, sync_client_master(l, i), &reply, e, "HMGET %b %b {complete} %b", key.text,
+                            key.length, names->filter, names->filter_length, history, length);
     if (code != ERR_OK)
         return code;
     take_said(reply, out);
@@ -240,13 +242,14 @@ static enum err look_at(struct link *l, unsigned i, const struct names *names, s
     return ERR_OK;
 }
 
-enum err registry_look(struct link *l, const struct names *names, struct registry_said *out, struct error *e)
+enum err registry_look(struct sync_client *l, const struct names *names, struct registry_said *out,
+                       struct error *e)
 {
     unsigned count;
     *out = (struct registry_said){0};
-    enum err code = link_masters(l, &count, e), failed = code;
+    enum err code = sync_client_masters(l, &count, e), failed = code;
     for (unsigned i = 0; i < count && code == ERR_OK; i++)
-        if (link_master_has_slots(l, i) &&
+        if (sync_client_master_has_slots(l, i) &&
             (code = look_at(l, i, names, out, failed == ERR_OK ? e : NULL)) != ERR_OK) {
             failed = failed == ERR_OK ? code : failed;
             code = ERR_OK;
@@ -255,13 +258,13 @@ enum err registry_look(struct link *l, const struct names *names, struct registr
 }
 
 /* Milliseconds of the metadata node's clock, and random bits below. */
-enum err registry_draw(struct link *l, const struct names *names, uint64_t latest, uint64_t *out,
+enum err registry_draw(struct sync_client *l, const struct names *names, uint64_t latest, uint64_t *out,
                        struct error *e)
 {
     enum { RANDOM_BITS = 22 };
     uint64_t s = 0, us = 0;
     redisReply *r = NULL;
-    enum err code = link_command(l, link_home(l, names), &r, e, "TIME");
+    enum err code = sync_client_command(l, sync_client_home(l, names), &r, e, "TIME");
     if (code != ERR_OK)
         return code;
     if (r->elements != 2 || !number_u64(r->element[0]->str, r->element[0]->len, &s) ||
@@ -309,7 +312,7 @@ static enum err note_found(struct handle *f, const struct place *at, const redis
         script_bytes(&f->call, name->str + before, (size_t)(end - name->str) - before);
         script_bytes(&f->call, strchr(end, '}') + 2, 16);
     }
-    return f->call.count == 1 ? ERR_OK : script_run(&f->call, f->link, at->where, &answer, e);
+    return f->call.count == 1 ? ERR_OK : script_run(&f->call, f->redis, at->where, &answer, e);
 }
 
 static enum err look_through(struct handle *f, const struct place *at, struct error *e)
@@ -321,8 +324,8 @@ static enum err look_through(struct handle *f, const struct place *at, struct er
     enum err code = ERR_OK;
     do {
         redisReply *reply;
-        code = link_command(f->link, at->where, &reply, e, "SCAN %s MATCH %b COUNT 1000 TYPE string", cursor,
-                            buffer_text(&pattern), pattern.length);
+        code = sync_client_command(f->redis, at->where, &reply, e, "SCAN %s MATCH %b COUNT 1000 TYPE string",
+                                   cursor, buffer_text(&pattern), pattern.length);
         if (code != ERR_OK)
             break;
         (void)snprintf(cursor, sizeof(cursor), "%s", reply->element[0]->str);
@@ -343,8 +346,8 @@ static enum err count_incomplete(struct handle *f, const struct places *p, unsig
         redisReply *reply;
         if (strcmp(p->one[i].kind, "list") == 0)
             continue;
-        code = link_command(f->link, p->one[i].where, &reply, e, "HEXISTS %b {complete}", p->one[i].key.text,
-                            p->one[i].key.length);
+        code = sync_client_command(f->redis, p->one[i].where, &reply, e, "HEXISTS %b {complete}",
+                                   p->one[i].key.text, p->one[i].key.length);
         if (code != ERR_OK)
             break;
         *out += reply->integer == 0;
@@ -356,8 +359,8 @@ static enum err count_incomplete(struct handle *f, const struct places *p, unsig
 static enum err say_complete(struct handle *f, const struct place *at, struct error *e)
 {
     redisReply *reply;
-    enum err code =
-        link_command(f->link, at->where, &reply, e, "HSET %b {complete} 1", at->key.text, at->key.length);
+    enum err code = sync_client_command(f->redis, at->where, &reply, e, "HSET %b {complete} 1", at->key.text,
+                                        at->key.length);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;

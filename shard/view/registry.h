@@ -47,14 +47,14 @@ struct registry_said {
 /* "{history}<filter>": the field of a registry that has it, as "<incarnation> <id>". Returns its length. */
 size_t registry_history_field(const struct names *names, char out[REGISTRY_HISTORY_FIELD_MAX]);
 /* After an error *@out is what those masters say that answered. */
-MUST_CHECK enum err registry_look(struct link *l, const struct names *names, struct registry_said *out,
+MUST_CHECK enum err registry_look(struct sync_client *l, const struct names *names, struct registry_said *out,
                                   struct error *e);
 
 /* An incarnation for a filter that is a log: later than @latest, which is the latest that anybody knows of,
  * and than those that were drawn before by the clock of the filter's metadata node. So of two incarnations
  * the greater one was made later: a view of the smaller one was replaced, though its server still has it. */
-MUST_CHECK enum err registry_draw(struct link *l, const struct names *names, uint64_t latest, uint64_t *out,
-                                  struct error *e);
+MUST_CHECK enum err registry_draw(struct sync_client *l, const struct names *names, uint64_t latest,
+                                  uint64_t *out, struct error *e);
 
 /* The incarnation is being deleted, or was not published. */
 MUST_CHECK enum err registry_leave(struct handle *f, uint64_t incarnation, struct error *e);

@@ -24,7 +24,7 @@ enum err work_tell(const struct work *w, const char *what, uint64_t done, uint64
 
 /* Shards of one layer, batch by batch: what is sent for each, and what is done with its reply. */
 struct walk {
-    struct link *link;
+    struct sync_client *redis;
     const struct names *names;
     const struct generation *g;
     unsigned layer;
@@ -53,7 +53,7 @@ static enum err walk(struct walk *w, uint32_t batch, shard_fn *send, shard_fn *t
             code = work_tell(work, what, end, shards, e);
     }
     if (code != ERR_OK)
-        link_forget(w->link);
+        sync_client_forget(w->redis);
     return code;
 }
 
@@ -96,7 +96,7 @@ static enum err send_make(struct walk *w, uint32_t shard, unsigned where, struct
     script_number(w->call, HEADER_WRITER_BYTES);
     if (w->keeps)
         script_number(w->call, HEADER_SUM_AT);
-    return script_send(w->call, w->link, where, e);
+    return script_send(w->call, w->redis, where, e);
 }
 
 static enum err take_made(struct walk *w, uint32_t shard, unsigned where, struct error *e)
@@ -104,7 +104,7 @@ static enum err take_made(struct walk *w, uint32_t shard, unsigned where, struct
     struct key_name key;
     long long answer = 0;
     names_log_shard(w->names, id_of(w, shard), &key);
-    enum err code = script_reply(w->link, where, &answer, e);
+    enum err code = script_reply(w->redis, where, &answer, e);
     if (code == ERR_REFUSED && e != NULL && strstr(e->text, "OOM command not allowed") != NULL)
         code = ERR_NOMEM;
     if (code == ERR_REFUSED && e != NULL && strstr(e->text, "WRONGTYPE") != NULL)
@@ -121,25 +121,25 @@ static enum err take_made(struct walk *w, uint32_t shard, unsigned where, struct
                      key.text, answer);
 }
 
-static enum err walk_begin(struct walk *w, struct link *l, const struct names *names,
+static enum err walk_begin(struct walk *w, struct sync_client *l, const struct names *names,
                            const struct generation *g, struct error *e)
 {
-    *w = (struct walk){.link = l, .names = names, .g = g};
+    *w = (struct walk){.redis = l, .names = names, .g = g};
     w->tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
-    return placement_resolve(&w->placement, names, g, link_nodes(l), e);
+    return placement_resolve(&w->placement, names, g, sync_client_nodes(l), e);
 }
 
 static enum err send_unmake(struct walk *w, uint32_t shard, unsigned where, struct error *e)
 {
     begin(w, shard, embedded_shard_unmake);
-    return script_send(w->call, w->link, where, e);
+    return script_send(w->call, w->redis, where, e);
 }
 
 static enum err take_number(struct walk *w, uint32_t shard, unsigned where, struct error *e)
 {
     long long number;
     (void)shard;
-    return script_reply(w->link, where, &number, e);
+    return script_reply(w->redis, where, &number, e);
 }
 
 static enum err walk_by_script(struct walk *w, unsigned layer, struct writer_token writer, shard_fn *send,
@@ -157,8 +157,9 @@ static enum err walk_by_script(struct walk *w, unsigned layer, struct writer_tok
     return code;
 }
 
-enum err shards_make(struct link *l, const struct names *names, const struct generation *g, unsigned layer,
-                     struct writer_token writer, uint64_t *later, const struct work *work, struct error *e)
+enum err shards_make(struct sync_client *l, const struct names *names, const struct generation *g,
+                     unsigned layer, struct writer_token writer, uint64_t *later, const struct work *work,
+                     struct error *e)
 {
     struct walk w;
     enum err code = walk_begin(&w, l, names, g, e);
@@ -168,7 +169,7 @@ enum err shards_make(struct link *l, const struct names *names, const struct gen
     return code;
 }
 
-enum err shards_keep_or_make(struct link *l, const struct names *names, const struct generation *g,
+enum err shards_keep_or_make(struct sync_client *l, const struct names *names, const struct generation *g,
                              unsigned layer, struct writer_token writer, bool *kept, const struct work *work,
                              struct error *e)
 {
@@ -181,8 +182,8 @@ enum err shards_keep_or_make(struct link *l, const struct names *names, const st
     return code;
 }
 
-enum err shards_unmake(struct link *l, const struct names *names, const struct generation *g, unsigned layer,
-                       struct writer_token writer, struct error *e)
+enum err shards_unmake(struct sync_client *l, const struct names *names, const struct generation *g,
+                       unsigned layer, struct writer_token writer, struct error *e)
 {
     struct walk w;
     enum err code = walk_begin(&w, l, names, g, e);
@@ -197,10 +198,10 @@ static enum err send_remove(struct walk *w, uint32_t shard, unsigned where, stru
     names_log_shard(w->names, id_of(w, shard), &key);
     const char *const argv[] = {"UNLINK", key.text};
     const size_t lengths[] = {6, key.length};
-    return link_append(w->link, where, 2, argv, lengths, e);
+    return sync_client_append(w->redis, where, 2, argv, lengths, e);
 }
 
-enum err shards_remove(struct link *l, const struct names *names, const struct generation *g,
+enum err shards_remove(struct sync_client *l, const struct names *names, const struct generation *g,
                        const struct work *work, struct error *e)
 {
     struct walk w;
@@ -212,40 +213,40 @@ enum err shards_remove(struct link *l, const struct names *names, const struct g
 
 /* --- replication ids --- */
 
-static enum err add_era(struct link *l, unsigned where, struct trusted *out, struct error *e)
+static enum err add_era(struct sync_client *l, unsigned where, struct trusted *out, struct error *e)
 {
     redisReply *reply = NULL;
-    enum err code = link_command(l, where, &reply, e, "INFO replication");
+    enum err code = sync_client_command(l, where, &reply, e, "INFO replication");
     if (code != ERR_OK)
         return code;
     uint64_t era = reply->type == REDIS_REPLY_STRING ? info_master_id(reply->str, reply->len) : 0;
     freeReplyObject(reply);
     if (era == 0)
-        return error_set(e, ERR_UNREACHABLE, "Redis node %s is no master", link_name(l, where));
+        return error_set(e, ERR_UNREACHABLE, "Redis node %s is no master", sync_client_name(l, where));
     if (trusted_contains(out, era))
         return ERR_OK;
-    if (out->count == LINEAGES_MAX)
-        return error_set(e, ERR_RANGE, "there are more than %d masters", LINEAGES_MAX);
+    if (out->count == REPLICATIONS_MAX)
+        return error_set(e, ERR_RANGE, "there are more than %d masters", REPLICATIONS_MAX);
     out->id[out->count++] = era;
     return ERR_OK;
 }
 
-enum err shards_eras(struct link *l, const struct names *names, const struct generation *g,
+enum err shards_eras(struct sync_client *l, const struct names *names, const struct generation *g,
                      struct trusted *out, struct error *e)
 {
     struct placement placement;
     unsigned masters = 0;
     out->known = true;
     out->count = 0;
-    enum err code = placement_resolve(&placement, names, g, link_nodes(l), e);
+    enum err code = placement_resolve(&placement, names, g, sync_client_nodes(l), e);
     for (unsigned i = 0; code == ERR_OK && i < placement.count; i++)
         code = add_era(l, placement.node[i], out, e);
     if (code != ERR_OK || placement.count > 0)
         return code;
-    code = link_masters(l, &masters, e);
+    code = sync_client_masters(l, &masters, e);
     for (unsigned i = 0; code == ERR_OK && i < masters; i++)
-        if (link_master_has_slots(l, i))
-            code = add_era(l, link_master(l, i), out, e);
+        if (sync_client_master_has_slots(l, i))
+            code = add_era(l, sync_client_master(l, i), out, e);
     return code;
 }
 

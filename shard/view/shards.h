@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/filter/generation.h"
-#include "shard/redis/wire/lineage.h"
-#include "shard/redis/link.h"
+#include "shard/redis/wire/replication.h"
+#include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
 #include "shard/resident/header.h"
 
@@ -32,27 +32,29 @@ enum err work_tell(const struct work *w, const char *what, uint64_t done, uint64
  * A command that is executed late, when its sender has been given up, replaces nothing that a later token has
  * made; but it makes a shard that was lost in between. So the view names the token under which the shards of
  * a layer were made (struct layer), and one with an earlier token counts as lost (header_check_made()). */
-MUST_CHECK enum err shards_make(struct link *l, const struct names *names, const struct generation *g,
+MUST_CHECK enum err shards_make(struct sync_client *l, const struct names *names, const struct generation *g,
                                 unsigned layer, struct writer_token writer, uint64_t *later,
                                 const struct work *w, struct error *e);
 
 /* The same, but a shard of that layer which an earlier token has left there is kept, with its bits, under
  * this token. *@kept: some were, so shards_unmake() is not for this layer. */
-MUST_CHECK enum err shards_keep_or_make(struct link *l, const struct names *names, const struct generation *g,
-                                        unsigned layer, struct writer_token writer, bool *kept,
-                                        const struct work *w, struct error *e);
+MUST_CHECK enum err shards_keep_or_make(struct sync_client *l, const struct names *names,
+                                        const struct generation *g, unsigned layer,
+                                        struct writer_token writer, bool *kept, const struct work *w,
+                                        struct error *e);
 
 /* Remove what shards_make() has made with these arguments, and nobody has written since. */
-MUST_CHECK enum err shards_unmake(struct link *l, const struct names *names, const struct generation *g,
-                                  unsigned layer, struct writer_token writer, struct error *e);
+MUST_CHECK enum err shards_unmake(struct sync_client *l, const struct names *names,
+                                  const struct generation *g, unsigned layer, struct writer_token writer,
+                                  struct error *e);
 
 /* Remove the shards of all layers of @g, as many as there are. */
-MUST_CHECK enum err shards_remove(struct link *l, const struct names *names, const struct generation *g,
-                                  const struct work *w, struct error *e);
+MUST_CHECK enum err shards_remove(struct sync_client *l, const struct names *names,
+                                  const struct generation *g, const struct work *w, struct error *e);
 
 /* The replication ids of the nodes that hold shards of @g; of a cluster, of all masters with slots.
  * ERR_UNREACHABLE also where one is no master. */
-MUST_CHECK enum err shards_eras(struct link *l, const struct names *names, const struct generation *g,
+MUST_CHECK enum err shards_eras(struct sync_client *l, const struct names *names, const struct generation *g,
                                 struct trusted *out, struct error *e);
 /* The same ids. */
 bool shards_eras_equal(const struct trusted *a, const struct trusted *b);

@@ -72,23 +72,23 @@ enum err log_view_take(struct log_view *out, const redisReply *reply, struct err
     return log_view_parse(out, fields, count, e);
 }
 
-static enum err load(struct link *l, const struct names *names, const char *what, struct log_view *out,
+static enum err load(struct sync_client *l, const struct names *names, const char *what, struct log_view *out,
                      struct buffer *kept, struct error *e)
 {
-    unsigned home = link_home(l, names);
+    unsigned home = sync_client_home(l, names);
     struct key_name key;
     redisReply *reply = NULL;
     names_filter_key(names, what, &key);
     const char *argv[] = {"HGETALL", key.text};
     const size_t lengths[] = {7, key.length};
-    enum err code = link_append(l, home, 2, argv, lengths, e);
+    enum err code = sync_client_append(l, home, 2, argv, lengths, e);
     if (code == ERR_OK)
-        code = link_reply(l, home, &reply, e);
+        code = sync_client_reply(l, home, &reply, e);
     if (code != ERR_OK)
         return code;
     code = log_view_take(out, reply, e);
     if (reply->type == REDIS_REPLY_ERROR && code != ERR_WRONG_TYPE)
-        code = link_refusal(l, home, reply, e);
+        code = sync_client_refusal(l, home, reply, e);
     else if (code == ERR_PARSE || code == ERR_WRONG_TYPE)
         code = error_prefix(e, code, "%.*s", (int)key.length, key.text);
     if (code == ERR_OK && kept != NULL) {
@@ -100,18 +100,19 @@ static enum err load(struct link *l, const struct names *names, const char *what
     return code;
 }
 
-enum err log_view_load(struct link *l, const struct names *names, struct log_view *out, struct error *e)
+enum err log_view_load(struct sync_client *l, const struct names *names, struct log_view *out,
+                       struct error *e)
 {
     return load(l, names, "view", out, NULL, e);
 }
 
-enum err log_view_load_kept(struct link *l, const struct names *names, struct log_view *out,
+enum err log_view_load_kept(struct sync_client *l, const struct names *names, struct log_view *out,
                             struct buffer *kept, struct error *e)
 {
     return load(l, names, "view", out, kept, e);
 }
 
-enum err log_view_load_leftover(struct link *l, const struct names *names, struct log_view *out,
+enum err log_view_load_leftover(struct sync_client *l, const struct names *names, struct log_view *out,
                                 struct error *e)
 {
     return load(l, names, "leftover", out, NULL, e);

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include "measure.h"
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "tests/lib/log_member.h"
 #include "tests/lib/temp_redis.h"
 
@@ -31,7 +31,7 @@ double thread_cpu(pthread_t thread); /* seconds */
 struct server {
     struct temp_redis redis;
     struct nodes nodes;
-    struct link *link;
+    struct sync_client *link;
     redisContext *context;
 };
 

@@ -99,7 +99,7 @@ static void warm_memory(uint64_t bytes)
 
 struct loading {
     struct figure speed;
-    struct samples alone, beside, ratio, resident, over, processor, redis, piece;
+    struct samples alone, beside, ratio, resident, over, redis, piece;
 };
 
 static void load_round(struct load *l, struct loading *f)
@@ -117,7 +117,6 @@ static void load_round(struct load *l, struct loading *f)
     while (!member_has_loaded(&m))
         clock_sleep_us(1000);
     double seconds = (double)(clock_mono_us() - began) / 1e6;
-    double processor = thread_cpu(m.thread);
     drive_stop(&d);
     redis = server_cpu(&l->server) - redis;
     uint64_t grown = measure_memory(getpid(), "VmRSS") - before;
@@ -128,7 +127,6 @@ static void load_round(struct load *l, struct loading *f)
     samples_add(&f->ratio, d.p99 / alone);
     samples_add(&f->resident, (double)grown / (double)bytes);
     samples_add(&f->over, ((double)grown - 1.02 * (double)bytes) / MIB);
-    samples_add(&f->processor, megabytes(l) / processor);
     samples_add(&f->redis, megabytes(l) / redis);
     samples_add(&f->piece, server_call_us(&l->server, "getrange"));
 }
@@ -152,7 +150,6 @@ void bench_load(const struct bench *b)
     table_target("p99 of the requests, of that alone", samples_median(&f.ratio), "times", true, 2);
     table_beside("p99 alone", samples_median(&f.alone), "us");
     table_beside("p99 beside the load", samples_median(&f.beside), "us");
-    table_beside("a second of the loading thread's processor", samples_median(&f.processor), "MB");
     table_beside("a second of Redis' processor, requests included", samples_median(&f.redis), "MB");
     table_beside("a GETRANGE of a piece", samples_median(&f.piece), "us");
     table_target("memory beyond 1.02 times the shards", samples_median(&f.over), "MiB", true, 1);

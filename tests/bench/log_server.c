@@ -50,7 +50,7 @@ void server_start(struct server *s, const char *module)
     *s = (struct server){0};
     must(temp_redis_start(&s->redis, module == NULL ? NULL : with_module, &e), &e);
     must(nodes_parse(&s->nodes, s->redis.url, &e), &e);
-    s->link = link_new(&s->nodes, REPLY_MS, NULL);
+    s->link = sync_client_new(&s->nodes, REPLY_MS, NULL);
     s->context = redisConnect("127.0.0.1", s->redis.port);
     if (s->link == NULL || s->context == NULL || s->context->err != 0)
         must(ERR_UNREACHABLE, &(struct error){"Redis is away"});
@@ -58,7 +58,7 @@ void server_start(struct server *s, const char *module)
 
 void server_stop(struct server *s)
 {
-    link_free(s->link);
+    sync_client_free(s->link);
     redisFree(s->context);
     temp_redis_fini(&s->redis);
 }

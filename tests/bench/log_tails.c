@@ -115,14 +115,14 @@ static void on_told(void *arg, const struct lane_result *result)
 static void call_in_process(struct tails *t, struct shared *s)
 {
     struct caller c = {.shared = s, .base = event_base_new()};
-    struct store *store = store_new(c.base, &t->server.nodes, REPLY_MS, NULL);
+    struct async_client *store = async_client_new(c.base, &t->server.nodes, REPLY_MS, NULL);
     c.port = lane_port_new(c.base, store, REPLY_MS);
     c.reader = lane_reader_new(&t->lane, &t->at, writer,
                                &(struct lane_reader_hooks){.apply = ignore, .stalled = on_stalled}, &c);
     lane_ask(c.port, c.reader, &c.request, on_told, &c);
     (void)event_base_dispatch(c.base);
     lane_port_free(c.port);
-    store_free(store);
+    async_client_free(store);
     event_base_free(c.base);
     _exit(lane_reader_free(c.reader) ? 0 : 1);
 }

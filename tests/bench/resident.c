@@ -191,7 +191,7 @@ struct server {
     struct names names;
     struct placement placement;
     struct trusted eras;
-    struct link *link;
+    struct sync_client *link;
 };
 
 static void on_failed(void *arg, uint32_t shard, enum err code, const char *why)
@@ -212,7 +212,7 @@ static void server_start(struct server *s)
     nodes_pin(&s->nodes, generation);
     must(placement_resolve(&s->placement, &s->names, generation, &s->nodes, &e), &e);
     free(generation);
-    s->link = link_new(&s->nodes, LOAD_MS, "bench");
+    s->link = sync_client_new(&s->nodes, LOAD_MS, "bench");
 }
 
 static void server_fill(struct server *s, const struct geometry *g)
@@ -233,7 +233,8 @@ static void server_fill(struct server *s, const struct geometry *g)
         redisReply *reply = NULL;
         header_encode(&h, bytes);
         names_log_shard(&s->names, (struct shard_id){.generation = 1, .shard = shard}, &name);
-        must(link_command(s->link, 0, &reply, &e, "SET %b %b", name.text, name.length, bytes, length), &e);
+        must(sync_client_command(s->link, 0, &reply, &e, "SET %b %b", name.text, name.length, bytes, length),
+             &e);
         freeReplyObject(reply);
     }
     free(bytes);
@@ -244,7 +245,7 @@ static void server_trust(struct server *s)
 {
     struct error e = {""};
     redisReply *reply = NULL;
-    must(link_command(s->link, 0, &reply, &e, "INFO replication"), &e);
+    must(sync_client_command(s->link, 0, &reply, &e, "INFO replication"), &e);
     s->eras = (struct trusted){.known = true, .count = 1};
     s->eras.id[0] = info_id(reply->str, reply->len, "master_replid");
     freeReplyObject(reply);
@@ -287,7 +288,7 @@ static struct loaded load(struct server *s, const struct geometry *g)
     uint64_t begun = clock_mono_us();
     double processor = processor_ns();
     must(load_begin(&l, &e), &e);
-    load_by_link(&l, s->link);
+    load_and_wait(&l, s->link);
     if (load_end(&l) != g->shards)
         must(ERR_LOST, &(struct error){"not all shards were loaded"});
     double megabytes = (double)geometry_bytes(g) / 1e6;
@@ -321,7 +322,7 @@ static void measure_load(uint64_t bytes)
     table_target("by a job", samples_median(&speed), "MB/s", false, 300);
     (void)printf("          a second of processor loads %9.2f MB here, %.2f MB in Redis\n",
                  samples_median(&own), samples_median(&redis));
-    link_free(s.link);
+    sync_client_free(s.link);
     temp_redis_fini(&s.redis);
 }
 

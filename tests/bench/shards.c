@@ -14,7 +14,8 @@
 
 enum {
     CONNECTIONS = 4,
-    REST_US = 12000000, /* longer than the keeper rests between two looks at the counts of 50,000 shards */
+    REST_US =
+        12000000, /* longer than the controller rests between two looks at the counts of 50,000 shards */
     WINDOW_US = 5000000,
     ASK_EVERY_US = 10000,
     ASKED_MAX = 20000,
@@ -131,7 +132,7 @@ static enum err rest(struct shards *s, const char *when, struct error *e)
     return code;
 }
 
-/* Have the counts say that it is three quarters full, so that the keeper looks at single shards. */
+/* Have the counts say that it is three quarters full, so that the controller looks at single shards. */
 static enum err pretend_fill(struct shards *s, struct error *e)
 {
     struct status status;

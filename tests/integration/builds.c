@@ -18,7 +18,7 @@ static int begin(void **state, unsigned layers)
     shape.layer_count = layers;
     shape.layers[1] = shape.layers[0];
     shape.layers[1].geometry.shards = 3;
-    builds = (struct log_process){.link = link_new(&log_servers.nodes, BUILDS_MS, NULL)};
+    builds = (struct log_process){.link = sync_client_new(&log_servers.nodes, BUILDS_MS, NULL)};
     assert_non_null(builds.link);
     must(builder_new(&builds.builder, builds.link, &log_names, &e), e);
     must(builder_begin(builds.builder, &shape, &e), e);

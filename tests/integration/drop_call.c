@@ -6,7 +6,7 @@
 #include <string.h>
 #include "service/admin/admin.h"
 #include "service/control/epochs.h"
-#include "service/control/watch.h"
+#include "service/control/filter_states.h"
 #include "shard/request/filters.h"
 
 enum { LEASE_MS = 2000, REDIS_MS = 5000, LEAVE_MS = 1000 };
@@ -14,7 +14,7 @@ enum { LEASE_MS = 2000, REDIS_MS = 5000, LEAVE_MS = 1000 };
 struct caller {
     struct service service;
     struct config config;
-    struct handle fence;
+    struct handle handle;
     struct view scratch;
 };
 
@@ -28,12 +28,12 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
         abort();
     c->service.nodes = *nodes;
     (void)snprintf(c->service.owner, sizeof(c->service.owner), "caller");
-    c->service.watch = watch_new();
+    c->service.watch = filter_states_new();
     c->service.epochs = epochs_new();
     c->config.prefix = own;
     c->config.lease_ms = LEASE_MS;
     c->config.redis_timeout_ms = REDIS_MS;
-    c->fence.link = link_new(nodes, REDIS_MS, NULL);
+    c->handle.redis = sync_client_new(nodes, REDIS_MS, NULL);
     const struct filters_options o = {.nodes = &c->service.nodes,
                                       .prefix = own,
                                       .owner = c->service.owner,
@@ -41,12 +41,12 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
                                       .threads = 1};
     enum err code = filters_new(&c->service.logs, &o, e);
     if (code == ERR_OK)
-        code = admin_drop_filter(&c->service, &c->config, &c->fence, &c->scratch, "f", 1, whens[when], e);
+        code = admin_drop_filter(&c->service, &c->config, &c->handle, &c->scratch, "f", 1, whens[when], e);
     filters_free(c->service.logs, LEAVE_MS);
-    link_free(c->fence.link);
-    handle_fini(&c->fence);
+    sync_client_free(c->handle.redis);
+    handle_fini(&c->handle);
     epochs_free(c->service.epochs);
-    watch_free(c->service.watch);
+    filter_states_free(c->service.watch);
     free(own);
     free(c);
     return code;

@@ -133,18 +133,18 @@ void filter_init(struct filter *f, struct servers *s, const char *name)
     struct key_name flag;
     memset(f, 0, sizeof(*f));
     f->servers = s;
-    must(names_init(&f->fence.names, PREFIX, name, strlen(name), &e), e);
-    f->fence.names.incarnation = INCARNATION;
-    f->fence.link = link_new(&s->nodes, LINK_MS, NULL);
-    assert_non_null(f->fence.link);
-    names_filter_key(&f->fence.names, "expansion_flag", &flag);
+    must(names_init(&f->handle.names, PREFIX, name, strlen(name), &e), e);
+    f->handle.names.incarnation = INCARNATION;
+    f->handle.redis = sync_client_new(&s->nodes, SYNC_CLIENT_MS, NULL);
+    assert_non_null(f->handle.redis);
+    names_filter_key(&f->handle.names, "expansion_flag", &flag);
     assert_string_equal(servers_text(s, NODE_HOME, "SET %b " MUTEX, flag.text, flag.length), "OK");
 }
 
 void filter_fini(struct filter *f)
 {
-    link_free(f->fence.link);
-    handle_fini(&f->fence);
+    sync_client_free(f->handle.redis);
+    handle_fini(&f->handle);
 }
 
 struct generation filter_generation(const struct filter *f, uint64_t number, uint32_t shards)
@@ -168,7 +168,7 @@ const struct view *filter_stored(struct filter *f)
 {
     static struct view v;
     struct error e = {""};
-    must(handle_load(&f->fence, &v, &e), e);
+    must(handle_load(&f->handle, &v, &e), e);
     return &v;
 }
 
@@ -177,7 +177,7 @@ const struct key_name *filter_new_shard(const struct filter *f, uint64_t generat
     static struct key_name names[4];
     static unsigned next;
     struct key_name *name = &names[next++ % 4];
-    names_new_shard(&f->fence.names, (struct shard_id){.generation = generation, .shard = shard}, TOKEN,
+    names_new_shard(&f->handle.names, (struct shard_id){.generation = generation, .shard = shard}, TOKEN,
                     name);
     return name;
 }
@@ -191,6 +191,6 @@ unsigned filter_where(const struct filter *f, const struct generation *g, uint32
 {
     struct error e = {""};
     struct placement p;
-    must(placement_resolve(&p, &f->fence.names, g, &f->servers->nodes, &e), e);
+    must(placement_resolve(&p, &f->handle.names, g, &f->servers->nodes, &e), e);
     return placement_where(&p, 0, shard);
 }

@@ -28,7 +28,7 @@
 
 enum {
     SERVERS_MAX = 2,
-    LINK_MS = 2000,
+    SYNC_CLIENT_MS = 2000,
     TOKEN = 7, /* that of MUTEX */
     INCARNATION = 0xabcdef
 };
@@ -62,7 +62,7 @@ const char *servers_text(struct servers *s, unsigned node, const char *format, .
 /* One filter as a job sees it: its own link, names, the view as this job knows it. */
 struct filter {
     struct servers *servers;
-    struct handle fence;
+    struct handle handle;
     struct view view;
 };
 

@@ -101,7 +101,7 @@ void fixture_ask(struct fixture *f, unsigned d, const char *command);
 /* Wait until the filter's status at coordinator @d has @value in @field, for a minute at most. */
 void fixture_wait(struct fixture *f, unsigned d, const char *field, const char *value);
 
-/* Connect again to a coordinator that was started anew. */
+/* Connect again to a coordinator that was started again. */
 void fixture_reconnect(struct fixture *f, unsigned d);
 
 /* What the command line printed, both outputs, and its exit status; -1: a signal ended it. */

@@ -96,7 +96,7 @@ void folding_load_some(struct folding_member *p, struct load *l, unsigned layer,
                        .first = first,
                        .count = count};
     must(load_begin(l, &e), e);
-    load_by_link(l, p->link);
+    load_and_wait(l, p->link);
 }
 
 /* All shards into memory, from Redis. */
@@ -113,7 +113,7 @@ void folding_begin_named(struct folding_member *p, const char *name, unsigned ti
 {
     struct error e = {""};
     *p = (struct folding_member){0};
-    p->link = link_new(&folding_nodes, timeout_ms, name);
+    p->link = sync_client_new(&folding_nodes, timeout_ms, name);
     assert_non_null(p->link);
     budget_init(&p->budget, UINT64_MAX);
     must(resident_new(&p->resident, folding_g.seed, 1, &p->budget, &e), e);
@@ -127,14 +127,14 @@ void folding_begin_named(struct folding_member *p, const char *name, unsigned ti
 
 void folding_begin(struct folding_member *p)
 {
-    folding_begin_named(p, NULL, LINK_MS);
+    folding_begin_named(p, NULL, SYNC_CLIENT_MS);
 }
 
 void folding_end(struct folding_member *p)
 {
     folder_fini(&p->folder);
     resident_free(p->resident);
-    link_free(p->link);
+    sync_client_free(p->link);
 }
 
 static int setup_layers(unsigned layers)

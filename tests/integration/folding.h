@@ -13,7 +13,7 @@
 enum { GENERATION = 2, CAPACITY = 20000, ERA = 0xabcd, ENTRY_KEYS = 100, MEMBERS = 3 };
 
 struct folding_member {
-    struct link *link;
+    struct sync_client *link;
     struct budget budget;
     struct resident *resident;
     struct folder folder;

@@ -144,7 +144,7 @@ void healing_is_whole(struct fixture *f, uint64_t count)
     }
 }
 
-void healing_start_anew(struct fixture *f, unsigned d)
+void healing_start_again(struct fixture *f, unsigned d)
 {
     struct error e = {""};
     if (process_running(&f->daemon[d].process))

@@ -34,7 +34,7 @@ void healing_await(struct fixture *f, unsigned d, uint64_t count);
 /* The same by each that runs, and every code of [0, count) is present then. */
 void healing_is_whole(struct fixture *f, uint64_t count);
 /* A coordinator that has nothing in memory: it answers from what is in Redis. */
-void healing_start_anew(struct fixture *f, unsigned d);
+void healing_start_again(struct fixture *f, unsigned d);
 
 /* A field of the record. */
 int64_t healing_number(struct fixture *f, unsigned d, const char *field);

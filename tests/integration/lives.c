@@ -47,7 +47,7 @@ void life_begin(struct life *w, const void *name, size_t length)
     servers_flush(&w->servers);
     if (w->proxy != NULL)
         proxy_lift(w->proxy);
-    w->link = link_new(&w->nodes, LINK_MS, NULL);
+    w->link = sync_client_new(&w->nodes, SYNC_CLIENT_MS, NULL);
     assert_non_null(w->link);
     must(names_init(&w->names, PREFIX, name, length, &e), e);
     must(placement_choose(&w->placement, &w->nodes, "", &e), e);
@@ -61,11 +61,11 @@ void life_begin(struct life *w, const void *name, size_t length)
 
 void life_end(struct life *w)
 {
-    link_free(w->link);
+    sync_client_free(w->link);
     w->link = NULL;
 }
 
-enum err life_make(struct life *w, struct link *l, struct error *e)
+enum err life_make(struct life *w, struct sync_client *l, struct error *e)
 {
     struct names own = w->names; /* of this maker: another one may be at work */
     struct log_view *v = calloc(1, sizeof(*v));
@@ -74,7 +74,7 @@ enum err life_make(struct life *w, struct link *l, struct error *e)
     return code;
 }
 
-enum err life_drop(struct life *w, struct link *l, struct error *e)
+enum err life_drop(struct life *w, struct sync_client *l, struct error *e)
 {
     return log_drop(l, &w->names, NULL, e);
 }
@@ -100,7 +100,8 @@ static void lane_is_whole(struct life *w, unsigned i)
     struct log_generation *g = &w->view.slot[w->view.current];
     char id[LOG_ID_TEXT_MAX];
     must(log_view_lane_at(&w->view, &w->names, &w->nodes, i, &lane, &e), e);
-    must(link_command(w->link, lane.where, &r, &e, "XRANGE %b - + COUNT 1", lane.key.text, lane.key.length),
+    must(sync_client_command(w->link, lane.where, &r, &e, "XRANGE %b - + COUNT 1", lane.key.text,
+                             lane.key.length),
          e);
     assert_int_equal(r->elements, 1);
     (void)log_id_format(g->folded[i].position.id, id);
@@ -122,8 +123,8 @@ static void shard_is_whole(struct life *w, const struct generation *g, unsigned 
     uint16_t tag = hash_tag(w->names.incarnation, w->names.filter, w->names.filter_length, g->number);
     must(placement_resolve(&placement, &w->names, g, &w->nodes, &e), e);
     names_log_shard(&w->names, (struct shard_id){g->number, layer, shard}, &key);
-    must(link_command(w->link, placement_where(&placement, layer, shard), &r, &e, "GET %b", key.text,
-                      key.length),
+    must(sync_client_command(w->link, placement_where(&placement, layer, shard), &r, &e, "GET %b", key.text,
+                             key.length),
          e);
     assert_int_equal(r->type, REDIS_REPLY_STRING);
     assert_int_equal(r->len, header_shard_bytes(shape));
@@ -163,7 +164,7 @@ void life_is_whole(struct life *w, long long others)
 bool life_kill(struct life *w, life_job_fn *job, uint64_t n, enum proxy_moment moment)
 {
     struct error e = {""};
-    struct link *l = link_new(&w->nodes, KILLED_MS, job_name);
+    struct sync_client *l = sync_client_new(&w->nodes, KILLED_MS, job_name);
     assert_non_null(l);
     proxy_count(w->proxy, "", n, moment);
     enum err code = job(w, l, &e);
@@ -173,7 +174,7 @@ bool life_kill(struct life *w, life_job_fn *job, uint64_t n, enum proxy_moment m
     if (!held)
         must(code, e);
     proxy_release(w->proxy, false);
-    link_free(l);
+    sync_client_free(l);
     return held;
 }
 
@@ -188,7 +189,8 @@ static void *sleep_there(void *arg)
 bool life_put_to_sleep(struct life_sleeper *s, struct life *w, life_job_fn *job, uint64_t n,
                        enum proxy_moment moment)
 {
-    *s = (struct life_sleeper){.life = w, .job = job, .link = link_new(&w->nodes, SLEEPER_MS, job_name)};
+    *s = (struct life_sleeper){
+        .life = w, .job = job, .link = sync_client_new(&w->nodes, SLEEPER_MS, job_name)};
     assert_non_null(s->link);
     proxy_count(w->proxy, "", n, moment);
     assert_int_equal(pthread_create(&s->thread, NULL, sleep_there, s), 0);
@@ -201,6 +203,6 @@ enum err life_wake(struct life_sleeper *s)
 {
     proxy_release(s->life->proxy, true);
     assert_int_equal(pthread_join(s->thread, NULL), 0);
-    link_free(s->link);
+    sync_client_free(s->link);
     return s->code;
 }

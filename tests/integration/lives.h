@@ -15,7 +15,7 @@ struct life {
     struct servers servers;
     struct proxy *proxy; /* NULL: a cluster */
     struct nodes nodes;  /* behind the proxy */
-    struct link *link;
+    struct sync_client *link;
     struct names names;
     struct placement placement;
     struct make_options options;
@@ -23,7 +23,7 @@ struct life {
 };
 
 /* What a job does: log_make(), log_drop() or log_grow() by a link of its own. */
-typedef enum err life_job_fn(struct life *w, struct link *l, struct error *e);
+typedef enum err life_job_fn(struct life *w, struct sync_client *l, struct error *e);
 
 /* For a CMocka group. */
 int life_start(struct life *w);
@@ -32,8 +32,8 @@ int life_stop(struct life *w);
 void life_begin(struct life *w, const void *name, size_t length);
 void life_end(struct life *w);
 
-enum err life_make(struct life *w, struct link *l, struct error *e);
-enum err life_drop(struct life *w, struct link *l, struct error *e);
+enum err life_make(struct life *w, struct sync_client *l, struct error *e);
+enum err life_drop(struct life *w, struct sync_client *l, struct error *e);
 
 /* All keys of all nodes. */
 long long life_keys(struct life *w);
@@ -48,7 +48,7 @@ bool life_kill(struct life *w, life_job_fn *job, uint64_t n, enum proxy_moment m
 struct life_sleeper {
     struct life *life;
     life_job_fn *job;
-    struct link *link;
+    struct sync_client *link;
     pthread_t thread;
     enum err code;
     struct error e;

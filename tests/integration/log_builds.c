@@ -16,7 +16,7 @@ struct names log_names;
 char log_directory[PATH_MAX];
 
 static const uint8_t writer[LOG_WRITER_BYTES] = "the main thread";
-static struct link *own;
+static struct sync_client *own;
 static struct lane lane;
 static struct log_position end; /* that the main thread has met */
 static uint64_t sequence;
@@ -28,14 +28,14 @@ int log_start(void **state)
     must(process_make_directory(log_directory, "build", &e), e);
     if (servers_start(&log_servers, 2) != 0)
         return -1;
-    own = link_new(&log_servers.nodes, LINK_MS, NULL);
+    own = sync_client_new(&log_servers.nodes, SYNC_CLIENT_MS, NULL);
     return own == NULL ? -1 : 0;
 }
 
 int log_stop(void **state)
 {
     (void)state;
-    link_free(own);
+    sync_client_free(own);
     assert_int_equal(rmdir(log_directory), 0);
     return servers_stop(&log_servers);
 }
@@ -135,7 +135,7 @@ int log_setup(void **state)
     (void)state;
     struct error e = {""};
     servers_flush(&log_servers);
-    link_forget(own);
+    sync_client_forget(own);
     must(names_init(&log_names, PREFIX, "f", 1, &e), e);
     log_names.incarnation = INCARNATION;
     make_lane(1);
@@ -184,7 +184,7 @@ void log_add_hashes(const struct key_hash *keys, unsigned count)
     struct error e = {""};
     enum tail_state tail = TAIL_EMPTY;
     size_t length = log_entry_encode(bytes, writer, ++sequence, keys, count);
-    must(lane_append(own, &lane, &end, bytes, length, LINK_MS, log_pass_over, NULL, &tail, &e), e);
+    must(lane_append(own, &lane, &end, bytes, length, SYNC_CLIENT_MS, log_pass_over, NULL, &tail, &e), e);
     assert_string_equal(tail_state_name(tail), tail_state_name(TAIL_COMPLETE));
 }
 
@@ -229,7 +229,7 @@ void log_trim(void)
 void log_open(struct log_process *p, const struct nodes *nodes)
 {
     struct error e = {""};
-    *p = (struct log_process){.link = link_new(nodes, LINK_MS, NULL)};
+    *p = (struct log_process){.link = sync_client_new(nodes, SYNC_CLIENT_MS, NULL)};
     assert_non_null(p->link);
     must(builder_new(&p->builder, p->link, &log_names, &e), e);
 }
@@ -238,11 +238,11 @@ void log_close(struct log_process *p)
 {
     log_build_free(p->build);
     builder_free(p->builder);
-    link_free(p->link);
+    sync_client_free(p->link);
     *p = (struct log_process){0};
 }
 
-void log_bits(struct log_process *p, uint64_t memory, pulse_fn *poll, void *arg)
+void log_bits(struct log_process *p, uint64_t memory, periodic_fn *poll, void *arg)
 {
     struct error e = {""};
     log_build_free(p->build);
@@ -342,7 +342,7 @@ static uint32_t load(struct reader *r, const struct generation *g)
                      .piece_bytes = LOAD_PIECE,
                      .count = g->layers[0].geometry.shards};
     must(load_begin(&l, &e), e);
-    load_by_link(&l, own);
+    load_and_wait(&l, own);
     uint32_t whole = load_end(&l);
     load_cancel(&l);
     return whole;

@@ -19,7 +19,7 @@ enum {
 
 /* What one process has for a build. */
 struct log_process {
-    struct link *link;
+    struct sync_client *link;
     struct builder *builder;
     struct log_build *build; /* NULL: none yet */
 };
@@ -59,16 +59,16 @@ struct generation log_shape(void);
 void log_open(struct log_process *p, const struct nodes *nodes);
 void log_close(struct log_process *p);
 /* Bits for a build that has begun. */
-void log_bits(struct log_process *p, uint64_t memory, pulse_fn *poll, void *arg);
+void log_bits(struct log_process *p, uint64_t memory, periodic_fn *poll, void *arg);
 /* All of it: begin, start, bits. */
 void log_begin(struct log_process *p, uint64_t memory);
 /* Put rows [first, last) by writer 0. */
 void log_rows(struct log_process *p, uint64_t first, uint64_t last);
 void log_checkpoint(struct log_process *p, const char *rows);
 void log_cuts_over(struct log_process *p);
-/* Resume into @p. True: it begins anew; else *@rows is what was recorded, NUL-terminated. */
+/* Resume into @p. True: it begins again; else *@rows is what was recorded, NUL-terminated. */
 bool log_resumes(struct log_process *p, char rows[32]);
-/* Start a build that begins anew, with bits. */
+/* Start a build that begins again, with bits. */
 void log_starts(struct log_process *p, uint64_t memory);
 /* The generation LOG_OLD is read still. */
 bool log_reads_old(void);

@@ -16,7 +16,7 @@ int log_redis_start(void **state)
     must(temp_redis_start(&on.redis, NULL, &e), e);
     must(client_open(&on.client, on.redis.port, REPLY_MS, &e), e);
     must(nodes_parse(&on.nodes, on.redis.url, &e), e);
-    on.link = link_new(&on.nodes, REPLY_MS, NULL);
+    on.link = sync_client_new(&on.nodes, REPLY_MS, NULL);
     on.view = malloc(sizeof(*on.view));
     assert_true(on.link != NULL && on.view != NULL);
     return 0;
@@ -26,7 +26,7 @@ int log_redis_stop(void **state)
 {
     (void)state;
     free(on.view);
-    link_free(on.link);
+    sync_client_free(on.link);
     client_close(&on.client);
     temp_redis_fini(&on.redis);
     return 0;

@@ -10,7 +10,7 @@ struct log_redis {
     struct temp_redis redis;
     struct client client;
     struct nodes nodes;
-    struct link *link;
+    struct sync_client *link;
     struct names names;    /* of the filter; the test's */
     struct log_view *view; /* storage for one that a test loads */
 };

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "shard/filter/block.h"
 
-enum { LINK_MS = 5000 };
+enum { SYNC_CLIENT_MS = 5000 };
 
 const struct geometry pinning_geometry[2] = {{.shards = 6, .blocks = 1500, .block_bits = 1024, .hashes = 9},
                                              {.shards = 2, .blocks = 700, .block_bits = 512, .hashes = 7}};
@@ -56,8 +56,8 @@ void pinning_command(struct pinning *p, unsigned layer, uint32_t shard, const ch
     struct error e = {""};
     redisReply *reply = NULL;
     struct key_name name = pinning_name(p, layer, shard);
-    must(link_command(p->link, placement_where(&p->placement, layer, shard), &reply, &e, what, name.text,
-                      name.length, bytes, length),
+    must(sync_client_command(p->link, placement_where(&p->placement, layer, shard), &reply, &e, what,
+                             name.text, name.length, bytes, length),
          e);
     assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
     freeReplyObject(reply);
@@ -104,7 +104,7 @@ void pinning_open(struct pinning *p, const struct nodes *direct, const struct no
     generation = (struct generation){.number = PINNING_GENERATION};
     nodes_pin(nodes, &generation);
     must(placement_resolve(&p->placement, &p->names, &generation, nodes, &e), e);
-    p->link = link_new(direct, LINK_MS, NULL);
+    p->link = sync_client_new(direct, SYNC_CLIENT_MS, NULL);
     assert_non_null(p->link);
     budget_init(&p->budget, 0); /* resident_memory = 0 */
     must(resident_new(&p->r, PINNING_MIX, 1, &p->budget, &e), e);
@@ -113,7 +113,7 @@ void pinning_open(struct pinning *p, const struct nodes *direct, const struct no
         must(resident_add_layer(p->r, &pinning_geometry[layer], PINNING_TAG, &e), e);
     }
     p->base = event_base_new();
-    p->store = store_new(p->base, nodes, PINNING_STORE_MS, NULL);
+    p->store = async_client_new(p->base, nodes, PINNING_STORE_MS, NULL);
     assert_non_null(p->store);
     p->eras.known = true;
     p->source = (struct block_source){.resident = p->r,
@@ -128,9 +128,9 @@ void pinning_open(struct pinning *p, const struct nodes *direct, const struct no
 
 void pinning_close(struct pinning *p)
 {
-    store_free(p->store);
+    async_client_free(p->store);
     event_base_free(p->base);
-    link_free(p->link);
+    sync_client_free(p->link);
     assert_int_equal(p->budget.pinned, 0);
     resident_free(p->r);
     free(p->shards[0]);

@@ -21,14 +21,14 @@ enum {
 extern const struct geometry pinning_geometry[2]; /* of the layers */
 
 struct pinning {
-    struct link *link; /* to write by */
+    struct sync_client *link; /* to write by */
     struct names names;
     struct placement placement;
     struct trusted eras;
     struct budget budget;
     struct resident *r;
     struct event_base *base;
-    struct store *store;
+    struct async_client *store;
     struct block_source source;
     uint8_t *shards[2]; /* without headers */
 };

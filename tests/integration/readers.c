@@ -72,7 +72,7 @@ int readers_start(void **state)
     must(nodes_parse(&readers_w.nodes, url, &e), e);
     must(nodes_parse(&readers_w.direct, readers_w.redis.url, &e), e);
     must(names_init(&readers_w.names, "tb", "f", 1, &e), e);
-    readers_w.link = link_new(&readers_w.direct, REPLY_MS, NULL);
+    readers_w.link = sync_client_new(&readers_w.direct, REPLY_MS, NULL);
     assert_non_null(readers_w.link);
     return 0;
 }
@@ -80,7 +80,7 @@ int readers_start(void **state)
 int readers_stop(void **state)
 {
     (void)state;
-    link_free(readers_w.link);
+    sync_client_free(readers_w.link);
     proxy_stop(readers_w.proxy);
     client_close(&readers_w.client);
     temp_redis_fini(&readers_w.redis);
@@ -90,7 +90,7 @@ int readers_stop(void **state)
 void readers_open_port(unsigned i)
 {
     readers_w.base[i] = event_base_new();
-    readers_w.store[i] = store_new(readers_w.base[i], &readers_w.nodes, STORE_MS, NULL);
+    readers_w.store[i] = async_client_new(readers_w.base[i], &readers_w.nodes, STORE_MS, NULL);
     readers_w.port[i] = lane_port_new(readers_w.base[i], readers_w.store[i], PORT_MS);
     assert_non_null(readers_w.port[i]);
 }
@@ -100,7 +100,7 @@ void readers_close_port(unsigned i)
     if (readers_w.port[i] == NULL)
         return;
     lane_port_free(readers_w.port[i]);
-    store_free(readers_w.store[i]);
+    async_client_free(readers_w.store[i]);
     event_base_free(readers_w.base[i]);
     readers_w.port[i] = NULL;
 }

@@ -19,13 +19,13 @@ struct readers {
     unsigned route;
     struct nodes nodes; /* by the proxy */
     struct nodes direct;
-    struct link *link;
+    struct sync_client *link;
     struct names names;
     struct lane lane;
     struct log_position anchor;
     struct lane_reader *reader;
     struct event_base *base[2];
-    struct store *store[2];
+    struct async_client *store[2];
     struct lane_port *port[2];
     uint64_t number;
     bool waits; /* who stalls waits; else it is told */

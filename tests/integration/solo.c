@@ -24,16 +24,16 @@ void solo_open(struct solo *s, const struct nodes *nodes, const struct names *na
     *s = (struct solo){.next = 0};
     unknown.incarnation = 0;
     budget_init(&s->budget, memory);
-    s->link = link_new(nodes, TIMEOUT_MS, NULL);
+    s->link = sync_client_new(nodes, TIMEOUT_MS, NULL);
     s->base = event_base_new();
-    s->store = store_new(s->base, nodes, TIMEOUT_MS, NULL);
+    s->store = async_client_new(s->base, nodes, TIMEOUT_MS, NULL);
     s->port = request_port_new(s->base, s->store, TIMEOUT_MS);
     s->filter = log_filter_new(&unknown, nodes, &s->budget, on_wake, s);
     if (options.thread == NULL)
         options.thread = s->thread = control_thread_new(nodes, TIMEOUT_MS);
     assert_true(s->link != NULL && options.thread != NULL && s->port != NULL && s->filter != NULL);
     options.filter = s->filter;
-    options.link = s->link;
+    options.redis = s->link;
     options.timeout_ms = TIMEOUT_MS;
     must(control_new(&s->control, &options, &e), e);
 }
@@ -82,11 +82,11 @@ void solo_close(struct solo *s)
     control_free(s->control);
     control_thread_free(s->thread);
     request_port_free(s->port);
-    store_free(s->store);
+    async_client_free(s->store);
     event_base_free(s->base);
     while (!log_filter_free(s->filter))
         clock_sleep_us(1000);
-    link_free(s->link);
+    sync_client_free(s->link);
 }
 
 static void tend_once(struct solo *s)

@@ -12,12 +12,12 @@
 
 struct solo {
     struct budget budget;
-    struct link *link;
+    struct sync_client *link;
     struct log_filter *filter;
     struct control_thread *thread; /* its own; NULL: that of the options */
     struct control *control;
     struct event_base *base;
-    struct store *store;
+    struct async_client *store;
     struct request_port *port;
     _Atomic bool woken;   /* since the last call of the control began */
     _Atomic bool is_over; /* the call of the control that is under way */

@@ -287,7 +287,7 @@ static void test_batch__with_a_node_that_does_not_answer_is_answered_from_memory
     assert_int_equal(count_of(many, 1), KEYS);
     freeReplyObject(few);
     freeReplyObject(many);
-    for (unsigned i = 0; i < 100; i++) { /* the connection to it is made anew */
+    for (unsigned i = 0; i < 100; i++) { /* the connection to it is made again */
         r = ask("BF.MEXISTS", "stopped", 0, KEYS, 1);
         size_t found = count_of(r, 1);
         freeReplyObject(r);

@@ -143,7 +143,7 @@ static enum err interrupt(void *arg, struct error *e)
         assert_int_equal(pthread_create(&i->thread, NULL, let_go_on, NULL), 0);
         return ERR_OK;
     case 2: /* the link must be free for whoever is asked */
-        must(link_command(builds.link, 1, &reply, e, "ECHO free"), *e);
+        must(sync_client_command(builds.link, 1, &reply, e, "ECHO free"), *e);
         assert_string_equal(reply->str, "free");
         freeReplyObject(reply);
         return error_set(e, ERR_CANCELLED, "stop");

@@ -52,7 +52,7 @@ static void list_of(unsigned other, char out[64])
 
 struct start {
     struct nodes nodes;
-    struct link *link;
+    struct sync_client *link;
     pthread_t thread;
     enum err code;
     bool whole;
@@ -74,7 +74,7 @@ static struct start *start_held(uint64_t n, enum proxy_moment moment)
     assert_non_null(s);
     (void)snprintf(text, sizeof(text), "redis://127.0.0.1:%u, %s", home, redis[THEIRS].url);
     must(nodes_parse(&s->nodes, text, &e), e);
-    s->link = link_new(&s->nodes, HELD_MS, "held");
+    s->link = sync_client_new(&s->nodes, HELD_MS, "held");
     assert_non_null(s->link);
     proxy_count(proxy, "", n, moment);
     assert_int_equal(pthread_create(&s->thread, NULL, claim, s), 0);
@@ -92,7 +92,7 @@ static void let_go(struct start *s)
 
 static void forget(struct start *s)
 {
-    link_free(s->link);
+    sync_client_free(s->link);
     free(s);
 }
 

@@ -11,11 +11,11 @@
 #include "shard/log/lane_reader.h"
 #include "tests/lib/temp_cluster.h"
 
-enum { LINK_MS = 3000, APPEND_MS = 8000, PORT_MS = 8000, GUARD_MS = 30000, KEYS = 64 };
+enum { SYNC_CLIENT_MS = 3000, APPEND_MS = 8000, PORT_MS = 8000, GUARD_MS = 30000, KEYS = 64 };
 
 static struct temp_cluster cluster;
 static struct nodes seeds, nodes;
-static struct link *l;
+static struct sync_client *l;
 static struct names names;
 static struct lane lane;
 static struct log_position at, anchor;
@@ -47,7 +47,7 @@ static int set_up(void **state)
     struct error e = {""};
     (void)state;
     nodes = (struct nodes){.cluster = cluster_new(&seeds)};
-    l = link_new(&nodes, LINK_MS, NULL);
+    l = sync_client_new(&nodes, SYNC_CLIENT_MS, NULL);
     assert_non_null(l);
     memset(&met, 0, sizeof(met));
     lane = (struct lane){.where = 0};
@@ -65,7 +65,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    link_free(l);
+    sync_client_free(l);
     cluster_free(nodes.cluster);
     return 0;
 }
@@ -138,7 +138,7 @@ static void test_a_lane_on_its_way__is_read_and_appended_to_where_it_is(void **s
 
 static unsigned char bits[KEYS * 1024];
 static struct event_base *base;
-static struct store *store;
+static struct async_client *store;
 static struct lane_port *port;
 static struct lane_reader *reader;
 
@@ -171,7 +171,7 @@ static int open_reader(void **state)
     (void)set_up(state);
     memset(bits, 0, sizeof(bits));
     base = event_base_new();
-    store = store_new(base, &nodes, LINK_MS, NULL);
+    store = async_client_new(base, &nodes, SYNC_CLIENT_MS, NULL);
     port = lane_port_new(base, store, PORT_MS);
     reader = lane_reader_new(&lane, &anchor, (const uint8_t *)"of this process", &hooks, NULL);
     assert_true(port != NULL && reader != NULL);
@@ -181,7 +181,7 @@ static int open_reader(void **state)
 static int close_reader(void **state)
 {
     lane_port_free(port);
-    store_free(store);
+    async_client_free(store);
     event_base_free(base);
     assert_true(lane_reader_free(reader));
     return tear_down(state);

@@ -58,7 +58,7 @@ static void fail_over(unsigned node)
     must(temp_cluster_failed_over(&f.cluster, node, WAIT_MS, &heir, &e), e);
 }
 
-static void start_anew(unsigned d)
+static void start_again(unsigned d)
 {
     struct error e = {""};
     client_close(&f.client[d]);
@@ -100,7 +100,7 @@ static bool add(unsigned d, const char *key, char *why, size_t size)
     return done;
 }
 
-/* No key is reported absent, and none is added, until somebody makes it anew. */
+/* No key is reported absent, and none is added, until somebody makes it again. */
 static void stays_lost(void)
 {
     struct error e = {""};
@@ -142,7 +142,7 @@ static void test_lost_view__is_not_replaced_by_one_who_never_saw_it(void **state
     clock_sleep_us(1500000);
     daemon_pause(&f.daemon[0]);
     fail_over(node);
-    start_anew(1);
+    start_again(1);
     assert_false(add(1, "k", why, sizeof(why)));
     print_message("%s\n", why);
     assert_non_null(strstr(why, "lost its view"));
@@ -160,13 +160,13 @@ static void test_lost_view__of_which_nobody_knows_is_made_anew_on_request_alone(
     daemon_kill(&f.daemon[0]);
     fail_over(node);
     for (unsigned d = 0; d < 2; d++)
-        start_anew(d);
+        start_again(d);
     for (unsigned i = 0; i < 3; i++) {
         assert_false(add(i % 2, "k", why, sizeof(why)));
         assert_non_null(strstr(why, "lost its view"));
         clock_sleep_us(300000);
     }
-    clock_sleep_us(6500000); /* until those who were killed are gone from the roster */
+    clock_sleep_us(6500000); /* until those who were killed are gone from the list of members */
     must(client_ok(&f.client[0], &e, "BF.RESERVE seen 0.001 20000"), e);
     assert_true(add(1, "k", why, sizeof(why)));
     assert_in_range(present(1, 0, KEYS), 0, KEYS / 10);
@@ -183,8 +183,8 @@ static void test_lost_view__is_remembered_where_no_shard_is_left(void **state)
     daemon_kill(&f.daemon[1]);
     for (unsigned i = 0; i < 3; i++)
         must(client_ok(&f.cluster.client[i], &e, "FLUSHALL"), e);
-    clock_sleep_us(2500000); /* the roster is whole again */
-    start_anew(1);
+    clock_sleep_us(2500000); /* the list of members is whole again */
+    start_again(1);
     assert_false(add(1, "k", why, sizeof(why)));
     assert_non_null(strstr(why, "lost its view"));
     assert_int_equal(denied(0), 0);

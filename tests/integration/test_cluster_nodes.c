@@ -58,7 +58,7 @@ static void test_cluster__lists_its_coordinators(void **state)
     }
 }
 
-/* A master that does not hold the roster hangs. */
+/* A master that does not hold the list of members hangs. */
 static void test_cluster__says_which_master_does_not_answer(void **state)
 {
     (void)state;
@@ -133,8 +133,8 @@ static void test_cluster__is_followed_after_slots_moved_while_nobody_looked(void
     print_message("CLUSTER SLOTS was asked %" PRIu64 " times\n", asked);
     /* Two daemons look while slots move, each as often as the least pause between two refreshes allows. */
     assert_in_range(asked, 1, 2 * (clock_mono_us() - began) / 1000 / CLUSTER_PAUSE_MIN_MS + 4);
-    /* No check asks for it: if they did, each of these turns would. Marks, the keeper, and whoever meets a
-     * connection that broke on a busy machine do now and then. */
+    /* No check asks for it: if they did, each of these turns would. Marks, the controller, and whoever meets
+     * a connection that broke on a busy machine do now and then. */
     uint64_t least = UINT64_MAX;
     for (int turn = 0; turn < 30 && least > 0; turn++) {
         temp_cluster_reset_counts(&f.cluster);

@@ -293,7 +293,7 @@ static void test_reshard__that_stops_half_way_is_no_loss(void **state)
     open_all(&s, 1, 2);
     for (unsigned i = 0; i < s.count; i += 2)
         must(temp_cluster_migrate(&f.cluster, s.slot[i], 1, 2, 64, &moved, &e), e);
-    clock_sleep_us(2500000); /* the keeper looks for lost shards meanwhile */
+    clock_sleep_us(2500000); /* the controller looks for lost shards meanwhile */
     char text[64];
     must(client_status(&f.client[0], FILTER, "state", text, sizeof(text), &e), e);
     assert_string_equal(text, "serving");

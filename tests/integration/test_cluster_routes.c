@@ -14,13 +14,13 @@
 #include "shard/redis/nodes/cluster.h"
 #include "shard/redis/script_call.h"
 #include "shard/filter/slots.h"
-#include "shard/redis/store.h"
+#include "shard/redis/async_client.h"
 
 enum { KEYS = 2000, WAIT_MS = 30000 };
 
 static struct temp_cluster cluster;
 static struct nodes seeds, nodes;
-static struct link *l;
+static struct sync_client *l;
 
 static int start(void **state)
 {
@@ -45,14 +45,14 @@ static int setup(void **state)
 {
     (void)state;
     nodes = (struct nodes){.cluster = cluster_new(&seeds)};
-    l = link_new(&nodes, LINK_MS, NULL);
+    l = sync_client_new(&nodes, SYNC_CLIENT_MS, NULL);
     return l == NULL ? -1 : 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    link_free(l);
+    sync_client_free(l);
     cluster_free(nodes.cluster);
     struct error e = {""};
     for (unsigned i = 0; i < 3; i++)
@@ -76,7 +76,7 @@ static void set_keys(unsigned count)
     char key[32];
     for (unsigned i = 0; i < count; i++) {
         unsigned where = key_of(i, key);
-        must(link_command(l, where, &r, &e, "SET %s %u", key, i), e);
+        must(sync_client_command(l, where, &r, &e, "SET %s %u", key, i), e);
         freeReplyObject(r);
     }
 }
@@ -90,11 +90,11 @@ static void get_keys(unsigned count)
         unsigned where = key_of(i, key);
         const char *const argv[] = {"GET", key};
         const size_t lengths[] = {3, strlen(key)};
-        must(link_append(l, where, 2, argv, lengths, &e), e);
+        must(sync_client_append(l, where, 2, argv, lengths, &e), e);
     }
     for (unsigned i = 0; i < count; i++) {
         redisReply *r;
-        must(link_reply(l, key_of(i, key), &r, &e), e);
+        must(sync_client_reply(l, key_of(i, key), &r, &e), e);
         (void)snprintf(value, sizeof(value), "%u", i);
         assert_int_equal(r->type, REDIS_REPLY_STRING);
         assert_string_equal(r->str, value);
@@ -145,16 +145,17 @@ static void test_link__asks_where_a_slot_is_on_its_way(void **state)
     assert_int_equal(moved, 1);
     temp_cluster_reset_counts(&cluster);
     get_keys(1);
-    must(link_command(l, where, &r, &e, "APPEND %s 0", key), e); /* and what is written there stays there */
+    must(sync_client_command(l, where, &r, &e, "APPEND %s 0", key),
+         e); /* and what is written there stays there */
     freeReplyObject(r);
-    must(link_command(l, where, &r, &e, "SET {%s}new 1", key), e);
+    must(sync_client_command(l, where, &r, &e, "SET {%s}new 1", key), e);
     freeReplyObject(r);
     assert_int_equal(temp_cluster_maps_asked(&cluster), 0); /* ASK says nothing of the map */
     must(temp_cluster_close(&cluster, slot, from, to, &e), e);
-    must(link_command(l, where, &r, &e, "GET {%s}new", key), e);
+    must(sync_client_command(l, where, &r, &e, "GET {%s}new", key), e);
     assert_string_equal(r->str, "1");
     freeReplyObject(r);
-    must(link_command(l, where, &r, &e, "GET %s", key), e);
+    must(sync_client_command(l, where, &r, &e, "GET %s", key), e);
     assert_string_equal(r->str, "00");
     freeReplyObject(r);
     must(temp_cluster_agree(&cluster, WAIT_MS, &e), e);
@@ -194,19 +195,20 @@ static void test_link__waits_with_a_script_whose_keys_are_on_both_sides(void **s
     struct closer c = {.slot = slot, .from = temp_cluster_owner(&cluster, 0, slot)};
     c.to = (c.from + 1) % 3;
     for (unsigned i = 0; i < 2; i++) {
-        must(link_command(l, where, &r, &e, "SET {%s}%u %u", key, i, i), e);
+        must(sync_client_command(l, where, &r, &e, "SET {%s}%u %u", key, i, i), e);
         freeReplyObject(r);
     }
     must(temp_cluster_open(&cluster, slot, c.from, c.to, &e), e);
     must(temp_cluster_migrate(&cluster, slot, c.from, c.to, 1, &moved, &e), e);
     /* The deadline passes: the script has not run, and may be repeated. */
-    struct link *hasty = link_new(&nodes, 150, NULL);
-    gives(ERR_UNREACHABLE, link_command(hasty, where, &r, &e, "EVAL %s 2 {%s}0 {%s}1", both, key, key), e);
+    struct sync_client *hasty = sync_client_new(&nodes, 150, NULL);
+    gives(ERR_UNREACHABLE, sync_client_command(hasty, where, &r, &e, "EVAL %s 2 {%s}0 {%s}1", both, key, key),
+          e);
     assert_non_null(strstr(e.text, "TRYAGAIN"));
-    link_free(hasty);
+    sync_client_free(hasty);
     assert_int_equal(pthread_create(&c.thread, NULL, close_later, &c), 0);
     uint64_t began = clock_mono_us();
-    enum err code = link_command(l, where, &r, &e, "EVAL %s 2 {%s}0 {%s}1", both, key, key);
+    enum err code = sync_client_command(l, where, &r, &e, "EVAL %s 2 {%s}0 {%s}1", both, key, key);
     uint64_t took = clock_mono_us() - began;
     (void)pthread_join(c.thread, NULL);
     must(c.code, c.error);
@@ -227,17 +229,17 @@ static void test_link_masters__are_those_without_slots_too(void **state)
     struct error e = {""};
     unsigned count;
     double share = 0;
-    must(link_masters(l, &count, &e), e);
+    must(sync_client_masters(l, &count, &e), e);
     assert_int_equal(count, 4);
     for (unsigned i = 0; i < count; i++) {
         redisReply *r;
-        must(link_command(l, link_master(l, i), &r, &e, "CLUSTER MYID"), e);
+        must(sync_client_command(l, sync_client_master(l, i), &r, &e, "CLUSTER MYID"), e);
         unsigned at = 0;
         while (at < 4 && strcmp(r->str, cluster.id[at]) != 0)
             at++;
         assert_in_range(at, 0, 3);
-        assert_true((link_master_share(l, i) > 0.3) == (at < 3));
-        share += link_master_share(l, i);
+        assert_true((sync_client_master_share(l, i) > 0.3) == (at < 3));
+        share += sync_client_master_share(l, i);
         freeReplyObject(r);
     }
     assert_true(share > 0.999 && share < 1.001);
@@ -254,20 +256,20 @@ static void test_link__says_why_no_seed_tells_the_map(void **state)
     (void)snprintf(text, sizeof(text), "redis://127.0.0.1:%u", process_free_port());
     must(cluster_parse_seeds(&dead, text, &e), e);
     struct nodes n = {.cluster = cluster_new(&dead)};
-    struct link *x = link_new(&n, 300, NULL);
+    struct sync_client *x = sync_client_new(&n, 300, NULL);
     uint64_t began = clock_mono_us();
-    gives(ERR_UNREACHABLE, link_command(x, WHERE_SLOT, &r, &e, "GET a"), e);
+    gives(ERR_UNREACHABLE, sync_client_command(x, WHERE_SLOT, &r, &e, "GET a"), e);
     assert_true(clock_mono_us() - began < 2000000);
     assert_non_null(strstr(e.text, "no node of the cluster says which slots it has"));
-    link_free(x);
+    sync_client_free(x);
     cluster_free(n.cluster);
 
     must(temp_redis_start(&alone, NULL, &e), e);
     must(cluster_parse_seeds(&dead, alone.url, &e), e);
     n.cluster = cluster_new(&dead);
-    x = link_new(&n, 300, NULL);
-    enum err code = link_command(x, WHERE_SLOT, &r, &e, "GET a");
-    link_free(x);
+    x = sync_client_new(&n, 300, NULL);
+    enum err code = sync_client_command(x, WHERE_SLOT, &r, &e, "GET a");
+    sync_client_free(x);
     cluster_free(n.cluster);
     temp_redis_fini(&alone);
     gives(ERR_REFUSED, code, e);
@@ -285,14 +287,14 @@ static void test_link__reports_what_was_on_a_connection_that_broke(void **state)
         unsigned where = key_of(i, key);
         const char *const argv[] = {"GET", key};
         const size_t lengths[] = {3, strlen(key)};
-        must(link_append(l, where, 2, argv, lengths, &e), e);
+        must(sync_client_append(l, where, 2, argv, lengths, &e), e);
     }
     unsigned broken = temp_cluster_owner(&cluster, 0, slot_of(1)), failed = 0;
     must(client_ok(&cluster.client[broken], &e, "CLIENT NO-EVICT off"), e);
     int64_t killed;
     must(client_integer(&cluster.client[broken], &killed, &e, "CLIENT KILL TYPE normal SKIPME yes"), e);
     for (unsigned i = 0; i < 3; i++) {
-        enum err code = link_reply(l, key_of(i, key), &r, &e);
+        enum err code = sync_client_reply(l, key_of(i, key), &r, &e);
         bool there = temp_cluster_owner(&cluster, 0, slot_of(i)) == broken;
         assert_int_equal(code, there ? ERR_UNREACHABLE : ERR_OK);
         failed += there;
@@ -327,14 +329,14 @@ static void on_value(void *arg, const redisReply *reply)
     free(x);
 }
 
-static bool send_get(struct store *s, struct asked *asked, unsigned number)
+static bool send_get(struct async_client *s, struct asked *asked, unsigned number)
 {
     char key[32], text[80];
     unsigned where = key_of(number, key);
     int length = snprintf(text, sizeof(text), "*2\r\n$3\r\nGET\r\n$%zu\r\n%s\r\n", strlen(key), key);
     struct expectation *x = malloc(sizeof(*x));
     *x = (struct expectation){.asked = asked, .number = number};
-    if (store_send(s, where, text, (size_t)length, on_value, x))
+    if (async_client_send(s, where, text, (size_t)length, on_value, x))
         return true;
     free(x);
     return false;
@@ -347,7 +349,7 @@ static void turn(struct event_base *base)
 }
 
 /* Keys [0, count) in one go, by stores that share what they learn. */
-static void get_by_stores(struct store **stores, struct event_base *base, unsigned n, unsigned count)
+static void get_by_stores(struct async_client **stores, struct event_base *base, unsigned n, unsigned count)
 {
     struct asked asked = {0};
     unsigned sent = 0;
@@ -371,26 +373,28 @@ static void test_store__follows_slots_that_have_moved_and_asks_for_the_map_once(
     (void)state;
     struct error e = {""};
     struct event_base *base = event_base_new();
-    struct store *stores[3];
+    struct async_client *stores[3];
     set_keys(KEYS);
     for (unsigned i = 0; i < 3; i++)
-        stores[i] = store_new(base, &nodes, LINK_MS, NULL);
+        stores[i] = async_client_new(base, &nodes, SYNC_CLIENT_MS, NULL);
     get_by_stores(stores, base, 3, 10);
-    assert_int_equal(store_redirected(stores[0]), 0);
+    assert_int_equal(async_client_redirected(stores[0]), 0);
     must(temp_cluster_move(&cluster, 0, TEMP_CLUSTER_SLOTS / 6, 0, 1, 0, &e), e);
     must(temp_cluster_agree(&cluster, WAIT_MS, &e), e);
     temp_cluster_reset_counts(&cluster);
     get_by_stores(stores, base, 3, KEYS);
-    assert_in_range(store_redirected(stores[0]), KEYS / 12, KEYS);
+    assert_in_range(async_client_redirected(stores[0]), KEYS / 12, KEYS);
     for (int i = 0; i < 300; i++)
         turn(base);
-    uint64_t before = store_redirected(stores[0]) + store_redirected(stores[1]) + store_redirected(stores[2]);
+    uint64_t before = async_client_redirected(stores[0]) + async_client_redirected(stores[1]) +
+                      async_client_redirected(stores[2]);
     get_by_stores(stores, base, 3, KEYS);
-    assert_int_equal(store_redirected(stores[0]) + store_redirected(stores[1]) + store_redirected(stores[2]),
+    assert_int_equal(async_client_redirected(stores[0]) + async_client_redirected(stores[1]) +
+                         async_client_redirected(stores[2]),
                      before);
     assert_in_range(temp_cluster_maps_asked(&cluster), 1, 3); /* hundreds of MOVED to each */
     for (unsigned i = 0; i < 3; i++)
-        store_free(stores[i]);
+        async_client_free(stores[i]);
     event_base_free(base);
     must(temp_cluster_move(&cluster, 0, TEMP_CLUSTER_SLOTS / 6, 1, 0, 0, &e), e);
     must(temp_cluster_agree(&cluster, WAIT_MS, &e), e);
@@ -401,7 +405,7 @@ static void test_store__asks_where_a_slot_is_on_its_way(void **state)
     (void)state;
     struct error e = {""};
     struct event_base *base = event_base_new();
-    struct store *s = store_new(base, &nodes, LINK_MS, NULL);
+    struct async_client *s = async_client_new(base, &nodes, SYNC_CLIENT_MS, NULL);
     unsigned moved, slot = slot_of(0), from = temp_cluster_owner(&cluster, 0, slot), to = (from + 1) % 3;
     set_keys(1);
     must(temp_cluster_open(&cluster, slot, from, to, &e), e);
@@ -409,11 +413,11 @@ static void test_store__asks_where_a_slot_is_on_its_way(void **state)
     temp_cluster_reset_counts(&cluster);
     get_by_stores(&s, base, 1, 1);
     get_by_stores(&s, base, 1, 1);
-    assert_int_equal(store_redirected(s), 2);
+    assert_int_equal(async_client_redirected(s), 2);
     assert_int_equal(temp_cluster_maps_asked(&cluster), 0);
     must(temp_cluster_close(&cluster, slot, from, to, &e), e);
     get_by_stores(&s, base, 1, 1);
-    store_free(s);
+    async_client_free(s);
     event_base_free(base);
     must(temp_cluster_agree(&cluster, WAIT_MS, &e), e);
     move(slot, to, from);
@@ -426,7 +430,7 @@ static void test_store__gives_up_a_command_that_is_sent_round(void **state)
     (void)state;
     struct error e = {""};
     struct event_base *base = event_base_new();
-    struct store *s = store_new(base, &nodes, LINK_MS, NULL);
+    struct async_client *s = async_client_new(base, &nodes, SYNC_CLIENT_MS, NULL);
     struct asked asked = {0};
     unsigned slot = slot_of(0), from = temp_cluster_owner(&cluster, 0, slot), to = (from + 1) % 3;
     get_by_stores(&s, base, 1, 0);
@@ -439,7 +443,7 @@ static void test_store__gives_up_a_command_that_is_sent_round(void **state)
     assert_int_equal(asked.answered, 1);
     assert_int_equal(asked.without, 1);
     must(client_ok(&cluster.client[from], &e, "CLUSTER SETSLOT %u STABLE", slot), e);
-    store_free(s);
+    async_client_free(s);
     event_base_free(base);
 }
 
@@ -448,17 +452,17 @@ static void test_store__tells_everybody_when_it_is_freed(void **state)
 {
     (void)state;
     struct event_base *base = event_base_new();
-    struct store *s = store_new(base, &nodes, LINK_MS, NULL);
+    struct async_client *s = async_client_new(base, &nodes, SYNC_CLIENT_MS, NULL);
     struct asked asked = {0};
     set_keys(10);
     get_by_stores(&s, base, 1, 10);
     for (unsigned i = 0; i < 10; i++)
         assert_true(send_get(s, &asked, i));
-    store_free(s);
+    async_client_free(s);
     assert_int_equal(asked.without, 10);
-    s = store_new(base, &nodes, LINK_MS, NULL); /* in the middle of its first map */
+    s = async_client_new(base, &nodes, SYNC_CLIENT_MS, NULL); /* in the middle of its first map */
     assert_true(send_get(s, &asked, 0) || asked.answered == 10);
-    store_free(s);
+    async_client_free(s);
     event_base_free(base);
 }
 

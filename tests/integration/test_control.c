@@ -112,7 +112,7 @@ static void test_hold__can_be_aborted(void **state)
     refused(1, "TB.PAUSE " FILTER, "no job");
 }
 
-/* Whoever has to make a lost view anew needs the mutex: a job that only waits must notice. */
+/* Whoever has to make a lost view again needs the mutex: a job that only waits must notice. */
 static void test_hold__ends_when_the_view_is_lost(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void test_hold__ends_when_the_view_is_lost(void **state)
     must(client_integer(&redis, &n, &e, "DEL twinbloom:{" FILTER "}:view"), e);
     assert_int_equal(n, 1);
     client_close(&redis);
-    fixture_wait(&fixture, 1, "built", "1"); /* made and built anew, by whoever was first */
+    fixture_wait(&fixture, 1, "built", "1"); /* made and built again, by whoever was first */
     fixture_wait(&fixture, 1, "phase", "STEADY");
     present_everywhere(0, ROWS);
     insert_and_add(0, 500000, ADDED);

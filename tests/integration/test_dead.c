@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Keys whose rows were deleted: status knows them, a threshold has the filter rebuilt without them. Each
- * filter has a table of its own. The keeper looks at a source every 10 s, which is what these tests wait for.
+ * filter has a table of its own. The controller looks at a source every 10 s, which is what these tests wait
+ * for.
  */
 #include "tests/integration/fixture.h"
 
@@ -289,7 +290,7 @@ static void test_dead__waits_for_the_window(void **state)
         clock_sleep_us(20000);
     }
     expect_reason("shut", "waiting_reason");
-    clock_sleep_us(500 * 1000); /* five rounds of the keeper */
+    clock_sleep_us(500 * 1000); /* five rounds of the controller */
     assert_int_equal(number("shut", "generation"), FIRST);
     expect("shut", "job_trigger", "unbuilt");
 }

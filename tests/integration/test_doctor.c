@@ -13,7 +13,7 @@
 
 /* --- all is well --- */
 
-/* The roster has every probe's say, too: a coordinator is there after a second. */
+/* The list of members has every probe's say, too: a coordinator is there after a second. */
 static void test_doctor__complains_of_nothing_where_all_is_well(void **state)
 {
     (void)state;

@@ -186,7 +186,7 @@ static void give_slots_up(void)
     }
 }
 
-/* The last one: the server is started anew. */
+/* The last one: the server is started again. */
 static void test_doctor__complains_of_logical_replication(void **state)
 {
     (void)state;

@@ -515,7 +515,7 @@ static void test_writers__write_one_after_the_other(void **state)
     (void)state;
     log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
     assert_int_equal(log_member_added(&m, 0, 10), 10);
-    struct link *link = link_new(&on.nodes, REPLY_MS, NULL);
+    struct sync_client *link = sync_client_new(&on.nodes, REPLY_MS, NULL);
     assert_non_null(link);
     lease_init(&other, link, &on.names, "other", LEASE_MS);
     must(lease_take(&other, &report, &e), e);
@@ -528,7 +528,7 @@ static void test_writers__write_one_after_the_other(void **state)
     assert_int_equal(on.view->slot[on.view->current].writer.number, token);
     lease_give_back(&other);
     lease_fini(&other);
-    link_free(link);
+    sync_client_free(link);
     wait_until_said(&m);
     must(say(1, true, &e), e);
     log_member_close(&m);
@@ -600,7 +600,7 @@ static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **stat
     assert_int_equal(log_member_added(&m, 0, 10), 10);
     registers(writer[1]);
     lease_name(name, "the second", writer[1]);
-    struct link *link = link_new(&on.nodes, REPLY_MS, "second");
+    struct sync_client *link = sync_client_new(&on.nodes, REPLY_MS, "second");
     assert_non_null(link);
     lease_init(&of_second, link, &on.names, name, LEASE_MS);
     while (lease_take(&of_second, &report, &e) == ERR_BUSY)
@@ -616,7 +616,7 @@ static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **stat
     assert_int_equal(look(), ERAS_WRITE);
     lease_give_back(&of_second);
     lease_fini(&of_second);
-    link_free(link);
+    sync_client_free(link);
     uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
     while (log_view_writer(on.view, writer[1]) != NULL && clock_mono_us() < until) {
         clock_sleep_us(5000);

@@ -30,7 +30,7 @@ static struct events *subscribed(void)
 {
     struct error e = {""};
     struct events *s = NULL;
-    must(events_open(&s, &servers.nodes, PREFIX, LINK_MS, &e), e);
+    must(events_open(&s, &servers.nodes, PREFIX, SYNC_CLIENT_MS, &e), e);
     return s;
 }
 
@@ -115,7 +115,7 @@ static void test_events__outlive_a_silence_but_not_a_server_that_hangs(void **st
     uint64_t took = clock_mono_us() - began;
     process_signal(&servers.redis[0].process, SIGCONT);
     gives(ERR_UNREACHABLE, code, e);
-    assert_in_range(took / 1000, SILENCE_MS, SILENCE_MS + LINK_MS + SOON_MS);
+    assert_in_range(took / 1000, SILENCE_MS, SILENCE_MS + SYNC_CLIENT_MS + SOON_MS);
     events_close(s);
 }
 

@@ -15,7 +15,7 @@
 enum { GENERATION = 3, KEYS = 1000, ERA = 0xabcd };
 
 static struct servers servers;
-static struct link *l;
+static struct sync_client *l;
 static struct names names;
 static struct generation g;
 static struct header header;
@@ -26,14 +26,14 @@ static int start(void **state)
     (void)state;
     if (servers_start(&servers, 1) != 0)
         return -1;
-    l = link_new(&servers.nodes, LINK_MS, NULL);
+    l = sync_client_new(&servers.nodes, SYNC_CLIENT_MS, NULL);
     return l == NULL ? -1 : 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    link_free(l);
+    sync_client_free(l);
     return servers_stop(&servers);
 }
 
@@ -43,7 +43,7 @@ static void view_field(const char *name, const char *value)
     redisReply *r = NULL;
     struct key_name key;
     names_filter_key(&names, "view", &key);
-    must(link_command(l, 0, &r, &e, "HSET %b %s %s", key.text, key.length, name, value), e);
+    must(sync_client_command(l, 0, &r, &e, "HSET %b %s %s", key.text, key.length, name, value), e);
     freeReplyObject(r);
 }
 
@@ -66,7 +66,7 @@ static void make_shard(struct writer_token token)
     header_encode(&h, bytes);
     block_fill(&g.layers[0].geometry, header.tag, bytes + first);
     names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
-    must(link_command(l, 0, &r, &e, "SET %b %b", key.text, key.length, bytes, (size_t)length), e);
+    must(sync_client_command(l, 0, &r, &e, "SET %b %b", key.text, key.length, bytes, (size_t)length), e);
     freeReplyObject(r);
     free(bytes);
 }
@@ -152,8 +152,8 @@ static void shard_has(uint64_t offset, const char *bytes)
     redisReply *r = NULL;
     struct key_name key;
     names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
-    must(link_command(l, 0, &r, &e, "GETRANGE %b %d %d", key.text, key.length, (int)offset,
-                      (int)(offset + strlen(bytes) - 1)),
+    must(sync_client_command(l, 0, &r, &e, "GETRANGE %b %d %d", key.text, key.length, (int)offset,
+                             (int)(offset + strlen(bytes) - 1)),
          e);
     assert_string_equal(r->str, bytes);
     freeReplyObject(r);
@@ -165,7 +165,7 @@ static uint64_t exists(void)
     redisReply *r = NULL;
     struct key_name key;
     names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
-    must(link_command(l, 0, &r, &e, "EXISTS %b", key.text, key.length), e);
+    must(sync_client_command(l, 0, &r, &e, "EXISTS %b", key.text, key.length), e);
     uint64_t n = (uint64_t)r->integer;
     freeReplyObject(r);
     return n;
@@ -175,7 +175,7 @@ static void plain(const char *command)
 {
     struct error e = {""};
     redisReply *r = NULL;
-    must(link_command(l, 0, &r, &e, command), e);
+    must(sync_client_command(l, 0, &r, &e, command), e);
     freeReplyObject(r);
 }
 
@@ -227,7 +227,7 @@ static void test_draw__goes_up_and_is_in_the_view(void **state)
     draw(&other, 0);
     assert_int_equal(other.token.number, 1001);
     names_filter_key(&names, "view", &key);
-    must(link_command(l, 0, &r, &e, "HMGET %b token1 version", key.text, key.length), e);
+    must(sync_client_command(l, 0, &r, &e, "HMGET %b token1 version", key.text, key.length), e);
     log_token_text(&other.token, token);
     assert_string_equal(r->element[0]->str, token);
     assert_string_equal(r->element[1]->str, "5");
@@ -342,14 +342,14 @@ static void test_adopt__leaves_what_is_no_such_shard(void **state)
     header.tag ^= 1;
     shard_has(200, "");
     names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
-    must(link_command(l, 0, &r, &e, "SET %b something", key.text, key.length), e);
+    must(sync_client_command(l, 0, &r, &e, "SET %b something", key.text, key.length), e);
     freeReplyObject(r);
     is_left_alone(ERR_LOST);
     shard_has(0, "something");
     servers_flush(&servers);
     is_left_alone(ERR_LOST);
     assert_int_equal(exists(), 0);
-    must(link_command(l, 0, &r, &e, "LPUSH %b x", key.text, key.length), e);
+    must(sync_client_command(l, 0, &r, &e, "LPUSH %b x", key.text, key.length), e);
     freeReplyObject(r);
     is_left_alone(ERR_WRONG_TYPE);
 }
@@ -386,7 +386,7 @@ static void test_write__goes_on_at_maxmemory(void **state)
     redisReply *r = NULL;
     draw(&one, 0);
     plain("CONFIG SET maxmemory 1");
-    enum err set = link_command(l, 0, &r, &e, "SET x y");
+    enum err set = sync_client_command(l, 0, &r, &e, "SET x y");
     uint64_t later;
     enum err adopted = adopt(&one, &later), written = write_at(&one, 200, "full");
     enum err drawn = fold_draw(&other, 0, &e);
@@ -454,7 +454,7 @@ static void test_store__is_for_the_lane_that_the_view_has(void **state)
     assert_int_equal(store(&one, 1, 1, 7, &trim), ERR_OK);
     assert_int_equal(trim, 7);
     assert_int_equal(store(&one, 2, 1, 7, &trim), ERR_FENCED);
-    view_field("lanes", "2:000000000000abcd,1:000000000000abcd"); /* it was replaced: its stream begins anew,
+    view_field("lanes", "2:000000000000abcd,1:000000000000abcd"); /* it was replaced: its stream begins again,
                                                                      and so do positions */
     assert_int_equal(store(&one, 0, 1, 60, &trim), ERR_FENCED);
     assert_int_equal(store(&one, 0, 2, 8, &trim), ERR_OK);

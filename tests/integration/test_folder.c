@@ -203,8 +203,8 @@ static void test_fold__ends_where_its_caller_says(void **state)
         folding_member[0].folder.tend_arg = &l;
         folding_member[0].folder.took_over = false;
         gives(ERR_BUSY, folding_fold_to(&folding_member[0], 2000, &e), e);
-        must(link_command(folding_member[0].link, link_home(folding_member[0].link, &folding_names), &r, &e,
-                          "PING"),
+        must(sync_client_command(folding_member[0].link,
+                                 sync_client_home(folding_member[0].link, &folding_names), &r, &e, "PING"),
              e);
         assert_true(r->type == REDIS_REPLY_STATUS && strcmp(r->str, "PONG") == 0);
         freeReplyObject(r);

@@ -93,7 +93,7 @@ static void test_fold__of_a_shard_that_has_left_when_its_turn_comes(void **state
 /* Shards come and go all the time, and entries are applied: no fold fails for that. */
 static struct {
     struct folding_member *p;
-    struct link *link;
+    struct sync_client *link;
     _Atomic uint64_t applied;
     _Atomic bool ended;
     _Atomic unsigned moved, failed;
@@ -122,7 +122,7 @@ static void *move_shards(void *arg)
                           .count = 1};
         if (load_begin(&l, NULL) != ERR_OK)
             busy.failed++;
-        load_by_link(&l, reader.link);
+        load_and_wait(&l, reader.link);
         busy.failed += load_end(&l) != 1;
         busy.moved++;
     }
@@ -155,7 +155,7 @@ static void test_fold__goes_on_while_shards_come_and_go(void **state)
     pthread_t mover, applier;
     memset(&busy, 0, sizeof(busy));
     busy.p = &folding_member[0];
-    busy.link = link_new(&folding_nodes, LINK_MS, NULL);
+    busy.link = sync_client_new(&folding_nodes, SYNC_CLIENT_MS, NULL);
     folding_load(&folding_member[0]);
     assert_int_equal(pthread_create(&mover, NULL, move_shards, NULL), 0);
     assert_int_equal(pthread_create(&applier, NULL, apply_keys, NULL), 0);
@@ -184,7 +184,7 @@ static void test_fold__goes_on_while_shards_come_and_go(void **state)
     assert_int_equal(busy.failed, 0);
     assert_true(busy.moved >= 20);
     assert_int_equal(folding_missing(0, busy.applied), 0);
-    link_free(busy.link);
+    sync_client_free(busy.link);
 }
 
 /* --- shards that are lost --- */
@@ -237,7 +237,7 @@ static void lose_a_shard(struct folding_member *p, bool takes_over)
     p->folder.took_over = !takes_over;
     says_that_shard_1_is_lost(p, 3000);
     assert_int_equal(missing_elsewhere(3000), 0);
-    folding_make_shard(0, 1); /* somebody has made it anew */
+    folding_make_shard(0, 1); /* somebody has made it again */
     folding_folds(p, 3000);
     assert_int_equal(folding_missing(0, 3000), 0);
     assert_int_equal(folding_folded(), 3000);
@@ -301,7 +301,7 @@ static void make_lane(struct lane *lane, struct log_position *anchor)
     uint8_t writer[LOG_WRITER_BYTES] = {7};
     *lane = (struct lane){0};
     lane_key(&lane->key, &folding_names, 0, 1);
-    lane->where = link_home(folding_member[0].link, &folding_names);
+    lane->where = sync_client_home(folding_member[0].link, &folding_names);
     must(lane_make(folding_member[0].link, lane, writer, 1, anchor, &e), e);
     (void)snprintf(text, sizeof(text), "1:%016" PRIx64, lane->era);
     folding_put_field(NULL, "lanes", text);
@@ -319,7 +319,7 @@ static void add(struct folding_member *p, const struct lane *lane, struct log_po
         for (unsigned k = 0; k < ENTRY_KEYS; k++)
             keys[k] = folding_key(i + k);
         size_t length = log_entry_encode(bytes, writer, 2 + i, keys, ENTRY_KEYS);
-        must(lane_append(p->link, lane, at, bytes, length, LINK_MS, apply_record, p, &state, &e), e);
+        must(lane_append(p->link, lane, at, bytes, length, SYNC_CLIENT_MS, apply_record, p, &state, &e), e);
         assert_true(state == TAIL_COMPLETE);
     }
 }

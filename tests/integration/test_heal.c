@@ -70,7 +70,7 @@ static void test_heal__by_those_who_have_added_needs_no_table(void **state)
     assert_int_equal(fixture_generation(&f, 0), generation);
     clock_sleep_us(1500 * 1000); /* what is left of it is folded */
     for (unsigned d = 0; d < 2; d++) {
-        healing_start_anew(&f, d);
+        healing_start_again(&f, d);
         healing_is_whole(&f, count);
     }
     must(temp_postgres_restart(&f.postgres, &e), e);
@@ -111,7 +111,7 @@ static void test_heal__of_what_a_dead_coordinator_added_reads_the_table(void **s
     fixture_sql(f.db, "COMMIT");
     healing_is_whole(&f, ROWS + ADDED);
     assert_true(fixture_generation(&f, 1 - healer) > generation);
-    healing_start_anew(&f, ADDER);
+    healing_start_again(&f, ADDER);
     healing_is_whole(&f, ROWS + ADDED);
 }
 

@@ -112,7 +112,7 @@ static void test_heal_lost__of_one_node_of_three_or_two_comes_back_from_memory(v
     loses_and_heals("FLUSHALL of a node", flush_one);
     loses_and_heals("a node is started anew, empty", restart_empty);
     loses_and_heals("FLUSHALL of two nodes", flush_two);
-    healing_start_anew(&f, 0); /* from what is in Redis now */
+    healing_start_again(&f, 0); /* from what is in Redis now */
     healing_is_whole(&f, LOSING_ROWS);
 }
 

@@ -57,7 +57,7 @@ static void heals_from_memory(unsigned first)
     assert_int_equal(fixture_generation(&f, 0), generation);
     clock_sleep_us(1500 * 1000);
     for (unsigned d = 0; d < 2; d++) {
-        healing_start_anew(&f, d);
+        healing_start_again(&f, d);
         healing_is_whole(&f, ROWS + ADDED);
     }
 }

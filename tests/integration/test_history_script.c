@@ -50,15 +50,15 @@ static long long finish(const char *mutex, const char *reset, const char *outcom
                                      "3",   "outcome", "state", "error", "error", "rows",  "rows"};
     struct error e = {""};
     long long answer = 99;
-    script_begin(&f.fence.call, embedded_finish);
+    script_begin(&f.handle.call, embedded_finish);
     for (size_t i = 0; i < 3; i++) {
         struct key_name name;
-        names_filter_key(&f.fence.names, keys[i], &name);
-        script_key(&f.fence.call, &name);
+        names_filter_key(&f.handle.names, keys[i], &name);
+        script_key(&f.handle.call, &name);
     }
     for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
-        script_text(&f.fence.call, arguments[i]);
-    must(script_run(&f.fence.call, f.fence.link, handle_home(&f.fence), &answer, &e), e);
+        script_text(&f.handle.call, arguments[i]);
+    must(script_run(&f.handle.call, f.handle.redis, handle_home(&f.handle), &answer, &e), e);
     return answer;
 }
 
@@ -123,14 +123,14 @@ static void test_control_unfinished__is_the_job_of_a_view_with_two_generations(v
     (void)state;
     struct error e = {""};
     uint64_t id = 99;
-    must(control_unfinished(&f.fence, &id, &e), e);
+    must(control_unfinished(&f.handle, &id, &e), e);
     assert_int_equal(id, 0);
     (void)servers_integer(&servers, 0, "HSET " KEY("job") " id 77");
     (void)servers_integer(&servers, 0, "HSET " KEY("view") " generation0 %s generation1 %s", "number=2", "");
-    must(control_unfinished(&f.fence, &id, &e), e);
+    must(control_unfinished(&f.handle, &id, &e), e);
     assert_int_equal(id, 0);
     (void)servers_integer(&servers, 0, "HSET " KEY("view") " generation1 %s", "number=3");
-    must(control_unfinished(&f.fence, &id, &e), e);
+    must(control_unfinished(&f.handle, &id, &e), e);
     assert_int_equal(id, 77);
 }
 

@@ -92,7 +92,7 @@ static void is_all(const char *path, unsigned count, bool value)
     json_decref(list);
 }
 
-/* All nodes answer again: the connection to one is made anew. */
+/* All nodes answer again: the connection to one is made again. */
 static void is_back(void)
 {
     struct http_reply r = post("/v1/filters/wide/check", KEYS);

@@ -109,7 +109,7 @@ static void test_shards__names_those_that_are_lost(void **state)
     struct error e = {""};
     must(process_run(argv, WAIT_MS, &output, &status, &e), e);
     free(output);
-    for (bool told = false; !told; clock_sleep_us(200 * 1000)) { /* checks meet it, the keeper looks */
+    for (bool told = false; !told; clock_sleep_us(200 * 1000)) { /* checks meet it, the controller looks */
         assert_true(clock_mono_us() < until);
         for (unsigned i = 0; i < 50; i++) {
             (void)snprintf(command, sizeof(command), "BF.EXISTS h key%u", i);

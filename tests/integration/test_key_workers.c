@@ -44,7 +44,7 @@ struct job {
 struct worker {
     pthread_t thread;
     struct event_base *base;
-    struct store *store;
+    struct async_client *store;
     struct request_port *port;
     struct event *ticks; /* keeps the loop going */
     uint64_t random;
@@ -141,7 +141,7 @@ static void worker_open(struct worker *w, unsigned number)
     const struct timeval often = {.tv_usec = 10000};
     *w = (struct worker){.random = number + 12345, .left = REQUESTS};
     w->base = event_base_new();
-    w->store = store_new(w->base, &on.nodes, REPLY_MS, NULL);
+    w->store = async_client_new(w->base, &on.nodes, REPLY_MS, NULL);
     w->port = request_port_new(w->base, w->store, REPLY_MS);
     w->ticks = event_new(w->base, -1, EV_PERSIST, on_tick, w);
     assert_true(w->port != NULL && w->ticks != NULL && event_add(w->ticks, &often) == 0);
@@ -150,7 +150,7 @@ static void worker_open(struct worker *w, unsigned number)
 static void worker_close(struct worker *w)
 {
     request_port_free(w->port);
-    store_free(w->store);
+    async_client_free(w->store);
     event_free(w->ticks);
     event_base_free(w->base);
 }

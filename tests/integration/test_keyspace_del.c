@@ -177,7 +177,7 @@ static void wake_keepers(void)
 static void test_del__is_completed_by_who_makes_the_name_anew(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 30; i++) { /* keepers come before, after and in the middle of it */
+    for (unsigned i = 0; i < 30; i++) { /* controllers come before, after and in the middle of it */
         fixture_ask(&keyspace.fixture, 0, "BF.RESERVE next 0.001 10000");
         keyspace_add(1, "next", 0, 500);
         begin_to_delete("next");

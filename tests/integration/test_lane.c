@@ -10,7 +10,7 @@
 #include "tests/lib/proxy.h"
 #include "tests/lib/temp_redis.h"
 
-enum { REPLY_MS = 5000, LINK_MS = 1000, APPEND_MS = 8000 };
+enum { REPLY_MS = 5000, SYNC_CLIENT_MS = 1000, APPEND_MS = 8000 };
 
 struct world {
     struct temp_redis redis;
@@ -18,7 +18,7 @@ struct world {
     struct proxy *proxy;
     unsigned route;
     struct nodes direct, slow; /* the server itself, and by the proxy */
-    struct link *link, *proxied;
+    struct sync_client *link, *proxied;
     struct names names;
     struct lane lane;
     struct log_position at, anchor;
@@ -43,8 +43,8 @@ static int start(void **state)
     must(nodes_parse(&w.direct, w.redis.url, &e), e);
     must(nodes_parse(&w.slow, url, &e), e);
     must(names_init(&w.names, "tb", "f", 1, &e), e);
-    w.link = link_new(&w.direct, LINK_MS, NULL);
-    w.proxied = link_new(&w.slow, LINK_MS, NULL);
+    w.link = sync_client_new(&w.direct, SYNC_CLIENT_MS, NULL);
+    w.proxied = sync_client_new(&w.slow, SYNC_CLIENT_MS, NULL);
     assert_true(w.link != NULL && w.proxied != NULL);
     return 0;
 }
@@ -52,8 +52,8 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
-    link_free(w.link);
-    link_free(w.proxied);
+    sync_client_free(w.link);
+    sync_client_free(w.proxied);
     proxy_stop(w.proxy);
     client_close(&w.client);
     temp_redis_fini(&w.redis);
@@ -84,7 +84,7 @@ static void reads_as(enum tail_state wanted)
     assert_string_equal(tail_state_name(got), tail_state_name(wanted));
 }
 
-static enum err append_by(struct link *l, unsigned keys, enum tail_state *state, struct error *e)
+static enum err append_by(struct sync_client *l, unsigned keys, enum tail_state *state, struct error *e)
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     size_t length = lanes_entry(bytes, ++w.sequence, keys);
@@ -401,7 +401,7 @@ static void test_lane_append__finds_its_own_entry_when_the_reply_was_lost(void *
 static void *lift_later(void *arg)
 {
     (void)arg;
-    clock_sleep_us((LINK_MS + 300) * 1000);
+    clock_sleep_us((SYNC_CLIENT_MS + 300) * 1000);
     proxy_lift(w.proxy);
     return NULL;
 }
@@ -413,7 +413,7 @@ static void test_lane_append__sends_again_what_is_executed_later(void **state)
     pthread_t lifting;
     (void)state;
     must(lane_read(w.proxied, &w.lane, &w.at, lanes_apply, &w.met, &got, &e), e);
-    proxy_set(w.proxy, w.route, &(struct proxy_fault){.request_delay_ms = LINK_MS + 3000});
+    proxy_set(w.proxy, w.route, &(struct proxy_fault){.request_delay_ms = SYNC_CLIENT_MS + 3000});
     assert_int_equal(pthread_create(&lifting, NULL, lift_later, NULL), 0);
     must(append_by(w.proxied, 2, &got, &e), e);
     (void)pthread_join(lifting, NULL);
@@ -505,14 +505,14 @@ static void test_a_fork__is_met_by_the_bytes_of_the_anchor(void **state)
 
     struct nodes nodes;
     must(nodes_parse(&nodes, replica.url, &e), e);
-    struct link *direct = w.link;
-    w.link = link_new(&nodes, LINK_MS, NULL);
+    struct sync_client *direct = w.link;
+    w.link = sync_client_new(&nodes, SYNC_CLIENT_MS, NULL);
     unsigned before = w.met.count;
     reads_as(TAIL_ERA); /* under the era of the former master */
     w.lane.era = lanes_era(&c);
     reads_as(TAIL_GAP); /* and under its own: the id is there, the bytes are others */
     assert_int_equal(w.met.count, before);
-    link_free(w.link);
+    sync_client_free(w.link);
     w.link = direct;
     client_close(&c);
     temp_redis_fini(&replica);

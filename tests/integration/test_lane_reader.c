@@ -206,7 +206,7 @@ static void *work(void *arg)
 {
     struct worker *o = arg;
     o->base = event_base_new();
-    struct store *store = store_new(o->base, &readers_w.direct, REPLY_MS, NULL);
+    struct async_client *store = async_client_new(o->base, &readers_w.direct, REPLY_MS, NULL);
     o->port = lane_port_new(o->base, store, GUARD_MS);
     for (unsigned i = 0; i < AT_ONCE; i++) {
         o->slot[i].worker = o;
@@ -214,7 +214,7 @@ static void *work(void *arg)
     }
     (void)event_base_dispatch(o->base);
     lane_port_free(o->port);
-    store_free(store);
+    async_client_free(store);
     event_base_free(o->base);
     return NULL;
 }

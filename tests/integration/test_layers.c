@@ -168,7 +168,7 @@ static void test_generation_that_is_built__keeps_its_rows_when_another_driver_go
     present_everywhere(0, ROWS);
 }
 
-/* No expansion is under way at all: the keeper gives the layer. */
+/* No expansion is under way at all: the controller gives the layer. */
 static void test_generation_in_use__gets_a_layer_when_no_expansion_may_start(void **state)
 {
     (void)state;

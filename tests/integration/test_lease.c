@@ -19,7 +19,7 @@
 enum { REPLY_MS = 5000, TTL_MS = 400, LONG_MS = 60000, KEYS = 200 };
 
 static struct lease one, other;
-static struct link *link_of_one, *link_of_other;
+static struct sync_client *link_of_one, *link_of_other;
 static const struct lease_report nothing = {.folds = 0};
 
 static void begin(unsigned ttl_ms)
@@ -27,8 +27,8 @@ static void begin(unsigned ttl_ms)
     struct error e = {""};
     must(client_ok(&on.client, &e, "FLUSHALL"), e);
     must(names_init(&on.names, "tb", "f", 1, &e), e);
-    link_of_one = link_new(&on.nodes, REPLY_MS, NULL);
-    link_of_other = link_new(&on.nodes, REPLY_MS, NULL);
+    link_of_one = sync_client_new(&on.nodes, REPLY_MS, NULL);
+    link_of_other = sync_client_new(&on.nodes, REPLY_MS, NULL);
     assert_true(link_of_one != NULL && link_of_other != NULL);
     lease_init(&one, link_of_one, &on.names, "one/1", ttl_ms);
     lease_init(&other, link_of_other, &on.names, "other/1", ttl_ms);
@@ -39,8 +39,8 @@ static int tear_down(void **state)
     (void)state;
     lease_fini(&one);
     lease_fini(&other);
-    link_free(link_of_one);
-    link_free(link_of_other);
+    sync_client_free(link_of_one);
+    sync_client_free(link_of_other);
     link_of_one = link_of_other = NULL;
     return 0;
 }
@@ -389,7 +389,7 @@ struct watcher {
 static void *watch(void *arg)
 {
     struct watcher *w = arg;
-    struct link *own = link_new(&on.nodes, REPLY_MS, NULL);
+    struct sync_client *own = sync_client_new(&on.nodes, REPLY_MS, NULL);
     while (!atomic_load(&w->ends)) {
         struct lease_status s;
         if (lease_look(own, &on.names, &s, NULL) != ERR_OK)
@@ -398,7 +398,7 @@ static void *watch(void *arg)
         w->given += s.holder[0] == '\0' && w->held > 0;
         clock_sleep_us(2000);
     }
-    link_free(own);
+    sync_client_free(own);
     return NULL;
 }
 

@@ -26,7 +26,7 @@ static int stop(void **state)
     return life_stop(&w);
 }
 
-static enum err accept_loss(struct life *life, struct link *l, struct error *e)
+static enum err accept_loss(struct life *life, struct sync_client *l, struct error *e)
 {
     uint64_t made;
     return lost_accept(l, &life->names, &made, e);
@@ -42,7 +42,8 @@ static redisReply *on_shard(const char *command)
     const struct generation *g = &w.view.slot[1].shape;
     must(placement_resolve(&placement, &w.names, g, &w.nodes, &e), e);
     names_log_shard(&w.names, (struct shard_id){g->number, 0, SHARD}, &key);
-    must(link_command(w.link, placement_where(&placement, 0, SHARD), &r, &e, command, key.text, key.length),
+    must(sync_client_command(w.link, placement_where(&placement, 0, SHARD), &r, &e, command, key.text,
+                             key.length),
          e);
     return r;
 }
@@ -75,9 +76,9 @@ static void degrade(void)
     const struct log_lost lost = {.generation = 1, .shard = SHARD};
     must(lost_say(w.link, &w.names, &lost, &e), e);
     names_filter_key(&w.names, "view", &key);
-    must(
-        link_command(w.link, link_home(w.link, &w.names), &r, &e, "HSET %b degraded 1", key.text, key.length),
-        e);
+    must(sync_client_command(w.link, sync_client_home(w.link, &w.names), &r, &e, "HSET %b degraded 1",
+                             key.text, key.length),
+         e);
     freeReplyObject(r);
 }
 
@@ -96,13 +97,13 @@ static void begin(void)
 static bool is_killed_at(uint64_t n, enum proxy_moment moment)
 {
     struct error e = {""};
-    struct link *l = link_new(&w.nodes, KILLED_MS, "twinbloom-job");
+    struct sync_client *l = sync_client_new(&w.nodes, KILLED_MS, "twinbloom-job");
     proxy_count(w.proxy, "", n, moment);
     enum err code = accept_loss(&w, l, &e);
     bool held = proxy_is_held(w.proxy);
     if (!held)
         must(code, e);
-    link_free(l);
+    sync_client_free(l);
     proxy_release(w.proxy, false);
     return held;
 }

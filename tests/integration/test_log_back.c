@@ -19,7 +19,7 @@ enum { REPLY_MS = 5000, MEMBERS = 4, CAPACITY = 3000, BATCH = 100, WAIT_US = 20 
 static struct temp_redis home, data;
 static struct client client;
 static struct nodes nodes;
-static struct link *l;
+static struct sync_client *l;
 static struct names names;
 static struct log_view *view;
 static struct log_member member[MEMBERS];
@@ -36,7 +36,7 @@ static int start(void **state)
     must(client_open(&client, home.port, REPLY_MS, &e), e);
     (void)snprintf(urls, sizeof(urls), "%s,%s", home.url, data.url);
     must(nodes_parse(&nodes, urls, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
+    l = sync_client_new(&nodes, REPLY_MS, NULL);
     view = malloc(sizeof(*view));
     assert_true(l != NULL && view != NULL);
     return 0;
@@ -46,7 +46,7 @@ static int stop(void **state)
 {
     (void)state;
     free(view);
-    link_free(l);
+    sync_client_free(l);
     client_close(&client);
     temp_redis_fini(&home);
     temp_redis_fini(&data);
@@ -133,8 +133,8 @@ static void home_goes_back(void)
     temp_redis_kill(&home);
     must(temp_redis_restart(&home, true, &e), e);
     must(client_open(&client, home.port, REPLY_MS, &e), e);
-    link_free(l);
-    l = link_new(&nodes, REPLY_MS, NULL);
+    sync_client_free(l);
+    l = sync_client_new(&nodes, REPLY_MS, NULL);
     assert_non_null(l);
 }
 

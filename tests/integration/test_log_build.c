@@ -61,7 +61,7 @@ enum { ENTRY = 20, AHEAD = 1000 };
 static void *add_until_stopped(void *arg)
 {
     struct adder *t = arg;
-    struct link *l = link_new(&log_servers.nodes, LINK_MS, NULL);
+    struct sync_client *l = sync_client_new(&log_servers.nodes, SYNC_CLIENT_MS, NULL);
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     struct key_hash keys[ENTRY];
     struct error e = {""};
@@ -76,11 +76,11 @@ static void *add_until_stopped(void *arg)
             keys[i] = log_key(next + i);
         size_t length = log_entry_encode(bytes, t->writer, next, keys, ENTRY);
         enum err code =
-            lane_append(l, &t->lane, &t->at, bytes, length, LINK_MS, log_pass_over, NULL, &tail, &e);
+            lane_append(l, &t->lane, &t->at, bytes, length, SYNC_CLIENT_MS, log_pass_over, NULL, &tail, &e);
         atomic_store(&t->failed, code != ERR_OK || tail != TAIL_COMPLETE);
         atomic_store(&t->next, next + ENTRY);
     }
-    link_free(l);
+    sync_client_free(l);
     return NULL;
 }
 
@@ -483,20 +483,20 @@ static void *start_in_thread(void *arg)
 }
 
 /* The build, or the whole filter, goes while the shards are made: what is made behind that does not stay. */
-static void starts_while_it_goes(void (*go)(struct link *l))
+static void starts_while_it_goes(void (*go)(struct sync_client *l))
 {
     static struct proxied x;
     struct starter starter = {ERR_OK, {""}};
     struct error e = {""};
     pthread_t thread;
     redisReply *r;
-    struct link *l = link_new(&log_servers.nodes, LINK_MS, NULL);
+    struct sync_client *l = sync_client_new(&log_servers.nodes, SYNC_CLIENT_MS, NULL);
     begin_by_proxy(&x, &a);
-    must(link_command(a.link, 1, &r, &e, "PING"), e); /* connected */
+    must(sync_client_command(a.link, 1, &r, &e, "PING"), e); /* connected */
     freeReplyObject(r);
     proxy_set(x.proxy, x.route[1], &(struct proxy_fault){.swallow = true});
     assert_int_equal(pthread_create(&thread, NULL, start_in_thread, &starter), 0);
-    uint64_t deadline = clock_mono_us() + LINK_MS * 1000;
+    uint64_t deadline = clock_mono_us() + SYNC_CLIENT_MS * 1000;
     while (log_count_keys(".3.*") == 0 && clock_mono_us() < deadline)
         clock_sleep_us(1000);
     assert_true(log_count_keys(".3.*") > 0); /* those of the other node */
@@ -505,11 +505,11 @@ static void starts_while_it_goes(void (*go)(struct link *l))
     (void)pthread_join(thread, NULL);
     gives(ERR_FENCED, starter.code, starter.e);
     assert_int_equal(log_count_keys(".3.*"), 0);
-    link_free(l);
+    sync_client_free(l);
     end_proxy(&x, &a);
 }
 
-static void forget_build(struct link *l)
+static void forget_build(struct sync_client *l)
 {
     struct error e = {""};
     must(grace_forget(l, &log_names, a.builder->shape.number, &e), e);
@@ -524,7 +524,7 @@ static void test_start__leaves_no_shard_of_what_was_forgotten(void **state)
     starts_while_it_goes(forget_build);
 }
 
-static void delete_filter(struct link *l)
+static void delete_filter(struct sync_client *l)
 {
     struct key_name key;
     names_filter_key(&log_names, "view", &key);

@@ -26,7 +26,7 @@ static int log_teardown(void **state)
 
 /* --- lanes that do not last --- */
 
-static void begins_anew(struct log_process *p)
+static void begins_again(struct log_process *p)
 {
     assert_true(p->builder->anew);
     assert_true(log_reads_old());
@@ -51,7 +51,7 @@ static void test_build__begins_anew_where_the_lane_was_trimmed_over_its_hold(voi
     gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
     uint64_t token = a.builder->fold.token.number;
     a.builder->took_over = false; /* as behind a broken connection */
-    begins_anew(&a);
+    begins_again(&a);
     assert_true(a.builder->fold.token.number > token);
 }
 
@@ -64,7 +64,7 @@ static void test_cutover__refuses_another_lane_than_that_of_the_start(void **sta
     log_replace_lane();
     gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
     assert_non_null(strstr(e.text, "a lane was replaced"));
-    begins_anew(&a);
+    begins_again(&a);
 }
 
 static void test_resume__begins_anew_where_a_lane_was_replaced(void **state)
@@ -76,7 +76,7 @@ static void test_resume__begins_anew_where_a_lane_was_replaced(void **state)
     log_checkpoint(&a, "all");
     log_replace_lane();
     assert_true(log_resumes(&b, rows));
-    begins_anew(&b);
+    begins_again(&b);
 }
 
 /* As a view takes an era. */
@@ -95,7 +95,7 @@ static void test_cutover__refuses_another_era_than_that_of_the_start(void **stat
     gives(ERR_LOST, builder_start(a.builder, &e), e); /* the lane is not in that era */
     assert_true(a.builder->anew);
     log_set_field("lanes", right);
-    begins_anew(&a);
+    begins_again(&a);
 }
 
 static void test_cutover__refuses_where_the_shards_eras_changed(void **state)
@@ -108,7 +108,7 @@ static void test_cutover__refuses_where_the_shards_eras_changed(void **state)
     (void)snprintf(text, sizeof(text), "%s 000000000000abcd", log_field("eras"));
     log_set_field("eras", text);
     gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
-    begins_anew(&a);
+    begins_again(&a);
 }
 
 /* A node of the shards came back as another one. */
@@ -124,7 +124,7 @@ static void test_cutover__refuses_where_a_node_is_in_another_era(void **state)
     gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
     assert_non_null(strstr(e.text, "another era"));
     log_set_field("eras", right);
-    begins_anew(&a);
+    begins_again(&a);
 }
 
 /* --- what the view says --- */
@@ -178,7 +178,7 @@ static void test_build__follows_all_lanes(void **state)
     struct error e = {""};
     struct log_position at;
     struct lane second;
-    struct link *l = link_new(&log_servers.nodes, LINK_MS, NULL);
+    struct sync_client *l = sync_client_new(&log_servers.nodes, SYNC_CLIENT_MS, NULL);
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     struct key_hash key = log_key(OTHERS + 1);
     enum tail_state tail = TAIL_EMPTY;
@@ -194,7 +194,7 @@ static void test_build__follows_all_lanes(void **state)
     log_rows(&a, 0, ROWS);
     log_add(OTHERS, 1);
     size_t length = log_entry_encode(bytes, writer, 2, &key, 1);
-    must(lane_append(l, &second, &at, bytes, length, LINK_MS, log_pass_over, NULL, &tail, &e), e);
+    must(lane_append(l, &second, &at, bytes, length, SYNC_CLIENT_MS, log_pass_over, NULL, &tail, &e), e);
     log_checkpoint(&a, "all");
     assert_int_equal(log_id_compare(log_stored()->hold[1].from, at.id), 0);
     assert_false(log_resumes(&b, rows));
@@ -205,7 +205,7 @@ static void test_build__follows_all_lanes(void **state)
     assert_int_equal(log_id_compare(g->folded[1].position.id, at.id), 0);
     assert_int_equal(log_missing_in(&g->shape, OTHERS, OTHERS + 2), 0);
     assert_string_equal(log_field("hold.1"), "");
-    link_free(l);
+    sync_client_free(l);
 }
 
 static void test_cutover__is_the_same_when_its_reply_was_lost(void **state)
@@ -290,7 +290,7 @@ static void test_start__says_that_redis_has_no_memory(void **state)
     set_maxmemory("0");
     gives(ERR_NOMEM, code, e);
     assert_true(a.builder->anew);
-    begins_anew(&a);
+    begins_again(&a);
 }
 
 int main(void)

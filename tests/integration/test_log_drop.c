@@ -148,7 +148,9 @@ static long long count(const char *what)
     redisReply *r = NULL;
     struct error e = {""};
     names_filter_key(&w.names, what, &key);
-    must(link_command(w.link, link_home(w.link, &w.names), &r, &e, "HLEN %b", key.text, key.length), e);
+    must(sync_client_command(w.link, sync_client_home(w.link, &w.names), &r, &e, "HLEN %b", key.text,
+                             key.length),
+         e);
     long long n = r->integer;
     freeReplyObject(r);
     return n;
@@ -247,7 +249,9 @@ static void view_says(const char *format, const char *value)
     redisReply *r = NULL;
     struct error e = {""};
     names_filter_key(&w.names, "view", &key);
-    must(link_command(w.link, link_home(w.link, &w.names), &r, &e, format, key.text, key.length, value), e);
+    must(sync_client_command(w.link, sync_client_home(w.link, &w.names), &r, &e, format, key.text, key.length,
+                             value),
+         e);
     freeReplyObject(r);
 }
 
@@ -261,9 +265,9 @@ static void test_drop__names_a_lane_that_is_none(void **state)
     long long keys = life_keys(&w);
     must(log_view_lane_at(&w.view, &w.names, &w.nodes, 1, &lane, &e), e);
     (void)snprintf(name, sizeof(name), "%.*s", (int)lane.key.length, lane.key.text);
-    must(link_command(w.link, lane.where, &r, &e, "DEL %s", name), e);
+    must(sync_client_command(w.link, lane.where, &r, &e, "DEL %s", name), e);
     freeReplyObject(r);
-    must(link_command(w.link, lane.where, &r, &e, "RPUSH %s a", name), e);
+    must(sync_client_command(w.link, lane.where, &r, &e, "RPUSH %s a", name), e);
     freeReplyObject(r);
     gives(ERR_WRONG_TYPE, life_drop(&w, w.link, &e), e);
     assert_non_null(strstr(e.text, name));
@@ -335,7 +339,7 @@ static void test_drop__by_one_that_was_killed_does_not_hinder_a_maker(void **sta
     begin();
 }
 
-/* The first deleter sleeps, a second one deletes, and the filter may be made anew; the first one wakes. */
+/* The first deleter sleeps, a second one deletes, and the filter may be made again; the first one wakes. */
 static void wake_deleters(enum proxy_moment moment, bool make_next)
 {
     struct error e = {""};

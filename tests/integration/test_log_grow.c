@@ -53,7 +53,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static enum err grow_from(unsigned layers, struct link *l, struct error *e)
+static enum err grow_from(unsigned layers, struct sync_client *l, struct error *e)
 {
     const struct grow_options o = {
         .generation = 1, .layers = layers, .shard_bytes = GROWTH_BYTES, .growth = 2};
@@ -65,7 +65,7 @@ static enum err grow_from(unsigned layers, struct link *l, struct error *e)
     return code;
 }
 
-static enum err grow(struct life *life, struct link *l, struct error *e)
+static enum err grow(struct life *life, struct sync_client *l, struct error *e)
 {
     (void)life;
     return grow_from(1, l, e);
@@ -232,7 +232,7 @@ static void load_layer(struct member *p, unsigned layer, uint32_t expected)
                      .piece_bytes = LOAD_PIECE,
                      .count = p->shape.layers[layer].geometry.shards};
     must(load_begin(&l, &e), e);
-    load_by_link(&l, w.link);
+    load_and_wait(&l, w.link);
     assert_int_equal(load_end(&l), expected);
 }
 
@@ -370,7 +370,7 @@ static unsigned where_of(unsigned layer, uint32_t shard, struct key_name *name)
     struct error e = {""};
     struct placement placement;
     names_log_shard(&w.names, (struct shard_id){1, layer, shard}, name);
-    must(placement_resolve(&placement, &w.names, &w.view.slot[1].shape, link_nodes(w.link), &e), e);
+    must(placement_resolve(&placement, &w.names, &w.view.slot[1].shape, sync_client_nodes(w.link), &e), e);
     return placement_where(&placement, layer, shard);
 }
 
@@ -381,8 +381,8 @@ static redisReply *blocks_of(unsigned layer, uint32_t shard)
     struct key_name name;
     redisReply *r = NULL;
     unsigned where = where_of(layer, shard, &name);
-    must(link_command(w.link, where, &r, &e, "GETRANGE %b %u -1", name.text, name.length,
-                      header_bytes(&w.view.slot[1].shape.layers[layer].geometry)),
+    must(sync_client_command(w.link, where, &r, &e, "GETRANGE %b %u -1", name.text, name.length,
+                             header_bytes(&w.view.slot[1].shape.layers[layer].geometry)),
          e);
     return r;
 }
@@ -403,12 +403,13 @@ static void test_layers__keep_the_bits_that_are_there(void **state)
     const struct generation *g = &w.view.slot[1].shape;
     uint64_t token = g->layers[1].token;
     unsigned where = where_of(1, 0, &name);
-    must(link_command(w.link, where, &r, &e, "SETRANGE %b %u keys", name.text, name.length,
-                      header_bytes(&g->layers[1].geometry) + 8),
+    must(sync_client_command(w.link, where, &r, &e, "SETRANGE %b %u keys", name.text, name.length,
+                             header_bytes(&g->layers[1].geometry) + 8),
          e);
     freeReplyObject(r);
     redisReply *before = blocks_of(1, 0);
-    must(link_command(w.link, link_home(w.link, &w.names), &r, &e, "HSET test:{f}:view generation1 %s", was),
+    must(sync_client_command(w.link, sync_client_home(w.link, &w.names), &r, &e,
+                             "HSET test:{f}:view generation1 %s", was),
          e);
     freeReplyObject(r);
     grows(1);
@@ -440,8 +441,8 @@ static void test_layers__take_no_shard_that_came_late(void **state)
     unsigned where = placement_where(&p.folder.placement, 1, 1);
     for (uint32_t i = 0; i < 2; i++) {
         names_log_shard(&w.names, (struct shard_id){1, 1, i}, &name);
-        must(link_command(w.link, placement_where(&p.folder.placement, 1, i), &r, &e, "DEL %b", name.text,
-                          name.length),
+        must(sync_client_command(w.link, placement_where(&p.folder.placement, 1, i), &r, &e, "DEL %b",
+                                 name.text, name.length),
              e);
         assert_int_equal(r->integer, 1);
         freeReplyObject(r);
@@ -619,7 +620,7 @@ static void test_mark_full__makes_no_lane(void **state)
     struct lane lane;
     redisReply *r = NULL;
     lane_is(&lane);
-    must(link_command(w.link, lane.where, &r, &e, "DEL %b", lane.key.text, lane.key.length), e);
+    must(sync_client_command(w.link, lane.where, &r, &e, "DEL %b", lane.key.text, lane.key.length), e);
     freeReplyObject(r);
     gives(ERR_NOT_FOUND, lane_mark_full(w.link, &lane, 1, &e), e);
 }

@@ -147,7 +147,7 @@ static void test_make__takes_any_name(void **state)
         long long others = life_keys(&w);
         makes();
         life_is_whole(&w, others);
-        /* Its view is lost, and it is made anew: only what was its own goes. */
+        /* Its view is lost, and it is made again: only what was its own goes. */
         assert_int_equal(servers_integer(&w.servers, 0, "DEL %b", key_of("view"), strlen(key_of("view"))), 1);
         makes();
         life_is_whole(&w, others);
@@ -216,11 +216,11 @@ static void test_make__by_commands_that_run_late_changes_nothing(void **state)
     bool held = true;
     for (uint64_t n = 1; held; n++) {
         life_begin(&w, "f", 1);
-        struct link *l = link_new(&w.nodes, 500, "twinbloom-job");
+        struct sync_client *l = sync_client_new(&w.nodes, 500, "twinbloom-job");
         proxy_count(w.proxy, "", n, PROXY_BEFORE);
         enum err code = life_make(&w, l, &e);
         held = proxy_is_held(w.proxy);
-        link_free(l);
+        sync_client_free(l);
         if (held)
             makes();
         else
@@ -324,7 +324,7 @@ static void test_make__closes_the_lanes_of_a_view_that_was_lost(void **state)
         assert_int_equal(servers_integer(&w.servers, 0, "DEL %s", key_of("view")), 1);
     makes();
     life_is_whole(&w, 0);
-    must(link_command(w.link, lane.where, &r, &e, "EXISTS %b", lane.key.text, lane.key.length), e);
+    must(sync_client_command(w.link, lane.where, &r, &e, "EXISTS %b", lane.key.text, lane.key.length), e);
     assert_int_equal(r->integer, 0);
     freeReplyObject(r);
 }

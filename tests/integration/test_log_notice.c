@@ -141,7 +141,7 @@ static void test_a_notice__is_in_every_lane(void **state)
     }
 }
 
-/* Neither a filter that is gone, nor one whose lane is closed, nor one that was made anew. */
+/* Neither a filter that is gone, nor one whose lane is closed, nor one that was made again. */
 static void test_a_notice__needs_a_view_and_lanes(void **state)
 {
     struct error e = {""};

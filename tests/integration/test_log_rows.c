@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "migrate/source/scan.h"
-#include "migrate/source/settle.h"
+#include "migrate/source/transaction_wait.h"
 #include "tests/integration/database.h"
 #include "tests/integration/log_builds.h"
 
@@ -65,13 +65,13 @@ static bool read_pages(struct source *s, struct scan_range *range, struct log_pr
     return ended;
 }
 
-static bool is_settled(struct settle *settle)
+static bool is_settled(struct transaction_wait *settle)
 {
-    struct settle_blocker blocker;
+    struct transaction_wait_blocker blocker;
     struct error e = {""};
     size_t waiting;
     bool done;
-    must(settle_poll(settle, &done, &blocker, 1, &waiting, &e), e);
+    must(transaction_wait_poll(settle, &done, &blocker, 1, &waiting, &e), e);
     return done;
 }
 
@@ -82,7 +82,7 @@ static void test_build__of_a_table_has_what_was_not_committed_at_its_start(void 
     PGconn *pg = database_connect(postgres, "postgres", "test");
     PGconn *other = database_connect(postgres, "postgres", "other");
     struct key_hash late = code(1), keys[ROWS];
-    struct settle *settle = NULL;
+    struct transaction_wait *settle = NULL;
     struct scan_range range = {.after = ""};
     struct buffer recorded = {0};
     struct error e = {""};
@@ -92,12 +92,12 @@ static void test_build__of_a_table_has_what_was_not_committed_at_its_start(void 
     database_run(other, "INSERT INTO link (id, code, url) OVERRIDING SYSTEM VALUE VALUES (1, 'c1', 'x')");
     log_add_hashes(&late, 1);
     log_begin(&a, UINT64_MAX);
-    must(settle_begin(&settle, s, &e), e);
+    must(transaction_wait_begin(&settle, s, &e), e);
     assert_false(is_settled(settle));
     database_run(other, "COMMIT");
     while (!is_settled(settle))
         ;
-    settle_free(settle);
+    transaction_wait_free(settle);
 
     assert_false(read_pages(s, &range, &a, 5));
     must(log_build_checkpoint(a.build, range.after, strlen(range.after), &e), e);

@@ -49,7 +49,7 @@ static void drops(void)
 }
 
 /* As a process does that has read the view, and misses the lane. */
-static enum err replace(struct life *life, struct link *l, struct error *e)
+static enum err replace(struct life *life, struct sync_client *l, struct error *e)
 {
     const uint8_t writer[LOG_WRITER_BYTES] = {1};
     struct roll *r = calloc(1, sizeof(*r));
@@ -58,7 +58,7 @@ static enum err replace(struct life *life, struct link *l, struct error *e)
     roll_init(r, l, &life->names, writer);
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
         struct lane lane;
-        code = log_view_lane_at(v, &life->names, link_nodes(l), i, &lane, e);
+        code = log_view_lane_at(v, &life->names, sync_client_nodes(l), i, &lane, e);
         r->where[i] = lane.where;
     }
     if (code == ERR_OK)
@@ -69,7 +69,7 @@ static enum err replace(struct life *life, struct link *l, struct error *e)
     return code;
 }
 
-static enum err grow(struct life *life, struct link *l, struct error *e)
+static enum err grow(struct life *life, struct sync_client *l, struct error *e)
 {
     const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = GROWTH_BYTES, .growth = 2};
     struct log_view *v = calloc(1, sizeof(*v));
@@ -83,13 +83,13 @@ static enum err grow(struct life *life, struct link *l, struct error *e)
 static bool stops_at(life_job_fn *job, uint64_t n, enum proxy_moment moment)
 {
     struct error e = {""};
-    struct link *l = link_new(&w.nodes, KILLED_MS, "twinbloom-job");
+    struct sync_client *l = sync_client_new(&w.nodes, KILLED_MS, "twinbloom-job");
     proxy_count(w.proxy, "", n, moment);
     enum err code = job(&w, l, &e);
     bool held = proxy_is_held(w.proxy);
     if (!held)
         must(code, e);
-    link_free(l);
+    sync_client_free(l);
     return held;
 }
 
@@ -188,7 +188,7 @@ static void test_a_grower_that_a_deletion_overtakes__takes_its_shards_away(void 
     }
 }
 
-/* It is dead before it can take them away: whoever makes the filter anew does. */
+/* It is dead before it can take them away: whoever makes the filter again does. */
 static void test_shards_that_are_made_behind_a_deletion__go_when_the_filter_is_made_anew(void **state)
 {
     unsigned late = 0;

@@ -227,7 +227,7 @@ static void reset_connections(void)
 static void test_make__is_not_taken_off_the_list_by_who_comes_late(void **state)
 {
     (void)state;
-    proxy_count_as_job(w.proxy, "twinbloom-keeper");
+    proxy_count_as_job(w.proxy, "twinbloom-controller");
     reset_connections();
     for (uint64_t n = 1; n <= 12; n++)
         assert_true(lists_after(n));
@@ -355,8 +355,8 @@ static uint64_t denied(unsigned d, uint64_t count)
     return n;
 }
 
-/* The home node is emptied while one coordinator sleeps and the other one is started anew: the filter is made
- * again, and the one that wakes must not answer by the old shards of the other node. */
+/* The home node is emptied while one coordinator sleeps and the other one is started again: the filter is
+ * made again, and the one that wakes must not answer by the old shards of the other node. */
 static void test_make__sweeps_what_outlived_a_lost_view(void **state)
 {
     (void)state;

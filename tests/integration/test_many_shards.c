@@ -84,7 +84,7 @@ static void start_daemon(unsigned d)
     must(daemon_launch(&fixture.daemon[d], &e), e);
     fixture.daemons++;
     must(client_open(&fixture.client[d], fixture.daemon[d].port, REPLY_MS, &e), e);
-    clock_sleep_us(1500000); /* the keeper has had its first look */
+    clock_sleep_us(1500000); /* the controller has had its first look */
     idle_bytes[d] = memory(d, "VmRSS");
     configure(true, &o);
     must(daemon_rewrite(&fixture.daemon[d], &o, &e), e);

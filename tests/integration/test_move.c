@@ -402,7 +402,7 @@ static void test_move__who_does_not_know_a_node_says_so_and_touches_nothing(void
     expect_error(&c, "BF.ADD wide c1", "which is not configured");
     expect_error(&c, "BF.INFO wide", "which is not configured");
     must(client_wait_status(&c, "wide", "state", "unreachable", WAIT_MS, &e), e);
-    clock_sleep_us(2500000); /* its keeper has looked */
+    clock_sleep_us(2500000); /* its controller has looked */
     must(client_status_number(&fixture.client[0], "wide", "epoch", &later, &e), e);
     assert_int_equal(epoch, later);
     /* Nor would the others move a filter to where it cannot follow. */

@@ -59,7 +59,7 @@ static enum err acquire(struct mutex **out, const char *filter, const char *owne
                                     .filter_length = strlen(filter),
                                     .owner = owner,
                                     .lease_ms = lease_ms,
-                                    .redis_timeout_ms = LINK_MS};
+                                    .redis_timeout_ms = SYNC_CLIENT_MS};
     *out = NULL;
     return mutex_acquire(out, &o, e);
 }
@@ -153,7 +153,7 @@ static void test_mutex_acquire__says_that_redis_is_away(void **state)
     process_signal(&servers.redis[0].process, SIGCONT);
     if (code != ERR_TIMEOUT && code != ERR_UNREACHABLE)
         fail_msg("%s: %s", error_name(code), e.text);
-    assert_in_range(took / 1000, 1000, 3 * LINK_MS);
+    assert_in_range(took / 1000, 1000, 3 * SYNC_CLIENT_MS);
     assert_null(m);
 }
 
@@ -302,15 +302,15 @@ static long long job_script(const char *mutex, const char *field, const char *va
     const char *const arguments[] = {mutex, "0", "2", field, value};
     struct error e = {""};
     long long answer = 99;
-    script_begin(&f.fence.call, embedded_job);
+    script_begin(&f.handle.call, embedded_job);
     for (size_t i = 0; i < 2; i++) {
         struct key_name name;
-        names_filter_key(&f.fence.names, keys[i], &name);
-        script_key(&f.fence.call, &name);
+        names_filter_key(&f.handle.names, keys[i], &name);
+        script_key(&f.handle.call, &name);
     }
     for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
-        script_text(&f.fence.call, arguments[i]);
-    must(script_run(&f.fence.call, f.fence.link, handle_home(&f.fence), &answer, &e), e);
+        script_text(&f.handle.call, arguments[i]);
+    must(script_run(&f.handle.call, f.handle.redis, handle_home(&f.handle), &answer, &e), e);
     return answer;
 }
 

@@ -46,7 +46,7 @@ static struct mutex_options options_of(const struct nodes *nodes, const char *ow
                                   .filter_length = 1,
                                   .owner = owner,
                                   .lease_ms = LONG_MS,
-                                  .redis_timeout_ms = LINK_MS};
+                                  .redis_timeout_ms = SYNC_CLIENT_MS};
 }
 
 /* Calls of @command since CONFIG RESETSTAT. */
@@ -295,10 +295,10 @@ static void test_mutex_wait__says_that_redis_is_away(void **state)
         process_signal(&servers.redis[0].process, SIGSTOP);
         (void)pthread_join(w.thread, NULL);
         process_signal(&servers.redis[0].process, SIGCONT);
-    } while ((w.code == ERR_BUSY || waiter_ms(&w, w.began) > 3 * LINK_MS) && ++tries < TRIES);
+    } while ((w.code == ERR_BUSY || waiter_ms(&w, w.began) > 3 * SYNC_CLIENT_MS) && ++tries < TRIES);
     if (w.code != ERR_TIMEOUT && w.code != ERR_UNREACHABLE)
         fail_msg("%s: %s", error_name(w.code), w.error.text);
-    assert_in_range(waiter_ms(&w, w.began), GIVEN_MS, 3 * LINK_MS);
+    assert_in_range(waiter_ms(&w, w.began), GIVEN_MS, 3 * SYNC_CLIENT_MS);
     mutex_release(m);
 }
 

@@ -321,7 +321,7 @@ static void test_resp__survives_every_allocation_that_fails(void **state)
     run_all(run_connected);
 }
 
-/* Its connections are made anew, so their buffers are empty. */
+/* Its connections are made again, so their buffers are empty. */
 static void cut_connections(void)
 {
     for (unsigned i = 0; i < 2; i++) {

@@ -62,13 +62,13 @@ static void test_tls__looks_at_the_authority_the_name_and_the_time(void **state)
     wired_use(&w, NULL, "rediss://localhost:%u", w.tls_port);
     wired_refused(&w, ERR_UNREACHABLE, "ostname mismatch");
     show("named"); /* an address is not a name */
-    node_connection_close(wired_open(&w));
+    sync_connection_close(wired_open(&w));
     wired_use(&w, NULL, "rediss://127.0.0.1:%u", w.tls_port);
     wired_refused(&w, ERR_UNREACHABLE, "IP address mismatch");
     show("expired");
     wired_refused(&w, ERR_UNREACHABLE, "certificate has expired");
     show("redis");
-    node_connection_close(wired_open(&w));
+    sync_connection_close(wired_open(&w));
 }
 
 static void test_tls__may_expect_another_name_or_none(void **state)
@@ -78,12 +78,12 @@ static void test_tls__may_expect_another_name_or_none(void **state)
     show("elsewhere");
     o.server_name = "elsewhere";
     wired_use(&w, &o, "rediss://127.0.0.1:%u", w.tls_port);
-    node_connection_close(wired_open(&w));
+    sync_connection_close(wired_open(&w));
     show("redis");
     wired_refused(&w, ERR_UNREACHABLE, "ostname mismatch");
     o.server_name = "127.0.0.1";
     wired_use(&w, &o, "rediss://localhost:%u", w.tls_port);
-    node_connection_close(wired_open(&w));
+    sync_connection_close(wired_open(&w));
     o.server_name = "127.0.0.2";
     wired_use(&w, &o, "rediss://127.0.0.1:%u", w.tls_port);
     wired_refused(&w, ERR_UNREACHABLE, "IP address mismatch");
@@ -92,7 +92,7 @@ static void test_tls__may_expect_another_name_or_none(void **state)
     o.verify = false;
     show("expired");
     wired_use(&w, &o, "rediss://127.0.0.1:%u", w.tls_port);
-    node_connection_close(wired_open(&w));
+    sync_connection_close(wired_open(&w));
     show("redis");
 }
 
@@ -110,9 +110,9 @@ static void test_tls__shows_a_certificate_where_one_is_wanted(void **state)
     o.cert_file = wired_file(&w, "client.crt");
     o.key_file = wired_file(&w, "client.key");
     wired_use(&w, &o, "rediss://127.0.0.1:%u", w.tls_port);
-    struct node_connection *c = wired_open(&w);
+    struct sync_connection *c = wired_open(&w);
     assert_string_equal(WIRED_ASK(c, "PING"), "PONG");
-    node_connection_close(c);
+    sync_connection_close(c);
     assert_string_equal(wired_ask(&w, "CONFIG SET tls-auth-clients optional"), "OK");
 }
 
@@ -155,7 +155,7 @@ static void test_tls__trusts_a_directory(void **state)
     o.ca_file = "";
     o.ca_dir = wired_file(&w, "dir");
     wired_use(&w, &o, "rediss://127.0.0.1:%u", w.tls_port);
-    node_connection_close(wired_open(&w));
+    sync_connection_close(wired_open(&w));
 }
 
 int main(void)

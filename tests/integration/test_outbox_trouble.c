@@ -126,7 +126,7 @@ static void test_outbox__that_is_dropped_under_its_reader_is_an_error(void **sta
     assert_non_null(strstr(e.text, "\"public.of_doomed\" does not exist; run sql/outbox.sql"));
     assert_int_equal(outbox_confirm(o, mark, &e), ERR_CONFIG);
     assert_int_equal(outbox_lag(o, &lag, &e), ERR_CONFIG);
-    /* One that is made anew has the same numbers for other rows. */
+    /* One that is made again has the same numbers for other rows. */
     outboxes_install(p, &setup);
     database_run(pg, "INSERT INTO doomed VALUES (2), (3)");
     must(outbox_confirm(o, mark, &e), &e);

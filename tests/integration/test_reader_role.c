@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "migrate/source/scan.h"
-#include "migrate/source/settle.h"
+#include "migrate/source/transaction_wait.h"
 #include "tests/integration/psql.h"
 #include "tests/integration/rows.h"
 #include "tests/integration/streams.h"
@@ -75,15 +75,15 @@ static void count_key(void *arg, const char *key, size_t length)
 
 static void settle_once(struct source *source)
 {
-    struct settle *settle = NULL;
-    struct settle_blocker blocker;
+    struct transaction_wait *settle = NULL;
+    struct transaction_wait_blocker blocker;
     struct error e = {0};
     bool done = false;
     size_t waiting;
-    must(settle_begin(&settle, source, &e), &e);
+    must(transaction_wait_begin(&settle, source, &e), &e);
     while (!done)
-        must(settle_poll(settle, &done, &blocker, 1, &waiting, &e), &e);
-    settle_free(settle);
+        must(transaction_wait_poll(settle, &done, &blocker, 1, &waiting, &e), &e);
+    transaction_wait_free(settle);
 }
 
 /* Everything that a job asks of a source. */

@@ -279,7 +279,7 @@ static void live_without_one(void)
     assert_int_equal(number("EXISTS grown"), 0);
 }
 
-/* The view goes, its shards stay: they are found, and the filter is built anew. */
+/* The view goes, its shards stay: they are found, and the filter is built again. */
 static void lose_the_view(int database)
 {
     struct error e = {""};
@@ -341,7 +341,7 @@ static enum err try_reload(const char *redis, struct error *e)
     return daemon_reload(&d, e);
 }
 
-/* Everything that is connected with TLS is cut, so that it connects anew. */
+/* Everything that is connected with TLS is cut, so that it connects again. */
 static void cut(void)
 {
     (void)wired_ask(&w, "CLIENT KILL TYPE normal SKIPME yes");

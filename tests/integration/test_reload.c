@@ -106,7 +106,7 @@ static void test_reload__the_keeper_does_not_sleep_through_it(void **state)
     (void)state;
     struct error e = {""};
     must(reload("check_interval = 1h\nthreads = 2\n", LINKS, &e), e);
-    clock_sleep_us(300000); /* the keeper sleeps for an hour now */
+    clock_sleep_us(300000); /* the controller sleeps for an hour now */
     must(reload("check_interval = 1h\nthreads = 2\n", LINKS "[filter early]\ncapacity = 10\n", &e), e);
     must(client_wait_status(&fixture.client[0], "early", "state", "serving", WAIT_MS, &e), e);
 }
@@ -165,7 +165,7 @@ static void test_reload__what_cannot_change_refuses_the_whole(void **state)
     assert_non_null(strstr(e.text, "'threads', 'prefix', 'redis.timeout' cannot change"));
 }
 
-/* The source does not have to be there for a file to be taken; the keeper says what is wrong with it, and
+/* The source does not have to be there for a file to be taken; the controller says what is wrong with it, and
  * does not take what it knows of the source before for an answer: that would do for 10 s. */
 static void test_reload__a_source_that_does_not_fit_is_a_problem_of_its_filter(void **state)
 {

@@ -17,11 +17,11 @@
 #include "base/info.h"
 #include "shard/filter/block.h"
 #include "shard/redis/nodes/cluster.h"
-#include "shard/redis/link_lineages.h"
+#include "shard/redis/sync_client_replications.h"
 #include "shard/resident/load.h"
 #include "tests/lib/temp_cluster.h"
 
-enum { NODES = 2, TAG = 0xbee5, MIX = 77, KEYS = 3000, LINK_MS = 2000, GENERATION = 3 };
+enum { NODES = 2, TAG = 0xbee5, MIX = 77, KEYS = 3000, SYNC_CLIENT_MS = 2000, GENERATION = 3 };
 
 static const struct geometry g = {.shards = 6, .blocks = 1500, .block_bits = 1024, .hashes = 9};
 static const struct writer_token writer = {.number = 7, .random = 8};
@@ -34,7 +34,7 @@ static struct fixture {
     bool changes;        /* the era of the first node does, while shards are loaded */
     struct names names;
     struct placement placement;
-    struct link *link, *other; /* @other: none of its replies is under way while shards are loaded */
+    struct sync_client *link, *other; /* @other: none of its replies is under way while shards are loaded */
     struct budget budget;
     struct resident *r;
     uint8_t *shards;
@@ -62,15 +62,15 @@ static int begin(void)
     generation = (struct generation){.number = GENERATION};
     nodes_pin(&f.nodes, &generation);
     enum err code = placement_resolve(&f.placement, &f.names, &generation, &f.nodes, &e);
-    f.link = link_new(&f.nodes, LINK_MS, "test");
-    f.other = link_new(&f.nodes, LINK_MS, "test");
+    f.link = sync_client_new(&f.nodes, SYNC_CLIENT_MS, "test");
+    f.other = sync_client_new(&f.nodes, SYNC_CLIENT_MS, "test");
     return code == ERR_OK && f.link != NULL && f.other != NULL ? 0 : -1;
 }
 
 static void end(void)
 {
-    link_free(f.link);
-    link_free(f.other);
+    sync_client_free(f.link);
+    sync_client_free(f.other);
 }
 
 static int start(void **state)
@@ -125,7 +125,8 @@ static void command(unsigned where, const char *what, const struct key_name *nam
 {
     struct error e = {""};
     redisReply *reply = NULL;
-    if (link_command(f.link, where, &reply, &e, what, name->text, name->length, bytes, length) != ERR_OK)
+    if (sync_client_command(f.link, where, &reply, &e, what, name->text, name->length, bytes, length) !=
+        ERR_OK)
         fail_msg("%s", e.text);
     freeReplyObject(reply);
 }
@@ -169,22 +170,23 @@ static void write_shard(uint32_t shard, const struct header *h, size_t cut)
 static void accept_eras(void)
 {
     struct error e = {""};
-    struct lineages found = {0};
-    if (link_lineages(f.link, &found, &e) != ERR_OK)
+    struct replications found = {0};
+    if (sync_client_replications(f.link, &found, &e) != ERR_OK)
         fail_msg("%s", e.text);
     f.eras = (struct trusted){.known = true};
     for (unsigned i = 0; i < found.count; i++) {
         assert_true(found.one[i].id != 0);
         f.eras.id[f.eras.count++] = found.one[i].id;
     }
-    lineages_fini(&found);
+    replications_fini(&found);
 }
 
 static void first_node_does(const char *what)
 {
     struct error e = {""};
     redisReply *reply = NULL;
-    if (link_command(f.other, 0, &reply, &e, what) != ERR_OK) /* NOLINT(clang-diagnostic-format-security) */
+    if (sync_client_command(f.other, 0, &reply, &e, what) !=
+        ERR_OK) /* NOLINT(clang-diagnostic-format-security) */
         fail_msg("%s", e.text);
     freeReplyObject(reply);
 }
@@ -260,7 +262,7 @@ static uint32_t load_all(void)
                            .count = g.shards,
                            .failed = on_failed};
     assert_int_equal(load_begin(&f.load, NULL), ERR_OK);
-    load_by_link(&f.load, f.link);
+    load_and_wait(&f.load, f.link);
     return load_end(&f.load);
 }
 

@@ -20,7 +20,7 @@
 
 enum {
     REPLY_MS = 5000,
-    LINK_MS = 2000,
+    SYNC_CLIENT_MS = 2000,
     WAIT_US = 10 * 1000 * 1000,
     OWN_BYTES = 8 << 20,
     GENERATION = 2,
@@ -30,7 +30,7 @@ enum {
 
 struct writer {
     uint8_t id[LOG_WRITER_BYTES];
-    struct link *link;
+    struct sync_client *link;
     struct roll roll;
     struct own *own;
     struct lane lane; /* as the view had it when the writer read it last */
@@ -172,7 +172,7 @@ static void open_writer(struct writer *o, unsigned number)
 {
     memset(o, 0, sizeof(*o));
     memset(o->id, (int)(number + 1), sizeof(o->id));
-    o->link = link_new(&w.nodes, LINK_MS, NULL);
+    o->link = sync_client_new(&w.nodes, SYNC_CLIENT_MS, NULL);
     o->own = own_new(OWN_BYTES);
     assert_true(o->link != NULL && o->own != NULL);
     roll_init(&o->roll, o->link, &w.names, o->id);
@@ -183,7 +183,7 @@ static void close_writer(struct writer *o)
 {
     roll_fini(&o->roll);
     own_free(o->own);
-    link_free(o->link);
+    sync_client_free(o->link);
 }
 
 static int set_up_with(unsigned lanes)
@@ -258,7 +258,7 @@ static enum err try_add(struct writer *o, enum tail_state *state, struct error *
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     const struct key_hash key = {.high = o->id[0], .low = ++o->sequence};
     size_t length = log_entry_encode(bytes, o->id, o->sequence, &key, 1);
-    return lane_append(o->link, &o->lane, &o->at, bytes, length, LINK_MS, apply, o, state, e);
+    return lane_append(o->link, &o->lane, &o->at, bytes, length, SYNC_CLIENT_MS, apply, o, state, e);
 }
 
 /* Entries that are acknowledged. */

@@ -103,7 +103,7 @@ static void is_exact(uint64_t least, uint64_t most)
     }
 }
 
-static void start_anew(unsigned d)
+static void start_again(unsigned d)
 {
     struct error e = {""};
     if (process_running(&f.daemon[d].process))
@@ -129,8 +129,8 @@ static void test_failover__of_a_lagging_replica_reports_nothing_absent(void **st
         }
     is_exact(LATE, LATE);
     clock_sleep_us(1500000); /* what is left of it is folded */
-    start_anew(0);
-    start_anew(1); /* from what the nodes have now */
+    start_again(0);
+    start_again(1); /* from what the nodes have now */
     is_exact(LATE, LATE);
 }
 
@@ -146,8 +146,8 @@ static void test_failover__that_who_has_added_does_not_survive_is_degraded_until
     unsigned heir = 0;
     temp_redis_kill(&f.cluster.node[0]);
     must(temp_cluster_failed_over(&f.cluster, 0, WAIT_MS, &heir, &e), e);
-    start_anew(0);
-    start_anew(1);
+    start_again(0);
+    start_again(1);
     for (unsigned d = 0; d < 2; d++)
         for (unsigned i = 0; i < 20; i++)
             assert_int_equal(denied(d, KEYS + i * 10, 10), 0);
@@ -175,8 +175,8 @@ static void test_slots__that_leave_who_lags_lose_nothing(void **state)
     }
     is_exact(LATE, LATE);
     clock_sleep_us(1500000);
-    start_anew(0);
-    start_anew(1);
+    start_again(0);
+    start_again(1);
     is_exact(LATE, LATE);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The home node is killed and comes back with the data that it had in an earlier phase of the filter. Until
  * all is healed, and afterwards, no key that was acknowledged is reported absent: by the coordinator that
- * lives through it, by one that was stopped, by those that were started anew once they have seen what the
+ * lives through it, by one that was stopped, by those that were started again once they have seen what the
  * shards tell. */
 #include "tests/integration/fixture.h"
 
@@ -231,7 +231,7 @@ static void heals(const char *what, unsigned from, unsigned to)
         fixture_all_present(&fixture, d, 0, codes);
 }
 
-static void start_anew(unsigned d)
+static void start_again(unsigned d)
 {
     struct error e = {""};
     client_close(&fixture.client[d]);
@@ -279,12 +279,12 @@ static void goes_back(const char *saved, const char *lost, enum fate fate)
         daemon_kill(&fixture.daemon[1]);
     restore_home();
     if (fate == ALL_ARE_NEW) {
-        start_anew(0);
+        start_again(0);
         add_some(0); /* before it has seen anything */
-        start_anew(1);
+        start_again(1);
     } else if (fate == FIRST_IS_NEW) {
         says_no_to_none(what, survivor);
-        start_anew(0);
+        start_again(0);
         add_some(0);
     }
     heals(what, survivor, survivor + 1);

@@ -39,7 +39,7 @@ struct told {
 static struct temp_redis redis;
 static struct client client;
 static struct nodes nodes;
-static struct link *l;
+static struct sync_client *l;
 static struct names names;
 static struct log_view *view;
 static struct told *told;
@@ -56,7 +56,7 @@ static int start(void **state)
     must(temp_redis_start(&redis, at_once, &e), e);
     must(client_open(&client, redis.port, REPLY_MS, &e), e);
     must(nodes_parse(&nodes, redis.url, &e), e);
-    l = link_new(&nodes, REPLY_MS, NULL);
+    l = sync_client_new(&nodes, REPLY_MS, NULL);
     view = malloc(sizeof(*view));
     told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(l != NULL && view != NULL && told != MAP_FAILED);
@@ -68,7 +68,7 @@ static int stop(void **state)
     (void)state;
     (void)munmap(told, sizeof(*told));
     free(view);
-    link_free(l);
+    sync_client_free(l);
     client_close(&client);
     temp_redis_fini(&redis);
     return 0;

@@ -133,15 +133,15 @@ const char *wired_ask(struct wired *w, const char *format, ...)
 
 /* --- connections --- */
 
-enum err wired_try(struct wired *w, struct node_connection **c, unsigned ms, struct error *e)
+enum err wired_try(struct wired *w, struct sync_connection **c, unsigned ms, struct error *e)
 {
-    return node_connection_open(c, &w->nodes, &w->nodes.node[0], "twinbloom-test", ms, ms, e);
+    return sync_connection_open(c, &w->nodes, &w->nodes.node[0], "twinbloom-test", ms, ms, e);
 }
 
-struct node_connection *wired_open(struct wired *w)
+struct sync_connection *wired_open(struct wired *w)
 {
     struct error e = {""};
-    struct node_connection *c = NULL;
+    struct sync_connection *c = NULL;
     must(wired_try(w, &c, WIRED_MS, &e), e);
     return c;
 }
@@ -149,7 +149,7 @@ struct node_connection *wired_open(struct wired *w)
 void wired_refused(struct wired *w, enum err code, const char *wanted)
 {
     struct error e = {""};
-    struct node_connection *c = NULL;
+    struct sync_connection *c = NULL;
     gives(code, wired_try(w, &c, WIRED_MS, &e), e);
     assert_null(c);
     if (strstr(e.text, wanted) == NULL || strstr(e.text, w->nodes.node[0].name) == NULL)
@@ -157,7 +157,7 @@ void wired_refused(struct wired *w, enum err code, const char *wanted)
     assert_null(strstr(e.text, "hunter2"));
 }
 
-void wired_append(struct node_connection *c, size_t argc, const char *const *argv)
+void wired_append(struct sync_connection *c, size_t argc, const char *const *argv)
 {
     struct error e = {""};
     struct buffer b = {0};
@@ -165,19 +165,19 @@ void wired_append(struct node_connection *c, size_t argc, const char *const *arg
     for (size_t i = 0; i < argc; i++)
         lengths[i] = strlen(argv[i]);
     buffer_command(&b, argc, argv, lengths);
-    must(node_connection_append(c, b.data, b.length, &e), e);
+    must(sync_connection_append(c, b.data, b.length, &e), e);
     buffer_fini(&b);
 }
 
-redisReply *wired_reply(struct node_connection *c)
+redisReply *wired_reply(struct sync_connection *c)
 {
     struct error e = {""};
     redisReply *r = NULL;
-    must(node_connection_reply(c, &r, &e), e);
+    must(sync_connection_reply(c, &r, &e), e);
     return r;
 }
 
-const char *wired_words(struct node_connection *c, size_t argc, const char *const *argv)
+const char *wired_words(struct sync_connection *c, size_t argc, const char *const *argv)
 {
     static char text[4096];
     wired_append(c, argc, argv);
@@ -195,11 +195,11 @@ static struct {
     pthread_t thread;
 } echo;
 
-/* It ends in the question for the lineage, and nothing comes before that is answered. */
+/* It ends in the question for the replication id, and nothing comes before that is answered. */
 static bool echo_greeting(SSL *ssl)
 {
     static const char question[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
-    static const char answer[] = WIRED_LINEAGE;
+    static const char answer[] = WIRED_REPLICATION;
     const int length = sizeof(question) - 1, wanted = sizeof(answer) - 1;
     char bytes[1024];
     int n = 0, got = 1;

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "shard/redis/nodes/health.h"
-#include "shard/redis/node_connection.h"
+#include "shard/redis/sync_connection.h"
 #include "shard/redis/wire/node_tls.h"
 #include "shard/redis/nodes/nodes.h"
 #include "tests/lib/temp_redis.h"
@@ -54,20 +54,21 @@ const char *wired_ask(struct wired *w, const char *format, ...) __attribute__((f
 /* A connection to the first node. It must not, or may, or must fail: with that code and a text that has
  * @wanted and the node's name, and no password ("hunter2"). */
 enum { WIRED_MS = 2000 };
-struct node_connection *wired_open(struct wired *w);
-MUST_CHECK enum err wired_try(struct wired *w, struct node_connection **c, unsigned ms, struct error *e);
+struct sync_connection *wired_open(struct wired *w);
+MUST_CHECK enum err wired_try(struct wired *w, struct sync_connection **c, unsigned ms, struct error *e);
 void wired_refused(struct wired *w, enum err code, const char *wanted);
 
 /* Commands of strings, and replies, which must come. */
-void wired_append(struct node_connection *c, size_t argc, const char *const *argv);
-redisReply *wired_reply(struct node_connection *c);
+void wired_append(struct sync_connection *c, size_t argc, const char *const *argv);
+redisReply *wired_reply(struct sync_connection *c);
 /* The text of the reply to one command, in a static buffer. */
-const char *wired_words(struct node_connection *c, size_t argc, const char *const *argv);
+const char *wired_words(struct sync_connection *c, size_t argc, const char *const *argv);
 #define WIRED_ASK(c, ...)                                                                                    \
     wired_words(c, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *[]){__VA_ARGS__})
 
 /* What a server says to INFO replication; one that is none must say it, too. */
-#define WIRED_LINEAGE "$69\r\nrole:master\r\nmaster_replid:aaaaaaaaaaaaaaa1bbbbbbbbbbbbbbbbbbbbbbbb\r\n\r\n"
+#define WIRED_REPLICATION                                                                                    \
+    "$69\r\nrole:master\r\nmaster_replid:aaaaaaaaaaaaaaa1bbbbbbbbbbbbbbbbbbbbbbbb\r\n\r\n"
 
 /* A server with TLS that says again what it is told, and reads no more until that was taken: a command is an
  * array of strings as a reply. (Redis itself, up to 7.2, now and then closes a TLS connection that it cannot

@@ -30,7 +30,7 @@ struct daemon {
 /* Take ports and a directory and write the configuration; start nothing. */
 MUST_CHECK enum err daemon_prepare(struct daemon *d, const struct daemon_options *o, struct error *e);
 
-/* Write the configuration anew, whole or not at all; a daemon that runs reads it at daemon_reload(). */
+/* Write the configuration again, whole or not at all; a daemon that runs reads it at daemon_reload(). */
 MUST_CHECK enum err daemon_rewrite(struct daemon *d, const struct daemon_options *o, struct error *e);
 
 /* SIGHUP, and wait for the outcome in the log (level info is needed). ERR_CONFIG: the file was refused, the

@@ -19,7 +19,7 @@ enum {
     WAIT_MAX_US = 60 * 1000 * 1000
 };
 
-enum err log_member_make(struct link *l, struct names *names, uint64_t capacity, unsigned lanes,
+enum err log_member_make(struct sync_client *l, struct names *names, uint64_t capacity, unsigned lanes,
                          uint32_t shard_bytes, struct error *e)
 {
     struct placement placement;
@@ -30,7 +30,7 @@ enum err log_member_make(struct link *l, struct names *names, uint64_t capacity,
                              .lanes = lanes,
                              .placement = &placement,
                              .shard_bytes = shard_bytes};
-    enum err code = v == NULL ? ERR_NOMEM : placement_choose(&placement, link_nodes(l), "", e);
+    enum err code = v == NULL ? ERR_NOMEM : placement_choose(&placement, sync_client_nodes(l), "", e);
     if (code == ERR_OK)
         code = log_make(l, names, &o, v, NULL, e);
     free(v);
@@ -95,7 +95,7 @@ static void *control(void *arg)
     return NULL;
 }
 
-static void on_letter(evutil_socket_t fd, short events, void *arg)
+static void on_task(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
     (void)events;
@@ -113,7 +113,7 @@ static void end_work(void *arg)
 {
     struct log_member *m = arg;
     request_port_free(m->port);
-    store_free(m->store);
+    async_client_free(m->store);
     (void)event_base_loopbreak(m->base);
 }
 
@@ -125,13 +125,13 @@ enum err log_member_open(struct log_member *m, const struct log_member_options *
     (void)pthread_mutex_init(&m->lock, NULL);
     (void)pthread_cond_init(&m->wake, NULL);
     budget_init(&m->budget, o->memory);
-    m->link = link_new(o->nodes, o->timeout_ms, NULL);
+    m->link = sync_client_new(o->nodes, o->timeout_ms, NULL);
     m->base = event_base_new();
     m->mailbox = mailbox_new();
     if (m->link == NULL || m->base == NULL || m->mailbox == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    m->letters = event_new(m->base, mailbox_fd(m->mailbox), EV_READ | EV_PERSIST, on_letter, m->mailbox);
-    m->store = store_new(m->base, o->nodes, o->timeout_ms, NULL);
+    m->letters = event_new(m->base, mailbox_fd(m->mailbox), EV_READ | EV_PERSIST, on_task, m->mailbox);
+    m->store = async_client_new(m->base, o->nodes, o->timeout_ms, NULL);
     m->filter = log_filter_new(&names, o->nodes, &m->budget, on_wake, m);
     if (m->store != NULL)
         m->port = request_port_new(m->base, m->store, o->timeout_ms);
@@ -141,7 +141,7 @@ enum err log_member_open(struct log_member *m, const struct log_member_options *
         return error_set(e, ERR_NOMEM, "out of memory");
     const struct control_options options = {
         .filter = m->filter,
-        .link = m->link,
+        .redis = m->link,
         .thread = m->controls,
         .timeout_ms = o->timeout_ms,
         .folds = o->folds,
@@ -182,7 +182,7 @@ void log_member_close(struct log_member *m)
     event_base_free(m->base);
     while (!log_filter_free(m->filter))
         clock_sleep_us(1000);
-    link_free(m->link);
+    sync_client_free(m->link);
     (void)pthread_cond_destroy(&m->wake);
     (void)pthread_mutex_destroy(&m->lock);
 }

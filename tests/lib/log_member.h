@@ -10,7 +10,7 @@
 
 struct log_member {
     struct budget budget;
-    struct link *link; /* the control's */
+    struct sync_client *link; /* the control's */
     struct log_filter *filter;
     struct control_thread *controls;
     struct control *control;
@@ -25,7 +25,7 @@ struct log_member {
     struct event_base *base;
     struct mailbox *mailbox;
     struct event *letters;
-    struct store *store;
+    struct async_client *store;
     struct request_port *port;
 };
 
@@ -45,8 +45,8 @@ struct log_member_options {
 
 /* Make the filter @names, which gets an incarnation: without a source, on all nodes, one key of 10,000 a
  * false positive, each layer twice as large as the one before. As log_make(). */
-MUST_CHECK enum err log_member_make(struct link *l, struct names *names, uint64_t capacity, unsigned lanes,
-                                    uint32_t shard_bytes, struct error *e);
+MUST_CHECK enum err log_member_make(struct sync_client *l, struct names *names, uint64_t capacity,
+                                    unsigned lanes, uint32_t shard_bytes, struct error *e);
 
 /* ERR_NOMEM. */
 MUST_CHECK enum err log_member_open(struct log_member *m, const struct log_member_options *o,

@@ -51,7 +51,7 @@ struct proxy {
     uint64_t counted, hold_at;
 };
 
-/* The loop looks at everything anew. */
+/* The loop looks at everything again. */
 void proxy_wake(struct proxy *p);
 
 /* With the lock held: close a connection, and free its place. */

@@ -194,7 +194,7 @@ void temp_cluster_fini(struct temp_cluster *c)
 
 /* --- who holds what --- */
 
-/* One that was started anew has another connection. */
+/* One that was started again has another connection. */
 static redisReply *ask(struct temp_cluster *c, unsigned i, const char *command)
 {
     redisReply *r = client_command(&c->client[i], command);

@@ -122,7 +122,7 @@ static bool copy(const char *from, const char *to)
 
 /* What initdb makes is kept under the build directory, by version and user, and copied later: a second or
  * more is saved. A copy has the identifier of what it was copied from, so a second server of one process is
- * made anew. */
+ * made again. */
 static enum err make_data(struct temp_postgres *p, struct error *e)
 {
     char kept[PATH_MAX], ours[PATH_MAX + 16], data[PATH_MAX + 16], version[32];

@@ -21,7 +21,7 @@ struct node {
     uint16_t port;
     bool tls;
     bool sentinel; /* @host is the sentinels' name for it, and they tell its address */
-    bool watches;  /* it is a sentinel itself: it holds nothing, and is of no lineage */
+    bool watches;  /* it is a sentinel itself: it holds nothing, and is of no replication id */
     unsigned database;
     char user[64];      /* empty: none */
     char password[128]; /* empty: none; never logged */
@@ -38,7 +38,7 @@ struct nodes {
 };
 
 /* Where a command goes: a node of the list by its index; a slot of the cluster, whichever master holds it; or
- * one of its masters (link_masters()). */
+ * one of its masters (sync_client_masters()). */
 enum { NODE_HOME = 0, WHERE_SLOT = 1 << 16, WHERE_MASTER = 1 << 17 };
 static inline bool where_is_slot(unsigned where)
 {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "shard/redis/wire/lineage.h"
+#include "shard/redis/wire/replication.h"
 #include "shard/filter/slots.h"
 
 enum { WORDS_MAX = 3 };
@@ -16,7 +16,7 @@ static void command(struct buffer *out, const char *const *words, size_t count)
     buffer_command(out, count, words, lengths);
 }
 
-const char greeting_ask_lineage[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
+const char greeting_ask_replication[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
 
 struct greeting greeting_write(struct buffer *out, const struct nodes *nodes, const struct node *n,
                                const char *name)
@@ -41,15 +41,16 @@ struct greeting greeting_write(struct buffer *out, const struct nodes *nodes, co
         g.count++;
     }
     if (!g.watches) {
-        buffer_puts(out, greeting_ask_lineage);
+        buffer_puts(out, greeting_ask_replication);
         g.count++;
     }
     return g;
 }
 
-enum err greeting_judge_lineage(bool cluster, const redisReply *reply, uint64_t *lineage, struct error *e)
+enum err greeting_judge_replication(bool cluster, const redisReply *reply, uint64_t *replication,
+                                    struct error *e)
 {
-    struct lineage one = {0};
+    struct replication one = {0};
     if (reply->type == REDIS_REPLY_ERROR && slots_error_passes(reply->str))
         return error_set(e, ERR_UNREACHABLE, "%s", reply->str);
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", 6) == 0)
@@ -57,9 +58,10 @@ enum err greeting_judge_lineage(bool cluster, const redisReply *reply, uint64_t 
                          reply->str);
     if (reply->type == REDIS_REPLY_ERROR)
         return error_set(e, ERR_REFUSED, "%s", reply->str);
-    if (reply->type != REDIS_REPLY_STRING || lineage_parse_info(&one, reply->str, reply->len, NULL) != ERR_OK)
+    if (reply->type != REDIS_REPLY_STRING ||
+        replication_parse_info(&one, reply->str, reply->len, NULL) != ERR_OK)
         return error_set(e, ERR_REFUSED, "INFO replication has no replication id");
-    *lineage = one.id;
+    *replication = one.id;
     if (one.id == 0 && !cluster)
         return error_set(e, ERR_UNREACHABLE, "it is a replica of another server");
     return ERR_OK;
@@ -68,7 +70,7 @@ enum err greeting_judge_lineage(bool cluster, const redisReply *reply, uint64_t 
 enum err greeting_judge(struct greeting *g, unsigned i, const redisReply *reply, struct error *e)
 {
     if (i + 1 == g->count && !g->watches)
-        return greeting_judge_lineage(g->cluster, reply, &g->lineage, e);
+        return greeting_judge_replication(g->cluster, reply, &g->replication, e);
     if (reply->type != REDIS_REPLY_ERROR)
         return ERR_OK;
     /* Without a login nothing else is allowed either. */

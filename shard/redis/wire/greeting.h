@@ -2,18 +2,18 @@
 #ifndef SHARD_REDIS_WIRE_GREETING_H
 #define SHARD_REDIS_WIRE_GREETING_H
 /* What a connection to a node begins with: AUTH, SELECT, CLIENT SETNAME, INFO replication, and what
- * the replies mean: whether it may be used, and which lineage it talks to (lineage.h). Pure. */
+ * the replies mean: whether it may be used, and which replication id it talks to (replication.h). Pure. */
 #include <hiredis/hiredis.h>
 #include "base/buffer.h"
 #include "base/error.h"
 #include "shard/redis/nodes/nodes.h"
 
 struct greeting {
-    unsigned count;   /* replies that are to come */
-    unsigned naming;  /* which of them is that to CLIENT SETNAME, where there is a name */
-    bool watches;     /* of a sentinel, which has no lineage */
-    bool cluster;     /* a replica is as good as any to be asked for slots */
-    uint64_t lineage; /* after the last reply; 0: it is a replica */
+    unsigned count;       /* replies that are to come */
+    unsigned naming;      /* which of them is that to CLIENT SETNAME, where there is a name */
+    bool watches;         /* of a sentinel, which has no replication id */
+    bool cluster;         /* a replica is as good as any to be asked for slots */
+    uint64_t replication; /* after the last reply; 0: it is a replica */
 };
 
 /* Append the commands to @out, for @n of @nodes. @name (without blanks; NULL: none) is what CLIENT LIST
@@ -26,8 +26,9 @@ struct greeting greeting_write(struct buffer *out, const struct nodes *nodes, co
  * user who may not set one is no harm. */
 MUST_CHECK enum err greeting_judge(struct greeting *g, unsigned i, const redisReply *reply, struct error *e);
 
-/* The command that asks a connection for its lineage, then or later, and its reply. Errors as above. */
-extern const char greeting_ask_lineage[];
-MUST_CHECK enum err greeting_judge_lineage(bool cluster, const redisReply *reply, uint64_t *lineage,
-                                           struct error *e);
+/* The command that asks a connection for its replication id, then or later, and its reply. Errors as above.
+ */
+extern const char greeting_ask_replication[];
+MUST_CHECK enum err greeting_judge_replication(bool cluster, const redisReply *reply, uint64_t *replication,
+                                               struct error *e);
 #endif

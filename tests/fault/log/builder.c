@@ -25,7 +25,7 @@ enum {
 
 struct turn {
     const struct builder_options *o;
-    struct link *link;
+    struct sync_client *link;
     struct log_view *view;
     struct builder *builder;
     struct log_build *build;
@@ -205,7 +205,7 @@ static enum err retire(struct turn *t, struct error *e)
     return code;
 }
 
-enum err builder_turn(const struct builder_options *o, struct link *l, bool back, struct error *e)
+enum err builder_turn(const struct builder_options *o, struct sync_client *l, bool back, struct error *e)
 {
     struct turn t = {.o = o, .link = l, .view = malloc(sizeof(*t.view))};
     if (t.view == NULL)
@@ -235,12 +235,12 @@ struct leaser {
 static void *hold_lease(void *arg)
 {
     struct leaser *h = arg;
-    struct link *l = link_new(h->o->nodes, TIMEOUT_MS, "lease");
+    struct sync_client *l = sync_client_new(h->o->nodes, TIMEOUT_MS, "lease");
     while (!atomic_load(&h->o->ledger->stop)) {
         atomic_store(&h->has, builder_lease(l, h->o->names, "builds", h->o->number + 1));
         clock_sleep_us(LEASE_MS * 1000 / 4);
     }
-    link_free(l);
+    sync_client_free(l);
     return NULL;
 }
 
@@ -248,7 +248,7 @@ int builder_process_run(const struct builder_options *o)
 {
     struct leaser leaser = {.o = o};
     pthread_t thread;
-    struct link *l = link_new(o->nodes, TIMEOUT_MS, "builder");
+    struct sync_client *l = sync_client_new(o->nodes, TIMEOUT_MS, "builder");
     uint64_t turns = 0;
     if (l == NULL || pthread_create(&thread, NULL, hold_lease, &leaser) != 0)
         return 1;
@@ -262,6 +262,6 @@ int builder_process_run(const struct builder_options *o)
         clock_sleep_us(PAUSE_US);
     }
     (void)pthread_join(thread, NULL);
-    link_free(l);
+    sync_client_free(l);
     return 0;
 }

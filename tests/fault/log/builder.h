@@ -3,7 +3,7 @@
 #define TESTS_FAULT_LOG_BUILDER_H
 /* A process that builds the generation that is not read, makes it the one that is, rolls back now and then,
  * and retires the other one. Its source are the keys that the ledger says were acknowledged. */
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "tests/fault/log/ledger.h"
 
 struct builder_options {
@@ -20,5 +20,6 @@ int builder_process_run(const struct builder_options *o);
 
 /* One turn, whatever was begun before: finish the build that the view has, or a new one; cut over; @back:
  * roll back; retire the generation that is not read. */
-MUST_CHECK enum err builder_turn(const struct builder_options *o, struct link *l, bool back, struct error *e);
+MUST_CHECK enum err builder_turn(const struct builder_options *o, struct sync_client *l, bool back,
+                                 struct error *e);
 #endif

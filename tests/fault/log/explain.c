@@ -40,8 +40,8 @@ static void explain_lane(struct log_world *w, const struct log_view *v, struct k
     uint8_t bytes[LOG_HASH_BYTES];
     unsigned n = log_lane_of(h, v->lane_count), found = 0;
     entry_bytes(h, bytes);
-    if (log_view_lane_at(v, &w->names, link_nodes(w->link), n, &lane, &e) != ERR_OK ||
-        link_command(w->link, lane.where, &r, &e, "XRANGE %b - +", lane.key.text, lane.key.length) !=
+    if (log_view_lane_at(v, &w->names, sync_client_nodes(w->link), n, &lane, &e) != ERR_OK ||
+        sync_client_command(w->link, lane.where, &r, &e, "XRANGE %b - +", lane.key.text, lane.key.length) !=
             ERR_OK) {
         (void)fprintf(stderr, "  lane %u: %s\n", n, e.text);
         return;
@@ -74,10 +74,10 @@ static void explain_layer(struct log_world *w, const struct generation *g, unsig
     hash_place(geometry, hash_mix(h, g->seed), &place);
     names_log_shard(&w->names, (struct shard_id){g->number, layer, place.shard}, &key);
     uint32_t bytes = geometry->block_bits / 8, at = header_bytes(geometry) + place.block * bytes;
-    enum err code = placement_resolve(&placement, &w->names, g, link_nodes(w->link), &e);
+    enum err code = placement_resolve(&placement, &w->names, g, sync_client_nodes(w->link), &e);
     if (code == ERR_OK)
-        code = link_command(w->link, placement_where(&placement, layer, place.shard), &r, &e,
-                            "GETRANGE %b %u %u", key.text, key.length, at, at + bytes - 1);
+        code = sync_client_command(w->link, placement_where(&placement, layer, place.shard), &r, &e,
+                                   "GETRANGE %b %u %u", key.text, key.length, at, at + bytes - 1);
     if (code != ERR_OK) {
         (void)fprintf(stderr, "    layer %u: %s\n", layer, e.text);
         return;

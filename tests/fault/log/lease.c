@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/fault/log/lease.h"
 
-bool builder_lease(struct link *l, const struct names *names, const char *what, unsigned number)
+bool builder_lease(struct sync_client *l, const struct names *names, const char *what, unsigned number)
 {
     static const char renew[] =
         "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
@@ -9,8 +9,8 @@ bool builder_lease(struct link *l, const struct names *names, const char *what, 
     struct key_name key;
     redisReply *reply;
     names_filter_key(names, what, &key);
-    if (link_command(l, link_home(l, names), &reply, NULL, "EVAL %s 1 %b %u %u", renew, key.text, key.length,
-                     number, LEASE_MS) != ERR_OK)
+    if (sync_client_command(l, sync_client_home(l, names), &reply, NULL, "EVAL %s 1 %b %u %u", renew,
+                            key.text, key.length, number, LEASE_MS) != ERR_OK)
         return false;
     bool has = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
     freeReplyObject(reply);

@@ -57,7 +57,7 @@ struct steps {
     unsigned route;
     struct nodes a, b; /* the same server by the same proxy, as two users */
     struct names names;
-    struct link *link; /* B's */
+    struct sync_client *link; /* B's */
     struct ledger *ledger;
     struct log_member writer; /* which adds while there is a filter, and has its shards in memory */
     struct log_view *view;
@@ -97,12 +97,12 @@ static bool is_said(bool ok, const char *text)
 static bool make(struct steps *s, const struct nodes *nodes)
 {
     struct error e = {""};
-    struct link *l = link_new(nodes, TIMEOUT_MS, NULL);
+    struct sync_client *l = sync_client_new(nodes, TIMEOUT_MS, NULL);
     struct names names = s->names;
     names.incarnation = 0;
     uint64_t capacity = s->kind->capacity != 0 ? s->kind->capacity : 4 * KEYS;
     enum err code = log_member_make(l, &names, capacity, 2, SHARD_BYTES, &e);
-    link_free(l);
+    sync_client_free(l);
     return code == ERR_EXISTS || said(code, &e);
 }
 
@@ -178,8 +178,8 @@ static bool is_folded(struct steps *s)
         struct key_name key;
         lane_key(&key, &s->names, i, v->lane[i].number);
         redisReply *r;
-        if (link_command(s->link, link_home(s->link, &s->names), &r, NULL, "XREVRANGE %b + - COUNT 1",
-                         key.text, key.length) != ERR_OK)
+        if (sync_client_command(s->link, sync_client_home(s->link, &s->names), &r, NULL,
+                                "XREVRANGE %b + - COUNT 1", key.text, key.length) != ERR_OK)
             return false;
         (void)log_id_format(v->slot[v->current].folded[i].position.id, id);
         folded = r->elements == 1 && strcmp(r->element[0]->element[0]->str, id) == 0;
@@ -261,13 +261,13 @@ static bool finish_make(struct steps *s)
 static bool drop(struct steps *s, const struct nodes *nodes)
 {
     struct error e = {""};
-    struct link *l = link_new(nodes, TIMEOUT_MS, NULL);
-    struct handle f = {.link = l, .names = s->names};
+    struct sync_client *l = sync_client_new(nodes, TIMEOUT_MS, NULL);
+    struct handle f = {.redis = l, .names = s->names};
     enum err code = registry_leave(&f, s->names.incarnation, &e);
     if (code == ERR_OK)
         code = log_drop(l, &s->names, NULL, &e);
     handle_fini(&f);
-    link_free(l);
+    sync_client_free(l);
     return code == ERR_NOT_FOUND || said(code, &e);
 }
 
@@ -284,8 +284,8 @@ static bool finish_drop(struct steps *s)
     return ok;
 }
 
-/* Nothing of it is left, and it can be made anew. */
-static bool make_anew(struct steps *s)
+/* Nothing of it is left, and it can be made again. */
+static bool make_again(struct steps *s)
 {
     redisReply *r =
         client_command(&s->servers.client[0], "KEYS tb:{f*:*%016" PRIx64 "*", s->names.incarnation);
@@ -405,10 +405,10 @@ static bool add_and_fold(struct steps *s, void *x)
 static bool build(struct steps *s, const struct nodes *nodes, bool back)
 {
     struct error e = {""};
-    struct link *l = link_new(nodes, TIMEOUT_MS, NULL);
+    struct sync_client *l = sync_client_new(nodes, TIMEOUT_MS, NULL);
     const struct builder_options o = {.nodes = nodes, .names = &s->names, .ledger = s->ledger};
     enum err code = builder_turn(&o, l, back, &e);
-    link_free(l);
+    sync_client_free(l);
     return said(code, &e);
 }
 
@@ -497,7 +497,7 @@ const struct step_kind *const step_kinds = names;
 
 static const struct step kinds[] = {
     {.act = make_it, .finish = finish_make},
-    {.filter = true, .act = drop_it, .finish = finish_drop, .after = make_anew},
+    {.filter = true, .act = drop_it, .finish = finish_drop, .after = make_again},
     {.filter = true, .ready = open_folder, .act = fold_all, .finish = finish_fold},
     {.filter = true,
      .ready = open_and_fold,
@@ -529,7 +529,7 @@ static int run_a(struct launcher *l, void *arg)
     static struct steps mine;
     void *x = NULL;
     mine = *(struct steps *)arg;
-    mine.link = link_new(&mine.b, TIMEOUT_MS, NULL);
+    mine.link = sync_client_new(&mine.b, TIMEOUT_MS, NULL);
     mine.view = malloc(sizeof(*mine.view));
     if (mine.kind->ready != NULL && !mine.kind->ready(&mine, &x))
         return 1;
@@ -589,7 +589,7 @@ static bool go_on(struct steps *s, enum moment moment)
 static bool empty_servers(struct steps *s)
 {
     struct error e = {""};
-    struct handle f = {.link = s->link, .names = s->names};
+    struct handle f = {.redis = s->link, .names = s->names};
     enum err code = client_ok(&s->servers.client[0], &e, "FLUSHALL");
     if (code == ERR_OK)
         code = registry_complete(&f, &e);
@@ -664,14 +664,14 @@ static bool begin(struct steps *s, struct error *e)
     }
     if (code == ERR_OK)
         code = names_init(&s->names, "tb", "f", 1, e);
-    s->link = code == ERR_OK ? link_new(&s->b, TIMEOUT_MS, NULL) : NULL;
+    s->link = code == ERR_OK ? sync_client_new(&s->b, TIMEOUT_MS, NULL) : NULL;
     return code == ERR_OK;
 }
 
 static void finish(struct steps *s)
 {
     launcher_free(s->launcher);
-    link_free(s->link);
+    sync_client_free(s->link);
     proxy_stop(s->proxy);
     fault_servers_fini(&s->servers);
     free(s->view);

@@ -125,7 +125,7 @@ static bool begin(struct log_world *w, const struct log_injection *k, uint64_t s
     if (w->ledger == NULL || w->view == NULL || fault_servers_start(&w->servers, k->layout, e) != ERR_OK ||
         names_init(&w->names, "tb", "f", 1, e) != ERR_OK)
         return false;
-    w->link = link_new(&w->servers.nodes, REPLY_MS, NULL);
+    w->link = sync_client_new(&w->servers.nodes, REPLY_MS, NULL);
     if (log_member_make(w->link, &w->names, k->capacity != 0 ? k->capacity : 2 * LEDGER_NEVER, 2, 32768, e) !=
         ERR_OK)
         return false;
@@ -146,7 +146,7 @@ static void end(struct log_world *w)
     for (unsigned i = 0; i < BUILDERS; i++)
         if (w->builder[i] > 0)
             kill_process(&w->builder[i]);
-    link_free(w->link);
+    sync_client_free(w->link);
     fault_servers_fini(&w->servers);
     free(w->view);
     if (w->ledger != NULL)

@@ -3,7 +3,7 @@
 #define TESTS_FAULT_LOG_WORLD_H
 /* A round: servers, a filter, processes, and what is done to them. */
 #include <sys/types.h>
-#include "shard/redis/link.h"
+#include "shard/redis/sync_client.h"
 #include "tests/fault/log/builder.h"
 #include "tests/fault/log/servers.h"
 #include "tests/fault/log/worker.h"
@@ -15,7 +15,7 @@ struct log_injection;
 struct log_world {
     struct fault_servers servers;
     struct names names;
-    struct link *link;
+    struct sync_client *link;
     struct ledger *ledger;
     pid_t worker[WORKERS]; /* 0: none */
     pid_t builder[BUILDERS];

@@ -16,7 +16,7 @@
 
 enum { TAKE = 64, WAIT_MS = 20000, MIB = 1024 * 1024 };
 
-static struct key_queue *new_inbox(void)
+static struct key_queue *new_queue(void)
 {
     struct key_queue *b = key_queue_new();
     assert_non_null(b);
@@ -26,7 +26,7 @@ static struct key_queue *new_inbox(void)
 static void test_key_queue_take__gives_keys_in_their_order_whatever_is_in_them(void **state)
 {
     (void)state;
-    struct key_queue *b = new_inbox();
+    struct key_queue *b = new_queue();
     const char *keys[TAKE];
     size_t lengths[TAKE];
     assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 0);
@@ -53,7 +53,7 @@ static void test_key_queue_take__gives_keys_in_their_order_whatever_is_in_them(v
 static void test_key_queue_take__gives_what_is_there_when_it_was_closed(void **state)
 {
     (void)state;
-    struct key_queue *b = new_inbox();
+    struct key_queue *b = new_queue();
     const char *keys[TAKE];
     size_t lengths[TAKE];
     assert_true(key_queue_put(b, "before", 6));
@@ -68,7 +68,7 @@ static void test_key_queue_take__gives_what_is_there_when_it_was_closed(void **s
 static void test_key_queue_take__waits_for_the_first_key_no_longer_than_it_was_told(void **state)
 {
     (void)state;
-    struct key_queue *b = new_inbox();
+    struct key_queue *b = new_queue();
     const char *keys[TAKE];
     size_t lengths[TAKE];
     uint64_t began = clock_mono_us();
@@ -82,7 +82,7 @@ static void test_key_queue_take__waits_for_the_first_key_no_longer_than_it_was_t
 enum { WRITERS = 4, KEYS = 50000 };
 
 struct writer {
-    struct key_queue *inbox;
+    struct key_queue *queue;
     size_t pad; /* bytes behind each key */
     unsigned number, keys;
     atomic_uint put;
@@ -97,7 +97,7 @@ static void *write_keys(void *arg)
         abort();
     for (unsigned i = 0; i < w->keys; i++) {
         int n = snprintf(key, 32, "%u %u", w->number, i);
-        if (!key_queue_put(w->inbox, key, (size_t)n + 1 + w->pad)) {
+        if (!key_queue_put(w->queue, key, (size_t)n + 1 + w->pad)) {
             atomic_store(&w->refused, true);
             break;
         }
@@ -118,12 +118,12 @@ static pthread_t start(struct writer *w)
 static void test_key_queue_put__loses_no_key_of_several_threads(void **state)
 {
     (void)state;
-    struct key_queue *b = new_inbox();
+    struct key_queue *b = new_queue();
     struct writer writers[WRITERS];
     pthread_t threads[WRITERS];
     unsigned next[WRITERS] = {0}, taken = 0;
     for (unsigned i = 0; i < WRITERS; i++) {
-        writers[i] = (struct writer){.inbox = b, .number = i, .pad = i * 100, .keys = KEYS};
+        writers[i] = (struct writer){.queue = b, .number = i, .pad = i * 100, .keys = KEYS};
         threads[i] = start(&writers[i]);
     }
     while (taken < WRITERS * KEYS) {
@@ -149,8 +149,8 @@ static void test_key_queue_put__loses_no_key_of_several_threads(void **state)
 static void test_key_queue_put__waits_for_room_and_goes_on_when_there_is_some(void **state)
 {
     (void)state;
-    struct key_queue *b = new_inbox();
-    struct writer w = {.inbox = b, .pad = MIB, .keys = 20};
+    struct key_queue *b = new_queue();
+    struct writer w = {.queue = b, .pad = MIB, .keys = 20};
     pthread_t thread = start(&w);
     const char *keys[TAKE];
     size_t lengths[TAKE];
@@ -171,8 +171,8 @@ static void test_key_queue_put__waits_for_room_and_goes_on_when_there_is_some(vo
 static void test_key_queue_put__takes_a_key_larger_than_all_its_room(void **state)
 {
     (void)state;
-    struct key_queue *b = new_inbox();
-    struct writer w = {.inbox = b, .pad = (size_t)6 * MIB, .keys = 3};
+    struct key_queue *b = new_queue();
+    struct writer w = {.queue = b, .pad = (size_t)6 * MIB, .keys = 3};
     pthread_t thread = start(&w);
     for (unsigned i = 0; i < w.keys; i++) {
         const char *keys[TAKE];
@@ -187,8 +187,8 @@ static void test_key_queue_put__takes_a_key_larger_than_all_its_room(void **stat
 static void test_key_queue_close__lets_those_go_who_wait_for_room(void **state)
 {
     (void)state;
-    struct key_queue *b = new_inbox();
-    struct writer w = {.inbox = b, .pad = MIB, .keys = 20};
+    struct key_queue *b = new_queue();
+    struct writer w = {.queue = b, .pad = MIB, .keys = 20};
     pthread_t thread = start(&w);
     while (atomic_load(&w.put) < 3)
         clock_sleep_us(1000);
@@ -203,7 +203,7 @@ static void test_key_queue_close__lets_those_go_who_wait_for_room(void **state)
 static void test_key_queue_put__refuses_what_there_is_no_memory_for(void **state)
 {
     (void)state;
-    struct key_queue *b = new_inbox();
+    struct key_queue *b = new_queue();
     const char *keys[TAKE];
     size_t lengths[TAKE];
     assert_true(key_queue_put(b, "fine", 4));

@@ -221,7 +221,7 @@ static void test_window_growth__is_what_came_in_a_second(void **state)
     assert_true(window_growth_note(&g, 2, 7000, t + SECONDS(600)) == 0); /* none in the last five minutes */
     assert_true(window_growth_note(&g, 2, 10000, t + SECONDS(900)) == 10);
     assert_true(window_growth_note(&g, 2, 5000, t + SECONDS(950)) == 0);   /* fewer */
-    assert_true(window_growth_note(&g, 3, 90000, t + SECONDS(1000)) == 0); /* begins anew */
+    assert_true(window_growth_note(&g, 3, 90000, t + SECONDS(1000)) == 0); /* begins again */
     assert_true(window_growth_note(&g, 3, 90100, t + SECONDS(1100)) == 1);
 }
 

@@ -24,7 +24,7 @@ enum { PARTITIONS = 5, WRITERS = 4, KEYS_MAX = 400000 };
 
 static char directory[PATH_MAX];
 static struct spill *spill;
-static struct pulse nobody;
+static struct periodic nobody;
 static uint8_t *found; /* how often each key came back */
 
 static void renew(uint32_t partitions, unsigned writers)
@@ -41,7 +41,7 @@ static int setup(void **state)
     must(process_make_directory(directory, "spill", &e), e);
     found = calloc(KEYS_MAX, 1);
     assert_non_null(found);
-    nobody = (struct pulse){0};
+    nobody = (struct periodic){0};
     renew(PARTITIONS, WRITERS);
     return 0;
 }
@@ -192,7 +192,7 @@ static void test_spill_seal__can_be_stopped_while_it_waits_for_a_page(void **sta
     (void)state;
     struct error e = {""};
     unsigned calls = 0;
-    struct pulse impatient = {.fn = stop_at_third, .arg = &calls};
+    struct periodic impatient = {.fn = stop_at_third, .arg = &calls};
     put_page(0, 0, 100);
     end_page(0);
     put_page(1, 100, 100);

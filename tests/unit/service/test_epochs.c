@@ -125,7 +125,7 @@ static void test_epochs_behind__counts_how_often_it_was_so(void **state)
     epochs_hold(epochs, "f", INC, 3);
     epochs_behind(epochs, 10, note, &times);
     assert_int_equal(times, 12);
-    epochs_hold(epochs, "f", INC, 4); /* ahead of what the keeper saw last: not behind */
+    epochs_hold(epochs, "f", INC, 4); /* ahead of what the controller saw last: not behind */
     expect_total(1, 0);
 }
 

@@ -18,9 +18,9 @@ static struct greeting greet(const char *url, const char *name, const char *expe
         fail_msg("%s", e.text);
     struct greeting g = greeting_write(&b, &nodes, &nodes.node[0], name);
     const char *text = buffer_text(&b);
-    assert_true(b.length >= strlen(greeting_ask_lineage));
-    b.length -= strlen(greeting_ask_lineage); /* it comes last, in any case */
-    assert_string_equal(text + b.length, greeting_ask_lineage);
+    assert_true(b.length >= strlen(greeting_ask_replication));
+    b.length -= strlen(greeting_ask_replication); /* it comes last, in any case */
+    assert_string_equal(text + b.length, greeting_ask_replication);
     assert_string_equal(buffer_text(&b), expected);
     buffer_fini(&b);
     return g;
@@ -55,7 +55,7 @@ static void test_greeting__says_what_the_node_needs(void **state)
 }
 
 /* It would answer INFO replication with nothing. */
-static void test_greeting__does_not_ask_a_sentinel_for_its_lineage(void **state)
+static void test_greeting__does_not_ask_a_sentinel_for_its_replication_id(void **state)
 {
     (void)state;
     struct buffer b = {0};
@@ -85,44 +85,47 @@ static void test_greeting__is_over_where_the_login_is_refused_but_not_for_a_name
     assert_int_equal(judge(&g, 0, REDIS_REPLY_ERROR, "ERR no"), ERR_REFUSED);
 }
 
-static enum err judge_lineage(bool cluster, int type, const char *text, uint64_t *lineage, struct error *e)
+static enum err judge_replication(bool cluster, int type, const char *text, uint64_t *replication,
+                                  struct error *e)
 {
     char copy[256];
     (void)snprintf(copy, sizeof(copy), "%s", text);
     const redisReply reply = {.type = type, .str = copy, .len = strlen(copy)};
-    return greeting_judge_lineage(cluster, &reply, lineage, e);
+    return greeting_judge_replication(cluster, &reply, replication, e);
 }
 
 #define ID "aaaaaaaaaaaaaaa1bbbbbbbbbbbbbbbbbbbbbbbb"
 
-static void test_greeting__ends_with_the_lineage(void **state)
+static void test_greeting__ends_with_the_replication_id(void **state)
 {
     (void)state;
     struct error e = {""};
     uint64_t id = 0;
     static const char master[] = "role:master\r\nmaster_replid:" ID "\r\n";
     static const char replica[] = "role:slave\r\nmaster_replid:" ID "\r\n";
-    assert_int_equal(judge_lineage(false, REDIS_REPLY_STRING, master, &id, &e), ERR_OK);
+    assert_int_equal(judge_replication(false, REDIS_REPLY_STRING, master, &id, &e), ERR_OK);
     assert_true(id == 0xaaaaaaaaaaaaaaa1);
-    assert_int_equal(judge_lineage(true, REDIS_REPLY_STRING, replica, &id, &e), ERR_OK);
+    assert_int_equal(judge_replication(true, REDIS_REPLY_STRING, replica, &id, &e), ERR_OK);
     assert_true(id == 0);
-    assert_int_equal(judge_lineage(false, REDIS_REPLY_STRING, replica, &id, &e), ERR_UNREACHABLE);
+    assert_int_equal(judge_replication(false, REDIS_REPLY_STRING, replica, &id, &e), ERR_UNREACHABLE);
     assert_non_null(strstr(e.text, "replica"));
-    assert_int_equal(judge_lineage(false, REDIS_REPLY_ERROR, "BUSY a script runs", &id, &e), ERR_UNREACHABLE);
-    assert_int_equal(judge_lineage(false, REDIS_REPLY_ERROR, "NOPERM no", &id, &e), ERR_REFUSED);
+    assert_int_equal(judge_replication(false, REDIS_REPLY_ERROR, "BUSY a script runs", &id, &e),
+                     ERR_UNREACHABLE);
+    assert_int_equal(judge_replication(false, REDIS_REPLY_ERROR, "NOPERM no", &id, &e), ERR_REFUSED);
     assert_non_null(strstr(e.text, "+info"));
-    assert_int_equal(judge_lineage(false, REDIS_REPLY_ERROR, "ERR unknown command", &id, &e), ERR_REFUSED);
-    assert_int_equal(judge_lineage(false, REDIS_REPLY_STRING, "role:master\r\n", &id, &e), ERR_REFUSED);
-    assert_int_equal(judge_lineage(false, REDIS_REPLY_INTEGER, "", &id, &e), ERR_REFUSED);
+    assert_int_equal(judge_replication(false, REDIS_REPLY_ERROR, "ERR unknown command", &id, &e),
+                     ERR_REFUSED);
+    assert_int_equal(judge_replication(false, REDIS_REPLY_STRING, "role:master\r\n", &id, &e), ERR_REFUSED);
+    assert_int_equal(judge_replication(false, REDIS_REPLY_INTEGER, "", &id, &e), ERR_REFUSED);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greeting__says_what_the_node_needs),
-        cmocka_unit_test(test_greeting__does_not_ask_a_sentinel_for_its_lineage),
+        cmocka_unit_test(test_greeting__does_not_ask_a_sentinel_for_its_replication_id),
         cmocka_unit_test(test_greeting__is_over_where_the_login_is_refused_but_not_for_a_name),
-        cmocka_unit_test(test_greeting__ends_with_the_lineage),
+        cmocka_unit_test(test_greeting__ends_with_the_replication_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows that a replication slot or an outbox tells of. The happy path is: a batch comes, its rows' keys are
+ * read by their ids and added, the batch is confirmed. Possible failure modes are: a row is told of before it
+ * is visible (a batch is awaited, see stream_await_visible()); the process dies or Redis is away before a
+ * batch is confirmed (it comes again); the slot is gone, or the server has given it up (it is made again,
+ * under another coverage); the server keeps too much for it (it is dropped, and the follower falls back to
+ * ids).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "expansion/follow/slots.h"
+#include "expansion/follow/follower_internal.h"
+#include "migrate/source/scan.h"
+
+enum {
+    WAIT_MS = 200,            /* for rows, before anything else is looked at */
+    LOOK_US = 2 * 1000 * 1000 /* at slot and lag */
+};
+
+/* --- the slot --- */
+
+static enum err drop_slot(struct follower *t, struct error *e)
+{
+    enum err code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
+    return code == ERR_OK ? follower_mark_forget(t, "slot", e) : code;
+}
+
+enum err follower_feed_drop_slot(struct follower *t, struct error *e)
+{
+    char made[FOLLOWER_SLOT_MAX] = "";
+    enum err code = follower_mark_read(t, "slot", made, sizeof(made), e);
+    if (code != ERR_OK || made[0] == '\0')
+        return code;
+    code = stream_slot_drop(source_connection(t->source), made, e);
+    if (code == ERR_OK)
+        log_info("follow_slot_dropped", "filter=%s slot=%s", log_quote(t->o->filter), log_quote(made));
+    return code == ERR_OK ? follower_mark_forget(t, "slot", e) : code;
+}
+
+enum err follower_feed_watch_slot(struct follower *t, struct error *e)
+{
+    struct stream_slot slot;
+    enum err code = stream_slot_state(source_connection(t->source), t->o->slot, &slot, e);
+    if (code != ERR_OK || !slot.exists || slot.retained <= t->o->slot_wal_max)
+        return code;
+    (void)snprintf(t->fallback, sizeof(t->fallback),
+                   "the server kept %" PRIu64
+                   " bytes for replication slot %s, more than slot_wal_max: it was "
+                   "dropped, rows are followed by their ids",
+                   slot.retained, t->o->slot);
+    log_warn("follow_fallback", "filter=%s error=%s", log_quote(t->o->filter), log_quote(t->fallback));
+    follower_feed_close(t);
+    t->mode = FOLLOWER_KEYSET;
+    code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
+    if (code == ERR_OK)
+        code = follower_mark_forget(t, "slot", e); /* may fail: a slot that is not there is dropped again */
+    return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", t->fallback) : code;
+}
+
+/* --- open, close --- */
+
+static enum err watch(void *arg, struct error *e)
+{
+    struct follower *t = arg;
+    if (follower_stops(t))
+        return error_set(e, ERR_CANCELLED, "the coordinator stops");
+    enum err code = follower_tend(t, e);
+    return code == ERR_BUSY ? code : ERR_OK; /* Redis may be away for a while */
+}
+
+static enum err make_tables(struct follower *t, struct error *e)
+{
+    struct follower_feed *f = &t->feed;
+    unsigned tables = source_tables(t->source), columns = source_id_columns(t->source, f->id_columns);
+    f->tables = calloc(tables, sizeof(*f->tables));
+    if (f->tables == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    for (unsigned i = 0; i < tables; i++)
+        f->tables[i] = (struct stream_table){
+            .table = source_table(t->source, i), .id_columns = f->id_columns, .id_count = columns};
+    return ERR_OK;
+}
+
+/* That a slot is ours to drop is noted before it is made; and that rows came while there was none. */
+static enum err create_slot(struct follower *t, struct error *e)
+{
+    char lsn[LSN_TEXT], gap[8] = "";
+    bool created = false;
+    char place[STREAM_PLACE_MAX];
+    struct stream_slot slot;
+    enum err code = stream_slot_state(source_connection(t->source), t->o->slot, &slot, e);
+    if (code == ERR_OK)
+        code = stream_slot_place(source_connection(t->source), place, e);
+    if (code == ERR_OK)
+        code = slots_note(t->redis, t->o->prefix, place, t->o->slot, t->o->filter, e);
+    if (code == ERR_OK)
+        code = follower_mark_write(t, "slot", t->o->slot, e);
+    if (code == ERR_OK && !slot.exists)
+        code = follower_mark_write(t, "gap", "1", e);
+    source_rest(t->source); /* a slot's making may wait long for open transactions */
+    if (code == ERR_OK)
+        code = stream_create_slot(t->feed.stream, &created, lsn, e);
+    if (code == ERR_OK)
+        code = source_take(t->source, e);
+    if (code == ERR_OK && created)
+        log_info("follow_slot_created", "filter=%s slot=%s lsn=%s", log_quote(t->o->filter), t->o->slot, lsn);
+    if (code == ERR_OK)
+        code = follower_mark_read(t, "gap", gap, sizeof(gap), e);
+    if (code == ERR_OK && gap[0] != '\0')
+        code = follower_gap_fill(t, e);
+    return code == ERR_OK && gap[0] != '\0' ? follower_mark_forget(t, "gap", e) : code;
+}
+
+static enum err open_stream(struct follower *t, struct error *e)
+{
+    struct follower_feed *f = &t->feed;
+    enum err code = make_tables(t, e);
+    const struct stream_options options = {.dsn = t->o->source.dsn,
+                                           .application = "twinbloom follower",
+                                           .slot = t->o->slot,
+                                           .publication = t->o->publication,
+                                           .timeout_ms = t->o->postgres_timeout_ms,
+                                           .create_timeout_ms = t->o->settle_timeout_ms,
+                                           .watch = {watch, t},
+                                           .tables = f->tables,
+                                           .table_count = source_tables(t->source)};
+    if (code == ERR_OK)
+        code = stream_open(&f->stream, &options, e);
+    if (code == ERR_OK)
+        code = create_slot(t, e);
+    if (code == ERR_OK)
+        code = stream_start(f->stream, e);
+    if (code != ERR_LOST)
+        return code;
+    struct error why;
+    if (drop_slot(t, &why) != ERR_OK)
+        return error_prefix(e, code, "%s", why.text);
+    return code; /* the next try makes it */
+}
+
+static enum err open_outbox(struct follower *t, struct error *e)
+{
+    struct follower_feed *f = &t->feed;
+    const struct outbox_options options = {.dsn = t->o->source.dsn,
+                                           .application = "twinbloom follower",
+                                           .outbox = t->o->outbox,
+                                           .timeout_ms = t->o->postgres_timeout_ms,
+                                           .watch = {watch, t}};
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++) {
+        struct outbox_options one = options;
+        outbox_close(f->outbox); /* each is looked at by an opening of its own; the last one stays */
+        f->outbox = NULL;
+        one.table = source_table(t->source, i);
+        code = outbox_open(&f->outbox, &one, e);
+    }
+    return code;
+}
+
+enum err follower_feed_open(struct follower *t, struct error *e)
+{
+    t->feed = (struct follower_feed){.stream = NULL};
+    enum err code = source_identity(t->source, false, "", &t->feed.identity, e);
+    if (code != ERR_OK || t->mode == FOLLOWER_OUTBOX)
+        return code == ERR_OK ? open_outbox(t, e) : code;
+    code = follower_feed_watch_slot(t, e);
+    return code == ERR_OK ? open_stream(t, e) : code;
+}
+
+void follower_feed_close(struct follower *t)
+{
+    struct follower_feed *f = &t->feed;
+    follower_gap_close(t);
+    stream_close(f->stream);
+    outbox_close(f->outbox);
+    free(f->tables);
+    free(f->relations);
+    *f = (struct follower_feed){.stream = NULL};
+}
+
+/* --- rows to keys --- */
+
+static enum err remember(struct follower_feed *f, uint32_t relid, size_t table, struct error *e)
+{
+    struct follower_relation *more = reallocarray(f->relations, f->relation_count + 1, sizeof(*more));
+    if (more == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    f->relations = more;
+    f->relations[f->relation_count++] = (struct follower_relation){relid, table};
+    return ERR_OK;
+}
+
+/* SIZE_MAX: none of ours; that is not remembered, as it may become a partition. */
+static enum err table_of(struct follower *t, uint32_t relid, size_t *table, struct error *e)
+{
+    struct follower_feed *f = &t->feed;
+    if (f->stream != NULL) {
+        *table = stream_table_of(f->stream, relid);
+        return ERR_OK;
+    }
+    for (size_t i = 0; i < f->relation_count; i++)
+        if (f->relations[i].relid == relid) {
+            *table = f->relations[i].table;
+            return ERR_OK;
+        }
+    enum err code = source_table_of(t->source, relid, table, e);
+    return code == ERR_OK && *table != SIZE_MAX ? remember(f, relid, *table, e) : code;
+}
+
+struct ids {
+    size_t count;
+    const char *id[STREAM_BATCH_ROWS];
+};
+
+static enum err read_keys(struct follower *t, size_t table, struct ids *ids, struct tail_keys *keys,
+                          struct error *e)
+{
+    const struct scan_options options = {
+        .timeout_ms = t->o->postgres_timeout_ms, .row = follower_take_row, .arg = keys};
+    enum err code = scan_keys_of(t->source, (unsigned)table, ids->id, ids->count, &options, e);
+    ids->count = 0;
+    return code;
+}
+
+/* The keys of a batch's rows, table by table; @texts: their ids, each with a terminator. */
+static enum err keys_of_batch(struct follower *t, const struct feed_batch *batch, const char *texts,
+                              struct tail_keys *keys, struct error *e)
+{
+    struct ids *ids = calloc(1, sizeof(*ids));
+    size_t last = SIZE_MAX;
+    enum err code = ERR_OK;
+    if (ids == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < batch->count && code == ERR_OK; i++) {
+        size_t table;
+        const char *text = texts;
+        texts += batch->rows[i].length + 1;
+        code = table_of(t, batch->rows[i].relid, &table, e);
+        if (code != ERR_OK || table == SIZE_MAX)
+            continue;
+        if (ids->count > 0 && (table != last || ids->count == STREAM_BATCH_ROWS))
+            code = read_keys(t, last, ids, keys, e);
+        ids->id[ids->count++] = text;
+        last = table;
+    }
+    if (code == ERR_OK && ids->count > 0)
+        code = read_keys(t, last, ids, keys, e);
+    free(ids);
+    return code;
+}
+
+static enum err add_batch(struct follower *t, const struct feed_batch *batch, struct error *e)
+{
+    struct tail_keys keys = {.count = 0};
+    struct buffer texts = {0};
+    for (size_t i = 0; i < batch->count; i++) {
+        buffer_append(&texts, batch->rows[i].id, batch->rows[i].length);
+        buffer_append(&texts, "", 1);
+    }
+    enum err code = buffer_failed(&texts) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    if (code == ERR_OK && t->feed.stream != NULL)
+        code = stream_await_visible(t->feed.stream, t->source, t->o->postgres_timeout_ms, e);
+    if (code == ERR_OK)
+        code = keys_of_batch(t, batch, texts.data, &keys, e);
+    if (code == ERR_OK)
+        code = follower_add(t, &keys, e);
+    follower_keys_fini(&keys);
+    buffer_fini(&texts);
+    return code;
+}
+
+/* --- requests, lag --- */
+
+/* Of another table nobody tells: whoever has the name now may lack the triggers, or the publication. */
+static enum err same_tables(struct follower *t, struct error *e)
+{
+    uint64_t now = 0;
+    enum err code = source_identity(t->source, false, "", &now, e);
+    if (code == ERR_OK && now != t->feed.identity)
+        code = error_set(e, ERR_CHANGED, "`table` changed: another table, other columns or partitions");
+    return code;
+}
+
+static enum err answer(struct follower *t, uint64_t request, struct error *e)
+{
+    enum err code = same_tables(t, e);
+    if (code != ERR_OK)
+        return code;
+    t->feed.request = 0;
+    t->done = request;
+    return follower_hold(t, e);
+}
+
+/* What is committed when a request is seen ended before that position. */
+static enum err note_request(struct follower *t, struct error *e)
+{
+    struct follower_feed *f = &t->feed;
+    if (f->stream == NULL || f->request != 0 || t->request <= t->done)
+        return ERR_OK;
+    enum err code = stream_server_lsn(t->source, &f->request_lsn, e);
+    if (code == ERR_OK)
+        f->request = t->request;
+    return code;
+}
+
+static enum err look(struct follower *t, bool quiet, struct error *e)
+{
+    struct follower_feed *f = &t->feed;
+    uint64_t now = clock_mono_us();
+    if (f->stream != NULL) {
+        uint64_t when = stream_position(f->stream).committed_us, wall = clock_wall_us();
+        t->lag_ms = quiet || when == 0 || when > wall ? 0 : (wall - when) / 1000;
+    } else if (quiet) {
+        t->lag_ms = 0;
+    }
+    if (now - f->looked_at < LOOK_US)
+        return ERR_OK;
+    f->looked_at = now;
+    enum err noted = follower_gap_note(t, quiet, e);
+    if (noted == ERR_OK)
+        noted = same_tables(t, e);
+    if (noted != ERR_OK)
+        return noted;
+    if (f->stream != NULL)
+        return follower_feed_watch_slot(t, e);
+    struct outbox_lag lag;
+    enum err code = quiet ? ERR_OK : outbox_lag(f->outbox, &lag, e);
+    if (code == ERR_OK && !quiet)
+        t->lag_ms = lag.age_seconds > 0 ? (uint64_t)(lag.age_seconds * 1000) : 0;
+    return code;
+}
+
+/* --- the mode --- */
+
+static enum err next(struct follower *t, struct feed_batch *batch, struct error *e)
+{
+    struct follower_feed *f = &t->feed;
+    return f->stream != NULL ? stream_next(f->stream, batch, WAIT_MS, e)
+                             : outbox_next(f->outbox, batch, WAIT_MS, e);
+}
+
+static enum err confirm(struct follower *t, uint64_t mark, struct error *e)
+{
+    struct follower_feed *f = &t->feed;
+    return f->stream != NULL ? stream_confirm(f->stream, mark, e) : outbox_confirm(f->outbox, mark, e);
+}
+
+static enum err feed_once(struct follower *t, struct error *e)
+{
+    struct follower_feed *f = &t->feed;
+    struct feed_batch batch;
+    uint64_t request = t->request;
+    enum err code = source_take(t->source, e);
+    if (code == ERR_OK)
+        code = note_request(t, e);
+    source_rest(t->source);
+    if (code == ERR_OK)
+        code = next(t, &batch, e);
+    if (code == ERR_OK)
+        code = source_take(t->source, e);
+    if (code == ERR_OK && batch.count > 0)
+        code = add_batch(t, &batch, e);
+    if (code == ERR_OK)
+        code = confirm(t, batch.mark, e);
+    if (code != ERR_OK)
+        return code;
+    bool quiet = f->stream != NULL ? batch.count == 0 : batch.all;
+    if (f->stream != NULL && f->request != 0 && stream_position(f->stream).complete >= f->request_lsn)
+        code = answer(t, f->request, e);
+    else if (f->outbox != NULL && quiet && request > t->done && request <= t->request)
+        code = answer(t, request, e);
+    return code == ERR_OK ? look(t, quiet, e) : code;
+}
+
+enum err follower_feed_step(struct follower *t, struct error *e)
+{
+    enum err code = feed_once(t, e);
+    source_rest(t->source);
+    return code;
+}

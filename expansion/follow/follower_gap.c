@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* A feed moves the safe marks of P:{F}:marks, too, where ids are integers: who follows by ids after it has
+ * ended (a fall-back, another mode), or with a slot that is new, begins there. The happy path is: the largest
+ * ids are noted, a settle that begins then ends, the feed has told of all that was committed by then; so
+ * every row at or below them is added. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/log.h"
+#include "expansion/follow/follower_internal.h"
+
+static enum err begin(struct follower *t, struct error *e)
+{
+    struct follower_noted *gap = &t->feed.gap;
+    gap->marks = calloc(source_tables(t->source), sizeof(*gap->marks));
+    enum err code = gap->marks == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++)
+        code = follower_largest(t, i, &gap->marks[i], e);
+    t->feed.gap_lsn = 0;
+    return code == ERR_OK ? transaction_wait_begin(&gap->settle, t->source, e) : code;
+}
+
+static enum err write_marks(struct follower *t, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++) {
+        char id[24];
+        (void)snprintf(id, sizeof(id), "%" PRId64, t->feed.gap.marks[i]);
+        if (t->feed.gap.marks[i] != INT64_MIN)
+            code = follower_mark_write(t, source_table(t->source, i), id, e);
+    }
+    follower_gap_close(t);
+    return code;
+}
+
+void follower_gap_close(struct follower *t)
+{
+    transaction_wait_free(t->feed.gap.settle);
+    free(t->feed.gap.marks);
+    t->feed.gap = (struct follower_noted){.settle = NULL};
+}
+
+/* Whether the feed has told of all that had ended when the settle did. */
+static bool has_told(const struct follower_feed *f, bool quiet)
+{
+    return f->stream != NULL ? stream_position(f->stream).complete >= f->gap_lsn : quiet;
+}
+
+enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)
+{
+    struct follower_feed *f = &t->feed;
+    struct transaction_wait_blocker blocker;
+    size_t waiting;
+    bool done = false;
+    if (!t->o->always || !source_id_is_integer(t->source))
+        return ERR_OK;
+    if (f->gap.marks == NULL)
+        return begin(t, e);
+    if (f->gap_lsn != 0)
+        return has_told(f, quiet) ? write_marks(t, e) : ERR_OK;
+    enum err code = transaction_wait_poll(f->gap.settle, &done, &blocker, 1, &waiting, e);
+    if (code != ERR_OK || !done)
+        return code;
+    f->gap_lsn = 1;
+    return f->stream != NULL ? stream_server_lsn(t->source, &f->gap_lsn, e) : ERR_OK;
+}
+
+enum err follower_gap_fill(struct follower *t, struct error *e)
+{
+    uint64_t before = t->rows;
+    enum err code = ERR_OK;
+    bool fits = t->o->always && source_id_is_integer(t->source);
+    for (unsigned i = 0; fits && i < source_tables(t->source) && code == ERR_OK; i++) {
+        bool found;
+        int64_t from, upto = INT64_MIN;
+        code = follower_mark_of_table(t, i, &found, &from, e);
+        if (code == ERR_OK && found)
+            code = follower_largest(t, i, &upto, e);
+        if (code == ERR_OK && found)
+            code = follower_read_range(t, i, from, upto, e);
+    }
+    if (code == ERR_OK && t->rows > before)
+        log_info("follow_gap_filled", "filter=%s rows=%" PRIu64, log_quote(t->o->filter), t->rows - before);
+    return code;
+}

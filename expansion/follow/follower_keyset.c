@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows by their ids. The happy path is: each round notes the largest ids, adds the rows between those seen
+ * and them, and begins a settle; when a settle has ended, nothing can be committed any more at or below the
+ * ids that were noted before it, so the rows up to there are read a last time and the safe marks move.
+ * Possible failure modes are: a transaction stays open for long: what lies above the safe marks is read again
+ * and again meanwhile, ever more seldom the longer that takes, so that late rows are found before it ends.
+ * The process dies: the next one begins at the safe marks. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "expansion/follow/follower_internal.h"
+#include "migrate/source/scan.h"
+
+enum {
+    PAGE_ROWS = 10000,
+    REREAD_US = 1000 * 1000, /* between two readings of the same rows */
+    REREAD_SHARE = 20,       /* and so many times as long as the last one took */
+    LOOK_SHARE = 5, /* between two looks at the largest ids: so many times as long as the last one took */
+    NAP_US = 50 * 1000,
+};
+
+/* --- reading --- */
+
+static void put_id(char out[SOURCE_ID_MAX], int64_t id)
+{
+    if (id == INT64_MIN)
+        out[0] = '\0';
+    else
+        (void)snprintf(out, SOURCE_ID_MAX, "%" PRId64, id);
+}
+
+enum err follower_read_range(struct follower *t, unsigned table, int64_t after, int64_t upto, struct error *e)
+{
+    struct scan_range range = {.table = table};
+    struct tail_keys keys = {.count = 0};
+    const struct scan_options options = {
+        .limit = PAGE_ROWS, .timeout_ms = t->o->postgres_timeout_ms, .row = follower_take_row, .arg = &keys};
+    put_id(range.after, after);
+    put_id(range.upto, upto);
+    enum err code = ERR_OK;
+    for (bool ended = after >= upto; code == ERR_OK && !ended;) {
+        size_t rows;
+        follower_keys_clear(&keys);
+        code = scan_page(t->source, &range, &options, &rows, &ended, e);
+        if (code == ERR_OK)
+            code = follower_add(t, &keys, e);
+        if (code == ERR_OK)
+            code = follower_tend(t, e);
+        source_rest(t->source); /* others wait for their turn */
+        if (code == ERR_OK)
+            code = source_take(t->source, e);
+    }
+    follower_keys_fini(&keys);
+    return code;
+}
+
+/* --- open, close --- */
+
+enum err follower_largest(struct follower *t, unsigned table, int64_t *out, struct error *e)
+{
+    char id[SOURCE_ID_MAX];
+    *out = INT64_MIN;
+    enum err code = source_last_id(t->source, table, id, e);
+    return code != ERR_OK || id[0] == '\0' ? code : follower_text_to_id(id, out, e);
+}
+
+static enum err write_mark(struct follower *t, unsigned table, struct error *e)
+{
+    char id[SOURCE_ID_MAX];
+    put_id(id, t->keyset.safe[table]);
+    return id[0] == '\0' ? ERR_OK : follower_mark_write(t, source_table(t->source, table), id, e);
+}
+
+enum err follower_keyset_open(struct follower *t, struct error *e)
+{
+    struct follower_keyset *k = &t->keyset;
+    t->impossible = !source_id_is_integer(t->source);
+    if (t->impossible)
+        return error_set(e, ERR_CONFIG, "rows that plain SQL writes are not followed: " FOLLOWER_NO_INTEGER);
+    unsigned tables = source_tables(t->source);
+    *k =
+        (struct follower_keyset){.tables = tables, .reread_pause = REREAD_US, .complete_at = clock_mono_us()};
+    k->safe = calloc(tables, sizeof(*k->safe));
+    k->seen = calloc(tables, sizeof(*k->seen));
+    enum err code = k->safe == NULL || k->seen == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    for (unsigned i = 0; i < tables && code == ERR_OK; i++) {
+        bool found;
+        code = follower_mark_of_table(t, i, &found, &k->safe[i], e);
+        if (code == ERR_OK && !found) {
+            code = follower_largest(t, i, &k->safe[i], e);
+            if (code == ERR_OK)
+                code = write_mark(t, i, e);
+        }
+        k->seen[i] = k->safe[i];
+    }
+    return code;
+}
+
+static void forget(struct follower_noted *n)
+{
+    transaction_wait_free(n->settle);
+    free(n->marks);
+    *n = (struct follower_noted){.settle = NULL};
+}
+
+void follower_keyset_close(struct follower *t)
+{
+    struct follower_keyset *k = &t->keyset;
+    for (size_t i = 0; i < k->noted_count; i++)
+        forget(&k->noted[i]);
+    free(k->safe);
+    free(k->seen);
+    *k = (struct follower_keyset){.tables = 0};
+}
+
+/* --- a round --- */
+
+/* Add what is new; @marks gets the largest ids. */
+static enum err read_new(struct follower *t, int64_t *marks, struct error *e)
+{
+    struct follower_keyset *k = &t->keyset;
+    enum err code = ERR_OK;
+    k->round_pause = 0;
+    for (unsigned i = 0; i < k->tables && code == ERR_OK; i++) {
+        uint64_t began = clock_mono_us();
+        code = follower_largest(t, i, &marks[i], e);
+        k->round_pause += (clock_mono_us() - began) * LOOK_SHARE;
+        if (marks[i] < k->seen[i])
+            marks[i] = k->seen[i]; /* it was deleted since */
+        if (code == ERR_OK)
+            code = follower_read_range(t, i, k->seen[i], marks[i], e);
+        if (code == ERR_OK)
+            k->seen[i] = marks[i];
+    }
+    return code;
+}
+
+/* Begin a settle for @marks, which were noted before. Where there are too many the newest gives way: it is
+ * the oldest that lets the safe marks move. Takes @marks over. */
+static enum err note(struct follower *t, int64_t *marks, uint64_t request, struct error *e)
+{
+    struct follower_keyset *k = &t->keyset;
+    if (k->noted_count == FOLLOWER_SETTLES)
+        forget(&k->noted[--k->noted_count]);
+    struct follower_noted *n = &k->noted[k->noted_count];
+    *n = (struct follower_noted){.marks = marks, .request = request};
+    k->noted_count++;
+    return transaction_wait_begin(&n->settle, t->source, e);
+}
+
+/* Take away all that have ended, from the oldest on; the newest of them moves to *@ended. */
+static enum err take_ended(struct follower *t, struct follower_noted *ended, struct error *e)
+{
+    struct follower_keyset *k = &t->keyset;
+    enum err code = ERR_OK;
+    bool done = true;
+    while (code == ERR_OK && done && k->noted_count > 0) {
+        struct transaction_wait_blocker blocker;
+        size_t waiting;
+        code = transaction_wait_poll(k->noted[0].settle, &done, &blocker, 1, &waiting, e);
+        if (code != ERR_OK || !done)
+            break;
+        forget(ended);
+        *ended = k->noted[0];
+        memmove(k->noted, k->noted + 1, --k->noted_count * sizeof(*k->noted));
+    }
+    return code;
+}
+
+/* Read again what lies above the safe marks; up to @ended's marks nothing more can come after that. */
+static enum err read_again(struct follower *t, const struct follower_noted *ended, struct error *e)
+{
+    struct follower_keyset *k = &t->keyset;
+    uint64_t began = clock_mono_us();
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < k->tables && code == ERR_OK; i++) {
+        code = follower_read_range(t, i, k->safe[i], k->seen[i], e);
+        if (code != ERR_OK || ended->marks == NULL || ended->marks[i] <= k->safe[i])
+            continue;
+        k->safe[i] = ended->marks[i];
+        code = write_mark(t, i, e);
+    }
+    uint64_t now = clock_mono_us(), pause = (now - began) * REREAD_SHARE;
+    k->reread_pause = pause < REREAD_US ? REREAD_US : pause;
+    k->reread_at = now;
+    return code;
+}
+
+static bool is_behind(const struct follower_keyset *k)
+{
+    for (unsigned i = 0; i < k->tables; i++)
+        if (k->safe[i] < k->seen[i])
+            return true;
+    return false;
+}
+
+static enum err end_settles(struct follower *t, struct error *e)
+{
+    struct follower_keyset *k = &t->keyset;
+    struct follower_noted ended = {.settle = NULL};
+    uint64_t now = clock_mono_us();
+    if (now - k->reread_at < REREAD_US)
+        return ERR_OK;
+    enum err code = take_ended(t, &ended, e);
+    bool due = ended.marks != NULL || (is_behind(k) && now - k->reread_at >= k->reread_pause);
+    if (code == ERR_OK && due)
+        code = read_again(t, &ended, e);
+    if (code == ERR_OK && ended.marks != NULL && ended.request > t->done && ended.request <= t->request) {
+        t->done = ended.request;
+        code = follower_hold(t, e);
+    }
+    forget(&ended);
+    return code;
+}
+
+static enum err round_of(struct follower *t, struct error *e)
+{
+    struct follower_keyset *k = &t->keyset;
+    uint64_t request = t->request, began = clock_mono_us();
+    int64_t *marks = calloc(k->tables + 1, sizeof(*marks));
+    if (marks == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = read_new(t, marks, e);
+    const struct follower_noted *last = k->noted_count == 0 ? NULL : &k->noted[k->noted_count - 1];
+    const int64_t *known = last != NULL ? last->marks : k->safe;
+    bool news = memcmp(known, marks, k->tables * sizeof(*marks)) != 0 ||
+                (request > t->done && (last == NULL || last->request < request));
+    if (code == ERR_OK && news)
+        code = note(t, marks, request, e);
+    else
+        free(marks);
+    if (code == ERR_OK)
+        code = end_settles(t, e);
+    if (code == ERR_OK)
+        k->complete_at = began;
+    return code;
+}
+
+enum err follower_keyset_step(struct follower *t, struct error *e)
+{
+    struct follower_keyset *k = &t->keyset;
+    uint64_t now = clock_mono_us();
+    uint64_t interval = (uint64_t)t->o->interval_ms * 1000;
+    if (k->round_at != 0 && now - k->round_at < (k->round_pause > interval ? k->round_pause : interval)) {
+        clock_sleep_us(NAP_US);
+        return ERR_OK;
+    }
+    k->round_at = now;
+    enum err code = source_take(t->source, e);
+    if (code == ERR_OK)
+        code = round_of(t, e);
+    source_rest(t->source);
+    t->lag_ms = (clock_mono_us() - k->complete_at) / 1000;
+    return code;
+}

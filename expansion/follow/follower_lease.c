@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* The lease of a filter's follower, and what others read of it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/number.h"
+#include "expansion/follow/follower_internal.h"
+
+extern const char embedded_follower[], embedded_follower_ask[], embedded_follower_leave[];
+
+enum { TEND_US = 500 * 1000 };
+
+static void put_number(struct follower *t, const char *field, uint64_t value)
+{
+    script_text(&t->call, field);
+    script_number(&t->call, value);
+}
+
+static void put_text(struct follower *t, const char *field, const char *value)
+{
+    script_text(&t->call, field);
+    script_text(&t->call, value);
+}
+
+enum err follower_hold(struct follower *t, struct error *e)
+{
+    long long answer;
+    uint64_t now = clock_mono_us();
+    if (strcmp(t->state, "running") != 0 && t->stepped_at != 0)
+        t->lag_ms = (now - t->stepped_at) / 1000;
+    t->tended_at = now;
+    script_begin(&t->call, embedded_follower);
+    script_filter_key(&t->call, &t->handle.names, "tail");
+    script_text(&t->call, t->o->owner);
+    script_number(&t->call, t->o->lease_ms);
+    put_text(t, "state", t->state);
+    put_text(t, "mode", follower_mode_name(t->mode));
+    put_text(t, "error", t->problem.text[0] != '\0' ? t->problem.text : t->fallback);
+    put_text(t, "coverage", t->coverage);
+    put_number(t, "lag_ms", t->lag_ms);
+    put_number(t, "rows", t->rows);
+    put_number(t, "new", t->added);
+    put_number(t, "done", t->done);
+    put_number(t, "updated_ms", clock_wall_us() / 1000);
+    enum err code = script_run(&t->call, t->redis, handle_home(&t->handle), &answer, e);
+    if (code != ERR_OK)
+        return code;
+    t->held = answer >= 0;
+    if (!t->held)
+        return error_set(e, ERR_BUSY, "another coordinator follows the table");
+    t->request = (uint64_t)answer;
+    if (t->request < t->done) /* the hash had expired: requests are counted again */
+        t->done = 0;
+    return ERR_OK;
+}
+
+enum err follower_tend(struct follower *t, struct error *e)
+{
+    return clock_mono_us() - t->tended_at < TEND_US ? ERR_OK : follower_hold(t, e);
+}
+
+void follower_leave(struct follower *t)
+{
+    long long answer;
+    if (!t->held)
+        return;
+    script_begin(&t->call, embedded_follower_leave);
+    script_filter_key(&t->call, &t->handle.names, "tail");
+    script_text(&t->call, t->o->owner);
+    t->held = script_run(&t->call, t->redis, handle_home(&t->handle), &answer, NULL) != ERR_OK;
+}
+
+/* --- for jobs --- */
+
+static const char *text_of(const redisReply *reply, size_t i)
+{
+    return i < reply->elements && reply->element[i]->type == REDIS_REPLY_STRING ? reply->element[i]->str : "";
+}
+
+enum err follower_look(struct sync_client *l, const struct names *names, struct follower_status *out,
+                       struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    *out = (struct follower_status){.exists = false};
+    names_filter_key(names, "tail", &name);
+    enum err code =
+        sync_client_command(l, sync_client_home(l, names), &reply, e,
+                            "HMGET %b owner state mode coverage error done", name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    out->exists = text_of(reply, 0)[0] != '\0';
+    out->running = strcmp(text_of(reply, 1), "running") == 0;
+    for (enum follower_mode m = FOLLOWER_KEYSET; m <= FOLLOWER_OUTBOX; m++)
+        if (strcmp(text_of(reply, 2), follower_mode_name(m)) == 0)
+            out->mode = m;
+    (void)snprintf(out->coverage, sizeof(out->coverage), "%s", text_of(reply, 3));
+    (void)snprintf(out->error, sizeof(out->error), "%s", text_of(reply, 4));
+    (void)number_u64(text_of(reply, 5), strlen(text_of(reply, 5)), &out->done);
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+enum err follower_ask(struct sync_client *l, const struct names *names, uint64_t *request, struct error *e)
+{
+    struct script_call c = {0};
+    long long answer = 0;
+    script_begin(&c, embedded_follower_ask);
+    script_filter_key(&c, names, "tail");
+    enum err code = script_run(&c, l, sync_client_home(l, names), &answer, e);
+    script_fini(&c);
+    *request = code == ERR_OK && answer > 0 ? (uint64_t)answer : 0;
+    return code;
+}

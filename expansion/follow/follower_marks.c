@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* What a follower leaves for the next one: P:{F}:marks. */
+#include <stdio.h>
+#include <string.h>
+#include "base/number.h"
+#include "expansion/record/checkpoint.h"
+#include "expansion/follow/follower_internal.h"
+
+enum err follower_text_to_id(const char *text, int64_t *out, struct error *e)
+{
+    return number_i64(text, strlen(text), out) ? ERR_OK
+                                               : error_set(e, ERR_PARSE, "an id was \"%.40s\"", text);
+}
+
+static void marks_key(const struct follower *t, struct key_name *name)
+{
+    names_filter_key(&t->handle.names, "marks", name);
+}
+
+enum err follower_mark_read(struct follower *t, const char *field, char *out, size_t size, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    marks_key(t, &name);
+    enum err code = sync_client_command(t->redis, handle_home(&t->handle), &reply, e, "HGET %b %s", name.text,
+                                        name.length, field);
+    if (code != ERR_OK)
+        return code;
+    (void)snprintf(out, size, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+enum err follower_mark_write(struct follower *t, const char *field, const char *value, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    marks_key(t, &name);
+    enum err code = sync_client_command(t->redis, handle_home(&t->handle), &reply, e, "HSET %b %s %s",
+                                        name.text, name.length, field, value);
+    if (code == ERR_OK)
+        freeReplyObject(reply);
+    return code;
+}
+
+enum err follower_mark_forget(struct follower *t, const char *field, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    marks_key(t, &name);
+    enum err code = sync_client_command(t->redis, handle_home(&t->handle), &reply, e, "HDEL %b %s", name.text,
+                                        name.length, field);
+    if (code == ERR_OK)
+        freeReplyObject(reply);
+    return code;
+}
+
+/* The last job's low-water mark, where its tables are ours and its generation is one of the view's. */
+static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)
+{
+    struct key_name name;
+    redisReply *reply;
+    struct record r = {0};
+    names_filter_key(&t->handle.names, "job", &name);
+    enum err code = sync_client_command(t->redis, handle_home(&t->handle), &reply, e, "HGETALL %b", name.text,
+                                        name.length);
+    if (code != ERR_OK)
+        return code;
+    bool sound = true;
+    for (size_t f = 0; f + 1 < reply->elements; f += 2)
+        sound = checkpoint_take(&r, reply->element[f]->str, reply->element[f]->len,
+                                reply->element[f + 1]->str, reply->element[f + 1]->len) &&
+                sound;
+    freeReplyObject(reply);
+    bool ours = sound && checkpoint_is_sound(&r) && r.settled && r.generation != 0 &&
+                (r.generation == t->view.slot[0].number || r.generation == t->view.slot[1].number) &&
+                r.tables_hash == source_tables_hash(t->source);
+    if (ours && i < r.marks_taken && r.marks[i].low_water[0] != '\0')
+        *found = follower_text_to_id(r.marks[i].low_water, out, NULL) == ERR_OK;
+    record_fini(&r);
+    return ERR_OK;
+}
+
+enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)
+{
+    char text[64];
+    *found = false;
+    *out = INT64_MIN;
+    enum err code = follower_mark_read(t, source_table(t->source, i), text, sizeof(text), e);
+    if (code != ERR_OK)
+        return code;
+    *found = text[0] != '\0' && follower_text_to_id(text, out, NULL) == ERR_OK;
+    return *found ? ERR_OK : mark_of_job(t, i, found, out, e);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is pooled_open(), questions, pooled_close(), and again. Possible failure modes are: the
+ * connection was cut meanwhile, or nothing answers at its other end (another one is opened, once); the server
+ * is another one by now, or the configuration names another (the same). */
+#include "migrate/source/pooled.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "migrate/source/source_internal.h"
+
+enum { ANSWER_MS = 1000 /* a connection that takes longer to say that it is there is as good as none */ };
+
+struct pooled {
+    const char *application;
+    struct connection *connection; /* NULL: none is kept */
+    char *dsn;                     /* of it, or of the last one that was opened */
+    unsigned timeout_ms;
+    uint64_t opened_at, used_at;
+};
+
+struct pooled *pooled_new(const char *application)
+{
+    struct pooled *k = calloc(1, sizeof(*k));
+    if (k != NULL)
+        k->application = application;
+    return k;
+}
+
+static void drop(struct pooled *k)
+{
+    connection_close(k->connection);
+    k->connection = NULL;
+    if (k->dsn != NULL)
+        explicit_bzero(k->dsn, strlen(k->dsn));
+    free(k->dsn);
+    k->dsn = NULL;
+}
+
+void pooled_free(struct pooled *k)
+{
+    if (k == NULL)
+        return;
+    drop(k);
+    free(k);
+}
+
+void pooled_tidy(struct pooled *k, const char *dsn, unsigned timeout_ms, uint64_t now)
+{
+    if (k->connection != NULL &&
+        (now - k->used_at >= POOLED_IDLE_US || now - k->opened_at >= POOLED_LIFE_US ||
+         strcmp(k->dsn, dsn) != 0 || k->timeout_ms != timeout_ms))
+        drop(k);
+}
+
+/* False: there is none, or it is of no use any more and closed. */
+static bool open_over_kept(struct pooled *k, struct source **out, const struct source_config *config)
+{
+    struct error e;
+    struct connection *c = k->connection;
+    k->connection = NULL;
+    if (c == NULL)
+        return false;
+    if (connection_reset(c, k->timeout_ms < ANSWER_MS ? k->timeout_ms : ANSWER_MS, &e) != ERR_OK) {
+        connection_close(c);
+        return false;
+    }
+    if (source_open_over(out, c, config, k->timeout_ms, &e) != ERR_OK)
+        return false;
+    if (source_check(*out, &e) == ERR_OK)
+        return true;
+    source_close(*out);
+    *out = NULL;
+    return false;
+}
+
+static enum err open_new(struct pooled *k, struct source **out, const struct source_config *config,
+                         unsigned timeout_ms, struct error *e)
+{
+    drop(k);
+    k->dsn = strdup(config->dsn);
+    if (k->dsn == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    k->timeout_ms = timeout_ms;
+    k->opened_at = clock_mono_us();
+    enum err code = source_open(out, config, timeout_ms, e);
+    return code == ERR_OK ? source_check(*out, e) : code;
+}
+
+enum err pooled_open(struct pooled *k, struct source **out, const struct source_config *config,
+                     unsigned timeout_ms, struct error *e)
+{
+    struct source_config own = *config;
+    own.application = k->application;
+    own.watch = (struct source_watch){0};
+    *out = NULL;
+    pooled_tidy(k, own.dsn, timeout_ms, clock_mono_us());
+    if (open_over_kept(k, out, &own))
+        return ERR_OK;
+    enum err code = open_new(k, out, &own, timeout_ms, e);
+    if (code != ERR_OK) {
+        source_close(*out);
+        *out = NULL;
+    }
+    return code;
+}
+
+void pooled_close(struct pooled *k, struct source *s)
+{
+    if (s != NULL && k->connection == NULL && connection_is_idle(s->connection)) {
+        k->connection = s->connection;
+        k->used_at = clock_mono_us();
+        s->connection = NULL;
+    }
+    source_close(s);
+}

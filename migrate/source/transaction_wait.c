@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: transaction_wait_begin() notes the virtual ids of all open transactions;
+ * transaction_wait_poll() looks until none of them is left, then notes the prepared transactions that there
+ * are, and looks until none of these is left, then until the server has on disk what they wrote: a crash
+ * would take back what was seen, and give ids and numbers of sequences again that lie below a horizon or a
+ * mark. A prepared transaction becomes visible before its virtual id goes, and goes after its rows are
+ * visible, so between the two looks none can hide. Possible failure modes are: a look fails (nothing is
+ * forgotten; look again, over a source that lives); the server is a standby (refused: it cannot see the
+ * transactions that write). */
+#include "migrate/source/transaction_wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "migrate/source/source_internal.h"
+
+enum stage { WAITING_FOR_OPEN, WAITING_FOR_PREPARED, WAITING_FOR_DISK, SETTLED };
+
+struct transaction_wait {
+    struct source *source;
+    enum stage stage;
+    char *noted;              /* an array as the server wrote it */
+    char lsn[SOURCE_LSN_MAX]; /* that must be on disk; "": not known yet */
+};
+
+/* Run the statement that notes who is there; its column "noted" replaces what was noted before. */
+static enum err note(struct transaction_wait *settle, const char *statement, PGresult **out, struct error *e)
+{
+    PGresult *r;
+    enum err err = source_run(settle->source, 0, statement, NULL, 0, &r, e);
+    if (err != ERR_OK)
+        return err;
+    char *noted = strdup(PQgetvalue(r, 0, PQfnumber(r, "noted")));
+    if (noted == NULL) {
+        PQclear(r);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    }
+    free(settle->noted);
+    settle->noted = noted;
+    *out = r;
+    return ERR_OK;
+}
+
+enum err transaction_wait_begin(struct transaction_wait **out, struct source *s, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    if (err != ERR_OK)
+        return err;
+    struct transaction_wait *settle = calloc(1, sizeof(*settle));
+    if (settle == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    settle->source = s;
+    PGresult *r = NULL;
+    err = note(settle, "settle_open", &r, e);
+    if (err == ERR_OK && strcmp(PQgetvalue(r, 0, PQfnumber(r, "is_standby")), "t") == 0)
+        err = error_set(e, ERR_CONFIG,
+                        "the server is a standby, which cannot see the open transactions of its primary");
+    PQclear(r);
+    if (err != ERR_OK) {
+        transaction_wait_free(settle);
+        return error_prefix(e, err, "settle");
+    }
+    *out = settle;
+    return ERR_OK;
+}
+
+/* As much of @text as fits, no character cut in two. */
+static void copy_text(char *out, size_t size, const char *text)
+{
+    size_t n = strnlen(text, size - 1);
+    if (text[n] != '\0')
+        while (n > 0 && ((unsigned char)text[n] & 0xC0u) == 0x80u)
+            n--;
+    memcpy(out, text, n);
+    out[n] = '\0';
+}
+
+static void read_blocker(struct transaction_wait_blocker *b, const PGresult *r, int row)
+{
+    b->pid = (int)strtol(PQgetvalue(r, row, 0), NULL, 10);
+    b->age_seconds = PQgetisnull(r, row, 1) ? -1.0 : strtod(PQgetvalue(r, row, 1), NULL);
+    copy_text(b->application, sizeof(b->application), PQgetvalue(r, row, 2));
+    copy_text(b->query, sizeof(b->query), PQgetvalue(r, row, 3));
+}
+
+/* Who of those noted is still there. */
+static enum err look(struct transaction_wait *settle, const char *statement,
+                     struct transaction_wait_blocker *blockers, size_t blocker_max, size_t *waiting,
+                     struct error *e)
+{
+    const struct connection_param params[] = {{"noted", settle->noted}};
+    PGresult *r;
+    enum err err = source_run(settle->source, 0, statement, params, 1, &r, e);
+    if (err != ERR_OK)
+        return err;
+    *waiting = (size_t)PQntuples(r);
+    for (size_t i = 0; i < *waiting && i < blocker_max; i++)
+        read_blocker(&blockers[i], r, (int)i);
+    PQclear(r);
+    return ERR_OK;
+}
+
+/* An end of our own that is not waited for has the server write soon where nobody else does. */
+static enum err look_at_disk(struct transaction_wait *settle, bool *done, struct error *e)
+{
+    PGresult *r = NULL;
+    bool first = settle->lsn[0] == '\0';
+    enum err err = first ? source_barrier(settle->source, settle->lsn, e) : ERR_OK;
+    const struct connection_param params[] = {{"lsn", settle->lsn}};
+    if (err == ERR_OK)
+        err = source_run(settle->source, 0, "flushed", params, 1, &r, e);
+    *done = err == ERR_OK && strcmp(PQgetvalue(r, 0, 0), "t") == 0;
+    PQclear(r);
+    if (err != ERR_OK || !first || *done)
+        return err;
+    r = NULL;
+    err = source_run(settle->source, 0, "instant", NULL, 0, &r, e);
+    PQclear(r);
+    return err;
+}
+
+enum err transaction_wait_poll(struct transaction_wait *settle, bool *done,
+                               struct transaction_wait_blocker *blockers, size_t blocker_max, size_t *waiting,
+                               struct error *e)
+{
+    enum err err = ERR_OK;
+    *waiting = 0;
+    if (settle->stage == WAITING_FOR_OPEN) {
+        err = look(settle, "settle_waiting", blockers, blocker_max, waiting, e);
+        if (err == ERR_OK && *waiting == 0) {
+            PGresult *r = NULL;
+            err = note(settle, "prepared_open", &r, e);
+            PQclear(r);
+            if (err == ERR_OK)
+                settle->stage = WAITING_FOR_PREPARED;
+        }
+    }
+    if (err == ERR_OK && settle->stage == WAITING_FOR_PREPARED) {
+        err = look(settle, "prepared_waiting", blockers, blocker_max, waiting, e);
+        if (err == ERR_OK && *waiting == 0)
+            settle->stage = WAITING_FOR_DISK;
+    }
+    if (err == ERR_OK && settle->stage == WAITING_FOR_DISK) {
+        bool flushed;
+        err = look_at_disk(settle, &flushed, e);
+        if (err == ERR_OK && flushed)
+            settle->stage = SETTLED;
+    }
+    *done = settle->stage == SETTLED;
+    return err == ERR_OK ? ERR_OK : error_prefix(e, err, "settle");
+}
+
+void transaction_wait_free(struct transaction_wait *settle)
+{
+    if (settle == NULL)
+        return;
+    free(settle->noted);
+    free(settle);
+}

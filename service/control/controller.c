@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/control/controller.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/admin/admin.h"
+#include "service/control/epochs.h"
+#include "service/control/controller_internal.h"
+#include "service/control/runner.h"
+#include "service/control/followers.h"
+#include "service/control/filter_states.h"
+#include "shard/view/registry.h"
+#include "shard/request/filters.h"
+
+enum { ACT_EVERY_US = 1000 * 1000 /* see controller_is_rate_limited() */ };
+
+void controller_wake(struct service *s)
+{
+    mailbox_wake(s->controller);
+}
+
+/* --- one look at one filter --- */
+
+bool controller_is_rate_limited(const struct controller *k, uint64_t at)
+{
+    uint64_t interval = k->config->check_interval_ms * 1000;
+    return at != 0 && clock_mono_us() - at < (interval < ACT_EVERY_US ? interval : ACT_EVERY_US);
+}
+
+void controller_problem(struct filter_state *w, const char *text)
+{
+    if (strcmp(w->note.problem, text) != 0 && text[0] != '\0')
+        log_warn("filter_problem", "filter=%s problem=%s", log_quote(w->name), log_quote(text));
+    filter_states_note_text(w->watch, w->note.problem, sizeof(w->note.problem), text);
+}
+
+bool controller_start(struct controller *k, struct filter_state *w, const char *reason, const char *trigger,
+                      enum job_kind kind)
+{
+    struct error e;
+    if (controller_is_rate_limited(k, w->started_at))
+        return false;
+    const struct runner_job job = {.config = k->config,
+                                   .filter = w->name,
+                                   .filter_length = w->length,
+                                   .reason = reason,
+                                   .trigger = trigger,
+                                   .kind = kind};
+    enum err code = runner_post(k->service->runner, &job, NULL, &e);
+    if (code != ERR_BUSY)
+        w->started_at = clock_mono_us();
+    if (code == ERR_OK)
+        k->held_until_ms = 0;
+    if (code == ERR_OK)
+        log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
+    else if (code != ERR_BUSY)
+        controller_problem(w, e.text);
+    return code == ERR_OK;
+}
+
+static bool mutex_is_held(struct controller *k)
+{
+    struct key_name name;
+    redisReply *reply;
+    struct error e;
+    names_filter_key(&k->handle.names, "expansion_flag", &name);
+    if (sync_client_command(k->redis, handle_home(&k->handle), &reply, &e, "EXISTS %b", name.text,
+                            name.length) != ERR_OK)
+        return true;
+    bool held = reply->integer == 1;
+    freeReplyObject(reply);
+    return held;
+}
+
+static void on_made(void *call)
+{
+    admin_call_free(call);
+}
+
+static void make_missing(struct controller *k, struct filter_state *w, bool sourced)
+{
+    struct error e;
+    if (!sourced && filter_state_seen(w) != 0) {
+        controller_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it "
+                              "anew, empty");
+        return;
+    }
+    if (controller_is_rate_limited(k, w->made_at))
+        return;
+    k->handle.requests_wait = true; /* other filters do */
+    enum err code = admin_make_filter(k->service, k->config, &k->handle, w->name, w->length, NULL, &e);
+    k->handle.requests_wait = false;
+    if (code == ERR_ASIDE) {
+        struct admin_call *call = admin_call_new(admin_create, w->name, w->length);
+        if (call != NULL)
+            admin_post_aside(k->service, call, k->service->controller, on_made);
+    }
+    if (code != ERR_BUSY)
+        w->made_at = clock_mono_us();
+    bool well = code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY || code == ERR_ASIDE;
+    controller_problem(w, well ? "" : e.text);
+}
+
+/* The filter's time has come. A configured filter would be made again. */
+static bool is_due(struct controller *k, const struct config_filter *c)
+{
+    uint64_t at = k->view.expire_at_ms;
+    if (at == 0 || c != NULL)
+        return false;
+    if (at <= clock_wall_us() / 1000)
+        return true;
+    if (k->next_due_ms == 0 || at < k->next_due_ms)
+        k->next_due_ms = at;
+    return false;
+}
+
+/* Load the view, once what somebody began to delete, or what is due, is deleted. */
+static enum err load_kept(struct controller *k, struct filter_state *w, const struct config_filter *c,
+                          bool held, struct error *e)
+{
+    enum err code = handle_load_any(&k->handle, &k->view, e);
+    bool begun = code == ERR_OK && k->view.deleting;
+    bool due = code == ERR_OK && !begun && is_due(k, c);
+    if ((begun || due) && !held && !controller_is_rate_limited(k, w->dropped_at)) {
+        code = admin_drop_filter(k->service, k->config, &k->handle, &k->view, w->name, w->length,
+                                 due ? DROP_IF_DUE : DROP_IF_BEGUN, e);
+        if (code != ERR_OK && code != ERR_NOT_FOUND && code != ERR_BUSY && code != ERR_CONFLICT) {
+            w->dropped_at = clock_mono_us();
+            return error_prefix(e, code, "it is not deleted yet");
+        }
+    }
+    if (code == ERR_OK || code == ERR_BUSY || code == ERR_CONFLICT)
+        code = handle_load(&k->handle, &k->view, e);
+    return code;
+}
+
+/* Whether rows of the filter's table are to be followed: always, or by all coordinators while a job that
+ * relies on it runs. Where the view cannot be read nothing changes. */
+static void look_at_tail(struct controller *k, const struct config_filter *c, enum err code, bool held)
+{
+    struct followers *followers = k->service->followers;
+    bool sourced = c->table[0] != '\0' && code == ERR_OK;
+    bool job = false;
+    struct error e;
+    if (sourced && !c->follow && c->follow_by != FOLLOW_BY_IDS && held)
+        code = controller_job_runs(k, &job, &e);
+    if (code == ERR_OK || code == ERR_NOT_FOUND)
+        followers_want(followers, k->config, c, sourced && (c->follow || job));
+    else
+        followers_keep(followers, c->name);
+}
+
+/* There is no view. What a coordinator that was killed has left of the filter is deleted, and its name is
+ * taken off the list. Nobody makes it meanwhile: that needs the mutex. */
+static void clear(struct controller *k, struct filter_state *w, bool held)
+{
+    struct error e;
+    if (held || !k->listed || controller_is_rate_limited(k, w->dropped_at))
+        return;
+    enum err code =
+        admin_drop_filter(k->service, k->config, &k->handle, &k->view, w->name, w->length, DROP_IF_BEGUN, &e);
+    if (code != ERR_OK && code != ERR_NOT_FOUND)
+        w->dropped_at = clock_mono_us();
+}
+
+/* How the filter fares in this process: k->status. False: nobody has it open. */
+static bool load_status(struct controller *k, const struct filter_state *w)
+{
+    return filters_status(k->service->logs, w->name, w->length, &k->status);
+}
+
+/* One line for each change of how many shards are missing in Redis. */
+static void tell_lost(struct controller *k, struct filter_state *w)
+{
+    uint64_t lost = load_status(k, w) ? k->status.lost.count : w->lost_shards;
+    if (lost != w->lost_shards)
+        log_warn("lost_shards", "filter=%s shards=%" PRIu64 " before=%" PRIu64, log_quote(w->name), lost,
+                 w->lost_shards);
+    w->lost_shards = lost;
+}
+
+/* Whether keys that were acknowledged may be missing. */
+static void note_degraded(struct controller *k, struct filter_state *w)
+{
+    bool degraded = k->view.degraded && view_current(&k->view)->built;
+    if (!degraded && w->note.degraded_ms != 0)
+        log_info("healthy", "filter=%s epoch=%" PRIu64, log_quote(w->name), k->view.epoch);
+    filter_state_note_degraded(w, degraded);
+    controller_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
+}
+
+/* Which version of the view, k->view, this coordinator serves. All its event loops serve the same; one that
+ * answers from the generation before still serves the version before. */
+static void note_served(struct controller *k, const struct filter_state *w)
+{
+    struct epochs *epochs = k->service->epochs;
+    const char *filter = k->handle.names.filter;
+    const struct log_status *s = &k->status;
+    if (!load_status(k, w))
+        epochs_hold(epochs, filter, 0, 0);
+    else if (s->state == FILTER_OPEN && s->generation[k->view.current].answers &&
+             s->generation[k->view.current].number == view_current(&k->view)->number)
+        epochs_hold(epochs, filter, s->incarnation, s->version);
+    epochs_found(epochs, filter, k->view.incarnation, k->view.epoch);
+}
+
+/* There is no view. This process remembers the filter, and the list of members goes on saying so, until its
+ * control has found out that it was deleted. */
+static bool is_remembered(struct controller *k, const struct filter_state *w)
+{
+    const struct log_status *s = &k->status;
+    bool has = load_status(k, w) && s->state != FILTER_CLOSED && (s->is_missing || s->state == FILTER_OPEN);
+    if (has && !s->is_missing)
+        filters_look(k->service->logs, w->name, w->length);
+    return has;
+}
+
+/* The view is of an incarnation that was replaced: home went back. Asked where this process has not seen that
+ * incarnation yet, or its control does not believe the view. */
+static bool is_replaced(struct controller *k, const struct filter_state *w, uint64_t seen)
+{
+    struct registry_said said = {.named = false};
+    struct error ignored;
+    bool believed = !load_status(k, w) || !k->status.is_missing;
+    if (seen > k->view.incarnation)
+        return true;
+    if (seen == k->view.incarnation && believed)
+        return false;
+    return (registry_look(k->redis, &k->handle.names, &said, &ignored) == ERR_OK || said.named) &&
+           said.incarnation > k->view.incarnation;
+}
+
+/* Its control tends it, and says what is wrong with it. */
+static enum err look_at(struct controller *k, struct filter_state *w, const struct config_filter *c,
+                        bool held, struct error *e)
+{
+    uint64_t seen = filter_state_seen(w); /* one that is made behind the look at the view is another one */
+    enum err code = load_kept(k, w, c, held, e);
+    if (code == ERR_OK && is_replaced(k, w, seen))
+        code = error_set(e, ERR_LOST,
+                         "home went back to an earlier incarnation of the filter: no key is "
+                         "reported absent");
+    bool replaced = code == ERR_LOST;
+    if ((replaced || code == ERR_NOT_FOUND) && c != NULL && !k->view.deleting) {
+        make_missing(k, w, c->table[0] != '\0');
+        if (!replaced)
+            code = handle_load(&k->handle, &k->view, e);
+    }
+    bool remembered = code == ERR_NOT_FOUND && is_remembered(k, w);
+    if (remembered && seen != 0)
+        epochs_hold(k->service->epochs, k->handle.names.filter, seen, 1);
+    if (code == ERR_NOT_FOUND && !remembered)
+        epochs_hold(k->service->epochs, k->handle.names.filter, 0, 0);
+    if (code == ERR_NOT_FOUND && c == NULL && !remembered) {
+        if (seen != 0)
+            service_on_dropped(k->service, w->name, w->length, seen);
+        clear(k, w, held);
+    }
+    if (code == ERR_OK) {
+        service_on_seen(k->service, w->name, w->length, k->view.incarnation);
+        note_served(k, w);
+        tell_lost(k, w);
+        note_degraded(k, w);
+    } else if (code != ERR_NOT_FOUND) {
+        controller_problem(w, e->text);
+    }
+    bool sourced = c != NULL && c->table[0] != '\0';
+    if (sourced)
+        controller_look_at_source(k, w, c);
+    if (c != NULL)
+        look_at_tail(k, c, code, held);
+    if (code != ERR_OK || held || !sourced)
+        return code;
+    k->held_until_ms = 0;
+    if (k->view.phase == PHASE_BUILDING || k->view.phase == PHASE_SWITCHED)
+        (void)controller_start(k, w, "unfinished", "unfinished", JOB_FINISH);
+    else
+        controller_look_at_thresholds(k, w, c);
+    controller_note_held(k, w);
+    return code;
+}
+
+/* ERR_OK: the filter has a view, by k->view. */
+static enum err look(struct controller *k, const char *name, size_t length)
+{
+    struct error e = {.text = ""};
+    const struct config_filter *c = config_find(k->config, name, length);
+    struct filter_state *w = filter_states_find(k->service->watch, name, length);
+    if (w == NULL)
+        return ERR_NOMEM;
+    w->round = k->round;
+    enum err code = names_init(&k->handle.names, k->config->prefix, name, length, &e);
+    if (code != ERR_OK)
+        return code;
+    controller_follow(w, c);
+    /* Before the view is read: a job that ends in between has left no unfinished view behind. */
+    bool held = mutex_is_held(k);
+    return look_at(k, w, c, held, &e);
+}
+
+/* --- the thread --- */
+
+/* Filters that this process has seen and that P:filters does not have: deleted, as a rule. One that is there
+ * is put back: whoever deleted the one before it took its name away late. */
+static void look_at_unlisted(struct controller *k)
+{
+    struct error e;
+    struct filter_states *watch = k->service->watch;
+    for (struct filter_state *w = filter_states_next(watch, NULL);
+         w != NULL && !atomic_load(&k->service->stop); w = filter_states_next(watch, w)) {
+        bool unlisted =
+            w->round != k->round && filter_state_seen(w) != 0 && look(k, w->name, w->length) == ERR_OK;
+        enum err code = ERR_OK;
+        if (unlisted)
+            code = registry_keep(&k->handle, &e);
+        /* Its deleter may have left the registries before. */
+        if (unlisted && code == ERR_OK && handle_load_any(&k->handle, &k->view, &e) == ERR_NOT_FOUND)
+            code = registry_leave(&k->handle, k->handle.names.incarnation, &e);
+        if (code != ERR_OK)
+            log_warn("filter_not_registered", "filter=%s code=%s error=%s", log_quote(w->name),
+                     error_name(code), log_quote(e.text));
+    }
+}
+
+static void look_at_all(struct controller *k)
+{
+    k->round++;
+    k->next_due_ms = 0;
+    const struct config *c = k->config;
+    struct error e;
+    if (service_claim(k->service, k->redis, &e) == ERR_CONFIG) {
+        service_refuse(k->service, &e);
+        return;
+    }
+    for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
+        (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
+    followers_end_round(k->service->followers);
+    redisReply *names = NULL;
+    if (sync_client_command(k->redis, sync_client_filters(k->redis, c->prefix), &names, &e,
+                            "SMEMBERS %s:filters", c->prefix) != ERR_OK)
+        return;
+    atomic_store(&k->service->filters, names->elements);
+    for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++)
+        if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL) {
+            k->listed = true;
+            (void)look(k, names->element[i]->str, (size_t)names->element[i]->len);
+            k->listed = false;
+        }
+    freeReplyObject(names);
+    look_at_unlisted(k);
+    filter_states_forget(k->service->watch, k->round);
+}
+
+/* Until the next look: no longer than to the first filter that is due. */
+static int wait_ms(const struct controller *k, uint64_t interval_ms)
+{
+    uint64_t now = clock_wall_us() / 1000;
+    if (k->next_due_ms != 0 && k->next_due_ms < now + interval_ms)
+        interval_ms = k->next_due_ms > now ? k->next_due_ms - now : 0;
+    return (int)interval_ms;
+}
+
+void *controller_run(void *service)
+{
+    struct controller *k = calloc(1, sizeof(*k));
+    if (k == NULL)
+        abort();
+    k->service = service;
+    k->redis = sync_client_new(&k->service->nodes, k->service->redis_timeout_ms, "twinbloom-controller");
+    k->handle.redis = k->redis;
+    while (!atomic_load(&k->service->stop)) {
+        k->config = live_config_acquire(k->service->config);
+        uint64_t interval_ms = k->config->check_interval_ms;
+        look_at_all(k);
+        config_release(k->config);
+        mailbox_wait(k->service->controller, wait_ms(k, interval_ms));
+    }
+    handle_fini(&k->handle);
+    sync_client_free(k->redis);
+    free(k);
+    return NULL;
+}

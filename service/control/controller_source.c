@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* What the controller knows of the sources of filters. It never waits for them: sources.h looks. */
+#include <string.h>
+#include <xxhash.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/control/controller_internal.h"
+#include "service/control/sources.h"
+
+enum { ROWS_EVERY_US = 10 * 1000 * 1000 }; /* how often a source is looked at */
+
+/* What is known of dead keys goes with the rows: two looks in a row have none between them that failed. */
+static void unknown(struct filter_state *w)
+{
+    w->dead = (struct threshold_dead){.looks = 0};
+    filter_state_note_rows(w, NULL, 0);
+}
+
+static uint64_t hash_texts(const char *const *texts, size_t count)
+{
+    uint64_t hash = 1;
+    for (size_t i = 0; i < count; i++)
+        hash = XXH3_64bits_withSeed(texts[i], strlen(texts[i]), hash);
+    return hash;
+}
+
+void controller_follow(struct filter_state *w, const struct config_filter *c)
+{
+    const bool sourced = c != NULL && c->table[0] != '\0';
+    const uint64_t source =
+        sourced ? hash_texts((const char *const[]){c->table, c->id_column, c->key, c->where}, 4) : 0;
+    const uint64_t schedule = c == NULL ? 0 : hash_texts((const char *const[]){c->schedule}, 1);
+    if (source != w->source) {
+        w->source = source;
+        w->rows_at = 0;
+        unknown(w);
+        w->checked = false;
+        filter_states_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), "");
+    }
+    if (schedule != w->schedule) { /* what it would have been due at before now is not made up for */
+        w->schedule = schedule;
+        w->schedule_from = (time_t)(clock_wall_us() / 1000000);
+    }
+}
+
+/* The answer of the look that is under way; the one for another source than the present one is dropped. */
+static void take(struct filter_state *w, const struct source_facts *found)
+{
+    bool good = found->code == ERR_OK, meant = w->look_source == w->source;
+    source_look_free(w->look);
+    w->look = NULL;
+    if (!meant)
+        return;
+    if (good) {
+        w->looks++;
+        filter_state_note_rows(w, &found->rows, found->at_ms);
+    } else {
+        unknown(w);
+    }
+    if (!good && strcmp(w->note.postgres, found->error.text) != 0)
+        log_warn("source_unusable", "filter=%s code=%s error=%s", log_quote(w->name), error_name(found->code),
+                 log_quote(found->error.text));
+    w->checked = good;
+    filter_states_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres),
+                            good ? "" : found->error.text);
+}
+
+/* Until the answer comes what was found last is what is known. */
+void controller_look_at_source(struct controller *k, struct filter_state *w, const struct config_filter *c)
+{
+    struct source_facts found;
+    if (w->look != NULL && !source_look_ended(w->look, &found))
+        return;
+    if (w->look != NULL)
+        take(w, &found);
+    uint64_t now = clock_mono_us();
+    if (w->rows_at != 0 && now - w->rows_at < ROWS_EVERY_US && w->note.postgres[0] == '\0')
+        return;
+    if (controller_is_rate_limited(k, w->rows_at))
+        return;
+    w->rows_at = now;
+    w->look = sources_look(k->service->sources, k->config, c, w->checked);
+    w->look_source = w->source;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether the controller finds that a filter should be rebuilt. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "expansion/decide/layer.h"
+#include "expansion/job/memory.h"
+#include "expansion/decide/schedule.h"
+#include "expansion/decide/threshold.h"
+#include "expansion/decide/window.h"
+#include "service/control/controller_internal.h"
+
+enum {
+    RETRY_FAILED_MS = 30 * 1000,       /* after a failed job, before a threshold starts the next */
+    RETRY_LOST_MS = 2 * 1000,          /* likewise, where it failed because its data were lost */
+    RETRY_ABORTED_MS = 10 * 60 * 1000, /* after an operator's abort, */
+    RETRY_NEEDED_MS = 60 * 1000        /* or, where answers are not exact before it has succeeded, so long */
+};
+
+/* The first time that the schedule was due since it was served; 0: it is not due. */
+static time_t schedule_was_due(const struct filter_state *w, const struct config_filter *c, time_t now)
+{
+    struct schedule schedule;
+    struct error e;
+    if (c->schedule[0] == '\0' || schedule_parse(&schedule, c->schedule, &e) != ERR_OK ||
+        !schedule_due(&schedule, w->schedule_from, now))
+        return 0;
+    return schedule_next(&schedule, w->schedule_from);
+}
+
+/* The last job's end: a failed one is not begun again at once, and one that another coordinator ended after
+ * our schedule fell due has served it. */
+struct last_job {
+    bool running; /* with a free mutex: its driver is gone */
+    bool failed, aborted;
+    bool lost; /* it failed as shards were lost under it: those have to be built again */
+    uint64_t finished_ms;
+    uint64_t expanded_ms;                    /* when the last expansion began */
+    uint64_t bytes_generation;               /* that the memory threshold had made; 0: none */
+    uint64_t dead_generation, dead_at_build; /* see record_dead() */
+};
+
+static enum err last_job(struct controller *k, struct last_job *last, struct error *e)
+{
+    uint64_t *const numbers[] = {&last->finished_ms, &last->expanded_ms, &last->bytes_generation,
+                                 &last->dead_generation, &last->dead_at_build};
+    enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
+    struct key_name name;
+    redisReply *reply;
+    *last = (struct last_job){.running = false};
+    names_filter_key(&k->handle.names, "job", &name);
+    enum err code =
+        sync_client_command(k->redis, handle_home(&k->handle), &reply, e,
+                            "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation "
+                            "dead_at_build error_code",
+                            name.text, name.length);
+    if (code != ERR_OK)
+        return code;
+    if (reply->elements == NUMBERS + 2 && reply->element[0]->type == REDIS_REPLY_STRING) {
+        last->running = strcmp(reply->element[0]->str, "running") == 0;
+        last->failed = strcmp(reply->element[0]->str, "failed") == 0;
+        last->aborted = strcmp(reply->element[0]->str, "aborted") == 0;
+        const redisReply *error = reply->element[NUMBERS + 1];
+        last->lost = error->type == REDIS_REPLY_STRING && strcmp(error->str, error_name(ERR_LOST)) == 0;
+        for (size_t i = 0; i < NUMBERS; i++) {
+            const redisReply *value = reply->element[i + 1];
+            if (value->type == REDIS_REPLY_STRING)
+                (void)number_u64(value->str, (size_t)value->len, numbers[i]);
+        }
+    }
+    freeReplyObject(reply);
+    return ERR_OK;
+}
+
+enum err controller_job_runs(struct controller *k, bool *runs, struct error *e)
+{
+    struct last_job last;
+    enum err code = last_job(k, &last, e);
+    *runs = last.running;
+    return code;
+}
+
+/* @needed: answers are not exact before a job has succeeded; then k->held_until_ms says how long it is. */
+static bool too_soon(struct controller *k, const struct last_job *last, bool needed)
+{
+    uint64_t now = clock_wall_us() / 1000, until = last->finished_ms;
+    if (last->failed)
+        until += last->lost ? RETRY_LOST_MS : RETRY_FAILED_MS;
+    else if (last->aborted)
+        until += needed ? RETRY_NEEDED_MS : RETRY_ABORTED_MS;
+    if (until <= now || !(last->failed || last->aborted))
+        return false;
+    if (needed) {
+        k->held_until_ms = until;
+        (void)snprintf(
+            k->held_why, sizeof(k->held_why),
+            "the last job %s, and none runs: not all answers are exact; a rebuild that an operator "
+            "asks for begins at once",
+            last->failed ? "failed" : "was aborted by an operator");
+    }
+    return true;
+}
+
+void controller_note_held(const struct controller *k, struct filter_state *w)
+{
+    if (k->held_until_ms != 0 && k->held_until_ms != w->note.next_attempt_ms)
+        log_warn("waiting_to_build", "filter=%s next_attempt_at=%.3f error=%s", log_quote(w->name),
+                 (double)k->held_until_ms / 1e3, log_quote(k->held_why));
+    filter_state_note_attempt(w, k->held_until_ms, k->held_why);
+}
+
+void controller_note_wanted(struct filter_state *w, const char *text)
+{
+    if (text[0] != '\0' && w->note.wanted[0] == '\0')
+        log_info("waiting_for_window", "filter=%s reason=%s", log_quote(w->name), log_quote(text));
+    filter_states_note_text(w->watch, w->note.wanted, sizeof(w->note.wanted), text);
+}
+
+static struct threshold_input input_of(const struct filter_state *w, const struct config_filter *c,
+                                       const struct view *v, uint64_t items, uint64_t lost,
+                                       const struct last_job *last)
+{
+    const struct generation *g = view_current(v);
+    const struct source_rows *rows = &w->note.rows;
+    return (struct threshold_input){
+        .built = g->built,
+        .lost_shards = lost,
+        .items = items,
+        .capacity = g->capacity,
+        .source_rows = rows->rows,
+        .rows_known = w->note.rows_ms != 0 && rows->by != SOURCE_ROWS_GUESSED,
+        .rows_margin = rows->margin,
+        .bytes = memory_of_generation(g),
+        .expand_at = c->expand_at,
+        .expand_at_dead = c->expand_at_dead,
+        .dead_at_build = last->dead_generation == g->number ? last->dead_at_build : 0,
+        /* A larger generation is above the bound again: once is enough. */
+        .expand_at_bytes = last->bytes_generation == g->number ? 0 : c->expand_at_bytes,
+        .layers = g->layer_count,
+        .rate_bound = layer_rate_bound(g),
+    };
+}
+
+void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
+                                   const struct config_filter *c)
+{
+    const struct generation *g = view_current(&k->view);
+    struct error e;
+    const uint64_t items = k->view.keys[k->view.current];
+    struct last_job last;
+    if (last_job(k, &last, &e) != ERR_OK)
+        return;
+    if (last.running) {
+        (void)controller_start(k, w, "unfinished", "unfinished", JOB_FINISH);
+        return;
+    }
+    uint64_t lost = k->view.degraded && g->built;
+    bool needed = lost > 0 || !g->built;
+    if (!w->checked || too_soon(k, &last, needed))
+        return;
+    time_t now = (time_t)(clock_wall_us() / 1000000), due = schedule_was_due(w, c, now);
+    struct threshold_input in = input_of(w, c, &k->view, items, lost, &last);
+    in.schedule_due = due != 0;
+    in.dead_looks = threshold_dead_look(&w->dead, &in, g->number, w->looks);
+    double growth = window_growth_note(&w->growth, g->number, items > in.source_rows ? items : in.source_rows,
+                                       clock_mono_us());
+    filter_state_note_growth(w, growth);
+    char text[256];
+    enum threshold_reason reason = threshold_evaluate(&in, text, sizeof(text));
+    if (reason == THRESHOLD_SCHEDULE && last.expanded_ms / 1000 >= (uint64_t)due) {
+        w->schedule_from = now; /* another coordinator, or another reason, had it rebuilt since */
+        reason = THRESHOLD_NONE;
+    }
+    struct window window;
+    bool waits =
+        window_parse(&window, c->window, &e) == ERR_OK && threshold_waits(reason, &in, &window, growth, now);
+    controller_note_wanted(w, waits ? text : "");
+    if (reason == THRESHOLD_NONE || waits)
+        return;
+    if (controller_start(k, w, text, threshold_name(reason), JOB_EXPAND) && reason == THRESHOLD_SCHEDULE)
+        w->schedule_from = now;
+}

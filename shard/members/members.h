@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHARD_MEMBERS_MEMBERS_H
+#define SHARD_MEMBERS_MEMBERS_H
+/* The list of members: which coordinators there are, as each says of itself once a second.
+ *   P:coordinators           set of ids
+ *   P:{P:coordinators}:<id>  hash with a TTL: the fields below, and epoch:<filter> = <incarnation>:<epoch>
+ *                            of each filter whose view it holds
+ * In a cluster all of it lies in one slot.
+ *
+ * How long ago a coordinator was there follows from the rest of its record's TTL, so that no clock but that
+ * of Redis matters. A record that is lost (FLUSHALL, eviction) is whole again
+ * after two beats. Nothing relies on the list of members being complete: it is for people, and for what would
+ * otherwise end in errors. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "shard/redis/sync_client.h"
+#include "shard/redis/script_call.h"
+
+enum {
+    MEMBERS_KEEP_MS = 3600 * 1000, /* how long one that is gone is listed */
+    MEMBERS_GONE_MS = 6000,        /* after so long without a beat it counts as gone */
+    MEMBERS_MAX = 1024,            /* in the list */
+    MEMBERS_ID_MAX = 96,
+    MEMBERS_CHANGES_MAX = 500 /* epochs in one beat */
+};
+
+/* Fields of a record; later versions may have more, and earlier ones less. Lists have a newline between two
+ * items. */
+#define MEMBERS_FIELDS(X)                                                                                    \
+    X(MEMBERS_HOST, "host")                                                                                  \
+    X(MEMBERS_PID, "pid")                                                                                    \
+    X(MEMBERS_VERSION, "version")                                                                            \
+    X(MEMBERS_FORMAT, "format") /* the latest format of views that it knows */                               \
+    X(MEMBERS_STATE, "state")   /* serving, leaving */                                                       \
+    X(MEMBERS_LISTEN, "listen")                                                                              \
+    X(MEMBERS_HTTP, "http")                                                                                  \
+    X(MEMBERS_UPTIME, "uptime_ms")                                                                           \
+    X(MEMBERS_CLIENTS, "clients")                                                                            \
+    X(MEMBERS_JOBS, "jobs")                     /* list: filters whose jobs it drives */                     \
+    X(MEMBERS_SERVES, "filters")                /* how many it holds views of */                             \
+    X(MEMBERS_BEHIND, "behind")                 /* of how many an older one than Redis has */                \
+    X(MEMBERS_BEHIND_FILTERS, "behind_filters") /* list: some of these */                                    \
+    X(MEMBERS_REDIS, "redis")                   /* ok, or which nodes are away and why */                    \
+    X(MEMBERS_POSTGRES, "postgres")             /* the same; none: it needs none */                          \
+    X(MEMBERS_NODES, "nodes")                   /* list: configured, home first; or that it is a cluster */  \
+    X(MEMBERS_KEEP, "keep_ms")                  /* the TTL that the record is given */
+
+enum members_field {
+#define X(field, name) field,
+    MEMBERS_FIELDS(X)
+#undef X
+        MEMBERS_FIELD_COUNT
+};
+
+/* --- one's own record --- */
+
+/* A beat that is being put together: fields first, then epochs. Zero-initialise; members_fini() at the end.
+ */
+struct members_beat {
+    char prefix[PREFIX_MAX + 1];
+    char id[MEMBERS_ID_MAX];
+    struct script_call call;
+    size_t pairs;
+    size_t gone;
+    char forgotten[MEMBERS_CHANGES_MAX][FILTER_NAME_MAX + 8];
+};
+
+void members_begin(struct members_beat *b, const char *prefix, const char *id);
+void members_text(struct members_beat *b, enum members_field field, const char *value);
+void members_number(struct members_beat *b, enum members_field field, uint64_t value);
+/* @filter is escaped, as in key names. @epoch 0: it holds no view any more. At most MEMBERS_CHANGES_MAX. */
+void members_epoch(struct members_beat *b, const char *filter, uint64_t incarnation, uint64_t epoch);
+/* *@whole: the record was there. If not, epochs that were written before are gone. ERR_UNREACHABLE,
+ * ERR_TIMEOUT, ERR_REFUSED. */
+MUST_CHECK enum err members_write(struct members_beat *b, struct sync_client *l, bool *whole,
+                                  struct error *e);
+/* Take oneself off the list of members: a clean end. */
+MUST_CHECK enum err members_leave(struct sync_client *l, const char *prefix, const char *id, struct error *e);
+void members_fini(struct members_beat *b);
+
+/* --- everybody's --- */
+
+struct members_entry {
+    const char *id;
+    uint64_t age_ms; /* since its last beat */
+    bool gone;
+    const redisReply *values; /* by enum members_field, then the epoch that was asked for */
+    uint64_t incarnation;     /* of the filter that was asked for; 0: it holds no view of it */
+    uint64_t epoch;
+};
+
+/* The value as text; "" where there is none. */
+const char *members_value(const struct members_entry *entry, enum members_field field);
+
+/* The time by the Redis node that has the list, in ms since the Unix epoch. */
+MUST_CHECK enum err members_clock(struct sync_client *l, const char *prefix, uint64_t *ms, struct error *e);
+
+/* Called for each, by id; not for those that are forgotten. */
+typedef void members_fn(void *arg, const struct members_entry *entry);
+/* @filter: escaped; its epochs are read too. NULL: none. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. */
+MUST_CHECK enum err members_read(struct sync_client *l, const char *prefix, const char *filter,
+                                 members_fn *fn, void *arg, struct error *e);
+
+/* Every coordinator that is not gone has @g's nodes in its configuration. ERR_REFUSED names one that has not:
+ * it would answer errors for the filter as soon as a view names them. */
+MUST_CHECK enum err members_knows(struct sync_client *l, const char *prefix, const struct generation *g,
+                                  struct error *e);
+
+#endif

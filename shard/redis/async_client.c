@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is async_client_send(): connected, append, the loop writes. Possible failure modes are: no
+ * connection (false, until one has been made by the timer), connect refused or timed out, a certificate,
+ * login or database that the node refuses, connection reset, a node that is stopped and does not answer (a
+ * PING behind the pending commands passes its deadline). In each the callbacks get NULL. */
+#include "shard/redis/async_client_internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "shard/redis/nodes/health.h"
+
+/* REPLICATION_US: a node may be demoted and promoted again under a connection that lives on. DOUBT_US: there
+ * is a reason to think so. */
+enum {
+    TICK_MS = 50,
+    BACKOFF_MIN_US = 20 * 1000,
+    BACKOFF_MAX_US = 500 * 1000,
+    REPLICATION_US = 450 * 1000,
+    DOUBT_US = 20 * 1000
+};
+
+/* --- a node's connection --- */
+
+void async_client_peer_init(struct async_client_peer *p, struct async_client *s, const struct node *node)
+{
+    *p = (struct async_client_peer){.async = s, .node = *node, .backoff = BACKOFF_MIN_US};
+}
+
+void async_client_peer_fini(struct async_client_peer *p)
+{
+    struct async_connection *connection = p->connection;
+    p->connection = NULL;
+    async_connection_close(connection);
+    async_client_acks_fini(p);
+    if (p->down_since != 0)
+        node_health_down(p->async->nodes, &p->node, false);
+}
+
+/* Loops, and coordinators, do not come back all at once: between half of the pause and the whole. */
+static uint64_t with_jitter(uint64_t pause)
+{
+    return pause / 2 + random_u64() % (pause / 2 + 1);
+}
+
+static void peer_down(struct async_client_peer *p, const char *why)
+{
+    uint64_t now = clock_mono_us();
+    if (p->down_since == 0) {
+        p->down_since = now;
+        p->backoff = BACKOFF_MIN_US;
+        node_health_down(p->async->nodes, &p->node, true);
+        log_warn("redis_down", "node=%s error=%s", p->node.name, log_quote(why));
+    }
+    (void)snprintf(p->why, sizeof(p->why), "%s", why);
+    p->next_attempt = now + with_jitter(p->backoff);
+    p->backoff = p->backoff * 2 < BACKOFF_MAX_US ? p->backoff * 2 : BACKOFF_MAX_US;
+    p->ping_pending = false;
+    if (p->async->route != NULL)
+        async_client_route_lost(p->async);
+}
+
+static void peer_up(struct async_client_peer *p)
+{
+    if (p->down_since == 0)
+        return;
+    log_info("redis_up", "node=%s", p->node.name);
+    node_health_down(p->async->nodes, &p->node, false);
+    p->down_since = 0;
+    p->why[0] = '\0';
+}
+
+/* Close from our side: callbacks run with NULL, and find no connection. */
+static void peer_drop(struct async_client_peer *p, const char *why)
+{
+    struct async_connection *connection = p->connection;
+    p->connection = NULL;
+    node_health_failed(p->async->nodes, &p->node, why);
+    peer_down(p, why);
+    async_connection_close(connection);
+}
+
+static void drop_slow(struct async_client_peer *p)
+{
+    char why[128];
+    (void)snprintf(why, sizeof(why), "no connection within the deadline: still waiting for %s",
+                   async_connection_waits_for(p->connection));
+    peer_drop(p, why);
+}
+
+static void on_ready(void *arg)
+{
+    struct async_client_peer *p = arg;
+    if (p->had_one)
+        node_health_reconnected(p->async->nodes, &p->node);
+    p->had_one = true;
+    p->replication_at = clock_mono_us();
+    peer_up(p);
+}
+
+static void on_closed(void *arg, enum err code, const char *why)
+{
+    (void)code;
+    struct async_client_peer *p = arg;
+    p->connection = NULL;
+    peer_down(p, why);
+}
+
+static void peer_connect(struct async_client_peer *p)
+{
+    uint64_t now = clock_mono_us();
+    if (p->async->closing || now < p->next_attempt)
+        return;
+    const struct async_connection_events events = {
+        .ready = on_ready, .closed = on_closed, .arg = p, .replying = &p->async->replying};
+    p->since = now;
+    p->ping_pending = false;
+    p->connection =
+        async_connection_open(p->async->base, p->async->nodes, &p->node, "twinbloom-worker", &events);
+    if (p->connection == NULL)
+        peer_down(p, "out of memory");
+}
+
+static void on_ping(void *arg, const redisReply *reply)
+{
+    struct async_client_peer *p = arg;
+    if (reply != NULL)
+        p->ping_pending = false;
+}
+
+static void ask_replication(struct async_client_peer *p, uint64_t now, uint64_t after_us)
+{
+    if (p->connection == NULL || !async_connection_is_ready(p->connection) ||
+        now - p->replication_at < after_us)
+        return;
+    p->replication_at = now;
+    async_connection_ask_replication(p->connection);
+}
+
+void async_client_peer_doubt(struct async_client_peer *p)
+{
+    ask_replication(p, clock_mono_us(), DOUBT_US);
+}
+
+static void watch_connection(struct async_client_peer *p, uint64_t now)
+{
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    bool late = now - p->since > (uint64_t)p->async->timeout_ms * 1000;
+    async_client_acks_tick(p, now);
+    if (p->connection != NULL && async_connection_is_past(p->connection)) {
+        peer_drop(p, "the sentinels name another master");
+    } else if (p->connection == NULL && p->down_since != 0) {
+        peer_connect(p);
+    } else if (p->connection == NULL) {
+        return;
+    } else if (!async_connection_is_ready(p->connection)) {
+        if (late)
+            drop_slow(p);
+    } else if (p->ping_pending) {
+        if (late)
+            peer_drop(p, "no reply within the deadline");
+    } else if (async_connection_pending(p->connection) > 0) {
+        p->since = now;
+        p->ping_pending = async_connection_send(p->connection, ping, sizeof(ping) - 1, on_ping, p);
+    }
+}
+
+void async_client_peer_tick(struct async_client_peer *p, uint64_t now)
+{
+    watch_connection(p, now);
+    if (p->connection != NULL)
+        ask_replication(p, now, async_connection_replication(p->connection) == 0 ? DOUBT_US : REPLICATION_US);
+}
+
+static void on_tick(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct async_client *s = arg;
+    uint64_t now = clock_mono_us();
+    for (unsigned i = 0; i < s->nodes->count; i++)
+        async_client_peer_tick(&s->peer[i], now);
+    if (s->route != NULL)
+        async_client_route_tick(s, now);
+}
+
+/* --- the store --- */
+
+struct async_client *async_client_new(struct event_base *base, const struct nodes *nodes, unsigned timeout_ms,
+                                      struct latency *latency)
+{
+    struct async_client *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return NULL;
+    s->base = base;
+    s->nodes = nodes;
+    s->timeout_ms = timeout_ms;
+    s->latency = latency;
+    s->peer = calloc(nodes->count + 1, sizeof(*s->peer));
+    if (nodes->cluster != NULL)
+        s->route = async_client_route_new();
+    for (unsigned i = 0; s->peer != NULL && i < nodes->count; i++)
+        async_client_peer_init(&s->peer[i], s, &nodes->node[i]);
+    struct timeval tick = {.tv_usec = TICK_MS * 1000};
+    s->timer = event_new(base, -1, EV_PERSIST, on_tick, s);
+    if (s->peer == NULL || (nodes->cluster != NULL && s->route == NULL) || s->timer == NULL ||
+        event_add(s->timer, &tick) != 0) {
+        async_client_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void async_client_free(struct async_client *s)
+{
+    if (s == NULL)
+        return;
+    s->closing = true;
+    for (unsigned i = 0; s->peer != NULL && i < s->nodes->count; i++)
+        async_client_peer_fini(&s->peer[i]);
+    if (s->route != NULL)
+        async_client_route_free(s);
+    if (s->timer != NULL)
+        event_free(s->timer);
+    free(s->peer);
+    free(s);
+}
+
+/* --- how long Redis takes --- */
+
+/* The command was answered, or given up: then it counts as what was waited for it. Of many short waits one
+ * every interval is recorded, a long one always. */
+static void on_sample(void *arg, const redisReply *reply)
+{
+    struct async_client_peer *p = arg;
+    async_client_reply_fn *fn = p->sample_fn;
+    void *fn_arg = p->sample_arg;
+    uint64_t now = clock_mono_us();
+    p->sampling = false;
+    if (now - p->sampled_at >= LATENCY_INTERVAL_US) {
+        latency_record(p->async->latency, now, now - p->sample_sent);
+        node_health_took(p->async->nodes, &p->node, now - p->sample_sent);
+        p->sampled_at = now;
+    }
+    fn(fn_arg, reply);
+}
+
+static bool send_sample(struct async_client_peer *p, const char *command, size_t length,
+                        async_client_reply_fn *fn, void *arg)
+{
+    p->sample_fn = fn;
+    p->sample_arg = arg;
+    p->sample_sent = clock_mono_us();
+    p->sampling = async_connection_send(p->connection, command, length, on_sample, p);
+    return p->sampling;
+}
+
+bool async_client_peer_ready(struct async_client_peer *p)
+{
+    if (p->connection == NULL)
+        peer_connect(p);
+    /* One that is down must be up first: what is sent to it now would wait, and fail in the end. */
+    return p->connection != NULL && p->down_since == 0;
+}
+
+bool async_client_peer_send(struct async_client_peer *p, const char *command, size_t length,
+                            async_client_reply_fn *fn, void *arg)
+{
+    if (p->async->latency != NULL && !p->sampling)
+        return send_sample(p, command, length, fn, arg);
+    return async_connection_send(p->connection, command, length, fn, arg);
+}
+
+unsigned async_client_peer_send_together(struct async_client_peer *p, unsigned count, const char *commands,
+                                         const size_t *ends, async_client_reply_fn *fn, void *arg)
+{
+    unsigned sent = 0;
+    size_t begin = 0;
+    while (sent < count && async_client_peer_send(p, commands + begin, ends[sent] - begin, fn, arg))
+        begin = ends[sent++];
+    return sent;
+}
+
+unsigned async_client_send_together(struct async_client *s, unsigned where, struct slot_redirect *redirect,
+                                    unsigned count, const char *commands, const size_t *ends,
+                                    async_client_reply_fn *fn, void *arg)
+{
+    if (where >= WHERE_SLOT)
+        return async_client_route_send_together(s, where, redirect, count, commands, ends, fn, arg);
+    assert(where < s->nodes->count);
+    struct async_client_peer *p = &s->peer[where];
+    return async_client_peer_ready(p) ? async_client_peer_send_together(p, count, commands, ends, fn, arg)
+                                      : 0;
+}
+
+bool async_client_send(struct async_client *s, unsigned where, const char *command, size_t length,
+                       async_client_reply_fn *fn, void *arg)
+{
+    if (where >= WHERE_SLOT)
+        return async_client_route_send(s, where, command, length, fn, arg);
+    assert(where < s->nodes->count);
+    struct async_client_peer *p = &s->peer[where];
+    return async_client_peer_ready(p) && async_client_peer_send(p, command, length, fn, arg);
+}
+
+uint64_t async_client_replying_since(const struct async_client *s)
+{
+    return s->replying.since;
+}

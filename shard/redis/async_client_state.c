@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* What is known of a store's nodes, and of what is under way to them. */
+#include "shard/redis/async_client_internal.h"
+
+/* By number: of the list of nodes, then of the cluster. */
+static struct async_client_peer *each_peer(const struct async_client *s, unsigned i)
+{
+    if (i < s->nodes->count)
+        return &s->peer[i];
+    return s->route == NULL ? NULL : async_client_route_each(s, i - s->nodes->count);
+}
+
+/* --- how the nodes fare --- */
+
+/* NULL: of a cluster that is not known. */
+static const struct async_client_peer *peer_at(const struct async_client *s, unsigned where, const char **why)
+{
+    *why = "";
+    return where < WHERE_SLOT ? &s->peer[where] : async_client_route_peer(s, where, why);
+}
+
+bool async_client_same_node(struct async_client *s, unsigned a, unsigned b)
+{
+    return a == b || (where_is_slot(a) && where_is_slot(b) && async_client_route_same_node(s, a, b));
+}
+
+const char *async_client_why(const struct async_client *s, unsigned where)
+{
+    const char *why;
+    const struct async_client_peer *p = peer_at(s, where, &why);
+    return p == NULL ? why : p->why;
+}
+
+const char *async_client_name(const struct async_client *s, unsigned where)
+{
+    const char *why;
+    const struct async_client_peer *p = peer_at(s, where, &why);
+    return p == NULL ? "of the cluster" : p->node.name;
+}
+
+bool async_client_any_down(const struct async_client *s, const char **name, const char **why)
+{
+    const struct async_client_peer *p;
+    for (unsigned i = 0; (p = each_peer(s, i)) != NULL; i++)
+        if (p->down_since != 0) {
+            *name = p->node.name;
+            *why = p->why;
+            return true;
+        }
+    if (s->route == NULL || !async_client_route_is_blind(s))
+        return false;
+    *name = "of the cluster";
+    (void)async_client_route_peer(s, WHERE_SLOT, why);
+    return true;
+}

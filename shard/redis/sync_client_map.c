@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a link gets its map of slots from: what some thread of the process has got already, or a node that is
+ * asked on a connection of its own. */
+#include <string.h>
+#include "base/clock.h"
+#include "shard/redis/nodes/cluster.h"
+#include "shard/redis/sync_client_internal.h"
+
+enum { PAUSE_US = 10 * 1000 };
+
+/* Take the map that another thread, or this one, has got since. No peer may be held over this. */
+static bool adopt(struct sync_client *l)
+{
+    struct sync_client_route *r = l->route;
+    if (cluster_version(l->nodes->cluster) == r->version ||
+        cluster_copy(l->nodes->cluster, &r->map, &r->version, NULL) != ERR_OK)
+        return false;
+    memset(r->by_node, 0, sizeof(r->by_node));
+    sync_client_route_drop_unwanted(l);
+    return true;
+}
+
+static enum err ask(struct sync_client *l, const struct node *n, bool shards, unsigned timeout_ms,
+                    redisReply **out, struct error *e)
+{
+    static const char slots_text[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
+    static const char shards_text[] = "*2\r\n$7\r\nCLUSTER\r\n$6\r\nSHARDS\r\n";
+    const char *text = shards ? shards_text : slots_text;
+    struct sync_connection *connection;
+    *out = NULL;
+    enum err code = sync_connection_open(&connection, l->nodes, n, l->name, timeout_ms, timeout_ms, e);
+    if (code != ERR_OK)
+        return code;
+    code = sync_connection_append(connection, text, strlen(text), e);
+    if (code == ERR_OK)
+        code = sync_connection_reply(connection, out, e);
+    sync_connection_close(connection);
+    return code;
+}
+
+/* CLUSTER SLOTS, which old servers and new ones have; CLUSTER SHARDS where it is taken away, and first where
+ * masters without slots are wanted. */
+static enum err ask_node(struct sync_client *l, const struct node *n, bool all, unsigned timeout_ms,
+                         struct slot_map *out, struct error *e)
+{
+    enum err code = ERR_OK;
+    slot_map_init(out);
+    for (int turn = 0; turn < 2; turn++) {
+        redisReply *reply;
+        bool shards = (turn == 0) == all;
+        code = ask(l, n, shards, timeout_ms, &reply, e);
+        if (code != ERR_OK)
+            return code;
+        code = shards ? slot_map_parse_shards(out, reply, n->host, n->tls, e)
+                      : slot_map_parse_slots(out, reply, n->host, e);
+        bool refused = reply->type == REDIS_REPLY_ERROR;
+        freeReplyObject(reply);
+        if (!refused)
+            break;
+    }
+    if (code == ERR_OK && slot_map_covered(out) == 0) {
+        slot_map_fini(out);
+        code = error_set(e, ERR_UNREACHABLE, "Redis node %s has no slots", n->name);
+    }
+    return code;
+}
+
+/* Ask one node after the other, until the deadline. Those that do not answer at all must not use it up. */
+static enum err ask_nodes(struct sync_client *l, bool all, struct slot_map *out, struct error *e)
+{
+    enum { PATIENCE_MS = 300 };
+    uint64_t deadline = clock_mono_us() + (uint64_t)l->timeout_ms * 1000;
+    unsigned patience = l->timeout_ms < PATIENCE_MS ? l->timeout_ms : PATIENCE_MS, count = 1;
+    enum err code = ERR_UNREACHABLE;
+    slot_map_init(out);
+    for (unsigned i = 0; i < count && code != ERR_OK && (i == 0 || clock_mono_us() < deadline); i++) {
+        struct node n;
+        struct error why = {""};
+        count = cluster_candidate(l->nodes->cluster, l->route->turn++, &n);
+        code = ask_node(l, &n, all, patience, out, &why);
+        if (code != ERR_OK)
+            (void)error_set(e, code, "no node of the cluster says which slots it has; the last error: %s",
+                            why.text);
+    }
+    return code;
+}
+
+enum err sync_client_map_refresh(struct sync_client *l, struct error *e)
+{
+    struct slot_map map;
+    if (adopt(l) || !cluster_may_refresh(l->nodes->cluster))
+        return ERR_OK;
+    enum err code = ask_nodes(l, false, &map, e);
+    cluster_refreshed(l->nodes->cluster, code == ERR_OK ? &map : NULL);
+    slot_map_fini(&map);
+    (void)adopt(l);
+    return code;
+}
+
+enum err sync_client_map_need(struct sync_client *l, struct error *e)
+{
+    struct sync_client_route *r = l->route;
+    uint64_t deadline = clock_mono_us() + (uint64_t)l->timeout_ms * 1000;
+    struct error why = {"no node of the cluster has told its slots yet"};
+    while (r->version == 0) {
+        enum err code = sync_client_map_refresh(l, &why);
+        if (r->version != 0)
+            break;
+        if (code == ERR_REFUSED || clock_mono_us() >= deadline)
+            return error_set(e, code == ERR_OK ? ERR_UNREACHABLE : code, "%s", why.text);
+        clock_sleep_us(PAUSE_US);
+    }
+    return ERR_OK;
+}
+
+/* --- all masters --- */
+
+static enum err take_masters(struct sync_client *l, const struct slot_map *map, struct error *e)
+{
+    struct sync_client_route *r = l->route;
+    uint16_t master[SLOT_NODES_MAX]; /* by node of the map */
+    for (unsigned i = 0; i < map->count; i++) {
+        const struct slot_node *n = &map->node[i];
+        master[i] = SLOT_NODES_MAX;
+        if (n->replica)
+            continue;
+        struct sync_client_peer *p = sync_client_route_peer(l, n->host, n->port);
+        if (p == NULL)
+            return error_set(e, ERR_NOMEM, "out of memory");
+        master[i] = (uint16_t)r->masters;
+        r->lowest[r->masters] = SLOTS;
+        r->share[r->masters] = (double)n->slots / SLOTS;
+        r->master[r->masters++] = p;
+    }
+    for (unsigned slot = SLOTS; slot-- > 0;) {
+        r->owner[slot] = map->owner[slot] < map->count ? master[map->owner[slot]] : SLOT_NODES_MAX;
+        if (r->owner[slot] < SLOT_NODES_MAX)
+            r->lowest[r->owner[slot]] = (uint16_t)slot;
+    }
+    return ERR_OK;
+}
+
+enum err sync_client_route_masters(struct sync_client *l, unsigned *count, struct error *e)
+{
+    struct sync_client_route *r = l->route;
+    struct slot_map map;
+    enum err code = ask_nodes(l, true, &map, e);
+    r->masters = 0;
+    if (code == ERR_OK)
+        code = take_masters(l, &map, e);
+    slot_map_fini(&map);
+    *count = code == ERR_OK ? r->masters : 0;
+    return code;
+}
+
+unsigned sync_client_route_master_of(const struct sync_client *l, unsigned where)
+{
+    return where_is_slot(where) && l->route->masters > 0 ? l->route->owner[where_slot(where)]
+                                                         : SLOT_NODES_MAX;
+}
+
+unsigned sync_client_route_lowest(const struct sync_client *l, unsigned i)
+{
+    return l->route->lowest[i];
+}
+
+double sync_client_route_share(const struct sync_client *l, unsigned i)
+{
+    return l->route->share[i];
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+/* A link's way through a cluster.
+ *
+ * The happy path is: the slot's master by the map, append, the reply of the oldest command that waits for one
+ * on that connection. Possible failure modes are: there is no map yet (nodes are asked until the deadline),
+ * the slot has moved (MOVED: the map is patched, a whole one asked for if nobody did, the command sent on),
+ * it is moving (ASK: sent on this once; TRYAGAIN, where a script has keys on both sides: again until it has
+ * moved or the deadline passes), no master for a moment (CLUSTERDOWN: again), the connection broke (what was
+ * on it has failed, and whoever repeats its step finds the map that the cluster has by then). */
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/random.h"
+#include "shard/redis/nodes/cluster.h"
+#include "shard/redis/sync_client_internal.h"
+
+enum {
+    REDIRECTIONS_MAX = 16, /* of one command: more, and the nodes do not agree */
+    PAUSE_MIN_US = 10 * 1000,
+    PAUSE_MAX_US = 40 * 1000
+};
+
+enum command_state { COMMAND_SENT, COMMAND_ANSWERED, COMMAND_FAILED };
+
+struct sync_client_command {
+    TAILQ_ENTRY(sync_client_command) all;  /* in the order in which they were given */
+    TAILQ_ENTRY(sync_client_command) sent; /* on its peer, in the order of replies */
+    struct sync_client_peer *peer;
+    unsigned where;
+    enum command_state state;
+    enum err code; /* of one that failed */
+    bool asking;   /* the reply to ASKING comes first */
+    struct slot_redirect
+        *redirect; /* of commands that stay together: where it says MOVED or ASK; else NULL */
+    unsigned redirections;
+    uint64_t deadline; /* of trying again; 0: it has not begun */
+    redisReply *reply;
+    size_t length;
+    char bytes[];
+};
+
+struct sync_client_route *sync_client_route_new(void)
+{
+    struct sync_client_route *r = calloc(1, sizeof(*r));
+    if (r == NULL)
+        return NULL;
+    slot_map_init(&r->map);
+    TAILQ_INIT(&r->all);
+    r->turn = (unsigned)random_u64();
+    return r;
+}
+
+static void command_free(struct sync_client_route *r, struct sync_client_command *c)
+{
+    TAILQ_REMOVE(&r->all, c, all);
+    if (c->state == COMMAND_SENT)
+        TAILQ_REMOVE(&c->peer->sent, c, sent);
+    freeReplyObject(c->reply);
+    free(c);
+}
+
+void sync_client_route_free(struct sync_client *l)
+{
+    struct sync_client_route *r = l->route;
+    struct sync_client_command *c;
+    while ((c = TAILQ_FIRST(&r->all)) != NULL)
+        command_free(r, c);
+    for (unsigned i = 0; i < r->count; i++) {
+        sync_connection_close(r->peer[i]->connection);
+        free(r->peer[i]);
+    }
+    slot_map_fini(&r->map);
+    free(r);
+    l->route = NULL;
+}
+
+void sync_client_route_forget(struct sync_client *l)
+{
+    struct sync_client_route *r = l->route;
+    struct sync_client_command *c;
+    for (unsigned i = 0; i < r->count; i++)
+        if (!TAILQ_EMPTY(&r->peer[i]->sent))
+            sync_client_peer_break(r->peer[i]);
+    while ((c = TAILQ_FIRST(&r->all)) != NULL)
+        command_free(r, c);
+}
+
+/* --- peers --- */
+
+/* NULL: no memory. */
+struct sync_client_peer *sync_client_route_peer(struct sync_client *l, const char *host, uint16_t port)
+{
+    struct sync_client_route *r = l->route;
+    struct node node;
+    cluster_node(l->nodes->cluster, host, port, &node);
+    for (unsigned i = 0; i < r->count; i++)
+        if (strcmp(r->peer[i]->node.name, node.name) == 0)
+            return r->peer[i];
+    struct sync_client_peer *p = r->count < SYNC_CLIENT_PEERS_MAX ? malloc(sizeof(*p)) : NULL;
+    if (p == NULL)
+        return NULL;
+    sync_client_peer_init(p, &node);
+    r->peer[r->count++] = p;
+    return p;
+}
+
+static bool is_wanted(const struct sync_client_route *r, const struct sync_client_peer *p)
+{
+    if (!TAILQ_EMPTY(&p->sent) || slot_map_find(&r->map, p->node.host, p->node.port) < r->map.count)
+        return true;
+    for (unsigned i = 0; i < r->masters; i++)
+        if (r->master[i] == p)
+            return true;
+    return false;
+}
+
+void sync_client_route_drop_unwanted(struct sync_client *l)
+{
+    struct sync_client_route *r = l->route;
+    for (unsigned i = 0; i < r->count;) {
+        if (is_wanted(r, r->peer[i])) {
+            i++;
+            continue;
+        }
+        sync_connection_close(r->peer[i]->connection);
+        free(r->peer[i]);
+        r->peer[i] = r->peer[--r->count];
+    }
+}
+
+/* --- sending --- */
+
+/* Whoever holds @where by the map, connected or not. */
+static enum err find_peer(struct sync_client *l, unsigned where, struct sync_client_peer **out,
+                          struct error *e)
+{
+    struct sync_client_route *r = l->route;
+    *out = NULL;
+    if (!where_is_slot(where)) {
+        unsigned i = where & ~(unsigned)WHERE_MASTER;
+        *out = i < r->masters ? r->master[i] : NULL;
+        return *out != NULL ? ERR_OK : error_set(e, ERR_CONFLICT, "the master does not exist");
+    }
+    enum err code = sync_client_map_need(l, e);
+    if (code != ERR_OK)
+        return code;
+    unsigned at = r->map.owner[where_slot(where)];
+    if (at == SLOT_UNOWNED)
+        return error_set(e, ERR_UNREACHABLE, "slot %u of the cluster has no master", where_slot(where));
+    if (r->by_node[at] == NULL)
+        r->by_node[at] = sync_client_route_peer(l, r->map.node[at].host, r->map.node[at].port);
+    *out = r->by_node[at];
+    return *out != NULL ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* The same with a connection. A master that cannot be reached may have been replaced. */
+static enum err reach_peer(struct sync_client *l, unsigned where, struct sync_client_peer **out,
+                           struct error *e)
+{
+    struct error first;
+    enum err code = find_peer(l, where, out, &first);
+    if (code == ERR_OK)
+        code = sync_client_peer_connect(l, *out, &first);
+    if (code == ERR_OK)
+        return ERR_OK;
+    if (where_is_slot(where) && l->route->version != 0) {
+        (void)sync_client_map_refresh(l, NULL);
+        if (find_peer(l, where, out, NULL) == ERR_OK && sync_client_peer_connect(l, *out, NULL) == ERR_OK)
+            return ERR_OK;
+    }
+    return error_set(e, code, "%s", first.text);
+}
+
+/* What was on the connection has failed with it; the one at hand is among that. */
+static void fail_all(struct sync_client_peer *p, enum err code)
+{
+    struct sync_client_command *c;
+    while ((c = TAILQ_FIRST(&p->sent)) != NULL) {
+        TAILQ_REMOVE(&p->sent, c, sent);
+        c->state = COMMAND_FAILED;
+        c->code = code;
+    }
+}
+
+static void fail(struct sync_client_command *c, enum err code)
+{
+    c->state = COMMAND_FAILED;
+    c->code = code;
+}
+
+static void send_to(struct sync_client_command *c, struct sync_client_peer *p, bool asking)
+{
+    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
+    enum err code = asking ? sync_connection_append(p->connection, text, sizeof(text) - 1, NULL) : ERR_OK;
+    if (code == ERR_OK)
+        code = sync_connection_append(p->connection, c->bytes, c->length, NULL);
+    if (code != ERR_OK) {
+        sync_client_peer_break(p);
+        fail_all(p, code);
+        fail(c, code);
+        return;
+    }
+    c->peer = p;
+    c->asking = asking;
+    c->state = COMMAND_SENT;
+    TAILQ_INSERT_TAIL(&p->sent, c, sent);
+}
+
+enum err sync_client_route_append(struct sync_client *l, unsigned where, const char *bytes, size_t length,
+                                  struct error *e)
+{
+    struct sync_client_peer *p;
+    enum err code = reach_peer(l, where, &p, e);
+    if (code != ERR_OK)
+        return code;
+    struct sync_client_command *c = malloc(sizeof(*c) + length);
+    if (c == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    *c = (struct sync_client_command){.where = where, .length = length};
+    memcpy(c->bytes, bytes, length);
+    TAILQ_INSERT_TAIL(&l->route->all, c, all);
+    send_to(c, p, false);
+    if (c->state == COMMAND_SENT)
+        return ERR_OK;
+    code = c->code;
+    command_free(l->route, c);
+    return error_set(e, code, "Redis node %s: the connection broke", p->node.name);
+}
+
+/* A redirection that a command told has the next ones go there. */
+static enum err reach_redirected(struct sync_client *l, unsigned where, struct slot_redirect *redirect,
+                                 struct sync_client_peer **out, struct error *e)
+{
+    struct slot_redirect to = *redirect;
+    *redirect = (struct slot_redirect){0};
+    if (to.port == 0)
+        return reach_peer(l, where, out, e);
+    if (!to.ask) {
+        (void)sync_client_map_refresh(l, NULL);
+        (void)slot_map_patch(&l->route->map, to.slot, to.host, to.port, NULL); /* or MOVED again */
+    }
+    *out = sync_client_route_peer(l, to.host, to.port);
+    return *out == NULL ? error_set(e, ERR_NOMEM, "out of memory") : sync_client_peer_connect(l, *out, e);
+}
+
+enum err sync_client_route_append_together(struct sync_client *l, unsigned where,
+                                           struct slot_redirect *redirect, unsigned count,
+                                           const char *commands, const size_t *ends, struct error *e)
+{
+    struct sync_client_route *r = l->route;
+    struct sync_client_peer *p = NULL;
+    enum err code = reach_redirected(l, where, redirect, &p, e);
+    if (code != ERR_OK || p == NULL)
+        return code;
+    struct sync_client_command *first = NULL, *next;
+    size_t begin = 0;
+    for (unsigned i = 0; code == ERR_OK && i < count; begin = ends[i++]) {
+        struct sync_client_command *c = malloc(sizeof(*c));
+        if (c == NULL) {
+            code = ERR_NOMEM;
+            break;
+        }
+        *c = (struct sync_client_command){.where = where, .peer = p, .redirect = redirect};
+        TAILQ_INSERT_TAIL(&r->all, c, all);
+        TAILQ_INSERT_TAIL(&p->sent, c, sent);
+        first = first == NULL ? c : first;
+        code = sync_connection_append(p->connection, commands + begin, ends[i] - begin, NULL);
+    }
+    if (code == ERR_OK)
+        return ERR_OK;
+    sync_client_peer_break(p); /* some of them may be queued in it */
+    fail_all(p, ERR_UNREACHABLE);
+    for (; first != NULL; first = next) {
+        next = TAILQ_NEXT(first, all);
+        command_free(r, first);
+    }
+    return error_set(e, code, "out of memory");
+}
+
+/* --- replies --- */
+
+/* Nothing is sent again; whoever has them together goes another way with all. */
+static void note_redirect(struct sync_client *l, struct sync_client_command *c, const redisReply *reply,
+                          const char *host)
+{
+    struct slot_redirect to;
+    if (reply->type != REDIS_REPLY_ERROR)
+        return;
+    if (slots_parse_redirect(&to, reply->str, (size_t)reply->len, host))
+        *c->redirect = to;
+    else if (slots_error_wants_map(reply->str))
+        (void)sync_client_map_refresh(l, NULL);
+}
+
+static void send_again(struct sync_client *l, struct sync_client_command *c)
+{
+    struct sync_client_peer *p;
+    enum err code = reach_peer(l, c->where, &p, NULL);
+    if (code == ERR_OK)
+        send_to(c, p, false);
+    else
+        fail(c, code);
+}
+
+static void follow(struct sync_client *l, struct sync_client_command *c, const struct slot_redirect *to)
+{
+    struct sync_client_route *r = l->route;
+    if (!to->ask) {
+        (void)sync_client_map_refresh(l, NULL);
+        (void)slot_map_patch(&r->map, to->slot, to->host, to->port, NULL); /* or MOVED again */
+    }
+    struct sync_client_peer *p = sync_client_route_peer(l, to->host, to->port);
+    enum err code = p == NULL ? ERR_NOMEM : sync_client_peer_connect(l, p, NULL);
+    if (code == ERR_OK)
+        send_to(c, p, to->ask);
+    else
+        fail(c, code);
+}
+
+/* True: the reply is not for whoever asked, as the command was sent again. */
+static bool takes_another_way(struct sync_client *l, struct sync_client_command *c, const redisReply *reply,
+                              const char *host)
+{
+    struct slot_redirect to;
+    if (reply->type != REDIS_REPLY_ERROR || !where_is_slot(c->where))
+        return false;
+    if (slots_parse_redirect(&to, reply->str, (size_t)reply->len, host)) {
+        if (c->redirections++ == REDIRECTIONS_MAX)
+            return false;
+        follow(l, c, &to);
+        return true;
+    }
+    if (!slots_error_passes(reply->str))
+        return false;
+    uint64_t now = clock_mono_us();
+    if (c->deadline == 0)
+        c->deadline = now + (uint64_t)l->timeout_ms * 1000;
+    if (now >= c->deadline)
+        return false;
+    clock_sleep_us(PAUSE_MIN_US + random_u64() % (PAUSE_MAX_US - PAUSE_MIN_US));
+    if (slots_error_wants_map(reply->str))
+        (void)sync_client_map_refresh(l, NULL);
+    c->redirections = 0;
+    send_again(l, c);
+    return true;
+}
+
+/* Read one reply of the connection that @c waits on. */
+static enum err read_one(struct sync_client *l, struct sync_client_peer *p, struct error *e)
+{
+    char host[NODE_NAME_MAX];
+    redisReply *got = NULL;
+    struct sync_client_command *c = TAILQ_FIRST(&p->sent);
+    enum err code = sync_connection_reply(p->connection, &got, e);
+    if (code != ERR_OK) {
+        sync_client_peer_break(p);
+        fail_all(p, code);
+        (void)sync_client_map_refresh(l, NULL);
+        return code;
+    }
+    if (c->asking) {
+        c->asking = false;
+        freeReplyObject(got);
+        return ERR_OK;
+    }
+    TAILQ_REMOVE(&p->sent, c, sent);
+    c->state = COMMAND_ANSWERED;
+    memcpy(host, p->node.host, sizeof(host)); /* the peer may go with a new map */
+    if (c->redirect != NULL)
+        note_redirect(l, c, got, host);
+    if (c->redirect == NULL && takes_another_way(l, c, got, host))
+        freeReplyObject(got);
+    else
+        c->reply = got;
+    return ERR_OK;
+}
+
+enum err sync_client_route_reply(struct sync_client *l, unsigned where, redisReply **out, struct error *e)
+{
+    struct sync_client_route *r = l->route;
+    struct sync_client_command *c;
+    struct error why = {""};
+    TAILQ_FOREACH(c, &r->all, all)
+    if (c->where == where)
+        break;
+    if (c == NULL)
+        return error_set(e, ERR_CONFLICT, "Redis node %s: no reply is pending", sync_client_name(l, where));
+    while (c->state == COMMAND_SENT)
+        (void)read_one(l, c->peer, &why);
+    enum err code = ERR_OK;
+    if (c->state == COMMAND_FAILED && why.text[0] != '\0')
+        code = error_set(e, c->code, "%s", why.text);
+    else if (c->state == COMMAND_FAILED)
+        code = error_set(e, c->code, "Redis node %s: the connection broke", sync_client_name(l, where));
+    *out = c->reply;
+    c->reply = NULL;
+    command_free(r, c);
+    return code;
+}
+
+const char *sync_client_route_name(const struct sync_client *l, unsigned where)
+{
+    const struct sync_client_route *r = l->route;
+    unsigned i = where & (WHERE_SLOT - 1);
+    if (!where_is_slot(where))
+        return i < r->masters ? r->master[i]->node.name : "(none)";
+    unsigned at = r->map.owner[where_slot(where)];
+    return at < r->map.count ? r->map.node[at].name : "of the cluster";
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* Beside requests: one piece is asked for when the process may have another one, with one more under way
+ * where the node is far. A request to the same server then waits for one piece of others at most. The thread
+ * that asks and copies gives way to every other one of the machine, as long as it gets on at all. */
+#include "shard/resident/load.h"
+
+#include <assert.h>
+#include "base/background.h"
+#include "base/clock.h"
+
+enum { WINDOW = 2 /* pieces under way */ };
+
+/* Batches under way, in the order in which they were asked for: replies of one node come in it. */
+struct queue {
+    struct load_batch room[WINDOW];
+    struct load_batch *batch[WINDOW]; /* those under way, then those that are free */
+    bool sent[WINDOW];
+    unsigned count, pieces;
+};
+
+static void push(struct queue *q, struct sync_client *redis)
+{
+    assert(q->count < WINDOW);
+    struct load_batch *b = q->batch[q->count];
+    q->sent[q->count] =
+        !buffer_failed(&b->commands) && sync_client_append_together(redis, b->where, &b->redirect, b->count,
+                                                                    b->commands.data, b->end, NULL) == ERR_OK;
+    q->count++;
+    q->pieces += b->pieces;
+}
+
+static struct load_batch *pop(struct queue *q)
+{
+    struct load_batch *b = q->batch[0];
+    q->count--;
+    q->pieces -= b->pieces;
+    for (unsigned i = 0; i < q->count; i++) {
+        q->batch[i] = q->batch[i + 1];
+        q->sent[i] = q->sent[i + 1];
+    }
+    q->batch[q->count] = b;
+    return b;
+}
+
+static void take_first(struct queue *q, struct load *l, struct sync_client *redis)
+{
+    bool sent = q->sent[0];
+    struct load_batch *b = pop(q);
+    for (unsigned i = 0; i < b->count; i++) {
+        redisReply *reply = NULL;
+        if (sent && sync_client_reply(redis, b->where, &reply, NULL) != ERR_OK)
+            reply = NULL;
+        load_take(l, b, reply);
+        freeReplyObject(reply);
+    }
+    if (load_again(l, b))
+        push(q, redis);
+}
+
+static void wait_for(const struct load *l, const struct load_batch *b)
+{
+    uint32_t bytes = 0;
+    for (unsigned i = 0; i < b->pieces; i++)
+        bytes += b->piece[i].length;
+    uint64_t now = clock_mono_us(), at = budget_load_at(l->resident->budget, now, bytes);
+    if (at > now)
+        clock_sleep_us(at - now);
+}
+
+/* Until all were asked for, or the monotonic time @until, us. */
+static void carry(struct load *l, struct sync_client *redis, uint64_t until)
+{
+    struct queue q = {.count = 0};
+    for (unsigned i = 0; i < WINDOW; i++)
+        q.batch[i] = &q.room[i];
+    do {
+        while (q.pieces < WINDOW && clock_mono_us() < until && load_next(l, 1, q.batch[q.count])) {
+            wait_for(l, q.batch[q.count]);
+            push(&q, redis);
+        }
+        if (q.count > 0)
+            take_first(&q, l, redis);
+    } while (q.count > 0);
+    for (unsigned i = 0; i < WINDOW; i++)
+        load_batch_fini(&q.room[i]);
+}
+
+struct carrier {
+    struct load *load;
+    struct sync_client *redis;
+};
+
+static void run(void *arg, uint64_t until)
+{
+    const struct carrier *c = arg;
+    carry(c->load, c->redis, until);
+}
+
+void load_and_wait(struct load *l, struct sync_client *redis)
+{
+    uint64_t bytes = (uint64_t)l->count * l->resident->layer[l->layer]->shard_bytes;
+    if (bytes > BITMAP_FEW_BYTES)
+        background_run(run, &(struct carrier){.load = l, .redis = redis},
+                       clock_mono_us() + bytes / BITMAP_LEAST_RATE);
+    else
+        carry(l, redis, UINT64_MAX);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows that are written to the table alone follow into the filter by logical replication. */
+#include "tests/integration/following.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define LOGICAL "follow_by = logical\npublication = links\n"
+#define SLOT "twinbloom_short_link"
+
+static int setup(void **state)
+{
+    (void)state;
+    return following_start(LOGICAL "follow = yes\n", "slot_wal_max = 64MiB\n");
+}
+
+static void expect_slots(const char *count)
+{
+    uint64_t deadline = clock_mono_us() + FOLLOWING_SOON_MS * 1000ull;
+    for (;;) {
+        char *slots =
+            following_value("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '" SLOT "'");
+        bool fits = strcmp(slots, count) == 0;
+        free(slots);
+        if (fits)
+            return;
+        if (clock_mono_us() > deadline)
+            fail_msg("not %s slots", count);
+        clock_sleep_us(50 * 1000);
+    }
+}
+
+static void test_logical__explicit_ids_and_changed_keys_follow(void **state)
+{
+    (void)state;
+    following_running(0);
+    fixture_sql(
+        following.db,
+        "INSERT INTO short_link (id, code, url) OVERRIDING SYSTEM VALUE VALUES (-5, 'c900000001', 'u')");
+    fixture_sql(following.db, "UPDATE short_link SET code = 'c900000002' WHERE code = 'c7'");
+    following_soon(0, 900000001, 2);
+}
+
+/* A commit that waits for a synchronous standby is in the log before its rows are visible. */
+static void test_logical__a_row_that_is_not_visible_yet_is_awaited(void **state)
+{
+    (void)state;
+    following_running(0);
+    uint64_t first = following_numbers(10);
+    PGconn *waits = PQconnectdb(following.postgres.dsn);
+    fixture_sql(waits, "SET synchronous_commit = on");
+    fixture_sql(following.db, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    fixture_sql(following.db, "SELECT pg_reload_conf()");
+    clock_sleep_us(500 * 1000);
+    char sql[200];
+    (void)snprintf(
+        sql, sizeof(sql),
+        "INSERT INTO short_link (code, url) SELECT 'c' || n, 'u' FROM generate_series(%llu, %llu) n",
+        (unsigned long long)first, (unsigned long long)first + 9);
+    assert_int_equal(PQsendQuery(waits, sql), 1);
+    clock_sleep_us(2000 * 1000);
+    uint64_t present = 0;
+    struct error e = {""};
+    must(client_mexists(&following.client[0], FILTER, fixture_code, first, 10, &present, NULL, &e), e);
+    assert_int_equal(present, 0);
+    fixture_sql(following.db, "SET synchronous_commit = local");
+    fixture_sql(following.db, "ALTER SYSTEM RESET synchronous_standby_names");
+    fixture_sql(following.db, "SELECT pg_reload_conf()");
+    for (PGresult *r; (r = PQgetResult(waits)) != NULL; PQclear(r))
+        assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
+    PQfinish(waits);
+    following_soon(0, first, 10);
+}
+
+static void test_logical__a_build_relies_on_the_tail(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    following_running(0);
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER);
+    uint64_t first = following_numbers(2000);
+    for (unsigned i = 0; i < 20; i++)
+        fixture_insert(following.db, first + i * 100, 100);
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "follower");
+    following_soon(0, first, 2000);
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
+    fixture_all_present(&following, 0, first, 2000);
+}
+
+static void test_logical__a_slot_that_is_dropped_is_made_anew(void **state)
+{
+    (void)state;
+    following_running(0);
+    fixture_sql(following.db,
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" SLOT
+                "'");
+    for (int i = 0; i < 200; i++) {
+        PGresult *r = PQexec(following.db, "SELECT pg_drop_replication_slot('" SLOT "')");
+        bool dropped = PQresultStatus(r) == PGRES_TUPLES_OK;
+        PQclear(r);
+        if (dropped)
+            break;
+        PQclear(PQexec(
+            following.db,
+            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" SLOT
+            "'"));
+        clock_sleep_us(10 * 1000);
+    }
+    expect_slots("1");
+    fixture_wait(&following, 0, "follow_error", "");
+    following_running(0);
+    following_expect_rows(0, 100);
+}
+
+static void rewrite(const char *filter)
+{
+    struct error e = {""};
+    char filters[512];
+    (void)snprintf(filters, sizeof(filters),
+                   "[filter " FILTER
+                   "]\ncapacity = 400000\nerror_rate = 0.001\ntable = short_link\nkey = code\n"
+                   "where = deleted_at IS NULL\ngrace = 8s\n%s",
+                   filter);
+    const struct daemon_options o = {.nodes = following.node_list,
+                                     .dsn = following.postgres.dsn,
+                                     .service = "check_interval = 100ms\n",
+                                     .expansion = "lease = 2s\nslot_wal_max = 64MiB\n",
+                                     .filters = filters};
+    for (unsigned i = 0; i < following.daemons; i++) {
+        must(daemon_rewrite(&following.daemon[i], &o, &e), e);
+        must(daemon_reload(&following.daemon[i], &e), e);
+    }
+}
+
+/* Without a follower the slot is there while a build runs. */
+static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    following_running(0);
+    rewrite(LOGICAL "follow = no\n");
+    expect_slots("0");
+    fixture_wait(&following, 0, "follow_state", "none");
+    uint64_t first = following_numbers(3000);
+    fixture_insert(following.db, first, 1000); /* nobody follows: the scan reads them */
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER);
+    for (unsigned i = 0; i < 20; i++)
+        fixture_insert(following.db, first + 1000 + i * 100, 100);
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    expect_slots("1");
+    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "follower");
+    following_soon(0, first, 3000);
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
+    expect_slots("0");
+    fixture_all_present(&following, 0, first, 3000);
+    uint64_t unfollowed = following_numbers(200);
+    fixture_insert(following.db, unfollowed, 200);
+    rewrite(LOGICAL "follow = yes\n");
+    following_running(0);
+    following_soon(0, unfollowed, 200); /* a new slot tells nothing of them */
+    expect_slots("1");
+}
+
+/* What has to be set up is not there: the build looks at the rows itself. */
+static void test_logical__a_build_goes_on_without_a_tail_that_cannot_begin(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    rewrite("follow_by = logical\npublication = absent\nfollow = no\n");
+    expect_slots("0");
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER);
+    uint64_t first = following_numbers(100);
+    fixture_insert(following.db, first, 100);
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "rows");
+    fixture_all_present(&following, 0, first, 100);
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
+    rewrite(LOGICAL "follow = yes\n");
+    following_running(0);
+}
+
+/* Postgres does not start with another wal_level while there is a logical slot: whoever changes it removes
+ * that. */
+static void restart_with(const char *wal_level)
+{
+    char path[PATH_MAX + 64], sql[64];
+    struct error e = {""};
+    (void)snprintf(sql, sizeof(sql), "ALTER SYSTEM SET wal_level = %s", wal_level);
+    fixture_sql(following.db, sql);
+    temp_postgres_stop(&following.postgres);
+    (void)snprintf(path, sizeof(path), "%s/data/pg_replslot/" SLOT "/state", following.postgres.directory);
+    (void)unlink(path);
+    (void)snprintf(path, sizeof(path), "%s/data/pg_replslot/" SLOT, following.postgres.directory);
+    (void)rmdir(path);
+    must(temp_postgres_restart(&following.postgres, &e), e);
+    PQreset(following.db);
+}
+
+/* The build looks at the rows itself, status says what is wrong, and nothing is missed afterwards. */
+static void test_logical__a_wal_level_that_is_lowered_while_a_build_runs(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    following_running(0);
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&following, 0, "job_step", "hold");
+    restart_with("replica");
+    fixture_sql(
+        following.db,
+        "INSERT INTO short_link (id, code, url) OVERRIDING SYSTEM VALUE VALUES (-6, 'c900000003', 'u')");
+    uint64_t first = following_numbers(100);
+    fixture_insert(following.db, first, 100);
+    fixture_wait(&following, 0, "follow_error",
+                 "wal_level is not logical; ALTER SYSTEM SET wal_level = logical, then restart Postgres");
+    fixture_ask(&following, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "rows");
+    fixture_all_present(&following, 0, 900000003, 1);
+    fixture_all_present(&following, 0, first, 100);
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
+    uint64_t unfollowed = following_numbers(100);
+    fixture_insert(following.db, unfollowed, 100);
+    restart_with("logical");
+    following_running(0);
+    following_soon(0, unfollowed, 100);
+    following_expect_rows(0, 100);
+}
+
+/* While nothing can be confirmed the server's log grows: not without end. */
+static void test_logical__falls_back_when_too_much_is_kept(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    following_running(0);
+    daemon_kill(&following.daemon[1]); /* it would begin with a slot of its own once Redis is back */
+    following_expect_rows(0, 100);
+    temp_redis_kill(&following.redis[0]);
+    uint64_t meanwhile = following_numbers(300);
+    fixture_insert(following.db, meanwhile, 300);
+    fixture_sql(following.db,
+                "CREATE TABLE bulk AS SELECT repeat(md5(n::text), 30) FROM generate_series(1, 110000) n");
+    expect_slots("0");
+    must(temp_redis_restart(&following.redis[0], true, &e), e);
+    fixture_wait(&following, 0, "follow_mode", "ids");
+    following_running(0);
+    following_back(0, meanwhile, 300);
+    following_expect_rows(0, 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(following_test_rows_follow),
+        cmocka_unit_test(following_test_late_commits),
+        cmocka_unit_test(following_test_copy),
+        cmocka_unit_test(test_logical__explicit_ids_and_changed_keys_follow),
+        cmocka_unit_test(test_logical__a_row_that_is_not_visible_yet_is_awaited),
+        cmocka_unit_test(following_test_each_phase),
+        cmocka_unit_test(test_logical__a_build_relies_on_the_tail),
+        cmocka_unit_test(following_test_rows_keep_coming),
+        cmocka_unit_test(following_test_owner_killed),
+        cmocka_unit_test(following_test_redis_restarted),
+        cmocka_unit_test(following_test_postgres_restarted),
+        cmocka_unit_test(test_logical__a_slot_that_is_dropped_is_made_anew),
+        cmocka_unit_test(test_logical__a_tail_that_is_turned_off_leaves_no_slot),
+        cmocka_unit_test(test_logical__a_build_goes_on_without_a_tail_that_cannot_begin),
+        cmocka_unit_test(test_logical__a_wal_level_that_is_lowered_while_a_build_runs),
+        cmocka_unit_test(test_logical__falls_back_when_too_much_is_kept),
+    };
+    return cmocka_run_group_tests(tests, setup, following_teardown);
+}

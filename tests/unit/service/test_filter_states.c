@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* Which filters this process has seen, where one is deleted and made again under the same name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "service/control/filter_states.h"
+
+enum { FIRST = 11, SECOND = 22, NAMES = 200000 };
+
+static int setup(void **state)
+{
+    static struct service s;
+    s.watch = filter_states_new();
+    s.controller = mailbox_new();
+    *state = &s;
+    return s.watch == NULL || s.controller == NULL ? -1 : 0;
+}
+
+static int teardown(void **state)
+{
+    mailbox_free(((struct service *)*state)->controller);
+    filter_states_free(((struct service *)*state)->watch);
+    return 0;
+}
+
+static bool seen(struct service *s)
+{
+    return service_seen(s, "f", 1) != 0;
+}
+
+static void test_service_on_dropped__forgets_what_was_seen(void **state)
+{
+    struct service *s = *state;
+    assert_false(seen(s));
+    service_on_dropped(s, "f", 1, FIRST); /* of a filter that nobody here has asked for */
+    service_on_seen(s, "f", 1, FIRST);
+    assert_true(seen(s));
+    assert_false(service_seen(s, "g", 1) != 0);
+    service_on_dropped(s, "f", 1, FIRST);
+    assert_false(seen(s));
+}
+
+static void test_service_on_dropped__does_not_forget_the_filter_that_came_after(void **state)
+{
+    struct service *s = *state;
+    service_on_seen(s, "f", 1, FIRST);
+    service_on_seen(s, "f", 1, SECOND);
+    service_on_dropped(s, "f", 1, FIRST); /* news of the deletion before that */
+    assert_true(seen(s));
+}
+
+static void test_service_on_seen__does_not_bring_back_what_is_deleted(void **state)
+{
+    struct service *s = *state;
+    service_on_seen(s, "f", 1, FIRST);
+    service_on_dropped(s, "f", 1, FIRST);
+    service_on_seen(s, "f", 1, FIRST); /* a view that was read before */
+    assert_false(seen(s));
+    service_on_seen(s, "f", 1, SECOND);
+    service_on_seen(s, "f", 1, FIRST);
+    assert_true(seen(s));
+}
+
+/* --- names that are forgotten --- */
+
+static size_t name_of(unsigned i, char out[32])
+{
+    return (size_t)snprintf(out, 32, "short-lived-%u", i);
+}
+
+/* It is made, and the controller looks at it in round @round. */
+static void make(struct service *s, unsigned i, uint64_t round)
+{
+    char name[32];
+    size_t length = name_of(i, name);
+    service_on_seen(s, name, length, FIRST);
+    struct filter_state *w = filter_states_find(s->watch, name, length);
+    assert_non_null(w);
+    w->round = round;
+}
+
+static void drop(struct service *s, unsigned i)
+{
+    char name[32];
+    size_t length = name_of(i, name);
+    service_on_dropped(s, name, length, FIRST);
+}
+
+static bool was_seen(struct service *s, unsigned i)
+{
+    char name[32];
+    size_t length = name_of(i, name);
+    return service_seen(s, name, length) != 0;
+}
+
+static unsigned count(struct service *s)
+{
+    unsigned n = 0;
+    for (const struct filter_state *w = filter_states_next(s->watch, NULL); w != NULL;
+         w = filter_states_next(s->watch, w))
+        n++;
+    return n;
+}
+
+static void test_watch_forget__the_names_of_filters_that_are_deleted(void **state)
+{
+    struct service *s = *state;
+    for (unsigned i = 0; i < NAMES; i++) {
+        make(s, i, 1);
+        drop(s, i);
+    }
+    assert_int_equal(count(s), NAMES);
+    filter_states_forget(s->watch, 2);
+    assert_int_equal(count(s), 0);
+}
+
+static void test_watch_forget__none_of_those_that_are_there(void **state)
+{
+    struct service *s = *state;
+    for (unsigned i = 0; i < NAMES; i++)
+        make(s, i, 1);
+    filter_states_forget(s->watch, 2);
+    assert_int_equal(count(s), NAMES);
+    for (unsigned i = 0; i < NAMES; i++)
+        assert_true(was_seen(s, i));
+    assert_false(was_seen(s, NAMES));
+}
+
+static void test_watch_forget__none_that_was_looked_at_or_was_made_again(void **state)
+{
+    struct service *s = *state;
+    char name[32];
+    make(s, 0, 1); /* gone, and nobody has deleted it */
+    make(s, 1, 1);
+    drop(s, 1);
+    make(s, 2, 2); /* deleted, and its name is listed still */
+    drop(s, 2);
+    make(s, 3, 1); /* another one of that name, since */
+    drop(s, 3);
+    size_t length = name_of(3, name);
+    service_on_seen(s, name, length, SECOND);
+    filter_states_forget(s->watch, 2);
+    assert_int_equal(count(s), 3);
+    assert_true(was_seen(s, 0) && !was_seen(s, 1) && was_seen(s, 3));
+    filter_states_forget(s->watch, 3);
+    assert_int_equal(count(s), 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_service_on_dropped__forgets_what_was_seen),
+        TEST(test_service_on_dropped__does_not_forget_the_filter_that_came_after),
+        TEST(test_service_on_seen__does_not_bring_back_what_is_deleted),
+        TEST(test_watch_forget__the_names_of_filters_that_are_deleted),
+        TEST(test_watch_forget__none_of_those_that_are_there),
+        TEST(test_watch_forget__none_that_was_looked_at_or_was_made_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
