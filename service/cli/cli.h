@@ -126,7 +126,7 @@ bool cli_is_list(const redisReply *reply);
 
 /* A flat list (or an array of them) as JSON object (or array), with a line's end, on standard output. Members
  * have the types of @shape; one that it does not list is a number where it looks like one. */
-void cli_print_json(const redisReply *reply, const struct json_shape *shape);
+void cli_print_json(const redisReply *reply, const char *shape);
 
 /* {"filter": the first argument, @name: true}, or *@number where it is not NULL. */
 void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *number);

@@ -92,7 +92,7 @@ static redisReply *request_list(struct cli *cli, const char *verb)
 }
 
 /* Show what @verb answers, an array of lists. */
-static int show_array(struct cli *cli, const char *verb, const struct json_shape *shape,
+static int show_array(struct cli *cli, const char *verb, const char *shape,
                       void (*print)(const struct cli *cli, const redisReply *all))
 {
     redisReply *reply = cli_request_array(cli, verb);
@@ -126,12 +126,12 @@ static void print_last_runs(struct cli *cli)
 int cli_status(struct cli *cli)
 {
     if (cli->count == 0)
-        return show_array(cli, "TB.STATUS", &json_filter, cli_print_table);
+        return show_array(cli, "TB.STATUS", "filter", cli_print_table);
     redisReply *reply = request_list(cli, "TB.STATUS");
     if (reply == NULL)
         return cli->failure;
     if (cli->json)
-        cli_print_json(reply, &json_filter);
+        cli_print_json(reply, "filter");
     else
         cli_print_sheet(cli, reply);
     freeReplyObject(reply);
@@ -142,7 +142,7 @@ int cli_status(struct cli *cli)
 
 int cli_history(struct cli *cli)
 {
-    return show_array(cli, "TB.HISTORY", &json_run, cli_print_history);
+    return show_array(cli, "TB.HISTORY", "run", cli_print_history);
 }
 
 int cli_plan(struct cli *cli)
@@ -155,7 +155,7 @@ int cli_plan(struct cli *cli)
     if (reply == NULL)
         return cli->failure;
     if (cli->json)
-        cli_print_json(reply, &json_plan);
+        cli_print_json(reply, "plan");
     else
         cli_print_plan(cli, reply);
     uint64_t fits = 0;
@@ -192,7 +192,7 @@ static int dry_run(struct cli *cli)
     if (reply == NULL)
         return cli->failure;
     if (cli->json) {
-        cli_print_json(reply, &json_plan);
+        cli_print_json(reply, "plan");
     } else if (client_field(reply, "capacity") != NULL) { /* else it never came to a plan */
         cli_print_plan(cli, reply);
         cli_print_steps(cli, reply);

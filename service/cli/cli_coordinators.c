@@ -179,7 +179,7 @@ int cli_coordinators(struct cli *cli)
     if (reply == NULL)
         return cli->failure;
     if (cli->json)
-        cli_print_json(reply, &json_coordinator);
+        cli_print_json(reply, "coordinator");
     else if (reply->elements == 0)
         (void)puts("No coordinator has reported yet.");
     else

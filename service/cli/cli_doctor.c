@@ -52,7 +52,7 @@ int cli_doctor(struct cli *cli)
     for (size_t i = 0; i < reply->elements; i++)
         counts[state_of(reply->element[i])]++;
     if (cli->json) {
-        cli_print_json(reply, &json_finding);
+        cli_print_json(reply, "finding");
     } else {
         for (size_t i = 0; i < reply->elements; i++)
             print_finding(cli, reply->element[i]);

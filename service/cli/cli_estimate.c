@@ -152,7 +152,7 @@ static int show(const struct cli *cli, struct list *l)
     if (reply == NULL)
         return cli_fail_with(ERR_NOMEM, "out of memory");
     if (cli->json)
-        cli_print_json(reply, &json_estimate);
+        cli_print_json(reply, "estimate");
     else
         sheet_print(cli, estimate_rows, sizeof(estimate_rows) / sizeof(estimate_rows[0]), reply);
     freeReplyObject(reply);

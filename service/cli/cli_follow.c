@@ -133,7 +133,7 @@ static int serves(struct follow *f, const redisReply *status, uint64_t until)
     char a[OUTPUT_TEXT_SIZE];
     end_line(f);
     if (f->cli->json) {
-        cli_print_json(status, &json_filter);
+        cli_print_json(status, "filter");
         return CLI_OK;
     }
     print_end(f, status, "has switched", "job_switched_at");
@@ -148,7 +148,7 @@ static int finish(struct follow *f, const redisReply *status, const char *state)
     struct buffer b = {0};
     end_line(f);
     if (f->cli->json)
-        cli_print_json(status, &json_filter);
+        cli_print_json(status, "filter");
     if (strcmp(state, "done") == 0 || strcmp(state, "healed") == 0) {
         if (!f->cli->json)
             print_end(f, status, strcmp(state, "done") == 0 ? "is done" : "is healed", "job_finished_at");
@@ -176,7 +176,7 @@ static int judge_hold(struct follow *f, const redisReply *status)
         return -1;
     end_line(f);
     if (f->cli->json)
-        cli_print_json(status, &json_filter);
+        cli_print_json(status, "filter");
     if (switched != 0)
         return cli_fail(
             CLI_FAILED,

@@ -21,26 +21,21 @@ static void write_integer(struct json *j, long long value, bool as_text)
         json_integer(j, value);
 }
 
-static void write_object(struct json *j, const redisReply *list, const struct json_shape *shape);
+static void write_object(struct json *j, const redisReply *list, const struct schema_shape *shape);
 
-/* @member NULL: not listed. */
-static void write_array(struct json *j, const redisReply *r, const struct json_member *member)
+static void write_value(struct json *j, const redisReply *r, const struct schema_row *member);
+
+static void write_array(struct json *j, const redisReply *r, const struct schema_row *member)
 {
+    struct schema_shape shape = {.count = 0};
+    if (member != NULL && member->field[MEMBER_SHAPE].length > 0)
+        schema_load(&shape, member->field[MEMBER_SHAPE]);
     json_open(j, '[');
-    for (size_t i = 0; i < r->elements; i++) {
-        const redisReply *each = r->element[i];
-        bool names = member != NULL && member->type & JSON_STRINGS;
-        if (!names && each->type == REDIS_REPLY_ARRAY && cli_is_list(each))
-            write_object(j, each, member == NULL ? NULL : member->shape);
-        else if (each->type == REDIS_REPLY_STRING && names)
-            json_string(j, each->str, (size_t)each->len);
-        else if (each->type == REDIS_REPLY_STRING)
-            json_number_or_string(j, each->str, (size_t)each->len);
-        else if (each->type == REDIS_REPLY_INTEGER)
-            write_integer(j, each->integer, names);
+    for (size_t i = 0; i < r->elements; i++)
+        if (cli_is_list(r->element[i]))
+            write_object(j, r->element[i], &shape);
         else
-            json_null(j);
-    }
+            write_value(j, r->element[i], member);
     json_close(j, ']');
 }
 
@@ -51,63 +46,49 @@ static bool is_beyond(const redisReply *r)
     return r->type == REDIS_REPLY_STRING && number_u64(r->str, (size_t)r->len, &n) && n > INT64_MAX;
 }
 
-static void write_value(struct json *j, const redisReply *r, const struct json_member *member)
+/* @member NULL: not listed. */
+static void write_value(struct json *j, const redisReply *r, const struct schema_row *member)
 {
-    bool name = member != NULL ? (member->type & JSON_STRING) != 0 : is_beyond(r);
-    switch (r->type) {
-    case REDIS_REPLY_INTEGER:
-        if (member != NULL && (member->type & JSON_BOOL) != 0) {
-            json_bool(j, r->integer != 0);
-            return;
-        }
+    bool name = member != NULL ? schema_has(member, "string") : is_beyond(r);
+    if (r->type == REDIS_REPLY_INTEGER && schema_has(member, "boolean"))
+        json_bool(j, r->integer != 0);
+    else if (r->type == REDIS_REPLY_INTEGER)
         write_integer(j, r->integer, name);
-        return;
-    case REDIS_REPLY_STRING:
-    case REDIS_REPLY_STATUS:
-    case REDIS_REPLY_ERROR:
-        if (name)
-            json_string(j, r->str, (size_t)r->len);
-        else
-            json_number_or_string(j, r->str, (size_t)r->len);
-        return;
-    case REDIS_REPLY_ARRAY:
+    else if (r->type == REDIS_REPLY_ARRAY)
         write_array(j, r, member);
-        return;
-    default:
+    else if (r->type == REDIS_REPLY_NIL)
         json_null(j);
-        return;
-    }
+    else if (name)
+        json_string(j, r->str, (size_t)r->len);
+    else
+        json_number_or_string(j, r->str, (size_t)r->len);
 }
 
-static void write_object(struct json *j, const redisReply *list, const struct json_shape *shape)
+static void write_object(struct json *j, const redisReply *list, const struct schema_shape *shape)
 {
     json_open(j, '{');
     for (size_t i = 0; i + 1 < list->elements; i += 2) {
         const redisReply *key = list->element[i];
         if (key->type != REDIS_REPLY_STRING && key->type != REDIS_REPLY_STATUS)
             continue;
-        const struct json_member *member = json_member_find(shape, key->str);
-        const redisReply *value = list->element[i + 1];
-        bool text = value->type == REDIS_REPLY_STRING && value->len == 0;
-        /* A job's record keeps numbers that are not known as empty. */
-        if (text && member != NULL && (member->type & (JSON_INTEGER | JSON_NUMBER)) != 0)
-            continue;
         json_name(j, key->str);
-        write_value(j, value, member);
+        write_value(j, list->element[i + 1], schema_find(shape, key->str));
     }
     json_close(j, '}');
 }
 
-void cli_print_json(const redisReply *reply, const struct json_shape *shape)
+void cli_print_json(const redisReply *reply, const char *shape)
 {
     struct buffer b = {0};
     struct json j = {.out = &b};
+    struct schema_shape members;
+    schema_load(&members, (struct schema_text){shape, strlen(shape)});
     if (cli_is_list(reply) && reply->elements != 0) {
-        write_object(&j, reply, shape);
+        write_object(&j, reply, &members);
     } else {
         json_open(&j, '[');
         for (size_t i = 0; i < reply->elements; i++)
-            write_object(&j, reply->element[i], shape);
+            write_object(&j, reply->element[i], &members);
         json_close(&j, ']');
     }
     (void)puts(buffer_text(&b));

@@ -81,7 +81,7 @@ int cli_nodes(struct cli *cli)
     if (reply == NULL)
         return cli->failure;
     if (cli->json)
-        cli_print_json(reply, &json_node);
+        cli_print_json(reply, "node");
     else
         print_table(cli, reply);
     int code = all_up(reply) ? CLI_OK : CLI_NO;

@@ -49,24 +49,31 @@ static void text_member(struct json *j, const char *name, const char *text)
     json_string(j, text, strlen(text));
 }
 
-static void write_shape(struct json *j, const struct json_shape *shape)
+static void field_member(struct json *j, const char *name, struct schema_text text)
 {
-    char type[96];
-    text_member(j, "name", shape->name);
+    json_name(j, name);
+    json_string(j, text.text, text.length);
+}
+
+static void write_shape(struct json *j, struct schema_text name)
+{
+    struct schema_shape shape;
+    schema_load(&shape, name);
+    field_member(j, "name", name);
     json_name(j, "members");
     json_open(j, '[');
-    for (size_t i = 0; i < shape->count; i++) {
-        const struct json_member *m = &shape->member[i];
+    for (size_t i = 0; i < shape.count; i++) {
+        const struct schema_text *m = shape.member[i].field;
         json_open(j, '{');
-        text_member(j, "name", m->name);
-        text_member(j, "type", json_type_text(m->type, type, sizeof(type)));
+        field_member(j, "name", m[MEMBER_NAME]);
+        field_member(j, "type", m[MEMBER_TYPE]);
         json_name(j, "always");
-        json_bool(j, (m->type & JSON_ALWAYS) != 0);
-        text_member(j, "meaning", m->meaning);
-        if (m->shape != NULL) {
+        json_bool(j, shape.always[i]);
+        field_member(j, "meaning", m[MEMBER_MEANING]);
+        if (m[MEMBER_SHAPE].length > 0) {
             json_name(j, "shape");
             json_open(j, '{');
-            write_shape(j, m->shape);
+            write_shape(j, m[MEMBER_SHAPE]);
             json_close(j, '}');
         }
         json_close(j, '}');
@@ -76,16 +83,16 @@ static void write_shape(struct json *j, const struct json_shape *shape)
 
 static void write_outputs(struct json *j, const char *command)
 {
-    size_t count;
-    const struct json_output *output = json_outputs(command, &count);
+    const char *at = NULL;
+    struct schema_row output; /* ">", command, shape, "array" or nothing, when */
     json_name(j, "json");
     json_open(j, '[');
-    for (size_t i = 0; i < count; i++) {
+    while (schema_next_output(&at, command, &output)) {
         json_open(j, '{');
-        text_member(j, "when", output[i].when);
+        field_member(j, "when", output.field[4]);
         json_name(j, "array");
-        json_bool(j, output[i].array);
-        write_shape(j, output[i].shape);
+        json_bool(j, output.field[3].length > 0);
+        write_shape(j, output.field[2]);
         json_close(j, '}');
     }
     json_close(j, ']');
