@@ -150,11 +150,10 @@ static enum err look(struct admin *a, uint64_t id, struct job *j, struct error *
     if (code != ERR_OK || j->id == id)
         return code;
     if (!begins)
-        return error_set(
-            e, ERR_NOT_FOUND,
-            "the filter has no job with this id: it is older than the last %d, or ended before its "
-            "first step",
-            HISTORY_ENTRIES_MAX);
+        return error_set(e, ERR_NOT_FOUND,
+                         "the filter has no job with this id: it is older than the last %d, or ended before "
+                         "its first step",
+                         HISTORY_ENTRIES_MAX);
     *j = (struct job){.id = id, .state = "running", .step = "begin"};
     return ERR_OK;
 }

@@ -140,11 +140,10 @@ static enum err may_make(struct handle *f, struct error *e)
     enum err code = roster_read(f->link, f->names.prefix, f->names.filter, take_server, who, e);
     if (code != ERR_OK || who[0] == '\0')
         return code;
-    return error_set(
-        e, ERR_LOST,
-        "a filter of this name lost its view (it was served by coordinator %s); BF.RESERVE creates "
-        "it again, empty",
-        who);
+    return error_set(e, ERR_LOST,
+                     "a filter of this name lost its view (it was served by coordinator %s); BF.RESERVE "
+                     "creates it again, empty",
+                     who);
 }
 
 /* One that is named and has neither a view nor a record has lost its view. Who serves it is asked before it

@@ -438,6 +438,12 @@ bool client_text(const redisReply *list, const char *name, char *out, size_t siz
     return out[0] != '\0';
 }
 
+bool client_is(const redisReply *list, const char *name, const char *wanted)
+{
+    char text[64];
+    return client_text(list, name, text, sizeof(text)) && strcmp(text, wanted) == 0;
+}
+
 bool client_count(const redisReply *list, const char *name, uint64_t *out)
 {
     char text[64];

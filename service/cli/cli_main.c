@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "service/cli/cli_reference.h"
+#include "service/cli/cli_table.h"
 
 enum { COMPLETE_MS = 1000 /* a shell waits, and whoever sits there */ };
 

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/cli/cli_schema.h"
-
+/* What --json prints: by outputs.txt, of the replies of the daemon. */
+#include <stdio.h>
 #include <string.h>
+
+#include "base/number.h"
+#include "service/cli/cli.h"
+#include "service/cli/cli_schema.h"
 
 extern const char embedded_outputs[];
 
@@ -66,4 +70,112 @@ bool schema_has(const struct schema_row *member, const char *word)
 {
     struct schema_text type = member == NULL ? (struct schema_text){"", 0} : member->field[MEMBER_TYPE];
     return type.length > 0 && memmem(type.text, type.length, word, strlen(word)) != NULL;
+}
+
+/* --- replies as JSON --- */
+
+bool cli_is_list(const redisReply *r)
+{
+    return r->type == REDIS_REPLY_ARRAY && r->elements % 2 == 0 &&
+           (r->elements == 0 || r->element[0]->type == REDIS_REPLY_STRING);
+}
+
+static void write_integer(struct json *j, long long value, bool as_text)
+{
+    char text[24];
+    if (as_text)
+        json_string(j, text, (size_t)snprintf(text, sizeof(text), "%lld", value));
+    else
+        json_integer(j, value);
+}
+
+static void write_object(struct json *j, const redisReply *list, const struct schema_shape *shape);
+
+static void write_value(struct json *j, const redisReply *r, const struct schema_row *member);
+
+static void write_array(struct json *j, const redisReply *r, const struct schema_row *member)
+{
+    struct schema_shape shape = {.count = 0};
+    if (member != NULL && member->field[MEMBER_SHAPE].length > 0)
+        schema_load(&shape, member->field[MEMBER_SHAPE]);
+    json_open(j, '[');
+    for (size_t i = 0; i < r->elements; i++)
+        if (cli_is_list(r->element[i]))
+            write_object(j, r->element[i], &shape);
+        else
+            write_value(j, r->element[i], member);
+    json_close(j, ']');
+}
+
+/* A whole number that many a reader of JSON could not hold. */
+static bool is_beyond(const redisReply *r)
+{
+    uint64_t n;
+    return r->type == REDIS_REPLY_STRING && number_u64(r->str, (size_t)r->len, &n) && n > INT64_MAX;
+}
+
+/* @member NULL: not listed. */
+static void write_value(struct json *j, const redisReply *r, const struct schema_row *member)
+{
+    bool name = member != NULL ? schema_has(member, "string") : is_beyond(r);
+    if (r->type == REDIS_REPLY_INTEGER && schema_has(member, "boolean"))
+        json_bool(j, r->integer != 0);
+    else if (r->type == REDIS_REPLY_INTEGER)
+        write_integer(j, r->integer, name);
+    else if (r->type == REDIS_REPLY_ARRAY)
+        write_array(j, r, member);
+    else if (r->type == REDIS_REPLY_NIL)
+        json_null(j);
+    else if (name)
+        json_string(j, r->str, (size_t)r->len);
+    else
+        json_number_or_string(j, r->str, (size_t)r->len);
+}
+
+static void write_object(struct json *j, const redisReply *list, const struct schema_shape *shape)
+{
+    json_open(j, '{');
+    for (size_t i = 0; i + 1 < list->elements; i += 2) {
+        const redisReply *key = list->element[i];
+        if (key->type != REDIS_REPLY_STRING && key->type != REDIS_REPLY_STATUS)
+            continue;
+        json_name(j, key->str);
+        write_value(j, list->element[i + 1], schema_find(shape, key->str));
+    }
+    json_close(j, '}');
+}
+
+void cli_print_json(const redisReply *reply, const char *shape)
+{
+    struct buffer b = {0};
+    struct json j = {.out = &b};
+    struct schema_shape members;
+    schema_load(&members, (struct schema_text){shape, strlen(shape)});
+    if (cli_is_list(reply) && reply->elements != 0) {
+        write_object(&j, reply, &members);
+    } else {
+        json_open(&j, '[');
+        for (size_t i = 0; i < reply->elements; i++)
+            write_object(&j, reply->element[i], &members);
+        json_close(&j, ']');
+    }
+    (void)puts(buffer_text(&b));
+    buffer_fini(&b);
+}
+
+void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *number)
+{
+    struct buffer b = {0};
+    struct json j = {.out = &b};
+    json_open(&j, '{');
+    json_name(&j, "filter");
+    json_string(&j, cli->arguments[0], strlen(cli->arguments[0]));
+    json_name(&j, name);
+    if (number == NULL)
+        json_bool(&j, true);
+    else
+        json_integer(&j, (int64_t)*number);
+    json_close(&j, '}');
+    (void)puts(buffer_text(&b));
+    buffer_fini(&b);
 }

@@ -13,13 +13,14 @@ enum output_color sheet_color(const char *state)
     static const struct {
         const char *state;
         enum output_color color;
-    } colors[] = {{"serving", COLOR_GOOD},    {"done", COLOR_GOOD},     {"passed", COLOR_GOOD},
-                  {"building", COLOR_WARN},   {"running", COLOR_WARN},  {"waiting", COLOR_WARN},
-                  {"aborted", COLOR_WARN},    {"healed", COLOR_WARN},   {"degraded", COLOR_BAD},
-                  {"unreachable", COLOR_BAD}, {"failed", COLOR_BAD},    {"up", COLOR_GOOD},
-                  {"down", COLOR_BAD},        {"none", COLOR_QUIET},    {"stale", COLOR_WARN},
-                  {"never", COLOR_QUIET},     {"not built", COLOR_BAD}, {"open", COLOR_GOOD},
-                  {"opening", COLOR_WARN},    {"closed", COLOR_BAD}};
+    } colors[] = {{"serving", COLOR_GOOD},      {"done", COLOR_GOOD},     {"passed", COLOR_GOOD},
+                  {"building", COLOR_WARN},     {"running", COLOR_WARN},  {"waiting", COLOR_WARN},
+                  {"aborted", COLOR_WARN},      {"healed", COLOR_WARN},   {"degraded", COLOR_BAD},
+                  {"unreachable", COLOR_BAD},   {"failed", COLOR_BAD},    {"up", COLOR_GOOD},
+                  {"down", COLOR_BAD},          {"none", COLOR_QUIET},    {"stale", COLOR_WARN},
+                  {"never", COLOR_QUIET},       {"not built", COLOR_BAD}, {"open", COLOR_GOOD},
+                  {"opening", COLOR_WARN},      {"closed", COLOR_BAD},    {"gone", COLOR_BAD},
+                  {"shutting_down", COLOR_WARN}};
     for (size_t i = 0; i < sizeof(colors) / sizeof(colors[0]); i++)
         if (strcmp(colors[i].state, state) == 0)
             return colors[i].color;

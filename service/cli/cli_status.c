@@ -204,26 +204,20 @@ void status_job_cell(struct table *t, const redisReply *filter)
     sheet_word_cell(t, sheet_color(state), text);
 }
 
-static bool is(const redisReply *filter, const char *field, const char *value)
-{
-    char text[64];
-    return client_text(filter, field, text, sizeof(text)) && strcmp(text, value) == 0;
-}
-
 /* Whether answers can be relied on, in a word. */
 void status_health_cell(struct table *t, const redisReply *filter)
 {
     uint64_t lost = 0;
     (void)client_count(filter, "lost_shards", &lost);
-    if (is(filter, "state", "unreachable"))
+    if (client_is(filter, "state", "unreachable"))
         table_cell(t, COLOR_BAD, "unreachable");
     else if (lost > 0)
         table_cell(t, COLOR_BAD, "lost");
-    else if (is(filter, "state", "degraded") || is(filter, "degraded", "1"))
+    else if (client_is(filter, "state", "degraded") || client_is(filter, "degraded", "1"))
         table_cell(t, COLOR_BAD, "degraded");
-    else if (!is(filter, "state", "serving"))
+    else if (!client_is(filter, "state", "serving"))
         sheet_text_cell(t, filter, "state");
-    else if (is(filter, "verification", "failed"))
+    else if (client_is(filter, "verification", "failed"))
         table_cell(t, COLOR_WARN, "keys missed");
     else
         table_cell(t, COLOR_GOOD, "healthy");
@@ -233,8 +227,9 @@ void status_next_cell(struct table *t, const redisReply *filter)
 {
     char text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t at_ms;
-    bool known = (is(filter, "state", "not built") && client_time(filter, "next_attempt_at", &at_ms)) ||
-                 client_time(filter, "rebuild_expected_at", &at_ms);
+    bool known =
+        (client_is(filter, "state", "not built") && client_time(filter, "next_attempt_at", &at_ms)) ||
+        client_time(filter, "rebuild_expected_at", &at_ms);
     if (known)
         (void)output_when(at_ms / 1000, clock_wall_us() / 1000000, text);
     table_cell(t, known ? COLOR_NONE : COLOR_QUIET, text);
@@ -253,7 +248,7 @@ void status_short_counts_cell(struct table *t, const redisReply *filter)
     table_cell(t, COLOR_NONE, text);
 }
 
-void status_name_cell(struct table *t, const redisReply *filter)
+static void name_cell(struct table *t, const redisReply *filter)
 {
     char name[512] = "-";
     (void)client_text(filter, "filter", name, sizeof(name));
@@ -264,7 +259,7 @@ enum { WIDE = 116, BAR_WIDE = 12, BAR_NARROW = 6 };
 
 static void row_cells(const struct cli *cli, struct table *t, const redisReply *filter, bool narrow)
 {
-    status_name_cell(t, filter);
+    name_cell(t, filter);
     if (narrow) {
         status_short_counts_cell(t, filter);
     } else {

@@ -120,9 +120,9 @@ static enum err check_source(const struct config_check *c, const struct config_f
                 return config_refuse_key(c, CONFIG_FILTER, f->name, need_table[i], what);
             }
         return f->expand_at_dead > 0
-                   ? config_refuse_key(c, CONFIG_FILTER, f->name, "expand_at_dead",
-                                       "'expand_at_dead' has no effect without a table; add table = NAME or "
-                                       "remove it")
+                   ? config_refuse_key(
+                         c, CONFIG_FILTER, f->name, "expand_at_dead",
+                         "'expand_at_dead' has no effect without a table; add table = NAME or remove it")
                    : ERR_OK;
     }
     if (*f->key == '\0')
@@ -156,15 +156,13 @@ static enum err check_tail(const struct config_check *c, const struct config_fil
         return ERR_OK;
     }
     if (f->follow_by == FOLLOW_BY_LOGICAL && *f->publication == '\0')
-        return config_refuse_key(
-            c, CONFIG_FILTER, f->name, "follow_by",
-            "follow_by = logical needs a publication; make it by sql/publication.sql and "
-            "add publication = NAME");
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "follow_by",
+                                 "follow_by = logical needs a publication; make it by sql/publication.sql "
+                                 "and add publication = NAME");
     if (f->follow_by == FOLLOW_BY_OUTBOX && *f->outbox == '\0')
         return config_refuse_key(
             c, CONFIG_FILTER, f->name, "follow_by",
-            "follow_by = outbox needs an outbox; make it by sql/outbox.sql and add outbox "
-            "= NAME");
+            "follow_by = outbox needs an outbox; make it by sql/outbox.sql and add outbox = NAME");
     if (!is_slot_name(f->slot))
         return config_refuse_key(c, CONFIG_FILTER, f->name, "slot",
                                  "'slot' must be up to 63 of a-z, 0-9 and _; choose another name");

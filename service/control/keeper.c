@@ -85,8 +85,7 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 {
     struct error e;
     if (!sourced && watch_seen(w) != 0) {
-        keeper_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it "
-                          "anew, empty");
+        keeper_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it anew, empty");
         return;
     }
     if (keeper_is_hasty(k, w->made_at))
@@ -242,8 +241,7 @@ static enum err look_at(struct keeper *k, struct watched *w, const struct config
     enum err code = load_kept(k, w, c, held, e);
     if (code == ERR_OK && is_replaced(k, w, seen))
         code = error_set(e, ERR_LOST,
-                         "home went back to an earlier incarnation of the filter: no key is "
-                         "reported absent");
+                         "home went back to an earlier incarnation of the filter: no key is reported absent");
     bool replaced = code == ERR_LOST;
     if ((replaced || code == ERR_NOT_FOUND) && c != NULL && !k->view.deleting) {
         make_missing(k, w, c->table[0] != '\0');

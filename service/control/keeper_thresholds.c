@@ -53,10 +53,10 @@ static enum err last_job(struct keeper *k, struct last_job *last, struct error *
     redisReply *reply;
     *last = (struct last_job){.running = false};
     names_filter_key(&k->fence.names, "job", &name);
-    enum err code = link_command(k->link, handle_home(&k->fence), &reply, e,
-                                 "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation "
-                                 "dead_at_build error_code",
-                                 name.text, name.length);
+    enum err code = link_command(
+        k->link, handle_home(&k->fence), &reply, e,
+        "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation dead_at_build error_code",
+        name.text, name.length);
     if (code != ERR_OK)
         return code;
     if (reply->elements == NUMBERS + 2 && reply->element[0]->type == REDIS_REPLY_STRING) {
@@ -95,11 +95,10 @@ static bool too_soon(struct keeper *k, const struct last_job *last, bool needed)
         return false;
     if (needed) {
         k->held_until_ms = until;
-        (void)snprintf(
-            k->held_why, sizeof(k->held_why),
-            "the last job %s, and none runs: not all answers are exact; a rebuild that an operator "
-            "asks for begins at once",
-            last->failed ? "failed" : "was aborted by an operator");
+        (void)snprintf(k->held_why, sizeof(k->held_why),
+                       "the last job %s, and none runs: not all answers are exact; a rebuild that an "
+                       "operator asks for begins at once",
+                       last->failed ? "failed" : "was aborted by an operator");
     }
     return true;
 }
