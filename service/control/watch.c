@@ -88,12 +88,19 @@ struct watched *watch_next(struct watch *watch, const struct watched *w)
     return next;
 }
 
+/* Nobody takes what a look has found once the filter has no source any more. */
+static bool is_looked_at(const struct watched *w)
+{
+    struct source_facts ignored;
+    return w->look != NULL && !source_look_ended(w->look, &ignored);
+}
+
 void watch_forget(struct watch *watch, uint64_t round)
 {
     for (size_t i = 0; i < BUCKETS; i++) {
         (void)pthread_mutex_lock(&watch->lock);
         for (struct watched **at = &watch->bucket[i], *w; (w = *at) != NULL;) {
-            if (w->seen != 0 || w->look != NULL || w->round >= round) {
+            if (w->seen != 0 || is_looked_at(w) || w->round >= round) {
                 at = &w->next;
                 continue;
             }
