@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mailbox.h"
 #include "expansion/record/control.h"
+#include "expansion/record/history.h"
 #include "expansion/record/mutex.h"
 #include "migrate/source/kept.h"
 #include "service/resp/client.h"
@@ -33,7 +34,10 @@ struct admin {
     struct shards_cache *shards; /* of admin_shards */
 };
 
-typedef void admin_fn(struct admin *a, struct admin_call *call);
+/* Answers by @r, or by what it returns, which is the call's status: where that is no ERR_OK and there is no
+ * answer in @r,
+ * @e is the answer. */
+typedef enum err admin_fn(struct admin *a, struct admin_call *call, struct reply *r, struct error *e);
 
 struct admin_call {
     admin_fn *fn;
@@ -135,6 +139,9 @@ void admin_forecast_fields(struct fields *f, const struct config_filter *c, cons
 /* The part of TB.STATUS that says what the last job does or did. @held: somebody drives it. */
 MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                                      bool held, struct error *e);
+/* A value of a job's record, or of the history. */
+void admin_put_value(struct fields *f, const char *filter, size_t length, const char *name,
+                     enum history_kind kind, const char *value);
 /* The part of TB.STATUS that says what is wrong with it, and how this coordinator has it. */
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                       const struct keeper_note *note, bool degraded);
@@ -159,8 +166,11 @@ admin_fn admin_scandump;      /* BF.SCANDUMP */
 admin_fn admin_loadchunk;     /* BF.LOADCHUNK */
 admin_fn admin_load_complete; /* the end of a BF.LOADCHUNK */
 admin_fn admin_load_status;   /* TB.LOAD */
-/* True where the filter has a source table; else the call is answered: there is nothing to @nothing. */
-bool admin_has_source(struct admin *a, struct admin_call *call, const char *nothing);
+/* ERR_OK where the filter has a source table; else the call is answered: there is nothing to @nothing. */
+MUST_CHECK enum err admin_need_source(struct admin *a, struct admin_call *call, struct reply *r,
+                                      const char *nothing, struct error *e);
+/* The call's filter: a->fence, and a->view. */
+MUST_CHECK enum err admin_open(struct admin *a, const struct admin_call *call, struct error *e);
 
 /* The job that TB.REBUILD asks for, and TB.PLAN asks about. Borrows from both. */
 struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call);
@@ -172,9 +182,6 @@ enum { SCAN_OTHER_TYPE = 1 };          /* TYPE names one that no filter has */
 
 /* Copy names into the call, each with a NUL behind it. False: no memory. */
 MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);
-
-/* As reply_failure(). */
-void admin_reply_error(struct reply *r, enum err code, const struct error *e);
 
 /* The names of all filters in Redis, in the order of their bytes: the order of a set changes between two
  * looks. The caller frees *@names. */
@@ -219,8 +226,9 @@ MUST_CHECK enum err admin_make_log(struct admin_naming *n, const struct make_opt
                                    struct log_view *out, const struct work *work, struct error *e);
 
 /* Load the view of the call's filter, a->view, and *@items, of the generation in use: those that all
- * coordinators have added until now. ERR_NOT_FOUND; the status of @call is the same. */
-MUST_CHECK enum err admin_load_items(struct admin *a, struct admin_call *call, uint64_t *items);
+ * coordinators have added until now. ERR_NOT_FOUND. */
+MUST_CHECK enum err admin_load_items(struct admin *a, const struct admin_call *call, uint64_t *items,
+                                     struct error *e);
 /* Keys in one layer of the generation in use: layers fill up one after the other. */
 uint64_t admin_layer_keys(const struct view *v, unsigned layer);
 

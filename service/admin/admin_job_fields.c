@@ -5,101 +5,93 @@
 #include "service/admin/admin.h"
 #include "service/core/field.h"
 
-enum value_kind { TEXT, COUNT, DECIMAL, FLAG, TIME, ID };
-
 /* In this order. What a record has beside these is for drivers. */
 static const struct job_field {
     const char *record, *name;
-    enum value_kind kind;
+    enum history_kind kind;
 } job_fields[] = {
-    {"state", "job_state", TEXT},
-    {"id", "job_id", ID},
-    {"step", "job_step", TEXT},
-    {"trigger", "job_trigger", TEXT},
-    {"reason", "job_reason", TEXT},
-    {"error", "job_error", TEXT},
-    {"error_code", "job_error_code", TEXT},
-    {"waiting_for", "job_waiting_for", TEXT},
-    {"throttle", "job_throttle_reason", TEXT},
-    {"rows_per_second", "job_rows_per_second_limit", COUNT},
-    {"checkpoint_rows", "job_checkpoint_rows", COUNT},
-    {"hold", "job_hold", FLAG},
-    {"paused", "job_paused", FLAG},
-    {"rows", "job_rows", COUNT},
-    {"rows_total", "job_rows_total", COUNT},
-    {"rate", "job_rows_per_second", DECIMAL},
-    {"eta_seconds", "job_eta_seconds", DECIMAL},
-    {"scan_rows", "job_scan_rows", COUNT},
-    {"scan_seconds", "job_scan_seconds", DECIMAL},
-    {"skipped_null", "job_skipped_null", COUNT},
-    {"skipped_empty", "job_skipped_empty", COUNT},
-    {"caught_up_by", "job_caught_up_by", TEXT},
-    {"generation_from", "job_generation_from", COUNT},
-    {"generation", "job_generation", COUNT},
-    {"capacity", "job_capacity", COUNT},
-    {"nodes", "job_nodes", TEXT},
-    {"partitions", "job_partitions", COUNT},
-    {"spilled_bytes", "job_spilled_bytes", COUNT},
-    {"growth_refused", "job_growth_refused", TEXT},
-    {"cutover_us", "job_cutover_us", COUNT},
-    {"verify_ok", "job_verify_ok", FLAG},
-    {"verify_mode", "job_verify_mode", TEXT},
-    {"verify_generation", "job_verify_generation", COUNT},
-    {"verified", "job_verified_keys", COUNT},
-    {"verify_items", "job_verify_keys", COUNT},
-    {"verify_rows", "job_verify_rows", COUNT},
-    {"verify_missing", "job_verify_missing", COUNT},
-    {"verify_added", "job_verify_added", COUNT},
-    {"verify_missing_keys", "job_verify_missing_keys", TEXT},
-    {"verify_reason", "job_verify_reason", TEXT},
-    {"false_positive_rate", "job_false_positive_rate", DECIMAL},
-    {"dead_at_build", "job_dead_keys_at_build", COUNT},
-    {"dead_generation", "job_dead_generation", COUNT},
-    {"healed", "job_healed", TEXT},
-    {"started_ms", "job_started_at", TIME},
-    {"updated_ms", "job_updated_at", TIME},
-    {"switched_ms", "job_switched_at", TIME},
-    {"grace_until_ms", "job_grace_ends_at", TIME},
-    {"finished_ms", "job_finished_at", TIME},
-    {"owner", "job_owner", TEXT},
-    {"token", "job_token", COUNT},
+    {"state", "job_state", HISTORY_TEXT},
+    {"id", "job_id", HISTORY_JOB_ID},
+    {"step", "job_step", HISTORY_TEXT},
+    {"trigger", "job_trigger", HISTORY_TEXT},
+    {"reason", "job_reason", HISTORY_TEXT},
+    {"error", "job_error", HISTORY_TEXT},
+    {"error_code", "job_error_code", HISTORY_TEXT},
+    {"waiting_for", "job_waiting_for", HISTORY_TEXT},
+    {"throttle", "job_throttle_reason", HISTORY_TEXT},
+    {"rows_per_second", "job_rows_per_second_limit", HISTORY_COUNT},
+    {"checkpoint_rows", "job_checkpoint_rows", HISTORY_COUNT},
+    {"hold", "job_hold", HISTORY_FLAG},
+    {"paused", "job_paused", HISTORY_FLAG},
+    {"rows", "job_rows", HISTORY_COUNT},
+    {"rows_total", "job_rows_total", HISTORY_COUNT},
+    {"rate", "job_rows_per_second", HISTORY_DECIMAL},
+    {"eta_seconds", "job_eta_seconds", HISTORY_DECIMAL},
+    {"scan_rows", "job_scan_rows", HISTORY_COUNT},
+    {"scan_seconds", "job_scan_seconds", HISTORY_DECIMAL},
+    {"skipped_null", "job_skipped_null", HISTORY_COUNT},
+    {"skipped_empty", "job_skipped_empty", HISTORY_COUNT},
+    {"caught_up_by", "job_caught_up_by", HISTORY_TEXT},
+    {"generation_from", "job_generation_from", HISTORY_COUNT},
+    {"generation", "job_generation", HISTORY_COUNT},
+    {"capacity", "job_capacity", HISTORY_COUNT},
+    {"nodes", "job_nodes", HISTORY_TEXT},
+    {"partitions", "job_partitions", HISTORY_COUNT},
+    {"spilled_bytes", "job_spilled_bytes", HISTORY_COUNT},
+    {"growth_refused", "job_growth_refused", HISTORY_TEXT},
+    {"cutover_us", "job_cutover_us", HISTORY_COUNT},
+    {"verify_ok", "job_verify_ok", HISTORY_FLAG},
+    {"verify_mode", "job_verify_mode", HISTORY_TEXT},
+    {"verify_generation", "job_verify_generation", HISTORY_COUNT},
+    {"verified", "job_verified_keys", HISTORY_COUNT},
+    {"verify_items", "job_verify_keys", HISTORY_COUNT},
+    {"verify_rows", "job_verify_rows", HISTORY_COUNT},
+    {"verify_missing", "job_verify_missing", HISTORY_COUNT},
+    {"verify_added", "job_verify_added", HISTORY_COUNT},
+    {"verify_missing_keys", "job_verify_missing_keys", HISTORY_TEXT},
+    {"verify_reason", "job_verify_reason", HISTORY_TEXT},
+    {"false_positive_rate", "job_false_positive_rate", HISTORY_DECIMAL},
+    {"dead_at_build", "job_dead_keys_at_build", HISTORY_COUNT},
+    {"dead_generation", "job_dead_generation", HISTORY_COUNT},
+    {"healed", "job_healed", HISTORY_TEXT},
+    {"started_ms", "job_started_at", HISTORY_TIME_MS},
+    {"updated_ms", "job_updated_at", HISTORY_TIME_MS},
+    {"switched_ms", "job_switched_at", HISTORY_TIME_MS},
+    {"grace_until_ms", "job_grace_ends_at", HISTORY_TIME_MS},
+    {"finished_ms", "job_finished_at", HISTORY_TIME_MS},
+    {"owner", "job_owner", HISTORY_TEXT},
+    {"token", "job_token", HISTORY_COUNT},
 };
 
-static bool is_number(const char *text, uint64_t *n)
-{
-    return number_u64(text, strlen(text), n) && *n <= INT64_MAX;
-}
-
 /* A number that is not known is empty in the record, and left out. */
-static void put_field(struct fields *f, const struct argument *filter, const struct job_field *field,
-                      const char *value, bool held)
+void admin_put_value(struct fields *f, const char *filter, size_t length, const char *name,
+                     enum history_kind kind, const char *value)
 {
     uint64_t n = 0;
     double decimal;
-    switch (field->kind) {
-    case TEXT:
-        /* A job that nobody drives any more waits for a driver. */
-        field_text(f, field->name,
-                   field == job_fields && strcmp(value, "running") == 0 && !held ? "waiting" : value);
+    bool whole = number_u64(value, strlen(value), &n);
+    switch (kind) {
+    case HISTORY_TEXT:
+        field_text(f, name, value);
         return;
-    case COUNT:
-        if (is_number(value, &n))
-            field_number(f, field->name, n);
+    case HISTORY_COUNT:
+        if (whole && n <= INT64_MAX)
+            field_number(f, name, n);
         return;
-    case DECIMAL:
+    case HISTORY_DECIMAL:
         if (number_double(value, strlen(value), &decimal))
-            field_decimal(f, field->name, decimal);
+            field_decimal(f, name, decimal);
         return;
-    case FLAG:
-        field_bool(f, field->name, strcmp(value, "1") == 0);
+    case HISTORY_FLAG:
+        field_bool(f, name, strcmp(value, "1") == 0);
         return;
-    case TIME:
-        if (is_number(value, &n))
-            field_time(f, field->name, n);
+    case HISTORY_TIME_MS:
+        if (whole && n <= INT64_MAX)
+            field_time(f, name, n);
         return;
-    case ID:
-        if (number_u64(value, strlen(value), &n))
-            field_job_id(f, filter->bytes, filter->length, n);
+    case HISTORY_JOB_ID:
+        if (whole)
+            field_job_id(f, filter, length, n);
         return;
     }
 }
@@ -115,7 +107,6 @@ static const char *find(const redisReply *record, const char *field)
 enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length, bool held,
                           struct error *e)
 {
-    const struct argument filter = {.bytes = name, .length = length};
     struct key_name key;
     redisReply *record;
     names_filter_key(&a->fence.names, "job", &key);
@@ -125,10 +116,12 @@ enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, s
         return code;
     for (size_t i = 0; i < sizeof(job_fields) / sizeof(job_fields[0]); i++) {
         const char *value = find(record, job_fields[i].record);
+        if (i == 0 && value == NULL)
+            value = "none";
+        else if (i == 0 && strcmp(value, "running") == 0 && !held)
+            value = "waiting"; /* for a driver */
         if (value != NULL)
-            put_field(f, &filter, &job_fields[i], value, held);
-        else if (i == 0)
-            field_text(f, "job_state", "none");
+            admin_put_value(f, name, length, job_fields[i].name, job_fields[i].kind, value);
     }
     freeReplyObject(record);
     return ERR_OK;

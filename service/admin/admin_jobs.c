@@ -176,20 +176,18 @@ static void number_or_null(struct fields *f, const char *name, bool known, uint6
         field_null(f, name);
 }
 
-void admin_job(struct admin *a, struct admin_call *call)
+enum err admin_job(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     struct job j = {.id = 0};
     struct buffer id = {0};
     struct fields f;
-    call->status =
-        names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, &call->error);
-    if (call->status == ERR_OK)
-        call->status = look(a, call->job, &j, &call->error);
-    if (call->status != ERR_OK)
-        return;
+    enum err code = names_init(&a->fence.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = look(a, call->job, &j, e);
+    if (code != ERR_OK)
+        return code;
     job_id_put(&id, call->filter, call->filter_length, call->job);
-    fields_begin(&f, r.protocol);
+    fields_begin(&f, r->protocol);
     field_text(&f, "job_id", buffer_text(&id));
     reply_text(&f.reply, "filter");
     reply_bulk(&f.reply, call->filter, call->filter_length);
@@ -204,6 +202,7 @@ void admin_job(struct admin *a, struct admin_call *call)
     field_time(&f, "started_at", j.started_ms);
     field_time(&f, "finished_at", j.finished_ms);
     text_or_null(&f, "error", j.error);
-    fields_end(&f, &r);
+    fields_end(&f, r);
     buffer_fini(&id);
+    return ERR_OK;
 }

@@ -338,19 +338,14 @@ static void status_all(struct admin *a, struct admin_call *call, struct reply *r
                 count += admin_status_one(a, &each, name->str, (size_t)name->len, &ignored) == ERR_OK;
         }
     freeReplyObject(names);
-    reply_array(r, count);
-    buffer_append(r->out, items.data, items.length);
+    reply_array_of(r, count, &items);
     buffer_fini(&items);
 }
 
-void admin_status(struct admin *a, struct admin_call *call)
+enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    if (call->filter_length == 0) {
-        status_all(a, call, &r);
-        return;
-    }
-    call->status = admin_status_one(a, &r, call->filter, call->filter_length, &call->error);
-    if (call->status != ERR_OK)
-        admin_reply_error(&r, call->status, &call->error);
+    if (call->filter_length > 0)
+        return admin_status_one(a, r, call->filter, call->filter_length, e);
+    status_all(a, call, r);
+    return ERR_OK;
 }
