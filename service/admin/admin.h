@@ -188,7 +188,7 @@ MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument 
 MUST_CHECK enum err admin_names(struct admin *a, redisReply **names, struct error *e);
 
 /* How an error begins that says why no filter was made, in RedisBloom's words. */
-const char *admin_creation_failure(const struct admin_call *call);
+const char *admin_creation_failure(const struct admin_call *call, enum err code);
 
 struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
                                          const char *name, size_t length);

@@ -278,21 +278,19 @@ enum err admin_grow(struct admin *a, struct admin_call *call, struct reply *r, s
     return admin_quota(a, call, false, 0, e);
 }
 
-const char *admin_creation_failure(const struct admin_call *call)
+const char *admin_creation_failure(const struct admin_call *call, enum err code)
 {
-    bool large =
-        call->status == ERR_RANGE && call->creation.capacity > INT32_MAX; /* no memory has so many shards */
-    return large || call->status == ERR_NOMEM ? "Insufficient memory to create filter"
-                                              : "could not create filter";
+    bool large = code == ERR_RANGE && call->creation.capacity > INT32_MAX; /* no memory has so many shards */
+    return large || code == ERR_NOMEM ? "Insufficient memory to create filter" : "could not create filter";
 }
 
 static enum err reply_not_created(struct reply *r, const struct admin_call *call, enum err code,
                                   const struct error *e)
 {
     if (answer_is_of_redisbloom(code))
-        reply_error(r, "ERR %s: %s", admin_creation_failure(call), e->text);
+        reply_error(r, "ERR %s: %s", admin_creation_failure(call, code), e->text);
     else if (code != ERR_WRONG_TYPE)
-        reply_failure(r, code, "%s: %s", admin_creation_failure(call), e->text);
+        reply_failure(r, code, "%s: %s", admin_creation_failure(call, code), e->text);
     return code;
 }
 

@@ -123,6 +123,8 @@ redisReply *cli_send(struct cli *cli, size_t argc, const char **argv);
 
 /* Whether a reply is a flat list name, value, name, value. */
 bool cli_is_list(const redisReply *reply);
+/* Whether it is an array of these. */
+bool cli_are_lists(const redisReply *reply);
 
 /* A flat list (or an array of them) as JSON object (or array), with a line's end, on standard output. Members
  * have the types of @shape; one that it does not list is a number where it looks like one. */
@@ -131,9 +133,8 @@ void cli_print_json(const redisReply *reply, const char *shape);
 /* {"filter": the first argument, @name: true}, or *@number where it is not NULL. */
 void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *number);
 
-/* The table of all filters, and the sheet of one. */
+/* The table of all filters. */
 void cli_print_table(const struct cli *cli, const redisReply *filters);
-void cli_print_sheet(const struct cli *cli, const redisReply *filter);
 void cli_print_history(const struct cli *cli, const redisReply *runs);
 void cli_print_plan(const struct cli *cli, const redisReply *plan);
 /* The steps of a dry run. */

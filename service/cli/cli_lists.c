@@ -49,6 +49,17 @@ static void why_cell(struct table *t, const redisReply *run)
     sheet_word_cell(t, COLOR_NONE, text);
 }
 
+static void run_cells(struct table *t, const redisReply *run)
+{
+    started_cell(t, run);
+    took_cell(t, run);
+    sheet_text_cell(t, run, "outcome");
+    sheet_text_cell(t, run, "trigger");
+    sheet_count_cell(t, run, "rows");
+    generations_cell(t, run);
+    why_cell(t, run);
+}
+
 void cli_print_history(const struct cli *cli, const redisReply *runs)
 {
     static const struct table_column columns[] = {{"STARTED", false}, {"TOOK", true}, {"OUTCOME", false},
@@ -58,20 +69,7 @@ void cli_print_history(const struct cli *cli, const redisReply *runs)
         (void)puts("There were no jobs yet.");
         return;
     }
-    struct table t;
-    table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < runs->elements; i++) {
-        const redisReply *run = runs->element[i];
-        started_cell(&t, run);
-        took_cell(&t, run);
-        sheet_text_cell(&t, run, "outcome");
-        sheet_text_cell(&t, run, "trigger");
-        sheet_count_cell(&t, run, "rows");
-        generations_cell(&t, run);
-        why_cell(&t, run);
-    }
-    table_print(&t, stdout, cli->color);
-    table_fini(&t);
+    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), runs, run_cells);
 }
 
 /* --- nodes --- */
@@ -115,25 +113,23 @@ static void error_cell(struct table *t, const redisReply *node)
     sheet_word_cell(t, any ? COLOR_WARN : COLOR_QUIET, any ? text : "-");
 }
 
+static void node_cells(struct table *t, const redisReply *node)
+{
+    sheet_text_cell(t, node, "node");
+    sheet_text_cell(t, node, "state");
+    version_cell(t, node);
+    memory_cells(t, node);
+    sheet_count_cell(t, node, "slots");
+    sheet_count_cell(t, node, "connections");
+    error_cell(t, node);
+}
+
 static void print_nodes(const struct cli *cli, const redisReply *nodes)
 {
     static const struct table_column columns[] = {
         {"NODE", false},     {"STATE", false}, {"VERSION", false},    {"USED", true},
         {"MAXMEMORY", true}, {"SLOTS", true},  {"CONNECTIONS", true}, {"LAST ERROR", false}};
-    struct table t;
-    table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < nodes->elements; i++) {
-        const redisReply *node = nodes->element[i];
-        sheet_text_cell(&t, node, "node");
-        sheet_text_cell(&t, node, "state");
-        version_cell(&t, node);
-        memory_cells(&t, node);
-        sheet_count_cell(&t, node, "slots");
-        sheet_count_cell(&t, node, "connections");
-        error_cell(&t, node);
-    }
-    table_print(&t, stdout, cli->color);
-    table_fini(&t);
+    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), nodes, node_cells);
 }
 
 static bool all_up(const redisReply *nodes)

@@ -237,31 +237,6 @@ void output_escape(struct buffer *b, const char *bytes, size_t length)
     }
 }
 
-size_t output_distance(const char *a, const char *b)
-{
-    enum { LONGEST = 31 };
-    size_t n = strlen(a);
-    size_t m = strlen(b);
-    if (n > LONGEST || m > LONGEST)
-        return SIZE_MAX;
-    size_t d[LONGEST + 1][LONGEST + 1];
-    for (size_t i = 0; i <= n; i++)
-        d[i][0] = i;
-    for (size_t j = 0; j <= m; j++)
-        d[0][j] = j;
-    for (size_t i = 1; i <= n; i++)
-        for (size_t j = 1; j <= m; j++) {
-            size_t best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            best = best < d[i - 1][j] + 1 ? best : d[i - 1][j] + 1;
-            best = best < d[i][j - 1] + 1 ? best : d[i][j - 1] + 1;
-            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            if (swapped && d[i - 2][j - 2] + 1 < best)
-                best = d[i - 2][j - 2] + 1;
-            d[i][j] = best;
-        }
-    return d[n][m];
-}
-
 const char *output_color_on(enum output_color color, bool colored)
 {
     static const char *const codes[] = {"", "\033[32m", "\033[33m", "\033[31m", "\033[2m"};

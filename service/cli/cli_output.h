@@ -42,10 +42,6 @@ void output_escape(struct buffer *b, const char *bytes, size_t length);
  * are none. */
 size_t output_utf8(const char *bytes, size_t length);
 
-/* How alike two words are: insertions, deletions, replacements and swaps of neighbours. Words longer than 31
- * bytes are never alike (SIZE_MAX). */
-size_t output_distance(const char *a, const char *b);
-
 enum output_color { COLOR_NONE, COLOR_GOOD, COLOR_WARN, COLOR_BAD, COLOR_QUIET };
 const char *output_color_on(enum output_color color, bool colored); /* "" where nothing is to be done */
 const char *output_color_off(enum output_color color, bool colored);

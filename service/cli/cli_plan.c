@@ -10,34 +10,6 @@
 #include "expansion/decide/estimate.h"
 #include "service/cli/cli_sheet.h"
 
-static const struct sheet_row plan_rows[] = {
-    {"Plan", NULL, HEADING},
-    {"filter", "filter", WORD},
-    {"reason", "reason", WORD},
-    {"rows in the source", "rows", COUNT},
-    {"keys now", "keys", COUNT},
-    {"capacity", "capacity", COUNT},
-    {"false positives allowed", "error_rate", RATE},
-    {"shards", "shards", COUNT},
-    {"blocks per shard", "blocks", COUNT},
-    {"bits per block", "block_bits", COUNT},
-    {"bits set per key", "hashes", COUNT},
-    {"size", "size_bytes", BYTES},
-    {"partitions of the build", "partitions", COUNT},
-    {"rows read per second", "rows_per_second", COUNT},
-    {"this rate is known", "rows_per_second_by", WORD},
-    {"time, at least", "duration_seconds", SECONDS},
-    {"Redis memory", NULL, HEADING},
-    {"now", "memory_now_bytes", BYTES},
-    {"new generation", "memory_new_bytes", BYTES},
-    {"at the peak", "memory_peak_bytes", BYTES},
-    {"afterwards", "memory_after_bytes", BYTES},
-    {"nodes", "nodes", WORD},
-    {"fits", "fits", FLAG},
-    {"warning", "warning", WORD},
-    {"refused", "refused", WORD},
-};
-
 static void node_cells(struct table *t, const redisReply *node)
 {
     char text[128] = "", shown[NUMBER_GROUPED_SIZE] = "";
@@ -65,18 +37,13 @@ static void print_nodes(const struct cli *cli, const redisReply *nodes)
     static const struct table_column columns[] = {{"NODE", false},     {"SHARDS", true},   {"BEFORE", true},
                                                   {"DURING", true},    {"AFTER", true},    {"USED NOW", true},
                                                   {"USED THEN", true}, {"MAXMEMORY", true}};
-    struct table t;
-    table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < nodes->elements; i++)
-        node_cells(&t, nodes->element[i]);
     (void)putchar('\n');
-    table_print(&t, stdout, cli->color);
-    table_fini(&t);
+    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), nodes, node_cells);
 }
 
 void cli_print_plan(const struct cli *cli, const redisReply *plan)
 {
-    sheet_print(cli, plan_rows, sizeof(plan_rows) / sizeof(plan_rows[0]), plan);
+    sheet_print(cli, "plan", plan);
     const redisReply *nodes = client_field(plan, "per_node");
     if (nodes != NULL && nodes->type == REDIS_REPLY_ARRAY && nodes->elements > 0)
         print_nodes(cli, nodes);
@@ -110,13 +77,8 @@ void cli_print_steps(const struct cli *cli, const redisReply *plan)
     const redisReply *steps = client_field(plan, "steps");
     if (steps == NULL || steps->type != REDIS_REPLY_ARRAY)
         return;
-    struct table t;
-    table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < steps->elements; i++)
-        step_cells(&t, steps->element[i]);
     (void)putchar('\n');
-    table_print(&t, stdout, cli->color);
-    table_fini(&t);
+    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), steps, step_cells);
     (void)puts("\nNothing was started.");
 }
 
@@ -125,46 +87,6 @@ void cli_print_steps(const struct cli *cli, const redisReply *plan)
 enum { NODES_MAX = 10000 };
 
 /* --- the answer --- */
-
-static const struct sheet_row estimate_rows[] = {
-    {"Plan", NULL, HEADING},
-    {"keys", "keys", COUNT},
-    {"false positives allowed", "error_rate", RATE},
-    {"shards", "shards", COUNT},
-    {"blocks per shard", "blocks", COUNT},
-    {"bits per block", "block_bits", COUNT},
-    {"bits set per key", "hashes", COUNT},
-    {"bytes per shard", "shard_bytes", COUNT},
-    {"allocated by Redis", "shard_memory_bytes", COUNT},
-    {"size", "size_bytes", BYTES},
-    {"bits per key", "bits_per_key", WORD},
-    {"memory in Redis", "memory_bytes", BYTES},
-    {"Rebuild", NULL, HEADING},
-    {"new capacity", "next_capacity", COUNT},
-    {"new shards", "next_shards", COUNT},
-    {"memory of the new generation", "next_memory_bytes", BYTES},
-    {"partitions of the build", "partitions", COUNT},
-    {"hashes written to disk", "spilled_bytes", BYTES},
-    {"at most at a time", "spill_peak_bytes", BYTES},
-    {"rows read per second", "rows_per_second", COUNT},
-    {"this rate is", "rows_per_second_by", WORD},
-    {"time to create shards", "create_seconds", SECONDS},
-    {"to read the rows", "scan_seconds", SECONDS},
-    {"to upload", "upload_seconds", SECONDS},
-    {"to read new rows", "sweep_seconds", SECONDS},
-    {"in total, about", "rebuild_seconds", SECONDS},
-    {"Nodes", NULL, HEADING},
-    {"memory per node", "node_memory_bytes", BYTES},
-    {"usable of it", "node_room_bytes", BYTES},
-    {"nodes needed", "nodes_needed", COUNT},
-    {"nodes", "node_count", COUNT},
-    {"shards per node", "node_shards", COUNT},
-    {"per node before", "node_before_bytes", BYTES},
-    {"during the rebuild", "node_during_bytes", BYTES},
-    {"afterwards", "node_after_bytes", BYTES},
-    {"fits", "fits", FLAG},
-    {"refused", "refused", WORD},
-};
 
 /* A flat list of names and values in RESP. */
 struct list {
@@ -267,7 +189,7 @@ static int show(const struct cli *cli, struct list *l)
     if (cli->json)
         cli_print_json(reply, "estimate");
     else
-        sheet_print(cli, estimate_rows, sizeof(estimate_rows) / sizeof(estimate_rows[0]), reply);
+        sheet_print(cli, "estimate", reply);
     freeReplyObject(reply);
     return CLI_OK;
 }

@@ -215,12 +215,12 @@ static void write_shape(struct json *j, struct schema_text name)
     json_name(j, "members");
     json_open(j, '[');
     for (size_t i = 0; i < shape.count; i++) {
-        const struct schema_text *m = shape.member[i].field;
+        const struct schema_text *m = shape.member[i].row.field;
         json_open(j, '{');
         field_member(j, "name", m[MEMBER_NAME]);
         field_member(j, "type", m[MEMBER_TYPE]);
         json_name(j, "always");
-        json_bool(j, shape.always[i]);
+        json_bool(j, shape.member[i].always);
         field_member(j, "meaning", m[MEMBER_MEANING]);
         if (m[MEMBER_SHAPE].length > 0) {
             json_name(j, "shape");

@@ -26,7 +26,7 @@ static bool next_row(const char **at, struct schema_row *row)
 
 bool schema_is(struct schema_text text, const char *word)
 {
-    return strlen(word) == text.length && memcmp(text.text, word, text.length) == 0;
+    return strlen(word) == text.length && (text.length == 0 || memcmp(text.text, word, text.length) == 0);
 }
 
 bool schema_next_output(const char **at, const char *command, struct schema_row *out)
@@ -43,17 +43,20 @@ void schema_load(struct schema_shape *out, struct schema_text name)
 {
     const char *at = embedded_outputs;
     struct schema_row row;
+    struct schema_text heading = {"", 0};
     bool ours = false;
     out->count = 0;
     while (next_row(&at, &row)) {
         if (schema_is(row.field[0], "=")) {
             ours =
                 row.field[1].length == name.length && memcmp(row.field[1].text, name.text, name.length) == 0;
+        } else if (schema_is(row.field[0], "-")) {
+            heading = row.field[1];
         } else if (ours && out->count < SCHEMA_MEMBERS_MAX) {
             struct schema_text *member = &row.field[MEMBER_NAME];
-            out->always[out->count] = member->text[member->length - 1] == '!';
-            member->length -= out->always[out->count];
-            out->member[out->count++] = row;
+            bool always = member->text[member->length - 1] == '!';
+            member->length -= always;
+            out->member[out->count++] = (struct schema_member){row, always, heading};
         }
     }
 }
@@ -61,8 +64,8 @@ void schema_load(struct schema_shape *out, struct schema_text name)
 const struct schema_row *schema_find(const struct schema_shape *shape, const char *name)
 {
     for (size_t i = 0; i < shape->count; i++)
-        if (schema_is(shape->member[i].field[MEMBER_NAME], name))
-            return &shape->member[i];
+        if (schema_is(shape->member[i].row.field[MEMBER_NAME], name))
+            return &shape->member[i].row;
     return NULL;
 }
 
@@ -78,6 +81,14 @@ bool cli_is_list(const redisReply *r)
 {
     return r->type == REDIS_REPLY_ARRAY && r->elements % 2 == 0 &&
            (r->elements == 0 || r->element[0]->type == REDIS_REPLY_STRING);
+}
+
+bool cli_are_lists(const redisReply *r)
+{
+    bool good = r->type == REDIS_REPLY_ARRAY;
+    for (size_t i = 0; good && i < r->elements; i++)
+        good = cli_is_list(r->element[i]);
+    return good;
 }
 
 static void write_integer(struct json *j, long long value, bool as_text)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SCHEMA_FIELDS = 5, SCHEMA_MEMBERS_MAX = 192 };
+enum { SCHEMA_FIELDS = 7, SCHEMA_MEMBERS_MAX = 192 };
 
 struct schema_text {
     const char *text;
@@ -16,12 +16,15 @@ struct schema_text {
 struct schema_row {
     struct schema_text field[SCHEMA_FIELDS];
 };
-enum { MEMBER_NAME, MEMBER_TYPE, MEMBER_MEANING, MEMBER_SHAPE };
+enum { MEMBER_NAME, MEMBER_TYPE, MEMBER_MEANING, MEMBER_SHAPE, MEMBER_LABEL, MEMBER_KIND, MEMBER_USUAL };
 
 struct schema_shape {
     size_t count;
-    struct schema_row member[SCHEMA_MEMBERS_MAX]; /* without the ! behind the name */
-    bool always[SCHEMA_MEMBERS_MAX];              /* never missing */
+    struct schema_member {
+        struct schema_row row;      /* without the ! behind the name */
+        bool always;                /* never missing */
+        struct schema_text heading; /* of a sheet, under which it stands */
+    } member[SCHEMA_MEMBERS_MAX];
 };
 
 bool schema_is(struct schema_text text, const char *word);
