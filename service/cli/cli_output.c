@@ -287,6 +287,18 @@ void json_string(struct json *j, const char *bytes, size_t length)
     buffer_puts(j->out, "\"");
 }
 
+void json_text(struct json *j, const char *name, const char *text)
+{
+    json_name(j, name);
+    json_string(j, text, strlen(text));
+}
+
+void json_count(struct json *j, const char *name, uint64_t n)
+{
+    json_name(j, name);
+    json_integer(j, (int64_t)n);
+}
+
 void json_null(struct json *j)
 {
     separate(j);

@@ -58,6 +58,9 @@ void json_close(struct json *j, char bracket);
 void json_name(struct json *j, const char *name);
 /* What is not UTF-8 becomes U+FFFD, as a JSON string cannot hold it. */
 void json_string(struct json *j, const char *bytes, size_t length);
+/* A member with its value. */
+void json_text(struct json *j, const char *name, const char *text);
+void json_count(struct json *j, const char *name, uint64_t n);
 void json_null(struct json *j);
 void json_bool(struct json *j, bool value);
 void json_integer(struct json *j, int64_t value);

@@ -195,12 +195,6 @@ static bool next_example(const char **at, const char **line, size_t *length)
 
 /* --- JSON --- */
 
-static void text_member(struct json *j, const char *name, const char *text)
-{
-    json_name(j, name);
-    json_string(j, text, strlen(text));
-}
-
 static void field_member(struct json *j, const char *name, struct schema_text text)
 {
     json_name(j, name);
@@ -259,10 +253,10 @@ static void write_options(struct json *j, unsigned of_command)
         if (!cli_option_belongs(o, of_command))
             continue;
         json_open(j, '{');
-        text_member(j, "letter", o->letter);
-        text_member(j, "name", o->name);
-        text_member(j, "value", o->value == NULL ? "" : o->value);
-        text_member(j, "help", o->help);
+        json_text(j, "letter", o->letter);
+        json_text(j, "name", o->name);
+        json_text(j, "value", o->value == NULL ? "" : o->value);
+        json_text(j, "help", o->help);
         json_close(j, '}');
     }
     json_close(j, ']');
@@ -273,10 +267,10 @@ static void write_command(struct json *j, const struct command *c)
     const char *at = c->example, *line;
     size_t length;
     json_open(j, '{');
-    text_member(j, "name", c->name);
-    text_member(j, "arguments", c->arguments);
-    text_member(j, "summary", c->summary);
-    text_member(j, "details", c->details);
+    json_text(j, "name", c->name);
+    json_text(j, "arguments", c->arguments);
+    json_text(j, "summary", c->summary);
+    json_text(j, "details", c->details);
     json_name(j, "examples");
     json_open(j, '[');
     while (next_example(&at, &line, &length))
@@ -292,7 +286,7 @@ static void write_rows(struct json *j, const char *name, const struct reference_
     json_name(j, name);
     json_open(j, '{');
     for (; row->name != NULL; row++)
-        text_member(j, row->name, row->meaning);
+        json_text(j, row->name, row->meaning);
     json_close(j, '}');
 }
 
@@ -301,7 +295,7 @@ void reference_json(void)
     struct buffer b = {0};
     struct json j = {.out = &b};
     json_open(&j, '{');
-    text_member(&j, "version", TWINBLOOM_VERSION);
+    json_text(&j, "version", TWINBLOOM_VERSION);
     json_name(&j, "commands");
     json_open(&j, '[');
     for (size_t i = 0; i < cli_command_count; i++)

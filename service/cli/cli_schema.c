@@ -179,8 +179,7 @@ void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *
     struct buffer b = {0};
     struct json j = {.out = &b};
     json_open(&j, '{');
-    json_name(&j, "filter");
-    json_string(&j, cli->arguments[0], strlen(cli->arguments[0]));
+    json_text(&j, "filter", cli->arguments[0]);
     json_name(&j, name);
     if (number == NULL)
         json_bool(&j, true);

@@ -80,9 +80,6 @@ static enum err check_nodes(const struct config_check *c)
         return check_sentinels(c);
     if (*c->config->cluster == '\0')
         return check_redis_tls(c, nodes_use_tls(&nodes));
-    if (*c->config->sentinel != '\0')
-        return config_refuse_key(c, CONFIG_REDIS, NULL, "sentinel",
-                                 "'cluster' and 'sentinel' exclude each other; remove one of them");
     if (strcmp(c->config->nodes, CONFIG_NODES_DEFAULT) != 0)
         return config_refuse_key(c, CONFIG_REDIS, NULL, "cluster",
                                  "'cluster' and 'nodes' exclude each other; remove one of them");
