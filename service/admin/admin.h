@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/mailbox.h"
 #include "expansion/record/control.h"
-#include "expansion/record/history.h"
 #include "expansion/record/mutex.h"
 #include "migrate/source/kept.h"
 #include "service/resp/client.h"
@@ -130,18 +129,11 @@ admin_fn admin_accept;  /* TB.TRUST */
 admin_fn admin_job;     /* of HTTP: one job */
 admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
 
-/* The part of TB.STATUS that says when the next expansion is to be expected. @known: the keys of a whole
- * generation, @items, that no job is about to replace. */
 struct fields;
 struct keeper_note;
-void admin_forecast_fields(struct fields *f, const struct config_filter *c, const struct keeper_note *note,
-                           bool known, const struct view *v, uint64_t items);
 /* The part of TB.STATUS that says what the last job does or did. @held: somebody drives it. */
 MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                                      bool held, struct error *e);
-/* A value of a job's record, or of the history. */
-void admin_put_value(struct fields *f, const char *filter, size_t length, const char *name,
-                     enum history_kind kind, const char *value);
 /* The part of TB.STATUS that says what is wrong with it, and how this coordinator has it. */
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                       const struct keeper_note *note, bool degraded);

@@ -5,17 +5,43 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
 #include "base/clock.h"
 #include "base/number.h"
+#include "expansion/decide/forecast.h"
 #include "expansion/decide/layer.h"
-#include "expansion/job/memory.h"
 #include "expansion/decide/schedule.h"
 #include "expansion/decide/window.h"
+#include "expansion/job/memory.h"
 #include "service/admin/admin.h"
-#include "service/core/field.h"
 #include "service/control/keeper.h"
 #include "service/control/watch.h"
+#include "service/core/field.h"
 #include "shard/redis/nodes/health.h"
+
+/* @known: the keys of a whole generation, @items, that no job is about to replace. */
+static void forecast_fields(struct fields *f, const struct config_filter *c, const struct keeper_note *note,
+                            bool known, const struct view *v, uint64_t items)
+{
+    struct schedule schedule;
+    struct window window;
+    struct error e;
+    time_t at = 0;
+    enum forecast_reason reason = FORECAST_NONE;
+    if (known) {
+        bool scheduled = c->schedule[0] != '\0' && schedule_parse(&schedule, c->schedule, &e) == ERR_OK;
+        bool windowed = window_parse(&window, c->window, &e) == ERR_OK;
+        struct forecast_input in = {.items = items > note->rows.rows ? items : note->rows.rows,
+                                    .capacity = view_current(v)->capacity,
+                                    .expand_at = c->expand_at,
+                                    .items_per_second = note->growth,
+                                    .schedule = scheduled ? &schedule : NULL,
+                                    .window = windowed ? &window : NULL};
+        reason = forecast_expansion(&at, &in, (time_t)(clock_wall_us() / 1000000));
+    }
+    field_time(f, "rebuild_expected_at", reason == FORECAST_NONE ? 0 : (uint64_t)at * 1000);
+    field_text(f, "rebuild_expected_by", forecast_reason_name(reason));
+}
 
 /* --- parts of the status --- */
 
@@ -287,7 +313,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     bool whole = known && view_current(&a->view)->built;
     if (needs_source) {
         source_fields(f, &note, whole, items);
-        admin_forecast_fields(f, config, &note, whole && !mutex.held, &a->view, items);
+        forecast_fields(f, config, &note, whole && !mutex.held, &a->view, items);
     }
     field_text(f, "postgres", !needs_source ? "none" : note.postgres[0] != '\0' ? note.postgres : "ok");
     field_bool(f, "ready",
