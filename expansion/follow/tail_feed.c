@@ -48,7 +48,7 @@ enum err tail_feed_watch_slot(struct follower *t, struct error *e)
         return code;
     (void)snprintf(t->fallback, sizeof(t->fallback),
                    "the server kept %" PRIu64 " bytes for replication slot %s, more than slot_wal_max: it "
-                                              "was dropped, rows are followed by their ids",
+                   "was dropped, rows are followed by their ids",
                    slot.retained, t->o->slot);
     log_warn("follow_fallback", "filter=%s error=%s", log_quote(t->o->filter), log_quote(t->fallback));
     tail_feed_close(t);

@@ -33,9 +33,8 @@ struct admin {
     struct shards_cache *shards; /* of admin_shards */
 };
 
-/* Answers by @r, or by what it returns, which is the call's status: where that is no ERR_OK and there is no
- * answer in @r,
- * @e is the answer. */
+/* Answers by @r, or by what it returns, which is the call's status: where that is not ERR_OK, and @r has no
+ * answer, @e is the answer. */
 typedef enum err admin_fn(struct admin *a, struct admin_call *call, struct reply *r, struct error *e);
 
 struct admin_call {
@@ -154,10 +153,9 @@ admin_fn admin_coordinators;
 admin_fn admin_doctor;
 
 /* Dump and load. */
-admin_fn admin_scandump;      /* BF.SCANDUMP */
-admin_fn admin_loadchunk;     /* BF.LOADCHUNK */
-admin_fn admin_load_complete; /* the end of a BF.LOADCHUNK */
-admin_fn admin_load_status;   /* TB.LOAD */
+admin_fn admin_scandump;    /* BF.SCANDUMP */
+admin_fn admin_loadchunk;   /* BF.LOADCHUNK */
+admin_fn admin_load_status; /* TB.LOAD */
 /* ERR_OK where the filter has a source table; else the call is answered: there is nothing to @nothing. */
 MUST_CHECK enum err admin_need_source(struct admin *a, struct admin_call *call, struct reply *r,
                                       const char *nothing, struct error *e);

@@ -38,11 +38,13 @@ static void refuse(struct load *l, const char *reply)
     reply_error(l->r, "%s", reply);
 }
 
+static admin_fn complete_load; /* the end of a BF.LOADCHUNK */
+
 static void fail(struct load *l, enum err code)
 {
     l->code = code;
     if (code == ERR_ASIDE) /* what has come is stored */
-        l->call->fn = admin_load_complete;
+        l->call->fn = complete_load;
 }
 
 /* --- the end: all chunks have come --- */
@@ -356,7 +358,7 @@ static void take_nothing(struct load *l)
         fail(l, code);
 }
 
-enum err admin_load_complete(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
+static enum err complete_load(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     return run(a, call, r, e, take_nothing);
 }

@@ -81,8 +81,7 @@ void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow)
 
 /* Setters of options that say where the service is, and who asks: false where the value is none. */
 typedef bool cli_setter(struct cli *cli, const char *value);
-cli_setter cli_set_host, cli_set_port, cli_set_url, cli_set_socket, cli_set_user, cli_set_password,
-    cli_set_ca, cli_set_cert, cli_set_key;
+cli_setter cli_set_url, cli_set_password;
 
 /* Say "twinbloom: ..." on standard error, or {"error": {"code", "message"}} after cli_errors_as_json(), and
  * return the exit code. cli_fail(): the code is that of @status in cli_codes.h. */

@@ -24,7 +24,7 @@ static bool seconds(const redisReply *info, const char *name, double *sum)
     return true;
 }
 
-void bench_server_look(struct bench_server *out, const struct cli *cli)
+static void look_at_server(struct bench_server *out, const struct cli *cli)
 {
     const char *argv[] = {"INFO"};
     struct client *client = NULL;
@@ -251,9 +251,9 @@ static int run(struct bench *b)
     int code = loaded == ERR_OK ? CLI_OK : cli_fail_with(loaded, "keys could not be added: %s", e.text);
     double load_seconds = (double)(clock_mono_us() - begin) / 1e6;
     if (code == CLI_OK && !progress_interrupted()) {
-        bench_server_look(&b->before, b->cli);
+        look_at_server(&b->before, b->cli);
         code = measure(b, all, &seconds);
-        bench_server_look(&b->after, b->cli);
+        look_at_server(&b->after, b->cli);
         (b->cli->json ? bench_print_json : bench_print)(b, all, seconds, load_seconds);
         uint64_t errors = all->errors[BENCH_EXISTS] + all->errors[BENCH_ADD] + all->disconnects;
         if (code == CLI_OK && errors > 0)

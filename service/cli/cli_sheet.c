@@ -48,7 +48,7 @@ void sheet_word_cell(struct table *t, enum output_color color, const char *text)
     buffer_fini(&b);
 }
 
-void sheet_fill(const struct cli *cli, double fill, char out[2 * OUTPUT_TEXT_SIZE])
+static void show_fill(const struct cli *cli, double fill, char out[2 * OUTPUT_TEXT_SIZE])
 {
     char bar[OUTPUT_TEXT_SIZE] = "";
     char percent[OUTPUT_TEXT_SIZE];
@@ -145,7 +145,7 @@ static void sheet_cells(const struct cli *cli, struct table *t, const char *fiel
     else if (decimal && kind == PERCENT)
         (void)output_percent(d, shown);
     else if (decimal && kind == FILL)
-        sheet_fill(cli, d, shown);
+        show_fill(cli, d, shown);
     else if (decimal && kind == TIME && client_time(list, field, &n))
         (void)output_time(n / 1000, shown);
     else if (decimal && kind == COUNT && !client_count(list, field, &n) && d >= 0 && d < 1e18)

@@ -22,7 +22,6 @@ void sheet_text_cell(struct table *t, const redisReply *list, const char *field)
 void sheet_count_cell(struct table *t, const redisReply *list, const char *field);
 /* A number of bytes, or an empty cell where it is missing. */
 void sheet_bytes_cell(struct table *t, const redisReply *list, const char *field);
-void sheet_fill(const struct cli *cli, double fill, char out[2 * OUTPUT_TEXT_SIZE]);
 /* Seconds with fractions: "< 1s" where there is less than one. */
 const char *sheet_seconds(double seconds, char out[OUTPUT_TEXT_SIZE]);
 #endif

@@ -31,7 +31,8 @@ bool keeper_is_hasty(const struct keeper *k, uint64_t at)
     return at != 0 && clock_mono_us() - at < (interval < ACT_EVERY_US ? interval : ACT_EVERY_US);
 }
 
-void keeper_problem(struct watched *w, const char *text)
+/* Why the filter is not as it should be; "": it is. */
+static void note_problem(struct watched *w, const char *text)
 {
     if (strcmp(w->note.problem, text) != 0 && text[0] != '\0')
         log_warn("filter_problem", "filter=%s problem=%s", log_quote(w->name), log_quote(text));
@@ -58,7 +59,7 @@ bool keeper_start(struct keeper *k, struct watched *w, const char *reason, const
     if (code == ERR_OK)
         log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
     else if (code != ERR_BUSY)
-        keeper_problem(w, e.text);
+        note_problem(w, e.text);
     return code == ERR_OK;
 }
 
@@ -85,7 +86,7 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
 {
     struct error e;
     if (!sourced && watch_seen(w) != 0) {
-        keeper_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it anew, empty");
+        note_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it anew, empty");
         return;
     }
     if (keeper_is_hasty(k, w->made_at))
@@ -101,7 +102,7 @@ static void make_missing(struct keeper *k, struct watched *w, bool sourced)
     if (code != ERR_BUSY)
         w->made_at = clock_mono_us();
     bool well = code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY || code == ERR_ASIDE;
-    keeper_problem(w, well ? "" : e.text);
+    note_problem(w, well ? "" : e.text);
 }
 
 /* The filter's time has come. A configured filter would be made again. */
@@ -189,7 +190,7 @@ static void note_degraded(struct keeper *k, struct watched *w)
     if (!degraded && w->note.degraded_ms != 0)
         log_info("healthy", "filter=%s epoch=%" PRIu64, log_quote(w->name), k->view.epoch);
     watch_note_degraded(w, degraded);
-    keeper_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
+    note_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
 }
 
 /* Which version of the view, k->view, this coordinator serves. All its event loops serve the same; one that
@@ -264,7 +265,7 @@ static enum err look_at(struct keeper *k, struct watched *w, const struct config
         tell_lost(k, w);
         note_degraded(k, w);
     } else if (code != ERR_NOT_FOUND) {
-        keeper_problem(w, e->text);
+        note_problem(w, e->text);
     }
     bool sourced = c != NULL && c->table[0] != '\0';
     if (sourced)

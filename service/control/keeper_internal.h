@@ -30,8 +30,6 @@ struct keeper {
 /* What fails ends with the release of a mutex, and each release wakes the keepers of all coordinators: what
  * was tried at @at is not tried again at once, or they would call each other for ever. */
 bool keeper_is_hasty(const struct keeper *k, uint64_t at);
-/* Why the filter is not as it should be; "": it is. */
-void keeper_problem(struct watched *w, const char *text);
 /* Start a job. True if it was begun. */
 bool keeper_start(struct keeper *k, struct watched *w, const char *reason, const char *trigger,
                   enum job_kind kind);
@@ -50,6 +48,4 @@ enum err keeper_job_runs(struct keeper *k, bool *runs, struct error *e) MUST_CHE
 void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct config_filter *c);
 /* Note k->held_until_ms and the reason. */
 void keeper_note_held(const struct keeper *k, struct watched *w);
-/* Note what waits for the filter's window; "": nothing. */
-void keeper_note_wanted(struct watched *w, const char *text);
 #endif

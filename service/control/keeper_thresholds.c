@@ -111,7 +111,8 @@ void keeper_note_held(const struct keeper *k, struct watched *w)
     watch_note_attempt(w, k->held_until_ms, k->held_why);
 }
 
-void keeper_note_wanted(struct watched *w, const char *text)
+/* What waits for the filter's window; "": nothing. */
+static void note_wanted(struct watched *w, const char *text)
 {
     if (text[0] != '\0' && w->note.wanted[0] == '\0')
         log_info("waiting_for_window", "filter=%s reason=%s", log_quote(w->name), log_quote(text));
@@ -175,7 +176,7 @@ void keeper_look_at_thresholds(struct keeper *k, struct watched *w, const struct
     struct window window;
     bool waits =
         window_parse(&window, c->window, &e) == ERR_OK && threshold_waits(reason, &in, &window, growth, now);
-    keeper_note_wanted(w, waits ? text : "");
+    note_wanted(w, waits ? text : "");
     if (reason == THRESHOLD_NONE || waits)
         return;
     if (keeper_start(k, w, text, threshold_name(reason), JOB_EXPAND) && reason == THRESHOLD_SCHEDULE)
