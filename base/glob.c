@@ -2,6 +2,7 @@
 #include "base/glob.h"
 
 #include <ctype.h>
+#include <string.h>
 
 /* How a character is compared. */
 typedef int fold_fn(int c);
@@ -87,4 +88,29 @@ bool glob_match(const char *pattern, size_t pattern_length, const char *text, si
 bool glob_match_case(const char *pattern, size_t pattern_length, const char *text, size_t text_length)
 {
     return match(pattern, pattern_length, text, text_length, as_it_is);
+}
+
+size_t glob_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 32 };
+    size_t n = strlen(a);
+    size_t m = strlen(b);
+    if (n > LONGEST || m > LONGEST)
+        return SIZE_MAX;
+    size_t d[LONGEST + 1][LONGEST + 1];
+    for (size_t i = 0; i <= n; i++)
+        d[i][0] = i;
+    for (size_t j = 0; j <= m; j++)
+        d[0][j] = j;
+    for (size_t i = 1; i <= n; i++)
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            best = best < d[i - 1][j] + 1 ? best : d[i - 1][j] + 1;
+            best = best < d[i][j - 1] + 1 ? best : d[i][j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && d[i - 2][j - 2] + 1 < best)
+                best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    return d[n][m];
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H
-/* Latencies: a log-linear histogram (each power of two in 32 equal parts, so within 3.2 %), and the worst
- * latency of each short slice of time. Both have one writing thread; others may read while it writes and see
- * figures a moment old. */
+/* Latencies: a log-linear histogram (each power of two in 32 equal parts, so within 3.2 %). It has one
+ * writing thread; others may read while it writes and see figures a moment old. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,16 +42,4 @@ void histogram_merge(struct histogram *into, const struct histogram *from);
 /* The value that a share @quantile (0 to 1) of all values does not exceed, rounded up to its bucket's end,
  * never above the worst; 0 if empty. */
 uint64_t histogram_quantile(const struct histogram *h, double quantile);
-
-enum { STALLS_SLICE_US = 10000, STALLS_SLICES = 60000 };
-
-/* The worst latency of the requests that were under way in each slice of 10 ms, for ten minutes from
- * @start_us. */
-struct stalls {
-    uint64_t start_us;
-    uint32_t worst_us[STALLS_SLICES];
-};
-
-void stalls_record(struct stalls *s, uint64_t begin_us, uint64_t end_us);
-uint64_t stalls_worst(const struct stalls *s, uint64_t from_us, uint64_t to_us);
 #endif

@@ -139,3 +139,23 @@ char *number_write(char *out, uint64_t value)
         *out++ = digits[--count];
     return out;
 }
+
+bool number_unpercent(const char *text, size_t length, char *out, size_t size)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        if (c == '%') {
+            uint64_t byte;
+            if (length - i < 3 || !number_hex64(text + i + 1, 2, &byte))
+                return false;
+            c = (char)byte;
+            i += 2;
+        }
+        if (c == '\0' || used + 1 >= size)
+            return false;
+        out[used++] = c;
+    }
+    out[used] = '\0';
+    return true;
+}

@@ -28,4 +28,7 @@ const char *number_grouped(uint64_t value, char out[NUMBER_GROUPED_SIZE]);
 /* Write the decimal digits of @value to @out (at most 20 bytes, no terminator); returns where they end. For
  * hot paths. */
 char *number_write(char *out, uint64_t value);
+
+/* Undo the percent-encoding of @text into @out, with a NUL behind it. False: malformed, a NUL, or no room. */
+bool number_unpercent(const char *text, size_t length, char *out, size_t size);
 #endif

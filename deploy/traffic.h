@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "deploy/codes.h"
 #include "base/histogram.h"
+#include "deploy/stalls.h"
 #include "deploy/keyset.h"
 #include "deploy/observe.h"
 

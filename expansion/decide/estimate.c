@@ -136,9 +136,8 @@ enum err estimate_fits(const struct estimate *est, const struct estimate_input *
             e, ERR_REFUSED,
             "a rebuild takes %s bytes on each of %u nodes, of which %s may be used: %llu nodes hold it", peak,
             est->nodes, room, (unsigned long long)est->nodes_needed);
-    return error_set(
-        e, ERR_REFUSED,
-        "a rebuild takes %s bytes on each of %u nodes, as many as a filter can have, of which %s may be "
-        "used: they need more memory",
-        peak, est->nodes, room);
+    return error_set(e, ERR_REFUSED,
+                     "a rebuild takes %s bytes on each of %u nodes, as many as a filter can have, of which "
+                     "%s may be used: they need more memory",
+                     peak, est->nodes, room);
 }

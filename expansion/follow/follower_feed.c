@@ -48,9 +48,8 @@ enum err follower_feed_watch_slot(struct follower *t, struct error *e)
     if (code != ERR_OK || !slot.exists || slot.retained <= t->o->slot_wal_max)
         return code;
     (void)snprintf(t->fallback, sizeof(t->fallback),
-                   "the server kept %" PRIu64
-                   " bytes for replication slot %s, more than slot_wal_max: it was "
-                   "dropped, rows are followed by their ids",
+                   "the server kept %" PRIu64 " bytes for replication slot %s, more than slot_wal_max: it "
+                   "was dropped, rows are followed by their ids",
                    slot.retained, t->o->slot);
     log_warn("follow_fallback", "filter=%s error=%s", log_quote(t->o->filter), log_quote(t->fallback));
     follower_feed_close(t);

@@ -119,12 +119,11 @@ static enum err settle_wait(struct driver *d, struct transaction_wait *settle, s
             return code;
         describe(&blocker, waiting, text, sizeof(text));
         if (clock_mono_us() > deadline)
-            return error_set(
-                e, ERR_CONFLICT,
-                "still waiting after %" PRIu64
-                " s for %s; end it (SELECT pg_terminate_backend(pid), ROLLBACK PREPARED) or raise "
-                "transaction_timeout",
-                d->o->settle_timeout_ms / 1000, text);
+            return error_set(e, ERR_CONFLICT,
+                             "still waiting after %" PRIu64
+                             " s for %s; end it (SELECT pg_terminate_backend(pid), ROLLBACK PREPARED) or "
+                             "raise transaction_timeout",
+                             d->o->settle_timeout_ms / 1000, text);
         code = driver_poll(d, text, e);
         if (code != ERR_OK)
             return code;

@@ -216,8 +216,8 @@ static void record_missing(const struct look *l)
     if (l->missing > 0)
         (void)snprintf(reason, sizeof(reason),
                        "of %u keys looked for: %" PRIu64
-                       " written after the build began by another way than BF.ADD, "
-                       "%" PRIu64 " deleted since, %" PRIu64 " older than the build, %" PRIu64 " unknown",
+                       " written after the build began by another way than BF.ADD, %" PRIu64
+                       " deleted since, %" PRIu64 " older than the build, %" PRIu64 " unknown",
                        l->listed_count, l->fresh, l->gone, l->old, l->unknown);
     record_number(l->d, "verify_missing", l->missing);
     record_text(l->d, "verify_missing_keys", text);
@@ -392,8 +392,7 @@ enum err driver_verify(struct driver *d, struct error *e)
     o.fine = true;
     log_info("verified",
              "filter=%s generation=%" PRIu64 " checked=%" PRIu64 " added=%" PRIu64
-             " false_positive_rate=%.3g error_rate=%.3g"
-             " keys=%" PRIu64 " rows=%" PRIu64,
+             " false_positive_rate=%.3g error_rate=%.3g keys=%" PRIu64 " rows=%" PRIu64,
              log_quote(d->o->filter), driver_built(d)->number, o.checked, o.added, o.rate,
              driver_built(d)->error_rate, o.items, o.rows.rows);
     note_dead(d, &o);

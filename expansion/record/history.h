@@ -15,6 +15,7 @@ enum history_kind {
     HISTORY_TEXT,
     HISTORY_COUNT,
     HISTORY_DECIMAL,
+    HISTORY_FLAG,
     HISTORY_TIME_MS, /* since 1970 */
     HISTORY_JOB_ID   /* without the filter's name */
 };

@@ -106,9 +106,9 @@ static enum err judge(const PGresult *r, struct error *e)
 {
     const char *name = field(r, "name");
     if (is_true(r, "is_standby"))
-        return error_set(e, ERR_CONFIG,
-                         "the server is a standby; connect to the primary (target_session_attrs=primary in "
-                         "the dsn)");
+        return error_set(
+            e, ERR_CONFIG,
+            "the server is a standby; connect to the primary (target_session_attrs=primary in the dsn)");
     if (!is_true(r, "is_outbox"))
         return error_set(e, ERR_CONFIG,
                          "%s is not an outbox: it lacks the columns seq, relid and id; name the table that "
@@ -172,9 +172,9 @@ static enum err set_up(struct outbox *o, const struct outbox_options *options, s
     char table[16] = "";
     enum err err = resolve(o, options->outbox, o->oid, e);
     if (err == ERR_OK && o->oid[0] == '\0')
-        err = error_set(e, ERR_CONFIG,
-                        "there is no such table for this role; run sql/outbox.sql, or qualify the name: "
-                        "schema.name");
+        err = error_set(
+            e, ERR_CONFIG,
+            "there is no such table for this role; run sql/outbox.sql, or qualify the name: schema.name");
     if (err == ERR_OK && options->table != NULL)
         err = resolve(o, options->table, table, e);
     if (err == ERR_OK && options->table != NULL && table[0] == '\0')
@@ -285,11 +285,10 @@ static enum err take_row(struct outbox *o, int i, struct error *e)
         return error_set(e, ERR_PARSE, "outbox %s: a row was \"%s\", \"%s\"", o->name, PQgetvalue(r, i, 0),
                          PQgetvalue(r, i, 1));
     if (strcmp(PQgetvalue(r, i, 3), o->oid) != 0)
-        return error_set(
-            e, ERR_CONFIG,
-            "outbox %s was dropped and created again, so rows may have been missed; open it again "
-            "and rebuild",
-            o->name);
+        return error_set(e, ERR_CONFIG,
+                         "outbox %s was dropped and created again, so rows may have been missed; open it "
+                         "again and rebuild",
+                         o->name);
     o->rows[i] = (struct feed_row){
         .relid = (uint32_t)relid, .id = PQgetvalue(r, i, 2), .length = (size_t)PQgetlength(r, i, 2)};
     return ERR_OK;

@@ -104,11 +104,10 @@ static enum err find_slot(struct stream *s, struct stream_slot *out, struct erro
     if (err != ERR_OK || !out->exists)
         return err;
     if (!out->is_ours)
-        return error_set(
-            e, ERR_CONFIG,
-            "replication slot %s is another's (plugin \"%s\", database \"%s\"); choose another name, "
-            "or SELECT pg_drop_replication_slot('%s') if nobody needs it",
-            slot, out->plugin, out->database, slot);
+        return error_set(e, ERR_CONFIG,
+                         "replication slot %s is another's (plugin \"%s\", database \"%s\"); choose another "
+                         "name, or SELECT pg_drop_replication_slot('%s') if nobody needs it",
+                         slot, out->plugin, out->database, slot);
     return out->lost ? stream_refuse_lost(slot, e) : ERR_OK;
 }
 
@@ -116,8 +115,8 @@ static enum err no_slot_left(const struct stream *s, struct error *e)
 {
     return error_set(
         e, ERR_CONFIG,
-        "no replication slot is left for %s; drop one that nobody needs (see pg_replication_slots), or "
-        "ALTER SYSTEM SET max_replication_slots to more, then restart Postgres",
+        "no replication slot is left for %s; drop one that nobody needs (see pg_replication_slots), or ALTER "
+        "SYSTEM SET max_replication_slots to more, then restart Postgres",
         s->options.slot);
 }
 

@@ -42,10 +42,9 @@ enum err stream_check_server(struct stream *s, struct error *e)
     if (connection_version(s->connection) < SERVER_VERSION_MIN)
         err = error_set(e, ERR_CONFIG, "a stream of changes needs Postgres 15 or later");
     else if (stream_is_true(r, "is_standby"))
-        err =
-            error_set(e, ERR_CONFIG,
-                      "the server is a standby; connect to the primary (target_session_attrs=primary in the "
-                      "dsn)");
+        err = error_set(
+            e, ERR_CONFIG,
+            "the server is a standby; connect to the primary (target_session_attrs=primary in the dsn)");
     else if (!stream_is_true(r, "is_logical"))
         err = error_set(
             e, ERR_CONFIG,
@@ -108,11 +107,10 @@ static enum err judge_column(const PGresult *r, struct error *e)
     if (!stream_is_true(r, "column_exists"))
         return error_set(e, ERR_CONFIG, "table %s has no column %s", table, column);
     if (stream_is_true(r, "lacks_column"))
-        return error_set(
-            e, ERR_CONFIG,
-            "publication %s does not send column %s of table %s; ALTER PUBLICATION %s SET TABLE with "
-            "it in the list of columns, or without a list (generated columns are not sent)",
-            publication, column, table, publication);
+        return error_set(e, ERR_CONFIG,
+                         "publication %s does not send column %s of table %s; ALTER PUBLICATION %s SET TABLE "
+                         "with it in the list of columns, or without a list (generated columns are not sent)",
+                         publication, column, table, publication);
     return ERR_OK;
 }
 

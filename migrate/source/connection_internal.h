@@ -30,10 +30,6 @@ void connection_wait_renew(struct connection_wait *w, unsigned ms);
 /* Milliseconds to poll() for @what. ERR_TIMEOUT: the deadline has passed; or the watch's error. */
 MUST_CHECK enum err connection_slice(struct connection_wait *w, const char *what, int *ms, struct error *e);
 
-/* poll() the socket for @ms at most, for reading and, where something is @unsent, for writing, and take what
- * has come. ERR_UNREACHABLE, ERR_IO. */
-MUST_CHECK enum err connection_poll(struct connection *c, bool unsent, int ms, struct error *e);
-
 /* Both, once: what is to be sent leaves, what has come is taken. */
 MUST_CHECK enum err connection_wait_input(struct connection *c, struct connection_wait *wait,
                                           const char *what, struct error *e);

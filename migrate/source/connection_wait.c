@@ -156,7 +156,8 @@ enum err connection_slice(struct connection_wait *w, const char *what, int *ms, 
     return ERR_OK;
 }
 
-enum err connection_poll(struct connection *c, bool unsent, int ms, struct error *e)
+/* For reading and, where something is @unsent, for writing; what has come is taken. */
+static enum err poll_once(struct connection *c, bool unsent, int ms, struct error *e)
 {
     struct pollfd fd = {.fd = PQsocket(c->pg), .events = (short)(unsent ? POLLIN | POLLOUT : POLLIN)};
     int ready = poll(&fd, 1, ms);
@@ -175,7 +176,7 @@ enum err connection_wait_input(struct connection *c, struct connection_wait *wai
         return connection_lost(c, e);
     int ms;
     enum err err = connection_slice(wait, what, &ms, e);
-    return err == ERR_OK ? connection_poll(c, unsent > 0, ms, e) : err;
+    return err == ERR_OK ? poll_once(c, unsent > 0, ms, e) : err;
 }
 
 enum err connection_wait_result(struct connection *c, struct connection_wait *wait, struct error *e)
@@ -218,7 +219,7 @@ enum err connection_await_notification(struct connection *c, const char *payload
         enum err err = connection_slice(&wait, "notification", &ms, e);
         int rest = (int)((until - now + 999) / 1000);
         if (err == ERR_OK)
-            err = connection_poll(c, false, rest < ms ? rest : ms, e);
+            err = poll_once(c, false, rest < ms ? rest : ms, e);
         if (err != ERR_OK)
             return err;
     }

@@ -185,11 +185,10 @@ enum { AGE_PIECE_MAX = 256 };
 static void put_age(char out[AGE_PIECE_MAX], const char *operator, const char * horizon)
 {
     unsigned long long id = strtoull(horizon, NULL, 10);
-    (void)snprintf(
-        out, AGE_PIECE_MAX,
-        "age(t.xmin) %s (SELECT CASE WHEN pg_snapshot_xmax(pg_current_snapshot())::text::numeric - "
-        "%llu < 2000000000 THEN age('%llu'::xid) ELSE 2147483647 END)",
-        operator, id, id % (1ull << 32));
+    (void)snprintf(out, AGE_PIECE_MAX,
+                   "age(t.xmin) %s (SELECT CASE WHEN pg_snapshot_xmax(pg_current_snapshot())::text::numeric "
+                   "- %llu < 2000000000 THEN age('%llu'::xid) ELSE 2147483647 END)",
+                   operator, id, id % (1ull << 32));
 }
 
 /* Behind the page: whatever wrote the part again before or within it is seen by now. */

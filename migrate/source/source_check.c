@@ -45,11 +45,10 @@ static enum err check_table(const struct source *s, const struct source_table *t
         return error_set(e, ERR_CONFIG, "%s is not a table; set `table` to a table or a partitioned table",
                          t->name);
     if (t->has_children)
-        return error_set(
-            e, ERR_CONFIG,
-            "table %s has children by inheritance, whose ids its index does not cover; use partitions, or "
-            "a table without children",
-            t->name);
+        return error_set(e, ERR_CONFIG,
+                         "table %s has children by inheritance, whose ids its index does not cover; use "
+                         "partitions, or a table without children",
+                         t->name);
     if (!t->may_use_schema)
         return error_set(e, ERR_CONFIG, "schema %s may not be used; GRANT USAGE ON SCHEMA %s TO %s",
                          t->schema, t->schema, s->role);
@@ -60,11 +59,10 @@ static enum err check_table(const struct source *s, const struct source_table *t
         return error_set(e, ERR_CONFIG, "table %s may not be read; GRANT SELECT ON %s TO %s", t->name,
                          t->name, s->role);
     if (!t->may_see_versions)
-        return error_set(
-            e, ERR_CONFIG,
-            "table %s: the role %s may not see which rows are new; GRANT SELECT (ctid, xmin) ON %s TO %s, "
-            "or GRANT SELECT ON the whole table",
-            t->name, s->role, t->name, s->role);
+        return error_set(e, ERR_CONFIG,
+                         "table %s: the role %s may not see which rows are new; GRANT SELECT (ctid, xmin) ON "
+                         "%s TO %s, or GRANT SELECT ON the whole table",
+                         t->name, s->role, t->name, s->role);
     if (t->hides_rows)
         return error_set(
             e, ERR_CONFIG,
@@ -76,19 +74,17 @@ static enum err check_table(const struct source *s, const struct source_table *t
 static enum err check_columns(const struct source *s, const struct source_table *t, struct error *e)
 {
     if (!is_one_of(key_types, t->key.type))
-        return error_set(
-            e, ERR_CONFIG,
-            "table %s: key column %s is of type %s; use a column of type text, varchar, char, bytea, uuid "
-            "or an integer (an expression can make a text of it)",
-            t->name, t->key.name, t->key.type);
+        return error_set(e, ERR_CONFIG,
+                         "table %s: key column %s is of type %s; use a column of type text, varchar, char, "
+                         "bytea, uuid or an integer (an expression can make a text of it)",
+                         t->name, t->key.name, t->key.type);
     for (unsigned i = 0; i < s->id_columns; i++) {
         const struct source_column *c = &t->id[i];
         if (!is_one_of(id_types, c->type))
-            return error_set(
-                e, ERR_CONFIG,
-                "table %s: id column %s is of type %s; use a column of an integer type, numeric, text, "
-                "bytea, uuid, date or timestamp",
-                t->name, c->name, c->type);
+            return error_set(e, ERR_CONFIG,
+                             "table %s: id column %s is of type %s; use a column of an integer type, "
+                             "numeric, text, bytea, uuid, date or timestamp",
+                             t->name, c->name, c->type);
         if (!c->not_null)
             return error_set(e, ERR_CONFIG,
                              "table %s: column %s may be NULL; ALTER TABLE %s ALTER COLUMN %s SET NOT NULL",
@@ -128,13 +124,12 @@ static enum err check_index(struct source *s, unsigned table, struct error *e)
         bool suitable = PQntuples(r) > 0 && strcmp(PQgetvalue(r, 0, PQfnumber(r, "is_suitable")), "t") == 0;
         const char *name = PQntuples(r) > 0 ? PQgetvalue(r, 0, PQfnumber(r, "name")) : "";
         if (!suitable)
-            err = error_set(
-                e, ERR_CONFIG,
-                "table %s: column%s \"%s\" ha%s no unique index of %s own; CREATE UNIQUE INDEX CONCURRENTLY "
-                "ON %s (%s)",
-                t->name, s->id_columns > 1 ? "s" : "", s->id_columns > 1 ? s->id_text : s->id_column[0],
-                s->id_columns > 1 ? "ve" : "s", s->id_columns > 1 ? "their" : "its", t->name,
-                buffer_text(&columns));
+            err = error_set(e, ERR_CONFIG,
+                            "table %s: column%s \"%s\" ha%s no unique index of %s own; CREATE UNIQUE INDEX "
+                            "CONCURRENTLY ON %s (%s)",
+                            t->name, s->id_columns > 1 ? "s" : "",
+                            s->id_columns > 1 ? s->id_text : s->id_column[0], s->id_columns > 1 ? "ve" : "s",
+                            s->id_columns > 1 ? "their" : "its", t->name, buffer_text(&columns));
         else if (strcmp(PQgetvalue(r, 0, PQfnumber(r, "is_valid")), "t") != 0)
             err = error_set(e, ERR_CONFIG, "table %s: index %s is not valid; REINDEX INDEX CONCURRENTLY %s",
                             t->name, name, name);
@@ -191,11 +186,11 @@ static enum err check_plan(struct source *s, unsigned table, struct error *e)
     PGresult *r = NULL;
     err = connection_run(s->connection, &st.statement, &r, e);
     if (err == ERR_OK && !empty && strstr(PQgetvalue(r, 0, 0), "Sort\"") != NULL)
-        err = error_set(e, ERR_CONFIG,
-                        "table %s: a page by %s would be sorted; the index on it is not used for its order "
-                        "(is it of the column's collation?); REINDEX, or CREATE UNIQUE INDEX CONCURRENTLY ON "
-                        "%s (%s)",
-                        s->tables[table].name, s->id_text, s->tables[table].name, s->id_text);
+        err = error_set(
+            e, ERR_CONFIG,
+            "table %s: a page by %s would be sorted; the index on it is not used for its order (is it of the "
+            "column's collation?); REINDEX, or CREATE UNIQUE INDEX CONCURRENTLY ON %s (%s)",
+            s->tables[table].name, s->id_text, s->tables[table].name, s->id_text);
     PQclear(r);
     buffer_fini(&after);
     return err;

@@ -69,11 +69,12 @@ static enum err add_name(struct source *s, const char *name, struct error *e)
     if (err != ERR_OK)
         return error_prefix(e, err, "table %s", name);
     const char *oid = PQgetvalue(r, 0, 0);
-    err = oid[0] != '\0' ? add_table(s, oid, e)
-                         : error_set(e, ERR_CONFIG,
-                                     "table %s does not exist for this role; correct `table`, or qualify it: "
-                                     "schema.name",
-                                     name);
+    err =
+        oid[0] != '\0'
+            ? add_table(s, oid, e)
+            : error_set(e, ERR_CONFIG,
+                        "table %s does not exist for this role; correct `table`, or qualify it: schema.name",
+                        name);
     PQclear(r);
     return err;
 }
@@ -242,11 +243,10 @@ static enum err read_expression(struct source *s, unsigned table, struct error *
     enum err err = source_run(s, table, "key_type", NULL, 0, &r, e);
     if (err != ERR_OK)
         return err == ERR_CONFIG || err == ERR_REFUSED
-                   ? error_prefix(
-                         e, ERR_CONFIG,
-                         "table %s: `key` is neither a column nor an expression that %s can use (names of "
-                         "other schemas must be qualified)",
-                         t->name, s->role)
+                   ? error_prefix(e, ERR_CONFIG,
+                                  "table %s: `key` is neither a column nor an expression that %s can use "
+                                  "(names of other schemas must be qualified)",
+                                  t->name, s->role)
                    : err;
     copy_field(t->key.type, sizeof(t->key.type), r, "type");
     (void)snprintf(t->key.name, sizeof(t->key.name), "(an expression)");
@@ -263,10 +263,10 @@ static enum err read_key(struct source *s, unsigned table, struct error *e)
         return err;
     bool column = t->key.type[0] != '\0';
     if (!column && is_word(s->config.key))
-        return error_set(e, ERR_CONFIG,
-                         "table %s: column \"%s\" does not exist; set `key` to a column of the table, or to "
-                         "an expression",
-                         t->name, s->config.key);
+        return error_set(
+            e, ERR_CONFIG,
+            "table %s: column \"%s\" does not exist; set `key` to a column of the table, or to an expression",
+            t->name, s->config.key);
     if (!column && (err = read_expression(s, table, e)) != ERR_OK)
         return err;
     const char *cast = strcmp(t->key.type, "bytea") == 0 ? "" : "::text";
@@ -314,15 +314,13 @@ static enum err no_primary_key(const struct source *s, unsigned table, const PGr
     struct buffer others = {0};
     for (int i = 0; i < PQntuples(unique); i++)
         buffer_printf(&others, "%s%s", i > 0 ? "; or " : "", PQgetvalue(unique, i, 1));
-    enum err err =
-        others.length > 0
-            ? error_set(e, ERR_CONFIG, "table %s has no primary key; add `id_column` = %.200s", name,
-                        buffer_text(&others))
-            : error_set(
-                  e, ERR_CONFIG,
-                  "table %s has no primary key, and no unique index of columns that are NOT NULL; ALTER "
-                  "TABLE %s ADD PRIMARY KEY (...)",
-                  name, name);
+    enum err err = others.length > 0
+                       ? error_set(e, ERR_CONFIG, "table %s has no primary key; add `id_column` = %.200s",
+                                   name, buffer_text(&others))
+                       : error_set(e, ERR_CONFIG,
+                                   "table %s has no primary key, and no unique index of columns that are NOT "
+                                   "NULL; ALTER TABLE %s ADD PRIMARY KEY (...)",
+                                   name, name);
     buffer_fini(&others);
     return err;
 }
@@ -341,11 +339,10 @@ static enum err find_id(struct source *s, unsigned table, struct error *e)
     else if (s->id_columns == 0)
         err = read_id_columns(s, columns, e);
     else if (strcmp(columns, s->id_text) != 0)
-        err = error_set(
-            e, ERR_CONFIG,
-            "the primary key of table %s is (%s), that of table %s is (%s); set `id_column` to columns "
-            "that are unique in each",
-            s->tables[table].name, columns, s->tables[0].name, s->id_text);
+        err = error_set(e, ERR_CONFIG,
+                        "the primary key of table %s is (%s), that of table %s is (%s); set `id_column` to "
+                        "columns that are unique in each",
+                        s->tables[table].name, columns, s->tables[0].name, s->id_text);
     PQclear(r);
     return err;
 }

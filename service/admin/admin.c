@@ -75,9 +75,10 @@ bool admin_call_names(struct admin_call *call, const struct argument *names, siz
     return true;
 }
 
-void admin_reply_error(struct reply *r, enum err code, const struct error *e)
+enum err admin_open(struct admin *a, const struct admin_call *call, struct error *e)
 {
-    reply_failure(r, code, "%s", e->text);
+    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
+    return code == ERR_OK ? handle_load(&a->handle, &a->view, e) : code;
 }
 
 static int by_bytes(const void *one, const void *other)
@@ -113,9 +114,9 @@ static void run_task(void *arg)
 {
     struct admin_task *task = arg;
     struct admin_call *call = task->call;
-    call->status = ERR_OK;
+    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     this_admin->config = live_config_acquire(this_admin->service->config); /* one from beginning to end */
-    call->fn(this_admin, call);
+    call->status = call->fn(this_admin, call, &r, &call->error);
     config_release(this_admin->config);
     this_admin->config = NULL;
     if (call->status == ERR_ASIDE) { /* from its beginning, where nobody waits for the next call */
@@ -124,6 +125,8 @@ static void run_task(void *arg)
         free(task);
         return;
     }
+    if (call->status != ERR_OK && call->reply.length == 0 && call->protocol != REPLY_TYPED)
+        reply_failure(&r, call->status, "%s", call->error.text);
     if (mailbox_post(task->back, task->done, task->call) != ERR_OK)
         log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
     free(task);

@@ -33,7 +33,9 @@ struct admin {
     struct shards_cache *shards; /* of admin_shards */
 };
 
-typedef void admin_fn(struct admin *a, struct admin_call *call);
+/* Answers by @r, or by what it returns, which is the call's status: where that is not ERR_OK, and @r has no
+ * answer, @e is the answer. */
+typedef enum err admin_fn(struct admin *a, struct admin_call *call, struct reply *r, struct error *e);
 
 struct admin_call {
     admin_fn *fn;
@@ -126,13 +128,8 @@ admin_fn admin_accept;  /* TB.TRUST */
 admin_fn admin_job;     /* of HTTP: one job */
 admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
 
-/* The part of TB.STATUS that says when the next expansion is to be expected. @known: the keys of a whole
- * generation, @items, that no job is about to replace. */
 struct fields;
 struct controller_note;
-void admin_forecast_fields(struct fields *f, const struct config_filter *c,
-                           const struct controller_note *note, bool known, const struct view *v,
-                           uint64_t items);
 /* The part of TB.STATUS that says what the last job does or did. @held: somebody drives it. */
 MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                                      bool held, struct error *e);
@@ -156,12 +153,14 @@ admin_fn admin_coordinators;
 admin_fn admin_doctor;
 
 /* Dump and load. */
-admin_fn admin_scandump;      /* BF.SCANDUMP */
-admin_fn admin_loadchunk;     /* BF.LOADCHUNK */
-admin_fn admin_load_complete; /* the end of a BF.LOADCHUNK */
-admin_fn admin_load_status;   /* TB.LOAD */
-/* True where the filter has a source table; else the call is answered: there is nothing to @nothing. */
-bool admin_has_source(struct admin *a, struct admin_call *call, const char *nothing);
+admin_fn admin_scandump;    /* BF.SCANDUMP */
+admin_fn admin_loadchunk;   /* BF.LOADCHUNK */
+admin_fn admin_load_status; /* TB.LOAD */
+/* ERR_OK where the filter has a source table; else the call is answered: there is nothing to @nothing. */
+MUST_CHECK enum err admin_need_source(struct admin *a, struct admin_call *call, struct reply *r,
+                                      const char *nothing, struct error *e);
+/* The call's filter: a->fence, and a->view. */
+MUST_CHECK enum err admin_open(struct admin *a, const struct admin_call *call, struct error *e);
 
 /* The job that TB.REBUILD asks for, and TB.PLAN asks about. Borrows from both. */
 struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call);
@@ -174,15 +173,12 @@ enum { SCAN_OTHER_TYPE = 1 };          /* TYPE names one that no filter has */
 /* Copy names into the call, each with a NUL behind it. False: no memory. */
 MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);
 
-/* As reply_failure(). */
-void admin_reply_error(struct reply *r, enum err code, const struct error *e);
-
 /* The names of all filters in Redis, in the order of their bytes: the order of a set changes between two
  * looks. The caller frees *@names. */
 MUST_CHECK enum err admin_names(struct admin *a, redisReply **names, struct error *e);
 
 /* How an error begins that says why no filter was made, in RedisBloom's words. */
-const char *admin_creation_failure(const struct admin_call *call);
+const char *admin_creation_failure(const struct admin_call *call, enum err code);
 
 struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
                                          const char *name, size_t length);
@@ -220,8 +216,9 @@ MUST_CHECK enum err admin_make_log(struct admin_naming *n, const struct make_opt
                                    struct log_view *out, const struct work *work, struct error *e);
 
 /* Load the view of the call's filter, a->view, and *@items, of the generation in use: those that all
- * coordinators have added until now. ERR_NOT_FOUND; the status of @call is the same. */
-MUST_CHECK enum err admin_load_items(struct admin *a, struct admin_call *call, uint64_t *items);
+ * coordinators have added until now. ERR_NOT_FOUND. */
+MUST_CHECK enum err admin_load_items(struct admin *a, const struct admin_call *call, uint64_t *items,
+                                     struct error *e);
 /* Keys in one layer of the generation in use: layers fill up one after the other. */
 uint64_t admin_layer_keys(const struct view *v, unsigned layer);
 

@@ -71,26 +71,20 @@ static enum err accept_loss(struct admin *a, const struct admin_call *call, stru
     return code;
 }
 
-void admin_accept(struct admin *a, struct admin_call *call)
+enum err admin_accept(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    struct error *e = &call->error;
     struct mutex *mutex = NULL;
     const struct mutex_options options =
         admin_mutex_options(a->service, a->config, call->filter, call->filter_length);
-    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
-    if (code == ERR_OK) /* no mutex for a name that is none */
-        code = handle_load(&a->handle, &a->view, e);
+    enum err code = admin_open(a, call, e); /* no mutex for a name that is none */
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code == ERR_OK)
         code = accept_loss(a, call, e);
     mutex_release(mutex);
-    call->status = code;
-    if (code == ERR_OK) {
-        reply_simple(&r, "OK");
-        controller_wake(a->service);
-    } else {
-        admin_reply_error(&r, code, e);
-    }
+    if (code != ERR_OK)
+        return code;
+    reply_simple(r, "OK");
+    controller_wake(a->service);
+    return ERR_OK;
 }

@@ -128,26 +128,19 @@ static enum err list(struct listing *l, struct error *e)
     bool one = call->filter_length > 0;
     enum err code = members_clock(a->redis, a->config->prefix, &l->now_ms, e);
     if (code == ERR_OK && one)
-        code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
-    if (code == ERR_OK && one)
-        code = handle_load(&a->handle, &a->view, e);
+        code = admin_open(a, call, e);
     return code == ERR_OK ? members_read(a->redis, a->config->prefix, one ? a->handle.names.filter : NULL,
                                          take_entry, l, e)
                           : code;
 }
 
-void admin_coordinators(struct admin *a, struct admin_call *call)
+enum err admin_coordinators(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     struct listing l = {.a = a, .call = call};
-    l.reply = (struct reply){.out = &l.entries, .protocol = call->protocol};
-    call->status = list(&l, &call->error);
-    if (call->status == ERR_OK) {
-        reply_array(&r, l.count);
-        buffer_append(r.out, l.entries.data, l.entries.length);
-        r.out->failed |= buffer_failed(&l.entries);
-    } else {
-        admin_reply_error(&r, call->status, &call->error);
-    }
+    l.reply = (struct reply){.out = &l.entries, .protocol = r->protocol};
+    enum err code = list(&l, e);
+    if (code == ERR_OK)
+        reply_array_of(r, l.count, &l.entries);
     buffer_fini(&l.entries);
+    return code;
 }

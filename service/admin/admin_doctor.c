@@ -24,15 +24,15 @@ static void take_finding(void *arg, const struct doctor_finding *finding)
     all->count++;
 }
 
-void admin_doctor(struct admin *a, struct admin_call *call)
+enum err admin_doctor(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
+    (void)call;
+    (void)e;
     struct findings all = {.count = 0};
-    all.reply = (struct reply){.out = &all.entries, .protocol = call->protocol};
+    all.reply = (struct reply){.out = &all.entries, .protocol = r->protocol};
     const struct doctor_options o = {a->config, &a->service->nodes, a->service->version, take_finding, &all};
     doctor_run(&o);
-    reply_array(&r, all.count);
-    buffer_append(r.out, all.entries.data, all.entries.length);
-    r.out->failed |= buffer_failed(&all.entries);
+    reply_array_of(r, all.count, &all.entries);
     buffer_fini(&all.entries);
+    return ERR_OK;
 }

@@ -87,9 +87,9 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
 static const char configured[] =
     "filter '%.*s' is configured: remove [filter %.*s] from the configuration first";
 
-static void refuse_configured(struct reply *r, const char *name, size_t length)
+static enum err refuse_configured(const char *name, size_t length, struct error *e)
 {
-    reply_failure(r, ERR_CONFLICT, configured, (int)length, name, (int)length, name);
+    return error_set(e, ERR_CONFLICT, configured, (int)length, name, (int)length, name);
 }
 
 /* Say which filter was not deleted, and what helps. Returns @code. */
@@ -102,109 +102,77 @@ static enum err explain(const struct argument *name, enum err code, struct error
                : error_prefix(e, code, "filter '%.*s' is not deleted", (int)name->length, name->bytes);
 }
 
-static void reply_kept(struct reply *r, const struct argument *name, enum err code, struct error *e)
+enum err admin_drop(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    if (code != ERR_WRONG_TYPE)
-        (void)explain(name, code, e);
-    admin_reply_error(r, code, e);
-}
-
-void admin_drop(struct admin *a, struct admin_call *call)
-{
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     int64_t dropped = 0;
     for (size_t i = 0; i < call->names.count; i++) { /* before any is touched */
         const struct argument *name = &call->names.name[i];
-        if (config_find(a->config, name->bytes, name->length) != NULL) {
-            refuse_configured(&r, name->bytes, name->length);
-            return;
-        }
+        if (config_find(a->config, name->bytes, name->length) != NULL)
+            return refuse_configured(name->bytes, name->length, e);
     }
     for (size_t i = 0; i < call->names.count; i++) {
         const struct argument *name = &call->names.name[i];
         enum err code = admin_drop_filter(a->service, a->config, &a->handle, &a->view, name->bytes,
-                                          name->length, DROP_NOW, &call->error);
-        if (code == ERR_OK) {
-            dropped++;
-        } else if (code != ERR_NOT_FOUND && code != ERR_RANGE) {
-            reply_kept(&r, name, code, &call->error);
-            return;
-        }
+                                          name->length, DROP_NOW, e);
+        dropped += code == ERR_OK;
+        if (code != ERR_OK && code != ERR_NOT_FOUND && code != ERR_RANGE)
+            return code == ERR_WRONG_TYPE ? code : explain(name, code, e);
     }
-    reply_integer(&r, dropped);
+    reply_integer(r, dropped);
+    return ERR_OK;
 }
 
-void admin_delete(struct admin *a, struct admin_call *call)
+enum err admin_delete(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     const struct argument name = {.bytes = call->filter, .length = call->filter_length};
-    if (config_find(a->config, name.bytes, name.length) != NULL) {
-        call->status = error_set(&call->error, ERR_CONFLICT, configured, (int)name.length, name.bytes,
-                                 (int)name.length, name.bytes);
-        return;
-    }
-    call->status = admin_drop_filter(a->service, a->config, &a->handle, &a->view, name.bytes, name.length,
-                                     DROP_NOW, &call->error);
-    if (call->status != ERR_OK)
-        (void)explain(&name, call->status, &call->error);
+    (void)r;
+    if (config_find(a->config, name.bytes, name.length) != NULL)
+        return refuse_configured(name.bytes, name.length, e);
+    enum err code =
+        admin_drop_filter(a->service, a->config, &a->handle, &a->view, name.bytes, name.length, DROP_NOW, e);
+    return code == ERR_OK ? code : explain(&name, code, e);
 }
 
 /* --- expiry --- */
 
-static enum err load(struct admin *a, struct admin_call *call)
-{
-    enum err code =
-        names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, &call->error);
-    return code == ERR_OK ? handle_load(&a->handle, &a->view, &call->error) : code;
-}
-
 /* A time that has come already deletes at once. *@done: see handle_expire(). */
-static enum err expire(struct admin *a, struct admin_call *call, bool *done)
+static enum err expire(struct admin *a, const struct admin_call *call, bool *done, struct error *e)
 {
     bool past = call->expire_at_ms != 0 && call->expire_at_ms <= clock_wall_us() / 1000;
-    enum err code = handle_expire(&a->handle, call->expire_at_ms, call->flags, past, done, &call->error);
+    enum err code = handle_expire(&a->handle, call->expire_at_ms, call->flags, past, done, e);
     if (code == ERR_OK && *done && past)
         code = admin_drop_filter(a->service, a->config, &a->handle, &a->view, call->filter,
-                                 call->filter_length, DROP_NOW, &call->error);
+                                 call->filter_length, DROP_NOW, e);
     return code;
 }
 
-void admin_expire(struct admin *a, struct admin_call *call)
+enum err admin_expire(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    bool done = false;
-    enum err code = load(a, call);
-    if (code == ERR_OK && call->expire_at_ms != 0 &&
-        config_find(a->config, call->filter, call->filter_length) != NULL) {
-        refuse_configured(&r, call->filter, call->filter_length);
-        return;
-    }
-    if (code == ERR_OK)
-        code = expire(a, call, &done);
-    call->status = code;
     const struct argument name = {.bytes = call->filter, .length = call->filter_length};
+    bool done = false;
+    enum err code = admin_open(a, call, e);
+    if (code == ERR_OK && call->expire_at_ms != 0 && config_find(a->config, name.bytes, name.length) != NULL)
+        return refuse_configured(name.bytes, name.length, e);
+    if (code == ERR_OK)
+        code = expire(a, call, &done, e);
     if (code == ERR_OK || code == ERR_NOT_FOUND)
-        reply_integer(&r, code == ERR_OK && done);
-    else if (code == ERR_BUSY)
-        reply_kept(&r, &name, code, &call->error);
-    else
-        admin_reply_error(&r, code, &call->error);
+        reply_integer(r, code == ERR_OK && done);
     if (done)
         controller_wake(a->service); /* it must not sleep past that time */
+    return code == ERR_BUSY ? explain(&name, code, e) : code;
 }
 
-void admin_ttl(struct admin *a, struct admin_call *call)
+enum err admin_ttl(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    enum err code = call->status = load(a, call);
+    enum err code = admin_open(a, call, e);
     uint64_t at = a->view.expire_at_ms, now = clock_wall_us() / 1000;
     if (code == ERR_NOT_FOUND) {
-        reply_integer(&r, -2);
-    } else if (code != ERR_OK) {
-        admin_reply_error(&r, code, &call->error);
-    } else if (at == 0) {
-        reply_integer(&r, -1);
-    } else {
+        reply_integer(r, -2);
+    } else if (code == ERR_OK && at == 0) {
+        reply_integer(r, -1);
+    } else if (code == ERR_OK) {
         uint64_t value = (call->flags & TTL_ABSOLUTE) != 0 ? at : at > now ? at - now : 0;
-        reply_integer(&r, (int64_t)((call->flags & TTL_SECONDS) != 0 ? (value + 500) / 1000 : value));
+        reply_integer(r, (int64_t)((call->flags & TTL_SECONDS) != 0 ? (value + 500) / 1000 : value));
     }
+    return code;
 }

@@ -40,7 +40,7 @@ static enum err begin_header(struct admin *a, struct dump_header *out, struct er
     return code;
 }
 
-static void send_header(struct admin *a, struct reply *r, struct error *e)
+static enum err send_header(struct admin *a, struct reply *r, struct error *e)
 {
     const struct generation *g = view_current(&a->view);
     struct dump_header header;
@@ -51,14 +51,13 @@ static void send_header(struct admin *a, struct reply *r, struct error *e)
         if (header.layers[i].items > DUMP_ITEMS_MAX)
             header.layers[i].items = DUMP_ITEMS_MAX;
     }
-    if (code != ERR_OK) {
-        admin_reply_error(r, code, e);
-        return;
-    }
+    if (code != ERR_OK)
+        return code;
     dump_header_encode(&header, &bytes);
     reply_piece(r, dump_position(&header, 1), buffer_text(&bytes), bytes.length);
     r->out->failed |= buffer_failed(&bytes);
     buffer_fini(&bytes);
+    return ERR_OK;
 }
 
 /* Read @run to @out. The view is looked at again after each failure that it may explain. ERR_CONFLICT: it is
@@ -88,13 +87,13 @@ static enum err read_run(struct admin *a, const struct dump_header *h, const str
     }
 }
 
-static void send_chunk(struct admin *a, struct reply *r, const struct dump_header *h, uint32_t number,
-                       struct error *e)
+static enum err send_chunk(struct admin *a, struct reply *r, const struct dump_header *h, uint32_t number,
+                           struct error *e)
 {
     struct dump_run run;
     if (!dump_run_at(h, number, &run)) {
         reply_piece(r, 0, "", 0);
-        return;
+        return ERR_OK;
     }
     size_t length = DUMP_CHUNK_HEADER + run.bytes;
     uint8_t *chunk = malloc(length);
@@ -104,41 +103,34 @@ static void send_chunk(struct admin *a, struct reply *r, const struct dump_heade
         dump_chunk_encode(h, number, &run, chunk);
         reply_piece(r, dump_position(h, number + 1), chunk, length);
     } else if (code == ERR_CONFLICT) {
-        reply_failure(r, ERR_FENCED, "%s", begin_again);
-    } else {
-        admin_reply_error(r, code, e);
+        code = error_set(e, ERR_FENCED, "%s", begin_again);
     }
     free(chunk);
+    return code;
 }
 
-void admin_scandump(struct admin *a, struct admin_call *call)
+enum err admin_scandump(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    struct error *e = &call->error;
     uint64_t items;
-    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
-    if (code == ERR_OK)
-        code = handle_load(&a->handle, &a->view, e);
+    enum err code = admin_open(a, call, e);
     /* A header says how many keys there are; the filter would not know that it is full. */
     if (code == ERR_OK && call->position == 0 && call->position_given && !a->view.degraded)
-        code = admin_load_items(a, call, &items);
-    call->status = code;
-    if (code != ERR_OK) {
-        admin_reply_error(&r, code, e);
-        return;
-    }
+        code = admin_load_items(a, call, &items, e);
+    if (code != ERR_OK)
+        return code;
     uint64_t position = (uint64_t)call->position;
     struct dump_header header;
     uint32_t number;
     if (!call->position_given)
-        reply_error(&r, "Second argument must be numeric");
+        reply_error(r, "Second argument must be numeric");
     else if (!view_current(&a->view)->built)
-        reply_failure(&r, ERR_CONFLICT, "the filter is not built yet: there is nothing to dump");
+        reply_failure(r, ERR_CONFLICT, "the filter is not built yet: there is nothing to dump");
     else if (position == 0)
-        send_header(a, &r, e);
+        return send_header(a, r, e);
     else if (dump_header_of(&header, &a->view, dump_position_layers(position), e) != ERR_OK ||
              !dump_position_chunk(&header, position, &number))
-        reply_failure(&r, ERR_FENCED, "%s", begin_again);
+        reply_failure(r, ERR_FENCED, "%s", begin_again);
     else
-        send_chunk(a, &r, &header, number, e);
+        return send_chunk(a, r, &header, number, e);
+    return ERR_OK;
 }

@@ -28,7 +28,7 @@ static bool take_count(const struct log_status *status, uint64_t *items)
 
 /* All that the lanes have now is counted, whichever coordinator added it: what the view has may be some
  * seconds old. */
-static enum err count(struct admin *a, struct admin_call *call, uint64_t *items)
+static enum err count(struct admin *a, const struct admin_call *call, uint64_t *items, struct error *e)
 {
     const struct service *s = a->service;
     enum { KEYS = 4 }; /* none of which is there, so that the lanes are read */
@@ -42,16 +42,16 @@ static enum err count(struct admin *a, struct admin_call *call, uint64_t *items)
         lengths[i] = sizeof(random[i]);
     }
     struct log_status *status = malloc(sizeof(*status));
-    enum err code = status == NULL ? error_set(&call->error, ERR_NOMEM, "out of memory") : ERR_OK;
+    enum err code = status == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
     if (code == ERR_OK && a->client == NULL &&
         (a->client = key_client_new(s->logs, &s->nodes, s->redis_timeout_ms)) == NULL)
-        code = error_set(&call->error, ERR_NOMEM, "out of memory");
+        code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
-        code = key_client_open(a->client, call->filter, call->filter_length, &call->error);
+        code = key_client_open(a->client, call->filter, call->filter_length, e);
     uint64_t until = clock_mono_us() + (uint64_t)s->redis_timeout_ms * 1000;
     bool counts = false;
     while (code == ERR_OK && !counts) {
-        code = key_client_ask(a->client, false, keys, lengths, KEYS, answers, &call->error);
+        code = key_client_ask(a->client, false, keys, lengths, KEYS, answers, e);
         if (code != ERR_OK || !filters_status(s->logs, call->filter, call->filter_length, status))
             break;
         counts = take_count(status, items) || clock_mono_us() >= until;
@@ -62,18 +62,15 @@ static enum err count(struct admin *a, struct admin_call *call, uint64_t *items)
     return code;
 }
 
-enum err admin_load_items(struct admin *a, struct admin_call *call, uint64_t *items)
+enum err admin_load_items(struct admin *a, const struct admin_call *call, uint64_t *items, struct error *e)
 {
-    struct handle *f = &a->handle;
     *items = 0;
-    enum err code = names_init(&f->names, a->config->prefix, call->filter, call->filter_length, &call->error);
+    enum err code = admin_open(a, call, e);
     if (code == ERR_OK)
-        code = handle_load(f, &a->view, &call->error);
-    if (code == ERR_OK)
-        code = count(a, call, items);
+        code = count(a, call, items, e);
     if (code == ERR_OK)
         a->view.keys[a->view.current] = *items; /* later than the view's */
-    return call->status = code;
+    return code;
 }
 
 uint64_t admin_layer_keys(const struct view *v, unsigned layer)
@@ -86,15 +83,13 @@ uint64_t admin_layer_keys(const struct view *v, unsigned layer)
     return newest || left < g->layers[layer].capacity ? left : g->layers[layer].capacity;
 }
 
-void admin_card(struct admin *a, struct admin_call *call)
+enum err admin_card(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
-    enum err code = admin_load_items(a, call, &items);
+    enum err code = admin_load_items(a, call, &items, e);
     if (code == ERR_OK || code == ERR_NOT_FOUND)
-        reply_integer(&r, (int64_t)items);
-    else
-        admin_reply_error(&r, code, &call->error);
+        reply_integer(r, (int64_t)items);
+    return code;
 }
 
 static const struct {
@@ -139,59 +134,55 @@ static void put_figure(struct reply *r, const struct view *v, uint64_t items, in
     }
 }
 
-void admin_info(struct admin *a, struct admin_call *call)
+enum err admin_info(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
-    enum err code = admin_load_items(a, call, &items);
-    if (code != ERR_OK) {
-        admin_reply_error(&r, code, &call->error);
-        return;
-    }
+    enum err code = admin_load_items(a, call, &items, e);
+    if (code != ERR_OK)
+        return code;
     if (call->field[0] == '\0') {
-        reply_map(&r, INFO_FIELDS);
+        reply_map(r, INFO_FIELDS);
         for (int i = 0; i < INFO_FIELDS; i++) {
-            reply_simple(&r, info_fields[i].title);
-            put_figure(&r, &a->view, items, i);
+            reply_simple(r, info_fields[i].title);
+            put_figure(r, &a->view, items, i);
         }
-        return;
+        return ERR_OK;
     }
     for (int i = 0; i < INFO_FIELDS; i++)
         if (strcasecmp(call->field, info_fields[i].word) == 0) {
             if (call->protocol == 3) {
-                reply_map(&r, 1);
-                reply_simple(&r, info_fields[i].title);
+                reply_map(r, 1);
+                reply_simple(r, info_fields[i].title);
             } else {
-                reply_array(&r, 1);
+                reply_array(r, 1);
             }
-            put_figure(&r, &a->view, items, i);
-            return;
+            put_figure(r, &a->view, items, i);
+            return ERR_OK;
         }
-    reply_error(&r, "Invalid information value");
+    reply_error(r, "Invalid information value");
+    return ERR_OK;
 }
 
 /* Lines as RedisBloom prints them. */
-void admin_debug(struct admin *a, struct admin_call *call)
+enum err admin_debug(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
-    enum err code = admin_load_items(a, call, &items);
+    enum err code = admin_load_items(a, call, &items, e);
     const struct generation *g = view_current(&a->view);
-    if (code != ERR_OK) {
-        admin_reply_error(&r, code, &call->error);
-        return;
-    }
-    reply_array(&r, 1 + g->layer_count);
-    reply_printf(&r, "size:%" PRIu64, items);
+    if (code != ERR_OK)
+        return code;
+    reply_array(r, 1 + g->layer_count);
+    reply_printf(r, "size:%" PRIu64, items);
     for (unsigned i = 0; i < g->layer_count; i++) {
         const struct layer *l = &g->layers[i];
         uint64_t bytes = geometry_bytes(&l->geometry);
-        reply_printf(&r,
+        reply_printf(r,
                      "bytes:%" PRIu64 " bits:%" PRIu64 " hashes:%" PRIu32 " hashwidth:64 capacity:%" PRIu64
                      " size:%" PRIu64 " ratio:%g",
                      bytes, bytes * 8, l->geometry.hashes, l->capacity, admin_layer_keys(&a->view, i),
                      l->error_rate);
     }
+    return ERR_OK;
 }
 
 /* A change of the view in the middle is no loss: again under the new one. */
@@ -211,35 +202,31 @@ static enum err count_once(struct admin *a, double *in_layer, struct error *e)
     return code == ERR_CONFLICT ? ERR_LOST : code;
 }
 
-void admin_count(struct admin *a, struct admin_call *call)
+enum err admin_count(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
     double in_layer[GENERATION_LAYERS_MAX] = {0}, keys = 0;
     enum err code = ERR_LOST;
     for (int i = 0; i < COUNT_TRIES && code == ERR_LOST; i++) {
-        code = admin_load_items(a, call, &items);
+        code = admin_load_items(a, call, &items, e);
         if (code == ERR_OK)
-            code = count_once(a, in_layer, &call->error);
+            code = count_once(a, in_layer, e);
     }
-    for (unsigned i = 0; code == ERR_OK && i < view_current(&a->view)->layer_count; i++)
+    if (code != ERR_OK)
+        return code;
+    for (unsigned i = 0; i < view_current(&a->view)->layer_count; i++)
         keys += in_layer[i];
-    call->status = code;
-    if (code == ERR_OK)
-        reply_integer(&r, llround(keys));
-    else
-        admin_reply_error(&r, code, &call->error);
+    reply_integer(r, llround(keys));
+    return ERR_OK;
 }
 
-void admin_usage(struct admin *a, struct admin_call *call)
+enum err admin_usage(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     uint64_t items;
-    enum err code = admin_load_items(a, call, &items);
+    enum err code = admin_load_items(a, call, &items, e);
     if (code == ERR_OK)
-        reply_integer(&r, (int64_t)memory_of_view(&a->view));
+        reply_integer(r, (int64_t)memory_of_view(&a->view));
     else if (code == ERR_NOT_FOUND)
-        reply_null(&r);
-    else
-        admin_reply_error(&r, code, &call->error);
+        reply_null(r);
+    return code;
 }

@@ -11,15 +11,6 @@
  * runs. */
 enum { ENDING_MS = 500 };
 
-static void reply_outcome(struct admin_call *call)
-{
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    if (call->status == ERR_OK)
-        reply_simple(&r, "OK");
-    else
-        reply_failure(&r, call->status, "%s", call->error.text);
-}
-
 struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call)
 {
     return (struct runner_job){.config = a->config,
@@ -37,21 +28,18 @@ struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *ca
                                .kind = JOB_EXPAND};
 }
 
-bool admin_has_source(struct admin *a, struct admin_call *call, const char *nothing)
+enum err admin_need_source(struct admin *a, struct admin_call *call, struct reply *r, const char *nothing,
+                           struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
     if (c != NULL && c->table[0] != '\0')
-        return true;
-    enum err code =
-        names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, &call->error);
-    if (code == ERR_OK && c == NULL)
-        code = handle_load(&a->handle, &a->view, &call->error);
-    call->status = error_set(&call->error, code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
-                             "filter '%s' has no source: nothing to %s; set table in [filter %s]",
-                             call->filter, nothing, call->filter);
-    reply_failure(&r, ERR_CONFLICT, "%s", call->error.text);
-    return false;
+        return ERR_OK;
+    enum err code = c == NULL ? admin_open(a, call, e) : ERR_OK;
+    code = error_set(e, code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
+                     "filter '%s' has no source: nothing to %s; set table in [filter %s]", call->filter,
+                     nothing, call->filter);
+    reply_failure(r, ERR_CONFLICT, "%s", e->text);
+    return code;
 }
 
 /* The nodes that were asked for can be had: known to all coordinators, and they answer. */
@@ -72,49 +60,48 @@ static enum err check_nodes(struct admin *a, const struct runner_job *job, struc
     return code;
 }
 
+static enum err post(struct admin *a, struct admin_call *call, const struct runner_job *job, struct reply *r,
+                     struct error *e)
+{
+    enum err code = runner_post(a->service->runner, job, &call->job, e);
+    if (code == ERR_OK)
+        reply_simple(r, "OK");
+    return code;
+}
+
 /* What a job would find at its beginning is said at once, where it is known. */
 static enum err may_rebuild(struct admin *a, const struct admin_call *call, const struct runner_job *job,
                             struct error *e)
 {
-    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
-    if (code == ERR_OK)
-        code = handle_load(&a->handle, &a->view, e);
+    enum err code = admin_open(a, call, e);
     if (code == ERR_FORMAT || code == ERR_CONFIG)
         return code;
     return call->nodes == NULL ? ERR_OK : code == ERR_OK ? check_nodes(a, job, e) : code;
 }
 
-void admin_rebuild(struct admin *a, struct admin_call *call)
+enum err admin_rebuild(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    if (!admin_has_source(a, call, "rebuild it from"))
-        return;
-    if (call->dry_run) {
-        admin_plan(a, call);
-        return;
-    }
+    if (call->dry_run)
+        return admin_plan(a, call, r, e);
+    enum err code = admin_need_source(a, call, r, "rebuild it from", e);
     const struct runner_job job = admin_rebuild_job(a, call);
-    call->status = may_rebuild(a, call, &job, &call->error);
-    if (call->status == ERR_OK)
-        call->status = runner_post(a->service->runner, &job, &call->job, &call->error);
-    reply_outcome(call);
+    if (code == ERR_OK)
+        code = may_rebuild(a, call, &job, e);
+    return code == ERR_OK ? post(a, call, &job, r, e) : code;
 }
 
 /* A generation that is not built has "maybe" for everything; and a verification would be in the way of its
  * build. */
 static enum err may_verify(struct admin *a, const struct admin_call *call, struct error *e)
 {
-    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
-    if (code == ERR_OK)
-        code = handle_load(&a->handle, &a->view, e);
+    enum err code = admin_open(a, call, e);
     if (code == ERR_NOT_FOUND || (code == ERR_OK && !view_current(&a->view)->built))
         code = error_set(e, ERR_CONFLICT, "filter '%s' is not built yet: nothing to verify", call->filter);
     return code;
 }
 
-void admin_verify(struct admin *a, struct admin_call *call)
+enum err admin_verify(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    if (!admin_has_source(a, call, "verify it against"))
-        return;
     const struct runner_job job = {.config = a->config,
                                    .filter = call->filter,
                                    .filter_length = call->filter_length,
@@ -124,20 +111,22 @@ void admin_verify(struct admin *a, struct admin_call *call)
                                    .wait_ms = ENDING_MS,
                                    .of = &a->handle,
                                    .kind = JOB_CHECK};
-    call->status = may_verify(a, call, &call->error);
-    if (call->status == ERR_OK)
-        call->status = runner_post(a->service->runner, &job, &call->job, &call->error);
-    reply_outcome(call);
+    enum err code = admin_need_source(a, call, r, "verify it against", e);
+    if (code == ERR_OK)
+        code = may_verify(a, call, e);
+    return code == ERR_OK ? post(a, call, &job, r, e) : code;
 }
 
-void admin_control(struct admin *a, struct admin_call *call)
+enum err admin_control(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    call->status =
-        names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, &call->error);
-    if (call->status == ERR_OK)
-        call->status = control_ask(&a->handle, call->wish, call->rows_per_second, &call->error);
     struct error ignored;
-    if (call->status == ERR_OK && control_job(&a->handle, &call->job, &ignored) != ERR_OK)
+    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK)
+        code = control_ask(&a->handle, call->wish, call->rows_per_second, e);
+    if (code != ERR_OK)
+        return code;
+    if (control_job(&a->handle, &call->job, &ignored) != ERR_OK)
         call->job = 0; /* it was asked all the same */
-    reply_outcome(call);
+    reply_simple(r, "OK");
+    return ERR_OK;
 }

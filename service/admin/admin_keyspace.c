@@ -95,35 +95,29 @@ static void reply_names(struct reply *r, const struct argument *names, size_t co
 
 /* --- of names that are given --- */
 
-void admin_exists(struct admin *a, struct admin_call *call)
+enum err admin_exists(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     bool *is = calloc(call->names.count + 1, sizeof(*is));
     int64_t count = 0;
-    if (is == NULL) {
-        reply_error(&r, "OOM out of memory");
-        return;
-    }
-    call->status = look(a, call->names.name, call->names.count, is, &call->error);
-    for (size_t i = 0; call->status == ERR_OK && i < call->names.count; i++)
+    if (is == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = look(a, call->names.name, call->names.count, is, e);
+    for (size_t i = 0; code == ERR_OK && i < call->names.count; i++)
         count += is[i];
-    if (call->status == ERR_OK)
-        reply_integer(&r, count);
-    else
-        admin_reply_error(&r, call->status, &call->error);
+    if (code == ERR_OK)
+        reply_integer(r, count);
     free(is);
+    return code;
 }
 
-void admin_type(struct admin *a, struct admin_call *call)
+enum err admin_type(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     const struct argument name = {.bytes = call->filter, .length = call->filter_length};
     bool is = false;
-    call->status = look(a, &name, 1, &is, &call->error);
-    if (call->status == ERR_OK)
-        reply_simple(&r, is ? "MBbloom--" : "none");
-    else
-        admin_reply_error(&r, call->status, &call->error);
+    enum err code = look(a, &name, 1, &is, e);
+    if (code == ERR_OK)
+        reply_simple(r, is ? "MBbloom--" : "none");
+    return code;
 }
 
 /* --- of all names --- */
@@ -148,56 +142,50 @@ static enum err scan(struct admin *a, struct admin_call *call, uint64_t cursor, 
     return code;
 }
 
-void admin_scan(struct admin *a, struct admin_call *call)
+enum err admin_scan(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     redisReply *page;
     struct argument *names = NULL;
     size_t count = 0;
     enum err code = scan(a, call, call->cursor, call->count, &page);
     if (code == ERR_OK) {
-        code = keep_filters(a, call, page->element[1], &names, &count, &call->error);
+        code = keep_filters(a, call, page->element[1], &names, &count, e);
         if ((call->flags & SCAN_OTHER_TYPE) != 0)
             count = 0;
         if (code == ERR_OK) {
-            reply_array(&r, 2);
-            reply_bulk(&r, page->element[0]->str, (size_t)page->element[0]->len);
-            reply_names(&r, names, count);
+            reply_array(r, 2);
+            reply_bulk(r, page->element[0]->str, (size_t)page->element[0]->len);
+            reply_names(r, names, count);
         }
         free(names);
         freeReplyObject(page);
     }
-    call->status = code;
-    if (code != ERR_OK)
-        admin_reply_error(&r, code, &call->error);
+    return code;
 }
 
-void admin_list(struct admin *a, struct admin_call *call)
+enum err admin_list(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     /* All in one step, so that no name comes twice. */
     static const uint64_t all_at_once = 1000 * 1000 * 1000;
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     redisReply *page;
     struct argument *names = NULL;
     size_t count = 0;
     enum err code = scan(a, call, 0, all_at_once, &page);
     if (code == ERR_OK) {
-        code = keep_filters(a, call, page->element[1], &names, &count, &call->error);
+        code = keep_filters(a, call, page->element[1], &names, &count, e);
         const struct argument *any = count == 0 ? NULL : &names[random_u64() % count];
         if (code != ERR_OK)
             ;
         else if (call->flags == LIST_COUNT)
-            reply_integer(&r, (int64_t)count);
+            reply_integer(r, (int64_t)count);
         else if (call->flags != LIST_ANY)
-            reply_names(&r, names, count);
+            reply_names(r, names, count);
         else if (any == NULL)
-            reply_null(&r);
+            reply_null(r);
         else
-            reply_bulk(&r, any->bytes, any->length);
+            reply_bulk(r, any->bytes, any->length);
         free(names);
         freeReplyObject(page);
     }
-    call->status = code;
-    if (code != ERR_OK)
-        admin_reply_error(&r, code, &call->error);
+    return code;
 }

@@ -27,6 +27,7 @@ struct load {
     struct handle *f;
     struct reply *r;
     struct error *e;
+    enum err code; /* of the call */
     struct loading loading;
 };
 
@@ -37,12 +38,13 @@ static void refuse(struct load *l, const char *reply)
     reply_error(l->r, "%s", reply);
 }
 
+static admin_fn complete_load; /* the end of a BF.LOADCHUNK */
+
 static void fail(struct load *l, enum err code)
 {
-    l->call->status = code;
+    l->code = code;
     if (code == ERR_ASIDE) /* what has come is stored */
-        l->call->fn = admin_load_complete;
-    admin_reply_error(l->r, code, l->e);
+        l->call->fn = complete_load;
 }
 
 /* --- the end: all chunks have come --- */
@@ -327,26 +329,25 @@ static void take_chunk(struct load *l)
         store_chunk(l, &chunk);
 }
 
-static void run(struct admin *a, struct admin_call *call, void (*take)(struct load *l))
+static enum err run(struct admin *a, struct admin_call *call, struct reply *r, struct error *e,
+                    void (*take)(struct load *l))
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     struct load *l = calloc(1, sizeof(*l));
-    if (l == NULL) {
-        reply_error(&r, "OOM out of memory");
-        return;
-    }
-    *l = (struct load){.a = a, .call = call, .f = &a->handle, .r = &r, .e = &call->error};
-    enum err code = names_init(&l->f->names, a->config->prefix, call->filter, call->filter_length, l->e);
-    if (code != ERR_OK)
-        fail(l, code);
-    else
+    if (l == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    *l = (struct load){.a = a, .call = call, .f = &a->handle, .r = r, .e = e};
+    enum err code = names_init(&l->f->names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK) {
         take(l);
+        code = l->code;
+    }
     free(l);
+    return code;
 }
 
-void admin_loadchunk(struct admin *a, struct admin_call *call)
+enum err admin_loadchunk(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    run(a, call, dump_is_header(call->data.data, call->data.length) ? take_header : take_chunk);
+    return run(a, call, r, e, dump_is_header(call->data.data, call->data.length) ? take_header : take_chunk);
 }
 
 static void take_nothing(struct load *l)
@@ -358,9 +359,9 @@ static void take_nothing(struct load *l)
         fail(l, code);
 }
 
-void admin_load_complete(struct admin *a, struct admin_call *call)
+static enum err complete_load(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    run(a, call, take_nothing);
+    return run(a, call, r, e, take_nothing);
 }
 
 /* --- TB.LOAD --- */
@@ -416,22 +417,18 @@ static enum err status_fields(struct fields *f, struct admin *a, const struct ad
     return code == ERR_OK && !l->done ? loading_fields(f, a, l, e) : ERR_OK;
 }
 
-void admin_load_status(struct admin *a, struct admin_call *call)
+enum err admin_load_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     struct loading *l = malloc(sizeof(*l));
-    if (l == NULL) {
-        reply_error(&r, "OOM out of memory");
-        return;
-    }
+    if (l == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
     struct fields f;
-    fields_begin(&f, r.protocol);
-    call->status = status_fields(&f, a, call, l, &call->error);
+    fields_begin(&f, r->protocol);
+    enum err code = status_fields(&f, a, call, l, e);
     free(l);
-    if (call->status == ERR_OK) {
-        fields_end(&f, &r);
-    } else {
+    if (code == ERR_OK)
+        fields_end(&f, r);
+    else
         fields_drop(&f);
-        admin_reply_error(&r, call->status, &call->error);
-    }
+    return code;
 }

@@ -140,11 +140,10 @@ static enum err may_make(struct handle *f, struct error *e)
     enum err code = members_read(f->redis, f->names.prefix, f->names.filter, take_server, who, e);
     if (code != ERR_OK || who[0] == '\0')
         return code;
-    return error_set(
-        e, ERR_LOST,
-        "a filter of this name lost its view (it was served by coordinator %s); BF.RESERVE creates "
-        "it again, empty",
-        who);
+    return error_set(e, ERR_LOST,
+                     "a filter of this name lost its view (it was served by coordinator %s); BF.RESERVE "
+                     "creates it again, empty",
+                     who);
 }
 
 /* One that is named and has neither a view nor a record has lost its view. Who serves it is asked before it
@@ -262,56 +261,54 @@ static uint64_t bytes_to_be(const struct config *config, const struct recipe *r)
     return geometry_plan(&g, r->capacity, rate, most, &ignored) == ERR_OK ? geometry_memory_log(&g) : 0;
 }
 
-void admin_create(struct admin *a, struct admin_call *call)
+enum err admin_create(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
+    (void)r;
     const struct config_filter *c = config_find(a->config, call->filter, call->filter_length);
     struct recipe recipe = recipe_for(c, &call->creation);
-    call->status = admin_quota(a, call, true, bytes_to_be(a->config, &recipe), &call->error);
-    if (call->status == ERR_OK)
-        call->status = admin_make_filter(a->service, a->config, &a->handle, call->filter, call->filter_length,
-                                         &call->creation, &call->error);
+    enum err code = admin_quota(a, call, true, bytes_to_be(a->config, &recipe), e);
+    return code != ERR_OK ? code
+                          : admin_make_filter(a->service, a->config, &a->handle, call->filter,
+                                              call->filter_length, &call->creation, e);
 }
 
-void admin_grow(struct admin *a, struct admin_call *call)
+enum err admin_grow(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    call->status = admin_quota(a, call, false, 0, &call->error);
+    (void)r;
+    return admin_quota(a, call, false, 0, e);
 }
 
-const char *admin_creation_failure(const struct admin_call *call)
+const char *admin_creation_failure(const struct admin_call *call, enum err code)
 {
-    bool large =
-        call->status == ERR_RANGE && call->creation.capacity > INT32_MAX; /* no memory has so many shards */
-    return large || call->status == ERR_NOMEM ? "Insufficient memory to create filter"
-                                              : "could not create filter";
+    bool large = code == ERR_RANGE && call->creation.capacity > INT32_MAX; /* no memory has so many shards */
+    return large || code == ERR_NOMEM ? "Insufficient memory to create filter" : "could not create filter";
 }
 
-static void reply_not_created(struct reply *r, const struct admin_call *call)
+static enum err reply_not_created(struct reply *r, const struct admin_call *call, enum err code,
+                                  const struct error *e)
 {
-    if (call->status == ERR_WRONG_TYPE)
-        admin_reply_error(r, call->status, &call->error);
-    else if (answer_is_of_redisbloom(call->status))
-        reply_error(r, "ERR %s: %s", admin_creation_failure(call), call->error.text);
-    else
-        reply_failure(r, call->status, "%s: %s", admin_creation_failure(call), call->error.text);
+    if (answer_is_of_redisbloom(code))
+        reply_error(r, "ERR %s: %s", admin_creation_failure(call, code), e->text);
+    else if (code != ERR_WRONG_TYPE)
+        reply_failure(r, code, "%s: %s", admin_creation_failure(call, code), e->text);
+    return code;
 }
 
-void admin_reserve(struct admin *a, struct admin_call *call)
+enum err admin_reserve(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     call->creation.anew = true;
-    admin_create(a, call);
-    if (call->status == ERR_OK)
-        reply_simple(&r, "OK");
-    else
-        reply_not_created(&r, call);
+    enum err code = admin_create(a, call, r, e);
+    if (code != ERR_OK)
+        return reply_not_created(r, call, code, e);
+    reply_simple(r, "OK");
+    return ERR_OK;
 }
 
-void admin_init(struct admin *a, struct admin_call *call)
+enum err admin_init(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    admin_create(a, call);
-    if (call->status == ERR_OK || call->status == ERR_EXISTS)
-        reply_integer(&r, call->status == ERR_OK);
-    else
-        reply_not_created(&r, call);
+    enum err code = admin_create(a, call, r, e);
+    if (code != ERR_OK && code != ERR_EXISTS)
+        return reply_not_created(r, call, code, e);
+    reply_integer(r, code == ERR_OK);
+    return code;
 }

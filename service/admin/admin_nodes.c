@@ -80,13 +80,14 @@ static void put_node(struct admin *a, struct reply *r, const struct node_health_
     fields_end(&f, r);
 }
 
-void admin_nodes(struct admin *a, struct admin_call *call)
+enum err admin_nodes(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
+    (void)call;
+    (void)e;
     const struct nodes *nodes = &a->service->nodes;
     uint64_t deadline_us = clock_mono_us() + (uint64_t)BUDGET_MS * 1000;
     struct buffer entries = {0};
-    struct reply each = {.out = &entries, .protocol = call->protocol};
-    struct reply all = {.out = &call->reply, .protocol = call->protocol};
+    struct reply each = {.out = &entries, .protocol = r->protocol};
     struct node_health_figures n;
     unsigned count = 0, masters = 0;
     struct error ignored;
@@ -94,9 +95,7 @@ void admin_nodes(struct admin *a, struct admin_call *call)
         masters = 0;
     for (; node_health_read(nodes, count, &n); count++)
         put_node(a, &each, &n, clock_mono_us() < deadline_us ? masters : 0);
-    reply_array(&all, count);
-    buffer_append(all.out, entries.data, entries.length);
-    all.out->failed |= buffer_failed(&entries);
+    reply_array_of(r, count, &entries);
     buffer_fini(&entries);
-    call->status = ERR_OK;
+    return ERR_OK;
 }

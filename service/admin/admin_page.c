@@ -54,9 +54,9 @@ static struct argument *collect(struct admin *a, const struct admin_call *call, 
     return list;
 }
 
-static void put_page(struct admin *a, struct admin_call *call, const struct argument *list, size_t count)
+static void put_page(struct admin *a, struct admin_call *call, struct reply *r, const struct argument *list,
+                     size_t count)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     struct buffer statuses = {0}, next = {0};
     struct reply each = {.out = &statuses, .protocol = call->protocol};
     struct fields f;
@@ -65,7 +65,7 @@ static void put_page(struct admin *a, struct admin_call *call, const struct argu
         struct error ignored;
         shown += admin_status_one(a, &each, list[i].bytes, list[i].length, &ignored) == ERR_OK;
     }
-    fields_begin(&f, r.protocol);
+    fields_begin(&f, r->protocol);
     field_array(&f, "filters", shown);
     buffer_append(&f.bytes, statuses.data, statuses.length);
     if (count > most) {
@@ -75,12 +75,12 @@ static void put_page(struct admin *a, struct admin_call *call, const struct argu
         field_null(&f, "next");
     }
     f.bytes.failed |= buffer_failed(&statuses) || buffer_failed(&next);
-    fields_end(&f, &r);
+    fields_end(&f, r);
     buffer_fini(&statuses);
     buffer_fini(&next);
 }
 
-void admin_page(struct admin *a, struct admin_call *call)
+enum err admin_page(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     redisReply *stored = NULL;
     struct error ignored; /* Redis is away: the statuses of configured filters say so */
@@ -88,10 +88,11 @@ void admin_page(struct admin *a, struct admin_call *call)
     if (admin_names(a, &stored, &ignored) != ERR_OK)
         stored = NULL;
     struct argument *list = collect(a, call, stored, &count);
-    if (list == NULL)
-        call->status = error_set(&call->error, ERR_NOMEM, "out of memory");
-    else
-        put_page(a, call, list, count);
-    free(list);
+    if (list != NULL)
+        put_page(a, call, r, list, count);
     freeReplyObject(stored);
+    if (list == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    free(list);
+    return ERR_OK;
 }

@@ -37,14 +37,6 @@ static bool is_refusal(enum err code)
 
 /* --- gathering --- */
 
-static enum err load(struct outlook *o, struct error *e)
-{
-    const struct admin_call *call = o->call;
-    struct handle *f = &o->a->handle;
-    enum err code = names_init(&f->names, o->a->config->prefix, call->filter, call->filter_length, e);
-    return code == ERR_OK ? handle_load(f, &o->a->view, e) : code;
-}
-
 /* ERR_RANGE, ERR_REFUSED: as a job would fail. */
 static enum err make_plan(struct outlook *o, struct error *e)
 {
@@ -239,27 +231,26 @@ static void answer(const struct outlook *o, enum err code, struct reply *r)
     fields_end(&f, r);
 }
 
-void admin_plan(struct admin *a, struct admin_call *call)
+enum err admin_plan(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    if (!admin_has_source(a, call, "plan"))
-        return;
+    enum err code = admin_need_source(a, call, r, call->dry_run ? "rebuild it from" : "plan", e);
+    if (code != ERR_OK)
+        return code;
     const struct runner_job job = admin_rebuild_job(a, call);
     struct outlook o = {.a = a, .call = call, .warning = "", .rate_by = ""};
     runner_options(&o.options, a->service, &job);
-    enum err code = load(&o, &call->error);
+    code = admin_open(a, call, e);
     if (code == ERR_OK && call->dry_run)
-        code = may_begin(&o, &call->error);
+        code = may_begin(&o, e);
     if (code == ERR_OK)
-        code = make_plan(&o, &call->error);
+        code = make_plan(&o, e);
     if (code == ERR_OK && call->dry_run)
-        code = measure(&o, &call->error);
+        code = measure(&o, e);
     pooled_close(a->postgres, o.source);
     if (code == ERR_OK || is_refusal(code)) {
-        answer(&o, code, &r);
-    } else {
-        call->status = code;
-        admin_reply_error(&r, code, &call->error);
+        answer(&o, code, r);
+        code = ERR_OK;
     }
     free(o.nodes);
+    return code;
 }

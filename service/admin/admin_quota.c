@@ -103,11 +103,10 @@ enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes,
         return error_set(e, ERR_CONFLICT, "user %s may have %llu filters (filters_max) and has as many",
                          u->name, (unsigned long long)u->filters_max);
     if (u->bytes_max != 0 && (taken.bytes >= u->bytes_max || bytes > u->bytes_max - taken.bytes))
-        return error_set(
-            e, ERR_CONFLICT,
-            "user %s may take %llu bytes of Redis (bytes_max): its filters have %llu, and %llu more "
-            "were asked for",
-            u->name, (unsigned long long)u->bytes_max, (unsigned long long)taken.bytes,
-            (unsigned long long)bytes);
+        return error_set(e, ERR_CONFLICT,
+                         "user %s may take %llu bytes of Redis (bytes_max): its filters have %llu, and %llu "
+                         "more were asked for",
+                         u->name, (unsigned long long)u->bytes_max, (unsigned long long)taken.bytes,
+                         (unsigned long long)bytes);
     return ERR_OK;
 }

@@ -26,28 +26,24 @@ void admin_sample(struct admin *a, const char *name, size_t length)
 }
 
 /* ERR_NOT_FOUND: nothing is kept, and the filter does not exist. */
-static enum err read(struct admin *a, struct admin_call *call, struct fill *out, size_t *count)
+static enum err read(struct admin *a, const struct admin_call *call, struct fill *out, size_t *count,
+                     struct error *e)
 {
-    struct error *e = &call->error;
     *count = fills_read(a->service->fills, call->filter, call->filter_length, out);
     if (*count > 0 || config_find(a->config, call->filter, call->filter_length) != NULL)
         return ERR_OK;
-    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
-    return code == ERR_OK ? handle_load(&a->handle, &a->view, e) : code;
+    return admin_open(a, call, e);
 }
 
-void admin_samples(struct admin *a, struct admin_call *call)
+enum err admin_samples(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     struct fill kept[FILLS_MAX];
     struct fields f;
     size_t count;
-    call->status = read(a, call, kept, &count);
-    if (call->status != ERR_OK) {
-        admin_reply_error(&r, call->status, &call->error);
-        return;
-    }
-    fields_begin(&f, r.protocol);
+    enum err code = read(a, call, kept, &count, e);
+    if (code != ERR_OK)
+        return code;
+    fields_begin(&f, r->protocol);
     reply_text(&f.reply, "filter");
     reply_bulk(&f.reply, call->filter, call->filter_length);
     f.count++;
@@ -65,5 +61,6 @@ void admin_samples(struct admin *a, struct admin_call *call)
         reply_integer(&f.reply, (int64_t)kept[i].keys.maybe);
         reply_integer(&f.reply, (int64_t)kept[i].keys.adds);
     }
-    fields_end(&f, &r);
+    fields_end(&f, r);
+    return ERR_OK;
 }

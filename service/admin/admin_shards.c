@@ -310,14 +310,11 @@ static enum err write_generation(struct reply *r, struct survey *s, struct error
 
 /* The generation in use, then the one that is being built or may be gone back to. Shards are not read
  * while they are being built: the builder has most of their keys. */
-static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r)
+static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct error *e = &call->error;
     struct buffer both = {0};
     struct reply each = {.out = &both, .protocol = r->protocol};
-    enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
-    if (code == ERR_OK)
-        code = handle_load(&a->handle, &a->view, e);
+    enum err code = admin_open(a, call, e);
     if (code != ERR_OK)
         return code;
     struct survey s = {.a = a,
@@ -345,35 +342,34 @@ static enum err survey_filter(struct admin *a, struct admin_call *call, struct r
     return code;
 }
 
-static enum err survey(struct admin *a, struct admin_call *call, struct reply *r)
+static enum err survey(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     uint64_t began = clock_mono_us();
     if (a->shards == NULL && (a->shards = calloc(1, sizeof(*a->shards))) == NULL)
-        return error_set(&call->error, ERR_NOMEM, "out of memory");
-    enum err code = may_survey(a->shards, &call->error);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = may_survey(a->shards, e);
     if (code != ERR_OK)
         return code;
-    code = survey_filter(a, call, r);
+    code = survey_filter(a, call, r, e);
     a->shards->ended_us = clock_mono_us();
     a->shards->took_us = a->shards->ended_us - began;
     return code;
 }
 
-void admin_shards(struct admin *a, struct admin_call *call)
+enum err admin_shards(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
     const struct kept_answer *kept = find_kept(a->shards, call);
     if (kept != NULL) {
         buffer_append(&call->reply, kept->reply.data, kept->reply.length);
-        return;
+        return ERR_OK;
     }
-    call->status = survey(a, call, &r);
-    if (call->status != ERR_OK) {
+    enum err code = survey(a, call, r, e);
+    if (code != ERR_OK) {
         buffer_clear(&call->reply);
-        admin_reply_error(&r, call->status, &call->error);
-        return;
+        return code;
     }
     uint64_t ms = a->shards->took_us / 1000 * KEPT_FACTOR;
     if (!buffer_failed(&call->reply))
         keep(a, call, ms > KEPT_MS ? ms : KEPT_MS);
+    return ERR_OK;
 }

@@ -5,17 +5,44 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
 #include "base/clock.h"
 #include "base/number.h"
+#include "expansion/decide/forecast.h"
 #include "expansion/decide/layer.h"
-#include "expansion/job/memory.h"
 #include "expansion/decide/schedule.h"
 #include "expansion/decide/window.h"
+#include "expansion/job/memory.h"
 #include "service/admin/admin.h"
-#include "service/core/field.h"
 #include "service/control/controller.h"
 #include "service/control/filter_states.h"
+#include "service/core/field.h"
 #include "shard/redis/nodes/health.h"
+
+/* @known: the keys of a whole generation, @items, that no job is about to replace. */
+static void forecast_fields(struct fields *f, const struct config_filter *c,
+                            const struct controller_note *note, bool known, const struct view *v,
+                            uint64_t items)
+{
+    struct schedule schedule;
+    struct window window;
+    struct error e;
+    time_t at = 0;
+    enum forecast_reason reason = FORECAST_NONE;
+    if (known) {
+        bool scheduled = c->schedule[0] != '\0' && schedule_parse(&schedule, c->schedule, &e) == ERR_OK;
+        bool windowed = window_parse(&window, c->window, &e) == ERR_OK;
+        struct forecast_input in = {.items = items > note->rows.rows ? items : note->rows.rows,
+                                    .capacity = view_current(v)->capacity,
+                                    .expand_at = c->expand_at,
+                                    .items_per_second = note->growth,
+                                    .schedule = scheduled ? &schedule : NULL,
+                                    .window = windowed ? &window : NULL};
+        reason = forecast_expansion(&at, &in, (time_t)(clock_wall_us() / 1000000));
+    }
+    field_time(f, "rebuild_expected_at", reason == FORECAST_NONE ? 0 : (uint64_t)at * 1000);
+    field_text(f, "rebuild_expected_by", forecast_reason_name(reason));
+}
 
 /* --- parts of the status --- */
 
@@ -290,7 +317,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     bool whole = known && view_current(&a->view)->built;
     if (needs_source) {
         source_fields(f, &note, whole, items);
-        admin_forecast_fields(f, config, &note, whole && !mutex.held, &a->view, items);
+        forecast_fields(f, config, &note, whole && !mutex.held, &a->view, items);
     }
     field_text(f, "postgres", !needs_source ? "none" : note.postgres[0] != '\0' ? note.postgres : "ok");
     field_bool(f, "ready",
@@ -341,19 +368,14 @@ static void status_all(struct admin *a, struct admin_call *call, struct reply *r
                 count += admin_status_one(a, &each, name->str, (size_t)name->len, &ignored) == ERR_OK;
         }
     freeReplyObject(names);
-    reply_array(r, count);
-    buffer_append(r->out, items.data, items.length);
+    reply_array_of(r, count, &items);
     buffer_fini(&items);
 }
 
-void admin_status(struct admin *a, struct admin_call *call)
+enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    if (call->filter_length == 0) {
-        status_all(a, call, &r);
-        return;
-    }
-    call->status = admin_status_one(a, &r, call->filter, call->filter_length, &call->error);
-    if (call->status != ERR_OK)
-        admin_reply_error(&r, call->status, &call->error);
+    if (call->filter_length > 0)
+        return admin_status_one(a, r, call->filter, call->filter_length, e);
+    status_all(a, call, r);
+    return ERR_OK;
 }

@@ -84,21 +84,19 @@ static void take(struct look *l, const char *name, size_t length)
 static void take_list(struct look *l, enum watching_kind kind, admin_fn *fn)
 {
     struct admin_call *call = admin_call_new(fn, "", 0);
+    struct error ignored;
     if (call == NULL)
         return;
-    call->protocol = REPLY_TYPED;
-    if (kind != WATCHING_COORDINATORS_OF_ALL || (call->visible = strdup("")) != NULL)
-        fn(l->a, call);
-    else
-        call->status = ERR_NOMEM;
-    if (call->status == ERR_OK)
+    struct reply r = {.out = &call->reply, .protocol = REPLY_TYPED};
+    if ((kind != WATCHING_COORDINATORS_OF_ALL || (call->visible = strdup("")) != NULL) &&
+        fn(l->a, call, &r, &ignored) == ERR_OK)
         put_record(l->call, kind, "", 0, &call->reply);
     admin_call_free(call);
 }
 
 /* --- all --- */
 
-void admin_watching(struct admin *a, struct admin_call *call)
+enum err admin_watching(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     const struct config *config = a->config;
     redisReply *names = NULL;
@@ -107,19 +105,21 @@ void admin_watching(struct admin *a, struct admin_call *call)
                      .from = call->cursor,
                      .deadline_us = clock_mono_us() + (uint64_t)WATCHING_BUDGET_MS * 1000};
     call->cursor = 0;
-    call->status = admin_names(a, &names, &call->error);
+    enum err code = admin_names(a, &names, e);
     for (size_t i = 0; i < config->filter_count; i++)
         take(&l, config->filter[i].name, strlen(config->filter[i].name));
-    for (size_t i = 0; call->status == ERR_OK && i < names->elements; i++)
+    for (size_t i = 0; code == ERR_OK && i < names->elements; i++)
         if (config_find(config, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
             take(&l, names->element[i]->str, (size_t)names->element[i]->len);
     freeReplyObject(names);
+    (void)r;
     if ((call->flags & WATCHING_STATUS) == 0)
-        return;
+        return code;
     take_list(&l, WATCHING_NODES, admin_nodes);
-    if (call->status != ERR_OK)
-        return;
+    if (code != ERR_OK)
+        return code;
     take_list(&l, WATCHING_COORDINATORS, admin_coordinators);
     if ((call->flags & WATCHING_RESTRICTED) != 0)
         take_list(&l, WATCHING_COORDINATORS_OF_ALL, admin_coordinators);
+    return ERR_OK;
 }

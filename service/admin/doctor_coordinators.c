@@ -26,10 +26,9 @@ static void tell_nodes(struct doctor *d, const struct doctor_node *n)
     if (r->type != REDIS_REPLY_STRING)
         doctor_tell(d, DOCTOR_OK, n->name, "", "no coordinator has used it with this prefix");
     else if (claim_judge(d->o->nodes, r->str, &lacks, &e) != ERR_OK)
-        doctor_tell_error(
-            d, DOCTOR_PROBLEM, n->name, &e,
-            "make [redis] nodes the same for all coordinators, the first one above all; or choose another "
-            "prefix");
+        doctor_tell_error(d, DOCTOR_PROBLEM, n->name, &e,
+                          "make [redis] nodes the same for all coordinators, the first one above all; or "
+                          "choose another prefix");
     else if (lacks)
         doctor_tell(d, DOCTOR_WARNING, n->name, "add the node here, unless it was taken out of all lists",
                     "other coordinators had more nodes: %.300s", r->str);

@@ -43,8 +43,7 @@ void doctor_server(struct doctor *d)
     if (f->standby)
         doctor_tell(d, DOCTOR_PROBLEM, "",
                     "connect to the primary (target_session_attrs=primary in the dsn), and set read_dsn to "
-                    "read from the "
-                    "standby",
+                    "read from the standby",
                     "Postgres %s is a standby, which cannot see the open transactions of its primary",
                     f->version_text);
     else if (f->version < VERSION_OLDEST)
@@ -67,8 +66,7 @@ void doctor_rights(struct doctor *d)
     else
         doctor_tell(d, DOCTOR_WARNING, "", remedy,
                     "role %s does not see other sessions: a rebuild waits for autovacuum too, and cannot say "
-                    "whom it waits "
-                    "for, nor how far standbys are behind",
+                    "whom it waits for, nor how far standbys are behind",
                     d->postgres.role);
 }
 

@@ -44,8 +44,7 @@ static void look_at(struct doctor *d, struct doctor_node *n)
     if (sync_client_command(d->redis, n->where, &r, &e, "INFO") != ERR_OK) {
         doctor_tell(d, DOCTOR_PROBLEM, n->name,
                     "start it; check its address, user and password in [redis], and that this machine "
-                    "reaches it; name "
-                    "a master, no replica",
+                    "reaches it; name a master, no replica",
                     "%s", e.text);
         return;
     }
@@ -160,11 +159,10 @@ static void tell_persistence(struct doctor *d, const struct doctor_node *n)
     else if (doctor_info_number(n, "connected_slaves") > 0)
         doctor_tell(d, DOCTOR_OK, n->name, "", "no append-only file, but replicas");
     else
-        doctor_tell(
-            d, DOCTOR_WARNING, n->name,
-            "CONFIG SET appendonly yes, and set it in redis.conf; or add a replica",
-            "neither an append-only file nor a replica: a restart of Redis loses what no snapshot has, and "
-            "filters are degraded until they are healed from their tables");
+        doctor_tell(d, DOCTOR_WARNING, n->name,
+                    "CONFIG SET appendonly yes, and set it in redis.conf; or add a replica",
+                    "neither an append-only file nor a replica: a restart of Redis loses what no snapshot "
+                    "has, and filters are degraded until they are healed from their tables");
 }
 
 void doctor_persistence(struct doctor *d)

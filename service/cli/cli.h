@@ -81,8 +81,7 @@ void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow)
 
 /* Setters of options that say where the service is, and who asks: false where the value is none. */
 typedef bool cli_setter(struct cli *cli, const char *value);
-cli_setter cli_set_host, cli_set_port, cli_set_url, cli_set_socket, cli_set_user, cli_set_password,
-    cli_set_ca, cli_set_cert, cli_set_key;
+cli_setter cli_set_url, cli_set_password;
 
 /* Say "twinbloom: ..." on standard error, or {"error": {"code", "message"}} after cli_errors_as_json(), and
  * return the exit code. cli_fail(): the code is that of @status in cli_codes.h. */
@@ -123,17 +122,18 @@ redisReply *cli_send(struct cli *cli, size_t argc, const char **argv);
 
 /* Whether a reply is a flat list name, value, name, value. */
 bool cli_is_list(const redisReply *reply);
+/* Whether it is an array of these. */
+bool cli_are_lists(const redisReply *reply);
 
 /* A flat list (or an array of them) as JSON object (or array), with a line's end, on standard output. Members
  * have the types of @shape; one that it does not list is a number where it looks like one. */
-void cli_print_json(const redisReply *reply, const struct json_shape *shape);
+void cli_print_json(const redisReply *reply, const char *shape);
 
 /* {"filter": the first argument, @name: true}, or *@number where it is not NULL. */
 void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *number);
 
-/* The table of all filters, and the sheet of one. */
+/* The table of all filters. */
 void cli_print_table(const struct cli *cli, const redisReply *filters);
-void cli_print_sheet(const struct cli *cli, const redisReply *filter);
 void cli_print_history(const struct cli *cli, const redisReply *runs);
 void cli_print_plan(const struct cli *cli, const redisReply *plan);
 /* The steps of a dry run. */

@@ -1,15 +1,51 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/cli/cli_bench.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/info.h"
 #include "base/number.h"
 #include "base/random.h"
+#include "service/cli/cli_bench.h"
 #include "service/cli/cli_progress.h"
+
+/* --- what the server says of itself --- */
+
+static bool seconds(const redisReply *info, const char *name, double *sum)
+{
+    size_t length = 0;
+    double value = 0;
+    const char *text = info_value(info->str, info->len, name, &length);
+    if (text == NULL || !number_double(text, length, &value))
+        return false;
+    *sum += value;
+    return true;
+}
+
+static void look_at_server(struct bench_server *out, const struct cli *cli)
+{
+    const char *argv[] = {"INFO"};
+    struct client *client = NULL;
+    redisReply *info = NULL;
+    struct error e = {""};
+    size_t length = 0;
+    *out = (struct bench_server){.known = false};
+    /* A connection of its own: the command's may have been closed as idle. */
+    enum err code = client_open(&client, &cli->address, cli->timeout_ms, &e);
+    if (code == ERR_OK)
+        code = client_call(client, &info, 1, argv, NULL, &e);
+    if (code == ERR_OK && info->type == REDIS_REPLY_STRING) {
+        out->known =
+            seconds(info, "used_cpu_sys", &out->cpu_s) && seconds(info, "used_cpu_user", &out->cpu_s);
+        out->coordinator = info_value(info->str, info->len, "twinbloom_version", &length) != NULL;
+    }
+    freeReplyObject(info);
+    client_close(client);
+}
+
+/* --- the run --- */
 
 enum {
     LOAD_BATCH = 500,
@@ -66,8 +102,7 @@ static int reserve(struct bench *b)
         return CLI_OK;
     if (strstr(e.text, "exists") != NULL || strncmp(e.text, "WRONGTYPE", 9) == 0)
         return cli_fail(CLI_USAGE,
-                        "the name %s is in use: bench creates a filter of its own, and deletes it "
-                        "at the end",
+                        "the name %s is in use: bench creates a filter of its own, and deletes it at the end",
                         b->filter);
     if (strncmp(e.text, "MOVED", 5) == 0)
         return cli_fail_with(ERR_REFUSED,
@@ -216,9 +251,9 @@ static int run(struct bench *b)
     int code = loaded == ERR_OK ? CLI_OK : cli_fail_with(loaded, "keys could not be added: %s", e.text);
     double load_seconds = (double)(clock_mono_us() - begin) / 1e6;
     if (code == CLI_OK && !progress_interrupted()) {
-        bench_server_look(&b->before, b->cli);
+        look_at_server(&b->before, b->cli);
         code = measure(b, all, &seconds);
-        bench_server_look(&b->after, b->cli);
+        look_at_server(&b->after, b->cli);
         (b->cli->json ? bench_print_json : bench_print)(b, all, seconds, load_seconds);
         uint64_t errors = all->errors[BENCH_EXISTS] + all->errors[BENCH_ADD] + all->disconnects;
         if (code == CLI_OK && errors > 0)

@@ -64,9 +64,6 @@ void bench_key(char *out, uint64_t number, size_t size);
 /* A thread: argument and result are its struct bench_thread. */
 void *bench_run(void *arg);
 
-/* Ask it, over a connection of its own. */
-void bench_server_look(struct bench_server *out, const struct cli *cli);
-
 /* Of the keys that adds have taken, those that they had taken before. */
 uint64_t bench_added_again(const struct bench *b);
 

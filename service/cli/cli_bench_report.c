@@ -137,12 +137,6 @@ void bench_print(const struct bench *b, const struct bench_figures *all, double 
 
 /* --- JSON --- */
 
-static void integer(struct json *j, const char *name, uint64_t n)
-{
-    json_name(j, name);
-    json_integer(j, (int64_t)n);
-}
-
 static void decimal(struct json *j, const char *name, double n)
 {
     char text[32];
@@ -165,17 +159,16 @@ static void write_command(struct json *j, const char *name, const struct bench_f
 {
     const struct histogram *h = &all->latency[c];
     json_open(j, '{');
-    json_name(j, "command");
-    json_string(j, name, strlen(name));
-    integer(j, "requests", h->count);
-    integer(j, "keys", all->keys[c]);
-    integer(j, "errors", all->errors[c]);
+    json_text(j, "command", name);
+    json_count(j, "requests", h->count);
+    json_count(j, "keys", all->keys[c]);
+    json_count(j, "errors", all->errors[c]);
     decimal(j, "requests_per_second", per_second(h->count, seconds));
     decimal(j, "keys_per_second", per_second(all->keys[c], seconds));
-    integer(j, "mean_us", h->count == 0 ? 0 : h->sum / h->count);
+    json_count(j, "mean_us", h->count == 0 ? 0 : h->sum / h->count);
     for (size_t i = 0; i < QUANTILES; i++)
-        integer(j, quantile_names[i], histogram_quantile(h, quantiles[i]));
-    integer(j, "max_us", h->worst);
+        json_count(j, quantile_names[i], histogram_quantile(h, quantiles[i]));
+    json_count(j, "max_us", h->worst);
     json_close(j, '}');
 }
 
@@ -185,14 +178,13 @@ void bench_print_json(const struct bench *b, const struct bench_figures *all, do
     struct buffer out = {0};
     struct json j = {.out = &out};
     json_open(&j, '{');
-    json_name(&j, "filter");
-    json_string(&j, b->filter, strlen(b->filter));
-    integer(&j, "keys", b->o->keys);
-    integer(&j, "key_bytes", b->o->key_size);
-    integer(&j, "connections", b->o->connections);
-    integer(&j, "pipeline", b->o->pipeline);
-    integer(&j, "batch", b->o->batch);
-    integer(&j, "requests_per_second_limit", b->o->rate);
+    json_text(&j, "filter", b->filter);
+    json_count(&j, "keys", b->o->keys);
+    json_count(&j, "key_bytes", b->o->key_size);
+    json_count(&j, "connections", b->o->connections);
+    json_count(&j, "pipeline", b->o->pipeline);
+    json_count(&j, "batch", b->o->batch);
+    json_count(&j, "requests_per_second_limit", b->o->rate);
     decimal(&j, "adds_ratio", b->o->adds);
     decimal(&j, "load_seconds", load_seconds);
     decimal(&j, "duration_seconds", seconds);
@@ -202,15 +194,14 @@ void bench_print_json(const struct bench *b, const struct bench_figures *all, do
         if (all->latency[c].count > 0)
             write_command(&j, b->command[c], all, (enum bench_command)c, seconds);
     json_close(&j, ']');
-    integer(&j, "checked_present", all->asked_present);
-    integer(&j, "false_negatives", all->false_negatives);
-    integer(&j, "checked_absent", all->asked_absent);
-    integer(&j, "false_positives", all->false_positives);
-    integer(&j, "added_again", bench_added_again(b));
+    json_count(&j, "checked_present", all->asked_present);
+    json_count(&j, "false_negatives", all->false_negatives);
+    json_count(&j, "checked_absent", all->asked_absent);
+    json_count(&j, "false_positives", all->false_positives);
+    json_count(&j, "added_again", bench_added_again(b));
     server_cpu(&j, b);
-    integer(&j, "disconnects", all->disconnects);
-    json_name(&j, "error");
-    json_string(&j, all->error, strlen(all->error));
+    json_count(&j, "disconnects", all->disconnects);
+    json_text(&j, "error", all->error);
     json_close(&j, '}');
     (void)puts(buffer_text(&out));
     buffer_fini(&out);

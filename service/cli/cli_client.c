@@ -30,35 +30,6 @@ struct client {
 
 /* --- address --- */
 
-static bool unhex(char c, unsigned *out)
-{
-    uint64_t value;
-    if (!number_hex64(&c, 1, &value))
-        return false;
-    *out = (unsigned)value;
-    return true;
-}
-
-static bool decode(char *out, size_t size, const char *text, size_t length)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < length; i++, n++) {
-        unsigned high;
-        unsigned low;
-        if (n + 1 >= size)
-            return false;
-        out[n] = text[i];
-        if (text[i] != '%')
-            continue;
-        if (length - i < 3 || !unhex(text[i + 1], &high) || !unhex(text[i + 2], &low) || (high | low) == 0)
-            return false;
-        out[n] = (char)(high << 4 | low);
-        i += 2;
-    }
-    out[n] = '\0';
-    return true;
-}
-
 static enum err parse_host(struct client_address *a, const char *text, size_t length, struct error *e)
 {
     const char *host = text;
@@ -95,8 +66,8 @@ static enum err parse_login(struct client_address *a, const char **rest, const c
     const char *colon = memchr(*rest, ':', (size_t)(at - *rest));
     if (colon == NULL)
         return error_set(e, ERR_PARSE, "URL: expected user:password before the @");
-    if (!decode(a->user, sizeof(a->user), *rest, (size_t)(colon - *rest)) ||
-        !decode(a->password, sizeof(a->password), colon + 1, (size_t)(at - colon) - 1))
+    if (!number_unpercent(*rest, (size_t)(colon - *rest), a->user, sizeof(a->user)) ||
+        !number_unpercent(colon + 1, (size_t)(at - colon) - 1, a->password, sizeof(a->password)))
         return error_set(e, ERR_PARSE, "URL: user or password is too long or has a %% that is not %%XX");
     *rest = at + 1;
     return ERR_OK;
@@ -109,7 +80,7 @@ static enum err parse_path(struct client_address *a, const char *rest, struct er
     enum err rc = parse_login(a, &rest, at, e);
     if (rc != ERR_OK)
         return rc;
-    if (*rest != '/' || !decode(a->path, sizeof(a->path), rest, strlen(rest)))
+    if (*rest != '/' || !number_unpercent(rest, strlen(rest), a->path, sizeof(a->path)))
         return error_set(e, ERR_PARSE, "URL: expected unix:///path, of at most %zu bytes",
                          sizeof(a->path) - 1);
     return ERR_OK;
@@ -436,6 +407,12 @@ bool client_text(const redisReply *list, const char *name, char *out, size_t siz
     else
         return false;
     return out[0] != '\0';
+}
+
+bool client_is(const redisReply *list, const char *name, const char *wanted)
+{
+    char text[64];
+    return client_text(list, name, text, sizeof(text)) && strcmp(text, wanted) == 0;
 }
 
 bool client_count(const redisReply *list, const char *name, uint64_t *out)

@@ -57,6 +57,7 @@ const redisReply *client_field(const redisReply *list, const char *name);
 
 /* A value as text (cut to @size) or number; false if it is missing, empty or not of that kind. */
 bool client_text(const redisReply *list, const char *name, char *out, size_t size);
+bool client_is(const redisReply *list, const char *name, const char *wanted);
 bool client_count(const redisReply *list, const char *name, uint64_t *out);
 /* A moment: Unix seconds to milliseconds. */
 bool client_time(const redisReply *list, const char *name, uint64_t *ms);

@@ -5,21 +5,14 @@
 const struct command cli_command_table[] = {
     {"status", "[FILTER]", 0, 1, 0, "show all filters, or everything about one",
      "KEYS are those of generation GEN, which is in use. FP RATE is the expected rate of false positives "
-     "now, "
-     "and the highest one that is allowed. HEALTH says whether \"absent\" can be relied on: healthy; "
-     "building "
-     "(nothing is reported absent yet); not built (the same, and no job builds it: the last one was aborted "
-     "or "
-     "failed, or none began); keys missed (the last verification found missing keys, and added them); "
-     "degraded "
-     "(acknowledged keys may be missing); lost (shards are missing in Redis); unreachable. NEXT REBUILD is "
-     "when the fill reaches "
-     "its "
-     "threshold at the present growth, when the schedule says so, or when a filter that is not built is "
-     "tried "
-     "again. JOB is what runs, or how the last job ended; \"ready to switch\" waits for \"twinbloom "
-     "cutover\". "
-     "With FILTER: all that is known of it, and its last jobs.",
+     "now, and the highest one that is allowed. HEALTH says whether \"absent\" can be relied on: healthy; "
+     "building (nothing is reported absent yet); not built (the same, and no job builds it: the last one was "
+     "aborted or failed, or none began); keys missed (the last verification found missing keys, and added "
+     "them); degraded (acknowledged keys may be missing); lost (shards are missing in Redis); unreachable. "
+     "NEXT REBUILD is when the fill reaches its threshold at the present growth, when the schedule says so, "
+     "or when a filter that is not built is tried again. JOB is what runs, or how the last job ended; "
+     "\"ready to switch\" waits for \"twinbloom cutover\". With FILTER: all that is known of it, and its "
+     "last jobs.",
      "twinbloom status\n  twinbloom status short-link\n  twinbloom status --json", cli_status},
     {"history", "FILTER", 1, 1, WITH_COUNT, "show the last jobs of a filter, the newest first",
      "TOOK is the time from start to end, with the grace time. GENERATION is the one in use before, and the "
@@ -27,9 +20,8 @@ const struct command cli_command_table[] = {
      "twinbloom history short-link -n 5", cli_history},
     {"top", "", 0, 0, WITH_INTERVAL, "watch rates, fill and jobs live, in the terminal",
      "Requests, connections, memory and CPU are those of the coordinator that answers, from its INFO. PING "
-     "is "
-     "the round trip from here to there, measured once per refresh. KEYS/S counts keys that are new to the "
-     "filter. Press q to leave, and the space bar to refresh at once.",
+     "is the round trip from here to there, measured once per refresh. KEYS/S counts keys that are new to "
+     "the filter. Press q to leave, and the space bar to refresh at once.",
      "twinbloom top --interval 1", cli_top},
     {"coordinators", "[FILTER]", 0, 1, 0, "show all coordinators, and which epoch of a filter each uses",
      "SEEN is the age of the last heartbeat. A coordinator that is gone is listed for an hour. BEHIND counts "
@@ -43,11 +35,9 @@ const struct command cli_command_table[] = {
     {"doctor", "", 0, 0, 0, "look at everything that the service needs, and say what to do",
      "From the coordinator that is asked, it looks at each Redis node (version, memory policy, persistence, "
      "replicas, whether each command is allowed), at Postgres (rights, tables, open transactions, "
-     "replication "
-     "slots), at clocks, and at the other coordinators. Each line says ok, warning or problem, and what was "
-     "found; what to do stands below it. The exit code is 1 if there is a problem; warnings do not count. If "
-     "no "
-     "coordinator starts, use twinbloomd -c FILE --doctor.",
+     "replication slots), at clocks, and at the other coordinators. Each line says ok, warning or problem, "
+     "and what was found; what to do stands below it. The exit code is 1 if there is a problem; warnings do "
+     "not count. If no coordinator starts, use twinbloomd -c FILE --doctor.",
      "twinbloom doctor\n  twinbloom doctor --json", cli_doctor},
     {"plan", "FILTER | --keys N", 0, 1, NEXT | WITH_ESTIMATE,
      "show what a rebuild would make, without making it",
@@ -64,19 +54,19 @@ const struct command cli_command_table[] = {
      NEXT | WITH_HOLD | WITH_VERIFY | WITH_WAIT | WITH_DRY_RUN | WITH_RESTART | WITH_YES,
      "build a new generation from the source, and switch to it",
      "The filter serves throughout. With --wait, the command ends when the new generation serves and is "
-     "confirmed, which is before the end of the grace time; the exit code is 5 "
-     "if the job failed, was aborted or was rolled back. Ctrl-C leaves the job running. With --hold, the job "
-     "builds and verifies, then waits for \"twinbloom cutover\"; --wait then ends with 0 when the job waits. "
-     "--dry-run starts nothing: it shows each step and its cost; the exit code is 1 if the rebuild would be "
-     "refused. --nodes moves the filter to these nodes.",
+     "confirmed, which is before the end of the grace time; the exit code is 5 if the job failed, was "
+     "aborted or was rolled back. Ctrl-C leaves the job running. With --hold, the job builds and verifies, "
+     "then waits for \"twinbloom cutover\"; --wait then ends with 0 when the job waits. --dry-run starts "
+     "nothing: it shows each step and its cost; the exit code is 1 if the rebuild would be refused. --nodes "
+     "moves the filter to these nodes.",
      "twinbloom rebuild short-link --hold --wait", cli_rebuild},
     {"cutover", "FILTER", 1, 1, 0, "switch a rebuild that holds to its new generation",
      "Rows that came since are read first, and the generation is verified again. If the rebuild has not come "
      "to its hold yet, it will not hold.",
      "twinbloom cutover short-link", cli_control},
     {"rollback", "FILTER", 1, 1, 0, "switch back to the former generation, within the grace time",
-     "Both generations get every key since the build began, so no key is lost. The rebuild holds "
-     "afterwards: \"twinbloom cutover\" switches again, \"twinbloom abort\" ends the job.",
+     "Both generations get every key since the build began, so no key is lost. The rebuild holds afterwards: "
+     "\"twinbloom cutover\" switches again, \"twinbloom abort\" ends the job.",
      "twinbloom rollback short-link", cli_control},
     {"finish", "FILTER", 1, 1, WITH_YES, "end the grace time now, and remove the former generation",
      "After that a rollback is impossible.", "twinbloom finish short-link --yes", cli_control},
@@ -97,14 +87,12 @@ const struct command cli_command_table[] = {
      "twinbloom verify short-link --full --wait", cli_verify},
     {"create", "FILTER", 1, 1, GROWTH | WITH_GROWING, "create an empty filter that has no source",
      "--capacity and --error-rate are required. When the filter is full, it grows by a layer --expansion "
-     "times "
-     "as large; with --nonscaling, adds fail then. A filter with a source is made by a section [filter NAME] "
-     "of the configuration instead.",
+     "times as large; with --nonscaling, adds fail then. A filter with a source is made by a section [filter "
+     "NAME] of the configuration instead.",
      "twinbloom create seen --capacity 1M --error-rate 0.001", cli_create},
     {"check", "FILTER [KEY...]", 1, SIZE_MAX, 0, "check whether keys may be present",
      "Without KEY, keys are read from standard input, one a line; empty lines are skipped. \"present\" can "
-     "be "
-     "wrong at the filter's false-positive rate, \"absent\" is certain. The exit code is 1 if any key is "
+     "be wrong at the filter's false-positive rate, \"absent\" is certain. The exit code is 1 if any key is "
      "absent.",
      "twinbloom check short-link a1b2c3", cli_check},
     {"add", "FILTER [KEY...]", 1, SIZE_MAX, 0, "add keys",
@@ -113,9 +101,8 @@ const struct command cli_command_table[] = {
      "twinbloom add short-link < keys.txt", cli_add},
     {"import", "FILTER", 1, 1, WITH_KEYS | WITH_INPUT | GROWTH, "add many keys from a file or standard input",
      "Keys are lines, or end in NUL (--null), or are a column of CSV (--csv). Empty keys are skipped. "
-     "Refused "
-     "keys are counted, and the first few are shown; the exit code is 4 then. After Ctrl-C the command says "
-     "how to continue. --capacity and --error-rate are for a filter that does not exist yet.",
+     "Refused keys are counted, and the first few are shown; the exit code is 4 then. After Ctrl-C the "
+     "command says how to continue. --capacity and --error-rate are for a filter that does not exist yet.",
      "twinbloom import short-link --csv code < links.csv", cli_import},
     {"dump", "FILTER", 1, 1, WITH_OUTPUT, "write a filter to a file or standard output",
      "A dump holds every key that was added before it began. Whoever has the dump can check keys against it, "
@@ -139,9 +126,8 @@ const struct command cli_command_table[] = {
     {"config", "[show|get|set] [KEY [VALUE]]...", 0, SIZE_MAX, 0,
      "show or change the configuration of the running service",
      "show [KEY...] prints all keys, or these; get needs a KEY. Patterns such as filter.* are allowed; "
-     "secrets "
-     "are masked. set KEY VALUE changes all keys that are given or, on an error, none. A change lasts until "
-     "the service reads its file again or restarts: write it to the file too.",
+     "secrets are masked. set KEY VALUE changes all keys that are given or, on an error, none. A change "
+     "lasts until the service reads its file again or restarts: write it to the file too.",
      "twinbloom config get 'filter.short-link.*'\n  twinbloom config set filter.short-link.expand_at 0.7",
      cli_config},
     {"bench", "", 0, 0, GROWTH | WITH_BENCH, "put load on a BF.* server, and show its latencies",

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/cli/cli.h"
+#include "service/cli/cli_sheet.h"
 
 enum err cli_name_filter(const struct cli *cli, enum err code, struct error *e)
 {
@@ -74,10 +74,7 @@ redisReply *cli_request(struct cli *cli, const char *verb)
 redisReply *cli_request_array(struct cli *cli, const char *verb)
 {
     redisReply *reply = cli_request(cli, verb);
-    bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
-    for (size_t i = 0; good && i < reply->elements; i++)
-        good = cli_is_list(reply->element[i]);
-    return reply == NULL || good ? reply : cli_odd_reply(cli, reply, verb);
+    return reply == NULL || cli_are_lists(reply) ? reply : cli_odd_reply(cli, reply, verb);
 }
 
 /* --- handlers --- */
@@ -92,7 +89,7 @@ static redisReply *request_list(struct cli *cli, const char *verb)
 }
 
 /* Show what @verb answers, an array of lists. */
-static int show_array(struct cli *cli, const char *verb, const struct json_shape *shape,
+static int show_array(struct cli *cli, const char *verb, const char *shape,
                       void (*print)(const struct cli *cli, const redisReply *all))
 {
     redisReply *reply = cli_request_array(cli, verb);
@@ -113,10 +110,7 @@ static void print_last_runs(struct cli *cli)
     redisReply *runs = NULL;
     const char *argv[] = {"TB.HISTORY", cli->arguments[0], "COUNT", "5"};
     enum err code = client_call(cli->client, &runs, 4, argv, NULL, &e);
-    bool good = code == ERR_OK && runs->type == REDIS_REPLY_ARRAY && runs->elements > 0;
-    for (size_t i = 0; good && i < runs->elements; i++)
-        good = cli_is_list(runs->element[i]);
-    if (good) {
+    if (code == ERR_OK && cli_are_lists(runs) && runs->elements > 0) {
         (void)puts("\nLast jobs");
         cli_print_history(cli, runs);
     }
@@ -126,14 +120,14 @@ static void print_last_runs(struct cli *cli)
 int cli_status(struct cli *cli)
 {
     if (cli->count == 0)
-        return show_array(cli, "TB.STATUS", &json_filter, cli_print_table);
+        return show_array(cli, "TB.STATUS", "filter", cli_print_table);
     redisReply *reply = request_list(cli, "TB.STATUS");
     if (reply == NULL)
         return cli->failure;
     if (cli->json)
-        cli_print_json(reply, &json_filter);
+        cli_print_json(reply, "filter");
     else
-        cli_print_sheet(cli, reply);
+        sheet_print(cli, "filter", reply);
     freeReplyObject(reply);
     if (!cli->json)
         print_last_runs(cli);
@@ -142,7 +136,7 @@ int cli_status(struct cli *cli)
 
 int cli_history(struct cli *cli)
 {
-    return show_array(cli, "TB.HISTORY", &json_run, cli_print_history);
+    return show_array(cli, "TB.HISTORY", "run", cli_print_history);
 }
 
 int cli_plan(struct cli *cli)
@@ -155,7 +149,7 @@ int cli_plan(struct cli *cli)
     if (reply == NULL)
         return cli->failure;
     if (cli->json)
-        cli_print_json(reply, &json_plan);
+        cli_print_json(reply, "plan");
     else
         cli_print_plan(cli, reply);
     uint64_t fits = 0;
@@ -192,7 +186,7 @@ static int dry_run(struct cli *cli)
     if (reply == NULL)
         return cli->failure;
     if (cli->json) {
-        cli_print_json(reply, &json_plan);
+        cli_print_json(reply, "plan");
     } else if (client_field(reply, "capacity") != NULL) { /* else it never came to a plan */
         cli_print_plan(cli, reply);
         cli_print_steps(cli, reply);

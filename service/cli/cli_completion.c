@@ -6,48 +6,10 @@
 
 #include "service/cli/cli_table.h"
 
-/* Where __complete says FILES, the shell offers those. */
-#define FILES ":files"
+/* Where __complete says so, the shell offers files. */
+static const char files[] = ":files";
 
-static const struct {
-    const char *shell, *script;
-} scripts[] = {
-    {"bash", "# bash completion for twinbloom, made by \"twinbloom completion bash\"\n"
-             "_twinbloom() {\n"
-             "  local cur=${COMP_WORDS[COMP_CWORD]}\n"
-             "  mapfile -t COMPREPLY < <(\"${COMP_WORDS[0]}\" __complete "
-             "\"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null | cut -f1)\n"
-             "  if [[ ${COMPREPLY[0]-} == " FILES " ]]; then\n"
-             "    compopt -o filenames 2>/dev/null\n"
-             "    mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-             "  fi\n"
-             "}\n"
-             "complete -F _twinbloom twinbloom"},
-    {"zsh",
-     "#compdef twinbloom\n"
-     "# zsh completion for twinbloom, made by \"twinbloom completion zsh\"\n"
-     "_twinbloom() {\n"
-     "  local -a found\n"
-     "  found=(\"${(@f)$(\"${words[1]}\" __complete \"${(@Q)words[2,CURRENT]}\" 2>/dev/null)}\")\n"
-     "  if [[ $found[1] == " FILES " ]]; then _files; return; fi\n"
-     "  found=(\"${(@)found//:/\\\\:}\")\n"
-     "  found=(\"${(@)found/$'\\t'/:}\")\n"
-     "  [[ -n $found[1] ]] && _describe twinbloom found\n"
-     "}\n"
-     "if [[ $funcstack[1] == _twinbloom ]]; then _twinbloom \"$@\"; else compdef _twinbloom twinbloom; fi"},
-    {"fish", "# fish completion for twinbloom, made by \"twinbloom completion fish\"\n"
-             "function __twinbloom_complete\n"
-             "    set -l words (commandline -opc)\n"
-             "    set -l last (commandline -ct)\n"
-             "    set -l found (command $words[1] __complete $words[2..-1] \"$last\" 2>/dev/null)\n"
-             "    if test \"$found[1]\" = " FILES "\n"
-             "        __fish_complete_path \"$last\"\n"
-             "    else\n"
-             "        printf '%s\\n' $found\n"
-             "    end\n"
-             "end\n"
-             "complete -c twinbloom -f -a '(__twinbloom_complete)'"},
-};
+extern const char embedded_complete_bash[], embedded_complete_zsh[], embedded_complete_fish[];
 
 /* --- names of filters --- */
 
@@ -80,12 +42,14 @@ int cli_completion(struct cli *cli)
     const char *shell = cli->arguments[0];
     if (strcmp(shell, "filters") == 0)
         return print_filters(cli, "");
-    for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
-        if (strcmp(shell, scripts[i].shell) == 0) {
-            (void)puts(scripts[i].script);
-            return CLI_OK;
-        }
-    return cli_fail(CLI_USAGE, "completion for \"%s\" does not exist; give bash, zsh or fish", shell);
+    const char *script = strcmp(shell, "bash") == 0   ? embedded_complete_bash
+                         : strcmp(shell, "zsh") == 0  ? embedded_complete_zsh
+                         : strcmp(shell, "fish") == 0 ? embedded_complete_fish
+                                                      : NULL;
+    if (script == NULL)
+        return cli_fail(CLI_USAGE, "completion for \"%s\" does not exist; give bash, zsh or fish", shell);
+    (void)fputs(script, stdout);
+    return CLI_OK;
 }
 
 /* --- what a word may become --- */
@@ -162,7 +126,7 @@ static void offer_commands(const char *begin)
 static void offer_value(const char *begin, const char *value)
 {
     if (strcmp(value, "FILE") == 0 || strcmp(value, "PATH") == 0)
-        (void)puts(FILES);
+        (void)puts(files);
     else if (strchr(value, '|') != NULL)
         offer_words(begin, value);
 }

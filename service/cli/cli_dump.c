@@ -296,22 +296,14 @@ static enum err send_pieces(struct restoring *r, struct error *e)
 
 static void print_json(const struct restoring *r)
 {
-    const struct {
-        const char *name;
-        uint64_t value;
-    } rows[] = {{"size_bytes", r->file.bytes},
-                {"pieces", r->pieces},
-                {"sent", r->sent},
-                {"duration_ms", (uint64_t)(progress_seconds(&r->progress) * 1000)}};
     struct buffer b = {0};
     struct json j = {.out = &b};
     json_open(&j, '{');
-    json_name(&j, "filter");
-    json_string(&j, r->cli->arguments[0], strlen(r->cli->arguments[0]));
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        json_name(&j, rows[i].name);
-        json_integer(&j, (int64_t)rows[i].value);
-    }
+    json_text(&j, "filter", r->cli->arguments[0]);
+    json_count(&j, "size_bytes", r->file.bytes);
+    json_count(&j, "pieces", r->pieces);
+    json_count(&j, "sent", r->sent);
+    json_count(&j, "duration_ms", (uint64_t)(progress_seconds(&r->progress) * 1000));
     json_close(&j, '}');
     (void)puts(buffer_text(&b));
     buffer_fini(&b);

@@ -18,10 +18,8 @@ void cli_put_error(struct json *j, const char *code, const char *text)
 {
     json_name(j, "error");
     json_open(j, '{');
-    json_name(j, "code");
-    json_string(j, code, strlen(code));
-    json_name(j, "message");
-    json_string(j, text, strlen(text));
+    json_text(j, "code", code);
+    json_text(j, "message", text);
     json_close(j, '}');
 }
 

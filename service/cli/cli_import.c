@@ -255,25 +255,16 @@ static void print_json(const struct import *im, double seconds)
     struct buffer b = {0};
     struct json j = {.out = &b};
     const char *filter = im->cli->arguments[0];
-    const struct {
-        const char *name;
-        uint64_t value;
-    } rows[] = {{"key_count", im->settled},
-                {"skipped_count", im->settled < im->skip ? im->settled : im->skip},
-                {"added_count", im->added},
-                {"present_count", im->present},
-                {"refused_count", im->refused},
-                {"empty_count", im->split.empty},
-                {"malformed_count", im->split.malformed}};
     json_open(&j, '{');
-    json_name(&j, "filter");
-    json_string(&j, filter, strlen(filter));
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        json_name(&j, rows[i].name);
-        json_integer(&j, (int64_t)rows[i].value);
-    }
-    json_name(&j, "duration_ms");
-    json_integer(&j, (int64_t)(seconds * 1000));
+    json_text(&j, "filter", filter);
+    json_count(&j, "key_count", im->settled);
+    json_count(&j, "skipped_count", im->settled < im->skip ? im->settled : im->skip);
+    json_count(&j, "added_count", im->added);
+    json_count(&j, "present_count", im->present);
+    json_count(&j, "refused_count", im->refused);
+    json_count(&j, "empty_count", im->split.empty);
+    json_count(&j, "malformed_count", im->split.malformed);
+    json_count(&j, "duration_ms", (uint64_t)(seconds * 1000));
     if (im->status != ERR_OK)
         cli_put_error(&j, error_name(im->status), im->error.text);
     json_close(&j, '}');

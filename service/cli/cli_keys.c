@@ -198,10 +198,8 @@ static bool from_stdin(struct keys *k)
 static void close_json(struct keys *k, bool good)
 {
     json_close(&k->json, ']');
-    json_name(&k->json, k->yes_name);
-    json_integer(&k->json, (int64_t)k->yes_count);
-    json_name(&k->json, k->no_name);
-    json_integer(&k->json, (int64_t)k->no_count);
+    json_count(&k->json, k->yes_name, k->yes_count);
+    json_count(&k->json, k->no_name, k->no_count);
     if (!good)
         cli_put_error(&k->json, error_name(k->status), k->error.text);
     json_close(&k->json, '}');
@@ -220,8 +218,7 @@ static int run_keys(struct keys *k, const char *command)
     chunk_clear(&k->chunk);
     if (k->cli->json) {
         json_open(&k->json, '{');
-        json_name(&k->json, "filter");
-        json_string(&k->json, filter, strlen(filter));
+        json_text(&k->json, "filter", filter);
         json_name(&k->json, "keys");
         json_open(&k->json, '[');
     }

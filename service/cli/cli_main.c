@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "service/cli/cli_reference.h"
+#include "base/glob.h"
+#include "service/cli/cli_table.h"
 
 enum { COMPLETE_MS = 1000 /* a shell waits, and whoever sits there */ };
 
@@ -16,7 +17,7 @@ struct suggestion {
 
 static void consider(struct suggestion *best, const char *typed, const char *word)
 {
-    size_t distance = output_distance(typed, word);
+    size_t distance = glob_distance(typed, word);
     if (distance <= 2 && distance < strlen(word) / 2 + 1 && (best->word == NULL || distance < best->distance))
         *best = (struct suggestion){word, distance};
 }

@@ -2,9 +2,80 @@
 /* The table of options, and how each is set. */
 #include <float.h>
 #include <string.h>
+
 #include "base/number.h"
+#include "service/cli/cli.h"
 #include "service/cli/cli_bench.h"
 #include "service/cli/cli_table.h"
+
+/* --- where the service is, and who asks --- */
+
+static bool set_text(char *out, size_t size, const char *value)
+{
+    size_t length = strlen(value);
+    if (length == 0 || length >= size)
+        return false;
+    memcpy(out, value, length + 1);
+    return true;
+}
+
+static bool set_host(struct cli *cli, const char *value)
+{
+    cli->address.path[0] = '\0';
+    return set_text(cli->address.host, sizeof(cli->address.host), value);
+}
+
+static bool set_port(struct cli *cli, const char *value)
+{
+    uint64_t port;
+    if (!number_u64(value, strlen(value), &port) || port == 0 || port > UINT16_MAX)
+        return false;
+    cli->address.port = (uint16_t)port;
+    cli->address.path[0] = '\0';
+    return true;
+}
+
+bool cli_set_url(struct cli *cli, const char *value)
+{
+    struct error e = {""};
+    if (client_parse_url(&cli->address, value, &e) == ERR_OK)
+        return true;
+    (void)cli_fail(CLI_USAGE, "%s", e.text);
+    return false;
+}
+
+static bool set_socket(struct cli *cli, const char *value)
+{
+    return set_text(cli->address.path, sizeof(cli->address.path), value);
+}
+
+static bool set_user(struct cli *cli, const char *value)
+{
+    return set_text(cli->address.user, sizeof(cli->address.user), value);
+}
+
+bool cli_set_password(struct cli *cli, const char *value)
+{
+    return value[0] == '\0' || set_text(cli->address.password, sizeof(cli->address.password), value);
+}
+
+static bool set_ca(struct cli *cli, const char *value)
+{
+    cli->address.ca = value;
+    return cli->address.tls = true;
+}
+
+static bool set_cert(struct cli *cli, const char *value)
+{
+    cli->address.cert = value;
+    return cli->address.tls = true;
+}
+
+static bool set_key(struct cli *cli, const char *value)
+{
+    cli->address.key = value;
+    return cli->address.tls = true;
+}
 
 /* --- values that are like no other --- */
 
@@ -54,19 +125,19 @@ static bool set_skip(struct cli *cli, const char *value)
 #define DECIMAL(member, least, most) TO(DECIMAL, member, least, most)
 
 const struct option_row cli_option_table[] = {
-    {"-h", "--host", "HOST", 0, false, "host of twinbloomd (127.0.0.1)", BY(cli_set_host)},
-    {"-p", "--port", "PORT", 0, false, "port of twinbloomd (6479)", BY(cli_set_port)},
+    {"-h", "--host", "HOST", 0, false, "host of twinbloomd (127.0.0.1)", BY(set_host)},
+    {"-p", "--port", "PORT", 0, false, "port of twinbloomd (6479)", BY(set_port)},
     {"-u", "--url", "URL", 0, true,
      "both: redis://[user:password@]host:port, rediss:// with TLS, unix:///path (or TWINBLOOM_URL)",
      BY(cli_set_url)},
-    {"-s", "--socket", "PATH", 0, false, "connect to this Unix socket instead", BY(cli_set_socket)},
-    {"", "--user", "NAME", 0, false, "log in as this user, with the password below", BY(cli_set_user)},
+    {"-s", "--socket", "PATH", 0, false, "connect to this Unix socket instead", BY(set_socket)},
+    {"", "--user", "NAME", 0, false, "log in as this user, with the password below", BY(set_user)},
     {"-a", "--password", "PASSWORD", 0, false, "others may see it in ps; TWINBLOOM_PASSWORD is safer",
      BY(cli_set_password)},
     {"", "--tls", NULL, 0, false, "connect with TLS", FLAG(address.tls)},
-    {"", "--cacert", "FILE", 0, false, "authorities to trust, PEM (those of the system)", BY(cli_set_ca)},
-    {"", "--cert", "FILE", 0, false, "client certificate, PEM", BY(cli_set_cert)},
-    {"", "--key", "FILE", 0, false, "private key of the client certificate, PEM", BY(cli_set_key)},
+    {"", "--cacert", "FILE", 0, false, "authorities to trust, PEM (those of the system)", BY(set_ca)},
+    {"", "--cert", "FILE", 0, false, "client certificate, PEM", BY(set_cert)},
+    {"", "--key", "FILE", 0, false, "private key of the client certificate, PEM", BY(set_key)},
     {"", "--timeout", "SECONDS", 0, false, "how long to wait for an answer (10)", BY(set_timeout)},
     {"", "--json", NULL, 0, false, "print JSON; an error is JSON, too, on standard error", FLAG(json)},
     {"", "--capacity", "N", WITH_CAPACITY, false, "number of keys to make room for: 1000000, 1e6, 1M",

@@ -42,10 +42,6 @@ void output_escape(struct buffer *b, const char *bytes, size_t length);
  * are none. */
 size_t output_utf8(const char *bytes, size_t length);
 
-/* How alike two words are: insertions, deletions, replacements and swaps of neighbours. Words longer than 31
- * bytes are never alike (SIZE_MAX). */
-size_t output_distance(const char *a, const char *b);
-
 enum output_color { COLOR_NONE, COLOR_GOOD, COLOR_WARN, COLOR_BAD, COLOR_QUIET };
 const char *output_color_on(enum output_color color, bool colored); /* "" where nothing is to be done */
 const char *output_color_off(enum output_color color, bool colored);
@@ -62,6 +58,9 @@ void json_close(struct json *j, char bracket);
 void json_name(struct json *j, const char *name);
 /* What is not UTF-8 becomes U+FFFD, as a JSON string cannot hold it. */
 void json_string(struct json *j, const char *bytes, size_t length);
+/* A member with its value. */
+void json_text(struct json *j, const char *name, const char *text);
+void json_count(struct json *j, const char *name, uint64_t n);
 void json_null(struct json *j);
 void json_bool(struct json *j, bool value);
 void json_integer(struct json *j, int64_t value);

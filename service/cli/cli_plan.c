@@ -1,38 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What TB.PLAN and a dry run say, for people: a sheet, the nodes, the steps. */
+/* plan: what TB.PLAN and a dry run say, for people: a sheet, the nodes, the steps. And plan --keys: what a
+ * filter would need, without a service; it is put into the form of a reply, so that it is shown as the others
+ * are. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
+#include "expansion/decide/estimate.h"
 #include "service/cli/cli_sheet.h"
-
-static const struct sheet_row plan_rows[] = {
-    {"Plan", NULL, HEADING},
-    {"filter", "filter", WORD},
-    {"reason", "reason", WORD},
-    {"rows in the source", "rows", COUNT},
-    {"keys now", "keys", COUNT},
-    {"capacity", "capacity", COUNT},
-    {"false positives allowed", "error_rate", RATE},
-    {"shards", "shards", COUNT},
-    {"blocks per shard", "blocks", COUNT},
-    {"bits per block", "block_bits", COUNT},
-    {"bits set per key", "hashes", COUNT},
-    {"size", "size_bytes", BYTES},
-    {"partitions of the build", "partitions", COUNT},
-    {"rows read per second", "rows_per_second", COUNT},
-    {"this rate is known", "rows_per_second_by", WORD},
-    {"time, at least", "duration_seconds", SECONDS},
-    {"Redis memory", NULL, HEADING},
-    {"now", "memory_now_bytes", BYTES},
-    {"new generation", "memory_new_bytes", BYTES},
-    {"at the peak", "memory_peak_bytes", BYTES},
-    {"afterwards", "memory_after_bytes", BYTES},
-    {"nodes", "nodes", WORD},
-    {"fits", "fits", FLAG},
-    {"warning", "warning", WORD},
-    {"refused", "refused", WORD},
-};
 
 static void node_cells(struct table *t, const redisReply *node)
 {
@@ -61,18 +37,13 @@ static void print_nodes(const struct cli *cli, const redisReply *nodes)
     static const struct table_column columns[] = {{"NODE", false},     {"SHARDS", true},   {"BEFORE", true},
                                                   {"DURING", true},    {"AFTER", true},    {"USED NOW", true},
                                                   {"USED THEN", true}, {"MAXMEMORY", true}};
-    struct table t;
-    table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < nodes->elements; i++)
-        node_cells(&t, nodes->element[i]);
     (void)putchar('\n');
-    table_print(&t, stdout, cli->color);
-    table_fini(&t);
+    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), nodes, node_cells);
 }
 
 void cli_print_plan(const struct cli *cli, const redisReply *plan)
 {
-    sheet_print(cli, plan_rows, sizeof(plan_rows) / sizeof(plan_rows[0]), plan);
+    sheet_print(cli, "plan", plan);
     const redisReply *nodes = client_field(plan, "per_node");
     if (nodes != NULL && nodes->type == REDIS_REPLY_ARRAY && nodes->elements > 0)
         print_nodes(cli, nodes);
@@ -106,12 +77,167 @@ void cli_print_steps(const struct cli *cli, const redisReply *plan)
     const redisReply *steps = client_field(plan, "steps");
     if (steps == NULL || steps->type != REDIS_REPLY_ARRAY)
         return;
-    struct table t;
-    table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < steps->elements; i++)
-        step_cells(&t, steps->element[i]);
     (void)putchar('\n');
-    table_print(&t, stdout, cli->color);
-    table_fini(&t);
+    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), steps, step_cells);
     (void)puts("\nNothing was started.");
+}
+
+/* --- plan --keys --- */
+
+enum { NODES_MAX = 10000 };
+
+/* --- the answer --- */
+
+/* A flat list of names and values in RESP. */
+struct list {
+    struct buffer items;
+    size_t count;
+};
+
+static void put_text(struct list *l, const char *name, const char *value)
+{
+    buffer_printf(&l->items, "$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(name), name, strlen(value), value);
+    l->count += 2;
+}
+
+static void put_number(struct list *l, const char *name, uint64_t value)
+{
+    buffer_printf(&l->items, "$%zu\r\n%s\r\n:%llu\r\n", strlen(name), name, (unsigned long long)value);
+    l->count += 2;
+}
+
+static void put_decimal(struct list *l, const char *name, double value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%.6g", value);
+    put_text(l, name, text);
+}
+
+/* NULL: no memory. */
+static redisReply *list_reply(struct list *l)
+{
+    struct buffer all = {0};
+    void *reply = NULL;
+    buffer_printf(&all, "*%zu\r\n", l->count);
+    buffer_append(&all, l->items.data, l->items.length);
+    redisReader *reader = buffer_failed(&all) || buffer_failed(&l->items) ? NULL : redisReaderCreate();
+    if (reader != NULL && redisReaderFeed(reader, all.data, all.length) == REDIS_OK)
+        (void)redisReaderGetReply(reader, &reply);
+    if (reader != NULL)
+        redisReaderFree(reader);
+    buffer_fini(&all);
+    return reply;
+}
+
+static void put_filter(struct list *l, const struct estimate_input *in, const struct estimate *est)
+{
+    const struct geometry *g = &est->geometry;
+    put_number(l, "keys", in->keys);
+    put_decimal(l, "error_rate", in->error_rate);
+    put_number(l, "shards", g->shards);
+    put_number(l, "blocks", g->blocks);
+    put_number(l, "block_bits", g->block_bits);
+    put_number(l, "hashes", g->hashes);
+    put_number(l, "shard_bytes", geometry_shard_bytes(g));
+    put_number(l, "shard_memory_bytes", est->shard_memory);
+    put_number(l, "size_bytes", geometry_bytes(g));
+    put_decimal(l, "bits_per_key", 8 * (double)geometry_bytes(g) / (double)in->keys);
+    put_number(l, "memory_bytes", est->memory);
+}
+
+static void put_rebuild(struct list *l, const struct estimate_input *in, const struct estimate *est,
+                        bool assumed)
+{
+    put_number(l, "next_capacity", est->next_keys);
+    put_number(l, "next_shards", est->next.shards);
+    put_number(l, "next_memory_bytes", est->next_memory);
+    if (in->build_memory != 0)
+        put_number(l, "partitions", est->partitions);
+    if (est->spilled != 0) {
+        put_number(l, "spilled_bytes", est->spilled);
+        put_number(l, "spill_peak_bytes", est->spill_peak);
+    }
+    put_number(l, "rows_per_second", (uint64_t)(in->scan_rate * in->readers));
+    put_text(l, "rows_per_second_by", assumed ? "assumed; see --scan-rate" : "given");
+    put_decimal(l, "create_seconds", est->create_s);
+    put_decimal(l, "scan_seconds", est->scan_s);
+    put_decimal(l, "upload_seconds", est->upload_s);
+    put_decimal(l, "sweep_seconds", est->sweep_s);
+    put_decimal(l, "rebuild_seconds", est->rebuild_s);
+}
+
+static void put_nodes(struct list *l, const struct estimate_input *in, const struct estimate *est)
+{
+    if (in->node_memory != 0) {
+        put_number(l, "node_memory_bytes", in->node_memory);
+        put_number(l, "node_room_bytes", est->node_room);
+    }
+    if (est->nodes_needed != 0)
+        put_number(l, "nodes_needed", est->nodes_needed);
+    put_number(l, "node_count", est->nodes);
+    put_number(l, "node_shards", est->node_shards);
+    put_number(l, "node_before_bytes", est->before);
+    put_number(l, "node_during_bytes", est->during);
+    put_number(l, "node_after_bytes", est->after);
+}
+
+static int show(const struct cli *cli, struct list *l)
+{
+    redisReply *reply = list_reply(l);
+    if (reply == NULL)
+        return cli_fail_with(ERR_NOMEM, "out of memory");
+    if (cli->json)
+        cli_print_json(reply, "estimate");
+    else
+        sheet_print(cli, "estimate", reply);
+    freeReplyObject(reply);
+    return CLI_OK;
+}
+
+/* Of a filter that is there, --nodes is a list of them. */
+static bool parse_nodes(const char *text, unsigned *out)
+{
+    uint64_t n;
+    if (!output_parse_count(text, &n) || n > NODES_MAX)
+        return false;
+    *out = (unsigned)n;
+    return n > 0;
+}
+
+int cli_estimate(struct cli *cli)
+{
+    const struct cli_estimate *o = &cli->estimate;
+    struct estimate_input in = {.keys = o->keys,
+                                .growth = o->growth > 0 ? o->growth : 1,
+                                .shard_bytes = SHARD_BYTES_DEFAULT,
+                                .node_memory = o->node_memory,
+                                .scan_rate = o->scan_rate != 0 ? (double)o->scan_rate : ESTIMATE_SCAN_RATE,
+                                .readers = o->readers != 0 ? (unsigned)o->readers : 1,
+                                .build_memory = o->build_memory,
+                                .spill_bytes = UINT64_C(64) << 30};
+    struct estimate est;
+    struct error e = {""};
+    struct list l = {.count = 0};
+    if (o->keys == 0 || cli->error_rate == NULL)
+        return cli_fail(CLI_USAGE,
+                        "a plan needs FILTER, or --keys and --error-rate; see twinbloom help plan");
+    if (cli->capacity != 0)
+        return cli_fail(CLI_USAGE, "--capacity is for a plan of FILTER; here --keys says it");
+    if (cli->nodes != NULL && !parse_nodes(cli->nodes, &in.nodes))
+        return cli_fail(CLI_USAGE, "--nodes %s: with --keys it is how many there are, 1 to %d", cli->nodes,
+                        NODES_MAX);
+    (void)number_double(cli->error_rate, strlen(cli->error_rate), &in.error_rate);
+    if (estimate_make(&est, &in, &e) != ERR_OK)
+        return cli_fail(CLI_NO, "no plan is possible: %s", e.text);
+    enum err fits = estimate_fits(&est, &in, &e);
+    put_filter(&l, &in, &est);
+    put_rebuild(&l, &in, &est, o->scan_rate == 0);
+    put_nodes(&l, &in, &est);
+    if (fits != ERR_OK || in.node_memory != 0)
+        put_number(&l, "fits", fits == ERR_OK);
+    if (fits != ERR_OK)
+        put_text(&l, "refused", e.text);
+    int code = show(cli, &l);
+    buffer_fini(&l.items);
+    return code != CLI_OK ? code : fits == ERR_OK ? CLI_OK : CLI_NO;
 }

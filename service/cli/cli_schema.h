@@ -1,56 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLI_SCHEMA_H
 #define SERVICE_CLI_SCHEMA_H
-/* What --json prints, as tables: they make the output's types, the reference, and the tests of both. A member
- * keeps its name, type and meaning; new ones may come. */
+/* What --json prints, by outputs.txt: the types of what is printed, and the reference. */
 #include <stdbool.h>
 #include <stddef.h>
 
-enum {
-    JSON_STRING = 1,
-    JSON_INTEGER = 2,
-    JSON_NUMBER = 4,
-    JSON_BOOL = 8,
-    JSON_STRINGS = 16, /* an array of strings */
-    JSON_OBJECTS = 32, /* an array of objects, of the member's shape */
-    JSON_OBJECT = 64,  /* one, of the member's shape */
-    JSON_NULL = 128,   /* or null: not known */
-    JSON_ALWAYS = 256  /* never missing */
+enum { SCHEMA_FIELDS = 7, SCHEMA_MEMBERS_MAX = 192 };
+
+struct schema_text {
+    const char *text;
+    size_t length;
 };
 
-struct json_shape;
-
-struct json_member {
-    const char *name;
-    unsigned type;
-    const char *meaning;
-    const struct json_shape *shape;
+/* A row of outputs.txt, which says what its fields are; those that it does not have are empty. */
+struct schema_row {
+    struct schema_text field[SCHEMA_FIELDS];
 };
+enum { MEMBER_NAME, MEMBER_TYPE, MEMBER_MEANING, MEMBER_SHAPE, MEMBER_LABEL, MEMBER_KIND, MEMBER_USUAL };
 
-struct json_shape {
-    const char *name;
-    const struct json_member *member;
+struct schema_shape {
     size_t count;
+    struct schema_member {
+        struct schema_row row;      /* without the ! behind the name */
+        bool always;                /* never missing */
+        struct schema_text heading; /* of a sheet, under which it stands */
+    } member[SCHEMA_MEMBERS_MAX];
 };
 
-/* One form of a command's output. */
-struct json_output {
-    const char *when; /* with which arguments; "": always */
-    const struct json_shape *shape;
-    bool array; /* of such objects */
-};
-
-extern const struct json_shape json_filter, json_run, json_plan, json_estimate, json_coordinator, json_node,
-    json_finding, json_error;
-extern const struct json_shape json_check, json_add, json_import, json_restore, json_password, json_token;
-extern const struct json_shape json_config, json_bench;
-
-/* The outputs of a command; @count: how many, 0 where it has none. */
-const struct json_output *json_outputs(const char *command, size_t *count);
-
+bool schema_is(struct schema_text text, const char *word);
+/* The next output of @command, from *@at on, which is NULL before the first one. False: there are no more. */
+bool schema_next_output(const char **at, const char *command, struct schema_row *out);
+/* The members of a shape; none where it is not known. */
+void schema_load(struct schema_shape *out, struct schema_text name);
 /* NULL: not listed. */
-const struct json_member *json_member_find(const struct json_shape *shape, const char *name);
-
-/* "string or null", "array of objects". @out: at least 64 bytes. */
-const char *json_type_text(unsigned type, char *out, size_t size);
+const struct schema_row *schema_find(const struct schema_shape *shape, const char *name);
+/* Whether @word is in the member's type. NULL: in none. */
+bool schema_has(const struct schema_row *member, const char *word);
 #endif

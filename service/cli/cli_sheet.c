@@ -8,18 +8,32 @@
 
 enum { BAR_WIDTH = 12 };
 
+/* How a value is shown; of a member as outputs.txt says. */
+enum kind { WORD, COUNT, BYTES, RATE, PERCENT, FILL, TIME, MS_SPAN, SECONDS, FLAG, COLORED, WARNING, KINDS };
+
+static enum kind kind_of(struct schema_text name)
+{
+    static const char *const names[KINDS] = {"",     "count",   "bytes",   "rate", "percent", "fill",
+                                             "time", "ms_span", "seconds", "flag", "colored", "warning"};
+    enum kind kind = WORD;
+    while (kind + 1 < KINDS && !schema_is(name, names[kind]))
+        kind++;
+    return kind;
+}
+
 enum output_color sheet_color(const char *state)
 {
     static const struct {
         const char *state;
         enum output_color color;
-    } colors[] = {{"serving", COLOR_GOOD},    {"done", COLOR_GOOD},     {"passed", COLOR_GOOD},
-                  {"building", COLOR_WARN},   {"running", COLOR_WARN},  {"waiting", COLOR_WARN},
-                  {"aborted", COLOR_WARN},    {"healed", COLOR_WARN},   {"degraded", COLOR_BAD},
-                  {"unreachable", COLOR_BAD}, {"failed", COLOR_BAD},    {"up", COLOR_GOOD},
-                  {"down", COLOR_BAD},        {"none", COLOR_QUIET},    {"stale", COLOR_WARN},
-                  {"never", COLOR_QUIET},     {"not built", COLOR_BAD}, {"open", COLOR_GOOD},
-                  {"opening", COLOR_WARN},    {"closed", COLOR_BAD}};
+    } colors[] = {{"serving", COLOR_GOOD},      {"done", COLOR_GOOD},     {"passed", COLOR_GOOD},
+                  {"building", COLOR_WARN},     {"running", COLOR_WARN},  {"waiting", COLOR_WARN},
+                  {"aborted", COLOR_WARN},      {"healed", COLOR_WARN},   {"degraded", COLOR_BAD},
+                  {"unreachable", COLOR_BAD},   {"failed", COLOR_BAD},    {"up", COLOR_GOOD},
+                  {"down", COLOR_BAD},          {"none", COLOR_QUIET},    {"stale", COLOR_WARN},
+                  {"never", COLOR_QUIET},       {"not built", COLOR_BAD}, {"open", COLOR_GOOD},
+                  {"opening", COLOR_WARN},      {"closed", COLOR_BAD},    {"gone", COLOR_BAD},
+                  {"shutting_down", COLOR_WARN}};
     for (size_t i = 0; i < sizeof(colors) / sizeof(colors[0]); i++)
         if (strcmp(colors[i].state, state) == 0)
             return colors[i].color;
@@ -34,7 +48,7 @@ void sheet_word_cell(struct table *t, enum output_color color, const char *text)
     buffer_fini(&b);
 }
 
-void sheet_fill(const struct cli *cli, double fill, char out[2 * OUTPUT_TEXT_SIZE])
+static void show_fill(const struct cli *cli, double fill, char out[2 * OUTPUT_TEXT_SIZE])
 {
     char bar[OUTPUT_TEXT_SIZE] = "";
     char percent[OUTPUT_TEXT_SIZE];
@@ -44,34 +58,19 @@ void sheet_fill(const struct cli *cli, double fill, char out[2 * OUTPUT_TEXT_SIZ
                    output_percent(fill, percent));
 }
 
-static bool format_count(enum sheet_kind kind, uint64_t n, char out[OUTPUT_TEXT_SIZE])
+static bool format_count(enum kind kind, uint64_t n, char out[OUTPUT_TEXT_SIZE])
 {
-    switch (kind) {
-    case COUNT:
+    if (kind == COUNT)
         (void)number_grouped(n, out);
-        return true;
-    case BYTES:
+    else if (kind == BYTES)
         (void)output_bytes(n, out);
-        return true;
-    case SPAN:
-    case MS_SPAN:
-        (void)output_duration(kind == MS_SPAN ? n / 1000 : n, out);
-        return true;
-    case FLAG:
+    else if (kind == MS_SPAN)
+        (void)output_duration(n / 1000, out);
+    else if (kind == FLAG)
         (void)snprintf(out, OUTPUT_TEXT_SIZE, "%s", n != 0 ? "yes" : "no");
-        return true;
-    case HEADING:
-    case WORD:
-    case RATE:
-    case SECONDS:
-    case PERCENT:
-    case FILL:
-    case TIME:
-    case COLORED:
-    case WARNING:
-        break;
-    }
-    return false;
+    else
+        return false;
+    return true;
 }
 
 const char *sheet_seconds(double seconds, char out[OUTPUT_TEXT_SIZE])
@@ -106,80 +105,53 @@ static bool is_unknown(const redisReply *list, const char *field)
 }
 
 /* Missing, or what it always is unless something is to be said. */
-static bool is_hidden(const redisReply *list, const char *field)
+static bool is_hidden(const redisReply *list, const char *field, struct schema_text usual)
 {
-    static const struct {
-        const char *field, *value;
-    } usual[] = {{"has_layers", "0"},
-                 {"expand_at_dead_ratio", "0"},
-                 {"job_dead_keys_at_build", "0"},
-                 {"job_hold", "0"},
-                 {"job_paused", "0"},
-                 {"job_verify_added", "0"},
-                 {"job_verify_missing", "0"},
-                 {"lost_shards", "0"},
-                 {"job_rows_per_second_limit", "0"},
-                 {"job_skipped_null", "0"},
-                 {"mutex_ttl_ms", "0"},
-                 {"job_skipped_empty", "0"},
-                 {"job_eta_seconds", "0"},
-                 {"job_partitions", "1"},
-                 {"follow_state", "none"},
-                 {"degraded", "0"},
-                 {"expand_at_ratio", "0"},
-                 {"loading_shards", "0"},
-                 {"loading_bytes", "0"},
-                 {"lane_state", "complete"},
-                 {"alternate_loading_shards", "0"},
-                 {"folds", "0"}};
     char text[16];
     if (is_unknown(list, field))
         return strcmp(field, "degraded_at") == 0 || strcmp(field, "verified_at") == 0 ||
                strcmp(field, "source_rows_at") == 0 ||
                strcmp(field, "folded_at") == 0; /* it is not, or was never */
-    if (!client_text(list, field, text, sizeof(text)))
+    if (!client_text(list, field, text, sizeof(text)) || (usual.length > 0 && schema_is(usual, text)))
         return true;
-    for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
-        if (strcmp(usual[i].field, field) == 0 && strcmp(usual[i].value, text) == 0)
-            return true;
     return (strcmp(field, "error_rate_bound") == 0 && bound_is_quiet(list)) ||
            (strcmp(field, "verification") == 0 && never_verifiable(list));
 }
 
 /* The two cells of one row, or nothing where the value is missing. A value that is not what its row expects
  * is shown as it is. */
-static void sheet_cells(const struct cli *cli, struct table *t, const struct sheet_row *row,
-                        const redisReply *list)
+static void sheet_cells(const struct cli *cli, struct table *t, const char *field,
+                        const struct schema_row *row, const redisReply *list)
 {
+    const enum kind kind = kind_of(row->field[MEMBER_KIND]);
     char text[512];
     char shown[2 * OUTPUT_TEXT_SIZE];
     uint64_t n;
     double d;
-    if (is_unknown(list, row->field))
+    if (is_unknown(list, field))
         (void)snprintf(text, sizeof(text), "unknown");
-    else if (!client_text(list, row->field, text, sizeof(text)))
+    else if (!client_text(list, field, text, sizeof(text)))
         return;
     char label[64];
-    enum output_color color = row->kind == COLORED   ? sheet_color(text)
-                              : row->kind == WARNING ? COLOR_WARN
-                                                     : COLOR_NONE;
-    (void)snprintf(label, sizeof(label), "  %s", row->label);
-    bool numeric = row->kind != WORD && row->kind != COLORED && row->kind != WARNING;
-    bool decimal = numeric && client_decimal(list, row->field, &d);
-    if (decimal && row->kind == RATE)
+    enum output_color color = kind == COLORED ? sheet_color(text) : kind == WARNING ? COLOR_WARN : COLOR_NONE;
+    (void)snprintf(label, sizeof(label), "  %.*s", (int)row->field[MEMBER_LABEL].length,
+                   row->field[MEMBER_LABEL].text);
+    bool numeric = kind != WORD && kind != COLORED && kind != WARNING;
+    bool decimal = numeric && client_decimal(list, field, &d);
+    if (decimal && kind == RATE)
         (void)output_rate(d, shown);
-    else if (decimal && row->kind == SECONDS)
+    else if (decimal && kind == SECONDS)
         (void)sheet_seconds(d, shown);
-    else if (decimal && row->kind == PERCENT)
+    else if (decimal && kind == PERCENT)
         (void)output_percent(d, shown);
-    else if (decimal && row->kind == FILL)
-        sheet_fill(cli, d, shown);
-    else if (decimal && row->kind == TIME && client_time(list, row->field, &n))
+    else if (decimal && kind == FILL)
+        show_fill(cli, d, shown);
+    else if (decimal && kind == TIME && client_time(list, field, &n))
         (void)output_time(n / 1000, shown);
-    else if (decimal && row->kind == COUNT && !client_count(list, row->field, &n) && d >= 0 && d < 1e18)
+    else if (decimal && kind == COUNT && !client_count(list, field, &n) && d >= 0 && d < 1e18)
         (void)number_grouped((uint64_t)(d + 0.5), shown);
-    else if (numeric && client_count(list, row->field, &n)) {
-        if (!format_count(row->kind, n, shown))
+    else if (numeric && client_count(list, field, &n)) {
+        if (!format_count(kind, n, shown))
             return;
     } else {
         table_cell(t, COLOR_QUIET, label);
@@ -214,26 +186,40 @@ void sheet_bytes_cell(struct table *t, const redisReply *list, const char *field
     table_cell(t, COLOR_NONE, text);
 }
 
-void sheet_print(const struct cli *cli, const struct sheet_row *rows, size_t count, const redisReply *list)
+void sheet_print(const struct cli *cli, const char *shape, const redisReply *list)
 {
     static const struct table_column columns[] = {{NULL, false}, {NULL, false}};
+    struct schema_shape members;
     struct table t;
+    const char *heading = NULL;
+    schema_load(&members, (struct schema_text){shape, strlen(shape)});
     table_init(&t, columns, 2);
-    const struct sheet_row *heading = NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (rows[i].kind == HEADING) {
-            heading = &rows[i];
+    for (size_t i = 0; i < members.count; i++) {
+        const struct schema_member *m = &members.member[i];
+        char name[64], text[64];
+        (void)snprintf(name, sizeof(name), "%.*s", (int)m->row.field[MEMBER_NAME].length,
+                       m->row.field[MEMBER_NAME].text);
+        if (m->row.field[MEMBER_LABEL].length == 0 || is_hidden(list, name, m->row.field[MEMBER_USUAL]))
             continue;
-        }
-        if (is_hidden(list, rows[i].field))
-            continue;
-        if (heading != NULL) {
-            table_cell(&t, COLOR_NONE, heading->label);
+        if (heading != m->heading.text) {
+            heading = m->heading.text;
+            (void)snprintf(text, sizeof(text), "%.*s", (int)m->heading.length, heading);
+            table_cell(&t, COLOR_NONE, text);
             table_cell(&t, COLOR_NONE, "");
-            heading = NULL;
         }
-        sheet_cells(cli, &t, &rows[i], list);
+        sheet_cells(cli, &t, name, &m->row, list);
     }
+    table_print(&t, stdout, cli->color);
+    table_fini(&t);
+}
+
+void sheet_table(const struct cli *cli, const struct table_column *columns, size_t count,
+                 const redisReply *all, void (*cells)(struct table *t, const redisReply *one))
+{
+    struct table t;
+    table_init(&t, columns, count);
+    for (size_t i = 0; i < all->elements; i++)
+        cells(&t, all->element[i]);
     table_print(&t, stdout, cli->color);
     table_fini(&t);
 }

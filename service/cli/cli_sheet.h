@@ -4,32 +4,13 @@
 /* Sheets of named values, made of a flat list name, value, name, value as the daemon's replies are. */
 #include "service/cli/cli.h"
 
-enum sheet_kind {
-    HEADING,
-    WORD,
-    COUNT,
-    BYTES,
-    RATE,
-    PERCENT,
-    FILL,
-    TIME,
-    MS_SPAN,
-    SPAN,
-    SECONDS,
-    FLAG,
-    COLORED,
-    WARNING
-};
+/* The members of a shape of outputs.txt that @list has a value for, under their headings. Members that are
+ * missing, or that say nothing, are left out; --json shows the latter. */
+void sheet_print(const struct cli *cli, const char *shape, const redisReply *list);
 
-struct sheet_row {
-    const char *label;
-    const char *field;
-    enum sheet_kind kind;
-};
-
-/* The rows that @list has a value for, under their headings. Fields that are missing, or that say nothing,
- * are left out; --json shows the latter. */
-void sheet_print(const struct cli *cli, const struct sheet_row *rows, size_t count, const redisReply *list);
+/* A table with a row for each of @all, whose cells @cells adds. */
+void sheet_table(const struct cli *cli, const struct table_column *columns, size_t count,
+                 const redisReply *all, void (*cells)(struct table *t, const redisReply *one));
 
 /* --- parts, for tables too --- */
 
@@ -41,7 +22,6 @@ void sheet_text_cell(struct table *t, const redisReply *list, const char *field)
 void sheet_count_cell(struct table *t, const redisReply *list, const char *field);
 /* A number of bytes, or an empty cell where it is missing. */
 void sheet_bytes_cell(struct table *t, const redisReply *list, const char *field);
-void sheet_fill(const struct cli *cli, double fill, char out[2 * OUTPUT_TEXT_SIZE]);
 /* Seconds with fractions: "< 1s" where there is less than one. */
 const char *sheet_seconds(double seconds, char out[OUTPUT_TEXT_SIZE]);
 #endif

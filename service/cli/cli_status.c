@@ -7,140 +7,6 @@
 #include "service/cli/cli_sheet.h"
 #include "service/cli/cli_status.h"
 
-static const struct sheet_row status_rows[] = {
-    {"Filter", NULL, HEADING},
-    {"name", "filter", WORD},
-    {"state", "state", COLORED},
-    {"phase", "phase", WORD},
-    {"degraded", "degraded", FLAG},
-    {"lost shards", "lost_shards", COUNT},
-    {"affected", "degraded_scope", WARNING},
-    {"degraded since", "degraded_at", TIME},
-    {"healthy since", "healthy_at", TIME},
-    {"problem", "problem", WARNING},
-    {"not built because", "next_attempt_reason", WARNING},
-    {"next attempt", "next_attempt_at", TIME},
-    {"epoch", "epoch", COUNT},
-    {"deleted at", "expires_at", TIME},
-    {"Next rebuild", NULL, HEADING},
-    {"expected", "rebuild_expected_at", TIME},
-    {"expected by", "rebuild_expected_by", WORD},
-    {"starts at fill", "expand_at_ratio", PERCENT},
-    {"starts at dead keys", "expand_at_dead_ratio", PERCENT},
-    {"schedule", "schedule", WORD},
-    {"next run", "schedule_next_at", TIME},
-    {"window", "window", WORD},
-    {"window opens", "window_opens_at", TIME},
-    {"waits, because", "waiting_reason", WORD},
-    {"Generation", NULL, HEADING},
-    {"number", "generation", COUNT},
-    {"index", "current_index", COUNT},
-    {"built", "built", FLAG},
-    {"keys", "keys", COUNT},
-    {"capacity", "capacity", COUNT},
-    {"fill", "fill_ratio", FILL},
-    {"false positives now", "expected_error_rate", RATE},
-    {"false positives allowed", "error_rate", RATE},
-    {"allowed, all layers full", "error_rate_bound", RATE},
-    {"grown by layers", "has_layers", FLAG},
-    {"expansion", "expansion", COUNT},
-    {"layers", "layers", COUNT},
-    {"shards", "shards", COUNT},
-    {"memory in Redis", "memory_bytes", BYTES},
-    {"nodes", "nodes", WORD},
-    {"Other generation", NULL, HEADING},
-    {"number", "alternate_generation", COUNT},
-    {"keys", "alternate_keys", COUNT},
-    {"capacity", "alternate_capacity", COUNT},
-    {"nodes", "alternate_nodes", WORD},
-    {"Log", NULL, HEADING},
-    {"state", "log_state", COLORED},
-    {"error", "log_error", WARNING},
-    {"answers from generation", "serving_generation", COUNT},
-    {"resident shards", "resident_shards", COUNT},
-    {"loading shards", "loading_shards", COUNT},
-    {"dirty shards", "dirty_shards", COUNT},
-    {"resident", "resident_bytes", BYTES},
-    {"loading", "loading_bytes", BYTES},
-    {"dirty", "dirty_bytes", BYTES},
-    {"beside the shards", "resident_overhead_bytes", BYTES},
-    {"resident, other generation", "alternate_resident_shards", COUNT},
-    {"loading, other generation", "alternate_loading_shards", COUNT},
-    {"memory, other generation", "alternate_resident_bytes", BYTES},
-    {"lanes", "lanes", COUNT},
-    {"lane state", "lane_state", WARNING},
-    {"lanes in Redis", "lane_bytes", BYTES},
-    {"writers", "writers", COUNT},
-    {"entries to be folded", "fold_lag_entries", COUNT},
-    {"bytes to be folded", "fold_lag_bytes", BYTES},
-    {"folder", "folder", WORD},
-    {"folds", "folds", COUNT},
-    {"folded at", "folded_at", TIME},
-    {"fold error", "fold_error", WARNING},
-    {"Source", NULL, HEADING},
-    {"table", "table", WORD},
-    {"rows", "source_rows", COUNT},
-    {"counted by", "source_rows_by", WORD},
-    {"counted at", "source_rows_at", TIME},
-    {"dead keys", "dead_keys", COUNT},
-    {"share of dead keys", "dead_ratio", PERCENT},
-    {"dead keys when built", "job_dead_keys_at_build", COUNT},
-    {"followed by", "follow_owner", WORD},
-    {"follower", "follow_state", COLORED},
-    {"follows by", "follow_mode", WORD},
-    {"follower error", "follow_error", WARNING},
-    {"lag", "follow_lag_ms", MS_SPAN},
-    {"rows followed", "follow_rows", COUNT},
-    {"Verification", NULL, HEADING},
-    {"last verification", "verification", COLORED},
-    {"verified at", "verified_at", TIME},
-    {"keys looked up", "job_verified_keys", COUNT},
-    {"method", "job_verify_mode", WORD},
-    {"keys missing and added", "job_verify_added", COUNT},
-    {"keys missing", "job_verify_missing", COUNT},
-    {"missing keys", "job_verify_missing_keys", WORD},
-    {"because", "job_verify_reason", WORD},
-    {"keys then", "job_verify_keys", COUNT},
-    {"rows then", "job_verify_rows", COUNT},
-    {"false positives measured", "job_false_positive_rate", RATE},
-    {"Job", NULL, HEADING},
-    {"state", "job_state", COLORED},
-    {"step", "job_step", WORD},
-    {"reason", "job_reason", WORD},
-    {"error", "job_error", WARNING},
-    {"waits for", "job_waiting_for", WORD},
-    {"slowed by", "job_throttle_reason", WORD},
-    {"holds before cutover", "job_hold", FLAG},
-    {"paused", "job_paused", FLAG},
-    {"rows", "job_rows", COUNT},
-    {"rows in total", "job_rows_total", COUNT},
-    {"rows per second", "job_rows_per_second", COUNT},
-    {"limit, rows per second", "job_rows_per_second_limit", COUNT},
-    {"time left", "job_eta_seconds", SECONDS},
-    {"partitions", "job_partitions", COUNT},
-    {"could not grow", "job_growth_refused", WARNING},
-    {"skipped, key is NULL", "job_skipped_null", COUNT},
-    {"skipped, key is empty", "job_skipped_empty", COUNT},
-    {"started", "job_started_at", TIME},
-    {"updated", "job_updated_at", TIME},
-    {"rollback until", "job_grace_ends_at", TIME},
-    {"finished", "job_finished_at", TIME},
-    {"owner", "job_owner", WORD},
-    {"token", "job_token", WORD},
-    {"mutex owner", "mutex_owner", WORD},
-    {"mutex expires in", "mutex_ttl_ms", MS_SPAN},
-    {"Servers", NULL, HEADING},
-    {"Redis", "redis", WORD},
-    {"Postgres", "postgres", WORD},
-    {"masters", "masters", WORD},
-    {"nodes down", "nodes_down", WARNING},
-};
-
-void cli_print_sheet(const struct cli *cli, const redisReply *filter)
-{
-    sheet_print(cli, status_rows, sizeof(status_rows) / sizeof(status_rows[0]), filter);
-}
-
 /* --- the table --- */
 
 void status_fill_cell(const struct cli *cli, struct table *t, const redisReply *filter, unsigned width)
@@ -204,26 +70,20 @@ void status_job_cell(struct table *t, const redisReply *filter)
     sheet_word_cell(t, sheet_color(state), text);
 }
 
-static bool is(const redisReply *filter, const char *field, const char *value)
-{
-    char text[64];
-    return client_text(filter, field, text, sizeof(text)) && strcmp(text, value) == 0;
-}
-
 /* Whether answers can be relied on, in a word. */
 void status_health_cell(struct table *t, const redisReply *filter)
 {
     uint64_t lost = 0;
     (void)client_count(filter, "lost_shards", &lost);
-    if (is(filter, "state", "unreachable"))
+    if (client_is(filter, "state", "unreachable"))
         table_cell(t, COLOR_BAD, "unreachable");
     else if (lost > 0)
         table_cell(t, COLOR_BAD, "lost");
-    else if (is(filter, "state", "degraded") || is(filter, "degraded", "1"))
+    else if (client_is(filter, "state", "degraded") || client_is(filter, "degraded", "1"))
         table_cell(t, COLOR_BAD, "degraded");
-    else if (!is(filter, "state", "serving"))
+    else if (!client_is(filter, "state", "serving"))
         sheet_text_cell(t, filter, "state");
-    else if (is(filter, "verification", "failed"))
+    else if (client_is(filter, "verification", "failed"))
         table_cell(t, COLOR_WARN, "keys missed");
     else
         table_cell(t, COLOR_GOOD, "healthy");
@@ -233,8 +93,9 @@ void status_next_cell(struct table *t, const redisReply *filter)
 {
     char text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t at_ms;
-    bool known = (is(filter, "state", "not built") && client_time(filter, "next_attempt_at", &at_ms)) ||
-                 client_time(filter, "rebuild_expected_at", &at_ms);
+    bool known =
+        (client_is(filter, "state", "not built") && client_time(filter, "next_attempt_at", &at_ms)) ||
+        client_time(filter, "rebuild_expected_at", &at_ms);
     if (known)
         (void)output_when(at_ms / 1000, clock_wall_us() / 1000000, text);
     table_cell(t, known ? COLOR_NONE : COLOR_QUIET, text);
@@ -253,7 +114,7 @@ void status_short_counts_cell(struct table *t, const redisReply *filter)
     table_cell(t, COLOR_NONE, text);
 }
 
-void status_name_cell(struct table *t, const redisReply *filter)
+static void name_cell(struct table *t, const redisReply *filter)
 {
     char name[512] = "-";
     (void)client_text(filter, "filter", name, sizeof(name));
@@ -264,7 +125,7 @@ enum { WIDE = 116, BAR_WIDE = 12, BAR_NARROW = 6 };
 
 static void row_cells(const struct cli *cli, struct table *t, const redisReply *filter, bool narrow)
 {
-    status_name_cell(t, filter);
+    name_cell(t, filter);
     if (narrow) {
         status_short_counts_cell(t, filter);
     } else {

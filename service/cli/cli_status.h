@@ -4,7 +4,6 @@
 /* Cells of tables of filters: each the next cell of @t, by a filter's TB.STATUS. */
 #include "service/cli/cli.h"
 
-void status_name_cell(struct table *t, const redisReply *filter);
 void status_short_counts_cell(struct table *t, const redisReply *filter); /* keys/capacity */
 /* On a terminal with a bar of @width. */
 void status_fill_cell(const struct cli *cli, struct table *t, const redisReply *filter, unsigned width);
@@ -14,4 +13,7 @@ void status_rates_cell(struct table *t, const redisReply *filter); /* of false p
 void status_health_cell(struct table *t, const redisReply *filter);
 void status_next_cell(struct table *t, const redisReply *filter); /* when the next expansion is expected */
 void status_job_cell(struct table *t, const redisReply *filter);  /* "scan 48%", "ready to switch", ... */
+
+/* How far the job is, in a line; @columns: of the terminal, 0: it is none. */
+void follow_line(struct buffer *line, const redisReply *status, unsigned columns);
 #endif

@@ -76,7 +76,10 @@ bool cli_option_belongs(const struct option_row *o, unsigned of_command);
  * one a line; @words are those behind the program's name. */
 int cli_complete(struct cli *cli, char *const *words, size_t count);
 
-/* cli_help.c: on standard output. */
+/* cli_reference.c: help and the reference, made of the tables; on standard output. */
 void cli_print_help(void);
 void cli_print_command_help(const struct command *c);
+void reference_man(void); /* roff: twinbloom.1 */
+void reference_markdown(void);
+void reference_json(void);
 #endif

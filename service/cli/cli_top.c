@@ -130,14 +130,6 @@ static void forget(struct top_look *look)
     *look = (struct top_look){.at_us = 0};
 }
 
-static bool all_lists(const redisReply *reply)
-{
-    bool good = reply->type == REDIS_REPLY_ARRAY;
-    for (size_t i = 0; good && i < reply->elements; i++)
-        good = cli_is_list(reply->element[i]);
-    return good;
-}
-
 /* One command; what is refused, as this user may not send it, is left out. */
 static enum err ask(struct client *c, const char *command, redisReply **out, struct error *e)
 {
@@ -168,8 +160,8 @@ static enum err look(struct cli *cli, struct top *t, struct top_look *out, struc
         code = ask(cli->client, "TB.COORDINATORS", &out->coordinators, e);
     freeReplyObject(pong);
     freeReplyObject(info);
-    bool odd = (out->filters != NULL && !all_lists(out->filters)) ||
-               (out->coordinators != NULL && !all_lists(out->coordinators));
+    bool odd = (out->filters != NULL && !cli_are_lists(out->filters)) ||
+               (out->coordinators != NULL && !cli_are_lists(out->coordinators));
     return code == ERR_OK && odd
                ? error_set(e, ERR_PARSE, "a reply has an unexpected form: is it twinbloomd?")
                : code;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "service/cli/cli_follow_line.h"
 #include "service/cli/cli_status.h"
 
 enum { NARROW = 60, WIDE = 116, NAME_WIDE = 24, NAME_NARROW = 16 };

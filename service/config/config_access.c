@@ -34,8 +34,8 @@ static enum err check_address(const struct config_check *c, const char *key, con
     if (is_loopback(host) || c->config->insecure || users_login_required(c->config))
         return ERR_OK;
     (void)snprintf(what, sizeof(what),
-                   "'%s' = %.100s is open to other machines without a login; set a "
-                   "'password', add a [user NAME], listen on 127.0.0.1, or set insecure = yes",
+                   "'%s' = %.100s is open to other machines without a login; set a 'password', add a [user "
+                   "NAME], listen on 127.0.0.1, or set insecure = yes",
                    key, address);
     return config_refuse_key(c, CONFIG_SERVICE, NULL, key, what);
 }
@@ -100,17 +100,16 @@ static enum err check_user(const struct config_check *c, const struct config_use
     if (fault != NULL)
         return config_refuse_key(c, CONFIG_USER, u->name, "", fault);
     if (*u->password != '\0' && !users_is_hash(u->password))
-        return config_refuse_key(
-            c, CONFIG_USER, u->name, "password",
-            "'password' of a user must be a hash, not the password itself; make one with "
-            "twinbloom hash-password");
+        return config_refuse_key(c, CONFIG_USER, u->name, "password",
+                                 "'password' of a user must be a hash, not the password itself; make one "
+                                 "with twinbloom hash-password");
     fault = *u->token != '\0' ? users_token_fault(u->token) : NULL;
     if (fault != NULL)
         return config_refuse_key(c, CONFIG_USER, u->name, "token", fault);
     if (*u->password == '\0' && *u->token == '\0' && !c->config->tls_client_user)
-        return config_refuse_key(c, CONFIG_USER, u->name, "password",
-                                 "this user cannot log in; set 'password' or 'token' as printed by "
-                                 "twinbloom hash-password");
+        return config_refuse_key(
+            c, CONFIG_USER, u->name, "password",
+            "this user cannot log in; set 'password' or 'token' as printed by twinbloom hash-password");
     return ERR_OK;
 }
 

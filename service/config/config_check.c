@@ -80,9 +80,6 @@ static enum err check_nodes(const struct config_check *c)
         return check_sentinels(c);
     if (*c->config->cluster == '\0')
         return check_redis_tls(c, nodes_use_tls(&nodes));
-    if (*c->config->sentinel != '\0')
-        return config_refuse_key(c, CONFIG_REDIS, NULL, "sentinel",
-                                 "'cluster' and 'sentinel' exclude each other; remove one of them");
     if (strcmp(c->config->nodes, CONFIG_NODES_DEFAULT) != 0)
         return config_refuse_key(c, CONFIG_REDIS, NULL, "cluster",
                                  "'cluster' and 'nodes' exclude each other; remove one of them");
@@ -120,9 +117,9 @@ static enum err check_source(const struct config_check *c, const struct config_f
                 return config_refuse_key(c, CONFIG_FILTER, f->name, need_table[i], what);
             }
         return f->expand_at_dead > 0
-                   ? config_refuse_key(c, CONFIG_FILTER, f->name, "expand_at_dead",
-                                       "'expand_at_dead' has no effect without a table; add table = NAME or "
-                                       "remove it")
+                   ? config_refuse_key(
+                         c, CONFIG_FILTER, f->name, "expand_at_dead",
+                         "'expand_at_dead' has no effect without a table; add table = NAME or remove it")
                    : ERR_OK;
     }
     if (*f->key == '\0')
@@ -156,15 +153,13 @@ static enum err check_tail(const struct config_check *c, const struct config_fil
         return ERR_OK;
     }
     if (f->follow_by == FOLLOW_BY_LOGICAL && *f->publication == '\0')
-        return config_refuse_key(
-            c, CONFIG_FILTER, f->name, "follow_by",
-            "follow_by = logical needs a publication; make it by sql/publication.sql and "
-            "add publication = NAME");
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "follow_by",
+                                 "follow_by = logical needs a publication; make it by sql/publication.sql "
+                                 "and add publication = NAME");
     if (f->follow_by == FOLLOW_BY_OUTBOX && *f->outbox == '\0')
         return config_refuse_key(
             c, CONFIG_FILTER, f->name, "follow_by",
-            "follow_by = outbox needs an outbox; make it by sql/outbox.sql and add outbox "
-            "= NAME");
+            "follow_by = outbox needs an outbox; make it by sql/outbox.sql and add outbox = NAME");
     if (!is_slot_name(f->slot))
         return config_refuse_key(c, CONFIG_FILTER, f->name, "slot",
                                  "'slot' must be up to 63 of a-z, 0-9 and _; choose another name");

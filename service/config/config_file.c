@@ -137,8 +137,8 @@ static void open_section(struct reading *r, char *text)
     bool named = config_section_is_named(kind);
     if (kind == CONFIG_SECTIONS || (!named && *name != '\0'))
         refuse(r,
-               "unknown section [%s]; sections are [service], [redis], [postgres], [rebuild], [filter "
-               "NAME] and [user NAME]",
+               "unknown section [%s]; sections are [service], [redis], [postgres], [rebuild], [filter NAME] "
+               "and [user NAME]",
                text);
     else if (named && *name == '\0')
         refuse(r, "this section has no name; write [%s NAME]", config_section_name(kind));
@@ -293,8 +293,7 @@ static int take(void *user, const char *section, const char *name, const char *v
     if (has_doubtful_comment(r, k)) {
         refuse(r,
                "'%s' is text, so what follows a blank and # or ; may be a comment or a part of it; put the "
-               "comment "
-               "on a line of its own, or remove the blank",
+               "comment on a line of its own, or remove the blank",
                k->name);
     } else if (r->continues) {
         continue_value(r, entry, value);

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/glob.h"
 #include "service/config/config.h"
 #include "shard/filter/geometry.h"
 
@@ -303,42 +304,13 @@ const struct config_key *config_key_find(enum config_section section, const char
     return NULL;
 }
 
-enum { NAME_LENGTH_MAX = 32 };
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Levenshtein's, with one row of the matrix. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t row[NAME_LENGTH_MAX + 1];
-    size_t n = strlen(b);
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < n; j++) {
-            size_t above = row[j + 1];
-            row[j + 1] = least(diagonal + (a[i] != b[j]), least(above, row[j]) + 1);
-            diagonal = above;
-        }
-    }
-    return row[n];
-}
-
 const struct config_key *config_key_nearest(enum config_section section, const char *name)
 {
-    size_t length = strlen(name);
-    if (length > NAME_LENGTH_MAX)
-        return NULL;
     const struct config_key *nearest = NULL;
-    size_t best = length / 3 + 2; /* a typo or two; more letters allow more of them */
+    size_t best = strlen(name) / 3 + 2; /* a typo or two; more letters allow more of them */
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
-        size_t distance = edit_distance(name, k->name);
+        size_t distance = glob_distance(name, k->name);
         if (k->section != section && distance > 0)
             continue;
         if (distance < best) {

@@ -185,8 +185,7 @@ static void print_items(FILE *to, enum config_section section, const struct conf
 void config_print(const struct config *c, FILE *to)
 {
     print_comment(to, "A secret is printed as " CONFIG_MASK
-                      ". twinbloomd reads this file only when each secret is "
-                      "in its place again.");
+                      ". twinbloomd reads this file only when each secret is in its place again.");
     (void)fputc('\n', to);
     for (enum config_section s = CONFIG_SERVICE; s < CONFIG_FILTER; s++) {
         (void)fprintf(to, "%s[%s]\n", s == CONFIG_SERVICE ? "" : "\n", config_section_name(s));

@@ -31,7 +31,8 @@ bool controller_is_rate_limited(const struct controller *k, uint64_t at)
     return at != 0 && clock_mono_us() - at < (interval < ACT_EVERY_US ? interval : ACT_EVERY_US);
 }
 
-void controller_problem(struct filter_state *w, const char *text)
+/* Why the filter is not as it should be; "": it is. */
+static void note_problem(struct filter_state *w, const char *text)
 {
     if (strcmp(w->note.problem, text) != 0 && text[0] != '\0')
         log_warn("filter_problem", "filter=%s problem=%s", log_quote(w->name), log_quote(text));
@@ -58,7 +59,7 @@ bool controller_start(struct controller *k, struct filter_state *w, const char *
     if (code == ERR_OK)
         log_info("job_queued", "filter=%s reason=%s", log_quote(w->name), log_quote(reason));
     else if (code != ERR_BUSY)
-        controller_problem(w, e.text);
+        note_problem(w, e.text);
     return code == ERR_OK;
 }
 
@@ -85,8 +86,7 @@ static void make_missing(struct controller *k, struct filter_state *w, bool sour
 {
     struct error e;
     if (!sourced && filter_state_seen(w) != 0) {
-        controller_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it "
-                              "anew, empty");
+        note_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it anew, empty");
         return;
     }
     if (controller_is_rate_limited(k, w->made_at))
@@ -102,7 +102,7 @@ static void make_missing(struct controller *k, struct filter_state *w, bool sour
     if (code != ERR_BUSY)
         w->made_at = clock_mono_us();
     bool well = code == ERR_OK || code == ERR_EXISTS || code == ERR_BUSY || code == ERR_ASIDE;
-    controller_problem(w, well ? "" : e.text);
+    note_problem(w, well ? "" : e.text);
 }
 
 /* The filter's time has come. A configured filter would be made again. */
@@ -190,7 +190,7 @@ static void note_degraded(struct controller *k, struct filter_state *w)
     if (!degraded && w->note.degraded_ms != 0)
         log_info("healthy", "filter=%s epoch=%" PRIu64, log_quote(w->name), k->view.epoch);
     filter_state_note_degraded(w, degraded);
-    controller_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
+    note_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
 }
 
 /* Which version of the view, k->view, this coordinator serves. All its event loops serve the same; one that
@@ -242,8 +242,7 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
     enum err code = load_kept(k, w, c, held, e);
     if (code == ERR_OK && is_replaced(k, w, seen))
         code = error_set(e, ERR_LOST,
-                         "home went back to an earlier incarnation of the filter: no key is "
-                         "reported absent");
+                         "home went back to an earlier incarnation of the filter: no key is reported absent");
     bool replaced = code == ERR_LOST;
     if ((replaced || code == ERR_NOT_FOUND) && c != NULL && !k->view.deleting) {
         make_missing(k, w, c->table[0] != '\0');
@@ -266,7 +265,7 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
         tell_lost(k, w);
         note_degraded(k, w);
     } else if (code != ERR_NOT_FOUND) {
-        controller_problem(w, e->text);
+        note_problem(w, e->text);
     }
     bool sourced = c != NULL && c->table[0] != '\0';
     if (sourced)

@@ -30,8 +30,6 @@ struct controller {
 /* What fails ends with the release of a mutex, and each release wakes the controllers of all coordinators:
  * what was tried at @at is not tried again at once, or they would call each other for ever. */
 bool controller_is_rate_limited(const struct controller *k, uint64_t at);
-/* Why the filter is not as it should be; "": it is. */
-void controller_problem(struct filter_state *w, const char *text);
 /* Start a job. True if it was begun. */
 bool controller_start(struct controller *k, struct filter_state *w, const char *reason, const char *trigger,
                       enum job_kind kind);
@@ -51,6 +49,4 @@ void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
                                    const struct config_filter *c);
 /* Note k->held_until_ms and the reason. */
 void controller_note_held(const struct controller *k, struct filter_state *w);
-/* Note what waits for the filter's window; "": nothing. */
-void controller_note_wanted(struct filter_state *w, const char *text);
 #endif

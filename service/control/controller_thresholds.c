@@ -53,11 +53,10 @@ static enum err last_job(struct controller *k, struct last_job *last, struct err
     redisReply *reply;
     *last = (struct last_job){.running = false};
     names_filter_key(&k->handle.names, "job", &name);
-    enum err code =
-        sync_client_command(k->redis, handle_home(&k->handle), &reply, e,
-                            "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation "
-                            "dead_at_build error_code",
-                            name.text, name.length);
+    enum err code = sync_client_command(
+        k->redis, handle_home(&k->handle), &reply, e,
+        "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation dead_at_build error_code",
+        name.text, name.length);
     if (code != ERR_OK)
         return code;
     if (reply->elements == NUMBERS + 2 && reply->element[0]->type == REDIS_REPLY_STRING) {
@@ -96,11 +95,10 @@ static bool too_soon(struct controller *k, const struct last_job *last, bool nee
         return false;
     if (needed) {
         k->held_until_ms = until;
-        (void)snprintf(
-            k->held_why, sizeof(k->held_why),
-            "the last job %s, and none runs: not all answers are exact; a rebuild that an operator "
-            "asks for begins at once",
-            last->failed ? "failed" : "was aborted by an operator");
+        (void)snprintf(k->held_why, sizeof(k->held_why),
+                       "the last job %s, and none runs: not all answers are exact; a rebuild that an "
+                       "operator asks for begins at once",
+                       last->failed ? "failed" : "was aborted by an operator");
     }
     return true;
 }
@@ -113,7 +111,8 @@ void controller_note_held(const struct controller *k, struct filter_state *w)
     filter_state_note_attempt(w, k->held_until_ms, k->held_why);
 }
 
-void controller_note_wanted(struct filter_state *w, const char *text)
+/* What waits for the filter's window; "": nothing. */
+static void note_wanted(struct filter_state *w, const char *text)
 {
     if (text[0] != '\0' && w->note.wanted[0] == '\0')
         log_info("waiting_for_window", "filter=%s reason=%s", log_quote(w->name), log_quote(text));
@@ -178,7 +177,7 @@ void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
     struct window window;
     bool waits =
         window_parse(&window, c->window, &e) == ERR_OK && threshold_waits(reason, &in, &window, growth, now);
-    controller_note_wanted(w, waits ? text : "");
+    note_wanted(w, waits ? text : "");
     if (reason == THRESHOLD_NONE || waits)
         return;
     if (controller_start(k, w, text, threshold_name(reason), JOB_EXPAND) && reason == THRESHOLD_SCHEDULE)

@@ -89,12 +89,19 @@ struct filter_state *filter_states_next(struct filter_states *watch, const struc
     return next;
 }
 
+/* Nobody takes what a look has found once the filter has no source any more. */
+static bool is_looked_at(const struct filter_state *w)
+{
+    struct source_facts ignored;
+    return w->look != NULL && !source_look_ended(w->look, &ignored);
+}
+
 void filter_states_forget(struct filter_states *watch, uint64_t round)
 {
     for (size_t i = 0; i < BUCKETS; i++) {
         (void)pthread_mutex_lock(&watch->lock);
         for (struct filter_state **at = &watch->bucket[i], *w; (w = *at) != NULL;) {
-            if (w->seen != 0 || w->look != NULL || w->round >= round) {
+            if (w->seen != 0 || is_looked_at(w) || w->round >= round) {
                 at = &w->next;
                 continue;
             }

@@ -11,6 +11,7 @@
 #include "expansion/record/control.h"
 #include "expansion/job/driver.h"
 #include "expansion/record/mutex.h"
+#include "service/admin/admin.h"
 #include "service/control/sources.h"
 
 enum { JOBS_MAX = 16 };
@@ -225,15 +226,8 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
 /* Under the filter's mutex, in a thread of its own that nobody joins. */
 static enum err start_job(struct running_job *j, const struct runner_job *job, uint64_t *id, struct error *e)
 {
-    const struct service *s = j->runner->service;
-    const struct config *c = j->config;
-    const struct mutex_options options = {.nodes = &s->nodes,
-                                          .prefix = c->prefix,
-                                          .filter = j->filter,
-                                          .filter_length = j->options.filter_length,
-                                          .owner = s->owner,
-                                          .lease_ms = (unsigned)c->lease_ms,
-                                          .redis_timeout_ms = (unsigned)c->redis_timeout_ms};
+    const struct mutex_options options =
+        admin_mutex_options(j->runner->service, j->config, j->filter, j->options.filter_length);
     pthread_t thread;
     enum err code = job->wait_ms == 0 ? mutex_acquire(&j->mutex, &options, e)
                                       : mutex_wait(&j->mutex, &options, job->wait_ms, e);

@@ -21,7 +21,8 @@ static void take_made(struct pending_query *a, const struct admin_call *call)
     }
     struct buffer text = {0};
     buffer_printf(&text, "%s: %s",
-                  call->fn == admin_create ? admin_creation_failure(call) : "could not grow filter",
+                  call->fn == admin_create ? admin_creation_failure(call, call->status)
+                                           : "could not grow filter",
                   call->error.text);
     a->refused = call->status;
     free(a->refusal);

@@ -241,6 +241,7 @@ static void look(struct http_events *ev)
     if (call == NULL)
         return;
     call->asker = ev;
+    call->protocol = REPLY_TYPED;
     call->cursor = ev->cursor;
     if (ev->count > 0)
         call->flags = WATCHING_STATUS | (is_anybody_restricted(ev) ? WATCHING_RESTRICTED : 0u);

@@ -222,6 +222,13 @@ void reply_array(struct reply *r, size_t count)
     header(r, '*', count);
 }
 
+void reply_array_of(struct reply *r, size_t count, const struct buffer *items)
+{
+    reply_array(r, count);
+    buffer_append(r->out, items->data, items->length);
+    r->out->failed |= buffer_failed(items);
+}
+
 void reply_map(struct reply *r, size_t pairs)
 {
     if (r->protocol >= 3)

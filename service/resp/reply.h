@@ -33,5 +33,7 @@ void reply_text(struct reply *r, const char *text);                            /
 void reply_printf(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3); /* bulk */
 void reply_verbatim(struct reply *r, const void *bytes, size_t length);        /* text; RESP2: bulk */
 void reply_array(struct reply *r, size_t count);
+/* An array of @count items, which were written apart. */
+void reply_array_of(struct reply *r, size_t count, const struct buffer *items);
 void reply_map(struct reply *r, size_t pairs); /* RESP2: array of 2 * pairs */
 #endif

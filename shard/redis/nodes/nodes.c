@@ -12,46 +12,16 @@
 
 enum { PORT_DEFAULT = 6379 };
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    int lower = tolower((unsigned char)c);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-/* Undo the percent-encoding of @text into @out. False: malformed, a NUL, or no room. */
-static bool decode(const char *text, size_t length, char *out, size_t size)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < length; i++) {
-        char c = text[i];
-        if (c == '%') {
-            int high = length - i > 2 ? hex_digit(text[i + 1]) : -1;
-            int low = high < 0 ? -1 : hex_digit(text[i + 2]);
-            if (low < 0)
-                return false;
-            c = (char)(high << 4 | low);
-            i += 2;
-        }
-        if (c == '\0' || used + 1 >= size)
-            return false;
-        out[used++] = c;
-    }
-    out[used] = '\0';
-    return true;
-}
-
 static enum err set_user(struct node *n, const char *text, size_t length, unsigned index, struct error *e)
 {
-    if (!decode(text, length, n->user, sizeof(n->user)))
+    if (!number_unpercent(text, length, n->user, sizeof(n->user)))
         return error_set(e, ERR_PARSE, "node %u: the user is malformed or too long", index);
     return ERR_OK;
 }
 
 static enum err set_password(struct node *n, const char *text, size_t length, unsigned index, struct error *e)
 {
-    if (!decode(text, length, n->password, sizeof(n->password)) || n->password[0] == '\0')
+    if (!number_unpercent(text, length, n->password, sizeof(n->password)) || n->password[0] == '\0')
         return error_set(e, ERR_PARSE, "node %u: the password is empty, malformed or too long", index);
     return ERR_OK;
 }
@@ -176,7 +146,7 @@ static enum err parse_socket(struct node *n, const char *text, size_t length, un
         return error_set(e, ERR_PARSE, "node %u: a socket is written unix:///path, its path from the root on",
                          index);
     const char *end = text + length, *query = memchr(path, '?', (size_t)(end - path));
-    if (!decode(path, (size_t)((query != NULL ? query : end) - path), n->path, sizeof(n->path)))
+    if (!number_unpercent(path, (size_t)((query != NULL ? query : end) - path), n->path, sizeof(n->path)))
         return error_set(e, ERR_PARSE,
                          "node %u: the path of the socket is malformed, or longer than %d bytes", index,
                          NODE_NAME_MAX - 1);

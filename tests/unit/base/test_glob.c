@@ -62,11 +62,23 @@ static void test_glob_match__does_not_try_every_split(void **state)
     assert_true(clock_mono_us() - start < 1000000);
 }
 
+static void test_glob_distance__counts_a_swap_as_one(void **state)
+{
+    (void)state;
+    assert_int_equal(glob_distance("status", "status"), 0);
+    assert_int_equal(glob_distance("stauts", "status"), 1);
+    assert_int_equal(glob_distance("statu", "status"), 1);
+    assert_int_equal(glob_distance("rebiuldd", "rebuild"), 2);
+    assert_int_equal(glob_distance("", "add"), 3);
+    assert_true(glob_distance("a-word-that-goes-on-and-on-for-ever", "add") == SIZE_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_glob_match__knows_what_redis_knows),
         cmocka_unit_test(test_glob_match__does_not_try_every_split),
+        cmocka_unit_test(test_glob_distance__counts_a_swap_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -242,17 +242,6 @@ static void test_json__sets_commas_between_members_and_elements(void **state)
     buffer_fini(&b);
 }
 
-static void test_output_distance__counts_a_swap_as_one(void **state)
-{
-    (void)state;
-    assert_int_equal(output_distance("status", "status"), 0);
-    assert_int_equal(output_distance("stauts", "status"), 1);
-    assert_int_equal(output_distance("statu", "status"), 1);
-    assert_int_equal(output_distance("rebiuldd", "rebuild"), 2);
-    assert_int_equal(output_distance("", "add"), 3);
-    assert_true(output_distance("a-word-that-goes-on-and-on-for-ever", "add") == SIZE_MAX);
-}
-
 static void print_table(bool colored, char *out, size_t size)
 {
     static const struct table_column columns[] = {{"NAME", false}, {"N", true}, {"X", false}};
@@ -301,7 +290,6 @@ int main(void)
         cmocka_unit_test(test_json_string__is_valid_whatever_the_bytes),
         cmocka_unit_test(test_json_number_or_string__takes_only_what_json_calls_a_number),
         cmocka_unit_test(test_json__sets_commas_between_members_and_elements),
-        cmocka_unit_test(test_output_distance__counts_a_swap_as_one),
         cmocka_unit_test(test_table_print__aligns_by_characters_and_leaves_no_blanks_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "service/cli/cli_bench.h"
-#include "service/cli/cli_follow_line.h"
 #include "service/cli/cli_status.h"
 #include "service/cli/cli_top.h"
 

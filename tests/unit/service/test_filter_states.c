@@ -8,7 +8,10 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
+#include "service/control/sources.h"
 #include "service/control/filter_states.h"
+#include "tests/unit/service/ini.h"
 
 enum { FIRST = 11, SECOND = 22, NAMES = 200000 };
 
@@ -151,6 +154,27 @@ static void test_watch_forget__none_that_was_looked_at_or_was_made_again(void **
     assert_int_equal(count(s), 2);
 }
 
+/* The filter was taken out of the configuration while its table was looked at. */
+static void test_watch_forget__one_whose_source_was_looked_at_in_vain(void **state)
+{
+    struct service *s = *state;
+    struct error e;
+    struct source_facts found;
+    struct config *config = ini_accept("[postgres]\ndsn = host=/nowhere\n[filter f]\ntable = t\nkey = k\n");
+    assert_int_equal(sources_start(&s->sources, s, &e), ERR_OK);
+    struct filter_state *w = filter_states_find(s->watch, "f", 1);
+    w->round = 1;
+    w->look = sources_look(s->sources, config, &config->filter[0], false);
+    assert_non_null(w->look);
+    while (!source_look_ended(w->look, &found))
+        clock_sleep_us(1000);
+    filter_states_forget(s->watch, 2);
+    assert_int_equal(count(s), 0);
+    sources_stop(s->sources);
+    s->sources = NULL;
+    config_release(config);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -162,6 +186,7 @@ int main(void)
         TEST(test_watch_forget__the_names_of_filters_that_are_deleted),
         TEST(test_watch_forget__none_of_those_that_are_there),
         TEST(test_watch_forget__none_that_was_looked_at_or_was_made_again),
+        TEST(test_watch_forget__one_whose_source_was_looked_at_in_vain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

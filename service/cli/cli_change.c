@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* What is asked of a running job: abort, cutover, rollback, finish, pause, resume, throttle; and what is done
+ * to a filter: create, delete, trust, count. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/number.h"
+#include "service/cli/cli.h"
+
+/* --- questions before what cannot be taken back --- */
+
+/* @question up to its %s, the filter's name as a terminal may see it, and what follows. */
+static void put_query(const struct cli *cli, const char *asked)
+{
+    const char *name = strstr(asked, "%s");
+    struct buffer b = {0};
+    output_escape(&b, cli->arguments[0], strlen(cli->arguments[0]));
+    (void)fprintf(stderr, "%.*s%s%s [y/N] ", (int)(name - asked), asked, buffer_text(&b), name + 2);
+    buffer_fini(&b);
+}
+
+int cli_confirm(const struct cli *cli, const char *why, const char *asked)
+{
+    char line[16];
+    if (cli->yes)
+        return CLI_OK;
+    if (isatty(STDIN_FILENO) != 1)
+        return cli_fail(CLI_USAGE, "%s %s, and standard input is not a terminal; confirm with --yes",
+                        cli->command, why);
+    put_query(cli, asked);
+    if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
+        return CLI_OK;
+    return cli_fail(CLI_NO, "nothing was changed");
+}
+
+/* --- jobs --- */
+
+struct control {
+    const char *command;
+    const char *verb;
+    const char *outcome;       /* its name in JSON */
+    const char *before, *then; /* the sentence around the filter's name */
+    const char *why, *asked;   /* of what cannot be taken back; see cli_confirm(). NULL: it can */
+};
+
+static const struct control controls[] = {
+    {"abort", "TB.ABORT", "aborted", "The job of ", " is being stopped; the filter keeps serving.",
+     "discards what the job has built", "Stop the job of %s, and discard what it has built?"},
+    {"cutover", "TB.CUTOVER", "cutover", "The rebuild of ",
+     " switches after the latest rows are read and verified.", NULL, NULL},
+    {"rollback", "TB.ROLLBACK", "rolled_back", "The rebuild of ",
+     " is being rolled back: the former generation answers again, and the rebuild holds.", NULL, NULL},
+    {"finish", "TB.FINISH", "finished", "The rebuild of ",
+     " ends its grace time; the former generation is removed.",
+     "removes the former generation, so that a rollback is impossible",
+     "Remove the former generation of %s, which makes a rollback impossible?"},
+    {"pause", "TB.PAUSE", "paused", "The job of ", " pauses until \"twinbloom resume\".", NULL, NULL},
+    {"resume", "TB.RESUME", "resumed", "The job of ", " continues.", NULL, NULL},
+    {"throttle", "TB.THROTTLE", "rows_per_second_limit", "The job of ", "", NULL, NULL},
+};
+
+static const struct control *find(const char *command)
+{
+    size_t i = 0;
+    while (strcmp(controls[i].command, command) != 0)
+        i++;
+    return &controls[i];
+}
+
+/* 0: no limit. */
+static bool parse_rows(const char *text, uint64_t *rows)
+{
+    *rows = 0;
+    return strcmp(text, "0") == 0 || strcmp(text, "none") == 0 || output_parse_count(text, rows);
+}
+
+static void say(const struct cli *cli, const struct control *c, const uint64_t *rows)
+{
+    char number[NUMBER_GROUPED_SIZE];
+    if (cli->json)
+        cli_print_outcome(cli, c->outcome, rows);
+    else if (rows == NULL)
+        (void)printf("%s%s%s\n", c->before, cli->arguments[0], c->then);
+    else if (*rows == 0)
+        (void)printf("%s%s now reads rows without a limit.\n", c->before, cli->arguments[0]);
+    else
+        (void)printf("%s%s now reads at most %s rows a second.\n", c->before, cli->arguments[0],
+                     number_grouped(*rows, number));
+}
+
+int cli_control(struct cli *cli)
+{
+    const struct control *c = find(cli->command);
+    const char *argv[3] = {c->verb, cli->arguments[0]};
+    char text[32];
+    uint64_t rows = 0;
+    bool has_rows = cli->count == 2;
+    if (has_rows) {
+        if (!parse_rows(cli->arguments[1], &rows))
+            return cli_fail(CLI_USAGE, "%s: expected rows a second, such as 5000 or 5k, or none for no limit",
+                            cli->arguments[1]);
+        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)rows);
+        argv[2] = text;
+    }
+    int code = c->why == NULL ? CLI_OK : cli_confirm(cli, c->why, c->asked);
+    if (code != CLI_OK)
+        return code;
+    redisReply *reply = cli_send(cli, has_rows ? 3 : 2, argv);
+    if (reply == NULL)
+        return cli->failure;
+    freeReplyObject(reply);
+    say(cli, c, has_rows ? &rows : NULL);
+    return CLI_OK;
+}
+
+/* --- filters --- */
+
+/* One command that changes the filter; @said of its name, for people. */
+static int change(struct cli *cli, size_t argc, const char **argv, const char *outcome, const char *said)
+{
+    redisReply *reply = cli_send(cli, argc, argv);
+    if (reply == NULL)
+        return cli->failure;
+    bool done = reply->type != REDIS_REPLY_INTEGER || reply->integer != 0;
+    freeReplyObject(reply);
+    struct error e;
+    if (!done)
+        return cli_fail_with(cli_name_filter(cli, ERR_NOT_FOUND, &e), "%s", e.text);
+    if (cli->json) {
+        cli_print_outcome(cli, outcome, NULL);
+        return CLI_OK;
+    }
+    struct buffer b = {0};
+    output_escape(&b, cli->arguments[0], strlen(cli->arguments[0]));
+    (void)printf("The filter %s %s.\n", buffer_text(&b), said);
+    buffer_fini(&b);
+    return CLI_OK;
+}
+
+int cli_create(struct cli *cli)
+{
+    char capacity[24], expansion[24];
+    const char *argv[6] = {"BF.RESERVE", cli->arguments[0], cli->error_rate, capacity};
+    size_t argc = 4;
+    if (cli->capacity == 0 || cli->error_rate == NULL)
+        return cli_fail(CLI_USAGE, "create needs --capacity and --error-rate");
+    if (cli->nonscaling && cli->expansion != 0)
+        return cli_fail(CLI_USAGE, "--nonscaling and --expansion do not go together");
+    (void)snprintf(capacity, sizeof(capacity), "%llu", (unsigned long long)cli->capacity);
+    (void)snprintf(expansion, sizeof(expansion), "%llu", (unsigned long long)cli->expansion);
+    if (cli->expansion != 0) {
+        argv[argc++] = "EXPANSION";
+        argv[argc++] = expansion;
+    } else if (cli->nonscaling) {
+        argv[argc++] = "NONSCALING";
+    }
+    return change(cli, argc, argv, "created", "is created");
+}
+
+int cli_delete(struct cli *cli)
+{
+    const char *argv[] = {"DEL", cli->arguments[0]};
+    int code = cli_confirm(cli, "deletes the filter and its keys", "Delete the filter %s and all its keys?");
+    return code != CLI_OK ? code : change(cli, 2, argv, "deleted", "is deleted");
+}
+
+int cli_trust(struct cli *cli)
+{
+    const char *argv[] = {"TB.TRUST", cli->arguments[0]};
+    int code = cli_confirm(cli, "lets keys that were lost be reported absent",
+                           "Keys of %s that Redis has lost will be reported absent. Accept that?");
+    return code != CLI_OK ? code : change(cli, 2, argv, "trusted", "is healthy again");
+}
+
+int cli_count(struct cli *cli)
+{
+    char number[NUMBER_GROUPED_SIZE];
+    const char *argv[] = {"TB.COUNT", cli->arguments[0]};
+    redisReply *reply = cli_send(cli, 2, argv);
+    if (reply == NULL)
+        return cli->failure;
+    uint64_t count = reply->integer < 0 ? 0 : (uint64_t)reply->integer;
+    freeReplyObject(reply);
+    if (cli->json)
+        cli_print_outcome(cli, "count", &count);
+    else if (cli->terminal)
+        (void)printf("%s\n", number_grouped(count, number));
+    else
+        (void)printf("%llu\n", (unsigned long long)count);
+    return CLI_OK;
+}

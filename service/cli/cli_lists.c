@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* history, nodes, doctor, coordinators: what the service says of many things, a line each. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "service/cli/cli.h"
+#include "service/cli/cli_sheet.h"
+
+/* --- the last runs of a filter --- */
+
+static void took_cell(struct table *t, const redisReply *run)
+{
+    char text[OUTPUT_TEXT_SIZE] = "-";
+    uint64_t started, finished;
+    if (client_time(run, "started_at", &started) && client_time(run, "finished_at", &finished) &&
+        finished >= started)
+        (void)output_duration((finished - started + 500) / 1000, text);
+    table_cell(t, COLOR_NONE, text);
+}
+
+static void started_cell(struct table *t, const redisReply *run)
+{
+    char text[OUTPUT_TEXT_SIZE] = "-";
+    uint64_t started;
+    if (client_time(run, "started_at", &started))
+        (void)output_time(started / 1000, text);
+    table_cell(t, COLOR_NONE, text);
+}
+
+/* "4 -> 5"; of a run whose generation did not come into use "4". */
+static void generations_cell(struct table *t, const redisReply *run)
+{
+    char outcome[16] = "", from[24] = "?", to[24] = "", text[64];
+    bool done = client_text(run, "outcome", outcome, sizeof(outcome)) &&
+                (strcmp(outcome, "done") == 0 || strcmp(outcome, "healed") == 0);
+    (void)client_text(run, "generation_from", from, sizeof(from));
+    bool used = done && client_text(run, "generation", to, sizeof(to));
+    (void)snprintf(text, sizeof(text), "%s%s%s", from, used ? " -> " : "", used ? to : "");
+    sheet_word_cell(t, COLOR_NONE, text);
+}
+
+static void why_cell(struct table *t, const redisReply *run)
+{
+    char reason[512] = "", error[1024] = "", text[1600];
+    (void)client_text(run, "reason", reason, sizeof(reason));
+    bool failed = client_text(run, "error", error, sizeof(error));
+    (void)snprintf(text, sizeof(text), "%s%s%s", reason, failed ? ": " : "", error);
+    sheet_word_cell(t, COLOR_NONE, text);
+}
+
+static void run_cells(struct table *t, const redisReply *run)
+{
+    started_cell(t, run);
+    took_cell(t, run);
+    sheet_text_cell(t, run, "outcome");
+    sheet_text_cell(t, run, "trigger");
+    sheet_count_cell(t, run, "rows");
+    generations_cell(t, run);
+    why_cell(t, run);
+}
+
+void cli_print_history(const struct cli *cli, const redisReply *runs)
+{
+    static const struct table_column columns[] = {{"STARTED", false}, {"TOOK", true}, {"OUTCOME", false},
+                                                  {"TRIGGER", false}, {"ROWS", true}, {"GENERATION", false},
+                                                  {"WHY", false}};
+    if (runs->elements == 0) {
+        (void)puts("There were no jobs yet.");
+        return;
+    }
+    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), runs, run_cells);
+}
+
+/* --- nodes --- */
+
+static void version_cell(struct table *t, const redisReply *node)
+{
+    char server[16] = "", version[64] = "", text[96];
+    bool known = client_text(node, "version", version, sizeof(version));
+    (void)client_text(node, "server", server, sizeof(server));
+    (void)snprintf(text, sizeof(text), "%s %s", strcmp(server, "valkey") == 0 ? "Valkey" : "Redis", version);
+    sheet_word_cell(t, known ? COLOR_NONE : COLOR_QUIET, known ? text : "-");
+}
+
+/* Red from 95% of what Redis may use. */
+static void memory_cells(struct table *t, const redisReply *node)
+{
+    char text[OUTPUT_TEXT_SIZE];
+    uint64_t used = 0, limit = 0;
+    bool known = client_count(node, "used_bytes", &used);
+    bool told = client_count(node, "maxmemory_bytes", &limit);
+    bool tight = known && limit != 0 && (double)used > 0.95 * (double)limit;
+    table_cell(t,
+               tight   ? COLOR_BAD
+               : known ? COLOR_NONE
+                       : COLOR_QUIET,
+               known ? output_bytes(used, text) : "-");
+    table_cell(t, told && limit != 0 ? COLOR_NONE : COLOR_QUIET,
+               !told        ? "-"
+               : limit == 0 ? "none"
+                            : output_bytes(limit, text));
+}
+
+static void error_cell(struct table *t, const redisReply *node)
+{
+    char error[512] = "", when[OUTPUT_TEXT_SIZE] = "", text[640];
+    uint64_t at_ms;
+    bool any = client_text(node, "error", error, sizeof(error));
+    if (client_time(node, "error_at", &at_ms))
+        (void)output_time(at_ms / 1000, when);
+    (void)snprintf(text, sizeof(text), "%s %s", when, error);
+    sheet_word_cell(t, any ? COLOR_WARN : COLOR_QUIET, any ? text : "-");
+}
+
+static void node_cells(struct table *t, const redisReply *node)
+{
+    sheet_text_cell(t, node, "node");
+    sheet_text_cell(t, node, "state");
+    version_cell(t, node);
+    memory_cells(t, node);
+    sheet_count_cell(t, node, "slots");
+    sheet_count_cell(t, node, "connections");
+    error_cell(t, node);
+}
+
+static void print_nodes(const struct cli *cli, const redisReply *nodes)
+{
+    static const struct table_column columns[] = {
+        {"NODE", false},     {"STATE", false}, {"VERSION", false},    {"USED", true},
+        {"MAXMEMORY", true}, {"SLOTS", true},  {"CONNECTIONS", true}, {"LAST ERROR", false}};
+    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), nodes, node_cells);
+}
+
+static bool all_up(const redisReply *nodes)
+{
+    char state[16] = "";
+    for (size_t i = 0; i < nodes->elements; i++)
+        if (client_text(nodes->element[i], "state", state, sizeof(state)) && strcmp(state, "down") == 0)
+            return false;
+    return true;
+}
+
+int cli_nodes(struct cli *cli)
+{
+    redisReply *reply = cli_request_array(cli, "TB.NODES");
+    if (reply == NULL)
+        return cli->failure;
+    if (cli->json)
+        cli_print_json(reply, "node");
+    else
+        print_nodes(cli, reply);
+    int code = all_up(reply) ? CLI_OK : CLI_NO;
+    freeReplyObject(reply);
+    return code;
+}
+
+/* --- doctor --- */
+
+enum { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_PROBLEM, DOCTOR_STATES };
+
+static int state_of(const redisReply *finding)
+{
+    char state[16] = "";
+    (void)client_text(finding, "state", state, sizeof(state));
+    return strcmp(state, "ok") == 0        ? DOCTOR_OK
+           : strcmp(state, "warning") == 0 ? DOCTOR_WARNING
+                                           : DOCTOR_PROBLEM;
+}
+
+/* A field, as a terminal may have it; the caller frees @b. */
+static const char *field(struct buffer *b, const redisReply *finding, const char *name)
+{
+    char text[2048] = "";
+    (void)client_text(finding, name, text, sizeof(text));
+    buffer_clear(b);
+    output_escape(b, text, strlen(text));
+    return buffer_text(b);
+}
+
+static void print_finding(const struct cli *cli, const redisReply *finding)
+{
+    static const enum output_color colors[DOCTOR_STATES] = {COLOR_GOOD, COLOR_WARN, COLOR_BAD};
+    struct buffer state = {0}, probe = {0}, subject = {0}, found = {0}, remedy = {0};
+    const enum output_color color = colors[state_of(finding)];
+    const char *where = field(&subject, finding, "subject");
+    (void)printf("%s%-8s%s %-13s %s%s%s\n", output_color_on(color, cli->color),
+                 field(&state, finding, "state"), output_color_off(color, cli->color),
+                 field(&probe, finding, "probe"), where, where[0] == '\0' ? "" : ": ",
+                 field(&found, finding, "found"));
+    if (field(&remedy, finding, "remedy")[0] != '\0')
+        (void)printf("%22s -> %s\n", "", buffer_text(&remedy));
+    buffer_fini(&state);
+    buffer_fini(&probe);
+    buffer_fini(&subject);
+    buffer_fini(&found);
+    buffer_fini(&remedy);
+}
+
+int cli_doctor(struct cli *cli)
+{
+    unsigned counts[DOCTOR_STATES] = {0};
+    redisReply *reply = cli_request_array(cli, "TB.DOCTOR");
+    if (reply == NULL)
+        return cli->failure;
+    for (size_t i = 0; i < reply->elements; i++)
+        counts[state_of(reply->element[i])]++;
+    if (cli->json) {
+        cli_print_json(reply, "finding");
+    } else {
+        for (size_t i = 0; i < reply->elements; i++)
+            print_finding(cli, reply->element[i]);
+        (void)printf("%u ok, %u warning%s, %u problem%s\n", counts[DOCTOR_OK], counts[DOCTOR_WARNING],
+                     counts[DOCTOR_WARNING] == 1 ? "" : "s", counts[DOCTOR_PROBLEM],
+                     counts[DOCTOR_PROBLEM] == 1 ? "" : "s");
+    }
+    freeReplyObject(reply);
+    return counts[DOCTOR_PROBLEM] > 0 ? CLI_NO : CLI_OK;
+}
+
+/* --- coordinators --- */
+
+static void count_cell(struct table *t, const redisReply *list, const char *field, enum output_color color)
+{
+    char text[32] = "-";
+    uint64_t n;
+    bool there = client_count(list, field, &n);
+    if (there)
+        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
+    table_cell(t, !there ? COLOR_QUIET : n > 0 ? color : COLOR_NONE, text);
+}
+
+static void time_cell(struct table *t, const redisReply *list, const char *field)
+{
+    char text[OUTPUT_TEXT_SIZE] = "-";
+    uint64_t ms;
+    if (client_count(list, field, &ms))
+        (void)output_duration(ms / 1000, text);
+    table_cell(t, COLOR_NONE, text);
+}
+
+static void jobs_cell(struct table *t, const redisReply *list)
+{
+    const redisReply *jobs = client_field(list, "jobs");
+    struct buffer b = {0};
+    for (size_t i = 0; jobs != NULL && i < jobs->elements; i++) {
+        buffer_puts(&b, i > 0 ? "," : "");
+        if (jobs->element[i]->type == REDIS_REPLY_STRING)
+            output_escape(&b, jobs->element[i]->str, (size_t)jobs->element[i]->len);
+    }
+    table_cell(t, b.length > 0 ? COLOR_NONE : COLOR_QUIET, b.length > 0 ? buffer_text(&b) : "-");
+    buffer_fini(&b);
+}
+
+static void health_cell(struct table *t, const redisReply *list)
+{
+    char redis[256] = "", postgres[256] = "";
+    struct buffer b = {0};
+    bool gone = client_is(list, "state", "gone");
+    (void)client_text(list, "redis", redis, sizeof(redis));
+    (void)client_text(list, "postgres", postgres, sizeof(postgres));
+    bool redis_ok = strcmp(redis, "ok") == 0;
+    bool postgres_ok = strcmp(postgres, "ok") == 0 || strcmp(postgres, "none") == 0;
+    if (!redis_ok)
+        output_escape(&b, redis, strlen(redis));
+    if (!postgres_ok) {
+        buffer_puts(&b, b.length > 0 ? "; " : "");
+        output_escape(&b, postgres, strlen(postgres));
+    }
+    if (gone)
+        table_cell(t, COLOR_QUIET, "-");
+    else
+        table_cell(t, b.length > 0 ? COLOR_BAD : COLOR_GOOD, b.length > 0 ? buffer_text(&b) : "ok");
+    buffer_fini(&b);
+}
+
+static void epoch_cell(struct table *t, const redisReply *list)
+{
+    char text[48] = "-";
+    uint64_t epoch;
+    bool late = client_is(list, "current", "0");
+    if (client_count(list, "epoch", &epoch))
+        (void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)epoch, late ? " (behind)" : "");
+    table_cell(t, late ? COLOR_WARN : COLOR_NONE, text);
+}
+
+static void row_cells(struct table *t, const redisReply *c, bool one)
+{
+    sheet_text_cell(t, c, "coordinator");
+    sheet_text_cell(t, c, "state");
+    sheet_text_cell(t, c, "version");
+    sheet_text_cell(t, c, "listen");
+    time_cell(t, c, "uptime_ms");
+    time_cell(t, c, "age_ms");
+    count_cell(t, c, "clients", COLOR_NONE);
+    if (one) {
+        epoch_cell(t, c);
+    } else {
+        count_cell(t, c, "filters", COLOR_NONE);
+        count_cell(t, c, "behind", COLOR_WARN);
+    }
+    jobs_cell(t, c);
+    health_cell(t, c);
+}
+
+static void print_table(const struct cli *cli, const redisReply *all)
+{
+    static const struct table_column columns[] = {
+        {"COORDINATOR", false}, {"STATE", false}, {"VERSION", false}, {"LISTEN", false},
+        {"UP", true},           {"SEEN", true},   {"CLIENTS", true},  {"FILTERS", true},
+        {"BEHIND", true},       {"JOBS", false},  {"HEALTH", false}};
+    static const struct table_column columns_of_one[] = {
+        {"COORDINATOR", false}, {"STATE", false},  {"VERSION", false}, {"LISTEN", false}, {"UP", true},
+        {"SEEN", true},         {"CLIENTS", true}, {"EPOCH", true},    {"JOBS", false},   {"HEALTH", false}};
+    struct table t;
+    bool one = cli->count > 0;
+    if (one)
+        table_init(&t, columns_of_one, sizeof(columns_of_one) / sizeof(columns_of_one[0]));
+    else
+        table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < all->elements; i++)
+        row_cells(&t, all->element[i], one);
+    table_print(&t, stdout, cli->color);
+    table_fini(&t);
+}
+
+void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow)
+{
+    static const struct table_column columns[] = {{"COORDINATOR", false}, {"STATE", false},
+                                                  {"UP", true},           {"CLIENTS", true},
+                                                  {"BEHIND", true},       {"HEALTH", false}};
+    static const struct table_column few[] = {{"COORDINATOR", false}, {"STATE", false}, {"HEALTH", false}};
+    if (narrow)
+        table_init(t, few, sizeof(few) / sizeof(few[0]));
+    else
+        table_init(t, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < all->elements; i++) {
+        const redisReply *c = all->element[i];
+        sheet_text_cell(t, c, "coordinator");
+        sheet_text_cell(t, c, "state");
+        if (!narrow) {
+            time_cell(t, c, "uptime_ms");
+            count_cell(t, c, "clients", COLOR_NONE);
+            count_cell(t, c, "behind", COLOR_WARN);
+        }
+        health_cell(t, c);
+    }
+}
+
+/* Of those that are not gone: whether all serve the epoch that Redis has. */
+static bool all_current(const redisReply *all)
+{
+    bool current = true;
+    for (size_t i = 0; i < all->elements; i++)
+        current &= client_is(all->element[i], "state", "gone") || !client_is(all->element[i], "current", "0");
+    return current;
+}
+
+int cli_coordinators(struct cli *cli)
+{
+    redisReply *reply = cli_request_array(cli, "TB.COORDINATORS");
+    int code = CLI_OK;
+    if (reply == NULL)
+        return cli->failure;
+    if (cli->json)
+        cli_print_json(reply, "coordinator");
+    else if (reply->elements == 0)
+        (void)puts("No coordinator has reported yet.");
+    else
+        print_table(cli, reply);
+    if (code == CLI_OK && cli->count > 0 && !all_current(reply))
+        code = CLI_NO;
+    freeReplyObject(reply);
+    return code;
+}
