@@ -11,16 +11,16 @@
 /* --- questions before what cannot be taken back --- */
 
 /* @question up to its %s, the filter's name as a terminal may see it, and what follows. */
-static void put_query(const struct cli *cli, const char *asked)
+static void put_question(const struct cli *cli, const char *question)
 {
-    const char *name = strstr(asked, "%s");
+    const char *name = strstr(question, "%s");
     struct buffer b = {0};
     output_escape(&b, cli->arguments[0], strlen(cli->arguments[0]));
-    (void)fprintf(stderr, "%.*s%s%s [y/N] ", (int)(name - asked), asked, buffer_text(&b), name + 2);
+    (void)fprintf(stderr, "%.*s%s%s [y/N] ", (int)(name - question), question, buffer_text(&b), name + 2);
     buffer_fini(&b);
 }
 
-int cli_confirm(const struct cli *cli, const char *why, const char *asked)
+int cli_confirm(const struct cli *cli, const char *why, const char *question)
 {
     char line[16];
     if (cli->yes)
@@ -28,7 +28,7 @@ int cli_confirm(const struct cli *cli, const char *why, const char *asked)
     if (isatty(STDIN_FILENO) != 1)
         return cli_fail(CLI_USAGE, "%s %s, and standard input is not a terminal; confirm with --yes",
                         cli->command, why);
-    put_query(cli, asked);
+    put_question(cli, question);
     if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
         return CLI_OK;
     return cli_fail(CLI_NO, "nothing was changed");
@@ -39,9 +39,9 @@ int cli_confirm(const struct cli *cli, const char *why, const char *asked)
 struct control {
     const char *command;
     const char *verb;
-    const char *outcome;       /* its name in JSON */
-    const char *before, *then; /* the sentence around the filter's name */
-    const char *why, *asked;   /* of what cannot be taken back; see cli_confirm(). NULL: it can */
+    const char *outcome;        /* its name in JSON */
+    const char *before, *then;  /* the sentence around the filter's name */
+    const char *why, *question; /* of what cannot be taken back; see cli_confirm(). NULL: it can */
 };
 
 static const struct control controls[] = {
@@ -103,7 +103,7 @@ int cli_control(struct cli *cli)
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)rows);
         argv[2] = text;
     }
-    int code = c->why == NULL ? CLI_OK : cli_confirm(cli, c->why, c->asked);
+    int code = c->why == NULL ? CLI_OK : cli_confirm(cli, c->why, c->question);
     if (code != CLI_OK)
         return code;
     redisReply *reply = cli_send(cli, has_rows ? 3 : 2, argv);

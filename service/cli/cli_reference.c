@@ -91,7 +91,7 @@ static unsigned longer(unsigned width, const char *text)
 
 static void option_name(const struct option_row *o, char *out, size_t size)
 {
-    (void)snprintf(out, size, "%s%s%s%s%s", o->task, o->task[0] == '\0' ? "" : ", ", o->name,
+    (void)snprintf(out, size, "%s%s%s%s%s", o->letter, o->letter[0] == '\0' ? "" : ", ", o->name,
                    o->value == NULL ? "" : " ", o->value == NULL ? "" : o->value);
 }
 
@@ -253,7 +253,7 @@ static void write_options(struct json *j, unsigned of_command)
         if (!cli_option_belongs(o, of_command))
             continue;
         json_open(j, '{');
-        json_text(j, "letter", o->task);
+        json_text(j, "letter", o->letter);
         json_text(j, "name", o->name);
         json_text(j, "value", o->value == NULL ? "" : o->value);
         json_text(j, "help", o->help);
