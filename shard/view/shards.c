@@ -222,12 +222,9 @@ static enum err add_era(struct link *l, unsigned where, struct trusted *out, str
     freeReplyObject(reply);
     if (era == 0)
         return error_set(e, ERR_UNREACHABLE, "Redis node %s is no master", link_name(l, where));
-    if (trusted_contains(out, era))
-        return ERR_OK;
-    if (out->count == LINEAGES_MAX)
-        return error_set(e, ERR_RANGE, "there are more than %d masters", LINEAGES_MAX);
-    out->id[out->count++] = era;
-    return ERR_OK;
+    return trusted_add(out, era)
+               ? ERR_OK
+               : error_set(e, ERR_RANGE, "there are more than %d masters", LINEAGES_MAX);
 }
 
 enum err shards_eras(struct link *l, const struct names *names, const struct generation *g,

@@ -144,6 +144,28 @@ void healing_is_whole(struct fixture *f, uint64_t count)
     }
 }
 
+void healing_is_accepted(struct fixture *f, unsigned i)
+{
+    static const char field[] = "master_replid:";
+    uint64_t until = clock_mono_us() + HEALING_WAIT_MS * 1000ull;
+    unsigned home = temp_cluster_owner(&f->cluster, i, slots_of_key(FILTER, strlen(FILTER)));
+    for (bool accepted = false; !accepted; clock_sleep_us(20000)) {
+        char id[17] = "";
+        redisReply *info = client_command(&f->cluster.client[i], "INFO replication");
+        redisReply *eras =
+            client_command(&f->cluster.client[home], "HGET twinbloom:{" FILTER "}:view eras");
+        const char *at = info == NULL || info->str == NULL ? NULL : strstr(info->str, field);
+        if (at != NULL && eras != NULL && eras->str != NULL) {
+            (void)snprintf(id, sizeof(id), "%s", at + strlen(field));
+            accepted = strstr(eras->str, id) != NULL;
+        }
+        freeReplyObject(info);
+        freeReplyObject(eras);
+        if (clock_mono_us() > until)
+            fail_msg("the view does not accept node %u, whose replication id begins with %s", i, id);
+    }
+}
+
 void healing_start_anew(struct fixture *f, unsigned d)
 {
     struct error e = {""};
