@@ -100,6 +100,11 @@ unsigned link_master_slot(const struct link *l, unsigned i)
     return l->route == NULL ? SLOTS : link_route_lowest(l, i);
 }
 
+unsigned link_master_keys(const struct link *l, unsigned i)
+{
+    return l->route == NULL ? i : (unsigned)WHERE_SLOT | link_route_lowest(l, i);
+}
+
 bool link_master_has_slots(const struct link *l, unsigned i)
 {
     return l->route == NULL || link_route_lowest(l, i) < SLOTS;

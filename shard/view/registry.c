@@ -23,7 +23,8 @@ enum { COMPLETE_PASSES = 2 }; /* as in a sweep: a shard may be renamed while SCA
 
 struct place {
     unsigned where;
-    bool listed; /* P:filters lies beside it */
+    unsigned master; /* whose keys are looked through; not of a cluster's list */
+    bool listed;     /* P:filters lies beside it */
     const char *kind;
     struct key_name key;
 };
@@ -61,7 +62,8 @@ static enum err find_places(struct handle *f, struct places *out, struct error *
         if (!link_master_has_slots(f->link, i))
             continue;
         struct place *one = &out->one[out->count++];
-        one->where = link_master(f->link, i);
+        one->where = link_master_keys(f->link, i);
+        one->master = link_master(f->link, i);
         one->listed = !cluster && i == NODE_HOME;
         one->kind = !cluster && count == 1 ? "alone" : "one";
         names_on_master(f->names.prefix, link_master_slot(f->link, i), "incarnations", &one->key);
@@ -231,7 +233,7 @@ static enum err look_at(struct link *l, unsigned i, const struct names *names, s
     char history[REGISTRY_HISTORY_FIELD_MAX];
     size_t length = registry_history_field(names, history);
     names_on_master(names->prefix, link_master_slot(l, i), "incarnations", &key);
-    enum err code = link_command(l, link_master(l, i), &reply, e, "HMGET %b %b {complete} %b", key.text,
+    enum err code = link_command(l, link_master_keys(l, i), &reply, e, "HMGET %b %b {complete} %b", key.text,
                                  key.length, names->filter, names->filter_length, history, length);
     if (code != ERR_OK)
         return code;
@@ -321,7 +323,7 @@ static enum err look_through(struct handle *f, const struct place *at, struct er
     enum err code = ERR_OK;
     do {
         redisReply *reply;
-        code = link_command(f->link, at->where, &reply, e, "SCAN %s MATCH %b COUNT 1000 TYPE string", cursor,
+        code = link_command(f->link, at->master, &reply, e, "SCAN %s MATCH %b COUNT 1000 TYPE string", cursor,
                             buffer_text(&pattern), pattern.length);
         if (code != ERR_OK)
             break;

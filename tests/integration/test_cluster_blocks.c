@@ -4,12 +4,10 @@
 #include "tests/integration/pinning.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "shard/redis/nodes/cluster.h"
-#include "shard/view/shards.h"
 #include "tests/lib/temp_cluster.h"
 
 enum { MASTERS = 3, READ_MS = 8000, SHORT_MS = 400 };
@@ -145,31 +143,6 @@ static void test_a_shard_that_moved__counts_only_under_an_era_of_its_new_node(vo
     reads_present(0, 1);
 }
 
-/* Each node lists the masters in an order of its own. What writers say of them, and the view, is compared as
- * text. */
-static void test_eras__are_the_same_whichever_node_lists_the_masters(void **state)
-{
-    struct error e = {""};
-    static struct trusted first, now;
-    const struct generation everywhere = {.number = 1, .node_count = 1, .nodes = {"cluster"}};
-    (void)state;
-    for (unsigned i = 0; i < MASTERS; i++) {
-        char seed[64];
-        struct nodes one = {.count = 0};
-        (void)snprintf(seed, sizeof(seed), "redis://127.0.0.1:%u", cluster.node[i].port);
-        must(cluster_parse_seeds(&one, seed, &e), e);
-        struct nodes from_it = {.cluster = cluster_new(&one)};
-        struct link *l = link_new(&from_it, READ_MS, NULL);
-        must(shards_eras(l, &p.names, &everywhere, &now, &e), e);
-        assert_int_equal(now.count, MASTERS);
-        if (i == 0)
-            first = now;
-        assert_memory_equal(first.id, now.id, sizeof(now.id[0]) * MASTERS);
-        link_free(l);
-        cluster_free(from_it.cluster);
-    }
-}
-
 /* Of a slot that nobody serves nothing is known; the blocks of the others are read meanwhile. */
 static void test_a_slot_that_is_not_served__is_waited_for(void **state)
 {
@@ -222,7 +195,6 @@ int main(void)
         CLUSTER_TEST(test_blocks_of_one_master__go_together),
         CLUSTER_TEST(test_a_shard_that_moves__is_followed),
         CLUSTER_TEST(test_a_shard_that_moved__counts_only_under_an_era_of_its_new_node),
-        CLUSTER_TEST(test_eras__are_the_same_whichever_node_lists_the_masters),
         CLUSTER_TEST(test_a_slot_that_is_not_served__is_waited_for),
         CLUSTER_TEST(test_nodes_that_send_a_slot_round__are_told_of),
     };
