@@ -7,6 +7,7 @@
  * lineage is not trusted). */
 #include "shard/view/registry.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,13 +211,24 @@ static void take_history(const redisReply *reply, struct registry_said *out)
         out->history[out->history_count++] = h;
 }
 
+static void take_complete(const redisReply *reply, struct registry_said *out)
+{
+    uint64_t since = 0;
+    if (reply->type != REDIS_REPLY_STRING)
+        return;
+    if (reply->len != 16 || !number_hex64(reply->str, 16, &since))
+        since = 0; /* of an earlier version */
+    out->since = out->complete && out->since < since ? out->since : since;
+    out->complete = true;
+}
+
 static void take_said(const redisReply *reply, struct registry_said *out)
 {
     const redisReply *name = reply->elements == 3 ? reply->element[0] : NULL;
     if (name == NULL)
         return;
     take_history(reply->element[2], out);
-    out->complete |= reply->element[1]->type == REDIS_REPLY_STRING;
+    take_complete(reply->element[1], out);
     if (name->type != REDIS_REPLY_STRING)
         return;
     uint64_t incarnation = 0;
@@ -355,11 +367,13 @@ static enum err count_incomplete(struct handle *f, const struct places *p, unsig
     return code;
 }
 
-static enum err say_complete(struct handle *f, const struct place *at, struct error *e)
+static enum err say_complete(struct handle *f, const struct place *at, uint64_t since, struct error *e)
 {
+    char text[17];
     redisReply *reply;
-    enum err code =
-        link_command(f->link, at->where, &reply, e, "HSET %b {complete} 1", at->key.text, at->key.length);
+    (void)snprintf(text, sizeof(text), "%016" PRIx64, since);
+    enum err code = link_command(f->link, at->where, &reply, e, "HSETNX %b {complete} %s", at->key.text,
+                                 at->key.length, text);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -371,16 +385,19 @@ enum err registry_complete(struct handle *f, struct error *e)
 {
     struct places p;
     unsigned incomplete = 0;
+    uint64_t since = 0;
     enum err code = find_places(f, &p, e);
     if (code == ERR_OK)
         code = count_incomplete(f, &p, &incomplete, e);
+    if (code == ERR_OK && incomplete > 0) /* before anything is looked for */
+        code = registry_draw(f->link, &f->names, 0, &since, e);
     for (unsigned pass = 0; pass < COMPLETE_PASSES && incomplete > 0; pass++)
         for (unsigned i = 0; i < p.count && code == ERR_OK; i++)
             if (strcmp(p.one[i].kind, "list") != 0)
                 code = look_through(f, &p.one[i], e);
     for (unsigned i = 0; i < p.count && code == ERR_OK && incomplete > 0; i++)
         if (strcmp(p.one[i].kind, "list") != 0)
-            code = say_complete(f, &p.one[i], e);
+            code = say_complete(f, &p.one[i], since, e);
     free(p.one);
     return code;
 }
