@@ -50,6 +50,9 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
             code = handle_drop_nothing(f, mutex_value(mutex), e);
         return code != ERR_OK ? code : error_set(e, ERR_NOT_FOUND, "the filter does not exist");
     }
+    /* A controller may have named it in between. Whoever looks now would take it for lost. */
+    if (code == ERR_OK)
+        code = registry_leave(f, v->incarnation, e);
     if (code != ERR_OK)
         return code;
     handle_announce(f);
@@ -58,7 +61,7 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
     log_info("filter_deleted", "filter=%s shards=%" PRIu64 " expired=%d", log_quote(name),
              generation_shards(view_current(v)), when == DROP_IF_DUE);
     service_on_dropped(s, name, length, v->incarnation);
-    return registry_leave(f, v->incarnation, e); /* a controller may have named it in between */
+    return ERR_OK;
 }
 
 enum err admin_drop_filter(struct service *s, const struct config *config, struct handle *f,

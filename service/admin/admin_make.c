@@ -125,25 +125,39 @@ enum err admin_make_way(struct service *s, struct admin_naming *n, const char *n
     return code == ERR_NOT_FOUND ? ERR_OK : code;
 }
 
-/* members_fn: @arg is of MEMBERS_ID_MAX bytes. */
+/* A coordinator that serves the filter, the earliest incarnation of those that are served. */
+struct server {
+    char id[MEMBERS_ID_MAX];
+    uint64_t incarnation;
+};
+
+/* members_fn */
 static void take_server(void *arg, const struct members_entry *entry)
 {
-    if (!entry->gone && entry->epoch != 0)
-        (void)snprintf(arg, MEMBERS_ID_MAX, "%s", entry->id);
+    struct server *s = arg;
+    if (entry->gone || entry->epoch == 0 || (s->id[0] != '\0' && s->incarnation <= entry->incarnation))
+        return;
+    s->incarnation = entry->incarnation;
+    (void)snprintf(s->id, sizeof(s->id), "%s", entry->id);
 }
 
 /* Nothing is stored of the filter, and its name is not registered: it was never made, unless somebody serves
- * it. ERR_LOST: somebody does. ERR_UNREACHABLE, ERR_TIMEOUT. */
+ * it that was not deleted. Who serves one has said so a while ago, and may not have met its deletion yet.
+ * ERR_LOST: somebody does. ERR_UNREACHABLE, ERR_TIMEOUT. */
 static enum err may_make(struct handle *f, struct error *e)
 {
-    char who[MEMBERS_ID_MAX] = "";
-    enum err code = members_read(f->redis, f->names.prefix, f->names.filter, take_server, who, e);
-    if (code != ERR_OK || who[0] == '\0')
+    struct server server = {.id = ""};
+    struct registry_said said;
+    enum err code = members_read(f->redis, f->names.prefix, f->names.filter, take_server, &server, e);
+    if (code != ERR_OK || server.id[0] == '\0')
+        return code;
+    code = registry_look(f->redis, &f->names, &said, e);
+    if (code != ERR_OK || registry_says_deleted(&said, server.incarnation))
         return code;
     return error_set(e, ERR_LOST,
                      "a filter of this name lost its view (it was served by coordinator %s); BF.RESERVE "
                      "creates it again, empty",
-                     who);
+                     server.id);
 }
 
 /* One that is named and has neither a view nor a record has lost its view. Who serves it is asked before it

@@ -31,8 +31,8 @@ static enum err find(struct sync_client *l, const struct names *names, const str
             continue;
         code = shards_eras(l, names, &v->slot[s].shape, &one, e);
         for (unsigned i = 0; i < one.count && code == ERR_OK; i++)
-            if (!trusted_contains(out, one.id[i]) && out->count < REPLICATIONS_MAX)
-                out->id[out->count++] = one.id[i];
+            if (!trusted_add(out, one.id[i]))
+                code = error_set(e, ERR_RANGE, "there are more than %d masters", REPLICATIONS_MAX);
     }
     return code;
 }

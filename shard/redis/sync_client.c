@@ -100,6 +100,11 @@ unsigned sync_client_master_slot(const struct sync_client *l, unsigned i)
     return l->route == NULL ? SLOTS : sync_client_route_lowest(l, i);
 }
 
+unsigned link_master_keys(const struct sync_client *l, unsigned i)
+{
+    return l->route == NULL ? i : (unsigned)WHERE_SLOT | sync_client_route_lowest(l, i);
+}
+
 bool sync_client_master_has_slots(const struct sync_client *l, unsigned i)
 {
     return l->route == NULL || sync_client_route_lowest(l, i) < SLOTS;

@@ -46,6 +46,9 @@ double sync_client_master_share(const struct sync_client *l, unsigned i);
 unsigned sync_client_master_of(const struct sync_client *l, unsigned where);
 /* The lowest slot that it holds; SLOTS where that is none, or there is no cluster. */
 unsigned sync_client_master_slot(const struct sync_client *l, unsigned i);
+/* Where a key of names_on_master() with that slot is. Commands on it follow a slot that moves; those for the
+ * master fail then. */
+unsigned link_master_keys(const struct sync_client *l, unsigned i);
 /* Keys may lie there: not so on a master of a cluster that has no slots. */
 bool sync_client_master_has_slots(const struct sync_client *l, unsigned i);
 

@@ -140,9 +140,11 @@ static void set_missing(struct log_filter *f, uint64_t look)
     log_filter_changed(f);
 }
 
-/* Whether there is a record that somebody makes or deletes the filter, or a view by now. */
-static enum err is_in_between(struct control *c, bool *yes, struct error *e)
+/* What @said names was not lost: there is a record that somebody makes or deletes the filter, or a view by
+ * now; or it is named no more, as it was deleted since. */
+static enum err is_in_between(struct control *c, const struct registry_said *said, bool *yes, struct error *e)
 {
+    struct registry_said now = *said;
     struct log_view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
@@ -150,12 +152,16 @@ static enum err is_in_between(struct control *c, bool *yes, struct error *e)
     if (code == ERR_NOT_FOUND)
         code = log_view_load(c->redis, &c->filter->names, v, e);
     free(v);
-    *yes = code != ERR_NOT_FOUND;
-    return code == ERR_NOT_FOUND ? ERR_OK : code;
+    *yes = code == ERR_OK;
+    if (code == ERR_NOT_FOUND)
+        code = registry_look(c->redis, &c->filter->names, &now, e);
+    *yes |= !now.named || now.incarnation != said->incarnation;
+    return code;
 }
 
 /* There is no view. Whoever deletes a filter takes its name from the registries first. Where no registry is
- * left all masters came back empty: then a process that has had the filter remembers it. */
+ * left that is as old as the filter all masters came back empty: then a process that has had the filter
+ * remembers it. */
 static enum err miss(struct control *c, uint64_t look, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -163,10 +169,11 @@ static enum err miss(struct control *c, uint64_t look, struct error *e)
     bool in_between = false;
     enum err code = registry_look(c->redis, &f->names, &said, e);
     if (code == ERR_OK && said.named)
-        code = is_in_between(c, &in_between, e);
+        code = is_in_between(c, &said, &in_between, e);
     if (code != ERR_OK)
         return code;
-    c->forgotten |= !said.named && !said.complete && f->names.incarnation != 0;
+    c->forgotten |=
+        !said.named && f->names.incarnation != 0 && !registry_says_deleted(&said, f->names.incarnation);
     if (!c->forgotten && (!said.named || in_between))
         return gone(c, "the filter does not exist", e);
     set_missing(f, look);

@@ -325,6 +325,8 @@ static enum err count_loaded(struct control *c, struct held *h, bool *done, stru
     folder_fini(&folder);
     if (code == ERR_OK)
         code = counts_are_latest(c, h, done, e);
+    if (code == ERR_OK && !*done)
+        log_filter_look(c->filter); /* and count again */
     if (code != ERR_OK || !*done)
         return code;
     h->resident->folded_keys += keys;

@@ -7,6 +7,7 @@
  * replication id is not trusted). */
 #include "shard/view/registry.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ enum { COMPLETE_PASSES = 2 }; /* as in a sweep: a shard may be renamed while SCA
 
 struct place {
     unsigned where;
-    bool listed; /* P:filters lies beside it */
+    unsigned master; /* whose keys are looked through; not of a cluster's list */
+    bool listed;     /* P:filters lies beside it */
     const char *kind;
     struct key_name key;
 };
@@ -62,7 +64,8 @@ static enum err find_places(struct handle *f, struct places *out, struct error *
         if (!sync_client_master_has_slots(f->redis, i))
             continue;
         struct place *one = &out->one[out->count++];
-        one->where = sync_client_master(f->redis, i);
+        one->where = link_master_keys(f->redis, i);
+        one->master = sync_client_master(f->redis, i);
         one->listed = !cluster && i == NODE_HOME;
         one->kind = !cluster && count == 1 ? "alone" : "one";
         names_on_master(f->names.prefix, sync_client_master_slot(f->redis, i), "incarnations", &one->key);
@@ -209,13 +212,24 @@ static void take_history(const redisReply *reply, struct registry_said *out)
         out->history[out->history_count++] = h;
 }
 
+static void take_complete(const redisReply *reply, struct registry_said *out)
+{
+    uint64_t since = 0;
+    if (reply->type != REDIS_REPLY_STRING)
+        return;
+    if (reply->len != 16 || !number_hex64(reply->str, 16, &since))
+        since = 0; /* of an earlier version */
+    out->since = out->complete && out->since < since ? out->since : since;
+    out->complete = true;
+}
+
 static void take_said(const redisReply *reply, struct registry_said *out)
 {
     const redisReply *name = reply->elements == 3 ? reply->element[0] : NULL;
     if (name == NULL)
         return;
     take_history(reply->element[2], out);
-    out->complete |= reply->element[1]->type == REDIS_REPLY_STRING;
+    take_complete(reply->element[1], out);
     if (name->type != REDIS_REPLY_STRING)
         return;
     uint64_t incarnation = 0;
@@ -233,7 +247,7 @@ static enum err look_at(struct sync_client *l, unsigned i, const struct names *n
     size_t length = registry_history_field(names, history);
     names_on_master(names->prefix, sync_client_master_slot(l, i), "incarnations", &key);
     enum err code =
-        sync_client_command(l, sync_client_master(l, i), &reply, e, "HMGET %b %b {complete} %b", key.text,
+        sync_client_command(l, link_master_keys(l, i), &reply, e, "HMGET %b %b {complete} %b", key.text,
                             key.length, names->filter, names->filter_length, history, length);
     if (code != ERR_OK)
         return code;
@@ -324,7 +338,7 @@ static enum err look_through(struct handle *f, const struct place *at, struct er
     enum err code = ERR_OK;
     do {
         redisReply *reply;
-        code = sync_client_command(f->redis, at->where, &reply, e, "SCAN %s MATCH %b COUNT 1000 TYPE string",
+        code = sync_client_command(f->redis, at->master, &reply, e, "SCAN %s MATCH %b COUNT 1000 TYPE string",
                                    cursor, buffer_text(&pattern), pattern.length);
         if (code != ERR_OK)
             break;
@@ -356,11 +370,13 @@ static enum err count_incomplete(struct handle *f, const struct places *p, unsig
     return code;
 }
 
-static enum err say_complete(struct handle *f, const struct place *at, struct error *e)
+static enum err say_complete(struct handle *f, const struct place *at, uint64_t since, struct error *e)
 {
+    char text[17];
     redisReply *reply;
-    enum err code = sync_client_command(f->redis, at->where, &reply, e, "HSET %b {complete} 1", at->key.text,
-                                        at->key.length);
+    (void)snprintf(text, sizeof(text), "%016" PRIx64, since);
+    enum err code = sync_client_command(f->redis, at->where, &reply, e, "HSETNX %b {complete} %s",
+                                        at->key.text, at->key.length, text);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -372,16 +388,19 @@ enum err registry_complete(struct handle *f, struct error *e)
 {
     struct places p;
     unsigned incomplete = 0;
+    uint64_t since = 0;
     enum err code = find_places(f, &p, e);
     if (code == ERR_OK)
         code = count_incomplete(f, &p, &incomplete, e);
+    if (code == ERR_OK && incomplete > 0) /* before anything is looked for */
+        code = registry_draw(f->redis, &f->names, 0, &since, e);
     for (unsigned pass = 0; pass < COMPLETE_PASSES && incomplete > 0; pass++)
         for (unsigned i = 0; i < p.count && code == ERR_OK; i++)
             if (strcmp(p.one[i].kind, "list") != 0)
                 code = look_through(f, &p.one[i], e);
     for (unsigned i = 0; i < p.count && code == ERR_OK && incomplete > 0; i++)
         if (strcmp(p.one[i].kind, "list") != 0)
-            code = say_complete(f, &p.one[i], e);
+            code = say_complete(f, &p.one[i], since, e);
     free(p.one);
     return code;
 }

@@ -223,12 +223,9 @@ static enum err add_era(struct sync_client *l, unsigned where, struct trusted *o
     freeReplyObject(reply);
     if (era == 0)
         return error_set(e, ERR_UNREACHABLE, "Redis node %s is no master", sync_client_name(l, where));
-    if (trusted_contains(out, era))
-        return ERR_OK;
-    if (out->count == REPLICATIONS_MAX)
-        return error_set(e, ERR_RANGE, "there are more than %d masters", REPLICATIONS_MAX);
-    out->id[out->count++] = era;
-    return ERR_OK;
+    return trusted_add(out, era)
+               ? ERR_OK
+               : error_set(e, ERR_RANGE, "there are more than %d masters", REPLICATIONS_MAX);
 }
 
 enum err shards_eras(struct sync_client *l, const struct names *names, const struct generation *g,

@@ -144,6 +144,44 @@ void healing_is_whole(struct fixture *f, uint64_t count)
     }
 }
 
+/* Of the replication id what a view has. */
+static void read_id(struct client *c, char out[17])
+{
+    static const char field[] = "master_replid:";
+    redisReply *info = client_command(c, "INFO replication");
+    const char *at = info == NULL || info->str == NULL ? NULL : strstr(info->str, field);
+    (void)snprintf(out, 17, "%s", at == NULL ? "none" : at + strlen(field));
+    freeReplyObject(info);
+}
+
+void healing_accepts(uint16_t home, uint16_t port)
+{
+    char id[17];
+    bool accepted = false;
+    struct error e = {""};
+    struct client view = {0}, node = {0};
+    uint64_t until = clock_mono_us() + HEALING_WAIT_MS * 1000ull;
+    must(client_open(&view, home, HEALING_WAIT_MS, &e), e);
+    must(client_open(&node, port, HEALING_WAIT_MS, &e), e);
+    while (!accepted) {
+        read_id(&node, id);
+        redisReply *eras = client_command(&view, "HGET twinbloom:{" FILTER "}:view eras");
+        accepted = eras != NULL && eras->type == REDIS_REPLY_STRING && strstr(eras->str, id) != NULL;
+        freeReplyObject(eras);
+        if (!accepted && clock_mono_us() > until)
+            fail_msg("the view does not accept the node whose replication id begins with %s", id);
+        clock_sleep_us(20000);
+    }
+    client_close(&view);
+    client_close(&node);
+}
+
+void healing_is_accepted(struct fixture *f, unsigned i)
+{
+    unsigned home = temp_cluster_owner(&f->cluster, i, slots_of_key(FILTER, strlen(FILTER)));
+    healing_accepts(f->cluster.node[home].port, f->cluster.node[i].port);
+}
+
 void healing_start_again(struct fixture *f, unsigned d)
 {
     struct error e = {""};

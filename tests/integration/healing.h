@@ -33,6 +33,11 @@ void healing_is_resident(struct fixture *f, unsigned d);
 void healing_await(struct fixture *f, unsigned d, uint64_t count);
 /* The same by each that runs, and every code of [0, count) is present then. */
 void healing_is_whole(struct fixture *f, uint64_t count);
+/* Until the view, which the node of @home has, accepts that of @port: all writers have written to it what
+ * they had, which a writer that is killed before has not. */
+void healing_accepts(uint16_t home, uint16_t port);
+/* The same of node @i of the cluster. */
+void healing_is_accepted(struct fixture *f, unsigned i);
 /* A coordinator that has nothing in memory: it answers from what is in Redis. */
 void healing_start_again(struct fixture *f, unsigned d);
 

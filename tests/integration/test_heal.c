@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-enum { ROWS = 20000, ADDED = 600, EACH = 50, ADDER = 2 };
+enum { ROWS = 20000, ADDED = 600, EACH = 50, ADDER = 2, EPOCHS = 100 };
 
 static struct fixture f;
 
@@ -64,8 +64,10 @@ static void test_heal__by_those_who_have_added_needs_no_table(void **state)
             f.db = NULL;
             temp_postgres_stop(&f.postgres);
         }
-        (void)healing_fail_over(&f, healing_other(&f, node));
+        unsigned heir = healing_fail_over(&f, healing_other(&f, node));
         healing_is_whole(&f, count);
+        healing_is_accepted(&f, heir);
+        assert_in_range(healing_number(&f, node, "epoch"), 1, EPOCHS);
     }
     assert_int_equal(fixture_generation(&f, 0), generation);
     clock_sleep_us(1500 * 1000); /* what is left of it is folded */

@@ -42,6 +42,8 @@ static void go_back(unsigned first)
     }
     healing_insert_and_add(&f, 0, ROWS, ADDED / 2, EACH);
     healing_insert_and_add(&f, 1, ROWS + ADDED / 2, ADDED / 2, EACH);
+    for (unsigned d = 0; d < 2; d++)
+        healing_is_resident(&f, d);
     clock_sleep_us(1500 * 1000); /* it is folded: in no lane any more, perhaps */
     for (unsigned i = first; i < NODES; i++)
         temp_redis_kill(&f.redis[i]);
@@ -55,6 +57,8 @@ static void heals_from_memory(unsigned first)
     go_back(first);
     healing_is_whole(&f, ROWS + ADDED);
     assert_int_equal(fixture_generation(&f, 0), generation);
+    for (unsigned i = first; i < NODES; i++)
+        healing_accepts(f.redis[0].port, f.redis[i].port);
     clock_sleep_us(1500 * 1000);
     for (unsigned d = 0; d < 2; d++) {
         healing_start_again(&f, d);

@@ -73,6 +73,9 @@ static void ends_well(int64_t generation, uint64_t count)
 static void add_and_fail_over(unsigned node)
 {
     healing_insert_and_add(&f, 0, ROWS, ADDED, EACH);
+    for (unsigned d = 0; d < 2; d++)
+        if (process_running(&f.daemon[d].process))
+            healing_is_resident(&f, d);
     (void)healing_fail_over(&f, node);
 }
 

@@ -129,7 +129,15 @@ static void test_who_slept_through_a_trim__loads_again(void **state)
     assert_int_equal(log_member_added(sleeper, 9 * ALL, 2 * ALL), ALL);
 }
 
-/* No view, and a registry that does not name it. */
+static void is_empty_but_for_a_registry_since(const char *incarnation)
+{
+    freeReplyObject(client_command(&on.client, "EVAL %s 0 %s",
+                                   "redis.call('FLUSHALL') "
+                                   "redis.call('HSET', 'tb:incarnations', '{complete}', ARGV[1])",
+                                   incarnation));
+}
+
+/* No view, and a registry that is older and does not name it. */
 static void test_a_filter_that_is_deleted__is_not_found(void **state)
 {
     struct error e = {""};
@@ -137,11 +145,25 @@ static void test_a_filter_that_is_deleted__is_not_found(void **state)
     (void)state;
     struct log_member *a = open_member(false);
     assert_int_equal(log_member_added(a, 1, 1), 1);
-    freeReplyObject(
-        client_command(&on.client, "EVAL %s 0",
-                       "redis.call('FLUSHALL') redis.call('HSET', 'tb:incarnations', '{complete}', 1)"));
+    is_empty_but_for_a_registry_since("0000000000000001");
     assert_int_equal(log_member_check(a, 2, 1, &answer, &e), ERR_NOT_FOUND);
     assert_int_equal(log_member_add(a, 2, 1, &answer, &e), ERR_NOT_FOUND);
+}
+
+/* All came back empty, and another filter was made before this one was looked for. */
+static void test_a_filter_that_is_older_than_all_registries__is_not_taken_for_deleted(void **state)
+{
+    struct error e = {""};
+    uint8_t answer;
+    (void)state;
+    struct log_member *a = open_member(false);
+    assert_int_equal(log_member_added(a, 1, 1), 1);
+    is_empty_but_for_a_registry_since("ffffffffffffffff");
+    enum err code = ERR_TIMEOUT;
+    for (unsigned i = 0; i < 10 && code == ERR_TIMEOUT; i++)
+        code = log_member_check(a, 2, 1, &answer, &e);
+    assert_int_equal(code, ERR_LOST);
+    assert_int_equal(log_member_add(a, 2, 1, &answer, &e), ERR_LOST);
 }
 
 /* Nor is there a registry: nobody has deleted it. */
@@ -172,6 +194,7 @@ int main(void)
         MEMBER_TEST(test_who_slept_through_a_trim__loads_again),
         MEMBER_TEST(test_a_filter_that_is_deleted__is_not_found),
         MEMBER_TEST(test_a_filter_that_is_lost_as_a_whole__is_not_taken_for_deleted),
+        MEMBER_TEST(test_a_filter_that_is_older_than_all_registries__is_not_taken_for_deleted),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

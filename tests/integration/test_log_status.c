@@ -244,9 +244,9 @@ static void test_a_filter_that_is_gone__is_closed(void **state)
     (void)state;
     open_with(UINT64_MAX, &o);
     assert_int_equal(solo_ask(&solo, false, 1), KEY_ABSENT);
-    freeReplyObject(
-        client_command(&on.client, "EVAL %s 0",
-                       "redis.call('FLUSHALL') redis.call('HSET', 'tb:incarnations', '{complete}', 1)"));
+    freeReplyObject(client_command(
+        &on.client, "EVAL %s 0",
+        "redis.call('FLUSHALL') redis.call('HSET', 'tb:incarnations', '{complete}', '0000000000000001')"));
     solo_run(&solo, &never, 500);
     (void)status();
     assert_string_equal(log_filter_state_name(s.state), "closed");

@@ -125,7 +125,7 @@ enum err log_member_open(struct log_member *m, const struct log_member_options *
     (void)pthread_mutex_init(&m->lock, NULL);
     (void)pthread_cond_init(&m->wake, NULL);
     budget_init(&m->budget, o->memory);
-    m->link = sync_client_new(o->nodes, o->timeout_ms, NULL);
+    m->link = sync_client_new(o->nodes, o->timeout_ms, o->sync_client_name);
     m->base = event_base_new();
     m->mailbox = mailbox_new();
     if (m->link == NULL || m->base == NULL || m->mailbox == NULL)

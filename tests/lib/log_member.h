@@ -39,6 +39,7 @@ struct log_member_options {
     bool folds;
     /* As in struct control_options; 0: what tests want as a rule. */
     const char *owner;
+    const char *sync_client_name; /* of the control's connections; NULL: none */
     uint64_t log_max, fold_interval_us, look_interval_us;
     unsigned lease_ms;
 };

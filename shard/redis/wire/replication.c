@@ -77,6 +77,21 @@ bool trusted_contains(const struct trusted *t, uint64_t id)
     return !t->known;
 }
 
+bool trusted_add(struct trusted *t, uint64_t id)
+{
+    unsigned at = t->count;
+    while (at > 0 && t->id[at - 1] >= id)
+        at--;
+    if (at < t->count && t->id[at] == id)
+        return true;
+    if (t->count == REPLICATIONS_MAX)
+        return false;
+    memmove(&t->id[at + 1], &t->id[at], (t->count - at) * sizeof(t->id[0]));
+    t->id[at] = id;
+    t->count++;
+    return true;
+}
+
 /* --- INFO --- */
 
 /* A reset shows in the statistics of commands for as long as the process runs: it is counted itself. */

@@ -60,6 +60,9 @@ struct trusted {
 /* Ids of 16 digits each with a blank between; "-" where there are none. */
 MUST_CHECK bool trusted_parse(struct trusted *out, const char *text, size_t length);
 bool trusted_contains(const struct trusted *t, uint64_t id);
+/* Masters are found in any order: whoever finds the same ones has the same ids in the same order, as long as
+ * all are added by this. False: there are too many. */
+MUST_CHECK bool trusted_add(struct trusted *t, uint64_t id);
 
 /* From the text of INFO ALL, or of the section `replication` alone. ERR_PARSE: it does not say. The node's
  * name is left as it is. */

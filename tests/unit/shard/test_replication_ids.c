@@ -129,6 +129,7 @@ static void test_trusted__has_a_bound(void **state)
     assert_true(trusted_parse(&t, text, length));
     assert_true(t.count == REPLICATIONS_MAX && trusted_contains(&t, REPLICATIONS_MAX) &&
                 !trusted_contains(&t, REPLICATIONS_MAX + 1));
+    assert_true(trusted_add(&t, REPLICATIONS_MAX) && !trusted_add(&t, REPLICATIONS_MAX + 1));
     length += (size_t)snprintf(text + length, sizeof(text) - length, " 0000000000000fff");
     assert_false(trusted_parse(&t, text, length));
 }
@@ -140,6 +141,20 @@ static void test_trusted__reads_ids(void **state)
     static struct trusted t;
     assert_true(trusted_parse(&t, text, strlen(text)));
     assert_true(t.count == 2 && trusted_contains(&t, 0xab) && trusted_contains(&t, UINT64_MAX));
+}
+
+/* Processes that find the same masters in another order say the same. */
+static void test_trusted__has_one_order(void **state)
+{
+    (void)state;
+    static const uint64_t found[][4] = {{3, 1, 2, 1}, {1, 2, 3, 3}, {2, 2, 3, 1}, {3, 2, 1, 2}};
+    for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++) {
+        static struct trusted t;
+        t.count = 0;
+        for (size_t k = 0; k < 4; k++)
+            assert_true(trusted_add(&t, found[i][k]));
+        assert_true(t.count == 3 && t.id[0] == 1 && t.id[1] == 2 && t.id[2] == 3);
+    }
 }
 
 static void test_trusted__is_strict(void **state)
@@ -181,6 +196,7 @@ int main(void)
         cmocka_unit_test(test_set__has_a_bound),
         cmocka_unit_test(test_trusted__has_a_bound),
         cmocka_unit_test(test_trusted__reads_ids),
+        cmocka_unit_test(test_trusted__has_one_order),
         cmocka_unit_test(test_trusted__is_strict),
         cmocka_unit_test(test_trusted__trusts_all_where_the_view_does_not_say),
     };

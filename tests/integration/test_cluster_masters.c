@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* What all masters of a Redis Cluster are asked for: whoever asks is told the same, also while slots move. */
+#include "tests/integration/lanes.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "shard/redis/nodes/cluster.h"
+#include "shard/view/registry.h"
+#include "shard/view/shards.h"
+#include "tests/lib/temp_cluster.h"
+
+enum { MASTERS = 3, REPLY_MS = 8000, KEYS_MAX = 100, LOWEST = 0 /* slot of the first master */ };
+
+static struct temp_cluster cluster;
+static struct names names;
+
+static int start(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_cluster_start(&cluster, MASTERS, MASTERS, 0, &e), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    temp_cluster_fini(&cluster);
+    return 0;
+}
+
+/* A link that begins with one node. */
+struct asker {
+    struct nodes seeds, nodes;
+    struct sync_client *link;
+};
+
+static void asker_open(struct asker *a, unsigned node)
+{
+    char url[64];
+    struct error e = {""};
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%u", cluster.node[node].port);
+    must(cluster_parse_seeds(&a->seeds, url, &e), e);
+    a->nodes = (struct nodes){.cluster = cluster_new(&a->seeds)};
+    a->link = sync_client_new(&a->nodes, REPLY_MS, NULL);
+    assert_non_null(a->link);
+}
+
+static void asker_close(struct asker *a)
+{
+    sync_client_free(a->link);
+    cluster_free(a->nodes.cluster);
+}
+
+/* Each node lists the masters in an order of its own. What writers say of them, and the view, is compared as
+ * text. */
+static void test_eras__are_the_same_whichever_node_lists_the_masters(void **state)
+{
+    struct error e = {""};
+    static struct trusted first, now;
+    const struct generation everywhere = {.number = 1, .node_count = 1, .nodes = {"cluster"}};
+    (void)state;
+    for (unsigned i = 0; i < MASTERS; i++) {
+        struct asker a;
+        asker_open(&a, i);
+        must(shards_eras(a.link, &names, &everywhere, &now, &e), e);
+        assert_int_equal(now.count, MASTERS);
+        if (i == 0)
+            first = now;
+        assert_memory_equal(first.id, now.id, sizeof(now.id[0]) * MASTERS);
+        asker_close(&a);
+    }
+}
+
+static uint64_t looks(const struct asker *a)
+{
+    struct error e = {""};
+    struct registry_said said;
+    must(registry_look(a->link, &names, &said, &e), e);
+    return said.named ? said.incarnation : 0;
+}
+
+static void keeps(const struct asker *a, uint64_t incarnation)
+{
+    struct error e = {""};
+    struct handle h = {.link = a->link, .names = names};
+    h.names.incarnation = incarnation;
+    must(registry_keep(&h, &e), e);
+    handle_fini(&h);
+}
+
+/* The registry of a master lies in its lowest slot, which goes first when slots are given away. */
+static void test_a_registry__is_followed_when_its_slot_moves(void **state)
+{
+    struct error e = {""};
+    struct asker a;
+    struct key_name key;
+    unsigned moved = 0;
+    (void)state;
+    names_on_master("tb", LOWEST, "incarnations", &key);
+    freeReplyObject(client_command(&cluster.client[0], "HSET %s f 00000000000000ab", key.text));
+    asker_open(&a, 2);
+    assert_int_equal(looks(&a), 0xab);
+    must(temp_cluster_open(&cluster, LOWEST, 0, 1, &e), e);
+    must(temp_cluster_migrate(&cluster, LOWEST, 0, 1, KEYS_MAX, &moved, &e), e);
+    assert_int_equal(moved, 1);
+    assert_int_equal(looks(&a), 0xab);
+    keeps(&a, 0xab);
+    must(temp_cluster_close(&cluster, LOWEST, 0, 1, &e), e);
+    assert_int_equal(looks(&a), 0xab);
+    keeps(&a, 0xab);
+    asker_close(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_eras__are_the_same_whichever_node_lists_the_masters),
+        cmocka_unit_test(test_a_registry__is_followed_when_its_slot_moves),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
