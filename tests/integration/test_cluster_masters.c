@@ -86,7 +86,7 @@ static uint64_t looks(const struct asker *a)
 static void keeps(const struct asker *a, uint64_t incarnation)
 {
     struct error e = {""};
-    struct handle h = {.link = a->link, .names = names};
+    struct handle h = {.redis = a->link, .names = names};
     h.names.incarnation = incarnation;
     must(registry_keep(&h, &e), e);
     handle_fini(&h);
