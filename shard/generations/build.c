@@ -121,7 +121,7 @@ enum err builder_take_over(struct builder *b, struct error *e)
     uint64_t later = 0;
     enum err code = ERR_FENCED;
     link_forget(b->fold.link); /* replies of before are nobody's */
-    b->took_over = false;
+    b->took_over = b->near = false;
     for (unsigned i = 0; i < TAKE_OVERS_MAX && code == ERR_FENCED; i++) {
         code = fold_draw(&b->fold, later + 1, e);
         if (code == ERR_OK)
@@ -216,7 +216,7 @@ static enum err hold_and_make(struct builder *b, struct error *e)
     if (b->fold.token.number == 0) /* as the view has it of one that nobody builds */
         return builder_fenced(b, e);
     link_forget(b->fold.link);
-    b->took_over = false;
+    b->took_over = b->near = false;
     for (unsigned i = 0; i < TAKE_OVERS_MAX && code == ERR_FENCED; i++) {
         code = fold_draw_next(&b->fold, later + 1, e);
         if (code == ERR_OK)
@@ -289,6 +289,7 @@ static enum err run_cutover(struct builder *b, bool heals, long long *result, st
     script_number(&b->fold.call, generation_shards(&b->shape));
     script_number(&b->fold.call, heals);
     script_number(&b->fold.call, b->keys);
+    script_number(&b->fold.call, b->near);
     for (unsigned i = 0; i < b->lane_count; i++) {
         buffer_clear(&text);
         buffer_printf(&text, "%" PRIu64 " ", b->lane[i].number);
@@ -302,21 +303,25 @@ static enum err run_cutover(struct builder *b, bool heals, long long *result, st
     return code;
 }
 
-enum err builder_cutover(struct builder *b, bool heals, struct error *e)
+enum err builder_cutover(struct builder *b, bool heals, bool *read, struct error *e)
 {
     long long result = 0;
     enum err code = builder_check_not_anew(b, e);
+    *read = false;
     if (code == ERR_OK)
         code = check_eras(b, e);
     if (code == ERR_OK)
         code = run_cutover(b, heals, &result, e);
+    b->near = result == 2;
+    b->took_over &= code == ERR_OK; /* a script without a reply may still be executed: not under a later token */
     if (code == ERR_OK && result == 0)
         return builder_fenced(b, e);
     if (code == ERR_OK && result < 0) {
         b->anew = true;
         return error_set(e, ERR_LOST, "a lane was replaced, or an era changed: the build must begin anew");
     }
-    if (code == ERR_OK)
+    *read = code == ERR_OK && result == 1;
+    if (*read)
         log_view_notify(b->fold.link, b->fold.names);
     return code;
 }
