@@ -91,10 +91,10 @@ MUST_CHECK enum err builder_record(struct builder *b, const void *rows, size_t l
 
 /* Make the generation the one that is read, with all entries up to the noted positions in its shards: *@read.
  * Not by the first call, which has the view say that the cutover is near: from then on writers forget
- * nothing that a lane may lose before the build has it. builder_follow(), the note and the writing come again,
- * then this. @heals: it has every key that was ever acknowledged, so that the filter is not degraded any
- * more. The view says how many keys it has. To be repeated after ERR_UNREACHABLE and ERR_TIMEOUT, behind a
- * take-over. ERR_LOST, with `anew`. ERR_FENCED: another one builds. */
+ * nothing that a lane may lose before the build has it. builder_follow(), the note and the writing come
+ * again, then this. @heals: it has every key that was ever acknowledged, so that the filter is not degraded
+ * any more. The view says how many keys it has. To be repeated after ERR_UNREACHABLE and ERR_TIMEOUT, behind
+ * a take-over. ERR_LOST, with `anew`. ERR_FENCED: another one builds. */
 MUST_CHECK enum err builder_cutover(struct builder *b, bool heals, bool *read, struct error *e);
 
 /* Of shard @shard of @layer; its writer has the number of the token under which the layer was made, as

@@ -147,7 +147,7 @@ struct log_view {
     unsigned lane_node_count; /* 0: slots decide, or all lie on the metadata node */
     char lane_node[LOG_LANES_MAX][NODE_NAME_MAX];
     struct log_hold hold[LOG_LANES_MAX];
-    uint64_t near; /* number of the generation; 0: there is none */
+    uint64_t near;                 /* number of the generation; 0: there is none */
     struct trusted eras;           /* of the nodes that hold shards */
     struct log_generation slot[2]; /* number % 2 */
     unsigned writer_count;

@@ -307,9 +307,9 @@ static const struct family {
     const char *prefix;
     enum err (*parse)(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                       struct error *e);
-} families[] = {{"folded", parse_folded},  {"full", parse_full},     {"hold.", parse_hold},
-                {"keys", parse_keys},      {"next", parse_next},     {"left", parse_left},
-                {"lost", parse_lost},      {"strays", parse_strays}, {"writer.", parse_writer},
+} families[] = {{"folded", parse_folded},   {"full", parse_full},     {"hold.", parse_hold},
+                {"keys", parse_keys},       {"next", parse_next},     {"left", parse_left},
+                {"lost", parse_lost},       {"strays", parse_strays}, {"writer.", parse_writer},
                 {"history", parse_history}, {"near", parse_near}};
 
 enum err log_view_parse_family(void *out, const struct view_field *f, struct error *e)

@@ -140,7 +140,8 @@ static struct log_id bound_of_old(bool over_holds)
     log_lane(&lane, &at);
     fold_init(&f, a.link, &log_names, LOG_OLD);
     must(fold_draw(&f, 1, &e), e);
-    must(fold_store(&f, 0, log_stored()->lane[0].number, lane.era, &at, 1, false, &needed, &over_hold, &e), e);
+    must(fold_store(&f, 0, log_stored()->lane[0].number, lane.era, &at, 1, false, &needed, &over_hold, &e),
+         e);
     fold_fini(&f);
     assert_true(needed.some && over_hold.some);
     return over_holds ? over_hold.id : needed.id;

@@ -187,8 +187,8 @@ static enum err pass_over(void *arg, const struct tail_record *record, struct er
     return ERR_OK;
 }
 
-/* Added behind the builder's last tail read, and folded into the generation that is read till then: its writer
- * keeps it, as the lane may be lost behind the cutover. */
+/* Added behind the builder's last tail read, and folded into the generation that is read till then: its
+ * writer keeps it, as the lane may be lost behind the cutover. */
 static void test_what_was_added_behind_the_last_read_of_a_build__outlives_the_lane(void **state)
 {
     struct error e = {""};

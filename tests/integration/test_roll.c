@@ -1086,7 +1086,8 @@ static void test_a_lane__is_closed_before_the_view_names_another(void **state)
     assert_int_equal(lanes_number(&w.client, "EXISTS", &closed), 0);
 }
 
-/* While a generation is built the other one says what is forgotten; when its cutover is near, the hold, too. */
+/* While a generation is built the other one says what is forgotten; when its cutover is near, the hold, too.
+ */
 static void test_own_entries__are_kept_where_a_cutover_is_near(void **state)
 {
     struct writer *o = &w.writer[0];
