@@ -245,6 +245,19 @@ static enum err check_named(struct builder *b, struct log_view **v, struct error
     return code == ERR_OK ? builder_fenced(b, e) : code;
 }
 
+/* All nodes of the shards have what was acknowledged: they are in an era that the view had at S0. */
+static enum err check_eras(struct builder *b, struct error *e)
+{
+    struct trusted now;
+    enum err code = shards_eras(b->fold.link, b->fold.names, &b->shape, &now, e);
+    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
+        if (!trusted_contains(&b->eras, now.id[i]))
+            code = error_set(e, ERR_LOST,
+                             "a node of the shards is in another era than the view when the build began");
+    b->anew |= code == ERR_LOST;
+    return code;
+}
+
 enum err builder_start(struct builder *b, struct error *e)
 {
     struct log_view *v = NULL;
@@ -256,6 +269,8 @@ enum err builder_start(struct builder *b, struct error *e)
     if (code == ERR_OK)
         code = builder_take_lanes(b, v, e);
     free(v);
+    if (code == ERR_OK)
+        code = check_eras(b, e);
     for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++)
         code = builder_find_end(b, i, e);
     b->anew = code != ERR_OK;
@@ -263,18 +278,6 @@ enum err builder_start(struct builder *b, struct error *e)
 }
 
 /* --- the end --- */
-
-/* All nodes of the shards still have what was acknowledged. */
-static enum err check_eras(struct builder *b, struct error *e)
-{
-    struct trusted now;
-    enum err code = shards_eras(b->fold.link, b->fold.names, &b->shape, &now, e);
-    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
-        if (!trusted_contains(&b->eras, now.id[i]))
-            code = error_set(e, ERR_LOST, "a node of the shards is in another era than when the build began");
-    b->anew |= code == ERR_LOST;
-    return code;
-}
 
 static enum err run_cutover(struct builder *b, bool heals, long long *result, struct error *e)
 {

@@ -73,9 +73,9 @@ MUST_CHECK enum err builder_take_over(struct builder *b, struct error *e);
 
 /* Have the record forgotten, and all lanes kept from where the generation that is read has folded them; then
  * make all shards, under a new token, which the view says; then note where the lanes end. The build is not
- * `anew` any more. ERR_LOST: a lane is lost, or in another era than the view: call again when that is mended.
- * ERR_CONFLICT, ERR_WRONG_TYPE: something else has a shard's name. ERR_NOMEM, also of Redis. ERR_FENCED:
- * another one builds, or the view has no such generation any more. */
+ * `anew` any more. ERR_LOST: a lane is lost, or in another era than the view, or a node of the shards is:
+ * call again when that is mended. ERR_CONFLICT, ERR_WRONG_TYPE: something else has a shard's name. ERR_NOMEM,
+ * also of Redis. ERR_FENCED: another one builds, or the view has no such generation any more. */
 MUST_CHECK enum err builder_start(struct builder *b, struct error *e);
 
 /* Give all entries behind the positions, up to the ends of the lanes, to @apply. ERR_LOST, with `anew`: a

@@ -116,13 +116,25 @@ static void test_cutover__refuses_where_the_shards_eras_changed(void **state)
 static void test_cutover__refuses_where_a_node_is_in_another_era(void **state)
 {
     struct error e = {""};
-    char right[256];
     (void)state;
-    (void)snprintf(right, sizeof(right), "%s", log_field("eras"));
-    log_set_field("eras", "000000000000abcd");
     log_begin(&a, UINT64_MAX);
     log_rows(&a, 0, ROWS);
+    a.builder->eras = (struct trusted){.known = true, .count = 1, .id = {0xabcd}};
     gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    assert_non_null(strstr(e.text, "another era"));
+    begins_anew(&a);
+}
+
+/* Else all of it would be in vain. */
+static void test_start__waits_until_the_view_accepts_the_nodes_eras(void **state)
+{
+    struct error e = {""};
+    char right[256];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    (void)snprintf(right, sizeof(right), "%s", log_field("eras"));
+    log_set_field("eras", "000000000000abcd");
+    gives(ERR_LOST, builder_start(a.builder, &e), e);
     assert_non_null(strstr(e.text, "another era"));
     log_set_field("eras", right);
     begins_anew(&a);
@@ -355,6 +367,7 @@ int main(void)
         LOG_TEST(test_cutover__refuses_another_era_than_that_of_the_start),
         LOG_TEST(test_cutover__refuses_where_the_shards_eras_changed),
         LOG_TEST(test_cutover__refuses_where_a_node_is_in_another_era),
+        LOG_TEST(test_start__waits_until_the_view_accepts_the_nodes_eras),
         LOG_TEST(test_start__has_the_lane_kept),
         LOG_TEST(test_build__follows_all_lanes),
         LOG_TEST(test_cutover__is_near_before_it_is_done),
