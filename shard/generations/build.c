@@ -316,8 +316,7 @@ enum err builder_cutover(struct builder *b, bool heals, bool *read, struct error
     if (code == ERR_OK)
         code = run_cutover(b, heals, &result, e);
     b->near = result == 2;
-    b->took_over &=
-        code == ERR_OK; /* a script without a reply may still be executed: not under a later token */
+    b->took_over &= code == ERR_OK; /* what has no reply may be executed later: not under another token */
     if (code == ERR_OK && result == 0)
         return builder_fenced(b, e);
     if (code == ERR_OK && result < 0) {
