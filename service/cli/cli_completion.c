@@ -100,7 +100,7 @@ struct line {
 static const struct option_row *option_of(const char *word)
 {
     for (size_t i = 0; i < cli_option_count; i++)
-        if (strcmp(cli_option_table[i].name, word) == 0 || strcmp(cli_option_table[i].task, word) == 0)
+        if (strcmp(cli_option_table[i].name, word) == 0 || strcmp(cli_option_table[i].letter, word) == 0)
             return &cli_option_table[i];
     return NULL;
 }

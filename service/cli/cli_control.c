@@ -9,9 +9,9 @@
 struct control {
     const char *command;
     const char *verb;
-    const char *outcome;       /* its name in JSON */
-    const char *before, *then; /* the sentence around the filter's name */
-    const char *why, *asked;   /* of what cannot be taken back; see cli_confirm(). NULL: it can */
+    const char *outcome;        /* its name in JSON */
+    const char *before, *then;  /* the sentence around the filter's name */
+    const char *why, *question; /* of what cannot be taken back; see cli_confirm(). NULL: it can */
 };
 
 static const struct control controls[] = {
@@ -73,7 +73,7 @@ int cli_control(struct cli *cli)
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)rows);
         argv[2] = text;
     }
-    int code = c->why == NULL ? CLI_OK : cli_confirm(cli, c->why, c->asked);
+    int code = c->why == NULL ? CLI_OK : cli_confirm(cli, c->why, c->question);
     if (code != CLI_OK)
         return code;
     redisReply *reply = cli_send(cli, has_rows ? 3 : 2, argv);

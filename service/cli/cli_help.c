@@ -61,7 +61,7 @@ static unsigned longer(unsigned width, const char *text)
 
 static void option_name(const struct option_row *o, char *out, size_t size)
 {
-    (void)snprintf(out, size, "%s%s%s%s%s", o->task, o->task[0] == '\0' ? "" : ", ", o->name,
+    (void)snprintf(out, size, "%s%s%s%s%s", o->letter, o->letter[0] == '\0' ? "" : ", ", o->name,
                    o->value == NULL ? "" : " ", o->value == NULL ? "" : o->value);
 }
 

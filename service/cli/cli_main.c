@@ -53,7 +53,7 @@ static const struct option_row *find_option(const char *word, const char **value
     *value = word[length] == '=' && word[1] == '-' ? word + length + 1 : NULL;
     (void)snprintf(name, sizeof(name), "%.*s", (int)(*value == NULL ? strlen(word) : length), word);
     for (size_t i = 0; i < cli_option_count; i++) {
-        if (strcmp(cli_option_table[i].name, name) == 0 || strcmp(cli_option_table[i].task, name) == 0)
+        if (strcmp(cli_option_table[i].name, name) == 0 || strcmp(cli_option_table[i].letter, name) == 0)
             return &cli_option_table[i];
         consider(&s, name, cli_option_table[i].name);
     }

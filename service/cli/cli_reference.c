@@ -100,7 +100,7 @@ static void write_options(struct json *j, unsigned of_command)
         if (!cli_option_belongs(o, of_command))
             continue;
         json_open(j, '{');
-        text_member(j, "letter", o->task);
+        text_member(j, "letter", o->letter);
         text_member(j, "name", o->name);
         text_member(j, "value", o->value == NULL ? "" : o->value);
         text_member(j, "help", o->help);

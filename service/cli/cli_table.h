@@ -54,7 +54,7 @@ struct option_to {
 };
 
 struct option_row {
-    const char *task; /* "": none */
+    const char *letter; /* "": none */
     const char *name;
     const char *value; /* NULL: takes none */
     unsigned command;  /* WITH_...; 0: for all */
