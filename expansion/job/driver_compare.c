@@ -147,7 +147,7 @@ enum err driver_compare(struct driver *d, driver_keys_fn *missing, void *arg, st
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = driver_input(d, in, &seed, e);
     if (code == ERR_OK)
-        code = compare_with(d, in, seed, missing, arg, out, e);
+        code = driver_input_failed(d, compare_with(d, in, seed, missing, arg, out, e), e);
     log_input_fini(in);
     free(in);
     return code;

@@ -106,6 +106,10 @@ MUST_CHECK enum err driver_begin_build(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_checkpoint(struct driver *d, struct error *e);
 /* @code of a builder: ERR_CHANGED where it begins again. */
 enum err driver_build_failed(const struct driver *d, enum err code, struct error *e);
+/* How a comparison ended. A node of the shards is in another era: a build's, than at S0 (ERR_CHANGED); else,
+ * than the view accepts yet (ERR_TIMEOUT). Neither ends the job, whose successor would meet the same at once.
+ */
+enum err driver_input_failed(struct driver *d, enum err code, struct error *e);
 /* Add rows' keys: before the cutover to the generation that is built, where driver_checkpoint() brings them
  * to Redis; after it as callers add theirs. *@added counts those that were new then. */
 MUST_CHECK enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys,

@@ -5,7 +5,8 @@
  *
  * Possible failure modes are: a lane or a shard is not what it was when the build began (the builder is
  * `again`: ERR_CHANGED, and the job goes back to `settle`, as for a source that changed); another driver
- * builds (ERR_FENCED); a lane waits for a roll call (ERR_TIMEOUT: the step is tried again). */
+ * builds (ERR_FENCED); a lane, or a node of the shards, is in an era that the view does not accept yet
+ * (ERR_TIMEOUT: the step is tried again). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,22 @@ enum err driver_build_failed(const struct driver *d, enum err code, struct error
     if (code == ERR_LOST && d->builder != NULL && d->builder->anew)
         return error_prefix(e, ERR_CHANGED, "the build begins anew");
     return code;
+}
+
+/* Before the cutover, unless the generation was in use already. */
+static bool is_apart(const struct driver *d)
+{
+    return d->builder != NULL && d->view.phase == PHASE_BUILDING;
+}
+
+enum err driver_input_failed(struct driver *d, enum err code, struct error *e)
+{
+    if (code != ERR_FENCED)
+        return code;
+    if (!is_apart(d))
+        return error_prefix(e, ERR_TIMEOUT, "the shards");
+    d->builder->anew = true;
+    return error_prefix(e, ERR_CHANGED, "the build begins anew");
 }
 
 /* A coordinator builds one generation at a time. */
@@ -86,12 +103,6 @@ enum err driver_checkpoint(struct driver *d, struct error *e)
 }
 
 /* --- keys --- */
-
-/* Before the cutover, unless the generation was in use already. */
-static bool is_apart(const struct driver *d)
-{
-    return d->builder != NULL && d->view.phase == PHASE_BUILDING;
-}
 
 /* This process answers from the generation that the view reads. */
 static bool is_read_here(struct driver *d, struct log_status *status)

@@ -94,8 +94,12 @@ enum err log_build_checkpoint(struct log_build *b, const void *rows, size_t leng
 
 enum err log_build_cutover(struct log_build *b, bool heals, struct error *e)
 {
-    enum err code = flush(b, e);
-    if (code == ERR_OK)
-        code = flush(b, e); /* what came meanwhile: so little that the lanes need not be kept for it */
-    return code == ERR_OK ? builder_cutover(b->builder, heals, e) : code;
+    bool read = false;
+    enum err code = ERR_OK;
+    while (code == ERR_OK && !read) {
+        code = flush(b, e);
+        if (code == ERR_OK)
+            code = builder_cutover(b->builder, heals, &read, e);
+    }
+    return code;
 }

@@ -299,7 +299,7 @@ static enum err take_bounds(struct fold *f, const redisReply *r, unsigned where,
 }
 
 enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t era,
-                    const struct log_position *p, unsigned layers, struct fold_bound *needed,
+                    const struct log_position *p, unsigned layers, bool is_long, struct fold_bound *needed,
                     struct fold_bound *over_hold, struct error *e)
 {
     char token[LOG_TOKEN_TEXT_MAX], id[LOG_ID_TEXT_MAX];
@@ -320,6 +320,7 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
     script_text(&f->call, id);
     script_bytes(&f->call, position.data, position.length);
     script_incarnation(&f->call, era); /* 16 digits, as the view has them */
+    script_number(&f->call, is_long);
     enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
                                              : script_send(&f->call, f->redis, home, e);
     buffer_fini(&position);

@@ -91,11 +91,12 @@ MUST_CHECK enum err fold_count(struct fold *f, const struct log_counted *at, uns
                                struct error *e);
 /* Store that the shards of the generation hold all entries of @lane, whose stream has number @lane_number, up
  * to @p, where @layers had begun, and which was read under the replication id @era. A position before the one
- * that is stored changes nothing. *@needed: up to where the lane may be trimmed, for all generations and
- * builds of the view.
+ * that is stored changes nothing. @is_long: the lane is trimmed whatever builds need, and writers are to keep
+ * nothing for them. *@needed: up to where the lane may be trimmed, for all generations and builds of the
+ * view.
  * *@over_hold: the same if builds are left alone, which then begin again. ERR_FENCED: the caller writes no
  * more, the lane was replaced, or the view has left that era. */
 MUST_CHECK enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t era,
-                               const struct log_position *p, unsigned layers, struct fold_bound *needed,
-                               struct fold_bound *over_hold, struct error *e);
+                               const struct log_position *p, unsigned layers, bool is_long,
+                               struct fold_bound *needed, struct fold_bound *over_hold, struct error *e);
 #endif

@@ -758,8 +758,8 @@ static enum err store_positions(struct folder *f, struct folder_lane *lanes, uns
             code = full_store(&f->fold, i, (struct log_lane){l->number, l->era}, l->mark, e);
         if (code != ERR_OK)
             break;
-        code =
-            fold_store(&f->fold, i, l->number, l->era, &l->position, l->layers, &l->needed, &l->over_hold, e);
+        code = fold_store(&f->fold, i, l->number, l->era, &l->position, l->layers, l->is_long, &l->needed,
+                          &l->over_hold, e);
         if (code == ERR_OK)
             f->stored[i] = l->position.id;
     }

@@ -95,6 +95,7 @@ struct folder_lane {
     struct log_position position;
     unsigned layers; /* that had begun there */
     uint64_t keys; /* of the last lane: of the generation, at all positions; without resident->folded_keys */
+    bool is_long;  /* retain_is_long() */
     bool is_full;  /* a full mark was met that the view does not have (full.h) */
     struct log_id mark;
     struct fold_bound needed, over_hold; /* out: as fold_store() */

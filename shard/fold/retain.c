@@ -39,10 +39,9 @@ void retain_note(struct retain *r, uint64_t now, uint64_t bytes_now, const struc
     r->at[r->count++] = (struct retain_at){.us = now, .bytes = bytes_now, .mark = log_mark_of(p)};
 }
 
-const struct fold_bound *retain_needed(const struct fold_bound *needed, const struct fold_bound *over_hold,
-                                       uint64_t lane_bytes, uint64_t log_max)
+bool retain_is_long(uint64_t lane_bytes, uint64_t log_max)
 {
-    return lane_bytes > log_max / 2 ? over_hold : needed;
+    return lane_bytes > log_max / 2;
 }
 
 const struct log_mark *retain_bound(const struct retain *r, uint64_t now, uint64_t bytes_now,

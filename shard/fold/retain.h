@@ -35,11 +35,9 @@ void retain_init(struct retain *r, uint64_t us, uint64_t bytes, uint64_t bytes_n
  * are not all kept. */
 void retain_note(struct retain *r, uint64_t now, uint64_t bytes_now, const struct log_position *p);
 
-/* What of a lane with @lane_bytes in Redis is needed: @needed by the generations of the view and a build;
- * where the lane is longer than half of @log_max, @over_hold, by the generations alone: the build begins
- * again. */
-const struct fold_bound *retain_needed(const struct fold_bound *needed, const struct fold_bound *over_hold,
-                                       uint64_t lane_bytes, uint64_t log_max);
+/* True if a lane with @lane_bytes in Redis is longer than half of @log_max: then it is trimmed by what the
+ * generations of the view need, and not by what a build does, which begins again. */
+bool retain_is_long(uint64_t lane_bytes, uint64_t log_max);
 
 /* Where to trim the lane: the newest position that was noted, is not behind @bound, and is old enough, or has
  * more than the bytes before the end. NULL: nowhere. Valid until the next call with @r. */

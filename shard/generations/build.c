@@ -122,7 +122,7 @@ enum err builder_take_over(struct builder *b, struct error *e)
     uint64_t later = 0;
     enum err code = ERR_FENCED;
     sync_client_forget(b->fold.redis); /* replies of before are nobody's */
-    b->took_over = false;
+    b->took_over = b->near = false;
     for (unsigned i = 0; i < TAKE_OVERS_MAX && code == ERR_FENCED; i++) {
         code = fold_draw(&b->fold, later + 1, e);
         if (code == ERR_OK)
@@ -217,7 +217,7 @@ static enum err hold_and_make(struct builder *b, struct error *e)
     if (b->fold.token.number == 0) /* as the view has it of one that nobody builds */
         return builder_fenced(b, e);
     sync_client_forget(b->fold.redis);
-    b->took_over = false;
+    b->took_over = b->near = false;
     for (unsigned i = 0; i < TAKE_OVERS_MAX && code == ERR_FENCED; i++) {
         code = fold_draw_next(&b->fold, later + 1, e);
         if (code == ERR_OK)
@@ -246,6 +246,19 @@ static enum err check_named(struct builder *b, struct log_view **v, struct error
     return code == ERR_OK ? builder_fenced(b, e) : code;
 }
 
+/* All nodes of the shards have what was acknowledged: they are in an era that the view had at S0. */
+static enum err check_eras(struct builder *b, struct error *e)
+{
+    struct trusted now;
+    enum err code = shards_eras(b->fold.redis, b->fold.names, &b->shape, &now, e);
+    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
+        if (!trusted_contains(&b->eras, now.id[i]))
+            code = error_set(e, ERR_LOST,
+                             "a node of the shards is in another era than the view when the build began");
+    b->anew |= code == ERR_LOST;
+    return code;
+}
+
 enum err builder_start(struct builder *b, struct error *e)
 {
     struct log_view *v = NULL;
@@ -257,6 +270,8 @@ enum err builder_start(struct builder *b, struct error *e)
     if (code == ERR_OK)
         code = builder_take_lanes(b, v, e);
     free(v);
+    if (code == ERR_OK)
+        code = check_eras(b, e);
     for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++)
         code = builder_find_end(b, i, e);
     b->anew = code != ERR_OK;
@@ -264,18 +279,6 @@ enum err builder_start(struct builder *b, struct error *e)
 }
 
 /* --- the end --- */
-
-/* All nodes of the shards still have what was acknowledged. */
-static enum err check_eras(struct builder *b, struct error *e)
-{
-    struct trusted now;
-    enum err code = shards_eras(b->fold.redis, b->fold.names, &b->shape, &now, e);
-    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
-        if (!trusted_contains(&b->eras, now.id[i]))
-            code = error_set(e, ERR_LOST, "a node of the shards is in another era than when the build began");
-    b->anew |= code == ERR_LOST;
-    return code;
-}
 
 static enum err run_cutover(struct builder *b, bool heals, long long *result, struct error *e)
 {
@@ -290,6 +293,7 @@ static enum err run_cutover(struct builder *b, bool heals, long long *result, st
     script_number(&b->fold.call, generation_shards(&b->shape));
     script_number(&b->fold.call, heals);
     script_number(&b->fold.call, b->keys);
+    script_number(&b->fold.call, b->near);
     for (unsigned i = 0; i < b->lane_count; i++) {
         buffer_clear(&text);
         buffer_printf(&text, "%" PRIu64 " ", b->lane[i].number);
@@ -303,21 +307,25 @@ static enum err run_cutover(struct builder *b, bool heals, long long *result, st
     return code;
 }
 
-enum err builder_cutover(struct builder *b, bool heals, struct error *e)
+enum err builder_cutover(struct builder *b, bool heals, bool *read, struct error *e)
 {
     long long result = 0;
     enum err code = builder_check_not_recreated(b, e);
+    *read = false;
     if (code == ERR_OK)
         code = check_eras(b, e);
     if (code == ERR_OK)
         code = run_cutover(b, heals, &result, e);
+    b->near = result == 2;
+    b->took_over &= code == ERR_OK; /* what has no reply may be executed later: not under another token */
     if (code == ERR_OK && result == 0)
         return builder_fenced(b, e);
     if (code == ERR_OK && result < 0) {
         b->anew = true;
         return error_set(e, ERR_LOST, "a lane was replaced, or an era changed: the build must begin anew");
     }
-    if (code == ERR_OK)
+    *read = code == ERR_OK && result == 1;
+    if (*read)
         log_view_notify(b->fold.redis, b->fold.names);
     return code;
 }

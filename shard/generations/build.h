@@ -9,7 +9,7 @@
  * where the lanes end (S0); the caller waits until all transactions that are open then have ended, and reads
  * the rows; builder_follow() gives it the entries after S0. At intervals builder_note(), then all keys so far
  * are written under the builder's token (fold.h), then builder_record(); in the end, behind the last note and
- * the last write, builder_cutover(). The old generation stays for a time of grace (grace.h).
+ * the last write, builder_cutover(), twice. The old generation stays for a time of grace (grace.h).
  *
  * Possible failure modes are:
  *   - a lane was trimmed past the builder, is lost, was replaced, or its era changed; a shard is missing; a
@@ -36,6 +36,7 @@ struct builder {
     uint16_t tag;
     uint64_t seed;  /* of the filter: of the keys' hashes */
     bool took_over; /* the headers of all shards have the token */
+    bool near;      /* the view says so, since before builder_follow() was called last */
     bool anew;      /* what was read and applied so far does not count */
 
     /* Of S0. */
@@ -72,9 +73,9 @@ MUST_CHECK enum err builder_take_over(struct builder *b, struct error *e);
 
 /* Have the record forgotten, and all lanes kept from where the generation that is read has folded them; then
  * make all shards, under a new token, which the view says; then note where the lanes end. The build is not
- * `again` any more. ERR_LOST: a lane is lost, or in another era than the view: call again when that is
- * mended. ERR_CONFLICT, ERR_WRONG_TYPE: something else has a shard's name. ERR_NOMEM, also of Redis.
- * ERR_FENCED: another one builds, or the view has no such generation any more. */
+ * `again` any more. ERR_LOST: a lane is lost, or in another era than the view, or a node of the shards is:
+ * call again when that is mended. ERR_CONFLICT, ERR_WRONG_TYPE: something else has a shard's name. ERR_NOMEM,
+ * also of Redis. ERR_FENCED: another one builds, or the view has no such generation any more. */
 MUST_CHECK enum err builder_start(struct builder *b, struct error *e);
 
 /* Give all entries behind the positions, up to the ends of the lanes, to @apply. ERR_LOST, with `again`: a
@@ -88,11 +89,13 @@ void builder_note(struct builder *b);
  * the same write; the lanes are kept from there. ERR_FENCED: another one builds. */
 MUST_CHECK enum err builder_record(struct builder *b, const void *rows, size_t length, struct error *e);
 
-/* Make the generation the one that is read, with all entries up to the noted positions in its shards.
- * @heals: it has every key that was ever acknowledged, so that the filter is not degraded any more. To be
- * The view says how many keys it has. To be repeated after ERR_UNREACHABLE and ERR_TIMEOUT. ERR_LOST, with
- * `again`. ERR_FENCED: another one builds. */
-MUST_CHECK enum err builder_cutover(struct builder *b, bool heals, struct error *e);
+/* Make the generation the one that is read, with all entries up to the noted positions in its shards: *@read.
+ * Not by the first call, which has the view say that the cutover is near: from then on writers forget
+ * nothing that a lane may lose before the build has it. builder_follow(), the note and the writing come
+ * again, then this. @heals: it has every key that was ever acknowledged, so that the filter is not degraded
+ * any more. The view says how many keys it has. To be repeated after ERR_UNREACHABLE and ERR_TIMEOUT, behind
+ * a take-over. ERR_LOST, with `again`. ERR_FENCED: another one builds. */
+MUST_CHECK enum err builder_cutover(struct builder *b, bool heals, bool *read, struct error *e);
 
 /* Of shard @shard of @layer; its writer has the number of the token under which the layer was made, as
  * fold_adopt() has it. */

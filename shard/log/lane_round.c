@@ -116,6 +116,10 @@ static void take_added(struct round *o, const redisReply *reply)
         return;
     }
     enum err code = lane_take_id(&o->reader->lane, reply, &id, &e);
+    if (code == ERR_CONFLICT) { /* it takes no entry any more: another one takes its place, too */
+        o->missing = true;
+        return;
+    }
     if (reply->type != REDIS_REPLY_ERROR) {
         note(o, code, e.text);
     } else if (code == ERR_UNREACHABLE) { /* it passes; nothing was executed */

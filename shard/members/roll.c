@@ -146,12 +146,15 @@ void roll_forget(const struct roll *r, const struct log_view *v, unsigned lane, 
     for (unsigned slot = 0; slot < 2; slot++) {
         const struct log_generation *g = &v->slot[slot];
         if (g->shape.number == 0 || (!g->shape.built && slot != v->current))
-            continue; /* a build begins again where a lane loses something */
+            continue; /* a build begins again where a lane loses something, until its cutover is near */
         if (!log_view_is_folded(v, g, lane))
             return;
         if (log_id_compare(g->folded[lane].position.id, least) < 0)
             least = g->folded[lane].position.id;
     }
+    const struct log_hold *hold = &v->hold[lane];
+    if (v->near != 0 && hold->lane_number == v->lane[lane].number && log_id_compare(hold->from, least) < 0)
+        least = hold->from;
     own_folded(own, &there, least);
 }
 

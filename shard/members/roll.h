@@ -61,7 +61,8 @@ MUST_CHECK enum err roll_leave(struct roll *r, struct error *e);
 
 /* --- the roll call --- */
 
-/* Have @own forget what the shards of every generation of the view hold, but for one that is being built. */
+/* Have @own forget what the shards of every generation of the view hold. One that is being built counts when
+ * its cutover is near: up to the hold. */
 void roll_forget(const struct roll *r, const struct log_view *v, unsigned lane, struct own *own);
 
 /* Answer the roll call of @lane, when a tail read met another era than the view's: enter the era of its node

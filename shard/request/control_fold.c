@@ -232,8 +232,7 @@ static enum err trim_folded(struct control *c, unsigned i, const struct folder_l
                             struct error *e)
 {
     uint64_t now = clock_mono_us();
-    const struct fold_bound *bound =
-        retain_needed(&lane->needed, &lane->over_hold, c->lane_bytes[i], c->log_max);
+    const struct fold_bound *bound = lane->is_long ? &lane->over_hold : &lane->needed;
     retain_note(&c->per_lane[i].retain, now, bytes, &lane->position);
     return trim(c, i,
                 retain_bound(&c->per_lane[i].retain, now, atomic_load(&c->filter->lane[i].bytes), bound), e);
@@ -255,6 +254,7 @@ static bool note_positions(struct control *c, const struct held *h, struct folde
         bytes[i] = now.bytes;
         lane_reader_hold(f->lane[i].reader, &lanes[i].position);
         lanes[i].layers = h->resident->begun[i];
+        lanes[i].is_long = retain_is_long(c->lane_bytes[i], c->log_max);
         keys += h->resident->keys[i];
         applied &= log_id_compare(lanes[i].position.id, h->resident->applied[i]) == 0;
         lanes[i].is_full = h->full[i].is_marked && !log_view_is_full(c->view, g, i);

@@ -208,7 +208,7 @@ static enum err is_writing(struct control *c, const struct log_writer *w, bool *
 
 /* Nothing is folded until shards are there that are lost, and a writer that does not answer makes none of
  * them: it is said for it that it lacks them. Should it only have slept, and have them, it makes them all the
- * same. */
+ * same. A lane that waits for it needs no folding: it is removed. */
 static enum err lack_for(struct control *c, const struct log_writer *w, struct error *e)
 {
     unsigned others;
@@ -228,7 +228,8 @@ static enum err end_doubt(struct control *c, const struct log_writer *w, uint64_
         c->removal.since = now;
     if (code != ERR_OK || writes)
         return code;
-    return c->lost.generation != 0 ? lack_for(c, w, e) : begin_removal(c, w, soon, e);
+    bool lacks = c->lost.generation != 0 && c->waits != WAITS_FOR_LANE;
+    return lacks ? lack_for(c, w, e) : begin_removal(c, w, soon, e);
 }
 
 static enum err remove_one(struct control *c, bool *soon, struct error *e)
@@ -242,7 +243,7 @@ static enum err remove_one(struct control *c, bool *soon, struct error *e)
         m->step = REMOVES_NOBODY; /* it is there, or has left */
         return ERR_OK;
     }
-    if (m->step == REMOVES_IN_DOUBT)
+    if (m->step == REMOVES_IN_DOUBT || c->waits == WAITS_FOR_LANE) /* where no removal is folded, either */
         return end_doubt(c, w, now, soon, e);
     if (c->lost.generation != 0)
         return lack_for(c, w, e);

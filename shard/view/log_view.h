@@ -27,6 +27,7 @@
  *                                 memory makes them again (lost.h); since when, by the metadata
  *                                 node's clock
  *   hold.<lane>=<number> <id>     a build needs this lane's entries from there on
+ *   near=<generation>             and writers keep theirs from there on: its cutover is near
  *   strays=1                      streams or shards may be there that the view does not name
  *                                 (leftover.h)
  *   history=<id> <id>...          replication ids that the view has taken, and losses that were
@@ -146,6 +147,7 @@ struct log_view {
     unsigned lane_node_count; /* 0: slots decide, or all lie on the metadata node */
     char lane_node[LOG_LANES_MAX][NODE_NAME_MAX];
     struct log_hold hold[LOG_LANES_MAX];
+    uint64_t near;                 /* number of the generation; 0: there is none */
     struct trusted eras;           /* of the nodes that hold shards */
     struct log_generation slot[2]; /* number % 2 */
     unsigned writer_count;

@@ -173,6 +173,16 @@ static enum err parse_hold(struct log_view *v, const struct view_field *f, const
     return ERR_OK;
 }
 
+/* "near=<generation>" */
+static enum err parse_near(struct log_view *v, const struct view_field *f, const char *name, size_t length,
+                           struct error *e)
+{
+    (void)name;
+    return length == 0 && !number_u64(f->value, f->value_length, &v->near)
+               ? view_damaged(e, f, "the number of a generation")
+               : ERR_OK;
+}
+
 static bool parse_writer_id(uint8_t id[LOG_WRITER_BYTES], const char *text, size_t length)
 {
     uint64_t byte = 0;
@@ -297,10 +307,10 @@ static const struct family {
     const char *prefix;
     enum err (*parse)(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                       struct error *e);
-} families[] = {{"folded", parse_folded},  {"full", parse_full},     {"hold.", parse_hold},
-                {"keys", parse_keys},      {"next", parse_next},     {"left", parse_left},
-                {"lost", parse_lost},      {"strays", parse_strays}, {"writer.", parse_writer},
-                {"history", parse_history}};
+} families[] = {{"folded", parse_folded},   {"full", parse_full},     {"hold.", parse_hold},
+                {"keys", parse_keys},       {"next", parse_next},     {"left", parse_left},
+                {"lost", parse_lost},       {"strays", parse_strays}, {"writer.", parse_writer},
+                {"history", parse_history}, {"near", parse_near}};
 
 enum err log_view_parse_family(void *out, const struct view_field *f, struct error *e)
 {

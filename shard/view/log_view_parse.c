@@ -146,6 +146,7 @@ enum err log_view_parse(struct log_view *out, const struct view_field *fields, s
 {
     out->writer_count = out->left_count = out->history_count = 0;
     out->strays = false;
+    out->near = 0;
     for (unsigned s = 0; s < 2; s++)
         clear(&out->slot[s]);
     for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)

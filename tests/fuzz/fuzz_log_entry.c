@@ -24,6 +24,8 @@ static void try_entry(const uint8_t *bytes, size_t size)
         fuzz_check(log_entry_encode_full(again, entry.sequence) == size);
     else if (entry.kind == LOG_LAYER)
         fuzz_check(log_entry_encode_layer(again, entry.sequence, entry.layer) == size);
+    else if (entry.kind == LOG_REMOVAL)
+        fuzz_check(log_entry_encode_removal(again, entry.writer, entry.sequence) == size);
     else
         fuzz_check(log_entry_encode(again, entry.writer, entry.sequence, keys, entry.count) == size);
     fuzz_check(memcmp(again, bytes, size) == 0);

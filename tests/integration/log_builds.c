@@ -126,7 +126,7 @@ static void make_old(const struct generation *g)
     fold_init(&f, own, &log_names, LOG_OLD);
     must(fold_draw(&f, 1, &e), e);
     must(shards_make(own, &log_names, g, 0, f.token, &later, NULL, &e), e);
-    must(fold_store(&f, 0, 1, lane.era, &end, 1, &needed, &over_hold, &e), e);
+    must(fold_store(&f, 0, 1, lane.era, &end, 1, false, &needed, &over_hold, &e), e);
     fold_fini(&f);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shards' nodes in another era, on a real Redis: who may have the view take it, and when. */
 #include "tests/integration/log_redis.h"
+#include "tests/integration/cut_over.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -323,7 +324,7 @@ static void heals(bool loses)
     names_log_shard(&on.names, (struct shard_id){b->shape.number, 0, 0}, &key);
     if (loses)
         freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
-    must(builder_cutover(b, true, &e), e);
+    must(cut_over(b, true, &e), e);
     builder_free(b);
 }
 
@@ -366,7 +367,7 @@ static uint64_t builds_another(void)
     must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
-    must(builder_cutover(b, false, &e), e);
+    must(cut_over(b, false, &e), e);
     builder_free(b);
     load();
     return before;

@@ -188,7 +188,7 @@ static enum err store_both(struct fold *f, unsigned lane, uint64_t lane_number, 
     struct log_position *p = calloc(1, sizeof(*p));
     struct fold_bound needed, over_hold;
     log_position_set(p, (struct log_id){ms, 0}, bytes, log_entry_encode(bytes, writer, ms, NULL, 0));
-    enum err code = fold_store(f, lane, lane_number, ERA, p, 1, &needed, &over_hold, &e);
+    enum err code = fold_store(f, lane, lane_number, ERA, p, 1, false, &needed, &over_hold, &e);
     *trim = needed.some ? needed.id.ms : 0;
     *over = over_hold.some ? over_hold.id.ms : 0;
     free(p);

@@ -143,6 +143,29 @@ static void test_a_lane_that_is_a_list__is_named_and_stays(void **state)
     all_is_well();
 }
 
+/* A clock of Redis that had jumped, say: the lane takes no entry any more, and another one takes its place.
+ */
+static void test_a_lane_whose_last_id_is_the_highest__is_replaced(void **state)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    struct error e = {""};
+    struct log_view *v = malloc(sizeof(*v));
+    (void)state;
+    open_with(UINT64_MAX, false);
+    add(0, ADDED);
+    size_t length = lanes_entry(bytes, 1, 3);
+    freeReplyObject(client_command(&on.client, "XADD %s 18446744073709551615-18446744073709551615 e %b", lane,
+                                   bytes, length));
+    assert_int_equal(solo_ask(&solo, true, KEYS), KEY_UNSURE); /* whether it is new */
+    assert_int_equal(solo_ask(&solo, false, KEYS), KEY_PRESENT);
+    all_is_well();
+    must(log_view_load(on.link, &on.names, v, &e), e);
+    bool replaced = v->lane[0].number != 1, degraded = v->degraded;
+    free(v);
+    assert_true(replaced && !degraded);
+    assert_int_equal(number("EXISTS %s", lane), 0);
+}
+
 /* --- a lane that is too long --- */
 
 static void test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded(void **state)
@@ -452,6 +475,7 @@ int main(void)
         BAD_TEST(test_an_entry_of_a_later_version__asks_for_an_upgrade),
         BAD_TEST(test_an_entry_with_other_fields__is_named),
         BAD_TEST(test_a_lane_that_is_a_list__is_named_and_stays),
+        BAD_TEST(test_a_lane_whose_last_id_is_the_highest__is_replaced),
         BAD_TEST(test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded),
         BAD_TEST(test_a_shard_of_a_later_format__asks_for_an_upgrade),
         BAD_TEST(test_a_header_that_is_damaged__is_named),

@@ -2,6 +2,7 @@
 /* Builds of a filter that is a log, on real servers: keys that are added meanwhile, builders that stop, sleep
  * and wake, lanes that do not last. */
 #include "tests/integration/log_builds.h"
+#include "tests/integration/cut_over.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -237,7 +238,7 @@ static void test_build__of_one_that_slept_writes_nothing(void **state)
     log_rows(&a, OTHERS, OTHERS + 2000);
     gives(ERR_FENCED, log_build_checkpoint(a.build, "zombie", 6, &e), e);
     gives(ERR_FENCED, builder_record(a.builder, "zombie", 6, &e), e);
-    gives(ERR_FENCED, builder_cutover(a.builder, false, &e), e);
+    gives(ERR_FENCED, cut_over(a.builder, false, &e), e);
     gives(ERR_FENCED, builder_start(a.builder, &e), e);
     assert_true(log_missing_in(&b.builder->shape, OTHERS, OTHERS + 2000) > 1800);
     log_cuts_over(&b);
@@ -392,7 +393,7 @@ static void test_cutover__stores_what_was_noted(void **state)
     log_checkpoint(&a, "all");
     log_add(OTHERS, 100);
     must(log_build_follow(a.build, &e), e);
-    must(builder_cutover(a.builder, false, &e), e);
+    must(cut_over(a.builder, false, &e), e);
     assert_int_equal(log_missing(0, ROWS), 0);
     assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
 }

@@ -2,6 +2,7 @@
 /* Builds of a filter that is a log, on real servers: lanes that do not last, what the view says, no memory.
  */
 #include "tests/integration/log_builds.h"
+#include "tests/integration/cut_over.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -115,13 +116,25 @@ static void test_cutover__refuses_where_the_shards_eras_changed(void **state)
 static void test_cutover__refuses_where_a_node_is_in_another_era(void **state)
 {
     struct error e = {""};
-    char right[256];
     (void)state;
-    (void)snprintf(right, sizeof(right), "%s", log_field("eras"));
-    log_set_field("eras", "000000000000abcd");
     log_begin(&a, UINT64_MAX);
     log_rows(&a, 0, ROWS);
+    a.builder->eras = (struct trusted){.known = true, .count = 1, .id = {0xabcd}};
     gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    assert_non_null(strstr(e.text, "another era"));
+    begins_again(&a);
+}
+
+/* Else all of it would be in vain. */
+static void test_start__waits_until_the_view_accepts_the_nodes_eras(void **state)
+{
+    struct error e = {""};
+    char right[256];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    (void)snprintf(right, sizeof(right), "%s", log_field("eras"));
+    log_set_field("eras", "000000000000abcd");
+    gives(ERR_LOST, builder_start(a.builder, &e), e);
     assert_non_null(strstr(e.text, "another era"));
     log_set_field("eras", right);
     begins_again(&a);
@@ -139,7 +152,8 @@ static struct log_id bound_of_old(bool over_holds)
     log_lane(&lane, &at);
     fold_init(&f, a.link, &log_names, LOG_OLD);
     must(fold_draw(&f, 1, &e), e);
-    must(fold_store(&f, 0, log_stored()->lane[0].number, lane.era, &at, 1, &needed, &over_hold, &e), e);
+    must(fold_store(&f, 0, log_stored()->lane[0].number, lane.era, &at, 1, false, &needed, &over_hold, &e),
+         e);
     fold_fini(&f);
     assert_true(needed.some && over_hold.some);
     return over_holds ? over_hold.id : needed.id;
@@ -208,6 +222,57 @@ static void test_build__follows_all_lanes(void **state)
     sync_client_free(l);
 }
 
+/* The view says so; where that is taken back, as the lane is too long, it is said again before it is done. */
+static void test_cutover__is_near_before_it_is_done(void **state)
+{
+    struct fold f;
+    struct error e = {""};
+    struct lane lane;
+    struct log_position at;
+    struct fold_bound needed, over_hold;
+    bool read = true;
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_checkpoint(&a, "all");
+    must(builder_cutover(a.builder, false, &read, &e), e);
+    assert_true(!read && log_reads_old() && log_stored()->near == LOG_OLD + 1);
+    log_lane(&lane, &at);
+    fold_init(&f, a.link, &log_names, LOG_OLD);
+    must(fold_draw(&f, 1, &e), e);
+    for (unsigned is_long = 0; is_long < 2; is_long++) {
+        must(fold_store(&f, 0, log_stored()->lane[0].number, lane.era, &at, 1, is_long, &needed, &over_hold,
+                        &e),
+             e);
+        assert_int_equal(log_stored()->near, is_long ? 0 : LOG_OLD + 1);
+    }
+    fold_fini(&f);
+    must(builder_cutover(a.builder, false, &read, &e), e);
+    assert_true(!read && log_reads_old() && log_stored()->near == LOG_OLD + 1);
+    must(builder_take_over(a.builder, &e), e); /* what the token before has said does not count */
+    must(builder_cutover(a.builder, false, &read, &e), e);
+    assert_true(!read && log_reads_old());
+    must(builder_cutover(a.builder, false, &read, &e), e);
+    assert_true(read && !log_reads_old() && log_stored()->near == 0);
+}
+
+static void test_start__takes_back_that_a_cutover_is_near(void **state)
+{
+    struct error e = {""};
+    bool read;
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_checkpoint(&a, "all");
+    must(builder_cutover(a.builder, false, &read, &e), e);
+    assert_int_equal(log_stored()->near, LOG_OLD + 1);
+    must(builder_start(a.builder, &e), e);
+    assert_int_equal(log_stored()->near, 0);
+    must(builder_cutover(a.builder, false, &read, &e), e);
+    assert_int_equal(log_stored()->near, LOG_OLD + 1);
+    must(grace_forget(a.link, &log_names, LOG_OLD + 1, &e), e);
+    assert_int_equal(log_stored()->near, 0);
+}
+
 static void test_cutover__is_the_same_when_its_reply_was_lost(void **state)
 {
     struct error e = {""};
@@ -216,7 +281,7 @@ static void test_cutover__is_the_same_when_its_reply_was_lost(void **state)
     log_rows(&a, 0, ROWS);
     log_cuts_over(&a);
     uint64_t version = log_stored()->version;
-    must(builder_cutover(a.builder, false, &e), e);
+    must(cut_over(a.builder, false, &e), e);
     assert_int_equal(log_stored()->version, version);
 }
 
@@ -302,8 +367,11 @@ int main(void)
         LOG_TEST(test_cutover__refuses_another_era_than_that_of_the_start),
         LOG_TEST(test_cutover__refuses_where_the_shards_eras_changed),
         LOG_TEST(test_cutover__refuses_where_a_node_is_in_another_era),
+        LOG_TEST(test_start__waits_until_the_view_accepts_the_nodes_eras),
         LOG_TEST(test_start__has_the_lane_kept),
         LOG_TEST(test_build__follows_all_lanes),
+        LOG_TEST(test_cutover__is_near_before_it_is_done),
+        LOG_TEST(test_start__takes_back_that_a_cutover_is_near),
         LOG_TEST(test_cutover__is_the_same_when_its_reply_was_lost),
         LOG_TEST(test_begin__refuses_a_third_generation),
         LOG_TEST(test_resume__needs_a_build),

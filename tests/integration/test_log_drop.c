@@ -2,6 +2,7 @@
 /* Filters that are logs are deleted on real servers: nothing is left, wherever a deleter is killed or sleeps,
  * and a filter that is made next is not touched. */
 #include "tests/integration/lives.h"
+#include "tests/integration/cut_over.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ static void cuts_over(void)
 {
     struct error e = {""};
     struct builder *b = builds();
-    must(builder_cutover(b, false, &e), e);
+    must(cut_over(b, false, &e), e);
     builder_free(b);
 }
 
@@ -165,7 +166,7 @@ static void test_drop__in_the_middle_of_a_build(void **state)
     drops();
     gone();
     gives(ERR_FENCED, builder_record(b, "more", 4, &e), e);
-    gives(ERR_FENCED, builder_cutover(b, false, &e), e);
+    gives(ERR_FENCED, cut_over(b, false, &e), e);
     assert_int_equal(life_keys(&w), 0);
     builder_free(b);
 }

@@ -2,6 +2,7 @@
 /* The generation before a cutover, on real servers: it is read again, forgotten and deleted; and a build that
  * is aborted. */
 #include "tests/integration/log_builds.h"
+#include "tests/integration/cut_over.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -179,7 +180,7 @@ static void test_forget__ends_its_writer(void **state)
     must(fold_draw(&f, 1, &e), e);
     must(forget(LOG_OLD, &e), e);
     log_lane(&lane, &at);
-    gives(ERR_FENCED, fold_store(&f, 0, 1, lane.era, &at, 1, &needed, &over_hold, &e), e);
+    gives(ERR_FENCED, fold_store(&f, 0, 1, lane.era, &at, 1, false, &needed, &over_hold, &e), e);
     gives(ERR_NOT_FOUND, fold_draw(&f, 1, &e), e);
     fold_fini(&f);
 }
@@ -215,7 +216,7 @@ static void test_abort__leaves_the_filter_as_it_was(void **state)
     assert_int_equal(log_count_keys("}:build") + log_count_keys("}:forgotten"), 0);
     assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
     gives(ERR_FENCED, builder_record(p.builder, "", 0, &e), e);
-    gives(ERR_FENCED, builder_cutover(p.builder, false, &e), e);
+    gives(ERR_FENCED, cut_over(p.builder, false, &e), e);
     gives(ERR_FENCED, builder_start(p.builder, &e), e);
     gives(ERR_NOT_FOUND, builder_take_over(p.builder, &e), e);
     log_close(&p);

@@ -579,7 +579,7 @@ static void test_full__is_the_same_for_all_by_the_log(void **state)
     const struct log_counted counted = {w.view.lane[0], at.id}, earlier = {w.view.lane[0], first.id};
     must(fold_count(&f, &counted, 1, 3000, &e), e);
     must(fold_count(&f, &earlier, 1, 2000, &e), e); /* they only go up */
-    must(fold_store(&f, 0, 1, w.view.lane[0].era, &at, 1, &needed, &over_hold, &e), e);
+    must(fold_store(&f, 0, 1, w.view.lane[0].era, &at, 1, false, &needed, &over_hold, &e), e);
     add_entries(2);
     m = reads_from(&at);
     assert_int_equal(m.before, 0);

@@ -3,6 +3,7 @@
  * and the layers are those that were planned, whoever is late, has no memory for shards, or ends before all
  * is done. */
 #include "tests/integration/log_redis.h"
+#include "tests/integration/cut_over.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -361,7 +362,7 @@ static uint64_t reads_another(void)
     must(builder_begin(b, &shape, &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
-    must(builder_cutover(b, false, &e), e);
+    must(cut_over(b, false, &e), e);
     builder_free(b);
     return shape.number;
 }

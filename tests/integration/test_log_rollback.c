@@ -2,6 +2,7 @@
 /* Members beside a cutover: the generation that was read before gets what is added meanwhile, lanes are
  * trimmed all the same, and it may be read again. */
 #include "tests/integration/log_redis.h"
+#include "tests/integration/cut_over.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,6 +147,16 @@ static void test_the_generation_before__is_folded_and_may_be_read_again(void **s
     assert_int_equal(stored(before)->writer.number, token);
 }
 
+static void wait_for_looks(struct log_member *m, unsigned count)
+{
+    struct log_status status;
+    uint64_t until = clock_mono_us() + WAIT_US, looks;
+    control_status(m->control, &status);
+    for (looks = status.looks; status.looks < looks + count && clock_mono_us() < until;
+         control_status(m->control, &status))
+        clock_sleep_us(5000);
+}
+
 /* What was added behind the position that the cutover stores, and applied before: the readers go back there,
  * and nobody asks for anything. It is folded all the same, and the writer leaves the register. */
 static void test_what_was_added_before_a_cutover__is_folded_though_nobody_asks(void **state)
@@ -160,17 +171,66 @@ static void test_what_was_added_before_a_cutover__is_folded_though_nobody_asks(v
     must(builder_start(b, &e), e);
     builder_note(b);
     assert_int_equal(log_member_added(&other, 0, 10), 10);
-    must(builder_cutover(b, false, &e), e);
+    must(cut_over(b, false, &e), e);
     builder_free(b);
     struct log_id end = end_of_lane();
-    uint64_t until = clock_mono_us() + WAIT_US, looks;
-    struct log_status status;
-    control_status(other.control, &status);
-    for (looks = status.looks; status.looks < looks + 3 && clock_mono_us() < until;
-         control_status(other.control, &status))
-        clock_sleep_us(5000); /* it follows the view */
+    wait_for_looks(&other, 3); /* it follows the view */
     control_set_folding(other.control, true);
     wait_until_folded(on.view->current ^ 1, end);
+}
+
+static enum err pass_over(void *arg, const struct tail_record *record, struct error *e)
+{
+    (void)arg;
+    (void)record;
+    (void)e;
+    return ERR_OK;
+}
+
+/* Added behind the builder's last tail read, and folded into the generation that is read till then: its
+ * writer keeps it, as the lane may be lost behind the cutover. */
+static void test_what_was_added_behind_the_last_read_of_a_build__outlives_the_lane(void **state)
+{
+    struct error e = {""};
+    struct builder *b;
+    struct lane lane;
+    struct log_member late;
+    bool read = true;
+    (void)state;
+    must(log_view_load(on.link, &on.names, on.view, &e), e);
+    unsigned before = on.view->current;
+    must(builder_new(&b, on.link, &on.names, &e), e);
+    must(builder_begin(b, &on.view->slot[before].shape, &e), e);
+    must(builder_start(b, &e), e);
+    builder_note(b);
+    must(builder_cutover(b, false, &read, &e), e);
+    assert_false(read);
+    must(builder_follow(b, pass_over, NULL, &e), e);
+    builder_note(b);
+    assert_int_equal(log_member_added(&other, 0, 10), 10);
+    assert_int_equal(log_member_count(&folder, 0, 10, KEY_PRESENT), 10);
+    wait_until_folded(before, end_of_lane());
+    wait_for_looks(&other, 3);
+    log_member_pause(&folder);
+    must(builder_cutover(b, false, &read, &e), e);
+    assert_true(read);
+    builder_free(b);
+    (void)stored(0);
+    uint64_t number = on.view->lane[0].number, until = clock_mono_us() + WAIT_US;
+    must(log_view_lane_at(on.view, &on.names, &on.nodes, 0, &lane, &e), e);
+    must(client_ok(&on.client, &e, "RENAME %b gone", lane.key.text, lane.key.length), e);
+    while (on.view->lane[0].number == number || on.view->lane[0].era == 0) {
+        uint8_t answer;
+        enum err unused = log_member_check(&other, 5000, 1, &answer, &e); /* whoever asks meets the loss */
+        (void)unused;
+        if (clock_mono_us() > until)
+            fail_msg("the lane is not replaced: %s", other.last.text);
+        (void)stored(0);
+    }
+    log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false);
+    unsigned found = log_member_count(&late, 0, 10, KEY_PRESENT);
+    log_member_close(&late);
+    assert_int_equal(found, 10);
 }
 
 static bool is_degraded(void)
@@ -215,6 +275,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_added_before_a_cutover__is_folded_though_nobody_asks,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_what_was_added_behind_the_last_read_of_a_build__outlives_the_lane, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_shard_that_went_behind_a_cutover__degrades_the_filter, set_up,
                                         tear_down),
     };

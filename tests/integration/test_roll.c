@@ -882,6 +882,14 @@ static void test_a_writer_in_doubt__registers_again_or_is_removed(void **state)
     assert_false(w.view->degraded);
 }
 
+static void hold(unsigned lane, struct log_id id)
+{
+    char name[16], text[LOG_ID_TEXT_MAX + 8] = "1 ";
+    (void)snprintf(name, sizeof(name), "hold.%u", lane);
+    (void)log_id_format(id, text + 2);
+    put_field(NULL, name, text);
+}
+
 static void test_a_writer_in_doubt__stays_until_the_shards_of_both_generations_have_its_entries(void **state)
 {
     struct error e = {""};
@@ -901,6 +909,10 @@ static void test_a_writer_in_doubt__stays_until_the_shards_of_both_generations_h
     store_folded(1, 1, 7, at(m.notice[1])); /* in another stream */
     gives(ERR_BUSY, remove_end(&w.writer[0].roll, &m, &e), e);
     store_folded(1, 1, 1, at(m.notice[1]));
+    put_field(NULL, "near", "3"); /* the cutover to another one */
+    hold(1, just_before(m.notice[1]));
+    gives(ERR_BUSY, remove_end(&w.writer[0].roll, &m, &e), e);
+    hold(1, m.notice[1]);
     must(remove_end(&w.writer[0].roll, &m, &e), e);
 }
 
@@ -1072,6 +1084,39 @@ static void test_a_lane__is_closed_before_the_view_names_another(void **state)
     roll_call();
     add(&w.writer[0], 1);
     assert_int_equal(lanes_number(&w.client, "EXISTS", &closed), 0);
+}
+
+/* While a generation is built the other one says what is forgotten; when its cutover is near, the hold, too.
+ */
+static void test_own_entries__are_kept_where_a_cutover_is_near(void **state)
+{
+    struct writer *o = &w.writer[0];
+    (void)state;
+    put_field(NULL, "generation1", "");
+    add(o, 5);
+    struct log_id early = o->at.id;
+    add(o, 5);
+    store_folded(0, 0, 1, &o->at);
+    hold(0, early);
+    put_field(NULL, "near", "3");
+    load_view();
+    roll_forget(&o->roll, w.view, 0, o->own);
+    assert_int_equal(own_count(o->own), 5);
+    put_field(NULL, "hold.0", "2 0-0"); /* of another stream */
+    load_view();
+    roll_forget(&o->roll, w.view, 0, o->own);
+    assert_int_equal(own_count(o->own), 0);
+    add(o, 5);
+    store_folded(0, 0, 1, &o->at);
+    hold(0, early);
+    load_view();
+    roll_forget(&o->roll, w.view, 0, o->own);
+    assert_int_equal(own_count(o->own), 5);
+    struct key_name key = view_key();
+    freeReplyObject(client_command(&w.home_client, "HDEL %b near", key.text, key.length));
+    load_view();
+    roll_forget(&o->roll, w.view, 0, o->own);
+    assert_int_equal(own_count(o->own), 0);
 }
 
 /* The writer forgets what every generation has; a generation without a position has nothing. */
@@ -1311,6 +1356,7 @@ int main(void)
         ROLL_TEST(test_a_lane_that_was_flushed__becomes_whole_whoever_meets_it_first),
         ROLL_TEST(test_a_lane_that_is_not_lost__is_closed_first),
         ROLL_TEST(test_a_lane__is_closed_before_the_view_names_another),
+        ROLL_TEST(test_own_entries__are_kept_where_a_cutover_is_near),
         ROLL_TEST(test_own_entries__are_forgotten_when_all_generations_have_them),
         ROLL_TEST(test_positions_of_a_build__stay_in_the_stream_that_was_lost),
         ROLL_TEST(test_a_node_that_is_away__has_nothing_switched),

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "shard/fold/lease.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/temp_redis.h"
@@ -106,22 +107,27 @@ static int tear_down(void **state)
 
 /* --- members --- */
 
-static enum err open_member(struct log_member *m, bool folds, struct error *e)
+static enum err open_member(struct log_member *m, bool folds, uint64_t memory, struct error *e)
 {
     const struct log_member_options o = {.nodes = &nodes,
                                          .names = &names,
-                                         .memory = UINT64_MAX,
+                                         .memory = memory,
                                          .timeout_ms = REPLY_MS,
                                          .writer_grace_us = GRACE_US,
                                          .folds = folds};
     return log_member_open(m, &o, e);
 }
 
-static struct log_member *opens(bool folds)
+static struct log_member *opens_with(uint64_t memory, bool folds)
 {
     struct error e = {""};
-    must(open_member(&member[opened], folds, &e), e);
+    must(open_member(&member[opened], folds, memory, &e), e);
     return &member[opened++];
+}
+
+static struct log_member *opens(bool folds)
+{
+    return opens_with(UINT64_MAX, folds);
 }
 
 /* Add keys, and note what was said. True: they are acknowledged. */
@@ -154,7 +160,7 @@ static int run_writer(void)
 {
     static struct log_member m;
     struct error e = {""};
-    if (open_member(&m, false, &e) != ERR_OK)
+    if (open_member(&m, false, UINT64_MAX, &e) != ERR_OK)
         return 1;
     for (uint32_t at = 0; at + BATCH <= KEYS && !atomic_load(&told->stop);)
         if (add(&m, at)) {
@@ -210,6 +216,21 @@ static bool is_degraded(const void *unused)
 {
     (void)unused;
     return view->degraded;
+}
+
+static bool has_doubt(const void *unused)
+{
+    (void)unused;
+    bool has = false;
+    for (unsigned i = 0; i < view->writer_count; i++)
+        has |= view->writer[i].in_doubt;
+    return has;
+}
+
+static bool has_lost(const void *unused)
+{
+    (void)unused;
+    return view->slot[view->current].lost.generation != 0;
 }
 
 static bool has_era_of_node(const void *unused)
@@ -309,6 +330,62 @@ static void test_a_writer_that_died_in_a_roll_call__degrades_the_filter(void **s
     wait_for_view(is_degraded, NULL, "degraded");
     all_are_present(folder); /* they were in the lane, as it happens */
     assert_int_equal(log_member_count(folder, KEYS, 10, KEY_MAYBE), 10);
+}
+
+/* A shard is lost, too, which only it had: others say so for it, and it is removed all the same. */
+static void test_a_writer_that_died_in_a_roll_call_beside_a_loss__is_removed(void **state)
+{
+    (void)state;
+    start_writer();
+    struct log_member *folder = opens_with(0, true);
+    assert_true(add(folder, KEYS - BATCH));
+    wait_for_acknowledged(SOME);
+    assert_int_equal(kill(writer, SIGSTOP), 0);
+    redisReply *r = client_command(&client, "KEYS tb:{f.*.*.*}:*");
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements > 1);
+    freeReplyObject(client_command(&client, "DEL %b", r->element[0]->str, r->element[0]->len));
+    freeReplyObject(r);
+    (void)log_member_count(folder, KEYS, 1000, KEY_ABSENT); /* it meets the loss */
+    wait_for_view(has_lost, NULL, "a lost shard");
+    promote();
+    end_writer(SIGKILL);
+    uint64_t until = clock_mono_us() + WAIT_US;
+    while (!add(folder, KEYS - 2 * BATCH) && clock_mono_us() < until)
+        load();
+    load();
+    assert_int_equal(view->writer_count, 1);
+    assert_true(view->degraded);
+    assert_true(add(folder, KEYS - 3 * BATCH));
+}
+
+/* Its removal is in the lanes, and not folded yet, as another process folds. */
+static void test_a_writer_that_is_being_removed_when_a_roll_call_comes__is_removed(void **state)
+{
+    struct error e = {""};
+    struct lease lease;
+    const struct lease_report none = {.folds = 0};
+    (void)state;
+    lease_init(&lease, l, &names, "somebody", 60 * 1000);
+    start_writer();
+    wait_for_acknowledged(SOME);
+    must(lease_take(&lease, &none, &e), e);
+    struct log_member *folder = opens(true);
+    assert_true(add(folder, KEYS - BATCH));
+    end_writer(SIGKILL);
+    wait_for_view(has_doubt, NULL, "a doubt");
+    clock_sleep_us(3 * GRACE_US);
+    load();
+    assert_int_equal(view->writer_count, 2);
+    promote();
+    uint64_t until = clock_mono_us() + WAIT_US;
+    while (!add(folder, KEYS - 2 * BATCH) && clock_mono_us() < until)
+        load();
+    load();
+    assert_int_equal(view->writer_count, 1);
+    assert_true(view->degraded);
+    lease_give_back(&lease);
+    lease_fini(&lease);
+    all_are_present(folder); /* they were in the lane, as it happens */
 }
 
 /* It wakes up with entries that were sent, or not, and met, or not, before it was removed. */
@@ -485,6 +562,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WRITERS_TEST(test_a_writer_that_was_killed__is_not_waited_for),
         WRITERS_TEST(test_a_writer_that_died_in_a_roll_call__degrades_the_filter),
+        WRITERS_TEST(test_a_writer_that_died_in_a_roll_call_beside_a_loss__is_removed),
+        WRITERS_TEST(test_a_writer_that_is_being_removed_when_a_roll_call_comes__is_removed),
         WRITERS_TEST(test_a_writer_that_only_slept__registers_again_and_nothing_is_lost),
         WRITERS_TEST(test_a_writer_that_is_idle__stays_registered),
         WRITERS_TEST(test_a_writer_that_leaves__does_not_wait_until_folding_is_due),

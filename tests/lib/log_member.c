@@ -160,18 +160,8 @@ enum err log_member_open(struct log_member *m, const struct log_member_options *
     return code;
 }
 
-void log_member_close(struct log_member *m)
+static void release(struct log_member *m)
 {
-    (void)pthread_mutex_lock(&m->lock);
-    m->stops = true;
-    (void)pthread_cond_broadcast(&m->wake);
-    (void)pthread_mutex_unlock(&m->lock);
-    (void)pthread_join(m->thread, NULL);
-    enum err code = control_leave(m->control, &m->last);
-    for (unsigned i = 0; i < LEAVES_MAX && code != ERR_OK && code != ERR_NOT_FOUND; i++) {
-        clock_sleep_us(TEND_MS * 1000);
-        code = control_leave(m->control, &m->last);
-    }
     control_free(m->control);
     control_thread_free(m->controls);
     while (mailbox_post(m->mailbox, end_work, m) != ERR_OK)
@@ -185,6 +175,32 @@ void log_member_close(struct log_member *m)
     sync_client_free(m->link);
     (void)pthread_cond_destroy(&m->wake);
     (void)pthread_mutex_destroy(&m->lock);
+}
+
+static void stop_control(struct log_member *m)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    m->stops = true;
+    (void)pthread_cond_broadcast(&m->wake);
+    (void)pthread_mutex_unlock(&m->lock);
+    (void)pthread_join(m->thread, NULL);
+}
+
+void log_member_close(struct log_member *m)
+{
+    stop_control(m);
+    enum err code = control_leave(m->control, &m->last);
+    for (unsigned i = 0; i < LEAVES_MAX && code != ERR_OK && code != ERR_NOT_FOUND; i++) {
+        clock_sleep_us(TEND_MS * 1000);
+        code = control_leave(m->control, &m->last);
+    }
+    release(m);
+}
+
+void log_member_abandon(struct log_member *m)
+{
+    stop_control(m);
+    release(m);
 }
 
 void log_member_pause(struct log_member *m)

@@ -53,6 +53,8 @@ MUST_CHECK enum err log_member_make(struct sync_client *l, struct names *names, 
 MUST_CHECK enum err log_member_open(struct log_member *m, const struct log_member_options *o,
                                     struct error *e);
 void log_member_close(struct log_member *m);
+/* As a process that is killed: it leaves the register to others. */
+void log_member_abandon(struct log_member *m);
 /* The control does nothing until it goes on. */
 void log_member_pause(struct log_member *m);
 void log_member_go_on(struct log_member *m);

@@ -1,6 +1,6 @@
 -- Store up to where the shards of a generation hold a lane's entries, and say up to where the lane may be trimmed.
 -- KEYS: view. ARGV: slot, token of the caller, lane, the lane's number, id, position and how many layers had begun there,
--- era that it was read under.
+-- era that it was read under, 1 where the lane is too long for builds: then writers keep nothing for one, either.
 -- Returns two ids, '' where all entries are needed: the least that a generation of the view or a build needs, and the
 -- same if builds are left alone. 0: the caller writes no more, the lane was replaced, or the view has left that era.
 -- A generation that is still being built, and not read, has the hold instead of a position.
@@ -22,6 +22,7 @@ if redis.call('HGET', KEYS[1], 'token' .. ARGV[1]) ~= ARGV[2] or not lane_is(ton
   return 0
 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+if ARGV[8] == '1' then redis.call('HDEL', KEYS[1], 'near') end
 local was = folded(ARGV[1])
 if not was or before(was, ARGV[5]) then
   redis.call('HSET', KEYS[1], 'folded' .. ARGV[1] .. '.' .. ARGV[3], ARGV[4] .. ' ' .. ARGV[6])

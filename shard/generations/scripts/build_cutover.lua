@@ -1,20 +1,29 @@
--- Make the generation that was built the one that is read.
+-- Make the generation that was built the one that is read. Before that the view says that this is near, by an earlier
+-- call: from then on writers forget nothing that a lane may lose before the build has it (roll_forget()). The caller
+-- reads the lanes and writes once more in between.
 -- KEYS: view, record of the build. ARGV: incarnation, slot, token of the caller, the generation's number, `lanes` and
 -- `eras` of the view when the build began, the generation's shards, 1 if it has every key that was acknowledged before,
--- its keys; then, for each lane, "<number> <position> <layers>".
--- Returns 1 it is read; 0 the caller builds no more; -1 lanes or eras are not those with which the build began.
+-- its keys, 1 if the view said that it is near before the caller read the lanes last; then, for each lane, "<number>
+-- <position> <layers>".
+-- Returns 1 it is read; 2 the view says that it is near; 0 the caller builds no more; -1 lanes or eras are not those with
+-- which the build began.
 -- What is read by now was degraded: if the new one is not, there is no way back to it, so it is no longer `built`.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'deleting', 'bloom_filter_current_index',
-  'generation' .. ARGV[2], 'token' .. ARGV[2], 'lanes', 'eras', 'degraded')
+  'generation' .. ARGV[2], 'token' .. ARGV[2], 'lanes', 'eras', 'degraded', 'near')
 if view[1] ~= ARGV[1] or view[2] ~= '0' or string.match(view[4], '^number=(%d+) ') ~= ARGV[4] then return 0 end
 if view[3] == ARGV[2] then return 1 end -- the reply before was lost
 if view[5] ~= ARGV[3] then return 0 end
 if view[6] ~= ARGV[5] or view[7] ~= ARGV[6] then return -1 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+if ARGV[10] ~= '1' or view[9] ~= ARGV[4] then -- that was taken back: the lane had become too long (fold_store.lua)
+  redis.call('HSET', KEYS[1], 'near', ARGV[4])
+  return 2
+end
+redis.call('HDEL', KEYS[1], 'near')
 redis.call('HSET', KEYS[1], 'keys' .. ARGV[2], ARGV[4] .. ' ' .. ARGV[9])
-for i = 10, #ARGV do
-  redis.call('HSET', KEYS[1], 'folded' .. ARGV[2] .. '.' .. (i - 10), ARGV[i])
-  redis.call('HDEL', KEYS[1], 'hold.' .. (i - 10))
+for i = 11, #ARGV do
+  redis.call('HSET', KEYS[1], 'folded' .. ARGV[2] .. '.' .. (i - 11), ARGV[i])
+  redis.call('HDEL', KEYS[1], 'hold.' .. (i - 11))
 end
 if ARGV[8] == '1' and view[8] == '1' then
   local old = redis.call('HGET', KEYS[1], 'generation' .. view[3])

@@ -6,6 +6,7 @@ local view = redis.call('HMGET', KEYS[1], 'token' .. ARGV[1], 'bloom_filter_curr
 if view[1] ~= ARGV[2] or view[2] == ARGV[1] or view[4] ~= '0' then return 0 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 redis.call('DEL', KEYS[2])
+redis.call('HDEL', KEYS[1], 'near')
 redis.call('HSET', KEYS[1], 'generation' .. ARGV[1], ARGV[3])
 local lane = 0
 for number in string.gmatch(view[3], '(%d+):%x+') do

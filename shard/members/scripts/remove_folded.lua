@@ -1,6 +1,6 @@
 -- Take a writer in doubt out of the register: in each lane all that it has acknowledged is before the notice of its
--- removal, and the shards of all generations have that. Those of a generation that is being built need not: a build
--- begins anew where a lane loses something.
+-- removal, and the shards of all generations have that. Those of a generation that is being built need not, until its
+-- cutover is near: a build begins anew where a lane loses something.
 -- KEYS: view. ARGV: incarnation, the writer's field, its registration's number, the lanes of the view in which the
 -- notices are, the id of the notice in each.
 -- Returns 1 removed, 0 the view is another one or has other lanes, -1 the writer is not registered under that number, or
@@ -27,6 +27,14 @@ for slot = 0, 1 do
       if of ~= number or before(id, ARGV[5 + lane]) then return -2 end
       lane = lane + 1
     end
+  end
+end
+if redis.call('HEXISTS', KEYS[1], 'near') == 1 then
+  local lane = 0
+  for number in string.gmatch(view[4], '(%d+):[^,]+') do
+    local of, id = string.match(redis.call('HGET', KEYS[1], 'hold.' .. lane) or '', '^(%d+) (%d+%-%d+)$')
+    if of == number and before(id, ARGV[5 + lane]) then return -2 end
+    lane = lane + 1
   end
 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A lane whose master fails over to a replica that lags: eras, the roll call of registered writers, and readers whose
  * connections survive. Two servers, either of which is the master; two writers, one of which adds the key; a reader
- * that is resident. The shards are on a node of their own that is never lost. README.md says what is left out.
+ * that is resident. The shards are on a node of their own that is never lost. With BUILDS there is one writer, and
+ * another generation is built, which is read from the cutover on. README.md says what is left out.
  *
  * denied: a reader says "absent" of the key after its add was acknowledged.
  * mistaken: the anchor that the view names is not there, under the era that it names. */
@@ -25,6 +26,13 @@ byte folded;         /* position in the view: id, and its bytes */
 byte folded_bytes = ANCHOR;
 bool shard;
 bool acknowledged, denied, mistaken;
+#ifdef BUILDS
+bool begun, row;     /* the transaction that adds the key has begun; its row is committed */
+bool cut;            /* the new generation is the one that is read */
+bool shard_new;
+bool has_new;        /* the view has a position of the new generation: the cutover is near, or was */
+byte folded_new, folded_new_bytes;
+#endif
 
 #define IS_KEY(e) ((e) % 2 == 0)
 
@@ -35,8 +43,22 @@ bool acknowledged, denied, mistaken;
 #endif
 #ifdef LEAVES_EARLY
 #define MAY_LEAVE true
+#elif defined(BUILDS)
+#define MAY_LEAVE (folded >= kept && (!has_new || folded_new >= kept))
 #else
 #define MAY_LEAVE (folded >= kept)
+#endif
+#ifdef ERAS_NOT_COMPARED
+#define OF_ERA_OF_S0 true
+#else
+#define OF_ERA_OF_S0 (view_era == era)
+#endif
+#ifdef NOT_NEAR
+#define WAS_NEAR true
+#elif defined(WITHDRAWN_UNSEEN)
+#define WAS_NEAR near
+#else
+#define WAS_NEAR (near && has_new)
 #endif
 #ifdef TAKES_AT_ONCE
 #define ALL_SAID true
@@ -111,6 +133,10 @@ proctype writer(bit w)
 {
     byte era, seen, kept = LENGTH; /* where the own entry was met */
     bool sure, done;
+#ifdef BUILDS
+    bool forgets; /* a view said that its entry is folded */
+    begun = true;
+#endif
 #ifndef REGISTERS_LATE
     registered[w] = true;
 #endif
@@ -148,12 +174,23 @@ end:
            said[w] = at[master].era;
 #else
            if
-           :: at[master].era == era && seen < LENGTH -> said[w] = era; kept = seen
+           :: at[master].era == era && seen < LENGTH -> said[w] = era; kept = seen;
+#ifdef BUILDS
+              forgets = false
+#endif
            :: else
            fi;
 #endif
            era = 0; seen = 0
        }
+#ifdef BUILDS
+    :: atomic { sure && !row -> row = true }
+    :: atomic { sure && registered[w] && !forgets && view_era == at[master].era && era == 0 && MAY_LEAVE ->
+           forgets = true
+       }
+#undef MAY_LEAVE
+#define MAY_LEAVE forgets
+#endif
        /* a clean stop: its entry is folded */
     :: atomic { sure && registered[w] && view_era == at[master].era && era == 0 && MAY_LEAVE ->
            registered[w] = false;
@@ -172,11 +209,67 @@ end:
            view_era = at[master].era;
 #ifndef FOLDED_STAYS
            folded = 0;
-           folded_bytes = at[master].entry[0]
+           folded_bytes = at[master].entry[0];
+#ifdef BUILDS
+           folded_new = 0;
+           folded_new_bytes = at[master].entry[0]
+#endif
 #endif
        }
+#ifdef BUILDS
+    :: d_step { has_new && !cut -> has_new = false; folded_new = 0; folded_new_bytes = 0 } /* the lane is too long */
+#endif
     od
 }
+
+#ifdef BUILDS
+/* S0, settle, rows; then the entries behind S0, shards, and the cutover, which first puts the positions into the view
+ * and switches behind what was read and written since. Whatever a lane loses meanwhile is its end here. */
+proctype builder()
+{
+    byte era, position, bytes;
+    bool key, near;
+    atomic {
+        at[master].era == view_era ->
+        era = view_era;
+        position = at[master].length - 1;
+        bytes = at[master].entry[position]
+    }
+    !begun || row;
+    key = row;
+    do
+    :: atomic {
+           at[master].era == era ->
+           do
+           :: position + 1 < at[master].length ->
+               position++;
+               bytes = at[master].entry[position];
+               key = key || IS_KEY(bytes)
+           :: else -> break
+           od
+       }
+       shard_new = key;
+#ifdef NEAR_BEHIND_READ
+       atomic {
+           if
+           :: OF_ERA_OF_S0 -> has_new = true; folded_new = position; folded_new_bytes = bytes; near = true
+           :: else -> break
+           fi
+       }
+#endif
+       atomic {
+           if
+           :: !OF_ERA_OF_S0 -> break
+           :: OF_ERA_OF_S0 && WAS_NEAR -> has_new = true; folded_new = position; folded_new_bytes = bytes;
+               cut = true; break
+           :: OF_ERA_OF_S0 && !WAS_NEAR -> has_new = true; folded_new = position; folded_new_bytes = bytes;
+               near = true
+           fi
+       }
+    od;
+    atomic { era = 0; position = 0; bytes = 0; key = false; near = false }
+}
+#endif
 
 /* A tail read, and INFO behind it, over a connection that survives: s is the server that it leads to. */
 inline compare_anchor()
@@ -204,6 +297,9 @@ proctype reader(bool folds)
     bit s;
     byte era, position, bytes = ANCHOR, own_era = 1; /* era of the position */
     bool key, good, must;
+#ifdef BUILDS
+    bool of_new; /* what is in memory is the new generation's */
+#endif
 end:
     do
     :: atomic { /* the view is read, then the tail; the connection may be an old one */
@@ -217,10 +313,21 @@ end:
            if
            :: good && SAME_ERA -> apply_tail()
            :: else -> /* loaded again: it keeps the bits that it has */
+               own_era = view_era;
+#ifdef BUILDS
+               if
+               :: cut && !folds ->
+                   position = folded_new;
+                   bytes = folded_new_bytes;
+                   key = (key && of_new) || shard_new;
+                   of_new = true
+               :: else -> position = folded; bytes = folded_bytes; key = key || shard
+               fi;
+#else
                position = folded;
                bytes = folded_bytes;
-               own_era = view_era;
                key = key || shard;
+#endif
 #ifdef MISTAKEN
                good = false;
                compare_anchor();
@@ -276,7 +383,11 @@ init {
         run replica();
         run home();
         run writer(0);
+#ifdef BUILDS
+        run builder();
+#else
         run writer(1);
+#endif
 #ifdef FOLDS
         run reader(true);
 #endif

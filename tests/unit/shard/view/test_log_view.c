@@ -172,6 +172,8 @@ static void test_view__says_which_field_is_damaged(void **state)
         {"keys1", "3 4 1:e9 5-1"},
         {"full1.0", "3 4:00000000000000e4"},
         {"full1.0", "3 4 1-1"},
+        {"near", ""},
+        {"near", "3 4"},
         {"strays", "2"},
         {"strays", ""},
         {"lost1", "3 4"},
@@ -277,8 +279,9 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     store(&s, "lost1", "3 2.5 77");
     store(&s, "history", "00000000000000e4 00000000000000e1");
     store(&s, "strays", "1");
+    store(&s, "near", "3");
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
-    assert_true(again->strays);
+    assert_true(again->strays && again->near == 3);
     assert_true(again->history_count == 2 && again->history[0] == 0xe4 && again->history[1] == 0xe1);
     const struct log_generation *g = &again->slot[1];
     assert_int_equal(g->keys, 77);
@@ -298,10 +301,11 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_int_equal(g->keys, 0);
     assert_int_equal(g->next.number, 0);
-    s.count -= 8; /* all are gone: nothing stays of what was read before */
+    s.count -= 9; /* all are gone: nothing stays of what was read before */
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_true(g->keys == 0 && g->next.number == 0 && g->lost.generation == 0 &&
-                !log_view_is_full(again, g, 0) && !again->strays && again->history_count == 0);
+                !log_view_is_full(again, g, 0) && !again->strays && again->near == 0 &&
+                again->history_count == 0);
     free(v);
     free(again);
 }

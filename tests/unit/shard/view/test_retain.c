@@ -117,14 +117,13 @@ static void test_retain__remembers_old_positions_while_it_must_wait(void **state
     assert_true(r.count > 0 && r.count < RETAIN_MARKS);
 }
 
-static void test_retain_needed__leaves_a_build_alone_where_the_lane_is_long(void **state)
+static void test_retain_is_long__from_half_of_the_most_on(void **state)
 {
     (void)state;
-    const struct fold_bound needed = {.some = true, .id = {1, 0}}, over_hold = {.some = true, .id = {2, 0}};
     const uint64_t readers = 2 * log_retain_bytes(LOG_MAX_DEFAULT); /* kept for readers alone */
-    assert_ptr_equal(retain_needed(&needed, &over_hold, 50, 100), &needed);
-    assert_ptr_equal(retain_needed(&needed, &over_hold, 51, 100), &over_hold);
-    assert_ptr_equal(retain_needed(&needed, &over_hold, readers, LOG_MAX_DEFAULT), &needed);
+    assert_false(retain_is_long(50, 100));
+    assert_true(retain_is_long(51, 100));
+    assert_false(retain_is_long(readers, LOG_MAX_DEFAULT));
 }
 
 int main(void)
@@ -135,7 +134,7 @@ int main(void)
         cmocka_unit_test(test_retain__keeps_no_more_than_its_bytes),
         cmocka_unit_test(test_retain__tells_the_entry),
         cmocka_unit_test(test_retain__remembers_old_positions_while_it_must_wait),
-        cmocka_unit_test(test_retain_needed__leaves_a_build_alone_where_the_lane_is_long),
+        cmocka_unit_test(test_retain_is_long__from_half_of_the_most_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

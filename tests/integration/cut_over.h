@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_INTEGRATION_CUT_OVER_H
+#define TESTS_INTEGRATION_CUT_OVER_H
+#include "shard/generations/build.h"
+
+/* builder_cutover() until the generation is read; nothing is read from lanes or written in between. */
+MUST_CHECK static inline enum err cut_over(struct builder *b, bool heals, struct error *e)
+{
+    bool read = false;
+    enum err code = ERR_OK;
+    while (code == ERR_OK && !read)
+        code = builder_cutover(b, heals, &read, e);
+    return code;
+}
+#endif
