@@ -39,7 +39,8 @@ typedef enum err admin_fn(struct admin *a, struct admin_call *call, struct reply
 
 struct admin_call {
     admin_fn *fn;
-    void *asker; /* on whose behalf it is: a client, an HTTP request, an asking; for @done of admin_post() */
+    void *asker; /* on whose behalf it is: a client, an HTTP request, a pending query; for @done of
+                    admin_post() */
     void (*on_done)(struct admin_call *call, void *asker, void *arg); /* of HTTP, in its thread */
     void *done_arg;
     int protocol; /* of the reply: 2, 3 or REPLY_TYPED */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: the letter visits each worker in turn, some clients at a time so that those of others
+/* The happy path is: the task visits each worker in turn, some clients at a time so that those of others
  * are not held up, and returns to the worker it came from. Possible failure modes are: who asked goes away
- * (its memory stays until the letter is back), clients come and go meanwhile (a client that is there all the
- * time is seen once), the workers end (the letter is answered when all have, see worker_settle()). */
+ * (its memory stays until the task is back), clients come and go meanwhile (a client that is there all the
+ * time is seen once), the workers end (the task is answered when all have, see worker_settle()). */
 #include "service/resp/client_list.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_RESP_CLIENT_LIST_H
 #define SERVICE_RESP_CLIENT_LIST_H
-/* CLIENT LIST and CLIENT KILL: a letter goes round the workers, each tells of its own clients or closes some,
+/* CLIENT LIST and CLIENT KILL: a task goes round the workers, each tells of its own clients or closes some,
  * and comes back to who asked, who waits meanwhile. */
 #include "service/resp/client.h"
 
