@@ -19,8 +19,8 @@ static json_t *options(void)
     json_t *all = json_array();
     for (size_t i = 0; i < daemon_option_count; i++) {
         const struct daemon_option_row *o = &daemon_options[i];
-        const char task[2] = {(char)o->task, '\0'};
-        json_array_append_new(all, json_pack("{s:s, s:s, s:s?, s:s}", "letter", task, "name", o->name,
+        const char letter[2] = {(char)o->letter, '\0'};
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s?, s:s}", "letter", letter, "name", o->name,
                                              "argument", o->argument, "help", o->help));
     }
     return all;

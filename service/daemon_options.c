@@ -36,7 +36,7 @@ static const struct daemon_option_row *row_of(int option)
 {
     for (size_t i = 0; i < ROWS; i++)
         if (option == LONG_BASE + (int)i ||
-            (daemon_options[i].task != '\0' && option == daemon_options[i].task))
+            (daemon_options[i].letter != '\0' && option == daemon_options[i].letter))
             return &daemon_options[i];
     return NULL;
 }
@@ -54,9 +54,9 @@ int daemon_options_read(int argc, char **argv, struct daemon_wish *out)
                                                     ? no_argument
                                                     : (optional ? optional_argument : required_argument),
                                      .val = LONG_BASE + (int)i};
-        if (row->task == '\0')
+        if (row->letter == '\0')
             continue;
-        letters[n++] = row->task;
+        letters[n++] = row->letter;
         if (row->argument != NULL)
             letters[n++] = ':';
     }
@@ -88,11 +88,11 @@ void daemon_options_help(FILE *to)
     for (size_t i = 0; i < ROWS; i++) {
         const struct daemon_option_row *row = &daemon_options[i];
         char left[48];
-        char task[8] = "";
-        if (row->task != '\0')
-            (void)snprintf(task, sizeof(task), "-%c, ", row->task);
+        char letter[8] = "";
+        if (row->letter != '\0')
+            (void)snprintf(letter, sizeof(letter), "-%c, ", row->letter);
         bool attached = row->argument != NULL && row->argument[0] == '[';
-        (void)snprintf(left, sizeof(left), "%s--%s%s%s", task, row->name,
+        (void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, row->name,
                        row->argument != NULL && !attached ? " " : "",
                        row->argument != NULL ? row->argument : "");
         (void)fprintf(to, "  %-24s %s\n", left, row->help);

@@ -27,7 +27,7 @@ struct daemon_option_row {
     const char *argument; /* NULL: it takes none; "[=X]": it may */
     const char *help;
     enum daemon_option option;
-    char task; /* '\0': it has none */
+    char letter; /* '\0': it has none */
 };
 
 extern const struct daemon_option_row daemon_options[];

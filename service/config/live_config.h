@@ -3,7 +3,7 @@
 #define SERVICE_CONFIG_LIVE_CONFIG_H
 /* The configuration in force. It is a snapshot that nobody changes; a reload puts another one in its place.
  * Whoever needs one configuration for a while (a job, a round of the controller, a call of the admin thread,
- * a worker between two letters) holds its snapshot: what it points to stays until it is given back. Safe from
+ * a worker between two tasks) holds its snapshot: what it points to stays until it is given back. Safe from
  * any thread. Not for the hot path: it takes a lock. */
 #include "service/config/config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: a beat a second; at the end the record is deleted. Possible failure modes are: the home
- * node is away (the next beat tries again; the log says so once), it lost the record (all epochs are written
- * again), another node is away or hangs (one of those is asked a beat, so that a beat stays short). In a
- * cluster nodes are its masters, as they are by the map. */
+/* The happy path is: a heartbeat a second; at the end the record is deleted. Possible failure modes are: the
+ * home node is away (the next heartbeat tries again; the log says so once), it lost the record (all epochs
+ * are written again), another node is away or hangs (one of those is asked a heartbeat, so that a heartbeat
+ * stays short). In a cluster nodes are its masters, as they are by the map. */
 #include "service/control/heartbeat.h"
 
 #include <inttypes.h>
@@ -42,7 +42,7 @@ struct heartbeat {
     struct mailbox *mailbox;
     struct sync_client *redis;
     atomic_bool stop;
-    bool silent;        /* the last beat was not written */
+    bool silent;        /* the last heartbeat was not written */
     unsigned next_down; /* of the nodes that are down: who is asked next */
     unsigned node_count;
     struct node_state *node;
@@ -239,7 +239,7 @@ static void add_epochs(struct heartbeat *p)
     buffer_fini(&b.list);
 }
 
-/* --- a beat --- */
+/* --- a heartbeat --- */
 
 static void add_fields(struct heartbeat *p)
 {

@@ -4,15 +4,15 @@
 /* The heartbeat: a thread that writes once a second into Redis that this coordinator is there, and how it
  * fares (shard/members/members.h). It has a connection of its own and waits for nobody else, so neither a
  * long round of the controller nor a Redis that is away makes this coordinator look dead, or slow. It also
- * has event loops load a view again that they have been behind with for two beats: a message that was not
- * heard. */
+ * has event loops load a view again that they have been behind with for two heartbeats: a message that was
+ * not heard. */
 #include "service/core/service.h"
 
 struct heartbeat;
 
 /* After the workers, HTTP and the runner. */
 MUST_CHECK enum err heartbeat_start(struct heartbeat **out, struct service *s, struct error *e);
-/* Have it beat now. NULL is fine. */
+/* Have it write now. NULL is fine. */
 void heartbeat_wake(struct heartbeat *p);
 /* Take this coordinator off the list of members and end. Before HTTP and workers are freed. NULL is fine. */
 void heartbeat_stop(struct heartbeat *p);

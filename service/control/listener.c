@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: subscribe, then a letter or a wake for each message. Possible failure modes are: the
+/* The happy path is: subscribe, then a task or a wake for each message. Possible failure modes are: the
  * subscription cannot be had or breaks (again after a pause; the controller looks once more, as something may
  * have happened meanwhile), this user may not subscribe (said once, tried again seldom). */
 #include "service/control/listener.h"

@@ -15,12 +15,12 @@
 enum {
     SLICES = 2,
     SLICE_KEYS = 128,
-    POLITE_KEYS = 64, /* of a slice while others are served */
+    YIELDING_KEYS = 64, /* of a slice while others are served */
     SLICE_BYTES = 64 * 1024,
-    HASTY_MS = 50,      /* deadline of a slice after one has failed */
-    PAUSE_US = 1000,    /* between two slices while others are served */
-    FAILURES_MAX = 8,   /* different ones that are kept */
-    ERROR_FIRST = 0x80, /* results from here on are errors: the failure's number is added */
+    UNREACHABLE_MS = 50, /* deadline of a slice after one has failed */
+    PAUSE_US = 1000,     /* between two slices while others are served */
+    FAILURES_MAX = 8,    /* different ones that are kept */
+    ERROR_FIRST = 0x80,  /* results from here on are errors: the failure's number is added */
 };
 
 struct slice {
@@ -35,9 +35,9 @@ struct batch {
     size_t next; /* key that starts the next slice */
     size_t end;  /* keys that will have a result */
     bool first_is_done;
-    bool hasty;
-    bool failed; /* as a whole: failures[0] says why */
-    bool polite; /* others are served, too: one slice at a time, with pauses */
+    bool unreachable; /* a slice met servers that are away: those that follow wait for a shorter time */
+    bool failed;      /* as a whole: failures[0] says why */
+    bool yielding;    /* others are served, too: one slice at a time, with pauses */
     bool paused;
     struct event *pause;
     uint64_t commands; /* of the service, when the last slice was started */
@@ -81,8 +81,8 @@ static void pause_for_others(struct batch *b)
 {
     static const struct timeval pause = {.tv_usec = PAUSE_US};
     uint64_t commands = commands_of_others(b);
-    b->polite = commands != b->commands;
-    b->paused = b->polite && b->busy == 0 && !batch_is_answered(b) && event_add(b->pause, &pause) == 0;
+    b->yielding = commands != b->commands;
+    b->paused = b->yielding && b->busy == 0 && !batch_is_answered(b) && event_add(b->pause, &pause) == 0;
     b->commands = commands;
 }
 
@@ -155,7 +155,7 @@ static void take_results(struct batch *b, const struct slice *s)
 {
     const struct pending_query *a = &s->query;
     struct failure f = pending_query_failure(a);
-    b->hasty |= !f.unmade && f.code != ERR_OK && f.code != ERR_NOT_FOUND;
+    b->unreachable |= !f.unmade && f.code != ERR_OK && f.code != ERR_NOT_FOUND;
     if (pending_query_failed(a)) {
         fail_slice(b, s, &f);
         return;
@@ -187,7 +187,7 @@ static void start_slice(struct batch *b, struct slice *s)
 {
     const struct batch_options *o = &b->options;
     const struct key_query *q = &o->asked;
-    size_t bytes = 0, count = 0, most = b->polite ? POLITE_KEYS : SLICE_KEYS;
+    size_t bytes = 0, count = 0, most = b->yielding ? YIELDING_KEYS : SLICE_KEYS;
     while (count < most && bytes < SLICE_BYTES && b->next + count < o->count)
         bytes += o->key(o->owner, b->next + count++).length;
     struct key_operation *op = key_operation_new(q->filter->port, q->kind, count, bytes);
@@ -205,8 +205,8 @@ static void start_slice(struct batch *b, struct slice *s)
         struct batch_key key = o->key(o->owner, s->first + i);
         key_operation_put(op, key.bytes, key.length);
     }
-    if (b->hasty)
-        key_operation_set_timeout(op, HASTY_MS);
+    if (b->unreachable)
+        key_operation_set_timeout(op, UNREACHABLE_MS);
     b->busy++;
     pending_query_start(&s->query, op);
 }
@@ -214,7 +214,7 @@ static void start_slice(struct batch *b, struct slice *s)
 /* The first slice goes alone: it makes the filter, or tells that the whole batch fails. */
 static bool may_start(const struct batch *b)
 {
-    unsigned most = b->first_is_done && !b->polite ? SLICES : 1;
+    unsigned most = b->first_is_done && !b->yielding ? SLICES : 1;
     return !b->paused && !b->failed && b->next < b->end && b->busy < most;
 }
 

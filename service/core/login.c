@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: a letter with a password comes and waits for its turn, its hash is made and compared,
+/* The happy path is: a task with a password comes and waits for its turn, its hash is made and compared,
  * the outcome goes back. Possible failure modes are: it was wrong (the next one from there with that name
  * waits), more wait from there than may (refused), the one who asked is gone (its mailbox takes the outcome
  * nevertheless), no memory for the answer (said in the log). Who waits is bounded by connections: none has

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: at each tick all event loops have come to the letter of the tick before, WATCHDOG=1 is
+/* The happy path is: at each tick all event loops have come to the task of the tick before, WATCHDOG=1 is
  * sent, and they are sent the next one. Possible failure modes are: a loop hangs (nothing is sent until it
- * goes on, so systemd ends the process), there is no memory for a letter (it is sent at the next tick). */
+ * goes on, so systemd ends the process), there is no memory for a task (it is sent at the next tick). */
 #include "service/core/supervisor.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ enum {
 struct heartbeat {
     struct mailbox *mailbox;
     bool posted;
-    atomic_bool owed; /* it has not come to its letter yet */
+    atomic_bool owed; /* it has not come to its task yet */
 };
 
 struct supervisor {
@@ -147,7 +147,7 @@ static void ask_all(struct supervisor *v)
     }
 }
 
-/* How many loops have not come to their letter; *@one is one of them. */
+/* How many loops have not come to their task; *@one is one of them. */
 static size_t count_silent(struct supervisor *v, size_t *one)
 {
     size_t silent = 0;

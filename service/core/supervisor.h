@@ -2,12 +2,12 @@
 #ifndef SERVICE_CORE_SUPERVISOR_H
 #define SERVICE_CORE_SUPERVISOR_H
 /* What the process that started this one, systemd as a rule, is told by sd_notify(3):
- *   READY=1      clients are listened to and every event loop has come to a letter. Redis and Postgres may be
+ *   READY=1      clients are listened to and every event loop has come to a task. Redis and Postgres may be
  *                away: that is for /readyz and STATUS, as no restart of this process brings them back
  *   RELOADING=1  SIGHUP; READY=1 again when the file was put in force, or refused
  *   STOPPING=1   SIGTERM, with as much time as shutdown_delay needs
  *   STATUS=      filters, clients, jobs, nodes of Redis that are down
- *   WATCHDOG=1   every event loop (main, workers, HTTP) has come to the letter that it was sent for this
+ *   WATCHDOG=1   every event loop (main, workers, HTTP) has come to the task that it was sent for this
  *                very message; while one does not, nothing is said
  * Nothing happens where NOTIFY_SOCKET is not set, or in a build without libsystemd. */
 #include <event2/event.h>
@@ -15,7 +15,7 @@
 
 struct supervisor;
 
-/* Made before the threads, freed when they have ended: letters on their way point to it. NULL: no memory. */
+/* Made before the threads, freed when they have ended: tasks on their way point to it. NULL: no memory. */
 struct supervisor *supervisor_new(struct service *s);
 void supervisor_free(struct supervisor *v);
 

@@ -21,7 +21,7 @@ enum { DRAIN_SECONDS = 5, NOW_TIMES = 16, LATE_MS = 5, MEMORY_STEP = 512 * 1024 
 struct worker_thread {
     struct worker worker; /* first: a worker is its thread */
     pthread_t thread;
-    struct event *letters;
+    struct event *tasks;
 };
 
 struct arrival {
@@ -36,7 +36,7 @@ static struct worker_thread *thread_of(struct worker *w)
     return (struct worker_thread *)w;
 }
 
-static void on_letters(evutil_socket_t fd, short events, void *arg)
+static void on_tasks(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
     (void)events;
@@ -363,7 +363,7 @@ static void *run(void *arg)
     struct client *c;
     while ((c = LIST_FIRST(&w->clients)) != NULL)
         client_destroy(c);
-    mailbox_run(w->mailbox); /* letters on their way round go on */
+    mailbox_run(w->mailbox); /* tasks on their way round go on */
     key_port_free(w->keys);
     w->keys = NULL;
     return NULL;
@@ -383,8 +383,8 @@ static void free_thread(struct worker_thread *t)
         event_free(t->worker.turn_end);
     if (t->worker.second != NULL)
         event_free(t->worker.second);
-    if (t->letters != NULL)
-        event_free(t->letters);
+    if (t->tasks != NULL)
+        event_free(t->tasks);
     if (t->worker.base != NULL)
         event_base_free(t->worker.base);
     mailbox_free(t->worker.mailbox);
@@ -422,11 +422,11 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
         w->late_end = evtimer_new(w->base, on_late, w);
         w->turn_end = event_new(w->base, -1, 0, on_turn_end, w);
         w->second = event_new(w->base, -1, EV_PERSIST, on_second, w);
-        t->letters = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_letters, w);
+        t->tasks = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_tasks, w);
     }
     static const struct timeval second = {1, 0};
     if (w->keys == NULL || w->reap == NULL || w->unhold == NULL || w->late_end == NULL ||
-        w->turn_end == NULL || w->second == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
+        w->turn_end == NULL || w->second == NULL || t->tasks == NULL || event_add(t->tasks, NULL) != 0 ||
         event_add(w->second, &second) != 0 || pthread_create(&t->thread, NULL, run, t) != 0) {
         free_thread(t);
         return error_set(e, ERR_NOMEM, "worker %u could not be started", index);

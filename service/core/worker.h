@@ -14,7 +14,7 @@ enum { WORKER_READ = 16 * 1024 /* bytes of a client at a time */ };
 
 struct worker {
     struct service *service;
-    const struct config *config; /* held; replaced between two letters, see worker_reconfigure() */
+    const struct config *config; /* held; replaced between two tasks, see worker_reconfigure() */
     unsigned index;
     struct event_base *base;
     struct key_port *keys;
@@ -57,7 +57,7 @@ void worker_sync(struct worker *w);
  * mailbox lives until worker_free(): the admin thread may still post to it. */
 void worker_drain(struct worker *w);
 void worker_join(struct worker *w);
-/* Take the letters that came after its end: what they hold is freed. When all threads have been joined, and
+/* Take the tasks that came after its end: what they hold is freed. When all threads have been joined, and
  * before the first worker_free(). */
 void worker_settle(struct worker *w);
 void worker_free(struct worker *w);

@@ -15,7 +15,7 @@
 
 enum { DRAIN_SECONDS = 5, BACKLOG = 511 };
 
-/* --- letters --- */
+/* --- tasks --- */
 
 static void on_letters(evutil_socket_t fd, short events, void *arg)
 {
@@ -124,8 +124,8 @@ static enum err make(struct http *h, struct error *e)
     if (h->base == NULL || h->mailbox == NULL || h->meter == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     h->keys = loop_keys_new(h->service, h->base, &h->config);
-    h->letters = event_new(h->base, mailbox_fd(h->mailbox), EV_READ | EV_PERSIST, on_letters, h);
-    if (h->keys == NULL || h->letters == NULL || event_add(h->letters, NULL) != 0)
+    h->tasks = event_new(h->base, mailbox_fd(h->mailbox), EV_READ | EV_PERSIST, on_letters, h);
+    if (h->keys == NULL || h->tasks == NULL || event_add(h->tasks, NULL) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = http_connections_init(h, e);
     if (code == ERR_OK)
@@ -194,8 +194,8 @@ void http_free(struct http *h)
     key_port_free(h->keys);      /* operations end */
     http_events_fini(h);
     http_connections_fini(h);
-    if (h->letters != NULL)
-        event_free(h->letters);
+    if (h->tasks != NULL)
+        event_free(h->tasks);
     if (h->base != NULL)
         event_base_free(h->base);
     mailbox_free(h->mailbox);

@@ -10,7 +10,7 @@ struct http;
 /* Listen at [service] http and start the thread; after the workers. *@out is NULL where that key is empty.
  * ERR_CONFIG, ERR_IO: the text names the address. */
 MUST_CHECK enum err http_start(struct http **out, struct service *s, struct error *e);
-/* For letters from any thread. NULL where HTTP is not served. */
+/* For tasks from any thread. NULL where HTTP is not served. */
 struct mailbox *http_mailbox(struct http *h);
 /* From any thread, as for a worker. */
 void http_reconfigure(struct http *h);

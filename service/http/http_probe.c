@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* /livez, /readyz, the description of the interface and the page of its errors.
  *
- * Ready: within a second the home node of Redis answers PING, and every worker has come to a letter. Whoever
+ * Ready: within a second the home node of Redis answers PING, and every worker has come to a task. Whoever
  * is asked and does not answer in time is a reason, told where no login is needed. */
 #include <stdio.h>
 #include <stdlib.h>

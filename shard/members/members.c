@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: one script a second writes the record, another keeps the id in the list. Possible
  * failure modes are: the coordinator dies (its record's TTL goes on, then the record is gone, and whoever
- * reads takes the id off the list), stops and wakes (its next beat makes record and entry again), Redis
+ * reads takes the id off the list), stops and wakes (its next heartbeat makes record and entry again), Redis
  * starts empty (likewise), two read at once (both take the same id off). */
 #include "shard/members/members.h"
 
@@ -12,7 +12,7 @@
 #include <strings.h>
 #include "base/number.h"
 
-extern const char embedded_beat[], embedded_enrol[];
+extern const char embedded_heartbeat[], embedded_enrol[];
 
 #define EPOCH_FIELD "epoch:"
 
@@ -57,7 +57,7 @@ void members_begin(struct members_beat *b, const char *prefix, const char *id)
     (void)snprintf(b->prefix, sizeof(b->prefix), "%s", prefix);
     (void)snprintf(b->id, sizeof(b->id), "%s", id);
     record_key(b->prefix, b->id, &name);
-    script_begin(&b->call, embedded_beat);
+    script_begin(&b->call, embedded_heartbeat);
     script_key(&b->call, &name);
     script_number(&b->call, MEMBERS_KEEP_MS);
     script_text(&b->call, "000000");

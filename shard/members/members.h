@@ -9,8 +9,8 @@
  *
  * How long ago a coordinator was there follows from the rest of its record's TTL, so that no clock but that
  * of Redis matters. A record that is lost (FLUSHALL, eviction) is whole again
- * after two beats. Nothing relies on the list of members being complete: it is for people, and for what would
- * otherwise end in errors. */
+ * after two heartbeats. Nothing relies on the list of members being complete: it is for people, and for what
+ * would otherwise end in errors. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,10 +20,10 @@
 
 enum {
     MEMBERS_KEEP_MS = 3600 * 1000, /* how long one that is gone is listed */
-    MEMBERS_GONE_MS = 6000,        /* after so long without a beat it counts as gone */
+    MEMBERS_GONE_MS = 6000,        /* after so long without a heartbeat it counts as gone */
     MEMBERS_MAX = 1024,            /* in the list */
     MEMBERS_ID_MAX = 96,
-    MEMBERS_CHANGES_MAX = 500 /* epochs in one beat */
+    MEMBERS_CHANGES_MAX = 500 /* epochs in one heartbeat */
 };
 
 /* Fields of a record; later versions may have more, and earlier ones less. Lists have a newline between two
@@ -56,7 +56,8 @@ enum members_field {
 
 /* --- one's own record --- */
 
-/* A beat that is being put together: fields first, then epochs. Zero-initialise; members_fini() at the end.
+/* A heartbeat that is being put together: fields first, then epochs. Zero-initialise; members_fini() at the
+ * end.
  */
 struct members_beat {
     char prefix[PREFIX_MAX + 1];
@@ -84,7 +85,7 @@ void members_fini(struct members_beat *b);
 
 struct members_entry {
     const char *id;
-    uint64_t age_ms; /* since its last beat */
+    uint64_t age_ms; /* since its last heartbeat */
     bool gone;
     const redisReply *values; /* by enum members_field, then the epoch that was asked for */
     uint64_t incarnation;     /* of the filter that was asked for; 0: it holds no view of it */
