@@ -51,7 +51,7 @@ void traffic_fail(struct traffic *t, const char *format, ...)
 
 void traffic_denied(struct traffic *t, struct figures *f, const char *code, const char *where)
 {
-    summary(&f->denied, 1);
+    tally(&f->denied, 1);
     (void)pthread_mutex_lock(&t->lock);
     if (t->denied_shown++ < DENIED_SHOWN_MAX)
         (void)fprintf(stderr, "\nBROKEN PROMISE: known key %s was denied %s, phase %s, epoch %llu\n", code,
@@ -61,7 +61,7 @@ void traffic_denied(struct traffic *t, struct figures *f, const char *code, cons
 
 void traffic_refused(struct traffic *t, struct figures *f, const char *text)
 {
-    summary(&f->refused, 1);
+    tally(&f->refused, 1);
     if (f->refused > 3)
         return;
     (void)pthread_mutex_lock(&t->lock);
@@ -183,23 +183,33 @@ static enum err make_checker(struct traffic *t, struct checker *c, struct error 
     return observe_connect(&c->daemon, t->options.daemon_port, REQUEST_TIMEOUT_MS, "the daemon", e);
 }
 
-/* The daemon may be starting at this moment: traffic that waits for it sees its first build from the
- * beginning. */
-static enum err wait_for_daemon(struct traffic *t, struct error *e)
+/* The daemon may be starting at this moment, and make the filter behind that: traffic that waits for both
+ * sees the first build from its beginning. */
+static enum err wait_for_filter(struct traffic *t, struct error *e)
 {
     uint64_t until = clock_mono_us() + DAEMON_PATIENCE_US;
+    struct status s;
     enum err err;
-    while ((err = observe_connect(&t->filter_state, t->options.daemon_port, REQUEST_TIMEOUT_MS, "the daemon",
-                                  e)) == ERR_UNREACHABLE &&
-           clock_mono_us() < until && !signalled)
-        clock_sleep_us(TICK_US / 5);
+    do {
+        err = t->watched == NULL
+                  ? observe_connect(&t->watched, t->options.daemon_port, REQUEST_TIMEOUT_MS, "the daemon", e)
+                  : ERR_OK;
+        if (err == ERR_OK)
+            err = observe_status(t->watched, t->options.filter, &s, e);
+        if (err == ERR_UNREACHABLE) {
+            redisFree(t->watched); /* fine with NULL */
+            t->watched = NULL;
+        }
+        if (err != ERR_OK)
+            clock_sleep_us(TICK_US / 5);
+    } while ((err == ERR_UNREACHABLE || err == ERR_REFUSED) && clock_mono_us() < until && !signalled);
     return err;
 }
 
 /* Everything is made before anything runs, so that the threads find all places filled. */
 static enum err prepare(struct traffic *t, struct error *e)
 {
-    enum err err = wait_for_daemon(t, e);
+    enum err err = wait_for_filter(t, e);
     t->start_us = clock_mono_us();
     for (unsigned i = 0; err == ERR_OK && i < t->options.creators; i++) {
         err = make_creator(t, &t->creator[i], e);
@@ -368,10 +378,10 @@ static void scenario(struct traffic *t, PGconn *pg)
 static void aftermath(struct traffic *t)
 {
     struct error e;
-    enum err err = traffic_recheck(t, t->filter_state, &e);
+    enum err err = traffic_recheck(t, t->watched, &e);
     struct status s;
     if (err == ERR_OK)
-        err = observe_status(t->filter_state, t->options.filter, &s, &e);
+        err = observe_status(t->watched, t->options.filter, &s, &e);
     if (err == ERR_OK)
         t->status = s;
     for (unsigned i = 0; err == ERR_OK && i < t->options.nodes; i++) {
@@ -398,7 +408,7 @@ static void finish(struct traffic *t)
         redisFree(t->checker[i].daemon);
         free(t->checker[i].figures);
     }
-    redisFree(t->filter_state);
+    redisFree(t->watched);
     free(t->loaded);
 }
 

@@ -73,7 +73,7 @@ struct figures {
 };
 
 /* Count @n more, in the writing thread. */
-static inline void summary(uint64_t *counter, uint64_t n)
+static inline void tally(uint64_t *counter, uint64_t n)
 {
     __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
@@ -137,7 +137,7 @@ struct traffic {
     struct creator creator[THREADS_MAX];
     struct checker checker[THREADS_MAX];
     pthread_t watcher;
-    redisContext *filter_state; /* the watcher's connection */
+    redisContext *watched; /* the watcher's connection */
 
     struct keyset_result bare_scan; /* under the same traffic */
     uint64_t rechecked;

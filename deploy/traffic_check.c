@@ -38,13 +38,13 @@ static bool append_mexists(redisContext *daemon, const char *filter, const struc
 static void judge(struct checker *c, const struct batch *b, size_t i, bool maybe, bool built)
 {
     struct figures *f = c->figures;
-    summary(&f->keys_checked, 1);
+    tally(&f->keys_checked, 1);
     if (b->known[i]) {
         if (!maybe)
             traffic_denied(c->traffic, f, b->code[i].text, "in a check");
     } else if (built) {
-        summary(&f->absent_checked, 1);
-        summary(&f->absent_maybe, maybe);
+        tally(&f->absent_checked, 1);
+        tally(&f->absent_maybe, maybe);
     }
 }
 

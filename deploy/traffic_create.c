@@ -65,7 +65,7 @@ static bool ask(struct creator *c, const char *command, const char *code, int *a
     else
         traffic_refused(c->traffic, f, r->type == REDIS_REPLY_ERROR ? r->str : "reply of a wrong type");
     if (!add)
-        summary(&f->keys_checked, 1);
+        tally(&f->keys_checked, 1);
     freeReplyObject(r);
     return true;
 }
@@ -83,7 +83,7 @@ static void acknowledge(struct creator *c, const struct code *code)
 static bool heal(struct creator *c, const struct code *code, bool known)
 {
     int answer;
-    summary(&c->figures->violations, 1);
+    tally(&c->figures->violations, 1);
     if (!ask(c, "BF.EXISTS", code->text, &answer))
         return false;
     if (answer != 0)
@@ -93,7 +93,7 @@ static bool heal(struct creator *c, const struct code *code, bool known)
     if (!ask(c, "BF.ADD", code->text, &answer))
         return false;
     if (answer >= 0) {
-        summary(&c->figures->healed, 1);
+        tally(&c->figures->healed, 1);
         acknowledge(c, code);
     }
     return true;

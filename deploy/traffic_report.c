@@ -25,13 +25,13 @@ static void figures_add(struct figures *into, const struct figures *from)
         histogram_merge(&into->adds[m], &from->adds[m]);
     }
     histogram_merge(&into->creations, &from->creations);
-    summary(&into->keys_checked, load(&from->keys_checked));
-    summary(&into->absent_checked, load(&from->absent_checked));
-    summary(&into->absent_maybe, load(&from->absent_maybe));
-    summary(&into->denied, load(&from->denied));
-    summary(&into->refused, load(&from->refused));
-    summary(&into->violations, load(&from->violations));
-    summary(&into->healed, load(&from->healed));
+    tally(&into->keys_checked, load(&from->keys_checked));
+    tally(&into->absent_checked, load(&from->absent_checked));
+    tally(&into->absent_maybe, load(&from->absent_maybe));
+    tally(&into->denied, load(&from->denied));
+    tally(&into->refused, load(&from->refused));
+    tally(&into->violations, load(&from->violations));
+    tally(&into->healed, load(&from->healed));
 }
 
 void totals_take(const struct traffic *t, struct totals *out)

@@ -9,7 +9,7 @@
 
 enum { LOOK_EVERY_US = 20000 };
 
-struct filter_states {
+struct watch {
     uint64_t steady_generation; /* the one in use when the filter last was steady */
     uint64_t last_look_us;
     bool was_switched;
@@ -54,7 +54,7 @@ static void note_scan(struct expansion *x, const struct status *s, uint64_t now)
 }
 
 /* Called under the lock. */
-static void note(struct traffic *t, struct filter_states *w, const struct status *s, uint64_t now)
+static void note(struct traffic *t, struct watch *w, const struct status *s, uint64_t now)
 {
     unsigned done = atomic_load(&t->done);
     if (w->first)
@@ -86,11 +86,11 @@ static void note(struct traffic *t, struct filter_states *w, const struct status
 void *watcher_run(void *arg)
 {
     struct traffic *t = arg;
-    struct filter_states w = {.first = true};
+    struct watch w = {.first = true};
     while (!atomic_load_explicit(&t->stop, memory_order_relaxed)) {
         struct status s;
         struct error e;
-        enum err err = observe_status(t->filter_state, t->options.filter, &s, &e);
+        enum err err = observe_status(t->watched, t->options.filter, &s, &e);
         if (err != ERR_OK) {
             traffic_fail(t, "%s", e.text);
             break;

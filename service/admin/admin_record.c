@@ -282,7 +282,7 @@ static enum err look(struct admin *a, uint64_t id, struct job *j, struct error *
     if (code != ERR_OK)
         return code;
     if (has_id(j, id) && strcmp(j->value[STATE], "running") == 0) {
-        (void)strcpy(j->value[STATE], held ? "running" : "waiting");
+        (void)snprintf(j->value[STATE], sizeof(j->value[STATE]), "%s", held ? "running" : "waiting");
         return ERR_OK;
     }
     *j = (struct job){0};

@@ -100,7 +100,7 @@ redisReply *cli_odd_reply(struct cli *cli, redisReply *reply, const char *comman
 
 /* Ask for a yes, on a terminal; elsewhere --yes must say so. @why: what the command does, for the error;
  * @question: with one %s, for the first argument. CLI_OK, or an exit code after saying why. */
-int cli_confirm(const struct cli *cli, const char *why, const char *asked);
+int cli_confirm(const struct cli *cli, const char *why, const char *question);
 
 /* Send TB.<VERB> [FILTER] with the options that were given. NULL after saying why it failed; cli->failure is
  * the exit code then. */

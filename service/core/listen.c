@@ -77,11 +77,11 @@ static void name_peer(const struct entrance *entrance, const struct sockaddr *ad
 static struct worker *next_worker(struct listen *l)
 {
     const struct service *s = l->service;
-    struct worker *least = NULL;
-    for (unsigned i = 0; i < s->worker_count; i++) {
+    struct worker *least = s->workers[l->next_worker % s->worker_count];
+    for (unsigned i = 1; i < s->worker_count; i++) {
         struct worker *w = s->workers[(l->next_worker + i) % s->worker_count];
-        if (least == NULL || atomic_load_explicit(&w->client_count, memory_order_relaxed) <
-                                 atomic_load_explicit(&least->client_count, memory_order_relaxed))
+        if (atomic_load_explicit(&w->client_count, memory_order_relaxed) <
+            atomic_load_explicit(&least->client_count, memory_order_relaxed))
             least = w;
     }
     l->next_worker = least->index + 1;

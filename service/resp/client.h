@@ -223,10 +223,11 @@ void client_pump(struct client *c);
 void client_read_on(struct client *c, bool more);
 /* So much of its replies is unread that nothing more is begun. */
 bool client_reads_slowly(const struct client *c);
-void client_on_bytes(evutil_socket_t fd, short events, void *client);
+/* @arg: the client. */
+void client_on_bytes(evutil_socket_t fd, short events, void *arg);
 /* Of TLS. */
-void client_on_read(struct bufferevent *io, void *client);
-void client_on_written(struct bufferevent *io, void *client);
+void client_on_read(struct bufferevent *io, void *arg);
+void client_on_written(struct bufferevent *io, void *arg);
 
 /* Give a reference back: the memory goes with the last one, once the client is destroyed. */
 void client_unref(struct client *c);

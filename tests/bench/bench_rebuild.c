@@ -57,7 +57,7 @@ static void add_step(struct rebuild_result *out, const char *name, double second
     out->step[i].seconds += seconds;
 }
 
-struct filter_states {
+struct watch {
     uint64_t start_us, last_us;
     uint64_t first_us;  /* the job was first seen at work */
     uint64_t worked_us; /* and last */
@@ -65,7 +65,7 @@ struct filter_states {
     bool flipped;
 };
 
-static void look(struct filter_states *w, const struct status *s, struct rebuild_result *out)
+static void look(struct watch *w, const struct status *s, struct rebuild_result *out)
 {
     uint64_t now = clock_mono_us();
     if (working(s)) {
@@ -122,7 +122,7 @@ void slowlog_print(redisContext *redis)
     freeReplyObject(r);
 }
 
-static enum err prepare(const struct rebuild_target *t, struct filter_states *w, struct rebuild_result *out,
+static enum err prepare(const struct rebuild_target *t, struct watch *w, struct rebuild_result *out,
                         struct error *e)
 {
     struct status s;
@@ -134,12 +134,12 @@ static enum err prepare(const struct rebuild_target *t, struct filter_states *w,
     if (err == ERR_OK)
         err = measure_reset_peak(t->pid, e);
     out->idle_bytes = measure_memory(t->pid, "VmRSS");
-    *w = (struct filter_states){.generation = s.generation};
+    *w = (struct watch){.generation = s.generation};
     w->start_us = w->last_us = clock_mono_us();
     return err;
 }
 
-static enum err see_through(const struct rebuild_target *t, pid_t pid, struct filter_states *w,
+static enum err see_through(const struct rebuild_target *t, pid_t pid, struct watch *w,
                             struct rebuild_result *out, struct error *e)
 {
     int status = 0;
@@ -165,7 +165,7 @@ static enum err see_through(const struct rebuild_target *t, pid_t pid, struct fi
 
 enum err rebuild_watch(const struct rebuild_target *t, struct rebuild_result *out, struct error *e)
 {
-    struct filter_states w = {0};
+    struct watch w = {0};
     enum err err = prepare(t, &w, out, e);
     if (err != ERR_OK)
         return err;

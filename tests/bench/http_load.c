@@ -2,6 +2,7 @@
 /* http_load: POST /v1/filters/FILTER/check of so many keys again and again over some connections, one request
  * at a time on each. Half of the keys are there, if those of the first request were added. Prints requests a
  * second, and the processor time of the server for each. */
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,17 +45,21 @@ static int open_connection(uint64_t port)
     return fd;
 }
 
-/* Clock ticks of the process. */
+/* Of the process: fields 14 and 15 of its line, which are in clock ticks; see proc(5). */
 static double processor_seconds(uint64_t pid)
 {
-    char path[64];
-    unsigned long user = 0, kernel = 0;
-    (void)snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
+    char path[64], line[1024];
+    (void)snprintf(path, sizeof(path), "/proc/%" PRIu64 "/stat", pid);
     FILE *f = fopen(path, "re");
-    if (f == NULL ||
-        fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel) != 2)
+    if (f == NULL || fgets(line, sizeof(line), f) == NULL)
         fail("no such process");
     (void)fclose(f);
+    char *at = strrchr(line, ')'); /* of its name, the second field */
+    for (unsigned field = 2; field < 14 && at != NULL; field++)
+        at = strchr(at + 1, ' ');
+    if (at == NULL)
+        fail("no such process");
+    uint64_t user = strtoull(at, &at, 10), kernel = strtoull(at, NULL, 10);
     return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
 }
 
@@ -92,7 +97,7 @@ int main(int argc, char **argv)
     struct connection *c = calloc(connections, sizeof(*c));
     buffer_puts(&body, "{\"keys\":[");
     for (uint64_t i = 0; i < keys; i++)
-        buffer_printf(&body, "%s\"key:%012llu\"", i == 0 ? "" : ",", (unsigned long long)(i * step));
+        buffer_printf(&body, "%s\"key:%012" PRIu64 "\"", i == 0 ? "" : ",", i * step);
     buffer_puts(&body, "]}");
     buffer_printf(&request,
                   "POST /v1/filters/%s/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

@@ -11,7 +11,7 @@
 
 enum { REPLY_MS = 5000, MEMBERS = 2, BATCH = 50, BATCHES = 2000, KILL_AT = 60, AFTER = 60 };
 
-static struct filter_state filter_state;
+static struct watched watched;
 static struct sync_client *l;
 static struct names names;
 static struct log_member member[MEMBERS];
@@ -38,16 +38,16 @@ static int start(void **state)
     struct client replica;
     (void)state;
     (void)signal(SIGPIPE, SIG_IGN);
-    watched_start(&filter_state);
-    must(client_open(&replica, filter_state.redis[1].port, REPLY_MS, &e), e);
+    watched_start(&watched);
+    must(client_open(&replica, watched.redis[1].port, REPLY_MS, &e), e);
     wait_linked(&replica);
     client_close(&replica);
-    l = sync_client_new(&filter_state.nodes, REPLY_MS, NULL);
+    l = sync_client_new(&watched.nodes, REPLY_MS, NULL);
     assert_non_null(l);
     must(names_init(&names, "tb", "f", 1, &e), e);
     must(log_member_make(l, &names, 100000, 2, 32768, &e), e);
     for (unsigned i = 0; i < MEMBERS; i++)
-        log_members_open(&member[i], &filter_state.nodes, &names, UINT64_MAX, true);
+        log_members_open(&member[i], &watched.nodes, &names, UINT64_MAX, true);
     return 0;
 }
 
@@ -57,7 +57,7 @@ static int stop(void **state)
     for (unsigned i = 0; i < MEMBERS; i++)
         log_member_close(&member[i]);
     sync_client_free(l);
-    watched_stop(&filter_state);
+    watched_stop(&watched);
     return 0;
 }
 
@@ -88,7 +88,7 @@ static void test_a_master_that_dies_under_adds__loses_no_acknowledged_key(void *
     uint64_t until = clock_mono_us() + WATCHED_WAIT_MS * 1000ull;
     while (batches < KILL_AT)
         assert_true(add_batch());
-    temp_redis_kill(&filter_state.redis[0]);
+    temp_redis_kill(&watched.redis[0]);
     uint64_t killed = clock_mono_us();
     for (unsigned after = 0; after < AFTER;) {
         assert_true(clock_mono_us() < until);
@@ -96,10 +96,10 @@ static void test_a_master_that_dies_under_adds__loses_no_acknowledged_key(void *
     }
     print_message("%u of %u adds failed; %u ms\n", failed, batches,
                   (unsigned)((clock_mono_us() - killed) / 1000));
-    assert_true(watched_master_is(&filter_state, filter_state.redis[1].port));
+    assert_true(watched_master_is(&watched, watched.redis[1].port));
     for (unsigned i = 0; i < MEMBERS; i++)
         all_has(&member[i]);
-    log_members_open(&late, &filter_state.nodes, &names, UINT64_MAX, false);
+    log_members_open(&late, &watched.nodes, &names, UINT64_MAX, false);
     all_has(&late);
     log_member_close(&late);
 }
@@ -113,12 +113,12 @@ static void test_a_failover_without_a_death__loses_none_either(void **state)
     struct log_member late;
     bool asked = false;
     uint64_t until = clock_mono_us() + WATCHED_WAIT_MS * 1000ull;
-    must(temp_redis_restart(&filter_state.redis[0], false, &e), e);
-    must(client_open(&c, filter_state.redis[0].port, REPLY_MS, &e), e);
-    must(client_ok(&c, &e, "REPLICAOF 127.0.0.1 %u", filter_state.redis[1].port), e);
+    must(temp_redis_restart(&watched.redis[0], false, &e), e);
+    must(client_open(&c, watched.redis[0].port, REPLY_MS, &e), e);
+    must(client_ok(&c, &e, "REPLICAOF 127.0.0.1 %u", watched.redis[1].port), e);
     wait_linked(&c);
     client_close(&c);
-    must(client_open(&c, filter_state.port[2], REPLY_MS, &e), e);
+    must(client_open(&c, watched.port[2], REPLY_MS, &e), e);
     while (!asked) {
         redisReply *r = client_command(&c, "SENTINEL FAILOVER main");
         assert_true(clock_mono_us() < until);
@@ -127,7 +127,7 @@ static void test_a_failover_without_a_death__loses_none_either(void **state)
         clock_sleep_us(200 * 1000);
     }
     client_close(&c);
-    while (!watched_master_is(&filter_state, filter_state.redis[0].port)) {
+    while (!watched_master_is(&watched, watched.redis[0].port)) {
         assert_true(clock_mono_us() < until);
         (void)add_batch();
         clock_sleep_us(20 * 1000); /* a failover takes seconds, and there are BATCHES at most */
@@ -138,7 +138,7 @@ static void test_a_failover_without_a_death__loses_none_either(void **state)
     }
     for (unsigned i = 0; i < MEMBERS; i++)
         all_has(&member[i]);
-    log_members_open(&late, &filter_state.nodes, &names, UINT64_MAX, false);
+    log_members_open(&late, &watched.nodes, &names, UINT64_MAX, false);
     all_has(&late);
     log_member_close(&late);
 }

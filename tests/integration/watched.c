@@ -17,7 +17,7 @@
             fail_msg("%s: %s", #expression, (e).text);                                                       \
     } while (0)
 
-static void start_sentinel(struct filter_state *w, unsigned i)
+static void start_sentinel(struct watched *w, unsigned i)
 {
     struct error e = {""};
     char path[PATH_MAX + 32], log[PATH_MAX + 32];
@@ -37,7 +37,7 @@ static void start_sentinel(struct filter_state *w, unsigned i)
 }
 
 /* Every sentinel knows the others, and the replica. */
-static bool agreed(const struct filter_state *w, unsigned i)
+static bool agreed(const struct watched *w, unsigned i)
 {
     struct client c;
     struct error e = {""};
@@ -56,7 +56,7 @@ static bool agreed(const struct filter_state *w, unsigned i)
     return good;
 }
 
-bool watched_master_is(struct filter_state *w, uint16_t port)
+bool watched_master_is(struct watched *w, uint16_t port)
 {
     char host[NODE_NAME_MAX];
     uint16_t found;
@@ -64,12 +64,12 @@ bool watched_master_is(struct filter_state *w, uint16_t port)
     return sentinels_address(w->nodes.sentinels, &w->nodes.node[0], host, &found, &version) && found == port;
 }
 
-void watched_start(struct filter_state *w)
+void watched_start(struct watched *w)
 {
     struct error e = {""};
     struct nodes asked;
     char urls[WATCHED_SENTINELS * 40] = "";
-    *w = (struct filter_state){.redis = {{.port = 0}}};
+    *w = (struct watched){.redis = {{.port = 0}}};
     must(process_make_directory(w->files, "sentinels", &e), e);
     must(temp_redis_start(&w->redis[0], NULL, &e), e);
     (void)snprintf(w->replica_of, sizeof(w->replica_of), "%u", w->redis[0].port);
@@ -95,7 +95,7 @@ void watched_start(struct filter_state *w)
     }
 }
 
-void watched_stop(struct filter_state *w)
+void watched_stop(struct watched *w)
 {
     sentinel_watch_stop(w->watch);
     sentinels_free(w->nodes.sentinels);

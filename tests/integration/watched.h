@@ -7,7 +7,7 @@
 
 enum { WATCHED_SENTINELS = 3, WATCHED_WAIT_MS = 40000 };
 
-struct filter_state {
+struct watched {
     struct temp_redis redis[2]; /* the first is born as the master */
     struct process sentinel[WATCHED_SENTINELS];
     uint16_t port[WATCHED_SENTINELS]; /* of the sentinels */
@@ -18,8 +18,8 @@ struct filter_state {
 };
 
 /* All of them know each other, and the nodes have been told where the master is. */
-void watched_start(struct filter_state *w);
-void watched_stop(struct filter_state *w);
+void watched_start(struct watched *w);
+void watched_stop(struct watched *w);
 /* The server that the sentinels name as the master has this port. */
-bool watched_master_is(struct filter_state *w, uint16_t port);
+bool watched_master_is(struct watched *w, uint16_t port);
 #endif

@@ -31,13 +31,13 @@ void client_close(struct client *c)
     c->redis = NULL;
 }
 
-enum err client_wait_ping(uint16_t port, unsigned deadline_ms, struct process *filter_state, struct error *e)
+enum err client_wait_ping(uint16_t port, unsigned deadline_ms, struct process *watched, struct error *e)
 {
     uint64_t until = clock_mono_us() + (uint64_t)deadline_ms * 1000;
     struct error last = {"never tried"};
     while (clock_mono_us() < until) {
-        if (filter_state != NULL && !process_running(filter_state))
-            return error_set(e, ERR_IO, "it ended with status %d", process_exit_status(filter_state));
+        if (watched != NULL && !process_running(watched))
+            return error_set(e, ERR_IO, "it ended with status %d", process_exit_status(watched));
         struct client c;
         if (client_open(&c, port, 1000, &last) == ERR_OK) {
             redisReply *r = client_command(&c, "PING");

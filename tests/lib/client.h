@@ -21,7 +21,7 @@ void client_close(struct client *c);
 
 /* Connect and PING until PONG comes, or a request for a password. @watched, where not NULL: give up as soon
  * as this process has ended. */
-MUST_CHECK enum err client_wait_ping(uint16_t port, unsigned deadline_ms, struct process *filter_state,
+MUST_CHECK enum err client_wait_ping(uint16_t port, unsigned deadline_ms, struct process *watched,
                                      struct error *e);
 
 /* Send one command and wait for the reply, which the caller frees; NULL: the connection broke or timed out.

@@ -277,28 +277,28 @@ static void forward(struct proxy *p, struct connection *c, short from_client, sh
 
 /* --- the loop --- */
 
-struct filter_state {
+struct watched {
     struct pollfd fds[1 + PROXY_ROUTES_MAX + 2 * CONNECTIONS_MAX];
     struct connection *owner[1 + PROXY_ROUTES_MAX + 2 * CONNECTIONS_MAX];
     nfds_t count;
     int timeout_ms;
 };
 
-static void watch(struct filter_state *w, int fd, bool in, bool out, struct connection *owner)
+static void watch(struct watched *w, int fd, bool in, bool out, struct connection *owner)
 {
     w->owner[w->count] = owner;
     w->fds[w->count++] =
         (struct pollfd){.fd = fd, .events = (short)((in ? POLLIN : 0) | (out ? POLLOUT : 0))};
 }
 
-static void wait_until_due(struct filter_state *w, const struct stream *s, uint64_t now)
+static void wait_until_due(struct watched *w, const struct stream *s, uint64_t now)
 {
     if (s->ready > 0 && s->due > now && (s->due - now) / 1000 < (uint64_t)w->timeout_ms)
         w->timeout_ms = (int)((s->due - now) / 1000) + 1;
 }
 
 /* The order is that of dispatch(): the waker, the routes, two of each connection. */
-static void gather(struct proxy *p, struct filter_state *w)
+static void gather(struct proxy *p, struct watched *w)
 {
     uint64_t now = clock_mono_us();
     w->count = 0;
@@ -316,7 +316,7 @@ static void gather(struct proxy *p, struct filter_state *w)
     }
 }
 
-static void dispatch(struct proxy *p, const struct filter_state *w)
+static void dispatch(struct proxy *p, const struct watched *w)
 {
     uint64_t wakes;
     if (w->fds[0].revents != 0 && read(p->wake, &wakes, sizeof(wakes)) < 0)
@@ -337,7 +337,7 @@ static void dispatch(struct proxy *p, const struct filter_state *w)
 static void *run(void *arg)
 {
     struct proxy *p = arg;
-    struct filter_state *w = calloc(1, sizeof(*w));
+    struct watched *w = calloc(1, sizeof(*w));
     if (w == NULL)
         abort();
     (void)pthread_mutex_lock(&p->lock);
