@@ -31,11 +31,11 @@ void feed_put_value(struct buffer *out, const char *bytes, size_t length)
     const char *end = bytes + length;
     const char *plain = bytes;
     for (const char *p = bytes; p < end; p++) {
-        char task = escape_of(*p);
-        if (task == '\0')
+        char letter = escape_of(*p);
+        if (letter == '\0')
             continue;
         buffer_append(out, plain, (size_t)(p - plain));
-        buffer_append(out, (const char[]){'\\', task}, 2);
+        buffer_append(out, (const char[]){'\\', letter}, 2);
         plain = p + 1;
     }
     buffer_append(out, plain, (size_t)(end - plain));

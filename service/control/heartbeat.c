@@ -47,7 +47,7 @@ struct heartbeat {
     unsigned node_count;
     struct node_state *node;
     uint64_t map_version; /* of the cluster's map that they are by; 0: none */
-    struct members_beat heartbeat;
+    struct members_heartbeat heartbeat;
     pthread_t thread;
 };
 

@@ -17,7 +17,7 @@ enum { DRAIN_SECONDS = 5, BACKLOG = 511 };
 
 /* --- tasks --- */
 
-static void on_letters(evutil_socket_t fd, short events, void *arg)
+static void on_tasks(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
     (void)events;
@@ -124,7 +124,7 @@ static enum err make(struct http *h, struct error *e)
     if (h->base == NULL || h->mailbox == NULL || h->meter == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     h->keys = loop_keys_new(h->service, h->base, &h->config);
-    h->tasks = event_new(h->base, mailbox_fd(h->mailbox), EV_READ | EV_PERSIST, on_letters, h);
+    h->tasks = event_new(h->base, mailbox_fd(h->mailbox), EV_READ | EV_PERSIST, on_tasks, h);
     if (h->keys == NULL || h->tasks == NULL || event_add(h->tasks, NULL) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = http_connections_init(h, e);

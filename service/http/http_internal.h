@@ -174,7 +174,7 @@ void http_linger_fini(struct http *h);
 /* --- http_id.c --- */
 /* Take the id that came with the request, if it is one that may be repeated; else make one up. */
 void http_id_take(struct http_request *r);
-/* True where @id is of 1 to HTTP_ID_MAX tasks, digits and . _ : + / = @ - */
+/* True where @id is of 1 to HTTP_ID_MAX letters, digits and . _ : + / = @ - */
 bool http_id_is_sane(const char *id);
 /* It was answered with @status after @us: tell, where that is slow. */
 void http_slow(struct http_request *r, int status, uint64_t us);

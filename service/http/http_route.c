@@ -71,8 +71,8 @@ static int hex_value(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
-    int task = tolower((unsigned char)c);
-    return task >= 'a' && task <= 'f' ? task - 'a' + 10 : -1;
+    int letter = tolower((unsigned char)c);
+    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
 bool http_percent_decode(struct buffer *out, const char *text, size_t length)

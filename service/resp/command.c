@@ -165,7 +165,7 @@ static uint8_t first_row[INDEX_SIZE],
     next_row[sizeof(command_table) / sizeof(command_table[0])]; /* 0: none */
 _Static_assert(sizeof(next_row) < UINT8_MAX, "a number of a row, plus one, is a byte");
 
-/* Of tasks of either case; a few of them tell nearly all names apart. */
+/* Of letters of either case; a few of them tell nearly all names apart. */
 static unsigned hash_name(const char *name, size_t length)
 {
     if (length == 0)

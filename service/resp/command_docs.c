@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The arguments of commands, as people write them: small tasks are values, capitals words that stand for
+/* The arguments of commands, as people write them: small letters are values, capitals words that stand for
  * themselves (and go with the value behind them), [x] may be left out, x... may be repeated, x|y is a choice
  * of words. One level of brackets. */
 #include "service/resp/command_docs.h"

@@ -51,7 +51,7 @@ static void record_key(const char *prefix, const char *id, struct key_name *out)
 /* The count of pairs is known at the end only: as wide as it may become, filled in afterwards. */
 enum { COUNT_ARGUMENT = 2, COUNT_WIDTH = 6 };
 
-void members_begin(struct members_beat *b, const char *prefix, const char *id)
+void members_begin(struct members_heartbeat *b, const char *prefix, const char *id)
 {
     struct key_name name;
     (void)snprintf(b->prefix, sizeof(b->prefix), "%s", prefix);
@@ -66,14 +66,14 @@ void members_begin(struct members_beat *b, const char *prefix, const char *id)
     members_number(b, MEMBERS_KEEP, MEMBERS_KEEP_MS);
 }
 
-void members_text(struct members_beat *b, enum members_field field, const char *value)
+void members_text(struct members_heartbeat *b, enum members_field field, const char *value)
 {
     script_text(&b->call, members_field_name(field));
     script_text(&b->call, value);
     b->pairs += 2;
 }
 
-void members_number(struct members_beat *b, enum members_field field, uint64_t value)
+void members_number(struct members_heartbeat *b, enum members_field field, uint64_t value)
 {
     script_text(&b->call, members_field_name(field));
     script_number(&b->call, value);
@@ -85,7 +85,7 @@ static void epoch_field(const char *filter, char out[FILTER_NAME_MAX + 8])
     (void)snprintf(out, FILTER_NAME_MAX + 8, EPOCH_FIELD "%s", filter);
 }
 
-void members_epoch(struct members_beat *b, const char *filter, uint64_t incarnation, uint64_t epoch)
+void members_epoch(struct members_heartbeat *b, const char *filter, uint64_t incarnation, uint64_t epoch)
 {
     char field[FILTER_NAME_MAX + 8], value[48];
     if (epoch == 0) {
@@ -99,7 +99,7 @@ void members_epoch(struct members_beat *b, const char *filter, uint64_t incarnat
     b->pairs += 2;
 }
 
-static enum err write_record(struct members_beat *b, struct sync_client *l, bool *whole, struct error *e)
+static enum err write_record(struct members_heartbeat *b, struct sync_client *l, bool *whole, struct error *e)
 {
     char count[COUNT_WIDTH + 1];
     for (size_t i = 0; i < b->gone; i++)
@@ -113,7 +113,7 @@ static enum err write_record(struct members_beat *b, struct sync_client *l, bool
     return code;
 }
 
-enum err members_write(struct members_beat *b, struct sync_client *l, bool *whole, struct error *e)
+enum err members_write(struct members_heartbeat *b, struct sync_client *l, bool *whole, struct error *e)
 {
     struct key_name list;
     long long answer;
@@ -154,7 +154,7 @@ enum err members_leave(struct sync_client *l, const char *prefix, const char *id
     return forget(l, prefix, id, e);
 }
 
-void members_fini(struct members_beat *b)
+void members_fini(struct members_heartbeat *b)
 {
     script_fini(&b->call);
 }

@@ -59,7 +59,7 @@ enum members_field {
 /* A heartbeat that is being put together: fields first, then epochs. Zero-initialise; members_fini() at the
  * end.
  */
-struct members_beat {
+struct members_heartbeat {
     char prefix[PREFIX_MAX + 1];
     char id[MEMBERS_ID_MAX];
     struct script_call call;
@@ -68,18 +68,18 @@ struct members_beat {
     char forgotten[MEMBERS_CHANGES_MAX][FILTER_NAME_MAX + 8];
 };
 
-void members_begin(struct members_beat *b, const char *prefix, const char *id);
-void members_text(struct members_beat *b, enum members_field field, const char *value);
-void members_number(struct members_beat *b, enum members_field field, uint64_t value);
+void members_begin(struct members_heartbeat *b, const char *prefix, const char *id);
+void members_text(struct members_heartbeat *b, enum members_field field, const char *value);
+void members_number(struct members_heartbeat *b, enum members_field field, uint64_t value);
 /* @filter is escaped, as in key names. @epoch 0: it holds no view any more. At most MEMBERS_CHANGES_MAX. */
-void members_epoch(struct members_beat *b, const char *filter, uint64_t incarnation, uint64_t epoch);
+void members_epoch(struct members_heartbeat *b, const char *filter, uint64_t incarnation, uint64_t epoch);
 /* *@whole: the record was there. If not, epochs that were written before are gone. ERR_UNREACHABLE,
  * ERR_TIMEOUT, ERR_REFUSED. */
-MUST_CHECK enum err members_write(struct members_beat *b, struct sync_client *l, bool *whole,
+MUST_CHECK enum err members_write(struct members_heartbeat *b, struct sync_client *l, bool *whole,
                                   struct error *e);
 /* Take oneself off the list of members: a clean end. */
 MUST_CHECK enum err members_leave(struct sync_client *l, const char *prefix, const char *id, struct error *e);
-void members_fini(struct members_beat *b);
+void members_fini(struct members_heartbeat *b);
 
 /* --- everybody's --- */
 

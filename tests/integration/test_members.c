@@ -12,7 +12,7 @@
 
 static struct servers servers;
 static struct sync_client *l;
-static struct members_beat heartbeat;
+static struct members_heartbeat heartbeat;
 
 static int start(void **state)
 {
