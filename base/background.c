@@ -2,7 +2,12 @@
 #include "base/background.h"
 
 #include <pthread.h>
-#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Not SCHED_IDLE: where others take all processors such a thread waits for a second, and so would who joins
+ * it. */
+enum { NICER = 10 };
 
 struct background {
     background_fn *run;
@@ -10,11 +15,11 @@ struct background {
     uint64_t until;
 };
 
-static void *run_idle(void *arg)
+static void *run_nice(void *arg)
 {
     const struct background *b = arg;
-    const struct sched_param param = {0};
-    (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &param); /* else it takes its turn */
+    int nice = getpriority(PRIO_PROCESS, 0);
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), nice + NICER); /* else it takes its turn */
     b->run(b->arg, b->until);
     return NULL;
 }
@@ -23,7 +28,7 @@ void background_run(background_fn *run, void *arg, uint64_t until)
 {
     struct background b = {.run = run, .arg = arg, .until = until};
     pthread_t thread;
-    if (pthread_create(&thread, NULL, run_idle, &b) == 0)
+    if (pthread_create(&thread, NULL, run_nice, &b) == 0)
         (void)pthread_join(thread, NULL);
     run(arg, UINT64_MAX);
 }

@@ -144,7 +144,7 @@ void bitmap_reserve(struct bitmap *b, uint32_t first, uint32_t count)
         .bitmap = b, .at = (size_t)first * b->shard_words, .end = (size_t)(first + count) * b->shard_words};
     uint64_t bytes = (uint64_t)count * b->shard_bytes;
     if (bytes > BITMAP_FEW_BYTES)
-        background_run(reserve, &r, clock_mono_us() + bytes / BITMAP_LEAST_RATE);
+        background_run(reserve, &r, clock_mono_us() + bytes / BITMAP_CLEAR_RATE);
     else
         reserve(&r, UINT64_MAX);
 }

@@ -62,7 +62,9 @@ void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state);
 
 enum {
     BITMAP_FEW_BYTES = 1 << 20, /* they are cleared, or copied, before anybody has waited */
-    BITMAP_LEAST_RATE = 64      /* bytes a microsecond: background work gets on at least as fast */
+    /* Bytes a microsecond: background work that gets on more slowly goes on in the foreground. */
+    BITMAP_LOAD_RATE = 64,
+    BITMAP_CLEAR_RATE = 1024
 };
 
 /* Have the system give the memory of @count shards from @first now: else the first one to write there waits

@@ -101,7 +101,7 @@ void load_and_wait(struct load *l, struct sync_client *redis)
     uint64_t bytes = (uint64_t)l->count * l->resident->layer[l->layer]->shard_bytes;
     if (bytes > BITMAP_FEW_BYTES)
         background_run(run, &(struct carrier){.load = l, .redis = redis},
-                       clock_mono_us() + bytes / BITMAP_LEAST_RATE);
+                       clock_mono_us() + bytes / BITMAP_LOAD_RATE);
     else
         carry(l, redis, UINT64_MAX);
 }
