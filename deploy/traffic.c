@@ -202,7 +202,7 @@ static enum err wait_for_filter(struct traffic *t, struct error *e)
         }
         if (err != ERR_OK)
             clock_sleep_us(TICK_US / 5);
-    } while ((err == ERR_UNREACHABLE || err == ERR_REFUSED) && clock_mono_us() < until && !signalled);
+    } while (err != ERR_OK && err != ERR_NOMEM && clock_mono_us() < until && !signalled);
     return err;
 }
 
