@@ -95,6 +95,6 @@ uint32_t load_end(struct load *l);
 void load_cancel(struct load *l);
 
 /* Ask for all pieces, no faster than the budget of @l->resident has it, and wait for them. Many of them are
- * asked for by a thread that runs when no other one would, while that gets on. */
+ * asked for by a thread that gives way to others, while that gets on. */
 void load_and_wait(struct load *l, struct sync_client *redis);
 #endif
