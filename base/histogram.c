@@ -9,7 +9,7 @@ static uint64_t load(const uint64_t *p)
     return __atomic_load_n(p, __ATOMIC_RELAXED);
 }
 
-static void async(uint64_t *p, uint64_t value)
+static void store(uint64_t *p, uint64_t value)
 {
     __atomic_store_n(p, value, __ATOMIC_RELAXED);
 }
@@ -23,11 +23,11 @@ static size_t bucket_of(uint64_t us)
 void histogram_record(struct histogram *h, uint64_t us)
 {
     size_t bucket = bucket_of(us);
-    async(&h->bucket[bucket], h->bucket[bucket] + 1);
-    async(&h->count, h->count + 1);
-    async(&h->sum, h->sum + us);
+    store(&h->bucket[bucket], h->bucket[bucket] + 1);
+    store(&h->count, h->count + 1);
+    store(&h->sum, h->sum + us);
     if (us > h->worst)
-        async(&h->worst, us);
+        store(&h->worst, us);
 }
 
 void histogram_merge(struct histogram *into, const struct histogram *from)

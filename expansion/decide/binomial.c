@@ -36,6 +36,6 @@ double binomial_tail(uint64_t n, uint64_t k, double p)
     if (p >= 1)
         return 1;
     /* From the side on which terms fall. */
-    double follower = (double)k > (double)n * p ? sum_from(n, k, p, 1) : 1 - sum_from(n, k - 1, p, -1);
-    return follower < 0 ? 0 : follower > 1 ? 1 : follower;
+    double tail = (double)k > (double)n * p ? sum_from(n, k, p, 1) : 1 - sum_from(n, k - 1, p, -1);
+    return tail < 0 ? 0 : tail > 1 ? 1 : tail;
 }

@@ -325,14 +325,14 @@ void mutex_release(struct mutex *m)
         (void)pthread_mutex_unlock(&m->lock);
         (void)pthread_join(m->thread, NULL);
     }
-    char connection[PREFIX_MAX + 8];
-    (void)snprintf(connection, sizeof(connection), "%s:events", m->names.prefix);
+    char channel[PREFIX_MAX + 8];
+    (void)snprintf(channel, sizeof(channel), "%s:events", m->names.prefix);
     struct error e;
     long long answer;
     script_begin(&m->call, embedded_release);
     script_filter_key(&m->call, &m->names, "expansion_flag");
     script_text(&m->call, m->value);
-    script_text(&m->call, connection);
+    script_text(&m->call, channel);
     script_bytes(&m->call, m->names.filter, m->names.filter_length);
     enum err code = script_run(&m->call, m->redis, sync_client_home(m->redis, &m->names), &answer, &e);
     if (code != ERR_OK)

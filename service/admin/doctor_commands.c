@@ -111,7 +111,7 @@ struct refused {
 /* Keys of one slot of that master. */
 struct scratch {
     struct key_name key[5]; /* S, H, L, Z, X */
-    char connection[PREFIX_MAX + sizeof(":events")];
+    char channel[PREFIX_MAX + sizeof(":events")];
 };
 
 static const char kinds[] = "SHLZX";
@@ -125,7 +125,7 @@ static void name_scratch(const struct doctor *d, const struct doctor_node *n, st
         (void)snprintf(what, sizeof(what), "doctor:%016" PRIx64 ":%c", random, kinds[i]);
         names_on_master(prefix, n->slot, what, &s->key[i]);
     }
-    (void)snprintf(s->connection, sizeof(s->connection), "%s:events", prefix);
+    (void)snprintf(s->channel, sizeof(s->channel), "%s:events", prefix);
 }
 
 static const char *fill_word(const struct scratch *s, const char *word)
@@ -133,7 +133,7 @@ static const char *fill_word(const struct scratch *s, const char *word)
     const char *kind = word[0] != '\0' && word[1] == '\0' ? strchr(kinds, word[0]) : NULL;
     if (kind != NULL)
         return s->key[kind - kinds].text;
-    return strcmp(word, "C") == 0 ? s->connection : word;
+    return strcmp(word, "C") == 0 ? s->channel : word;
 }
 
 static enum err run(struct sync_client *l, const struct doctor_node *n, const struct scratch *s,

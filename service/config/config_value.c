@@ -186,7 +186,7 @@ static enum err set_string(const struct config_key *k, char **to, const char *te
     return ERR_OK;
 }
 
-static void async(const struct config_key *k, void *to, const struct value *v)
+static void store(const struct config_key *k, void *to, const struct value *v)
 {
     uint32_t half = (uint32_t)v->integer;
     if (k->type == CONFIG_DOUBLE)
@@ -233,7 +233,7 @@ enum err config_key_set(const struct config_key *k, void *base, const char *text
         buffer_fini(&bounds);
         return err;
     }
-    async(k, to, &v);
+    store(k, to, &v);
     return ERR_OK;
 }
 

@@ -35,12 +35,12 @@ void events_close(struct events *s)
     free(s);
 }
 
-static enum err ask(struct events *s, const char *word, const char *connection, struct error *e)
+static enum err ask(struct events *s, const char *word, const char *channel, struct error *e)
 {
     struct buffer command = {0};
-    const char *const argv[] = {word, connection};
-    const size_t lengths[] = {strlen(word), connection != NULL ? strlen(connection) : 0};
-    buffer_command(&command, connection != NULL ? 2 : 1, argv, lengths);
+    const char *const argv[] = {word, channel};
+    const size_t lengths[] = {strlen(word), channel != NULL ? strlen(channel) : 0};
+    buffer_command(&command, channel != NULL ? 2 : 1, argv, lengths);
     enum err code = buffer_failed(&command)
                         ? error_set(e, ERR_NOMEM, "out of memory")
                         : sync_connection_append(s->connection, command.data, command.length, e);
@@ -50,10 +50,10 @@ static enum err ask(struct events *s, const char *word, const char *connection, 
 
 static enum err subscribe(struct events *s, const char *prefix, struct error *e)
 {
-    char connection[PREFIX_MAX + sizeof(":events")];
+    char channel[PREFIX_MAX + sizeof(":events")];
     redisReply *r = NULL;
-    (void)snprintf(connection, sizeof(connection), "%s:events", prefix);
-    enum err code = ask(s, "SUBSCRIBE", connection, e);
+    (void)snprintf(channel, sizeof(channel), "%s:events", prefix);
+    enum err code = ask(s, "SUBSCRIBE", channel, e);
     if (code == ERR_OK)
         code = sync_connection_reply(s->connection, &r, e);
     if (code == ERR_OK && r->type == REDIS_REPLY_ERROR)

@@ -32,9 +32,9 @@ void handle_announce(struct handle *f)
 
 static void put_event(struct handle *f)
 {
-    char connection[PREFIX_MAX + 8];
-    (void)snprintf(connection, sizeof(connection), "%s:events", f->names.prefix);
-    script_text(&f->call, connection);
+    char channel[PREFIX_MAX + 8];
+    (void)snprintf(channel, sizeof(channel), "%s:events", f->names.prefix);
+    script_text(&f->call, channel);
     script_bytes(&f->call, f->names.filter, f->names.filter_length);
 }
 
