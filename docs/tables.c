@@ -5,14 +5,14 @@
 #include <string.h>
 #include "base/error.h"
 #include "service/cli/cli_codes.h"
-#include "service/resp/command.h"
-#include "service/resp/command_docs.h"
+#include "service/commands/command.h"
+#include "service/commands/command_docs.h"
 #include "service/config/config_keys.h"
-#include "service/daemon_options.h"
-#include "service/http/http_problem.h"
+#include "service/daemon/daemon_options.h"
+#include "service/http/message/http_problem.h"
 #include "service/http/http_route.h"
 #include "service/metrics/metrics_table.h"
-#include "service/core/users.h"
+#include "service/config/users.h"
 
 static json_t *options(void)
 {

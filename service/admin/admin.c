@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/record/mutex.h"
-#include "service/core/users.h"
+#include "service/config/users.h"
 #include "shard/view/registry.h"
 #include "shard/request/key_client.h"
 

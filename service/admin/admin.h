@@ -12,7 +12,7 @@
 #include "expansion/record/mutex.h"
 #include "migrate/source/pooled.h"
 #include "service/resp/client.h"
-#include "service/resp/reply.h"
+#include "service/protocol/reply.h"
 #include "service/control/runner.h"
 #include "service/core/service.h"
 #include "shard/view/handle.h"

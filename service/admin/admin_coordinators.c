@@ -3,7 +3,7 @@
 #include <string.h>
 #include "base/number.h"
 #include "service/admin/admin.h"
-#include "service/core/field.h"
+#include "service/protocol/field.h"
 #include "shard/members/members.h"
 
 struct listing {

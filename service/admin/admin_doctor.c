@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* TB.DOCTOR: what the doctor finds, as a list of maps. */
 #include "service/admin/admin.h"
-#include "service/admin/doctor.h"
-#include "service/core/field.h"
+#include "service/doctor/doctor.h"
+#include "service/protocol/field.h"
 
 struct findings {
     struct buffer entries;

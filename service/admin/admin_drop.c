@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/admin/admin.h"
-#include "service/control/epochs.h"
+#include "service/filters/epochs.h"
 #include "service/control/controller.h"
 #include "shard/generations/loading.h"
 #include "shard/view/registry.h"

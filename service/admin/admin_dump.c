@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include "base/clock.h"
 #include "service/admin/admin.h"
-#include "service/admin/log_shards.h"
+#include "service/filters/log_shards.h"
 #include "shard/filter/dump.h"
 
 enum { RETRY_US = 20000 };

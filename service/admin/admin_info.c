@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "expansion/job/memory.h"
 #include "service/admin/admin.h"
-#include "service/admin/log_shards.h"
+#include "service/filters/log_shards.h"
 #include "shard/request/key_client.h"
 
 enum { COUNT_AGAIN_US = 5000 };

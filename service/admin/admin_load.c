@@ -6,8 +6,8 @@
 #include "base/random.h"
 #include "expansion/job/memory.h"
 #include "service/admin/admin.h"
-#include "service/core/field.h"
-#include "service/admin/log_load.h"
+#include "service/protocol/field.h"
+#include "service/filters/log_load.h"
 #include "shard/generations/loading.h"
 
 enum { MISSING_SHOWN = 8, RANGES_MAX = 10000 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "service/admin/admin.h"
-#include "service/core/field.h"
+#include "service/protocol/field.h"
 #include "service/control/controller.h"
 
 /* --- what is wrong --- */

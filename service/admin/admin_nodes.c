@@ -10,7 +10,7 @@
 #include "base/info.h"
 #include "expansion/job/memory.h"
 #include "service/admin/admin.h"
-#include "service/core/field.h"
+#include "service/protocol/field.h"
 #include "shard/redis/nodes/health.h"
 
 enum { BUDGET_MS = 500 };

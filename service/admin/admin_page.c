@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "service/admin/admin.h"
-#include "service/core/field.h"
-#include "service/core/job_id.h"
+#include "service/protocol/field.h"
+#include "service/protocol/job_id.h"
 
 static int order(const struct argument *a, const struct argument *b)
 {

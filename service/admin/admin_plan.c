@@ -11,7 +11,7 @@
 #include "expansion/job/survey.h"
 #include "migrate/source/scan.h"
 #include "service/admin/admin.h"
-#include "service/core/field.h"
+#include "service/protocol/field.h"
 
 struct outlook {
     struct admin *a;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "expansion/job/memory.h"
 #include "service/admin/admin.h"
-#include "service/core/users.h"
+#include "service/config/users.h"
 
 enum { SHARE = 4 }; /* a quarter of what is left */
 

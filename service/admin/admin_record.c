@@ -8,8 +8,8 @@
 #include "expansion/record/history.h"
 #include "expansion/record/mutex.h"
 #include "service/admin/admin.h"
-#include "service/core/field.h"
-#include "service/core/job_id.h"
+#include "service/protocol/field.h"
+#include "service/protocol/job_id.h"
 
 /* --- of TB.STATUS --- */
 

@@ -2,8 +2,8 @@
 /* How full a filter was, and what clients asked of it: taken where its status is read, and every 10 s. */
 #include "base/clock.h"
 #include "service/admin/admin.h"
-#include "service/core/field.h"
-#include "service/admin/fills.h"
+#include "service/protocol/field.h"
+#include "service/meter/fills.h"
 
 void admin_note_sample(struct admin *a, const char *name, size_t length, uint64_t items)
 {

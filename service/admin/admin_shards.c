@@ -10,8 +10,8 @@
 #include <string.h>
 #include "base/clock.h"
 #include "service/admin/admin.h"
-#include "service/core/field.h"
-#include "service/admin/log_shards.h"
+#include "service/protocol/field.h"
+#include "service/filters/log_shards.h"
 
 enum {
     CELLS_MAX = 1024,

@@ -15,8 +15,8 @@
 #include "expansion/job/memory.h"
 #include "service/admin/admin.h"
 #include "service/control/controller.h"
-#include "service/control/filter_states.h"
-#include "service/core/field.h"
+#include "service/filters/filter_states.h"
+#include "service/protocol/field.h"
 #include "shard/redis/nodes/health.h"
 
 /* @known: the keys of a whole generation, @items, that no job is about to replace. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "service/admin/fills.h"
+#include "service/meter/fills.h"
 
 struct look {
     struct admin *a;

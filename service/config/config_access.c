@@ -8,7 +8,7 @@
 #include <strings.h>
 #include <sys/un.h>
 
-#include "service/core/users.h"
+#include "service/config/users.h"
 
 /* Names are not looked up: what one means may change. */
 static bool is_loopback(const char *host)

@@ -9,7 +9,7 @@
 
 #include "base/number.h"
 #include "service/config/config.h"
-#include "service/core/users.h"
+#include "service/config/users.h"
 
 /* --- numbers, which most types are --- */
 

@@ -8,11 +8,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/admin/admin.h"
-#include "service/control/epochs.h"
+#include "service/filters/epochs.h"
 #include "service/control/controller_internal.h"
 #include "service/control/runner.h"
 #include "service/control/followers.h"
-#include "service/control/filter_states.h"
+#include "service/filters/filter_states.h"
 #include "shard/view/registry.h"
 #include "shard/request/filters.h"
 

@@ -6,7 +6,7 @@
  * runner. */
 #include "base/error.h"
 #include "service/core/service.h"
-#include "service/control/filter_states.h"
+#include "service/filters/filter_states.h"
 
 /* The thread: runs until service->stop. */
 void *controller_run(void *service);

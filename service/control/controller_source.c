@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/control/controller_internal.h"
-#include "service/control/sources.h"
+#include "service/filters/sources.h"
 
 enum { ROWS_EVERY_US = 10 * 1000 * 1000 }; /* how often a source is looked at */
 

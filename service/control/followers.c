@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "expansion/follow/slots.h"
 #include "expansion/follow/follower.h"
-#include "service/control/sources.h"
+#include "service/filters/sources.h"
 
 enum {
     CLEAN_EVERY_US = 10 * 1000 * 1000, /* where a slot could not be dropped */

@@ -13,10 +13,10 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/control/epochs.h"
+#include "service/filters/epochs.h"
 #include "service/http/http.h"
 #include "service/control/runner.h"
-#include "service/control/filter_states.h"
+#include "service/filters/filter_states.h"
 #include "shard/redis/nodes/cluster.h"
 #include "shard/request/filters.h"
 #include "shard/members/members.h"

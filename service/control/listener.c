@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "service/http/http.h"
 #include "service/control/controller.h"
-#include "service/core/worker.h"
+#include "service/resp/worker.h"
 #include "shard/redis/events.h"
 #include "shard/filter/names.h"
 #include "shard/request/filters.h"

@@ -12,7 +12,7 @@
 #include "expansion/job/driver.h"
 #include "expansion/record/mutex.h"
 #include "service/admin/admin.h"
-#include "service/control/sources.h"
+#include "service/filters/sources.h"
 
 enum { JOBS_MAX = 16 };
 

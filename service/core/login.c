@@ -24,7 +24,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "service/core/login_delay.h"
-#include "service/core/users.h"
+#include "service/config/users.h"
 
 enum {
     DELAYED_MAX = 8, /* from one address with one name, while it is delayed */

@@ -10,8 +10,8 @@
 #include <openssl/rand.h>
 #include "base/log.h"
 #include "service/http/http_internal.h"
-#include "service/core/loop.h"
-#include "service/metrics/meter.h"
+#include "service/keys/loop.h"
+#include "service/meter/meter.h"
 
 enum { DRAIN_SECONDS = 5, BACKLOG = 511 };
 

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <strings.h>
 #include "base/log.h"
-#include "service/http/http_base64.h"
+#include "service/http/message/http_base64.h"
 #include "service/http/http_internal.h"
 #include "service/core/login.h"
 #include "service/core/tls.h"
-#include "service/core/users.h"
+#include "service/config/users.h"
 
 static const struct config_user *user_of(const struct http_request *r)
 {

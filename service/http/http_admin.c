@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "service/http/http_internal.h"
-#include "service/http/http_json.h"
-#include "service/core/job_id.h"
+#include "service/http/message/http_json.h"
+#include "service/protocol/job_id.h"
 
 enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 }; /* filters */
 

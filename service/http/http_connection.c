@@ -17,7 +17,7 @@
 #include <event2/bufferevent.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/http/http_parse.h"
+#include "service/http/message/http_parse.h"
 #include "service/core/tls.h"
 
 enum { READ_AHEAD = 16 * 1024 };

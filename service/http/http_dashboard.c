@@ -4,11 +4,11 @@
 #include <string.h>
 #include <strings.h>
 #include <openssl/evp.h>
-#include "service/http/http_base64.h"
+#include "service/http/message/http_base64.h"
 #include "service/http/http_dashboard.h"
 #include "service/http/http_internal.h"
-#include "service/http/http_json.h"
-#include "service/http/http_origin.h"
+#include "service/http/message/http_json.h"
+#include "service/http/message/http_origin.h"
 
 static const char *type_of(const char *name)
 {

@@ -21,9 +21,9 @@
 #include "base/log.h"
 #include "service/admin/admin_watching.h"
 #include "service/http/http_internal.h"
-#include "service/admin/fills.h"
+#include "service/meter/fills.h"
 #include "service/http/http_states.h"
-#include "service/metrics/traffic.h"
+#include "service/meter/traffic.h"
 
 enum {
     STREAMS_MAX = 64,         /* and no more than half of http_max_clients */

@@ -11,12 +11,12 @@
 #include "base/buffer.h"
 #include "base/mailbox.h"
 #include "service/http/http.h"
-#include "service/http/http_body.h"
-#include "service/http/http_origin.h"
-#include "service/http/http_parse.h"
-#include "service/http/http_problem.h"
+#include "service/http/message/http_body.h"
+#include "service/http/message/http_origin.h"
+#include "service/http/message/http_parse.h"
+#include "service/http/message/http_problem.h"
 #include "service/http/http_route.h"
-#include "service/core/users.h"
+#include "service/config/users.h"
 
 enum {
     HTTP_CALLS_MAX = 64,     /* calls in the admin thread or on their way to it */

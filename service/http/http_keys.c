@@ -5,10 +5,10 @@
  * are: some keys fail (their elements are errors: what was added stays added, and may be added again), all
  * fail (the answer is a problem), the request is answered by its deadline (it takes the batch with it). */
 #include <string.h>
-#include "service/core/batch.h"
+#include "service/keys/batch.h"
 #include "service/resp/client_count.h"
 #include "service/http/http_internal.h"
-#include "service/http/http_json.h"
+#include "service/http/message/http_json.h"
 
 /* --- the answer --- */
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "service/http/http_internal.h"
 #include "service/metrics/collector.h"
-#include "service/metrics/meter.h"
+#include "service/meter/meter.h"
 
 enum { SCRAPE_MS = 1000 };
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include "base/log.h"
 #include "service/http/http_internal.h"
-#include "service/core/users.h"
-#include "service/core/worker.h"
+#include "service/config/users.h"
+#include "service/resp/worker.h"
 
 enum { PROBE_MS_MAX = 1000 };
 

@@ -14,9 +14,9 @@
 #include <event2/util.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/core/batch.h"
-#include "service/http/http_json.h"
-#include "service/core/job_id.h"
+#include "service/keys/batch.h"
+#include "service/http/message/http_json.h"
+#include "service/protocol/job_id.h"
 
 /* --- answers --- */
 

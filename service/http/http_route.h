@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include "base/buffer.h"
 #include "service/admin/admin.h"
-#include "service/http/http_body.h"
+#include "service/http/message/http_body.h"
 
 struct http_request;
 typedef void http_handler(struct http_request *r);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/http/http_json.h"
+#include "service/http/message/http_json.h"
 
 static void state_free(struct http_state *e)
 {

@@ -8,7 +8,7 @@
 #include <sys/queue.h>
 #include "base/buffer.h"
 #include "service/admin/admin_watching.h"
-#include "service/core/users.h"
+#include "service/config/users.h"
 
 struct http_state {
     TAILQ_ENTRY(http_state) link;

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/metrics/metrics_internal.h"
-#include "service/core/worker.h"
+#include "service/resp/worker.h"
 
 enum { FRESH_US = 1000 * 1000, COLLECT_US = 5 * 1000 * 1000, IDLE_MS = 60 * 1000 };
 

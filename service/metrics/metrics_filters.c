@@ -5,7 +5,7 @@
 #include <strings.h>
 #include "base/clock.h"
 #include "expansion/decide/step.h"
-#include "service/metrics/meter.h"
+#include "service/meter/meter.h"
 #include "service/metrics/metrics_internal.h"
 #include "shard/filter/phase.h"
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/control/epochs.h"
-#include "service/core/listen.h"
+#include "service/filters/epochs.h"
+#include "service/daemon/listen.h"
 #include "service/metrics/metrics_internal.h"
 #include "service/control/runner.h"
 

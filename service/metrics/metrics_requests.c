@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "service/resp/command.h"
+#include "service/commands/command.h"
 #include "service/http/http.h"
 #include "service/http/http_route.h"
-#include "service/metrics/meter.h"
+#include "service/meter/meter.h"
 #include "service/metrics/metrics_internal.h"
-#include "service/core/worker.h"
+#include "service/resp/worker.h"
 
 static void commands(struct service *s, struct samples *to)
 {

@@ -2,8 +2,8 @@
 #ifndef SERVICE_RESP_ANSWER_H
 #define SERVICE_RESP_ANSWER_H
 /* What a reply in RESP says of keys that were checked or added. */
-#include "service/core/pending_query.h"
-#include "service/resp/reply.h"
+#include "service/keys/pending_query.h"
+#include "service/protocol/reply.h"
 
 /* What RedisBloom says of a filter that it could not make is said for @code, by RedisBloom's text. */
 bool answer_is_of_redisbloom(enum err code);

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/core/tls.h"
-#include "service/core/worker.h"
+#include "service/resp/worker.h"
 
 enum { CLOSING_SECONDS = 10 };
 

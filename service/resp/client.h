@@ -10,10 +10,10 @@
 #include <event2/bufferevent.h>
 #include <event2/util.h>
 #include "base/buffer.h"
-#include "service/core/pending_query.h"
-#include "service/resp/reply.h"
-#include "service/resp/resp.h"
-#include "service/core/session.h"
+#include "service/keys/pending_query.h"
+#include "service/protocol/reply.h"
+#include "service/protocol/resp.h"
+#include "service/resp/session.h"
 
 struct worker;
 struct client;

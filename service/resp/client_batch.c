@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 #include "service/resp/answer.h"
-#include "service/core/batch.h"
+#include "service/keys/batch.h"
 #include "service/resp/client_count.h"
-#include "service/core/worker.h"
+#include "service/resp/worker.h"
 
 enum { WRITE_KEYS = 4096 /* of a reply, in one go */ };
 

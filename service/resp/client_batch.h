@@ -4,7 +4,7 @@
 /* A command of very many keys: worked off as a batch (batch.h), and its reply is written in parts, so that
  * other clients are served in between. Belongs to the client's worker. */
 #include "service/resp/client.h"
-#include "service/metrics/meter.h"
+#include "service/meter/meter.h"
 
 struct client_batch;
 

@@ -6,8 +6,8 @@
 #include "base/buffer.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "service/resp/command.h"
-#include "service/core/worker.h"
+#include "service/commands/command.h"
+#include "service/resp/worker.h"
 #include "shard/request/filters.h"
 
 /* --- answers --- */

@@ -2,9 +2,9 @@
 #ifndef SERVICE_RESP_CLIENT_COUNT_H
 #define SERVICE_RESP_CLIENT_COUNT_H
 /* Counting what requests came to, for metrics, and telling of those that were slow. */
-#include "service/core/pending_query.h"
+#include "service/keys/pending_query.h"
 #include "service/resp/client.h"
-#include "service/metrics/meter.h"
+#include "service/meter/meter.h"
 
 void answer_count(struct meter_answers *to, enum answer answer);
 /* Count the answers to a question under its filter; how the whole request ended. @why: of keys that have no

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <event2/buffer.h>
 #include "base/clock.h"
-#include "service/resp/command.h"
-#include "service/core/worker.h"
+#include "service/commands/command.h"
+#include "service/resp/worker.h"
 
 enum {
     INPUT_KEPT = 64 * 1024, /* of an empty input buffer, and of what is read ahead */

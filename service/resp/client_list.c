@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/resp/command.h"
-#include "service/core/worker.h"
+#include "service/commands/command.h"
+#include "service/resp/worker.h"
 
 enum { SLICE = 128 /* clients a visit */ };
 

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <event2/buffer.h>
 #include "base/clock.h"
-#include "service/core/worker.h"
+#include "service/resp/worker.h"
 
 enum {
     OUTPUT_HIGH_STRANGER = 1024, /* unread bytes of a client that has to log in, as in Redis */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/resp/client_run.h"
 
-#include "service/core/worker.h"
+#include "service/resp/worker.h"
 
 static size_t least(size_t a, size_t b)
 {

@@ -10,7 +10,7 @@
 #include "service/resp/client_batch.h"
 #include "service/resp/client_count.h"
 #include "service/resp/client_run.h"
-#include "service/core/worker.h"
+#include "service/resp/worker.h"
 
 /* A command whose reply is not written yet. */
 enum {

@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-#include "service/http/http_body.h"
-#include "service/http/http_json.h"
+#include "service/http/message/http_body.h"
+#include "service/http/message/http_json.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_key(const struct http_body *b, struct http_key key)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "service/http/http_parse.h"
+#include "service/http/message/http_parse.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { BODY_MAX = 4096 };

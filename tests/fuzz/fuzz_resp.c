@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "service/resp/resp.h"
+#include "service/protocol/resp.h"
 #include "tests/fuzz/fuzz.h"
 
 static const struct resp_limits limits = {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "service/admin/admin.h"
-#include "service/control/epochs.h"
-#include "service/control/filter_states.h"
+#include "service/filters/epochs.h"
+#include "service/filters/filter_states.h"
 #include "shard/request/filters.h"
 
 enum { LEASE_MS = 2000, REDIS_MS = 5000, LEAVE_MS = 1000 };

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "service/admin/doctor.h"
+#include "service/doctor/doctor.h"
 
 /* --- all is well --- */
 

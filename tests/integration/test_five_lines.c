@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "service/daemon_options.h"
+#include "service/daemon/daemon_options.h"
 
 enum { WAIT_MS = 30000, ROWS = 20000 };
 

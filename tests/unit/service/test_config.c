@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
-#include "service/core/users.h"
+#include "service/config/users.h"
 #include "shard/filter/geometry.h"
 #include "tests/unit/service/ini.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/core/users.h"
+#include "service/config/users.h"
 #include "tests/unit/service/ini.h"
 
 static void test_config_read__refuses_what_it_does_not_know(void **state)

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/resp/command.h"
-#include "service/resp/command_docs.h"
+#include "service/commands/command.h"
+#include "service/commands/command_docs.h"
 #include "service/config/config_keys.h"
-#include "service/daemon_options.h"
-#include "service/describe.h"
+#include "service/daemon/daemon_options.h"
+#include "service/daemon/describe.h"
 #include "service/http/http_route.h"
 #include "service/metrics/metrics_table.h"
 

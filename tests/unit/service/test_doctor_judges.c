@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/admin/doctor_internal.h"
+#include "service/doctor/doctor_internal.h"
 
 #define HEALTHY_REDIS "redis_version:7.2.4\r\nrole:master\r\nmaster_replid:" ID "\r\nmaster_repl_offset:1\r\n"
 #define ID "0123456789abcdef0123456789abcdef01234567"

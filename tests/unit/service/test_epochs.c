@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/control/epochs.h"
+#include "service/filters/epochs.h"
 
 enum { THREADS = 3, INC = 77, OTHER = 78 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/admin/fills.h"
+#include "service/meter/fills.h"
 
 enum { START_S = 1700000000 };
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "service/control/sources.h"
-#include "service/control/filter_states.h"
+#include "service/filters/sources.h"
+#include "service/filters/filter_states.h"
 #include "tests/unit/service/ini.h"
 
 enum { FIRST = 11, SECOND = 22, NAMES = 200000 };

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/http/http_body.h"
+#include "service/http/message/http_body.h"
 
 static struct http_body take(enum http_body_kind kind, const char *text)
 {

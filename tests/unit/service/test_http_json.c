@@ -7,9 +7,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/core/field.h"
-#include "service/http/http_base64.h"
-#include "service/http/http_json.h"
+#include "service/protocol/field.h"
+#include "service/http/message/http_base64.h"
+#include "service/http/message/http_json.h"
 
 static void becomes(const char *reply, size_t length, const char *json)
 {

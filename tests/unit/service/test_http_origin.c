@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/http/http_origin.h"
+#include "service/http/message/http_origin.h"
 
 static const unsigned char key[CSRF_KEY_SIZE] = {1, 2, 3};
 

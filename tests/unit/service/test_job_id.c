@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/core/job_id.h"
+#include "service/protocol/job_id.h"
 
 static void test_job_id__is_the_name_and_sixteen_digits(void **state)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/resp/reply.h"
+#include "service/protocol/reply.h"
 
 /* What the last calls wrote, then an empty buffer. */
 static void check(struct reply *r, const char *expected)

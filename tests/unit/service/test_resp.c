@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
-#include "service/resp/resp.h"
+#include "service/protocol/resp.h"
 
 static const struct resp_limits small = {
     .request_max = 250, .bulk_max = 100, .arguments_max = 4, .inline_max = 40};

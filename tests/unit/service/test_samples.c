@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/metrics/meter.h"
+#include "service/meter/meter.h"
 #include "service/metrics/samples.h"
 
 static char *written(struct samples *s, enum exposition format)

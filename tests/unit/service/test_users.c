@@ -7,8 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "service/resp/command.h"
-#include "service/core/users.h"
+#include "service/commands/command.h"
+#include "service/config/users.h"
 
 /* Of "hello". */
 #define HASH "$y$j75$wxZuc9zvOwHhA1nQX8/PP0$d4Gp/uaOMD/tjgUyHthHB1RcgHeLw8WAR4BqJ.u7e57"

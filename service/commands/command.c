@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/commands/command.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+#include "base/log.h"
+#include "service/meter/meter.h"
+#include "service/config/users.h"
+#include "service/resp/worker.h"
+
+const struct command command_table[] = {
+    {"BF.RESERVE", -4, COMMAND_ALONE | COMMAND_WRITE, command_bf_reserve, "Creates an empty filter", "bf",
+     KEYS_FIRST},
+    {"BF.ADD", 3, COMMAND_WRITE, command_bf_add, "Adds a key", "bf", KEYS_FIRST},
+    {"BF.MADD", -3, COMMAND_WRITE, command_bf_madd, "Adds keys", "bf", KEYS_FIRST},
+    {"BF.INSERT", -4, COMMAND_WRITE, command_bf_insert,
+     "Adds keys; creates the filter if it does not exist, as told", "bf", KEYS_FIRST},
+    {"BF.EXISTS", 3, COMMAND_READ, command_bf_exists,
+     "Checks a key: 0 is certainly absent, 1 is maybe present", "bf", KEYS_FIRST},
+    {"BF.MEXISTS", -3, COMMAND_READ, command_bf_mexists, "Checks several keys", "bf", KEYS_FIRST},
+    {"BF.CARD", 2, COMMAND_ALONE | COMMAND_READ, command_bf_card, "Number of keys that were added", "bf",
+     KEYS_FIRST},
+    {"BF.INFO", -2, COMMAND_ALONE | COMMAND_READ, command_bf_info, "Capacity, size and keys of a filter",
+     "bf", KEYS_FIRST},
+    {"BF.SCANDUMP", 3, COMMAND_ALONE | COMMAND_ADMIN, command_bf_scandump,
+     "Returns the next piece of a filter's dump", "bf", KEYS_FIRST},
+    {"BF.LOADCHUNK", 4, COMMAND_ALONE | COMMAND_WRITE, command_bf_loadchunk,
+     "Loads a piece of a dump; the filter can be used when all pieces have arrived", "bf", KEYS_FIRST},
+    {"TB.LOAD", 2, COMMAND_ALONE | COMMAND_READ, command_tb_load, "Tells which pieces of a dump have arrived",
+     "twinbloom", KEYS_FIRST},
+    {"BF.DEBUG", 2, COMMAND_ALONE | COMMAND_READ, command_bf_debug, "Size and layers of a filter", "bf",
+     KEYS_FIRST},
+    {"TB.INIT", -4, COMMAND_ALONE | COMMAND_WRITE, command_tb_init,
+     "Creates an empty filter if it does not exist", "twinbloom", KEYS_FIRST},
+    {"TB.MADD", -3, COMMAND_WRITE, command_tb_madd, "Adds keys; tells how many were new", "twinbloom",
+     KEYS_FIRST},
+    {"TB.MEXISTS", -3, COMMAND_READ, command_tb_mexists, "Checks keys; tells how many are maybe present",
+     "twinbloom", KEYS_FIRST},
+    {"TB.COUNT", 2, COMMAND_ALONE | COMMAND_READ, command_tb_count, "Number of keys, estimated from the bits",
+     "twinbloom", KEYS_FIRST},
+    {"DEL", -2, COMMAND_ALONE | COMMAND_WRITE, command_del, "Deletes filters", "keyspace", KEYS_ALL},
+    {"UNLINK", -2, COMMAND_ALONE | COMMAND_WRITE, command_del, "Deletes filters", "keyspace", KEYS_ALL},
+    {"EXISTS", -2, COMMAND_ALONE | COMMAND_READ, command_exists, "Tells how many of the names are filters",
+     "keyspace", KEYS_ALL},
+    {"TYPE", 2, COMMAND_ALONE | COMMAND_READ, command_type, "MBbloom-- for a filter", "keyspace", KEYS_FIRST},
+    {"SCAN", -2, COMMAND_ALONE | COMMAND_READ, command_scan, "Names of filters, a few at a time", "keyspace",
+     KEYS_NONE},
+    {"KEYS", 2, COMMAND_ALONE | COMMAND_READ, command_keys, "Names of filters that match a pattern",
+     "keyspace", KEYS_NONE},
+    {"DBSIZE", 1, COMMAND_ALONE | COMMAND_READ, command_dbsize, "Number of filters", "keyspace", KEYS_NONE},
+    {"RANDOMKEY", 1, COMMAND_ALONE | COMMAND_READ, command_randomkey, "The name of a random filter",
+     "keyspace", KEYS_NONE},
+    {"MEMORY", -3, COMMAND_ALONE | COMMAND_READ, command_memory, "USAGE: bytes that a filter takes in Redis",
+     "keyspace", KEYS_SECOND},
+    {"EXPIRE", -3, COMMAND_ALONE | COMMAND_WRITE, command_expire, "Deletes a filter after some seconds",
+     "keyspace", KEYS_FIRST},
+    {"PEXPIRE", -3, COMMAND_ALONE | COMMAND_WRITE, command_pexpire, "The same in milliseconds", "keyspace",
+     KEYS_FIRST},
+    {"EXPIREAT", -3, COMMAND_ALONE | COMMAND_WRITE, command_expireat, "Deletes a filter at a time",
+     "keyspace", KEYS_FIRST},
+    {"PEXPIREAT", -3, COMMAND_ALONE | COMMAND_WRITE, command_pexpireat, "The same in milliseconds",
+     "keyspace", KEYS_FIRST},
+    {"PERSIST", 2, COMMAND_ALONE | COMMAND_WRITE, command_persist, "Removes the expiry of a filter",
+     "keyspace", KEYS_FIRST},
+    {"TTL", 2, COMMAND_ALONE | COMMAND_READ, command_ttl, "Seconds until a filter is deleted", "keyspace",
+     KEYS_FIRST},
+    {"PTTL", 2, COMMAND_ALONE | COMMAND_READ, command_pttl, "The same in milliseconds", "keyspace",
+     KEYS_FIRST},
+    {"EXPIRETIME", 2, COMMAND_ALONE | COMMAND_READ, command_expiretime, "When a filter is deleted",
+     "keyspace", KEYS_FIRST},
+    {"PEXPIRETIME", 2, COMMAND_ALONE | COMMAND_READ, command_pexpiretime, "The same in milliseconds",
+     "keyspace", KEYS_FIRST},
+    {"TB.STATUS", -1, COMMAND_ALONE | COMMAND_READ, command_tb_status, "State of a filter, or of all",
+     "twinbloom", KEYS_FIRST},
+    {"TB.COORDINATORS", -1, COMMAND_ALONE | COMMAND_READ, command_tb_coordinators,
+     "All coordinators, and which epoch of a filter each serves", "twinbloom", KEYS_FIRST},
+    {"TB.NODES", 1, COMMAND_ALONE | COMMAND_READ, command_tb_nodes,
+     "The Redis nodes: state, version and memory of each", "twinbloom", KEYS_NONE},
+    {"TB.DOCTOR", 1, COMMAND_ALONE | COMMAND_ADMIN, command_tb_doctor,
+     "Checks everything that the service needs, and says what to do", "twinbloom", KEYS_NONE},
+    {"TB.HISTORY", -2, COMMAND_ALONE | COMMAND_READ, command_tb_history, "The last jobs of a filter",
+     "twinbloom", KEYS_FIRST},
+    {"TB.PLAN", -2, COMMAND_ALONE | COMMAND_READ, command_tb_plan, "What a rebuild would make and need",
+     "twinbloom", KEYS_FIRST},
+    {"TB.REBUILD", -2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_rebuild, "Starts a rebuild",
+     "twinbloom", KEYS_FIRST},
+    {"TB.VERIFY", -2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_verify,
+     "Starts a verification: looks up keys of the source in the filter", "twinbloom", KEYS_FIRST},
+    {"TB.CUTOVER", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_cutover,
+     "Lets a rebuild that holds switch to its generation", "twinbloom", KEYS_FIRST},
+    {"TB.ROLLBACK", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_rollback,
+     "Switches back to the former generation, within the grace time", "twinbloom", KEYS_FIRST},
+    {"TB.FINISH", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_finish, "Ends the grace time",
+     "twinbloom", KEYS_FIRST},
+    {"TB.ABORT", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_abort, "Aborts the running job",
+     "twinbloom", KEYS_FIRST},
+    {"TB.TRUST", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_accept,
+     "Accepts what Redis has lost of the filter", "twinbloom", KEYS_FIRST},
+    {"TB.PAUSE", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_pause, "Pauses the running job",
+     "twinbloom", KEYS_FIRST},
+    {"TB.RESUME", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_resume, "Resumes a paused job",
+     "twinbloom", KEYS_FIRST},
+    {"TB.THROTTLE", 3, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_throttle,
+     "Limits the rows a second that the running job reads; 0: no limit", "twinbloom", KEYS_FIRST},
+    {"PING", -1, COMMAND_FREE, command_ping, "Answers", "connection", KEYS_NONE},
+    {"ECHO", 2, COMMAND_FREE, command_echo, "Returns its argument", "connection", KEYS_NONE},
+    {"QUIT", -1, COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_FREE, command_quit, "Closes the connection",
+     "connection", KEYS_NONE},
+    {"HELLO", -1, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_FREE, command_hello,
+     "Chooses the protocol, logs in", "connection", KEYS_NONE},
+    {"AUTH", -2, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_FREE, command_auth, "Logs in", "connection",
+     KEYS_NONE},
+    {"ACL", -2, COMMAND_FREE, command_acl, "WHOAMI", "connection", KEYS_NONE},
+    {"SELECT", 2, COMMAND_FREE, command_select, "Database 0 is the only one", "connection", KEYS_NONE},
+    {"RESET", 1, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_FREE, command_reset,
+     "Resets the connection to its initial state", "connection", KEYS_NONE},
+    {"CLIENT", -2, COMMAND_FREE, command_client, "Connections: lists, names, closes them", "connection",
+     KEYS_NONE},
+    {"COMMAND", -1, COMMAND_FREE, command_command, "Lists commands", "server", KEYS_NONE},
+    {"CONFIG", -2, COMMAND_ADMIN, command_config, "GET, SET, HELP", "server", KEYS_NONE},
+    {"INFO", -1, COMMAND_FREE, command_info, "State of this coordinator", "server", KEYS_NONE},
+    {"TIME", 1, COMMAND_FREE, command_time, "Wall clock", "server", KEYS_NONE},
+    {"MODULE", -2, COMMAND_FREE, command_module, "LIST: names bf, which tools look for", "server", KEYS_NONE},
+    {"MULTI", 1, COMMAND_NOW | COMMAND_FREE, command_multi, "Begins a transaction", "transactions",
+     KEYS_NONE},
+    {"EXEC", 1, COMMAND_NOW | COMMAND_FREE, command_exec, "Runs the commands of a transaction in order",
+     "transactions", KEYS_NONE},
+    {"DISCARD", 1, COMMAND_NOW | COMMAND_FREE, command_discard, "Drops a transaction", "transactions",
+     KEYS_NONE},
+    {"WATCH", -2, COMMAND_NOW | COMMAND_FREE, command_watch, "Is refused: filters cannot be watched",
+     "transactions", KEYS_ALL},
+    {"UNWATCH", 1, COMMAND_FREE, command_unwatch, "Nothing is watched", "transactions", KEYS_NONE},
+};
+const size_t command_count = sizeof(command_table) / sizeof(command_table[0]);
+
+/* Subcommands that errors name, as Redis's do, and that may be for other users than their command. */
+const struct subcommand command_subcommands[] = {
+    {"CLIENT", "KILL", "client|kill", COMMAND_ADMIN},
+    {"CLIENT", "LIST", "client|list", COMMAND_ADMIN},
+    {"CLIENT", "PAUSE", "client|pause", COMMAND_ADMIN},
+    {"CLIENT", "UNPAUSE", "client|unpause", COMMAND_ADMIN},
+    {"CONFIG", "GET", "config|get", COMMAND_ADMIN},
+    {"CONFIG", "SET", "config|set", COMMAND_ADMIN},
+    {"CONFIG", "REWRITE", "config|rewrite", COMMAND_ADMIN},
+    {"CONFIG", "HELP", "config|help", COMMAND_FREE},
+};
+const size_t command_subcommand_count = sizeof(command_subcommands) / sizeof(command_subcommands[0]);
+
+bool argument_is(const struct argument *a, const char *word)
+{
+    return a->length == strlen(word) && strncasecmp(a->bytes, word, a->length) == 0;
+}
+
+int command_shown(size_t length)
+{
+    enum { SHOWN = 128 };
+    return (int)(length < SHOWN ? length : SHOWN);
+}
+
+/* Rows of the table by a hash of their names: each row leads to the next one of the same hash. */
+enum { INDEX_SIZE = 256 };
+static uint8_t first_row[INDEX_SIZE],
+    next_row[sizeof(command_table) / sizeof(command_table[0])]; /* 0: none */
+_Static_assert(sizeof(next_row) < UINT8_MAX, "a number of a row, plus one, is a byte");
+
+/* Of letters of either case; a few of them tell nearly all names apart. */
+static unsigned hash_name(const char *name, size_t length)
+{
+    if (length == 0)
+        return 0;
+    unsigned first = (unsigned char)name[0] | 0x20, last = (unsigned char)name[length - 1] | 0x20;
+    unsigned h = (first * 31 + ((unsigned char)name[length / 2] | 0x20)) * 31 + last * 7 + (unsigned)length;
+    return (h ^ h >> 8) % INDEX_SIZE;
+}
+
+/* Before there are threads. */
+__attribute__((constructor)) static void index_commands(void)
+{
+    for (size_t i = command_count; i-- > 0;) {
+        uint8_t *first = &first_row[hash_name(command_table[i].name, strlen(command_table[i].name))];
+        next_row[i] = *first;
+        *first = (uint8_t)(i + 1);
+    }
+}
+
+const struct command *command_find(const char *name, size_t length)
+{
+    const struct argument a = {.bytes = name, .length = length};
+    for (size_t row = first_row[hash_name(name, length)]; row != 0; row = next_row[row - 1])
+        if (argument_is(&a, command_table[row - 1].name))
+            return &command_table[row - 1];
+    return NULL;
+}
+
+bool command_runs_alone(const struct command *command)
+{
+    return command != NULL && (command->flags & COMMAND_ALONE) != 0;
+}
+
+/* Clients offer it whatever the server is. They get a reason, as an unknown name looks like an old server. */
+static bool is_subscription(const struct argument *name)
+{
+    return argument_is(name, "SUBSCRIBE") || argument_is(name, "PSUBSCRIBE") ||
+           argument_is(name, "SSUBSCRIBE");
+}
+
+static void unknown_command(struct client *c, const struct argument *arguments, size_t count)
+{
+    char shown[160];
+    size_t n = 0;
+    if (is_subscription(&arguments[0])) {
+        client_error(
+            c, "ERR %.*s is not supported: there are no channels; configure the client without subscriptions",
+            (int)arguments[0].length, arguments[0].bytes);
+        return;
+    }
+    for (size_t i = 1; i < count && n < 128; i++) {
+        size_t length = arguments[i].length < 128 - n ? arguments[i].length : 128 - n;
+        shown[n++] = '\'';
+        memcpy(shown + n, arguments[i].bytes, length);
+        n += length;
+        shown[n++] = '\'';
+        shown[n++] = ' ';
+    }
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)shown[i] < ' ')
+            shown[i] = ' ';
+    client_error(c, "ERR unknown command '%.*s', with args beginning with: %.*s",
+                 command_shown(arguments[0].length), arguments[0].bytes, (int)n, shown);
+}
+
+/* A page in a browser can have it send HTTP to any port of the machine. Closed before its body is read, in
+ * which commands might stand. */
+static bool is_http(const struct argument *name)
+{
+    return argument_is(name, "POST") || argument_is(name, "Host:");
+}
+
+bool command_fits(const struct command *command, size_t count)
+{
+    return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
+}
+
+static void lower_case(const char *name, char out[32])
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i <= n; i++)
+        out[i] = (char)tolower((unsigned char)name[i]);
+}
+
+static void wrong_arity(struct client *c, const struct command *command)
+{
+    char lower[32];
+    lower_case(command->name, lower);
+    client_error(c, "ERR wrong number of arguments for '%s' command", lower);
+}
+
+unsigned command_role_of(unsigned flags)
+{
+    if ((flags & COMMAND_ADMIN) != 0)
+        return ROLE_ADMIN;
+    if ((flags & COMMAND_WRITE) != 0)
+        return ROLE_WRITE;
+    if ((flags & COMMAND_READ) != 0)
+        return ROLE_READ;
+    return (flags & COMMAND_FREE) != 0 ? 0 : ROLE_ADMIN;
+}
+
+static const struct subcommand *subcommand_find(const struct command *command,
+                                                const struct argument *arguments, size_t count)
+{
+    for (size_t i = 0; count > 1 && i < command_subcommand_count; i++)
+        if (strcmp(command_subcommands[i].command, command->name) == 0 &&
+            argument_is(&arguments[1], command_subcommands[i].word))
+            return &command_subcommands[i];
+    return NULL;
+}
+
+unsigned command_role(const struct command *command, const struct argument *arguments, size_t count)
+{
+    const struct subcommand *sub = subcommand_find(command, arguments, count);
+    return command_role_of(sub != NULL ? sub->flag : command->flags);
+}
+
+/* Its EXEC will be an error; nothing that is queued is needed. */
+static void fail_transaction(struct client *c)
+{
+    client_clear_commands(&c->transaction);
+    c->transaction_bytes = 0;
+    c->transaction_failed = c->in_transaction;
+}
+
+static bool may_keys(const struct config_user *user, const struct command_keys *keys,
+                     const struct argument *arguments, size_t count)
+{
+    if (keys->first == 0 || user_may_all_filters(user))
+        return true;
+    int last = keys->last < 0 ? (int)count + keys->last : keys->last;
+    for (int i = keys->first; i <= last && i < (int)count; i += keys->step)
+        if (!user_may_filter(user, arguments[i].bytes, arguments[i].length))
+            return false;
+    return true;
+}
+
+/* False: it was answered why not. */
+static bool may_run(struct client *c, const struct command *command, const struct argument *arguments,
+                    size_t count)
+{
+    const struct config_user *user = c->session.rights;
+    if ((command->flags & COMMAND_NO_AUTH) != 0)
+        return true;
+    unsigned role = command_role(command, arguments, count);
+    if ((user->roles & role) != role) {
+        const struct subcommand *sub = subcommand_find(command, arguments, count);
+        char lower[32];
+        lower_case(command->name, lower);
+        client_error(c, "NOPERM this user has no permissions to run the '%s' command",
+                     sub != NULL ? sub->name : lower);
+        return false;
+    }
+    if (!may_keys(user, &command->keys, arguments, count)) {
+        client_error(c, "NOPERM this user has no permissions to access one of the keys used as arguments");
+        return false;
+    }
+    return true;
+}
+
+/* A transaction that cannot be run any more is not kept either, nor does it grow. */
+static void queue(struct client *c, const struct argument *arguments, size_t count)
+{
+    if (!c->transaction_failed) {
+        uint64_t max = c->worker->config->request_max;
+        size_t bytes = client_queue_command(&c->transaction, arguments, count);
+        if (bytes == 0) {
+            fail_transaction(c);
+            client_error(c, "OOM out of memory");
+            return;
+        }
+        c->transaction_count++;
+        c->transaction_bytes += bytes;
+        if (c->transaction_bytes > max) {
+            fail_transaction(c);
+            client_failure(c, ERR_RANGE, "the transaction has more than %" PRIu64 " bytes (request_max)",
+                           max);
+            return;
+        }
+    }
+    struct reply r = client_reply_begin(c);
+    reply_simple(&r, "QUEUED");
+    c->counted.row = METER_NO_ROW; /* it is when it runs */
+    client_reply_end(c);
+}
+
+void command_run(struct client *c, const struct command *command, const struct argument *arguments,
+                 size_t count)
+{
+    c->counted.row = command == NULL ? command_count : (size_t)(command - command_table);
+    worker_sync(c->worker); /* rights that were taken away are so at once */
+    if ((command == NULL || (command->flags & COMMAND_NO_AUTH) == 0) && client_needs_login(c)) {
+        client_error(c, "NOAUTH Authentication required.");
+        return;
+    }
+    if (command == NULL && is_http(&arguments[0])) {
+        log_warn("http_on_redis_port", "client=%s note=\"closed\"", c->address);
+        client_close_after_reply(c);
+        return;
+    }
+    if (command != NULL && command->run == command_exec && c->in_transaction && count > 1) {
+        command_drop_transaction(c); /* as Redis does: it was not even looked at */
+        client_error(
+            c, "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command");
+        return;
+    }
+    if (command == NULL || !command_fits(command, count)) {
+        fail_transaction(c);
+        if (command == NULL)
+            unknown_command(c, arguments, count);
+        else
+            wrong_arity(c, command);
+        return;
+    }
+    if (!may_run(c, command, arguments, count)) {
+        fail_transaction(c);
+        return;
+    }
+    if (c->in_transaction && (command->flags & COMMAND_NOW) == 0) {
+        queue(c, arguments, count);
+        return;
+    }
+    c->command = command->name;
+    command->run(c, arguments, count);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* BF.*, and what of TB.* is like it: errors verbatim as RedisBloom gives them, some without a prefix. */
+#include <stdio.h>
+#include <string.h>
+#include "base/number.h"
+#include "service/admin/admin.h"
+#include "service/commands/command.h"
+
+enum { EXPANSION_MAX = 32768 };
+
+static const struct creation as_configured = {.allowed = true};
+
+/* As Redis reads whole numbers: there is one form of each. */
+static bool whole_number(const struct argument *a, int64_t *out)
+{
+    bool negative = a->length > 0 && a->bytes[0] == '-';
+    bool padded = a->length > 1 && a->bytes[negative] == '0';
+    return !padded && number_i64(a->bytes, a->length, out);
+}
+
+/* Error rates may have a sign. */
+static bool rate(const struct argument *a, double *out)
+{
+    bool plus = a->length > 1 && a->bytes[0] == '+' && a->bytes[1] != '-';
+    return number_double(a->bytes + plus, a->length - plus, out);
+}
+
+static void call_admin(struct client *c, admin_fn *fn, const struct argument *filter,
+                       const struct creation *creation, const struct argument *field)
+{
+    struct admin_call *call = admin_call_new(fn, filter->bytes, filter->length);
+    if (call == NULL) {
+        client_error(c, "OOM out of memory");
+        return;
+    }
+    if (creation != NULL)
+        call->creation = *creation;
+    if (field != NULL) { /* one that no text can be is none that there is */
+        bool text = field->length > 0 && field->length < sizeof(call->field) &&
+                    memchr(field->bytes, '\0', field->length) == NULL;
+        (void)snprintf(call->field, sizeof(call->field), "%.*s", text ? (int)field->length : 1,
+                       text ? field->bytes : "?");
+    }
+    client_call_admin(c, call);
+}
+
+/* Where @word stands among the options of BF.RESERVE; 0: nowhere. */
+static size_t option_at(const struct argument *a, size_t count, const char *word)
+{
+    for (size_t i = 4; i < count; i++)
+        if (argument_is(&a[i], word))
+            return i;
+    return 0;
+}
+
+/* [EXPANSION n] [NONSCALING] of BF.RESERVE; other words are passed over, as RedisBloom does. NULL: fine; else
+ * the error. */
+static const char *reserve_options(const struct argument *a, size_t count, struct creation *out)
+{
+    int64_t n;
+    size_t at = option_at(a, count, "EXPANSION");
+    out->non_scaling = option_at(a, count, "NONSCALING") != 0;
+    if (at == 0)
+        return NULL;
+    if (at + 1 == count)
+        return "ERR no expansion";
+    if (out->non_scaling)
+        return "Nonscaling filters cannot expand";
+    if (!whole_number(&a[at + 1], &n))
+        return "ERR bad expansion";
+    if (n < 1)
+        return "ERR expansion should be greater or equal to 1";
+    if (n > EXPANSION_MAX)
+        return "ERR expansion must be in the range [0, 32768]";
+    out->expansion = (uint32_t)n;
+    return NULL;
+}
+
+/* key rate capacity [EXPANSION n] [NONSCALING]; @fn makes the filter. */
+static void reserve(struct client *c, const struct argument *a, size_t count, admin_fn *fn, const char *name)
+{
+    struct creation creation = {.allowed = true};
+    int64_t capacity;
+    const char *error = NULL;
+    if (count > 7) {
+        client_error(c, "ERR wrong number of arguments for '%s' command", name);
+        return;
+    }
+    if (!rate(&a[2], &creation.error_rate))
+        error = "ERR bad error rate";
+    else if (creation.error_rate <= 0 || creation.error_rate >= 1)
+        error = "ERR (0 < error rate range < 1) ";
+    else if (!whole_number(&a[3], &capacity))
+        error = "ERR bad capacity";
+    else if (capacity <= 0)
+        error = "ERR (capacity should be larger than 0)";
+    else
+        error = reserve_options(a, count, &creation);
+    if (error != NULL) {
+        client_error(c, "%s", error);
+        return;
+    }
+    creation.capacity = (uint64_t)capacity;
+    call_admin(c, fn, &a[1], &creation, NULL);
+}
+
+void command_bf_reserve(struct client *c, const struct argument *a, size_t count)
+{
+    reserve(c, a, count, admin_reserve, "bf.reserve");
+}
+
+void command_tb_init(struct client *c, const struct argument *a, size_t count)
+{
+    reserve(c, a, count, admin_init, "tb.init");
+}
+
+void command_bf_add(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    client_operate(c, OPERATION_ADD, &a[1], &a[2], 1, REPLY_ONE, &as_configured);
+}
+
+void command_bf_madd(struct client *c, const struct argument *a, size_t count)
+{
+    client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, REPLY_ARRAY, &as_configured);
+}
+
+void command_tb_madd(struct client *c, const struct argument *a, size_t count)
+{
+    client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, REPLY_COUNT, &as_configured);
+}
+
+void command_bf_exists(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    client_operate(c, OPERATION_CHECK, &a[1], &a[2], 1, REPLY_ONE, NULL);
+}
+
+void command_bf_mexists(struct client *c, const struct argument *a, size_t count)
+{
+    client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, REPLY_ARRAY, NULL);
+}
+
+void command_tb_mexists(struct client *c, const struct argument *a, size_t count)
+{
+    client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, REPLY_COUNT, NULL);
+}
+
+struct insert {
+    struct creation creation;
+    bool out_of_range; /* a value is, which is said when all words are known */
+    size_t items;      /* index of the first; 0: no ITEMS */
+};
+
+/* One option with a value. NULL: fine, or out of range; else the error. */
+static const char *insert_value(const struct argument *name, const struct argument *value, struct insert *out)
+{
+    int64_t n;
+    if (argument_is(name, "ERROR")) {
+        double *to = &out->creation.error_rate;
+        if (!rate(value, to))
+            return "Bad error rate";
+        out->out_of_range |= *to <= 0 || *to >= 1;
+        return NULL;
+    }
+    bool capacity = argument_is(name, "CAPACITY");
+    if (!whole_number(value, &n) || (!capacity && n > EXPANSION_MAX))
+        return capacity ? "Bad capacity" : "Bad expansion";
+    out->out_of_range |= n < 1;
+    if (capacity)
+        out->creation.capacity = (uint64_t)n;
+    else
+        out->creation.expansion = (uint32_t)n;
+    return NULL;
+}
+
+static const char *insert_options(const struct argument *a, size_t count, struct insert *out)
+{
+    *out = (struct insert){.creation = {.allowed = true}};
+    for (size_t i = 2; i < count; i++) {
+        if (argument_is(&a[i], "ITEMS")) {
+            out->items = i + 1;
+            return NULL;
+        }
+        if (argument_is(&a[i], "NOCREATE")) {
+            out->creation.allowed = false;
+        } else if (argument_is(&a[i], "NONSCALING")) {
+            out->creation.non_scaling = true;
+        } else if (argument_is(&a[i], "CAPACITY") || argument_is(&a[i], "ERROR") ||
+                   argument_is(&a[i], "EXPANSION")) {
+            if (i + 1 >= count)
+                return NULL; /* no ITEMS either: an arity error */
+            const char *error = insert_value(&a[i], &a[i + 1], out);
+            if (error != NULL)
+                return error;
+            i++;
+        } else {
+            return "Unknown argument received";
+        }
+    }
+    return NULL;
+}
+
+void command_bf_insert(struct client *c, const struct argument *a, size_t count)
+{
+    struct insert insert;
+    const char *error = insert_options(a, count, &insert);
+    if (error != NULL)
+        client_error(c, "%s", error);
+    else if (insert.items == 0 || insert.items >= count)
+        client_error(c, "ERR wrong number of arguments for 'bf.insert' command");
+    else if (insert.out_of_range)
+        client_error(c, "Bad argument received");
+    else
+        client_operate(c, OPERATION_ADD, &a[1], &a[insert.items], count - insert.items, REPLY_ARRAY,
+                       &insert.creation);
+}
+
+void command_bf_card(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    call_admin(c, admin_card, &a[1], NULL, NULL);
+}
+
+void command_bf_debug(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    call_admin(c, admin_debug, &a[1], NULL, NULL);
+}
+
+void command_tb_count(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    call_admin(c, admin_count, &a[1], NULL, NULL);
+}
+
+void command_bf_info(struct client *c, const struct argument *a, size_t count)
+{
+    if (count > 3)
+        client_error(c, "ERR wrong number of arguments for 'bf.info' command");
+    else
+        call_admin(c, admin_info, &a[1], NULL, count == 3 ? &a[2] : NULL);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* CLIENT: a table of subcommands. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/number.h"
+#include "service/resp/client_list.h"
+#include "service/commands/command.h"
+#include "service/resp/worker.h"
+
+static void ok(struct client *c)
+{
+    struct reply r = client_reply_begin(c);
+    reply_simple(&r, "OK");
+    client_reply_end(c);
+}
+
+/* Graphic ASCII only: names stand in lines of blanks and equals signs. */
+static bool is_clean(const struct argument *a)
+{
+    for (size_t i = 0; i < a->length; i++)
+        if (a->bytes[i] < '!' || a->bytes[i] > '~')
+            return false;
+    return true;
+}
+
+/* Into @out, which has @size bytes, or the error. */
+static bool set_text(struct client *c, const char *what, char *out, size_t size, const struct argument *a)
+{
+    if (!is_clean(a)) {
+        client_error(c, "ERR %s cannot contain spaces, newlines or special characters.", what);
+        return false;
+    }
+    if (a->length >= size) {
+        client_error(c, "ERR %s cannot be longer than %zu bytes.", what, size - 1);
+        return false;
+    }
+    memcpy(out, a->bytes, a->length);
+    out[a->length] = '\0';
+    return true;
+}
+
+bool command_read_name(struct client *c, char *out, size_t size, const struct argument *name)
+{
+    return set_text(c, "Client names", out, size, name);
+}
+
+static void client_setname(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    if (command_read_name(c, c->name, sizeof(c->name), &a[2]))
+        ok(c);
+}
+
+static void client_getname(struct client *c, const struct argument *a, size_t count)
+{
+    (void)a;
+    (void)count;
+    struct reply r = client_reply_begin(c);
+    if (c->name[0] == '\0')
+        reply_null(&r);
+    else
+        reply_text(&r, c->name);
+    client_reply_end(c);
+}
+
+static void client_setinfo(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    bool done = false;
+    if (argument_is(&a[2], "LIB-NAME"))
+        done = set_text(c, "lib-name", c->library, sizeof(c->library), &a[3]);
+    else if (argument_is(&a[2], "LIB-VER"))
+        done = set_text(c, "lib-ver", c->library_version, sizeof(c->library_version), &a[3]);
+    else
+        client_error(c, "ERR Unrecognized option '%.*s'", command_shown(a[2].length), a[2].bytes);
+    if (done)
+        ok(c);
+}
+
+static void client_id(struct client *c, const struct argument *a, size_t count)
+{
+    (void)a;
+    (void)count;
+    struct reply r = client_reply_begin(c);
+    reply_integer(&r, (int64_t)c->id);
+    client_reply_end(c);
+}
+
+static void client_info(struct client *c, const struct argument *a, size_t count)
+{
+    (void)a;
+    (void)count;
+    struct buffer line = {0};
+    client_list_line(&line, c);
+    struct reply r = client_reply_begin(c);
+    if (buffer_failed(&line))
+        reply_error(&r, "OOM out of memory");
+    else
+        reply_verbatim(&r, line.data, line.length);
+    client_reply_end(c);
+    buffer_fini(&line);
+}
+
+/* Nothing is evicted here and no key has an age: both are so already. */
+static void client_on_off(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    if (argument_is(&a[2], "ON") || argument_is(&a[2], "OFF"))
+        ok(c);
+    else
+        client_error(c, "ERR syntax error");
+}
+
+static void client_reply(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    if (argument_is(&a[2], "ON"))
+        ok(c);
+    else if (argument_is(&a[2], "OFF") || argument_is(&a[2], "SKIP"))
+        client_error(c, "ERR CLIENT REPLY OFF and SKIP are not offered: every command is answered");
+    else
+        client_error(c, "ERR syntax error");
+}
+
+/* Without invalidations a client that caches would keep an "absent" after the key was added. Libraries that
+ * ask for tracking while they connect try again after any error, so the error says what to turn off. */
+static void client_tracking(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    if (argument_is(&a[2], "OFF"))
+        ok(c);
+    else if (argument_is(&a[2], "ON"))
+        client_error(c,
+                     "ERR CLIENT TRACKING is not supported: no invalidations are sent; turn off the client's "
+                     "cache (node-redis: clientSideCache and emitInvalidate; GLIDE: serverAssisted)");
+    else
+        client_error(c, "ERR syntax error");
+}
+
+/* --- LIST and KILL --- */
+
+/* Here are none but normal clients. */
+static bool choose_type(struct client *c, struct client_choice *out, const struct argument *type)
+{
+    out->nobody = !argument_is(type, "NORMAL");
+    if (!out->nobody || argument_is(type, "MASTER") || argument_is(type, "REPLICA") ||
+        argument_is(type, "SLAVE") || argument_is(type, "PUBSUB"))
+        return true;
+    client_error(c, "ERR Unknown client type '%.*s'", command_shown(type->length), type->bytes);
+    return false;
+}
+
+static bool choose_ids(struct client *c, struct client_choice *out, const struct argument *ids, size_t count,
+                       const char *error)
+{
+    free(out->ids);
+    out->ids = calloc(count, sizeof(*out->ids));
+    out->id_count = count;
+    if (out->ids == NULL) {
+        client_error(c, "OOM out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!number_u64(ids[i].bytes, ids[i].length, &out->ids[i]) || out->ids[i] == 0) {
+            client_error(c, "%s", error);
+            return false;
+        }
+    return true;
+}
+
+static void client_list(struct client *c, const struct argument *a, size_t count)
+{
+    struct client_choice choice = {0};
+    bool good = true;
+    if (count == 4 && argument_is(&a[2], "TYPE")) {
+        good = choose_type(c, &choice, &a[3]);
+    } else if (count > 3 && argument_is(&a[2], "ID")) {
+        good = choose_ids(c, &choice, a + 3, count - 3, "ERR Invalid client ID");
+    } else if (count > 2) {
+        client_error(c, "ERR syntax error");
+        good = false;
+    }
+    if (good)
+        client_list_start(c, CLIENT_LIST, &choice);
+    else
+        free(choice.ids);
+}
+
+/* What no address or name can be fits nobody. */
+static void choose_text(struct client_choice *choice, char *out, size_t size, const struct argument *a)
+{
+    if (a->length == 0 || a->length >= size) {
+        choice->nobody = true;
+        return;
+    }
+    memcpy(out, a->bytes, a->length);
+    out[a->length] = '\0';
+}
+
+static bool choose_yes(struct client *c, bool *out, const struct argument *a)
+{
+    *out = argument_is(a, "YES");
+    if (!*out && !argument_is(a, "NO"))
+        client_error(c, "ERR syntax error");
+    return *out || argument_is(a, "NO");
+}
+
+/* One filter of KILL with its value. False: the error is sent. */
+static bool choose(struct client *c, struct client_choice *out, const struct argument *word,
+                   const struct argument *value)
+{
+    if (argument_is(word, "ID"))
+        return choose_ids(c, out, value, 1, "ERR client-id should be greater than 0");
+    if (argument_is(word, "TYPE"))
+        return choose_type(c, out, value);
+    if (argument_is(word, "SKIPME"))
+        return choose_yes(c, &out->not_self, value);
+    if (argument_is(word, "ADDR")) {
+        choose_text(out, out->address, sizeof(out->address), value);
+    } else if (argument_is(word, "LADDR")) {
+        choose_text(out, out->local, sizeof(out->local), value);
+    } else if (argument_is(word, "USER")) {
+        choose_text(out, out->user, sizeof(out->user), value);
+    } else if (!argument_is(word, "MAXAGE") || !number_u64(value->bytes, value->length, &out->age_s)) {
+        client_error(c, "ERR syntax error");
+        return false;
+    }
+    return true;
+}
+
+static void client_kill(struct client *c, const struct argument *a, size_t count)
+{
+    struct client_choice choice = {0};
+    if (count == 3) { /* the old form: an address alone, one's own too */
+        choose_text(&choice, choice.address, sizeof(choice.address), &a[2]);
+        client_list_start(c, CLIENT_KILL_ONE, &choice);
+        return;
+    }
+    choice.not_self = true;
+    for (size_t i = 2; i < count; i += 2) {
+        if (i + 1 == count)
+            client_error(c, "ERR syntax error");
+        if (i + 1 == count || !choose(c, &choice, &a[i], &a[i + 1])) {
+            free(choice.ids);
+            return;
+        }
+    }
+    client_list_start(c, CLIENT_KILL, &choice);
+}
+
+/* --- the command --- */
+
+static command_fn client_help;
+
+static const struct {
+    const char *word, *name;
+    size_t least, most; /* arguments, with the command's name; 0: any number */
+    command_fn *run;
+    const char *form, *help;
+} subcommands[] = {
+    {"GETNAME", "client|getname", 2, 2, client_getname, "GETNAME", "Return the name of this connection."},
+    {"HELP", "client|help", 2, 2, client_help, "HELP", "Print this help."},
+    {"ID", "client|id", 2, 2, client_id, "ID", "Return the number of this connection."},
+    {"INFO", "client|info", 2, 2, client_info, "INFO", "Return the line of this connection."},
+    {"KILL", "client|kill", 3, 0, client_kill,
+     "KILL <ip:port> | [ID <id>] [TYPE normal] [ADDR <ip:port>] [LADDR <ip:port>] [USER <name>] [MAXAGE "
+     "<seconds>] [SKIPME yes|no]",
+     "Close connections: of all workers, those that fit every filter."},
+    {"LIST", "client|list", 2, 0, client_list, "LIST [TYPE normal] | [ID <id> ...]",
+     "Return a line for each connection."},
+    {"NO-EVICT", "client|no-evict", 3, 3, client_on_off, "NO-EVICT on|off",
+     "Accepted; clients are not evicted."},
+    {"NO-TOUCH", "client|no-touch", 3, 3, client_on_off, "NO-TOUCH on|off",
+     "Accepted; reading changes no key."},
+    {"REPLY", "client|reply", 3, 3, client_reply, "REPLY on", "Accepted; OFF and SKIP are refused."},
+    {"SETINFO", "client|setinfo", 4, 4, client_setinfo, "SETINFO LIB-NAME|LIB-VER <value>",
+     "Say which library the client is."},
+    {"SETNAME", "client|setname", 3, 3, client_setname, "SETNAME <name>", "Name this connection."},
+    {"TRACKING", "client|tracking", 3, 0, client_tracking, "TRACKING off", "Accepted; ON is refused."},
+};
+
+enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
+
+static void client_help(struct client *c, const struct argument *a, size_t count)
+{
+    (void)a;
+    (void)count;
+    struct reply r = client_reply_begin(c);
+    reply_array(&r, 1 + 2 * SUBCOMMANDS);
+    reply_simple(&r, "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    for (size_t i = 0; i < SUBCOMMANDS; i++) {
+        char line[96] = "    ";
+        strncat(line, subcommands[i].help, sizeof(line) - 5);
+        reply_simple(&r, subcommands[i].form);
+        reply_simple(&r, line);
+    }
+    client_reply_end(c);
+}
+
+void command_client(struct client *c, const struct argument *a, size_t count)
+{
+    size_t i = 0;
+    while (i < SUBCOMMANDS && !argument_is(&a[1], subcommands[i].word))
+        i++;
+    if (i == SUBCOMMANDS)
+        client_error(c, "ERR unknown subcommand '%.*s'. Try CLIENT HELP.", command_shown(a[1].length),
+                     a[1].bytes);
+    else if (count < subcommands[i].least || (subcommands[i].most != 0 && count > subcommands[i].most))
+        client_error(c, "ERR wrong number of arguments for '%s' command", subcommands[i].name);
+    else {
+        c->command = subcommands[i].name;
+        subcommands[i].run(c, a, count);
+    }
+}

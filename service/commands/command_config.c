@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* CONFIG GET, SET and HELP. */
+#include <stdlib.h>
+#include <string.h>
+#include "base/glob.h"
+#include "service/commands/command.h"
+#include "service/core/reload.h"
+#include "service/resp/worker.h"
+
+enum { SHOWN = 128 /* bytes of an argument in an error */ };
+
+static int shown(size_t length)
+{
+    return (int)(length < SHOWN ? length : SHOWN);
+}
+
+/* --- GET --- */
+
+/* What generic Redis tools ask for, and what it means here: nothing is saved by this process. */
+static const struct {
+    const char *name, *value;
+} parameters[] = {{"save", ""}, {"appendonly", "no"}, {"databases", "1"}, {"maxmemory", "0"}};
+
+enum { PARAMETERS = sizeof(parameters) / sizeof(parameters[0]) };
+
+struct listing {
+    const struct argument *patterns;
+    size_t count;
+    struct reply items;
+    size_t hits;
+};
+
+static bool asked_for(const struct listing *l, const char *name)
+{
+    size_t i = 0;
+    while (i < l->count && !glob_match(l->patterns[i].bytes, l->patterns[i].length, name, strlen(name)))
+        i++;
+    return i < l->count;
+}
+
+static bool named(const struct listing *l, const char *name)
+{
+    size_t i = 0;
+    while (i < l->count && !argument_is(&l->patterns[i], name))
+        i++;
+    return i < l->count;
+}
+
+/* Under its whole name, or the bare one where that was written out: a pattern gives each key once. */
+static void list(void *arg, const char *name, const char *bare, const char *value)
+{
+    struct listing *l = arg;
+    const char *as = asked_for(l, name) ? name : *bare != '\0' && named(l, bare) ? bare : NULL;
+    if (as == NULL)
+        return;
+    reply_text(&l->items, as);
+    reply_text(&l->items, value);
+    l->hits++;
+}
+
+static void config_get(struct client *c, const struct argument *a, size_t count)
+{
+    struct buffer items = {0};
+    struct listing l = {
+        .patterns = a + 2, .count = count - 2, .items = {.out = &items, .protocol = c->protocol}};
+    for (size_t i = 0; i < PARAMETERS; i++)
+        list(&l, parameters[i].name, "", parameters[i].value);
+    const struct config *config = live_config_acquire(c->worker->service->config);
+    config_each(config, list, &l);
+    config_release(config);
+    if (buffer_failed(&items)) {
+        client_error(c, "OOM out of memory");
+    } else {
+        struct reply r = client_reply_begin(c);
+        reply_map(&r, l.hits);
+        buffer_append(r.out, items.data, items.length);
+        client_reply_end(c);
+    }
+    buffer_fini(&items);
+}
+
+/* --- SET --- */
+
+static void refuse(struct client *c, const struct config_assignment *at, enum err code, const char *why)
+{
+    const char *path = c->worker->service->config_path;
+    if (code == ERR_NOT_FOUND)
+        client_error(c, "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'",
+                     shown(at->name_length), at->name);
+    else if (code == ERR_REFUSED)
+        client_error(c,
+                     "ERR CONFIG SET failed (possibly related to argument '%.*s') - it is taken from the "
+                     "configuration file alone; change it in %s and send SIGHUP",
+                     shown(at->name_length), at->name, path);
+    else
+        client_error(c, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s",
+                     shown(at->name_length), at->name, why);
+}
+
+static void config_set(struct client *c, const struct argument *a, size_t count)
+{
+    struct error e = {.text = ""};
+    size_t blamed = 0, pairs = (count - 2) / 2;
+    struct config_assignment *set = count % 2 == 0 ? calloc(pairs, sizeof(*set)) : NULL;
+    if (set == NULL) {
+        client_error(c, count % 2 != 0 ? "ERR syntax error" : "OOM out of memory");
+        return;
+    }
+    for (size_t i = 0; i < pairs; i++) {
+        const struct argument *name = &a[2 + 2 * i], *value = name + 1;
+        set[i] = (struct config_assignment){name->bytes, value->bytes, name->length, value->length};
+    }
+    enum err code = reload_set(c->worker->service, set, pairs, c->address, &blamed, &e);
+    if (code == ERR_OK) {
+        struct reply r = client_reply_begin(c);
+        reply_simple(&r, "OK");
+        client_reply_end(c);
+    } else {
+        refuse(c, &set[blamed], code, e.text);
+    }
+    free(set);
+}
+
+/* --- the command --- */
+
+static void config_help(struct client *c, const struct argument *a, size_t count)
+{
+    (void)a;
+    (void)count;
+    static const char *const lines[] = {
+        "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GET <pattern> [<pattern> ...]",
+        "    Return keys that match the glob-like patterns, and their values. Secrets are masked.",
+        "    Keys are named section.key and filter.NAME.key; the bare key will do where one section has it.",
+        "SET <key> <value> [<key> <value> ...]",
+        "    Set keys that may change while the daemon runs: all of them or, on an error, none.",
+        "    They last until the next SIGHUP, which reads the file again, or restart.",
+        "    Keys that become SQL, paths and trust are taken from the file alone.",
+        "HELP",
+        "    Print this help.",
+    };
+    struct reply r = client_reply_begin(c);
+    reply_array(&r, sizeof(lines) / sizeof(lines[0]));
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        reply_simple(&r, lines[i]);
+    client_reply_end(c);
+}
+
+static void config_rewrite(struct client *c, const struct argument *a, size_t count)
+{
+    (void)a;
+    (void)count;
+    client_error(c,
+                 "ERR CONFIG REWRITE is not offered: the configuration file is yours; write into it what is "
+                 "to outlast the next SIGHUP or restart");
+}
+
+static const struct {
+    const char *word, *lower;
+    size_t least; /* arguments, with the command's name */
+    command_fn *run;
+} subcommands[] = {{"GET", "get", 3, config_get},
+                   {"SET", "set", 4, config_set},
+                   {"REWRITE", "rewrite", 2, config_rewrite},
+                   {"HELP", "help", 2, config_help}};
+
+void command_config(struct client *c, const struct argument *a, size_t count)
+{
+    for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
+        if (!argument_is(&a[1], subcommands[i].word))
+            continue;
+        if (count < subcommands[i].least)
+            client_error(c, "ERR wrong number of arguments for 'config|%s' command", subcommands[i].lower);
+        else
+            subcommands[i].run(c, a, count);
+        return;
+    }
+    client_error(c, "ERR unknown subcommand '%.*s'. Try CONFIG HELP.", shown(a[1].length), a[1].bytes);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* The arguments of commands, as people write them: small letters are values, capitals words that stand for
+ * themselves (and go with the value behind them), [x] may be left out, x... may be repeated, x|y is a choice
+ * of words. One level of brackets. */
+#include "service/commands/command_docs.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* Those that take none have no row. */
+static const struct {
+    const char *name, *arguments;
+} usages[] = {
+    {"BF.RESERVE", "filter error_rate capacity [EXPANSION expansion] [NONSCALING]"},
+    {"BF.ADD", "filter key"},
+    {"BF.MADD", "filter key..."},
+    {"BF.INSERT",
+     "filter [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] ITEMS "
+     "key..."},
+    {"BF.EXISTS", "filter key"},
+    {"BF.MEXISTS", "filter key..."},
+    {"BF.CARD", "filter"},
+    {"BF.INFO", "filter [CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION]"},
+    {"BF.DEBUG", "filter"},
+    {"BF.SCANDUMP", "filter iterator"},
+    {"BF.LOADCHUNK", "filter iterator data"},
+    {"TB.INIT", "filter error_rate capacity [EXPANSION expansion] [NONSCALING]"},
+    {"TB.MADD", "filter key..."},
+    {"TB.MEXISTS", "filter key..."},
+    {"TB.COUNT", "filter"},
+    {"TB.LOAD", "filter"},
+    {"TB.STATUS", "[filter]"},
+    {"TB.COORDINATORS", "[filter]"},
+    {"TB.HISTORY", "filter [COUNT count]"},
+    {"TB.PLAN", "filter [CAPACITY capacity] [ERROR error] [NODES nodes]"},
+    {"TB.REBUILD", "filter [CAPACITY capacity] [ERROR error] [NODES nodes] [HOLD] [DRYRUN]"},
+    {"TB.VERIFY", "filter [FULL]"},
+    {"TB.CUTOVER", "filter"},
+    {"TB.ROLLBACK", "filter"},
+    {"TB.FINISH", "filter"},
+    {"TB.ABORT", "filter"},
+    {"TB.TRUST", "filter"},
+    {"TB.PAUSE", "filter"},
+    {"TB.RESUME", "filter"},
+    {"TB.THROTTLE", "filter rows_per_second"},
+    {"PING", "[message]"},
+    {"ECHO", "message"},
+    {"HELLO", "[protover] [AUTH username_password] [SETNAME clientname]"},
+    {"AUTH", "[username] password"},
+    {"ACL", "subcommand"},
+    {"SELECT", "index"},
+    {"CLIENT", "subcommand [argument...]"},
+    {"COMMAND", "[subcommand] [argument...]"},
+    {"CONFIG", "subcommand [argument...]"},
+    {"INFO", "[section...]"},
+    {"MODULE", "subcommand"},
+    {"WATCH", "filter..."},
+    {"DEL", "filter..."},
+    {"UNLINK", "filter..."},
+    {"EXISTS", "filter..."},
+    {"TYPE", "filter"},
+    {"SCAN", "cursor [MATCH pattern] [COUNT count] [TYPE type]"},
+    {"KEYS", "pattern"},
+    {"MEMORY", "subcommand filter [SAMPLES count]"},
+    {"EXPIRE", "filter seconds [NX|XX|GT|LT]"},
+    {"PEXPIRE", "filter milliseconds [NX|XX|GT|LT]"},
+    {"EXPIREAT", "filter unix_time_seconds [NX|XX|GT|LT]"},
+    {"PEXPIREAT", "filter unix_time_milliseconds [NX|XX|GT|LT]"},
+    {"PERSIST", "filter"},
+    {"TTL", "filter"},
+    {"PTTL", "filter"},
+    {"EXPIRETIME", "filter"},
+    {"PEXPIRETIME", "filter"},
+};
+
+const char *command_usage(const struct command *command)
+{
+    for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); i++)
+        if (strcmp(usages[i].name, command->name) == 0)
+            return usages[i].arguments;
+    return "";
+}
+
+/* One argument of a usage: its words, without brackets and dots. */
+struct part {
+    const char *word, *value; /* value: behind a word */
+    size_t word_length, value_length;
+    bool optional, multiple;
+};
+
+static size_t word_length(const char *text)
+{
+    return strcspn(text, " ].");
+}
+
+/* The part at *@at, which is moved behind it; false: there is none. */
+static bool next_part(const char **at, struct part *out)
+{
+    const char *p = *at + strspn(*at, " ");
+    if (*p == '\0')
+        return false;
+    *out = (struct part){.optional = *p == '['};
+    p += out->optional;
+    out->word = p;
+    out->word_length = word_length(p);
+    p += out->word_length;
+    bool token = isupper((unsigned char)out->word[0]) && memchr(out->word, '|', out->word_length) == NULL;
+    if (token && *p == ' ' && islower((unsigned char)p[1])) {
+        out->value = p + 1;
+        out->value_length = word_length(p + 1);
+        p += 1 + out->value_length;
+    }
+    out->multiple = *p == '.';
+    p += strspn(p, ".]");
+    *at = p;
+    return true;
+}
+
+static void lower(struct reply *r, const char *text, size_t length)
+{
+    char small[64];
+    size_t n = length < sizeof(small) ? length : sizeof(small);
+    for (size_t i = 0; i < n; i++)
+        small[i] = (char)tolower((unsigned char)text[i]);
+    reply_bulk(r, small, n);
+}
+
+static void pair(struct reply *r, const char *name, const char *value)
+{
+    reply_text(r, name);
+    reply_text(r, value);
+}
+
+static const char *type_of(const struct part *p)
+{
+    const char *name = p->value != NULL ? p->value : p->word;
+    size_t length = p->value != NULL ? p->value_length : p->word_length;
+    if (p->value == NULL && isupper((unsigned char)p->word[0]))
+        return "pure-token";
+    if (length == 6 && strncmp(name, "filter", 6) == 0)
+        return "key";
+    if (strncmp(name, "error", 5) == 0)
+        return "double";
+    if (strncmp(name, "capacity", 8) == 0 || strncmp(name, "expansion", 9) == 0)
+        return "integer";
+    return "string";
+}
+
+static void flags(struct reply *r, const struct part *p)
+{
+    if (!p->optional && !p->multiple)
+        return;
+    reply_text(r, "flags");
+    reply_array(r, (size_t)p->optional + p->multiple);
+    if (p->optional)
+        reply_simple(r, "optional");
+    if (p->multiple)
+        reply_simple(r, "multiple");
+}
+
+/* Words of which one is taken. */
+static void choice(struct reply *r, const struct part *p)
+{
+    size_t words = 1;
+    for (size_t i = 0; i < p->word_length; i++)
+        words += p->word[i] == '|';
+    reply_map(r, 3 + (size_t)(p->optional || p->multiple));
+    pair(r, "name", "choice");
+    pair(r, "type", "oneof");
+    flags(r, p);
+    reply_text(r, "arguments");
+    reply_array(r, words);
+    const char *end = p->word + p->word_length;
+    for (const char *at = p->word; at < end; at++) {
+        size_t length = strcspn(at, "| ].");
+        reply_map(r, 3);
+        reply_text(r, "name");
+        lower(r, at, length);
+        pair(r, "type", "pure-token");
+        reply_text(r, "token");
+        reply_bulk(r, at, length);
+        at += length;
+    }
+}
+
+static void argument(struct reply *r, const struct part *p)
+{
+    if (memchr(p->word, '|', p->word_length) != NULL) {
+        choice(r, p);
+        return;
+    }
+    bool token = isupper((unsigned char)p->word[0]);
+    reply_map(r, 2 + (size_t)token + (size_t)(p->optional || p->multiple));
+    reply_text(r, "name");
+    lower(r, p->value != NULL ? p->value : p->word, p->value != NULL ? p->value_length : p->word_length);
+    pair(r, "type", type_of(p));
+    if (token) {
+        reply_text(r, "token");
+        reply_bulk(r, p->word, p->word_length);
+    }
+    flags(r, p);
+}
+
+void command_document(struct reply *r, const struct command *command)
+{
+    size_t count = 0;
+    struct part part;
+    for (const char *at = command_usage(command); next_part(&at, &part);)
+        count++;
+    lower(r, command->name, strlen(command->name));
+    reply_map(r, 3 + (size_t)(count > 0));
+    pair(r, "summary", command->summary);
+    pair(r, "since", "0.1.0");
+    pair(r, "group", command->group);
+    if (count == 0)
+        return;
+    reply_text(r, "arguments");
+    reply_array(r, count);
+    for (const char *at = command_usage(command); next_part(&at, &part);)
+        argument(r, &part);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* Server commands: COMMAND, TIME. What they tell comes from the command table. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/glob.h"
+#include "service/commands/command.h"
+#include "service/commands/command_docs.h"
+
+static void lower_name(const struct command *command, char out[32])
+{
+    size_t n = strlen(command->name);
+    for (size_t i = 0; i <= n; i++)
+        out[i] = (char)tolower((unsigned char)command->name[i]);
+}
+
+/* --- INFO --- */
+
+static void key_specification(struct reply *r, const struct command *command, struct command_keys keys)
+{
+    bool writes = (command->flags & COMMAND_WRITE) != 0;
+    reply_array(r, 1);
+    reply_map(r, 3);
+    reply_text(r, "flags");
+    reply_array(r, 1);
+    reply_simple(r, writes ? "RW" : "RO");
+    reply_text(r, "begin_search");
+    reply_map(r, 2);
+    reply_text(r, "type");
+    reply_text(r, "index");
+    reply_text(r, "spec");
+    reply_map(r, 1);
+    reply_text(r, "index");
+    reply_integer(r, keys.first);
+    reply_text(r, "find_keys");
+    reply_map(r, 2);
+    reply_text(r, "type");
+    reply_text(r, "range");
+    reply_text(r, "spec");
+    reply_map(r, 3);
+    reply_text(r, "lastkey");
+    reply_integer(r, keys.last < 0 ? keys.last : keys.last - keys.first);
+    reply_text(r, "keystep");
+    reply_integer(r, keys.step);
+    reply_text(r, "limit");
+    reply_integer(r, 0);
+}
+
+static void describe(struct reply *r, const struct command *command)
+{
+    char name[32];
+    struct command_keys keys = command->keys;
+    bool no_auth = (command->flags & COMMAND_NO_AUTH) != 0;
+    lower_name(command, name);
+    reply_array(r, 10);
+    reply_text(r, name);
+    reply_integer(r, command->arity);
+    reply_array(r, 1 + (size_t)no_auth);
+    reply_simple(r, (command->flags & COMMAND_WRITE) != 0 ? "write" : "readonly");
+    if (no_auth)
+        reply_simple(r, "no_auth");
+    reply_integer(r, keys.first);
+    reply_integer(r, keys.last);
+    reply_integer(r, keys.step);
+    reply_array(r, 0); /* categories */
+    reply_array(r, 0); /* tips */
+    if (keys.first > 0)
+        key_specification(r, command, keys);
+    else
+        reply_array(r, 0);
+    reply_array(r, 0); /* subcommands */
+}
+
+static void command_describe(struct client *c, const struct argument *names, size_t count)
+{
+    struct reply r = client_reply_begin(c);
+    reply_array(&r, count == 0 ? command_count : count);
+    for (size_t i = 0; count == 0 && i < command_count; i++)
+        describe(&r, &command_table[i]);
+    for (size_t i = 0; i < count; i++) {
+        const struct command *command = command_find(names[i].bytes, names[i].length);
+        if (command == NULL)
+            reply_null(&r);
+        else
+            describe(&r, command);
+    }
+    client_reply_end(c);
+}
+
+/* --- DOCS, LIST, COUNT, GETKEYS --- */
+
+static void command_docs(struct client *c, const struct argument *names, size_t count)
+{
+    struct reply r = client_reply_begin(c);
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++)
+        known += command_find(names[i].bytes, names[i].length) != NULL;
+    reply_map(&r, count == 0 ? command_count : known);
+    for (size_t i = 0; count == 0 && i < command_count; i++)
+        command_document(&r, &command_table[i]);
+    for (size_t i = 0; i < count; i++) {
+        const struct command *command = command_find(names[i].bytes, names[i].length);
+        if (command != NULL)
+            command_document(&r, command);
+    }
+    client_reply_end(c);
+}
+
+/* @filter: the word behind FILTERBY, and its value; NULL: all. */
+static bool is_listed(const char *name, const struct command *command, const struct argument *filter)
+{
+    if (filter == NULL)
+        return true;
+    if (argument_is(&filter[0], "PATTERN"))
+        return glob_match(filter[1].bytes, filter[1].length, name, strlen(name));
+    return argument_is(&filter[1], command->group); /* a module's or category's */
+}
+
+static void command_list(struct client *c, const struct argument *a, size_t count)
+{
+    const struct argument *filter = count == 3 ? &a[1] : NULL;
+    bool known =
+        filter == NULL ||
+        (argument_is(&a[0], "FILTERBY") &&
+         (argument_is(&a[1], "PATTERN") || argument_is(&a[1], "MODULE") || argument_is(&a[1], "ACLCAT")));
+    if ((count != 0 && count != 3) || !known) {
+        client_error(c, "ERR syntax error");
+        return;
+    }
+    if (filter != NULL && filter[1].length > GLOB_PATTERN_MAX) {
+        client_failure(c, ERR_RANGE, "the pattern is too long: at most %d bytes are allowed",
+                       GLOB_PATTERN_MAX);
+        return;
+    }
+    char name[32];
+    size_t hits = 0;
+    for (size_t i = 0; i < command_count; i++) {
+        lower_name(&command_table[i], name);
+        hits += is_listed(name, &command_table[i], filter);
+    }
+    struct reply r = client_reply_begin(c);
+    reply_array(&r, hits);
+    for (size_t i = 0; i < command_count; i++) {
+        lower_name(&command_table[i], name);
+        if (is_listed(name, &command_table[i], filter))
+            reply_text(&r, name);
+    }
+    client_reply_end(c);
+}
+
+static void command_number(struct client *c, const struct argument *a, size_t count)
+{
+    (void)a;
+    (void)count;
+    struct reply r = client_reply_begin(c);
+    reply_integer(&r, (int64_t)command_count);
+    client_reply_end(c);
+}
+
+static void keys_of_command(struct client *c, const struct argument *a, size_t count)
+{
+    const struct command *command = command_find(a[0].bytes, a[0].length);
+    if (command == NULL) {
+        client_error(c, "ERR Invalid command specified");
+        return;
+    }
+    struct command_keys keys = command->keys;
+    if (keys.first == 0) {
+        client_error(c, "ERR The command has no key arguments");
+        return;
+    }
+    if (!command_fits(command, count)) {
+        client_error(c, "ERR Invalid number of arguments specified for command");
+        return;
+    }
+    size_t first = (size_t)keys.first, step = (size_t)keys.step;
+    size_t last = keys.last < 0 ? count - (size_t)-keys.last : (size_t)keys.last;
+    struct reply r = client_reply_begin(c);
+    reply_array(&r, (last - first) / step + 1);
+    for (size_t i = first; i <= last; i += step)
+        reply_bulk(&r, a[i].bytes, a[i].length);
+    client_reply_end(c);
+}
+
+static void command_help(struct client *c, const struct argument *a, size_t count)
+{
+    (void)a;
+    (void)count;
+    static const char *const lines[] = {
+        "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "(no subcommand)",
+        "    Return details of all commands.",
+        "COUNT",
+        "    Return how many there are.",
+        "LIST [FILTERBY (PATTERN <pattern> | MODULE <group> | ACLCAT <group>)]",
+        "    Return their names.",
+        "INFO [<name> ...]",
+        "    Return details of those commands, or of all.",
+        "DOCS [<name> ...]",
+        "    Return what people want to know of them.",
+        "GETKEYS <command>",
+        "    Return the keys of a whole command.",
+        "HELP",
+        "    Print this help.",
+    };
+    struct reply r = client_reply_begin(c);
+    reply_array(&r, sizeof(lines) / sizeof(lines[0]));
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        reply_simple(&r, lines[i]);
+    client_reply_end(c);
+}
+
+/* Handlers see what is behind the subcommand. */
+static const struct {
+    const char *word, *lower;
+    size_t least, most; /* arguments, with the command's name; 0: any number */
+    command_fn *run;
+} subcommands[] = {{"COUNT", "count", 2, 2, command_number},      {"DOCS", "docs", 2, 0, command_docs},
+                   {"GETKEYS", "getkeys", 3, 0, keys_of_command}, {"HELP", "help", 2, 2, command_help},
+                   {"INFO", "info", 2, 0, command_describe},      {"LIST", "list", 2, 0, command_list}};
+
+void command_command(struct client *c, const struct argument *a, size_t count)
+{
+    if (count == 1) {
+        command_describe(c, NULL, 0);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
+        if (!argument_is(&a[1], subcommands[i].word))
+            continue;
+        if (count < subcommands[i].least || (subcommands[i].most != 0 && count > subcommands[i].most))
+            client_error(c, "ERR wrong number of arguments for 'command|%s' command", subcommands[i].lower);
+        else
+            subcommands[i].run(c, a + 2, count - 2);
+        return;
+    }
+    client_error(c, "ERR unknown subcommand '%.*s'. Try COMMAND HELP.", command_shown(a[1].length),
+                 a[1].bytes);
+}
+
+void command_time(struct client *c, const struct argument *a, size_t count)
+{
+    (void)a;
+    (void)count;
+    uint64_t now = clock_wall_us();
+    struct reply r = client_reply_begin(c);
+    reply_array(&r, 2);
+    reply_printf(&r, "%" PRIu64, now / 1000000);
+    reply_printf(&r, "%" PRIu64, now % 1000000);
+    client_reply_end(c);
+}
+
+/* As Redis 7 with RedisBloom 2.6. */
+void command_module(struct client *c, const struct argument *a, size_t count)
+{
+    if (!argument_is(&a[1], "LIST")) {
+        client_error(c, "ERR unknown subcommand '%.*s': there is MODULE LIST", command_shown(a[1].length),
+                     a[1].bytes);
+        return;
+    }
+    if (count != 2) {
+        client_error(c, "ERR wrong number of arguments for 'module|list' command");
+        return;
+    }
+    struct reply r = client_reply_begin(c);
+    reply_array(&r, 1);
+    reply_map(&r, 4);
+    reply_text(&r, "name");
+    reply_text(&r, "bf");
+    reply_text(&r, "ver");
+    reply_integer(&r, COMMAND_BF_VERSION);
+    reply_text(&r, "path");
+    reply_text(&r, "");
+    reply_text(&r, "args");
+    reply_array(&r, 0);
+    client_reply_end(c);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/core/reload.h"
+
+#include "base/log.h"
+#include "service/http/http.h"
+#include "service/control/controller.h"
+#include "service/core/login.h"
+#include "service/core/tls.h"
+#include "service/resp/worker.h"
+
+/* Whoever does not ask for the configuration in force by itself is told. */
+static void announce(struct service *s)
+{
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_reconfigure(s->workers[i]);
+    login_forget(s->login);
+    http_reconfigure(s->http);
+    controller_wake(s);
+}
+
+/* Put @next in the place of whatever is in force; *@changed names what became different. */
+static enum err put_in_force(struct service *s, const struct config *next, struct buffer *changed,
+                             struct error *e)
+{
+    enum err code = ERR_OK;
+    bool done = false;
+    while (code == ERR_OK && !done) { /* again only where somebody else has changed something meanwhile */
+        const struct config *old = live_config_acquire(s->config);
+        struct buffer fixed = {0};
+        buffer_clear(changed);
+        config_differences(old, next, false, &fixed);
+        config_differences(old, next, true, changed);
+        if (fixed.length > 0)
+            code = error_set(e, ERR_CONFLICT, "%s: %s cannot change in a running daemon; restart it",
+                             s->config_path, buffer_text(&fixed));
+        else
+            done = live_config_replace(s->config, old, next);
+        buffer_fini(&fixed);
+        config_release(old);
+    }
+    return code;
+}
+
+/* For connections from now on. */
+static void use_certificates(struct service *s, const struct config *c, const struct tls_contexts *x)
+{
+    tls_replace(s->tls, x->clients);
+    tls_replace(s->nodes.tls, x->redis);
+    tls_warn(c);
+}
+
+void reload_file(struct service *s)
+{
+    struct error e = {.text = ""};
+    struct buffer changed = {0};
+    struct config *next = NULL;
+    struct tls_contexts certificates = {0};
+    (void)pthread_mutex_lock(&s->reloading);
+    enum err code = config_read(&next, s->config_path, &e);
+    if (code == ERR_OK)
+        code = tls_load(&certificates, next, &e); /* whether or not the paths have changed: the files may */
+    if (code == ERR_OK)
+        code = put_in_force(s, next, &changed, &e);
+    if (code == ERR_OK)
+        use_certificates(s, next, &certificates);
+    else
+        tls_unload(&certificates);
+    (void)pthread_mutex_unlock(&s->reloading);
+    if (code != ERR_OK) {
+        log_error("config_reload_failed", "code=%s error=%s note=\"nothing changed\"", error_name(code),
+                  log_quote(e.text));
+    } else {
+        announce(s);
+        log_info("config_reloaded", "file=%s filters=%zu changed=%s", log_quote(s->config_path),
+                 next->filter_count, log_quote(buffer_text(&changed)));
+    }
+    config_release(next);
+    buffer_fini(&changed);
+}
+
+enum err reload_set(struct service *s, const struct config_assignment *list, size_t count, const char *by,
+                    size_t *blamed, struct error *e)
+{
+    enum err code = ERR_OK;
+    bool done = false;
+    (void)pthread_mutex_lock(&s->reloading);
+    while (code == ERR_OK && !done) {
+        const struct config *old = live_config_acquire(s->config);
+        struct config *next = NULL;
+        struct tls_contexts certificates = {0};
+        code = config_assign(&next, old, list, count, blamed, e);
+        if (code == ERR_OK)
+            code = tls_load(&certificates, next, e);
+        done = code == ERR_OK && live_config_replace(s->config, old, next);
+        if (done)
+            use_certificates(s, next, &certificates);
+        else
+            tls_unload(&certificates);
+        if (done) {
+            struct buffer changed = {0};
+            config_differences(old, next, true, &changed);
+            log_info("config_set", "by=%s changed=%s", by, log_quote(buffer_text(&changed)));
+            buffer_fini(&changed);
+        }
+        config_release(next);
+        config_release(old);
+    }
+    (void)pthread_mutex_unlock(&s->reloading);
+    if (code == ERR_OK)
+        announce(s);
+    return code;
+}

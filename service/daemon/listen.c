@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: a connection is accepted and handed to a worker. Possible failure modes are: there are
+ * as many clients as may be (answered, closed), no file descriptor is left (listening pauses a while), a
+ * socket's file is there already (replaced if nobody answers). */
+#include "service/daemon/listen.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <event2/listener.h>
+#include "base/log.h"
+#include "service/core/limits.h"
+#include "service/resp/worker.h"
+
+enum { BACKLOG = 511, SOCKETS_MAX = 64, PAUSE_MS = 100 };
+#define LISTENER_FLAGS (LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC)
+
+enum kind { KIND_TCP, KIND_TLS, KIND_UNIX };
+
+struct entrance {
+    struct listen *listen;
+    enum kind kind;
+    struct evconnlistener *listener;
+};
+
+struct listen {
+    struct service *service;
+    struct event_base *base;
+    struct event *resume;
+    unsigned next_worker;
+    size_t count;
+    struct entrance entrances[SOCKETS_MAX];
+    char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* of the file that is ours; "": none */
+    struct stat file;
+};
+
+/* --- connections --- */
+
+/* Files that are open besides clients: each worker, job and other thread may have a connection to every node.
+ * How many a cluster has is not known yet. */
+static uint64_t other_files(const struct service *s)
+{
+    enum { OTHER_THREADS = 20, EACH = 4, ELSE = 128, CLUSTER = 16 };
+    uint64_t nodes = s->nodes.cluster != NULL ? CLUSTER : s->nodes.count;
+    return (s->worker_count + OTHER_THREADS) * (nodes + EACH) + ELSE;
+}
+
+uint64_t listen_max_clients(struct service *s)
+{
+    const struct config *c = live_config_acquire(s->config);
+    uint64_t most = c->max_clients;
+    config_release(c);
+    return limits_connections(most, other_files(s));
+}
+
+/* "host:port", or "path:0" as Redis says it. */
+static void name_peer(const struct entrance *entrance, const struct sockaddr *address, int length, char *out,
+                      size_t size)
+{
+    char host[48] = "", port[8] = "";
+    if (entrance->kind == KIND_UNIX) {
+        (void)snprintf(out, size, "%.*s:0", (int)size - 3, entrance->listen->path);
+        return;
+    }
+    (void)getnameinfo(address, (socklen_t)length, host, sizeof(host), port, sizeof(port),
+                      NI_NUMERICHOST | NI_NUMERICSERV);
+    (void)snprintf(out, size, "%s:%s", host, port);
+}
+
+/* The one that has the fewest clients; of several the next in turn. */
+static struct worker *next_worker(struct listen *l)
+{
+    const struct service *s = l->service;
+    struct worker *least = s->workers[l->next_worker % s->worker_count];
+    for (unsigned i = 1; i < s->worker_count; i++) {
+        struct worker *w = s->workers[(l->next_worker + i) % s->worker_count];
+        if (atomic_load_explicit(&w->client_count, memory_order_relaxed) <
+            atomic_load_explicit(&least->client_count, memory_order_relaxed))
+            least = w;
+    }
+    l->next_worker = least->index + 1;
+    return least;
+}
+
+static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
+                      int length, void *arg)
+{
+    (void)listener;
+    struct entrance *entrance = arg;
+    struct listen *l = entrance->listen;
+    struct service *s = l->service;
+    bool tls = entrance->kind == KIND_TLS;
+    char text[64];
+    if (atomic_fetch_add(&s->clients, 1) >= listen_max_clients(s)) {
+        static const char refused[] = "-ERR max number of clients reached\r\n";
+        ssize_t n = tls ? 0 : write(fd, refused, sizeof(refused) - 1);
+        (void)n;
+        (void)close(fd);
+        atomic_fetch_sub(&s->clients, 1);
+        atomic_fetch_add(&s->rejected, 1);
+        return;
+    }
+    atomic_fetch_add(&s->connections, 1);
+    name_peer(entrance, address, length, text, sizeof(text));
+    worker_accept(next_worker(l), fd, text, tls);
+}
+
+static void enable(struct listen *l, bool on)
+{
+    for (size_t i = 0; i < l->count; i++)
+        (void)(on ? evconnlistener_enable : evconnlistener_disable)(l->entrances[i].listener);
+}
+
+static void on_resume(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    enable(arg, true);
+}
+
+/* Mostly no descriptors are left: to try again at once would only burn the processor. */
+static void on_accept_error(struct evconnlistener *listener, void *arg)
+{
+    static const struct timeval pause = {0, PAUSE_MS * 1000};
+    (void)listener;
+    struct listen *l = ((struct entrance *)arg)->listen;
+    log_warn("accept_failed", "error=%s note=\"no connections for %d ms\"", log_quote(strerror(errno)),
+             PAUSE_MS);
+    enable(l, false);
+    (void)event_add(l->resume, &pause);
+}
+
+/* --- sockets --- */
+
+static enum err add(struct listen *l, enum kind kind, const struct sockaddr *address, socklen_t length,
+                    int fd)
+{
+    struct entrance *entrance = &l->entrances[l->count];
+    *entrance = (struct entrance){.listen = l, .kind = kind};
+    entrance->listener = fd < 0
+                             ? evconnlistener_new_bind(l->base, on_accept, entrance, LISTENER_FLAGS, BACKLOG,
+                                                       address, (int)length)
+                             : evconnlistener_new(l->base, on_accept, entrance, LISTENER_FLAGS, BACKLOG, fd);
+    if (entrance->listener == NULL)
+        return ERR_IO;
+    evconnlistener_set_error_cb(entrance->listener, on_accept_error);
+    l->count++;
+    return ERR_OK;
+}
+
+static enum err open_tcp(struct listen *l, enum kind kind, const char *key, const char *address,
+                         struct error *e)
+{
+    char host[256], service[8];
+    uint16_t port;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE},
+                    *found;
+    enum err code = config_split_address(address, host, sizeof(host), &port, e);
+    if (code != ERR_OK)
+        return code;
+    if (l->count == SOCKETS_MAX)
+        return error_set(e, ERR_CONFIG, "%s = %s: more than %d addresses", key, address, SOCKETS_MAX);
+    (void)snprintf(service, sizeof(service), "%u", port);
+    int failed = getaddrinfo(host[0] == '\0' ? NULL : host, service, &hints, &found);
+    if (failed != 0)
+        return error_set(e, ERR_CONFIG, "%s = %s: %s", key, address, gai_strerror(failed));
+    code = add(l, kind, found->ai_addr, found->ai_addrlen, -1);
+    int why = errno;
+    freeaddrinfo(found);
+    return code == ERR_OK ? ERR_OK : error_set(e, ERR_IO, "%s = %s: %s", key, address, strerror(why));
+}
+
+static enum err open_list(struct listen *l, enum kind kind, const char *key, const char *list,
+                          struct error *e)
+{
+    char address[300];
+    size_t at = 0;
+    enum err code = ERR_OK;
+    while (code == ERR_OK && config_next_address(list, &at, address, sizeof(address)))
+        code = open_tcp(l, kind, key, address, e);
+    return code;
+}
+
+/* A file that a process left behind when it was killed is removed. Any other one stays, and so does one on
+ * which somebody listens. */
+static enum err clear_path(const struct sockaddr_un *address, struct error *e)
+{
+    struct stat file;
+    if (lstat(address->sun_path, &file) != 0)
+        return errno == ENOENT ? ERR_OK : error_set(e, ERR_IO, "%s", strerror(errno));
+    if (!S_ISSOCK(file.st_mode))
+        return error_set(e, ERR_CONFIG,
+                         "something else is at this path; move it away, or choose another path");
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set(e, ERR_IO, "%s", strerror(errno));
+    bool deserted =
+        connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0 && errno == ECONNREFUSED;
+    (void)close(fd);
+    if (!deserted)
+        return error_set(e, ERR_CONFIG, "another process listens there; stop it, or choose another path");
+    return unlink(address->sun_path) == 0 ? ERR_OK : error_set(e, ERR_IO, "%s", strerror(errno));
+}
+
+/* The mode is set before the file can be seen, so that nobody gets in who may not; once more after it for the
+ * bits that the umask took. */
+static enum err bind_path(struct listen *l, int fd, const struct sockaddr_un *address, mode_t mode,
+                          struct error *e)
+{
+    if (fchmod(fd, mode) != 0 || bind(fd, (const struct sockaddr *)address, sizeof(*address)) != 0)
+        return error_set(e, ERR_IO, "%s", strerror(errno));
+    (void)snprintf(l->path, sizeof(l->path), "%s", address->sun_path);
+    if (lstat(l->path, &l->file) != 0 || chmod(l->path, mode) != 0)
+        return error_set(e, ERR_IO, "%s", strerror(errno));
+    return ERR_OK;
+}
+
+static enum err open_unix(struct listen *l, const struct config *config, struct error *e)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (config->unix_socket[0] == '\0')
+        return ERR_OK;
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", config->unix_socket);
+    int fd = -1;
+    enum err code = clear_path(&address, e);
+    if (code == ERR_OK && (fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
+        code = error_set(e, ERR_IO, "%s", strerror(errno));
+    if (code == ERR_OK)
+        code = bind_path(l, fd, &address, (mode_t)config->unix_socket_mode, e);
+    if (code == ERR_OK && l->count == SOCKETS_MAX)
+        code = error_set(e, ERR_CONFIG, "more than %d sockets", SOCKETS_MAX);
+    if (code == ERR_OK && add(l, KIND_UNIX, NULL, 0, fd) != ERR_OK)
+        code = error_set(e, ERR_IO, "%s", strerror(errno));
+    if (code == ERR_OK)
+        return ERR_OK;
+    if (fd >= 0)
+        (void)close(fd);
+    return error_prefix(e, code, "unix_socket = %s", config->unix_socket);
+}
+
+enum err listen_open(struct listen **out, struct service *s, struct event_base *base,
+                     const struct config *config, struct error *e)
+{
+    struct listen *l = calloc(1, sizeof(*l));
+    if (l == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    l->service = s;
+    l->base = base;
+    l->resume = evtimer_new(base, on_resume, l);
+    enum err code = l->resume != NULL ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
+    if (code == ERR_OK)
+        code = open_list(l, KIND_TCP, "listen", config->listen, e);
+    if (code == ERR_OK)
+        code = open_list(l, KIND_TLS, "listen_tls", config->listen_tls, e);
+    if (code == ERR_OK)
+        code = open_unix(l, config, e);
+    if (code != ERR_OK) {
+        listen_close(l);
+        return code;
+    }
+    *out = l;
+    return ERR_OK;
+}
+
+void listen_close(struct listen *l)
+{
+    struct stat now;
+    if (l == NULL)
+        return;
+    if (l->path[0] != '\0' && lstat(l->path, &now) == 0 && now.st_ino == l->file.st_ino &&
+        now.st_dev == l->file.st_dev)
+        (void)unlink(l->path);
+    for (size_t i = 0; i < l->count; i++)
+        evconnlistener_free(l->entrances[i].listener);
+    if (l->resume != NULL)
+        event_free(l->resume);
+    free(l);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of probes, and what they share. */
+#include "service/doctor/doctor_internal.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/info.h"
+#include "base/number.h"
+#include "service/core/service.h"
+#include "shard/filter/slots.h"
+
+/* In the order in which they run: the first two find out who answers. */
+static const struct {
+    const char *name, *what;
+    doctor_fn *fn;
+} probes[] = {
+    {"redis", "whether each node answers, as a master, and its version", doctor_redis},
+    {"postgres", "whether the database answers, and its version", doctor_postgres},
+    {"memory", "maxmemory and maxmemory-policy of each node: Redis must not delete shards", doctor_memory},
+    {"persistence", "what a node still has after a restart, and whether its last save worked",
+     doctor_persistence},
+    {"replicas", "whether there are as many replicas as add_acks waits for", doctor_replicas},
+    {"replication", "replication ids, by which Twinbloom notices lost adds, and the backlog",
+     doctor_replication},
+    {"commands", "whether the user may run each command that is needed, tried on a scratch key",
+     doctor_commands},
+    {"nodes", "whether other coordinators use the same nodes, and the same metadata node", doctor_nodes},
+    {"coordinators", "whether the other coordinators run, have one version, and reach what they need",
+     doctor_coordinators},
+    {"clock", "the clocks of nodes and database, compared with this machine's", doctor_clocks},
+    {"rights", "whether the role sees who holds open transactions", doctor_rights},
+    {"transactions", "transactions that have been open for long: a rebuild waits for them",
+     doctor_transactions},
+    {"table", "each filter's tables: rights, columns, the index behind id_column, the condition",
+     doctor_tables},
+    {"follower", "what following each filter's tables needs: outbox, or logical replication",
+     doctor_followers},
+    {"standby", "whether read_dsn leads to a standby of the same tables", doctor_standby},
+    {"slots", "replication slots of this installation, and how much log Postgres keeps for them",
+     doctor_slots},
+};
+enum { PROBES = sizeof(probes) / sizeof(probes[0]) };
+
+bool doctor_probe(size_t i, const char **name, const char **what)
+{
+    if (i >= PROBES)
+        return false;
+    *name = probes[i].name;
+    *what = probes[i].what;
+    return true;
+}
+
+const char *doctor_state_name(enum doctor_state state)
+{
+    static const char *const names[DOCTOR_STATES] = {"ok", "warning", "problem"};
+    return names[state];
+}
+
+/* --- telling --- */
+
+void doctor_tell(struct doctor *d, enum doctor_state state, const char *subject, const char *remedy,
+                 const char *format, ...)
+{
+    char found[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(found, sizeof(found), format, arguments);
+    va_end(arguments);
+    const struct doctor_finding f = {d->probe, subject, state, found, remedy};
+    d->o->fn(d->o->arg, &f);
+}
+
+void doctor_tell_error(struct doctor *d, enum doctor_state state, const char *subject, const struct error *e,
+                       const char *remedy)
+{
+    size_t length = strlen(e->text);
+    const char *rest = strstr(e->text, "; ");
+    if (remedy[0] == '\0' && rest != NULL) {
+        length = (size_t)(rest - e->text);
+        remedy = rest + 2;
+    }
+    doctor_tell(d, state, subject, remedy, "%.*s", (int)length, e->text);
+}
+
+/* --- INFO of a node --- */
+
+const char *doctor_info_text(const struct doctor_node *n, const char *name, char *out, size_t size)
+{
+    size_t length = 0;
+    const char *value = n->info == NULL ? NULL : info_value(n->info->str, n->info->len, name, &length);
+    (void)snprintf(out, size, "%.*s", value == NULL ? 0 : (int)length, value == NULL ? "" : value);
+    return out;
+}
+
+uint64_t doctor_info_number(const struct doctor_node *n, const char *name)
+{
+    char text[32];
+    uint64_t number = 0;
+    (void)doctor_info_text(n, name, text, sizeof(text));
+    return number_u64(text, strlen(text), &number) ? number : 0;
+}
+
+unsigned doctor_redis_version(const struct doctor_node *n)
+{
+    char text[32];
+    unsigned version = 0;
+    char *at = (char *)doctor_info_text(n, "redis_version", text, sizeof(text));
+    for (unsigned part = 0; part < 3; part++) {
+        unsigned long number = strtoul(at, &at, 10);
+        version = version * 100 + (number < 100 ? (unsigned)number : 99);
+        at += *at == '.';
+    }
+    return version;
+}
+
+/* --- what the configuration asks for --- */
+
+size_t doctor_sources(const struct doctor *d)
+{
+    const struct config *c = d->o->config;
+    size_t count = 0;
+    for (size_t i = 0; i < c->filter_count; i++)
+        count += c->filter[i].table[0] != '\0';
+    return count;
+}
+
+unsigned doctor_add_acks(const struct doctor *d)
+{
+    const struct config *c = d->o->config;
+    unsigned most = c->add_acks;
+    for (size_t i = 0; i < c->filter_count; i++)
+        most = c->filter[i].add_acks > most ? c->filter[i].add_acks : most;
+    return most;
+}
+
+bool doctor_add_fsync(const struct doctor *d)
+{
+    const struct config *c = d->o->config;
+    bool wanted = c->add_fsync;
+    for (size_t i = 0; i < c->filter_count; i++)
+        wanted |= c->filter[i].add_fsync;
+    return wanted;
+}
+
+/* --- all of them --- */
+
+void doctor_run(const struct doctor_options *o)
+{
+    struct doctor d = {.o = o};
+    d.redis = sync_client_new(o->nodes, (unsigned)o->config->redis_timeout_ms, "twinbloom-doctor");
+    for (size_t i = 0; i < PROBES && d.redis != NULL; i++) {
+        d.probe = probes[i].name;
+        probes[i].fn(&d);
+    }
+    if (d.redis == NULL) {
+        d.probe = probes[0].name;
+        doctor_tell(&d, DOCTOR_PROBLEM, "", "give this machine more memory", "out of memory");
+    }
+    for (unsigned i = 0; i < d.node_count; i++)
+        freeReplyObject(d.node[i].info);
+    free(d.node);
+    sync_client_free(d.redis);
+}
+
+/* --- without a service --- */
+
+struct alone {
+    FILE *to;
+    unsigned count[DOCTOR_STATES];
+};
+
+static void print(void *arg, const struct doctor_finding *f)
+{
+    struct alone *a = arg;
+    a->count[f->state]++;
+    (void)fprintf(a->to, "%-8s %-13s %s%s%s\n", doctor_state_name(f->state), f->probe, f->subject,
+                  f->subject[0] == '\0' ? "" : ": ", f->found);
+    if (f->remedy[0] != '\0')
+        (void)fprintf(a->to, "%-22s -> %s\n", "", f->remedy);
+}
+
+int doctor_alone(const struct config *config, const char *version, FILE *to)
+{
+    struct alone a = {.to = to};
+    struct error e = {.text = ""};
+    struct service *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return EXIT_FAILURE;
+    s->redis_timeout_ms = (unsigned)config->redis_timeout_ms;
+    if (service_reach_nodes(s, config, &e) == ERR_OK) {
+        const struct doctor_options o = {config, &s->nodes, version, print, &a};
+        doctor_run(&o);
+    } else {
+        const struct doctor_finding f = {probes[0].name, "", DOCTOR_PROBLEM, e.text, ""};
+        print(&a, &f);
+    }
+    service_leave_nodes(s);
+    free(s);
+    (void)fprintf(to, "%u ok, %u warning%s, %u problem%s\n", a.count[DOCTOR_OK], a.count[DOCTOR_WARNING],
+                  a.count[DOCTOR_WARNING] == 1 ? "" : "s", a.count[DOCTOR_PROBLEM],
+                  a.count[DOCTOR_PROBLEM] == 1 ? "" : "s");
+    return a.count[DOCTOR_PROBLEM] == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

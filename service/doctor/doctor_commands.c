@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether each command that the service needs is there and allowed. COMMAND INFO and ACL DRYRUN would be
+ * rights of their own, and would not tell of keys and channels; so each is run once, on a scratch key under
+ * the prefix that nothing else reads and that is gone at the end. A crash in the middle leaves a key with a
+ * TTL of a minute.
+ *
+ * To add one: a row, and its name in docs/howto/connect-to-redis.md (test_doctor compares them). */
+#include "service/doctor/doctor_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/buffer.h"
+#include "base/random.h"
+#include "shard/redis/nodes/cluster.h"
+#include "shard/filter/names.h"
+#include "shard/filter/slots.h"
+
+enum { WORDS_MAX = 6, REASON_MAX = 160 };
+
+/* "S": a string, "H": a hash, "L": a list, "Z": a set, "C": the channel of events. */
+struct row {
+    const char *name;                       /* as in a rule of ACL */
+    const char *when;                       /* "": always; else the setting that needs it */
+    bool (*needed)(const struct doctor *d); /* NULL: always */
+    const char *word[WORDS_MAX];
+};
+
+static bool clustered(const struct doctor *d)
+{
+    return d->o->nodes->cluster != NULL;
+}
+
+static bool waits(const struct doctor *d)
+{
+    return doctor_add_acks(d) > 0;
+}
+
+/* In an order in which each finds what it needs, and the last ones leave nothing. */
+static const struct row rows[] = {
+    {"ping", "", NULL, {"PING"}},
+    {"time", "", NULL, {"TIME"}},
+    {"info", "", NULL, {"INFO", "server"}},
+    {"eval", "", NULL, {"EVAL", "return 1", "0"}},
+    {"publish", "", NULL, {"PUBLISH", "C", "doctor"}},
+    {"scan", "", NULL, {"SCAN", "0", "COUNT", "1"}},
+    {"set", "", NULL, {"SET", "S", "1", "PX", "60000"}},
+    {"get", "", NULL, {"GET", "S"}},
+    {"getrange", "", NULL, {"GETRANGE", "S", "0", "0"}},
+    {"incr", "", NULL, {"INCR", "S"}},
+    {"setrange", "", NULL, {"SETRANGE", "S", "0", "2"}},
+    {"strlen", "", NULL, {"STRLEN", "S"}},
+    {"memory|usage", "", NULL, {"MEMORY", "USAGE", "S"}},
+    {"exists", "", NULL, {"EXISTS", "S"}},
+    {"type", "", NULL, {"TYPE", "S"}},
+    {"rename", "", NULL, {"RENAME", "S", "S"}},
+    {"persist", "", NULL, {"PERSIST", "S"}},
+    {"pexpire", "", NULL, {"PEXPIRE", "S", "60000"}},
+    {"pttl", "", NULL, {"PTTL", "S"}},
+    {"sadd", "", NULL, {"SADD", "Z", "a"}},
+    {"smembers", "", NULL, {"SMEMBERS", "Z"}},
+    {"sscan", "", NULL, {"SSCAN", "Z", "0"}},
+    {"srem", "", NULL, {"SREM", "Z", "a"}},
+    {"hset", "", NULL, {"HSET", "H", "f", "1"}},
+    {"hsetnx", "", NULL, {"HSETNX", "H", "f", "1"}},
+    {"hget", "", NULL, {"HGET", "H", "f"}},
+    {"hmget", "", NULL, {"HMGET", "H", "f"}},
+    {"hgetall", "", NULL, {"HGETALL", "H"}},
+    {"hkeys", "", NULL, {"HKEYS", "H"}},
+    {"hexists", "", NULL, {"HEXISTS", "H", "f"}},
+    {"hincrby", "", NULL, {"HINCRBY", "H", "f", "1"}},
+    {"hdel", "", NULL, {"HDEL", "H", "f"}},
+    {"lpush", "", NULL, {"LPUSH", "L", "a"}},
+    {"lrange", "", NULL, {"LRANGE", "L", "0", "-1"}},
+    {"ltrim", "", NULL, {"LTRIM", "L", "0", "0"}},
+    {"xadd", "", NULL, {"XADD", "X", "*", "f", "1"}},
+    {"xlen", "", NULL, {"XLEN", "X"}},
+    {"xrange", "", NULL, {"XRANGE", "X", "-", "+"}},
+    {"xrevrange", "", NULL, {"XREVRANGE", "X", "+", "-"}},
+    {"xtrim", "", NULL, {"XTRIM", "X", "MAXLEN", "1"}},
+    {"del", "", NULL, {"DEL", "H", "L", "X"}},
+    {"unlink", "", NULL, {"UNLINK", "S", "Z"}},
+    {"wait", "add_acks", waits, {"WAIT", "0", "1"}},
+    {"waitaof", "add_fsync", doctor_add_fsync, {"WAITAOF", "0", "0", "1"}},
+    {"cluster|slots", "a cluster", clustered, {"CLUSTER", "SLOTS"}},
+    {"cluster|shards", "a cluster", clustered, {"CLUSTER", "SHARDS"}},
+    {"asking", "a cluster", clustered, {"ASKING"}},
+    /* The connection is of no other use behind this. */
+    {"subscribe", "", NULL, {"SUBSCRIBE", "C"}},
+};
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+bool doctor_command(size_t i, const char **name, const char **when)
+{
+    if (i >= ROWS)
+        return false;
+    *name = rows[i].name;
+    *when = rows[i].when;
+    return true;
+}
+
+/* --- one node --- */
+
+/* What a user may not run, and what the server does not have, as words for people and as a rule of ACL. */
+struct refused {
+    struct buffer denied, rule, missing;
+    char reason[REASON_MAX]; /* the first refusal, as Redis words it */
+};
+
+/* Keys of one slot of that master. */
+struct scratch {
+    struct key_name key[5]; /* S, H, L, Z, X */
+    char channel[PREFIX_MAX + sizeof(":events")];
+};
+
+static const char kinds[] = "SHLZX";
+
+static void name_scratch(const struct doctor *d, const struct doctor_node *n, struct scratch *s)
+{
+    const char *prefix = d->o->config->prefix;
+    uint64_t random = random_u64();
+    for (size_t i = 0; i < sizeof(s->key) / sizeof(s->key[0]); i++) {
+        char what[48];
+        (void)snprintf(what, sizeof(what), "doctor:%016" PRIx64 ":%c", random, kinds[i]);
+        names_on_master(prefix, n->slot, what, &s->key[i]);
+    }
+    (void)snprintf(s->channel, sizeof(s->channel), "%s:events", prefix);
+}
+
+static const char *fill_word(const struct scratch *s, const char *word)
+{
+    const char *kind = word[0] != '\0' && word[1] == '\0' ? strchr(kinds, word[0]) : NULL;
+    if (kind != NULL)
+        return s->key[kind - kinds].text;
+    return strcmp(word, "C") == 0 ? s->channel : word;
+}
+
+static enum err run(struct sync_client *l, const struct doctor_node *n, const struct scratch *s,
+                    const struct row *row, redisReply **out, struct error *e)
+{
+    const char *argv[WORDS_MAX];
+    size_t lengths[WORDS_MAX], argc = 0;
+    for (; argc < WORDS_MAX && row->word[argc] != NULL; argc++) {
+        argv[argc] = fill_word(s, row->word[argc]);
+        lengths[argc] = strlen(argv[argc]);
+    }
+    enum err code = sync_client_append(l, n->where, argc, argv, lengths, e);
+    return code == ERR_OK ? sync_client_reply(l, n->where, out, e) : code;
+}
+
+static bool begins(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+static void judge(struct refused *f, const struct row *row, const redisReply *r)
+{
+    if (r->type != REDIS_REPLY_ERROR)
+        return;
+    if (begins(r->str, "NOPERM")) {
+        buffer_printf(&f->denied, "%s%s", f->denied.length > 0 ? " " : "", row->name);
+        buffer_printf(&f->rule, " +%s", row->name);
+        if (f->reason[0] == '\0')
+            (void)snprintf(f->reason, sizeof(f->reason), "%.150s", r->str);
+    } else if (begins(r->str, "ERR unknown command") || begins(r->str, "ERR unknown subcommand") ||
+               begins(r->str, "ERR Unknown subcommand")) {
+        buffer_printf(&f->missing, "%s%s", f->missing.length > 0 ? " " : "", row->name);
+    } /* anything else was run, or would have been: memory, a disk and a role are other probes' */
+}
+
+static void tell(struct doctor *d, const struct doctor_node *n, struct refused *f, unsigned count)
+{
+    char remedy[1024];
+    const struct nodes *nodes = d->o->nodes;
+    const char *user = nodes->cluster == NULL ? nodes->node[n->where].user : "";
+    const char *prefix = d->o->config->prefix;
+    if (f->denied.length > 0) {
+        (void)snprintf(remedy, sizeof(remedy), "ACL SETUSER %s ~%s:* &%s:events%.700s",
+                       user[0] != '\0'          ? user
+                       : nodes->cluster != NULL ? "USER"
+                                                : "default",
+                       prefix, prefix, buffer_text(&f->rule));
+        doctor_tell(d, DOCTOR_PROBLEM, n->name, remedy, "not allowed: %.600s (%s)", buffer_text(&f->denied),
+                    f->reason);
+    }
+    if (f->missing.length > 0)
+        doctor_tell(d, DOCTOR_PROBLEM, n->name,
+                    "upgrade it to Redis 7.0 or later, and undo rename-command for these",
+                    "the server does not have: %.600s", buffer_text(&f->missing));
+    if (f->denied.length == 0 && f->missing.length == 0)
+        doctor_tell(d, DOCTOR_OK, n->name, "", "%u commands are there and allowed", count);
+}
+
+static void try_all(struct doctor *d, struct sync_client *l, const struct doctor_node *n)
+{
+    struct refused f = {.reason = ""};
+    struct scratch s;
+    struct error e;
+    unsigned count = 0;
+    enum err code = ERR_OK;
+    name_scratch(d, n, &s);
+    for (size_t i = 0; i < ROWS && code == ERR_OK; i++) {
+        redisReply *r = NULL;
+        if (rows[i].needed != NULL && !rows[i].needed(d))
+            continue;
+        code = run(l, n, &s, &rows[i], &r, &e);
+        if (code == ERR_OK) {
+            judge(&f, &rows[i], r);
+            count++;
+        }
+        freeReplyObject(r);
+    }
+    if (code != ERR_OK)
+        doctor_tell(d, DOCTOR_PROBLEM, n->name, "look at its log, and run this again", "%s", e.text);
+    else
+        tell(d, n, &f, count);
+    buffer_fini(&f.denied);
+    buffer_fini(&f.rule);
+    buffer_fini(&f.missing);
+}
+
+/* @n by the numbers of another link, whose list of masters may have another order. False: it does not have
+ * it. */
+static bool find_node(struct sync_client *l, const struct doctor_node *n, struct doctor_node *out)
+{
+    struct error ignored;
+    unsigned count = 0;
+    *out = *n;
+    if (sync_client_masters(l, &count, &ignored) != ERR_OK)
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        out->where = sync_client_master(l, i);
+        out->slot = sync_client_master_slot(l, i);
+        if (strcmp(sync_client_name(l, out->where), n->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Over connections of its own: they end as subscribers. */
+void doctor_commands(struct doctor *d)
+{
+    for (unsigned i = 0; i < d->node_count; i++) {
+        struct doctor_node n;
+        if (d->node[i].info == NULL)
+            continue;
+        struct sync_client *l =
+            sync_client_new(d->o->nodes, (unsigned)d->o->config->redis_timeout_ms, "twinbloom-doctor");
+        if (l != NULL && find_node(l, &d->node[i], &n))
+            try_all(d, l, &n);
+        else
+            doctor_tell(d, DOCTOR_PROBLEM, d->node[i].name, "run this again",
+                        "the cluster changed meanwhile");
+        sync_client_free(l);
+    }
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* The database: whether it answers, what this role may see, and each filter's tables. */
+#include "service/doctor/doctor_internal.h"
+
+#include <inttypes.h>
+#include "base/clock.h"
+#include "migrate/source/server.h"
+#include "migrate/source/source.h"
+#include "service/filters/sources.h"
+
+enum {
+    VERSION_OLDEST = 130000, /* whose statements the tests once ran, or which its makers still mend */
+    VERSION_STREAM = 150000,
+    LONG_SECONDS = 600
+};
+
+/* --- postgres --- */
+
+void doctor_postgres(struct doctor *d)
+{
+    const struct config *c = d->o->config;
+    struct error e;
+    if (doctor_sources(d) == 0) {
+        doctor_tell(d, DOCTOR_OK, "", "", "not needed: no filter has a table");
+        return;
+    }
+    uint64_t began = clock_wall_us();
+    if (server_look(&d->postgres, c->dsn, (unsigned)c->postgres_timeout_ms, &e) != ERR_OK) {
+        doctor_tell(
+            d, DOCTOR_PROBLEM, "",
+            "start it; check [postgres] dsn, the password, pg_hba.conf, and that this machine reaches it",
+            "%s", e.text);
+        return;
+    }
+    d->has_postgres = true;
+    d->postgres_clock_ms = (int64_t)d->postgres.now_ms - (int64_t)((began + clock_wall_us()) / 2000);
+    doctor_server(d);
+}
+
+void doctor_server(struct doctor *d)
+{
+    const struct server_facts *f = &d->postgres;
+    if (f->standby)
+        doctor_tell(d, DOCTOR_PROBLEM, "",
+                    "connect to the primary (target_session_attrs=primary in the dsn), and set read_dsn to "
+                    "read from the standby",
+                    "Postgres %s is a standby, which cannot see the open transactions of its primary",
+                    f->version_text);
+    else if (f->version < VERSION_OLDEST)
+        doctor_tell(d, DOCTOR_WARNING, "", "upgrade it to Postgres 15 or later", "Postgres %s is not tested",
+                    f->version_text);
+    else
+        doctor_tell(d, DOCTOR_OK, "", "", "Postgres %s", f->version_text);
+}
+
+/* --- rights --- */
+
+void doctor_rights(struct doctor *d)
+{
+    char remedy[256];
+    if (!d->has_postgres)
+        return;
+    (void)snprintf(remedy, sizeof(remedy), "GRANT pg_read_all_stats TO %s", d->postgres.role);
+    if (d->postgres.sees_statistics)
+        doctor_tell(d, DOCTOR_OK, "", "", "role %s sees other sessions", d->postgres.role);
+    else
+        doctor_tell(d, DOCTOR_WARNING, "", remedy,
+                    "role %s does not see other sessions: a rebuild waits for autovacuum too, and cannot say "
+                    "whom it waits for, nor how far standbys are behind",
+                    d->postgres.role);
+}
+
+/* --- transactions --- */
+
+void doctor_transactions(struct doctor *d)
+{
+    if (!d->has_postgres)
+        return;
+    if (d->postgres.oldest_seconds > LONG_SECONDS)
+        doctor_tell(
+            d, DOCTOR_WARNING, "",
+            "find it in pg_stat_activity (xact_start) and end it, or set idle_in_transaction_session_timeout",
+            "a transaction has been open for %" PRIu64 " s: a rebuild waits for it",
+            d->postgres.oldest_seconds);
+    else if (d->postgres.prepared > 0)
+        doctor_tell(d, DOCTOR_WARNING, "", "look at pg_prepared_xacts, and commit them or roll them back",
+                    "%" PRIu64 " prepared transactions are open: a rebuild waits for them",
+                    d->postgres.prepared);
+    else
+        doctor_tell(d, DOCTOR_OK, "", "", "none has been open for longer than 10 minutes");
+}
+
+/* --- tables --- */
+
+static void tell_rows(struct doctor *d, struct source *source, const struct config_filter *f)
+{
+    struct error e;
+    struct source_rows rows;
+    char warning[512] = "";
+    if (source_warning(source, warning, sizeof(warning), &e) != ERR_OK ||
+        source_rows_look(source, &rows, &e) != ERR_OK) {
+        doctor_tell_error(d, DOCTOR_PROBLEM, f->name, &e, "");
+        return;
+    }
+    if (warning[0] != '\0') {
+        (void)snprintf(e.text, sizeof(e.text), "%s", warning);
+        doctor_tell_error(d, DOCTOR_WARNING, f->name, &e, "");
+    } else if (rows.by == SOURCE_ROWS_GUESSED) {
+        doctor_tell(d, DOCTOR_WARNING, f->name, "ANALYZE the table",
+                    "%s: the planner has no statistics of it", f->table);
+    } else {
+        doctor_tell(d, DOCTOR_OK, f->name, "", "%s: %s%" PRIu64 " rows", f->table,
+                    rows.by == SOURCE_ROWS_COUNTED ? "" : "about ", rows.rows);
+    }
+}
+
+static void look_at_table(struct doctor *d, const struct config_filter *f)
+{
+    struct source *source = NULL;
+    struct error e;
+    struct source_config sc = sources_config(d->o->config, f);
+    sc.application = "twinbloom doctor";
+    enum err code = source_open(&source, &sc, (unsigned)d->o->config->postgres_timeout_ms, &e);
+    if (code == ERR_OK)
+        code = source_check(source, &e);
+    if (code == ERR_OK)
+        tell_rows(d, source, f);
+    else
+        doctor_tell_error(d, DOCTOR_PROBLEM, f->name, &e, "");
+    source_close(source);
+}
+
+void doctor_tables(struct doctor *d)
+{
+    const struct config *c = d->o->config;
+    for (size_t i = 0; d->has_postgres && i < c->filter_count; i++)
+        if (c->filter[i].table[0] != '\0')
+            look_at_table(d, &c->filter[i]);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/filters/filter_states.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+#include "base/clock.h"
+#include "service/filters/sources.h"
+
+enum { BUCKETS = 4096 };
+
+struct filter_states {
+    pthread_mutex_t lock;
+    struct filter_state *bucket[BUCKETS];
+};
+
+struct filter_states *filter_states_new(void)
+{
+    struct filter_states *watch = calloc(1, sizeof(*watch));
+    if (watch != NULL)
+        (void)pthread_mutex_init(&watch->lock, NULL);
+    return watch;
+}
+
+static void watched_free(struct filter_state *w)
+{
+    source_look_free(w->look);
+    free(w->name);
+    free(w);
+}
+
+void filter_states_free(struct filter_states *watch)
+{
+    if (watch == NULL)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct filter_state *w = watch->bucket[i], *next; w != NULL; w = next) {
+            next = w->next;
+            watched_free(w);
+        }
+    (void)pthread_mutex_destroy(&watch->lock);
+    free(watch);
+}
+
+static size_t bucket_of(const char *name, size_t length)
+{
+    return XXH3_64bits(name, length) % BUCKETS;
+}
+
+static struct filter_state *find_locked(const struct filter_states *watch, const char *name, size_t length)
+{
+    for (struct filter_state *w = watch->bucket[bucket_of(name, length)]; w != NULL; w = w->next)
+        if (w->length == length && memcmp(w->name, name, length) == 0)
+            return w;
+    return NULL;
+}
+
+/* NULL: no memory. */
+static struct filter_state *find_or_make_locked(struct filter_states *watch, const char *name, size_t length)
+{
+    struct filter_state *w = find_locked(watch, name, length),
+                        **head = &watch->bucket[bucket_of(name, length)];
+    if (w != NULL)
+        return w;
+    w = calloc(1, sizeof(*w));
+    if (w == NULL || (w->name = malloc(length + 1)) == NULL) {
+        free(w);
+        return NULL;
+    }
+    memcpy(w->name, name, length);
+    w->name[length] = '\0';
+    w->length = length;
+    w->watch = watch;
+    w->schedule_from = (time_t)(clock_wall_us() / 1000000);
+    w->next = *head;
+    *head = w;
+    return w;
+}
+
+struct filter_state *filter_states_next(struct filter_states *watch, const struct filter_state *w)
+{
+    (void)pthread_mutex_lock(&watch->lock);
+    struct filter_state *next = w == NULL ? watch->bucket[0] : w->next;
+    for (size_t i = w == NULL ? 1 : bucket_of(w->name, w->length) + 1; next == NULL && i < BUCKETS; i++)
+        next = watch->bucket[i];
+    (void)pthread_mutex_unlock(&watch->lock);
+    return next;
+}
+
+/* Nobody takes what a look has found once the filter has no source any more. */
+static bool is_looked_at(const struct filter_state *w)
+{
+    struct source_facts ignored;
+    return w->look != NULL && !source_look_ended(w->look, &ignored);
+}
+
+void filter_states_forget(struct filter_states *watch, uint64_t round)
+{
+    for (size_t i = 0; i < BUCKETS; i++) {
+        (void)pthread_mutex_lock(&watch->lock);
+        for (struct filter_state **at = &watch->bucket[i], *w; (w = *at) != NULL;) {
+            if (w->seen != 0 || is_looked_at(w) || w->round >= round) {
+                at = &w->next;
+                continue;
+            }
+            *at = w->next;
+            watched_free(w);
+        }
+        (void)pthread_mutex_unlock(&watch->lock);
+    }
+}
+
+struct filter_state *filter_states_find(struct filter_states *watch, const char *name, size_t length)
+{
+    (void)pthread_mutex_lock(&watch->lock);
+    struct filter_state *w = find_or_make_locked(watch, name, length);
+    (void)pthread_mutex_unlock(&watch->lock);
+    return w;
+}
+
+uint64_t filter_state_seen(struct filter_state *w)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    uint64_t seen = w->seen;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+    return seen;
+}
+
+struct controller_note controller_note(struct service *s, const char *name, size_t length)
+{
+    struct filter_states *watch = s->watch;
+    struct controller_note note = {0};
+    (void)pthread_mutex_lock(&watch->lock);
+    const struct filter_state *w = find_locked(watch, name, length);
+    if (w != NULL)
+        note = w->note;
+    (void)pthread_mutex_unlock(&watch->lock);
+    return note;
+}
+
+void filter_states_note_text(struct filter_states *watch, char *out, size_t size, const char *text)
+{
+    (void)pthread_mutex_lock(&watch->lock);
+    (void)snprintf(out, size, "%.*s", (int)size - 1, text); /* cut where it is too long */
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+void filter_state_note_degraded(struct filter_state *w, bool degraded)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    if (!degraded)
+        w->note.degraded_ms = 0;
+    else if (w->note.degraded_ms == 0)
+        w->note.degraded_ms = clock_wall_us() / 1000;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
+void filter_state_note_attempt(struct filter_state *w, uint64_t at_ms, const char *why)
+{
+    struct controller_note *n = &w->note;
+    (void)pthread_mutex_lock(&w->watch->lock);
+    n->next_attempt_ms = at_ms;
+    (void)snprintf(n->next_attempt_why, sizeof(n->next_attempt_why), "%s", at_ms == 0 ? "" : why);
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
+void filter_state_note_rows(struct filter_state *w, const struct source_rows *rows, uint64_t now_ms)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    w->note.rows = rows != NULL ? *rows : (struct source_rows){.by = SOURCE_ROWS_GUESSED};
+    w->note.rows_ms = rows != NULL ? now_ms : 0;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
+void filter_state_note_growth(struct filter_state *w, double items_per_second)
+{
+    (void)pthread_mutex_lock(&w->watch->lock);
+    w->note.growth = items_per_second;
+    (void)pthread_mutex_unlock(&w->watch->lock);
+}
+
+void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation)
+{
+    struct filter_states *watch = ((struct service *)service)->watch;
+    (void)pthread_mutex_lock(&watch->lock);
+    struct filter_state *w = find_or_make_locked(watch, name, length);
+    if (w != NULL && incarnation > w->seen /* they are in order */ &&
+        incarnation != w->dropped) /* who had read it before tells it late */
+        w->seen = incarnation;
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation)
+{
+    struct filter_states *watch = ((struct service *)service)->watch;
+    (void)pthread_mutex_lock(&watch->lock);
+    struct filter_state *w = find_locked(watch, name, length);
+    if (w != NULL) {
+        w->dropped = incarnation;
+        if (w->seen == incarnation) /* not one that was made since */
+            w->seen = 0;
+    }
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+uint64_t service_seen(struct service *s, const char *name, size_t length)
+{
+    (void)pthread_mutex_lock(&s->watch->lock);
+    const struct filter_state *w = find_locked(s->watch, name, length);
+    uint64_t seen = w == NULL ? 0 : w->seen;
+    (void)pthread_mutex_unlock(&s->watch->lock);
+    return seen;
+}

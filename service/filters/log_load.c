@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/filters/log_load.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "shard/filter/hash.h"
+#include "shard/fold/fold.h"
+
+enum { LANES = 1, BATCH_BYTES = 4 << 20, BATCH_SHARDS = 512 };
+
+/* Shards of one layer on their way from where they are stored to where they will be read. */
+struct copy {
+    struct handle *handle; /* its names have the incarnation under which the shards are stored */
+    const struct loading *load;
+    struct names stored;
+    struct fold fold; /* of the filter that is being made */
+    const struct generation *g;
+    struct placement placement;
+    uint16_t tag_stored, tag;
+    unsigned layer;
+    uint8_t *bytes; /* of one batch */
+};
+
+static struct header header_of(const struct copy *c, uint32_t shard)
+{
+    const struct geometry *g = &c->g->layers[c->layer].geometry;
+    return (struct header){.tag = c->tag,
+                           .incarnation = c->fold.names->incarnation,
+                           .generation = c->g->number,
+                           .layer = c->layer,
+                           .shard = shard,
+                           .blocks = g->blocks,
+                           .block_bits = (uint16_t)g->block_bits,
+                           .hashes = (uint16_t)g->hashes};
+}
+
+static void stored_name(const struct copy *c, uint32_t shard, struct key_name *out)
+{
+    const struct generation *g = view_current(&c->load->view);
+    const struct shard_id id = {.generation = g->number, .layer = c->layer, .shard = shard};
+    names_new_shard(&c->stored, id, g->layers[c->layer].token, out);
+}
+
+static enum err send_get(struct copy *c, uint32_t shard, struct error *e)
+{
+    struct key_name name;
+    stored_name(c, shard, &name);
+    const char *const argv[] = {"GET", name.text};
+    const size_t lengths[] = {3, name.length};
+    return sync_client_append(c->fold.redis, placement_where(&c->placement, c->layer, shard), 2, argv,
+                              lengths, e);
+}
+
+/* Its tags become those of the filter. */
+static enum err take_get(struct copy *c, uint32_t shard, uint8_t *out, struct error *e)
+{
+    const struct geometry *g = &c->g->layers[c->layer].geometry;
+    unsigned where = placement_where(&c->placement, c->layer, shard);
+    uint32_t bytes = geometry_shard_bytes(g);
+    redisReply *reply;
+    enum err code = sync_client_reply(c->fold.redis, where, &reply, e);
+    if (code != ERR_OK)
+        return code;
+    bool whole = reply->type == REDIS_REPLY_STRING && reply->len == bytes;
+    if (reply->type == REDIS_REPLY_ERROR)
+        code = sync_client_refusal(c->fold.redis, where, reply, e);
+    else if (whole)
+        memcpy(out, reply->str, bytes);
+    freeReplyObject(reply);
+    if (code == ERR_OK &&
+        (!whole || !dump_tags_strip(g, c->tag_stored, out) || !dump_tags_put(g, c->tag, out)))
+        code = error_set(e, ERR_LOST,
+                         "shard %" PRIu32 " of layer %u was lost while it was loaded: send any chunk again",
+                         shard, c->layer);
+    return code;
+}
+
+static enum err send_shard(struct copy *c, uint32_t shard, const uint8_t *from, struct error *e)
+{
+    const struct geometry *g = &c->g->layers[c->layer].geometry;
+    const struct header h = header_of(c, shard);
+    uint32_t bytes = geometry_shard_bytes(g);
+    enum err code = ERR_OK;
+    for (uint32_t at = 0; at < bytes && code == ERR_OK; at += FOLD_WRITE_BYTES) {
+        fold_begin(&c->fold, &h);
+        fold_piece(&c->fold, header_bytes(g) + at, from + at,
+                   bytes - at < FOLD_WRITE_BYTES ? bytes - at : FOLD_WRITE_BYTES);
+        code = fold_send(&c->fold, placement_where(&c->placement, c->layer, shard), e);
+    }
+    return code;
+}
+
+static enum err take_shard(struct copy *c, uint32_t shard, struct error *e)
+{
+    const struct header h = header_of(c, shard);
+    uint32_t bytes = geometry_shard_bytes(&c->g->layers[c->layer].geometry);
+    enum err code = ERR_OK;
+    for (uint32_t at = 0; at < bytes && code == ERR_OK; at += FOLD_WRITE_BYTES)
+        code = fold_reply(&c->fold, placement_where(&c->placement, c->layer, shard), &h, e);
+    return code;
+}
+
+static enum err copy_batch(struct copy *c, uint32_t first, uint32_t end, struct error *e)
+{
+    size_t bytes = geometry_shard_bytes(&c->g->layers[c->layer].geometry);
+    enum err code = ERR_OK;
+    for (uint32_t s = first; s < end && code == ERR_OK; s++)
+        code = send_get(c, s, e);
+    for (uint32_t s = first; s < end && code == ERR_OK; s++)
+        code = take_get(c, s, c->bytes + (s - first) * bytes, e);
+    for (uint32_t s = first; s < end && code == ERR_OK; s++)
+        code = send_shard(c, s, c->bytes + (s - first) * bytes, e);
+    for (uint32_t s = first; s < end && code == ERR_OK; s++)
+        code = take_shard(c, s, e);
+    return code;
+}
+
+static enum err copy_layer(struct copy *c, const struct work *w, struct error *e)
+{
+    const struct geometry *g = &c->g->layers[c->layer].geometry;
+    uint32_t fit = BATCH_BYTES / geometry_shard_bytes(g), batch = fit < BATCH_SHARDS ? fit : BATCH_SHARDS;
+    enum err code = ERR_OK;
+    for (uint32_t first = 0, end; first < g->shards && code == ERR_OK; first = end) {
+        end = g->shards - first < batch ? g->shards : first + batch;
+        code = copy_batch(c, first, end, e);
+        if (code == ERR_OK)
+            code = work_tell(w, "shards loaded", end, g->shards, e);
+    }
+    return code;
+}
+
+/* make_fill_fn */
+static enum err fill(void *arg, const struct names *names, const struct generation *g, const struct work *w,
+                     struct error *e)
+{
+    struct copy *c = arg;
+    c->g = g;
+    c->tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
+    enum err code = placement_resolve(&c->placement, names, g, sync_client_nodes(c->handle->redis), e);
+    if (code != ERR_OK)
+        return code;
+    fold_init(&c->fold, c->handle->redis, names, g->number);
+    for (c->layer = 0; c->layer < g->layer_count && code == ERR_OK; c->layer++)
+        code = copy_layer(c, w, e);
+    fold_fini(&c->fold);
+    if (code != ERR_OK)
+        sync_client_forget(c->handle->redis);
+    return code;
+}
+
+/* As the dump has it, where it will lie. */
+static void shape_of(struct generation *out, const struct loading *l)
+{
+    *out = *view_current(&l->view);
+    out->seed = l->header.mix;
+    for (unsigned i = 0; i < out->layer_count; i++)
+        out->layers[i].token = 0;
+}
+
+static enum err publish(struct copy *c, struct admin_naming *as, struct generation *shape,
+                        const struct placement *on, struct log_view *out, const struct work *w,
+                        struct error *e)
+{
+    const struct loading *l = c->load;
+    struct make_content content = {.seed = l->header.seed,
+                                   .shape = shape,
+                                   .fill = fill,
+                                   .arg = c,
+                                   .loading = l->incarnation,
+                                   .dump = l->dump,
+                                   .done_ms = LOADED_TTL_MS};
+    const struct make_options o = {
+        .expansion = l->header.expansion, .lanes = LANES, .placement = on, .content = &content};
+    shape_of(shape, l);
+    for (unsigned i = 0; i < l->header.layer_count; i++)
+        content.keys += l->header.layers[i].items;
+    c->stored = c->handle->names;
+    c->stored.incarnation = l->incarnation;
+    c->tag_stored =
+        hash_tag(l->incarnation, c->stored.filter, c->stored.filter_length, view_current(&l->view)->number);
+    return admin_make_log(as, &o, out, w, e);
+}
+
+enum err log_load_publish(struct admin_naming *as, const struct loading *l, const struct placement *on,
+                          struct log_view *out, const struct work *w, struct error *e)
+{
+    struct copy *c = calloc(1, sizeof(*c));
+    struct generation *shape = malloc(sizeof(*shape));
+    uint8_t *bytes = malloc(BATCH_BYTES);
+    enum err code = ERR_NOMEM;
+    if (c != NULL && shape != NULL && bytes != NULL) {
+        *c = (struct copy){.handle = as->handle, .load = l, .bytes = bytes};
+        code = publish(c, as, shape, on, out, w, e);
+    } else {
+        (void)error_set(e, ERR_NOMEM, "out of memory");
+    }
+    free(bytes);
+    free(shape);
+    free(c);
+    return code;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/http/message/http_body.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <jansson.h>
+#include "base/utf8.h"
+#include "service/http/message/http_base64.h"
+
+enum { EXPANSION_MAX = 32768, VALUES_MAX = HTTP_KEYS_MAX + 64, KEYS_FIRST = 64 };
+
+/* --- before it is parsed --- */
+
+/* Each value costs a multiple of its text in memory: their number and depth are bounded first. Counts commas
+ * and brackets, which is never too few. */
+static enum err bound_values(const char *text, size_t length, struct error *e)
+{
+    size_t values = 0, depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (quoted)
+            continue;
+        else if (c == ',')
+            values++;
+        else if (c == '[' || c == '{')
+            values += ++depth > 0;
+        else if ((c == ']' || c == '}') && depth > 0)
+            depth--;
+        if (depth > HTTP_BODY_DEPTH_MAX)
+            return error_set(e, ERR_PARSE, "byte %zu: arrays and objects are nested more than %d deep", i,
+                             HTTP_BODY_DEPTH_MAX);
+        if (values > VALUES_MAX)
+            return error_set(e, ERR_RANGE, "more than %d keys; send them in several requests", HTTP_KEYS_MAX);
+    }
+    return ERR_OK;
+}
+
+/* --- members --- */
+
+struct parse {
+    struct http_body *out;
+    const char *member;
+    struct error *e;
+};
+
+static enum err refuse(const struct parse *p, const char *what)
+{
+    return error_set(p->e, ERR_RANGE, "'%s' %s", p->member, what);
+}
+
+/* @text, or what it stands for in base64, behind the bytes that are there. */
+static enum err take_bytes(const struct parse *p, const json_t *text, bool base64, struct http_key *to)
+{
+    struct buffer *bytes = &p->out->bytes;
+    const char *from = json_string_value(text);
+    size_t length = json_string_length(text);
+    to->offset = bytes->length;
+    if (!base64)
+        buffer_append(bytes, from, length);
+    else if (!http_base64_decode(bytes, from, length))
+        return refuse(p, "is not base64 (RFC 4648, padded)");
+    if (buffer_failed(bytes))
+        return error_set(p->e, ERR_NOMEM, "out of memory");
+    to->length = bytes->length - to->offset;
+    return ERR_OK;
+}
+
+static enum err take_keys(const struct parse *p, const json_t *value, bool base64)
+{
+    struct http_body *out = p->out;
+    size_t count = json_array_size(value);
+    if (!json_is_array(value))
+        return refuse(p, "is not an array of strings");
+    if (out->keys != NULL)
+        return refuse(p, "is given, but the keys are given in the other form, too");
+    if (count > HTTP_KEYS_MAX)
+        return error_set(p->e, ERR_RANGE, "%zu keys, more than %d; send them in several requests", count,
+                         HTTP_KEYS_MAX);
+    out->keys = calloc(count + 1, sizeof(*out->keys));
+    if (out->keys == NULL)
+        return error_set(p->e, ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < count; i++) {
+        const json_t *key = json_array_get(value, i);
+        if (!json_is_string(key))
+            return error_set(p->e, ERR_RANGE, "'%s': item %zu is not a string", p->member, i);
+        enum err code = take_bytes(p, key, base64, &out->keys[i]);
+        if (code != ERR_OK)
+            return error_prefix(p->e, code, "item %zu", i);
+    }
+    out->key_count = count;
+    return ERR_OK;
+}
+
+static enum err take_text_keys(const struct parse *p, const json_t *value)
+{
+    return take_keys(p, value, false);
+}
+
+static enum err take_base64_keys(const struct parse *p, const json_t *value)
+{
+    return take_keys(p, value, true);
+}
+
+static enum err take_name_as(const struct parse *p, const json_t *value, bool base64)
+{
+    if (!json_is_string(value) || json_string_length(value) == 0)
+        return refuse(p, "is not a string, or is empty");
+    if (p->out->name.length > 0)
+        return refuse(p, "is given, but the name is given in the other form, too");
+    return take_bytes(p, value, base64, &p->out->name);
+}
+
+static enum err take_name(const struct parse *p, const json_t *value)
+{
+    return take_name_as(p, value, false);
+}
+
+static enum err take_base64_name(const struct parse *p, const json_t *value)
+{
+    return take_name_as(p, value, true);
+}
+
+static enum err take_integer(const struct parse *p, const json_t *value, int64_t least, int64_t most,
+                             uint64_t *to)
+{
+    json_int_t n = json_integer_value(value);
+    if (json_is_integer(value) && n >= least && n <= most) {
+        *to = (uint64_t)n;
+        return ERR_OK;
+    }
+    return error_set(p->e, ERR_RANGE, "'%s' is not an integer from %" PRIi64 " to %" PRIi64, p->member, least,
+                     most);
+}
+
+static enum err take_capacity(const struct parse *p, const json_t *value)
+{
+    return take_integer(p, value, 1, INT64_MAX, &p->out->capacity);
+}
+
+static enum err take_rows(const struct parse *p, const json_t *value)
+{
+    return take_integer(p, value, 0, INT64_MAX, &p->out->rows_per_second);
+}
+
+static enum err take_expansion(const struct parse *p, const json_t *value)
+{
+    uint64_t n = 0;
+    enum err code = take_integer(p, value, 1, EXPANSION_MAX, &n);
+    p->out->expansion = (uint32_t)n;
+    return code;
+}
+
+static enum err take_error_rate(const struct parse *p, const json_t *value)
+{
+    double rate = json_number_value(value);
+    if (!json_is_number(value) || !(rate > 0 && rate < 1))
+        return refuse(p, "is not a number above 0 and below 1");
+    p->out->error_rate = rate;
+    return ERR_OK;
+}
+
+/* Names of nodes have no commas. */
+static enum err take_nodes(const struct parse *p, const json_t *value)
+{
+    struct buffer *bytes = &p->out->bytes;
+    size_t count = json_array_size(value);
+    if (!json_is_array(value) || count == 0)
+        return refuse(p, "is not an array of at least one string");
+    p->out->nodes.offset = bytes->length;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *name = json_array_get(value, i);
+        if (!json_is_string(name) || strlen(json_string_value(name)) != json_string_length(name))
+            return refuse(p, "is not an array of strings");
+        buffer_printf(bytes, "%s%s", i == 0 ? "" : ",", json_string_value(name));
+    }
+    p->out->nodes.length = bytes->length - p->out->nodes.offset;
+    buffer_append(bytes, "", 1);
+    return buffer_failed(bytes) ? error_set(p->e, ERR_NOMEM, "out of memory") : ERR_OK;
+}
+
+static enum err take_flag(const struct parse *p, const json_t *value, bool *to)
+{
+    if (!json_is_boolean(value))
+        return refuse(p, "is not true or false");
+    *to = json_is_true(value);
+    return ERR_OK;
+}
+
+static enum err take_nonscaling(const struct parse *p, const json_t *value)
+{
+    return take_flag(p, value, &p->out->nonscaling);
+}
+
+static enum err take_hold(const struct parse *p, const json_t *value)
+{
+    return take_flag(p, value, &p->out->hold);
+}
+
+static enum err take_dry_run(const struct parse *p, const json_t *value)
+{
+    return take_flag(p, value, &p->out->dry_run);
+}
+
+static enum err take_full(const struct parse *p, const json_t *value)
+{
+    return take_flag(p, value, &p->out->verify_full);
+}
+
+static const struct {
+    const char *name;
+    unsigned kinds; /* of bodies that may have it */
+    enum err (*take)(const struct parse *p, const json_t *value);
+} members[] = {
+    {"keys", HTTP_BODY_KEYS, take_text_keys},
+    {"keys_base64", HTTP_BODY_KEYS, take_base64_keys},
+    {"name", HTTP_BODY_CREATE, take_name},
+    {"name_base64", HTTP_BODY_CREATE, take_base64_name},
+    {"capacity", HTTP_BODY_CREATE | HTTP_BODY_REBUILD, take_capacity},
+    {"error_rate", HTTP_BODY_CREATE | HTTP_BODY_REBUILD, take_error_rate},
+    {"expansion", HTTP_BODY_CREATE, take_expansion},
+    {"nonscaling", HTTP_BODY_CREATE, take_nonscaling},
+    {"nodes", HTTP_BODY_REBUILD, take_nodes},
+    {"hold", HTTP_BODY_REBUILD, take_hold},
+    {"dry_run", HTTP_BODY_REBUILD, take_dry_run},
+    {"verify_full", HTTP_BODY_REBUILD | HTTP_BODY_VERIFY, take_full},
+    {"rows_per_second_limit", HTTP_BODY_THROTTLE, take_rows},
+};
+
+enum { MEMBERS = sizeof(members) / sizeof(members[0]) };
+
+static enum err take_member(const struct parse *p, enum http_body_kind kind, const json_t *value)
+{
+    for (size_t i = 0; i < MEMBERS; i++)
+        if ((members[i].kinds & kind) != 0 && strcmp(members[i].name, p->member) == 0)
+            return members[i].take(p, value);
+    return error_set(p->e, ERR_RANGE, "'%.100s' is not a member that this route takes", p->member);
+}
+
+/* --- the whole --- */
+
+static enum err check_whole(const struct http_body *b, enum http_body_kind kind, const json_t *root,
+                            struct error *e)
+{
+    if (kind == HTTP_BODY_KEYS && b->keys == NULL)
+        return error_set(e, ERR_RANGE, "'keys' or 'keys_base64' is missing");
+    if (kind == HTTP_BODY_CREATE && b->name.length == 0)
+        return error_set(e, ERR_RANGE, "'name' or 'name_base64' is missing");
+    if (kind == HTTP_BODY_THROTTLE && json_object_get(root, "rows_per_second_limit") == NULL)
+        return error_set(e, ERR_RANGE, "'rows_per_second_limit' is missing");
+    if (b->nonscaling && b->expansion != 0)
+        return error_set(e, ERR_RANGE, "'nonscaling' filters cannot have an 'expansion'");
+    return ERR_OK;
+}
+
+static enum err take_object(struct http_body *out, enum http_body_kind kind, json_t *root, struct error *e)
+{
+    const char *name;
+    json_t *value;
+    if (!json_is_object(root))
+        return error_set(e, ERR_RANGE, "the body is not an object");
+    json_object_foreach(root, name, value)
+    {
+        const struct parse p = {.out = out, .member = name, .e = e};
+        enum err code = take_member(&p, kind, value);
+        if (code != ERR_OK)
+            return code;
+    }
+    return check_whole(out, kind, root, e);
+}
+
+enum err http_body_parse_tree(struct http_body *out, enum http_body_kind kind, const char *text,
+                              size_t length, struct error *e)
+{
+    json_error_t why;
+    if (length == 0) {
+        text = "{}";
+        length = 2;
+    }
+    enum err code = bound_values(text, length, e);
+    if (code != ERR_OK)
+        return code;
+    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    if (root == NULL && json_error_code(&why) == json_error_out_of_memory)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    if (root == NULL)
+        return error_set(e, ERR_PARSE, "line %d, column %d, byte %d: %s", why.line, why.column, why.position,
+                         why.text);
+    code = take_object(out, kind, root, e);
+    json_decref(root);
+    return code;
+}
+
+/* --- keys, in the form that nearly all bodies have --- */
+
+struct plain {
+    const char *text;
+    size_t at, length;
+};
+
+static void skip_blanks(struct plain *p)
+{
+    for (; p->at < p->length; p->at++) {
+        char c = p->text[p->at];
+        if (c != ' ' && c != '\t' && c != '\n' && c != '\r')
+            return;
+    }
+}
+
+/* @word is next, with blanks around it. */
+static bool take_word(struct plain *p, const char *word)
+{
+    size_t n = strlen(word);
+    skip_blanks(p);
+    if (p->length - p->at < n || memcmp(p->text + p->at, word, n) != 0)
+        return false;
+    p->at += n;
+    skip_blanks(p);
+    return true;
+}
+
+/* A string is next, and means what it says. */
+static bool take_plain(struct plain *p, struct http_key *to)
+{
+    unsigned char c = 0, any = 0;
+    if (p->at == p->length || p->text[p->at] != '"')
+        return false;
+    size_t from = ++p->at, at = from;
+    for (; at < p->length && (c = (unsigned char)p->text[at]) != '"' && c != '\\' && c >= ' '; at++)
+        any |= c;
+    *to = (struct http_key){.offset = from, .length = at - from};
+    p->at = at + 1;
+    return at < p->length && c == '"' && (any < 0x80 || utf8_valid(p->text + from, at - from));
+}
+
+/* Room for one more. */
+static bool widen(struct http_body *out, size_t *room)
+{
+    if (out->key_count < *room)
+        return true;
+    size_t wider = *room == 0 ? KEYS_FIRST : *room * 2;
+    struct http_key *keys = realloc(out->keys, wider * sizeof(*keys));
+    if (keys == NULL)
+        return false;
+    out->keys = keys;
+    *room = wider;
+    return true;
+}
+
+/* {"keys":["a","b"]}: keys without escapes, and no other member. The keys lie in a copy of the text. False:
+ * it has another form, or there is no memory; what that means http_body_parse_tree() tells. */
+static bool take_plain_keys(struct http_body *out, const char *text, size_t length)
+{
+    struct plain p = {.text = text, .length = length};
+    size_t room = 0;
+    bool more = true;
+    if (!take_word(&p, "{") || !take_word(&p, "\"keys\"") || !take_word(&p, ":") || !take_word(&p, "["))
+        return false;
+    for (; more; more = take_word(&p, ","), out->key_count++)
+        if (out->key_count == HTTP_KEYS_MAX || !widen(out, &room) ||
+            !take_plain(&p, &out->keys[out->key_count]))
+            return false;
+    if (!take_word(&p, "]") || !take_word(&p, "}") || p.at != length)
+        return false;
+    buffer_append(&out->bytes, text, length);
+    return !buffer_failed(&out->bytes);
+}
+
+enum err http_body_parse(struct http_body *out, enum http_body_kind kind, const char *text, size_t length,
+                         struct error *e)
+{
+    if (kind == HTTP_BODY_KEYS && take_plain_keys(out, text, length))
+        return ERR_OK;
+    http_body_fini(out);
+    return http_body_parse_tree(out, kind, text, length, e);
+}
+
+void http_body_fini(struct http_body *body)
+{
+    buffer_fini(&body->bytes);
+    free(body->keys);
+    *body = (struct http_body){0};
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/http/message/http_origin.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include "service/config/users.h"
+
+enum { HOST_MAX = 255 };
+
+/* --- hosts --- */
+
+/* The name in "name:port" or "[address]:port", without a dot at its end. False: it is none. */
+static bool host_name(const char *host, char out[HOST_MAX + 1])
+{
+    const char *from = *host == '[' ? host + 1 : host;
+    size_t length = *host == '[' ? strcspn(from, "]") : strcspn(from, ":");
+    if (length == 0 || length > HOST_MAX || (*host == '[' && from[length] != ']'))
+        return false;
+    memcpy(out, from, length);
+    out[length] = '\0';
+    if (out[length - 1] == '.')
+        out[length - 1] = '\0';
+    return true;
+}
+
+static bool is_address(const char *name)
+{
+    unsigned char address[16];
+    return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
+}
+
+static bool ends_in(const char *name, const char *suffix)
+{
+    size_t length = strlen(name), end = strlen(suffix);
+    return length > end && strcasecmp(name + length - end, suffix) == 0;
+}
+
+static bool is_listed(const char *name, const char *list)
+{
+    while (*list != '\0') {
+        list += strspn(list, ", \t");
+        size_t length = strcspn(list, ", \t");
+        if (length > 0 && length == strlen(name) && strncasecmp(list, name, length) == 0)
+            return true;
+        list += length;
+    }
+    return false;
+}
+
+bool origin_host_is_ours(const char *host, const char *own, const char *more)
+{
+    static const char *const reserved[] = {".localhost", ".local", ".internal",
+                                           ".home.arpa", ".test",  ".lan"};
+    char name[HOST_MAX + 1];
+    if (!host_name(host, name))
+        return false;
+    bool ours =
+        strchr(name, '.') == NULL || is_address(name) || strcasecmp(name, own) == 0 || is_listed(name, more);
+    for (size_t i = 0; !ours && i < sizeof(reserved) / sizeof(reserved[0]); i++)
+        ours = ends_in(name, reserved[i]);
+    return ours;
+}
+
+/* "scheme://host[:port]" of the same host and port as @host; a proxy may have ended TLS, so the scheme is not
+ * compared, and its default port may be missing in both. */
+static bool is_same(const char *origin, const char *host)
+{
+    const char *behind = strstr(origin, "://");
+    return behind != NULL && host != NULL && strcasecmp(behind + 3, host) == 0;
+}
+
+/* --- tokens --- */
+
+bool origin_token(const unsigned char key[CSRF_KEY_SIZE], const char *user, char out[CSRF_TOKEN_SIZE])
+{
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    if (HMAC(EVP_sha256(), key, CSRF_KEY_SIZE, (const unsigned char *)user, strlen(user), mac, &length) ==
+        NULL)
+        return false;
+    for (unsigned i = 0; i < (CSRF_TOKEN_SIZE - 1) / 2; i++)
+        (void)snprintf(out + (size_t)i * 2, 3, "%02x", mac[i]);
+    return true;
+}
+
+static bool is_token(const struct origin_facts *f, const unsigned char key[CSRF_KEY_SIZE])
+{
+    char wanted[CSRF_TOKEN_SIZE];
+    return f->token != NULL && origin_token(key, f->user, wanted) &&
+           users_same(f->token, strlen(f->token), wanted, strlen(wanted));
+}
+
+/* --- requests --- */
+
+static bool is_of_this_site(const char *fetch_site)
+{
+    return strcasecmp(fetch_site, "same-origin") == 0 || strcasecmp(fetch_site, "none") == 0;
+}
+
+const char *origin_fault(const struct origin_facts *f, const unsigned char key[CSRF_KEY_SIZE],
+                         const char *own, const char *more, int *status)
+{
+    bool page = f->origin != NULL || f->fetch_site != NULL; /* a browser's, if it is a request that changes */
+    bool browser = page || f->language != NULL;
+    *status = 421;
+    if (!f->login && browser && (f->host == NULL || !origin_host_is_ours(f->host, own, more)))
+        return "no login is needed here, so a browser must use a host name that no stranger can make point "
+               "here; name "
+               "the host in [service] http_hosts, use its address, or set a password";
+    *status = 403;
+    if (!f->changes)
+        return NULL;
+    if (f->fetch_site != NULL && !is_of_this_site(f->fetch_site))
+        return "a page of another site may not send this request";
+    if (f->origin != NULL && !is_same(f->origin, f->host))
+        return "Origin and Host differ: a page of another site may not send this request";
+    if (page && !f->bearer && !is_token(f, key))
+        return "a page must send the csrf_token of /v1/session in the header X-CSRF-Token";
+    return NULL;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* The happy path is: SLICES slices of the keys are under way at any time, each an operation of its own with a
+ * deadline of its own; when all are back on_done is called. Possible failure modes are: the first slice fails
+ * as a whole (so does the batch), a later one does (its keys are errors), a deadline passes (the slices that
+ * follow get little time, or a node that is away would hold up each of them for the whole of it), a full
+ * filter refuses a key (the batch may end there), whoever asks goes away (what is under way ends by itself).
+ */
+#include "service/keys/batch.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "service/core/service.h"
+
+enum {
+    SLICES = 2,
+    SLICE_KEYS = 128,
+    YIELDING_KEYS = 64, /* of a slice while others are served */
+    SLICE_BYTES = 64 * 1024,
+    UNREACHABLE_MS = 50, /* deadline of a slice after one has failed */
+    PAUSE_US = 1000,     /* between two slices while others are served */
+    FAILURES_MAX = 8,    /* different ones that are kept */
+    ERROR_FIRST = 0x80,  /* results from here on are errors: the failure's number is added */
+};
+
+struct slice {
+    struct pending_query query; /* first: a slice is what is asked */
+    struct batch *batch;
+    bool busy;
+    size_t first, count;
+};
+
+struct batch {
+    struct batch_options options;
+    size_t next; /* key that starts the next slice */
+    size_t end;  /* keys that will have a result */
+    bool first_is_done;
+    bool unreachable; /* a slice met servers that are away: those that follow wait for a shorter time */
+    bool failed;      /* as a whole: failures[0] says why */
+    bool yielding;    /* others are served, too: one slice at a time, with pauses */
+    bool paused;
+    struct event *pause;
+    uint64_t commands; /* of the service, when the last slice was started */
+    unsigned busy;
+    struct slice slices[SLICES];
+    unsigned failure_count;
+    struct failure failures[FAILURES_MAX]; /* with texts of their own */
+    uint8_t results[];                     /* enum answer, or ERROR_FIRST + */
+};
+
+static const struct failure no_memory = {.code = ERR_NOMEM, .text = "out of memory"};
+
+/* Where this was the last, that is told; the batch may be gone afterwards. */
+static void go_on(struct batch *b)
+{
+    batch_start(b);
+    if (batch_is_answered(b))
+        b->options.on_done(b->options.owner);
+}
+
+/* --- others first --- */
+
+/* Whoever asks runs none meanwhile. */
+static uint64_t commands_of_others(const struct batch *b)
+{
+    return atomic_load_explicit(&b->options.asked.service->commands, memory_order_relaxed);
+}
+
+static void on_pause_over(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct batch *b = arg;
+    b->paused = false;
+    go_on(b);
+}
+
+/* Where somebody else was served since the last slice, slices go one by one with pauses: Redis and this
+ * thread would else have one ahead of every other request. */
+static void pause_for_others(struct batch *b)
+{
+    static const struct timeval pause = {.tv_usec = PAUSE_US};
+    uint64_t commands = commands_of_others(b);
+    b->yielding = commands != b->commands;
+    b->paused = b->yielding && b->busy == 0 && !batch_is_answered(b) && event_add(b->pause, &pause) == 0;
+    b->commands = commands;
+}
+
+struct batch *batch_new(const struct batch_options *o)
+{
+    struct batch *b = calloc(1, sizeof(*b) + o->count);
+    if (b == NULL)
+        return NULL;
+    b->options = *o;
+    b->end = o->count;
+    b->commands = commands_of_others(b);
+    b->pause = evtimer_new(o->base, on_pause_over, b);
+    if (b->pause == NULL) {
+        free(b);
+        return NULL;
+    }
+    key_filter_use(o->asked.filter); /* between two slices nothing else may name it */
+    return b;
+}
+
+void batch_free(struct batch *b)
+{
+    if (b == NULL)
+        return;
+    for (unsigned i = 0; i < SLICES; i++)
+        pending_query_fini(&b->slices[i].query);
+    event_free(b->pause);
+    for (unsigned i = 0; i < b->failure_count; i++)
+        free((char *)(uintptr_t)b->failures[i].text);
+    key_filter_unuse(b->options.asked.filter);
+    free(b);
+}
+
+/* --- results --- */
+
+static bool failure_is(const struct failure *a, const struct failure *b)
+{
+    return a->code == b->code && a->unmade == b->unmade && strcmp(a->text, b->text) == 0;
+}
+
+/* As a result. Of too many different ones it becomes the last that was kept. */
+static uint8_t keep_failure(struct batch *b, const struct failure *f)
+{
+    unsigned i = 0;
+    while (i < b->failure_count && !failure_is(&b->failures[i], f))
+        i++;
+    char *text = i == b->failure_count && i < FAILURES_MAX ? strdup(f->text) : NULL;
+    if (text != NULL)
+        b->failures[b->failure_count++] =
+            (struct failure){.code = f->code, .unmade = f->unmade, .text = text};
+    else if (i == b->failure_count && i > 0)
+        i--;
+    return (uint8_t)(ERROR_FIRST + i);
+}
+
+static const struct failure *kept_failure(const struct batch *b, uint8_t result)
+{
+    unsigned i = (unsigned)result - ERROR_FIRST;
+    return i < b->failure_count ? &b->failures[i] : &no_memory;
+}
+
+/* None of its keys has an answer. */
+static void fail_slice(struct batch *b, const struct slice *s, const struct failure *f)
+{
+    b->failed |= s->first == 0;
+    memset(b->results + s->first, keep_failure(b, f), s->count);
+}
+
+static void take_results(struct batch *b, const struct slice *s)
+{
+    const struct pending_query *a = &s->query;
+    struct failure f = pending_query_failure(a);
+    b->unreachable |= !f.unmade && f.code != ERR_OK && f.code != ERR_NOT_FOUND;
+    if (pending_query_failed(a)) {
+        fail_slice(b, s, &f);
+        return;
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        enum answer answer = pending_query_answer(a, i);
+        b->results[s->first + i] = answer == ANSWER_ERROR ? keep_failure(b, &f) : (uint8_t)answer;
+        if (answer == ANSWER_FULL && b->options.ends_when_full && s->first + i < b->end)
+            b->end = s->first + i + 1;
+    }
+}
+
+/* --- slices --- */
+
+static void on_slice(struct pending_query *a)
+{
+    struct slice *s = (struct slice *)a;
+    struct batch *b = s->batch;
+    take_results(b, s);
+    pending_query_fini(a);
+    s->busy = false;
+    b->busy--;
+    b->first_is_done = true;
+    pause_for_others(b);
+    go_on(b);
+}
+
+static void start_slice(struct batch *b, struct slice *s)
+{
+    const struct batch_options *o = &b->options;
+    const struct key_query *q = &o->asked;
+    size_t bytes = 0, count = 0, most = b->yielding ? YIELDING_KEYS : SLICE_KEYS;
+    while (count < most && bytes < SLICE_BYTES && b->next + count < o->count)
+        bytes += o->key(o->owner, b->next + count++).length;
+    struct key_operation *op = key_operation_new(q->filter->port, q->kind, count, bytes);
+    *s = (struct slice){.query = {.asked = *q, .on_done = on_slice},
+                        .batch = b,
+                        .busy = op != NULL,
+                        .first = b->next,
+                        .count = count};
+    b->next += count;
+    if (op == NULL) {
+        fail_slice(b, s, &no_memory);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct batch_key key = o->key(o->owner, s->first + i);
+        key_operation_put(op, key.bytes, key.length);
+    }
+    if (b->unreachable)
+        key_operation_set_timeout(op, UNREACHABLE_MS);
+    b->busy++;
+    pending_query_start(&s->query, op);
+}
+
+/* The first slice goes alone: it makes the filter, or tells that the whole batch fails. */
+static bool may_start(const struct batch *b)
+{
+    unsigned most = b->first_is_done && !b->yielding ? SLICES : 1;
+    return !b->paused && !b->failed && b->next < b->end && b->busy < most;
+}
+
+void batch_start(struct batch *b)
+{
+    while (may_start(b)) {
+        struct slice *s = b->slices;
+        while (s->busy)
+            s++;
+        start_slice(b, s);
+    }
+}
+
+/* --- the answers --- */
+
+bool batch_is_answered(const struct batch *b)
+{
+    return b->busy == 0 && (b->failed || b->next >= b->end);
+}
+
+const struct failure *batch_failure(const struct batch *b)
+{
+    return b->failed ? kept_failure(b, ERROR_FIRST) : NULL;
+}
+
+const struct key_query *batch_query(const struct batch *b)
+{
+    return &b->options.asked;
+}
+
+size_t batch_end(const struct batch *b)
+{
+    return b->end;
+}
+
+enum answer batch_answer(const struct batch *b, size_t i, const struct failure **why)
+{
+    bool error = b->results[i] >= ERROR_FIRST;
+    *why = error ? kept_failure(b, b->results[i]) : NULL;
+    return error ? ANSWER_ERROR : (enum answer)b->results[i];
+}

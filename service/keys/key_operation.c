@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/keys/key_operation.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "shard/request/key_request.h"
+
+struct key_operation {
+    struct key_ending ending; /* first: what ends is an operation */
+    key_operation_done_fn *done;
+    void *arg;
+    struct key_port *port;
+    enum operation_kind kind;
+    struct key_filter *filter;
+    struct open_filter *open; /* while it runs */
+    bool is_running, is_released, has_answers;
+    bool was_retried;
+    uint64_t started_at; /* monotonic, us */
+    unsigned timeout_ms; /* 0: the port's */
+    enum key_room room;
+    bool errs_on_loss; /* what may be lost is an error, not "maybe" */
+    enum err status;
+    char *error;
+    size_t count, filled, bytes_filled;
+    struct key_request request;
+    struct request_key *keys;
+    uint8_t *answers;
+    char *bytes;
+};
+
+_Static_assert(sizeof(struct key_operation) + KEY_OPERATION_ONE_KEY <= KEY_OPERATION_BYTES,
+               "operations of one key are kept for the next ones");
+
+/* --- beginning and end --- */
+
+static void on_ended(struct key_ending *ending);
+
+struct key_operation *key_operation_new(struct key_port *p, enum operation_kind kind, size_t keys,
+                                        size_t bytes)
+{
+    size_t size = sizeof(struct key_operation) + keys * (sizeof(struct request_key) + 1) + bytes;
+    struct key_operation *op = pool_take(key_port_operations(p), size);
+    if (op == NULL)
+        return NULL;
+    memset(op, 0, offsetof(struct key_operation, request));
+    op->ending.fn = on_ended;
+    op->port = p;
+    op->kind = kind;
+    op->count = keys;
+    op->keys = (struct request_key *)(op + 1);
+    op->answers = (uint8_t *)(op->keys + keys);
+    op->bytes = (char *)op->answers + keys;
+    return op;
+}
+
+char *key_operation_copy(struct key_operation *op, const char *bytes, size_t length)
+{
+    char *copy = op->bytes + op->bytes_filled;
+    if (length > 0)
+        memcpy(copy, bytes, length);
+    op->bytes_filled += length;
+    return copy;
+}
+
+void key_operation_name(struct key_operation *op, const char *key, size_t length)
+{
+    op->keys[op->filled++] = (struct request_key){.bytes = key, .length = length};
+}
+
+void key_operation_put(struct key_operation *op, const char *key, size_t length)
+{
+    key_operation_name(op, key_operation_copy(op, key, length), length);
+}
+
+static void leave_filter(struct key_operation *op)
+{
+    open_filter_close(op->open);
+    op->open = NULL;
+}
+
+static void operation_free(struct key_operation *op)
+{
+    leave_filter(op);
+    if (op->filter != NULL)
+        key_filter_unuse(op->filter);
+    free(op->error);
+    pool_give(key_port_operations(op->port), op);
+}
+
+void key_operation_release(struct key_operation *op)
+{
+    op->is_released = true;
+    if (!op->is_running)
+        operation_free(op);
+}
+
+static void finish(struct key_operation *op)
+{
+    op->is_running = false;
+    leave_filter(op);
+    if (op->is_released)
+        operation_free(op);
+    else
+        op->done(op, op->arg);
+}
+
+static void on_ended(struct key_ending *ending)
+{
+    finish((struct key_operation *)ending);
+}
+
+static void finish_soon(struct key_operation *op)
+{
+    key_port_end_soon(op->port, &op->ending);
+}
+
+static void set_status(struct key_operation *op, enum err code, const char *text)
+{
+    op->status = code;
+    free(op->error);
+    op->error = text[0] != '\0' ? strdup(text) : NULL;
+}
+
+/* --- what came of it --- */
+
+/* It has every key for all that is known. */
+static void take_lost(struct key_operation *op, const char *text)
+{
+    if (op->kind == OPERATION_ADD || op->filter->policy.error_on_lost) {
+        set_status(op, ERR_LOST, text);
+    } else {
+        memset(op->answers, KEY_MAYBE, op->count);
+        op->has_answers = true;
+        set_status(op, ERR_OK, "");
+    }
+}
+
+/* One that the configuration names and that is not there yet is as one that was lost. */
+static void take_missing(struct key_operation *op, const char *text)
+{
+    const struct filter_policy *policy = &op->filter->policy;
+    op->filter->seen = false;
+    if (!policy->configured || (!policy->sourced && op->kind == OPERATION_ADD)) {
+        set_status(op, ERR_NOT_FOUND, "not found");
+    } else {
+        take_lost(op, text);
+    }
+}
+
+static enum err open_filter(struct key_operation *op, struct key_filter *f)
+{
+    struct error e; /* not even cleared where it is not needed: it is large */
+    if (f->open != NULL && open_filter_is_over(f->open)) {
+        open_filter_close(f->open);
+        f->open = NULL;
+        f->seen = false;
+    }
+    enum err code = ERR_OK;
+    if (f->open == NULL)
+        code = filters_open(key_port_options(op->port)->filters, f->name, f->name_length, &f->open, &e);
+    if (code == ERR_OK)
+        op->open = open_filter_keep(f->open);
+    else
+        set_status(op, code, e.text);
+    return code;
+}
+
+/* The filter was found; controllers look for one whose name is not listed any more. */
+static void take_found(struct key_operation *op)
+{
+    struct key_filter *f = op->filter;
+    if (f->seen)
+        return;
+    const struct key_port_options *o = key_port_options(op->port);
+    f->seen = true;
+    o->on_seen(o->arg, f->name, f->name_length, open_filter_incarnation(op->open));
+}
+
+static void ask(struct key_operation *op, uint64_t now, uint64_t timeout);
+
+static uint64_t timeout_us(const struct key_operation *op)
+{
+    unsigned ms = op->timeout_ms != 0 ? op->timeout_ms : key_port_options(op->port)->timeout_ms;
+    return (uint64_t)ms * 1000;
+}
+
+static uint64_t time_left(const struct key_operation *op, uint64_t now)
+{
+    uint64_t until = op->started_at + timeout_us(op);
+    return until > now ? until - now : 0;
+}
+
+/* What was known of the name before the operation began may be of a filter that was deleted, and made again
+ * since. */
+static bool is_outdated(const struct key_operation *op, enum err code)
+{
+    bool of_view = code == ERR_NOT_FOUND || code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE;
+    return of_view && open_filter_is_over(op->open) && open_filter_since(op->open) < op->started_at;
+}
+
+static void on_told(void *arg, enum err code, const char *text)
+{
+    struct key_operation *op = arg;
+    op->was_retried |= op->request.was_delayed;
+    if (!op->is_released && is_outdated(op, code)) {
+        leave_filter(op);
+        op->was_retried = true;
+        uint64_t now = clock_mono_us();
+        ask(op, now, time_left(op, now));
+        return;
+    }
+    if (code == ERR_NOT_FOUND) {
+        take_missing(op, text);
+    } else if (code == ERR_LOST) {
+        take_lost(op, text);
+    } else {
+        bool is_late = code == ERR_TIMEOUT || code == ERR_UNREACHABLE;
+        op->has_answers = code == ERR_OK || (is_late && op->kind == OPERATION_CHECK);
+        if (code == ERR_OK)
+            take_found(op);
+        bool foreign = code == ERR_WRONG_TYPE && open_filter_is_over(op->open); /* has the view's name */
+        set_status(op, code, foreign ? "Operation against a key holding the wrong kind of value" : text);
+    }
+    finish(op);
+}
+
+/* It is @now; @timeout: us. */
+static void ask(struct key_operation *op, uint64_t now, uint64_t timeout)
+{
+    struct key_filter *f = op->filter;
+    memset(op->answers, KEY_NO_ANSWER, op->count);
+    if (open_filter(op, f) != ERR_OK) {
+        finish_soon(op);
+        return;
+    }
+    struct request_port *p = key_port_requests(op->port);
+    struct log_filter *log = open_filter_log(op->open);
+    request_port_set_timeout(p, now, timeout);
+    if (op->kind == OPERATION_ADD) {
+        const struct key_terms terms = {.room = op->room,
+                                        .need = {.replicas = f->policy.add_acks,
+                                                 .fsync = f->policy.add_fsync,
+                                                 .timeout_ms = (unsigned)(timeout / 1000)}};
+        key_add(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, &terms, on_told, op);
+    } else if (key_check(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op)) {
+        op->has_answers = true;
+        take_found(op);
+        finish_soon(op);
+    }
+}
+
+/* --- a run --- */
+
+void key_operation_start(struct key_operation *op, struct key_filter *f, key_operation_done_fn *done,
+                         void *arg)
+{
+    op->done = done;
+    op->arg = arg;
+    if (op->filter == NULL)
+        key_filter_use(f);
+    else
+        op->was_retried = true;
+    op->filter = f;
+    op->started_at = clock_mono_us();
+    latency_use(key_port_options(op->port)->latency, op->started_at);
+    op->is_running = true;
+    op->has_answers = false;
+    op->errs_on_loss = f->policy.error_on_lost;
+    set_status(op, ERR_OK, "");
+    ask(op, op->started_at, timeout_us(op));
+}
+
+void key_operation_set_timeout(struct key_operation *op, unsigned ms)
+{
+    op->timeout_ms = ms;
+}
+
+void key_operation_set_bounded(struct key_operation *op, bool bounded)
+{
+    op->room = bounded ? KEY_ROOM_ENDS : KEY_ROOM_WAITS;
+}
+
+void key_operation_look_if_full(struct key_operation *op)
+{
+    op->room = KEY_ROOM_LOOKS;
+}
+
+/* --- what is asked of it --- */
+
+enum err key_operation_status(const struct key_operation *op)
+{
+    return op->status;
+}
+
+const char *key_operation_error(const struct key_operation *op)
+{
+    return op->error != NULL ? op->error : error_name(op->status);
+}
+
+size_t key_operation_keys(const struct key_operation *op)
+{
+    return op->count;
+}
+
+enum answer key_operation_answer(const struct key_operation *op, size_t i)
+{
+    if (!op->has_answers)
+        return ANSWER_ERROR;
+    switch ((enum key_answer)op->answers[i]) {
+    case KEY_PRESENT:
+    case KEY_ADDED:
+        return ANSWER_YES;
+    case KEY_MAYBE:
+        return op->errs_on_loss ? ANSWER_LOST : ANSWER_YES;
+    case KEY_NO_ROOM:
+        return ANSWER_FULL;
+    case KEY_NO_ANSWER:
+        return ANSWER_ERROR;
+    case KEY_ABSENT:
+    case KEY_OLD:
+    case KEY_UNSURE:
+        break;
+    }
+    return ANSWER_NO;
+}
+
+/* Sets of enum key_answer. */
+#define SET(answer) (1U << (answer))
+#define SET_YES (SET(KEY_PRESENT) | SET(KEY_ADDED))
+#define SET_NO (SET(KEY_ABSENT) | SET(KEY_OLD) | SET(KEY_UNSURE))
+
+size_t key_operation_plain(const struct key_operation *op, size_t from, size_t count, uint8_t *yes)
+{
+    const unsigned are_yes = op->errs_on_loss ? SET_YES : SET_YES | SET(KEY_MAYBE);
+    const uint8_t *answers = op->answers + from;
+    size_t i = 0;
+    if (!op->has_answers)
+        return 0;
+    for (; i < count && ((are_yes | SET_NO) >> answers[i] & 1) != 0; i++)
+        yes[i] = are_yes >> answers[i] & 1;
+    return i;
+}
+
+size_t key_operation_until_full(const struct key_operation *op)
+{
+    const uint8_t *full = op->has_answers ? memchr(op->answers, KEY_NO_ROOM, op->count) : NULL;
+    return full != NULL ? (size_t)(full - op->answers) + 1 : op->count;
+}
+
+bool key_operation_found(const struct key_operation *op, size_t i)
+{
+    return op->answers[i] == KEY_PRESENT;
+}
+
+enum operation_kind key_operation_kind(const struct key_operation *op)
+{
+    return op->kind;
+}
+
+bool key_operation_any_no(const struct key_operation *op)
+{
+    for (size_t i = 0; i < op->count; i++)
+        if (key_operation_answer(op, i) == ANSWER_NO)
+            return true;
+    return false;
+}
+
+bool key_operation_was_retried(const struct key_operation *op)
+{
+    return op->was_retried;
+}
+
+bool key_operation_is_in_order(const struct key_operation *op)
+{
+    return op->is_running && op->status == ERR_OK && key_request_is_in_order(&op->request);
+}

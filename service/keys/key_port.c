@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/keys/key_port.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+#include "shard/filter/names.h"
+
+enum { BUCKETS = 4096 };
+TAILQ_HEAD(endings, key_ending);
+
+struct key_port {
+    struct key_port_options options;
+    struct async_client *async;
+    struct request_port *requests;
+    struct endings ended; /* to be told in the next turn */
+    struct event *tell;
+    struct pool operations;
+    bool closing;
+    struct key_filter *bucket[BUCKETS];
+};
+
+const struct key_port_options *key_port_options(const struct key_port *p)
+{
+    return &p->options;
+}
+
+struct async_client *key_port_redis(const struct key_port *p)
+{
+    return p->async;
+}
+
+struct request_port *key_port_requests(const struct key_port *p)
+{
+    return p->requests;
+}
+
+struct pool *key_port_operations(struct key_port *p)
+{
+    return &p->operations;
+}
+
+/* --- filters --- */
+
+static struct key_filter **bucket_of(struct key_port *p, const char *name, size_t length)
+{
+    return &p->bucket[XXH3_64bits(name, length) % BUCKETS];
+}
+
+enum err key_port_find(struct key_port *p, const char *name, size_t length, struct key_filter **out,
+                       struct error *e)
+{
+    struct names names;
+    struct key_filter **head = bucket_of(p, name, length);
+    for (*out = *head; *out != NULL; *out = (*out)->next)
+        if ((*out)->name_length == length && memcmp((*out)->name, name, length) == 0)
+            return ERR_OK;
+    enum err code = names_init(&names, p->options.prefix, name, length, e);
+    if (code != ERR_OK)
+        return code;
+    struct key_filter *f = calloc(1, sizeof(*f));
+    if (f == NULL || (f->name = malloc(length + 1)) == NULL) {
+        free(f);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    }
+    memcpy(f->name, name, length);
+    f->name[length] = '\0';
+    f->name_length = length;
+    f->port = p;
+    f->policy = p->options.policy(p->options.policy_arg, name, length);
+    f->next = *head;
+    *head = f;
+    *out = f;
+    return ERR_OK;
+}
+
+static void filter_free(struct key_filter *f)
+{
+    open_filter_close(f->open);
+    free(f->name);
+    free(f);
+}
+
+/* An entry for a name under which nothing was ever made is not kept. */
+static void forget_if_unused(struct key_filter *f)
+{
+    if (f->seen || f->policy.configured || f->users > 0 || f->port->closing)
+        return;
+    struct key_filter **at = bucket_of(f->port, f->name, f->name_length);
+    while (*at != f)
+        at = &(*at)->next;
+    *at = f->next;
+    filter_free(f);
+}
+
+void key_filter_use(struct key_filter *f)
+{
+    f->users++;
+}
+
+void key_filter_unuse(struct key_filter *f)
+{
+    f->users--;
+    forget_if_unused(f);
+}
+
+/* --- the port --- */
+
+static void on_ended(evutil_socket_t fd, short events, void *arg)
+{
+    struct key_port *p = arg;
+    struct endings ended;
+    struct key_ending *one;
+    (void)fd;
+    (void)events;
+    TAILQ_INIT(&ended); /* what ends meanwhile has its turn later */
+    TAILQ_CONCAT(&ended, &p->ended, link);
+    while ((one = TAILQ_FIRST(&ended)) != NULL) {
+        TAILQ_REMOVE(&ended, one, link);
+        one->fn(one);
+    }
+}
+
+void key_port_end_soon(struct key_port *p, struct key_ending *ending)
+{
+    if (TAILQ_EMPTY(&p->ended))
+        event_active(p->tell, EV_TIMEOUT, 0);
+    TAILQ_INSERT_TAIL(&p->ended, ending, link);
+}
+
+struct key_port *key_port_new(const struct key_port_options *o)
+{
+    struct key_port *p = calloc(1, sizeof(*p));
+    if (p == NULL)
+        return NULL;
+    TAILQ_INIT(&p->ended);
+    p->options = *o;
+    p->operations.size = KEY_OPERATION_BYTES;
+    p->async = async_client_new(o->base, o->nodes, o->redis_timeout_ms, o->latency);
+    p->requests = p->async == NULL ? NULL : request_port_new(o->base, p->async, o->timeout_ms);
+    p->tell = event_new(o->base, -1, 0, on_ended, p);
+    if (p->requests == NULL || p->tell == NULL) {
+        key_port_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void key_port_configure(struct key_port *p, unsigned timeout_ms)
+{
+    const struct key_port_options *o = &p->options;
+    p->options.timeout_ms = timeout_ms;
+    request_port_bound(p->requests, (uint64_t)timeout_ms * 1000);
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct key_filter *f = p->bucket[i], *next; f != NULL; f = next) {
+            next = f->next;
+            f->policy = o->policy(o->policy_arg, f->name, f->name_length);
+            forget_if_unused(f);
+        }
+}
+
+void key_port_free(struct key_port *p)
+{
+    if (p == NULL)
+        return;
+    request_port_free(p->requests);
+    on_ended(-1, 0, p);
+    p->closing = true;
+    async_client_free(p->async);
+    if (p->tell != NULL)
+        event_free(p->tell);
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct key_filter *f = p->bucket[i], *next; f != NULL; f = next) {
+            next = f->next;
+            filter_free(f);
+        }
+    pool_fini(&p->operations);
+    free(p);
+}

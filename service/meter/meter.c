@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/meter/meter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHAINS = 256 };
+
+struct meter {
+    size_t rows, columns;
+    atomic_uint_fast64_t *count; /* rows x columns */
+    struct timing *timing;       /* rows */
+    atomic_uint_fast64_t slow;
+    _Atomic(struct meter_filter *) filters;
+    size_t filter_count;
+    struct meter_filter others;         /* together: those that came when there was no room */
+    struct meter_filter *chain[CHAINS]; /* for its thread alone */
+};
+
+/* --- outcomes --- */
+
+const char *outcome_name(enum outcome o)
+{
+    static const char *const names[] = {
+        [OUTCOME_OK] = "ok",
+        [OUTCOME_PARTIAL] = "partial",
+        [OUTCOME_ERROR] = "error",
+        [OUTCOME_DENIED] = "denied",
+        [OUTCOME_TIMEOUT] = "timeout",
+        [OUTCOME_UNAVAILABLE] = "unavailable",
+        [OUTCOME_CANCELLED] = "cancelled",
+    };
+    return names[o];
+}
+
+enum outcome outcome_of_reply(const char *bytes, size_t length)
+{
+    static const struct {
+        const char *begin;
+        enum outcome outcome;
+    } errors[] = {{"-NOAUTH", OUTCOME_DENIED}, {"-NOPERM", OUTCOME_DENIED}, {"-WRONGPASS", OUTCOME_DENIED}};
+    if (length == 0 || bytes[0] != '-')
+        return OUTCOME_OK;
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        size_t n = strlen(errors[i].begin);
+        if (length >= n && memcmp(bytes, errors[i].begin, n) == 0)
+            return errors[i].outcome;
+    }
+    return outcome_of_error(error_of_reply(bytes + 1, length - 1));
+}
+
+enum outcome outcome_of_error(enum err code)
+{
+    return code == ERR_TIMEOUT       ? OUTCOME_TIMEOUT
+           : code == ERR_UNREACHABLE ? OUTCOME_UNAVAILABLE
+                                     : OUTCOME_ERROR;
+}
+
+/* --- the meter --- */
+
+struct meter *meter_new(size_t rows, size_t columns)
+{
+    struct meter *m = calloc(1, sizeof(*m));
+    if (m == NULL)
+        return NULL;
+    m->rows = rows;
+    m->columns = columns;
+    m->count = calloc(rows * columns, sizeof(*m->count));
+    m->timing = calloc(rows, sizeof(*m->timing));
+    if (m->count != NULL && m->timing != NULL)
+        return m;
+    meter_free(m);
+    return NULL;
+}
+
+void meter_free(struct meter *m)
+{
+    if (m == NULL)
+        return;
+    struct meter_filter *f = atomic_load(&m->filters);
+    while (f != NULL) {
+        struct meter_filter *next = f->next;
+        free(f->name);
+        free(f);
+        f = next;
+    }
+    free(m->count);
+    free(m->timing);
+    free(m);
+}
+
+void meter_count_many(struct meter *m, size_t row, size_t column, uint64_t us, uint64_t times)
+{
+    timing_bump(&m->count[row * m->columns + column], times);
+    timing_record_many(&m->timing[row], us, times);
+}
+
+void meter_count(struct meter *m, size_t row, size_t column, uint64_t us)
+{
+    meter_count_many(m, row, column, us, 1);
+}
+
+void meter_slow(struct meter *m)
+{
+    timing_bump(&m->slow, 1);
+}
+
+static size_t chain_of(const char *name, size_t length)
+{
+    size_t hash = 5381;
+    for (size_t i = 0; i < length; i++)
+        hash = hash * 33 + (unsigned char)name[i];
+    return hash % CHAINS;
+}
+
+struct meter_filter *meter_filter(struct meter *m, const char *name, size_t length)
+{
+    struct meter_filter **chain = &m->chain[chain_of(name, length)], *f;
+    for (f = *chain; f != NULL; f = f->chain)
+        if (f->length == length && memcmp(f->name, name, length) == 0)
+            return f;
+    f = m->filter_count < METER_FILTERS_MAX ? calloc(1, sizeof(*f)) : NULL;
+    if (f == NULL)
+        return &m->others;
+    f->name = malloc(length + 1);
+    if (f->name == NULL) {
+        free(f);
+        return &m->others;
+    }
+    memcpy(f->name, name, length);
+    f->name[length] = '\0';
+    f->length = length;
+    f->chain = *chain;
+    *chain = f;
+    m->filter_count++;
+    f->next = atomic_load_explicit(&m->filters, memory_order_relaxed);
+    atomic_store_explicit(&m->filters, f, memory_order_release);
+    return f;
+}
+
+void meter_answered(struct meter_filter *f, bool is_check, const struct meter_answers *a)
+{
+    if (f == NULL)
+        return;
+    timing_bump(is_check ? &f->checks : &f->adds, a->yes + a->no);
+    timing_bump(is_check ? &f->positives : &f->added, a->yes);
+}
+
+uint64_t meter_read(const struct meter *m, size_t row, size_t column)
+{
+    return atomic_load_explicit(&m->count[row * m->columns + column], memory_order_relaxed);
+}
+
+void meter_read_timing(const struct meter *m, size_t row, struct timing_figures *out)
+{
+    timing_add(&m->timing[row], out);
+}
+
+uint64_t meter_read_slow(const struct meter *m)
+{
+    return atomic_load_explicit(&m->slow, memory_order_relaxed);
+}
+
+const struct meter_filter *meter_filters(const struct meter *m)
+{
+    return atomic_load_explicit(&m->filters, memory_order_acquire);
+}
+
+const struct meter_filter *meter_others(const struct meter *m)
+{
+    return &m->others;
+}

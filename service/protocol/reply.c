@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/protocol/reply.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    INTEGER_MAX = 20, /* "-9223372036854775808" */
+    HEADER_MAX = 1 + INTEGER_MAX + 2,
+    LINE_MAX_BYTES = 1024 /* of an error's text; what is longer is cut */
+};
+
+/* Written from the end, two digits a step: replies are mostly integers and bulk headers, and printf would
+ * cost more than the rest of the reply. */
+static size_t put_unsigned(char *to, uint64_t value)
+{
+    static const char pairs[] =
+        "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243"
+        "4445464748495051525354555657585960616263646566676869707172737475767778798081828384858687"
+        "888990919293949596979899";
+    char digits[INTEGER_MAX];
+    size_t at = sizeof(digits);
+    while (value >= 100) {
+        at -= 2;
+        memcpy(digits + at, pairs + value % 100 * 2, 2);
+        value /= 100;
+    }
+    if (value >= 10) {
+        at -= 2;
+        memcpy(digits + at, pairs + value * 2, 2);
+    } else {
+        digits[--at] = (char)('0' + value);
+    }
+    memcpy(to, digits + at, sizeof(digits) - at);
+    return sizeof(digits) - at;
+}
+
+static void end_line(char *to)
+{
+    to[0] = '\r';
+    to[1] = '\n';
+}
+
+/* @type, @value and the line's end at @to, which has HEADER_MAX bytes. */
+static size_t put_header(char *to, char type, uint64_t value)
+{
+    to[0] = type;
+    size_t n = 1 + put_unsigned(to + 1, value);
+    end_line(to + n);
+    return n + 2;
+}
+
+static void header(struct reply *r, char type, uint64_t value)
+{
+    char *to = buffer_reserve(r->out, HEADER_MAX);
+    if (to != NULL)
+        r->out->length += put_header(to, type, value);
+}
+
+static void line(struct reply *r, char type, const char *text)
+{
+    size_t length = strlen(text);
+    char *to = buffer_reserve(r->out, length + 3);
+    if (to == NULL)
+        return;
+    to[0] = type;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        to[1 + i] = c < 0x20 || c == 0x7f ? ' ' : text[i];
+    }
+    end_line(to + 1 + length);
+    r->out->length += length + 3;
+}
+
+void reply_simple(struct reply *r, const char *text)
+{
+    line(r, '+', text);
+}
+
+void reply_error(struct reply *r, const char *format, ...)
+{
+    char text[LINE_MAX_BYTES];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    line(r, '-', text);
+}
+
+void reply_failure(struct reply *r, enum err code, const char *format, ...)
+{
+    const struct error_code *row = error_code_of(code);
+    const char *begin = row != NULL ? row->reply : "ERR";
+    char text[LINE_MAX_BYTES];
+    if (strchr(begin, ' ') != NULL) {
+        line(r, '-', begin);
+        return;
+    }
+    int n = snprintf(text, sizeof(text), "%s ", begin);
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(text + n, sizeof(text) - (size_t)n, format, ap);
+    va_end(ap);
+    line(r, '-', text);
+}
+
+void reply_integer(struct reply *r, int64_t value)
+{
+    if (value >= 0) {
+        header(r, ':', (uint64_t)value);
+        return;
+    }
+    char *to = buffer_reserve(r->out, 1 + HEADER_MAX);
+    if (to == NULL)
+        return;
+    to[0] = ':';
+    r->out->length += 1 + put_header(to + 1, '-', 0 - (uint64_t)value);
+}
+
+void reply_booleans(struct reply *r, const uint8_t *values, size_t count)
+{
+    static const char text[4][5] = {":0\r\n", ":1\r\n", "#f\r\n", "#t\r\n"};
+    const char(*of)[5] = &text[r->protocol >= 3 ? 2 : 0];
+    char *to = buffer_reserve(r->out, 4 * count);
+    if (to == NULL)
+        return;
+    for (size_t i = 0; i < count; i++)
+        memcpy(to + 4 * i, of[values[i]], 4);
+    r->out->length += 4 * count;
+}
+
+void reply_boolean(struct reply *r, bool value)
+{
+    const uint8_t one = value;
+    reply_booleans(r, &one, 1);
+}
+
+void reply_double(struct reply *r, double value)
+{
+    char text[40];
+    if (isnan(value)) {
+        (void)snprintf(text, sizeof(text), "nan");
+    } else if (isinf(value)) {
+        (void)snprintf(text, sizeof(text), value > 0 ? "inf" : "-inf");
+    } else {
+        (void)snprintf(text, sizeof(text), "%.15g", value);
+        if (strtod(text, NULL) != value) /* the shorter form is not this number */
+            (void)snprintf(text, sizeof(text), "%.17g", value);
+    }
+    if (r->protocol >= 3)
+        line(r, ',', text);
+    else
+        reply_text(r, text);
+}
+
+void reply_null(struct reply *r)
+{
+    buffer_puts(r->out, r->protocol >= 3 ? "_\r\n" : "$-1\r\n");
+}
+
+void reply_bulk(struct reply *r, const void *bytes, size_t length)
+{
+    if (length > SIZE_MAX - HEADER_MAX - 2) {
+        r->out->failed = true;
+        return;
+    }
+    char *to = buffer_reserve(r->out, HEADER_MAX + length + 2);
+    if (to == NULL)
+        return;
+    size_t n = put_header(to, '$', length);
+    if (length > 0)
+        memcpy(to + n, bytes, length);
+    end_line(to + n + length);
+    r->out->length += n + length + 2;
+}
+
+void reply_text(struct reply *r, const char *text)
+{
+    reply_bulk(r, text, strlen(text));
+}
+
+void reply_printf(struct reply *r, const char *format, ...)
+{
+    char text[512];
+    va_list ap, again;
+    va_start(ap, format);
+    va_copy(again, ap);
+    int n = vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    size_t length = n < 0 ? 0 : (size_t)n;
+    if (length < sizeof(text)) {
+        reply_bulk(r, text, length);
+    } else {
+        char *to = buffer_reserve(r->out, HEADER_MAX + length + 2);
+        if (to != NULL) {
+            size_t h = put_header(to, '$', length);
+            (void)vsnprintf(to + h, length + 1, format, again);
+            end_line(to + h + length);
+            r->out->length += h + length + 2;
+        }
+    }
+    va_end(again);
+}
+
+void reply_verbatim(struct reply *r, const void *bytes, size_t length)
+{
+    if (r->protocol < 3) {
+        reply_bulk(r, bytes, length);
+        return;
+    }
+    header(r, '=', length + 4);
+    buffer_puts(r->out, "txt:");
+    buffer_append(r->out, bytes, length);
+    buffer_puts(r->out, "\r\n");
+}
+
+void reply_array(struct reply *r, size_t count)
+{
+    header(r, '*', count);
+}
+
+void reply_array_of(struct reply *r, size_t count, const struct buffer *items)
+{
+    reply_array(r, count);
+    buffer_append(r->out, items->data, items->length);
+    r->out->failed |= buffer_failed(items);
+}
+
+void reply_map(struct reply *r, size_t pairs)
+{
+    if (r->protocol >= 3)
+        header(r, '%', pairs);
+    else
+        header(r, '*', pairs * 2);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/resp/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/resp/client.h"
+#include "service/core/login.h"
+#include "service/core/tls.h"
+#include "service/resp/worker.h"
+
+/* A login under way. */
+struct attempt {
+    struct client *client;
+    struct request *request;
+    const struct config *config; /* held: the one that was asked */
+    session_welcome_fn *welcome;
+    struct greeting greeting;
+    size_t user_length;
+    char user[USERS_NAME_MAX + 1];
+};
+
+bool client_needs_login(struct client *c)
+{
+    return c->session.rights == NULL;
+}
+
+void session_resolve(struct client *c)
+{
+    struct session *s = &c->session;
+    const struct config *config = c->worker->config;
+    bool was_known = s->rights != NULL;
+    if (s->user[0] == '\0' && !users_login_required(config))
+        memcpy(s->user, USERS_DEFAULT, sizeof(USERS_DEFAULT));
+    s->rights = s->user[0] != '\0' ? users_find(config, s->user, strlen(s->user)) : NULL;
+    c->parser.stranger = s->rights == NULL;
+    if (s->rights == NULL && (was_known || s->stranger_since_us == 0))
+        s->stranger_since_us = clock_mono_us();
+}
+
+void session_reset(struct client *c)
+{
+    c->session.user[0] = '\0';
+    session_resolve(c);
+}
+
+bool session_is_late(const struct client *c, uint64_t now_us)
+{
+    const struct session *s = &c->session;
+    uint64_t patience_us = c->worker->config->login_timeout_ms * 1000;
+    if (s->shaking_hands)
+        return now_us > c->connected_us + TLS_HANDSHAKE_SECONDS * 1000000ull;
+    return s->rights == NULL && now_us > s->stranger_since_us + patience_us;
+}
+
+static void become(struct client *c, const char *user)
+{
+    (void)snprintf(c->session.user, sizeof(c->session.user), "%s", user);
+    session_resolve(c);
+}
+
+void session_handshake_done(struct client *c, struct bufferevent *io)
+{
+    char user[USERS_NAME_MAX + 1];
+    c->session.shaking_hands = false;
+    if (c->worker->config->tls_client_user && tls_client_name(io, user, sizeof(user)) &&
+        users_by_certificate(c->worker->config, user) != NULL)
+        become(c, user);
+}
+
+/* What was verified is what is in force still: the configuration may have changed meanwhile. */
+static bool still_holds(const struct attempt *a)
+{
+    const struct config *now = a->client->worker->config;
+    const struct config_user *was = users_find(a->config, a->user, a->user_length),
+                             *is = users_find(now, a->user, a->user_length);
+    return was != NULL && is != NULL && strcmp(users_secret(a->config, was), users_secret(now, is)) == 0;
+}
+
+static void refuse(const struct attempt *a, enum login_outcome outcome, struct reply *r)
+{
+    const struct client *c = a->client;
+    if (outcome == LOGIN_BUSY) {
+        reply_error(r, "ERR too many logins at once, or too many that failed; try again later");
+        return;
+    }
+    /* A name that nobody has may be a password in the wrong place. */
+    bool known = users_find(c->worker->config, a->user, a->user_length) != NULL;
+    log_info("login_refused", "client=%s id=%llu user=%s", c->address, (unsigned long long)c->id,
+             known ? a->user : "unknown");
+    reply_error(r, "WRONGPASS invalid username-password pair or user is disabled.");
+}
+
+static void conclude(const struct attempt *a, enum login_outcome outcome)
+{
+    struct client *c = a->client;
+    if (outcome == LOGIN_WELCOME && !still_holds(a))
+        outcome = LOGIN_REFUSED;
+    struct buffer text = {0};
+    struct reply r = {.out = &text, .protocol = c->protocol};
+    if (outcome == LOGIN_WELCOME) {
+        become(c, a->user);
+        a->welcome(c, &a->greeting, &r);
+    } else {
+        refuse(a, outcome, &r);
+    }
+    client_answer(c, a->request, &text);
+    buffer_fini(&text);
+}
+
+static void attempt_free(struct attempt *a)
+{
+    config_release(a->config);
+    free(a);
+}
+
+/* In the worker's thread. */
+static void on_outcome(void *arg, enum login_outcome outcome)
+{
+    struct attempt *a = arg;
+    struct client *c = a->client;
+    if (c->state == CLIENT_GONE)
+        client_answer(c, a->request, &(struct buffer){0});
+    else
+        conclude(a, outcome);
+    attempt_free(a);
+}
+
+static struct attempt *attempt_new(struct client *c, const struct argument *user, const struct greeting *g,
+                                   session_welcome_fn *welcome)
+{
+    static const struct argument standard = {.bytes = USERS_DEFAULT, .length = sizeof(USERS_DEFAULT) - 1};
+    struct attempt *a = calloc(1, sizeof(*a));
+    if (a == NULL)
+        return NULL;
+    if (user == NULL)
+        user = &standard;
+    a->client = c;
+    a->welcome = welcome;
+    a->greeting = *g;
+    a->config = config_hold(c->worker->config);
+    /* One that is too long is nobody's, and so is what is left of it: it holds a blank. */
+    bool fits = user->length <= USERS_NAME_MAX && memchr(user->bytes, '\0', user->length) == NULL;
+    a->user_length = fits ? user->length : 1;
+    memcpy(a->user, fits ? user->bytes : " ", a->user_length);
+    return a;
+}
+
+void session_log_in(struct client *c, const struct argument *user, const struct argument *password,
+                    const struct greeting *g, session_welcome_fn *welcome)
+{
+    worker_sync(c->worker); /* nobody gets in with an old password once CONFIG SET has answered */
+    struct attempt *a = attempt_new(c, user, g, welcome);
+    struct request *r = a != NULL ? client_await(c) : NULL;
+    if (r == NULL) {
+        if (a != NULL)
+            attempt_free(a);
+        client_error(c, "OOM out of memory");
+        return;
+    }
+    a->request = r;
+    char host[sizeof(c->address)]; /* without the port */
+    const char *colon = strrchr(c->address, ':');
+    (void)snprintf(host, sizeof(host), "%.*s", colon != NULL ? (int)(colon - c->address) : -1, c->address);
+    enum login_outcome outcome =
+        login_ask(c->worker->service->login, a->config, host, a->user, a->user_length, password->bytes,
+                  password->length, c->worker->mailbox, on_outcome, a);
+    if (outcome != LOGIN_PENDING)
+        on_outcome(a, outcome);
+}

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/resp/worker.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/commands/command.h"
+#include "service/keys/loop.h"
+#include "service/meter/meter.h"
+
+enum { DRAIN_SECONDS = 5, NOW_TIMES = 16, LATE_MS = 5, MEMORY_STEP = 512 * 1024 };
+
+struct worker_thread {
+    struct worker worker; /* first: a worker is its thread */
+    pthread_t thread;
+    struct event *tasks;
+};
+
+struct arrival {
+    struct worker *worker;
+    int fd;
+    bool tls;
+    char address[64];
+};
+
+static struct worker_thread *thread_of(struct worker *w)
+{
+    return (struct worker_thread *)w;
+}
+
+static void on_tasks(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    mailbox_run(((struct worker *)arg)->mailbox);
+}
+
+static void leave_if_drained(struct worker *w)
+{
+    if (w->draining && w->client_count == 0)
+        (void)event_base_loopbreak(w->base);
+}
+
+static void take_arrival(void *arg)
+{
+    struct arrival *a = arg;
+    if (a->worker->draining || client_new(a->worker, a->fd, a->address, a->tls) == NULL) {
+        (void)close(a->fd);
+        worker_client_gone(a->worker);
+    }
+    free(a);
+}
+
+void worker_accept(struct worker *w, int fd, const char *address, bool tls)
+{
+    struct arrival *a = calloc(1, sizeof(*a));
+    int on = 1; /* replies of a pipeline must not wait for the acknowledgement of the ones before */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    atomic_fetch_add(&w->client_count, 1);
+    if (a != NULL) {
+        a->worker = w;
+        a->fd = fd;
+        a->tls = tls;
+        (void)snprintf(a->address, sizeof(a->address), "%s", address);
+        if (mailbox_post(w->mailbox, take_arrival, a) == ERR_OK)
+            return;
+    }
+    free(a);
+    (void)close(fd);
+    atomic_fetch_sub(&w->client_count, 1);
+    atomic_fetch_sub(&w->service->clients, 1);
+}
+
+void worker_client_gone(struct worker *w)
+{
+    atomic_fetch_sub(&w->client_count, 1);
+    atomic_fetch_sub(&w->service->clients, 1);
+    leave_if_drained(w);
+}
+
+static void reap(struct worker *w)
+{
+    struct client *c;
+    while ((c = LIST_FIRST(&w->to_free)) != NULL) {
+        LIST_REMOVE(c, link);
+        free(c);
+    }
+}
+
+static void on_reap(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    reap(arg);
+}
+
+void worker_free_later(struct worker *w, struct client *c)
+{
+    static const struct timeval next_turn = {0, 0};
+    LIST_INSERT_HEAD(&w->to_free, c, link);
+    (void)event_add(w->reap, &next_turn);
+}
+
+/* --- time --- */
+
+uint64_t worker_now_exactly(struct worker *w)
+{
+    w->since_now = 0;
+    return w->now_us = clock_mono_us();
+}
+
+uint64_t worker_now(struct worker *w)
+{
+    struct timeval turn; /* libevent takes it once a turn, and gives it without asking the system */
+    (void)event_base_gettimeofday_cached(w->base, &turn);
+    uint64_t turn_us = (uint64_t)turn.tv_sec * 1000000 + (uint64_t)turn.tv_usec;
+    if (turn_us == w->turn_us && ++w->since_now < NOW_TIMES)
+        return w->now_us;
+    w->turn_us = turn_us;
+    return worker_now_exactly(w);
+}
+
+/* --- as much in flight as may be --- */
+
+bool worker_is_full(const struct worker *w)
+{
+    return w->in_flight >= w->config->in_flight_max;
+}
+
+void worker_hold(struct worker *w, struct client *c)
+{
+    TAILQ_INSERT_TAIL(&w->held, c, held_link);
+}
+
+void worker_unhold(struct worker *w, struct client *c)
+{
+    TAILQ_REMOVE(&w->held, c, held_link);
+}
+
+void worker_landed(struct worker *w, size_t weight)
+{
+    static const struct timeval next_turn = {0, 0};
+    w->in_flight -= weight;
+    if (!TAILQ_EMPTY(&w->held) && !worker_is_full(w))
+        (void)event_add(w->unhold, &next_turn);
+}
+
+static void on_unhold(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct worker *w = arg;
+    struct client *c;
+    size_t waiting = 0;
+    TAILQ_FOREACH(c, &w->held, held_link)
+    waiting++;
+    for (; waiting > 0 && !worker_is_full(w); waiting--) {
+        c = TAILQ_FIRST(&w->held);
+        if (c == NULL)
+            return;
+        client_leave(c, CLIENT_HELD);
+        client_advance(c); /* may be held again, behind the others */
+    }
+}
+
+/* --- the end of a turn of the loop --- */
+
+void worker_due(struct worker *w, struct client *c)
+{
+    if (c->is_due)
+        return;
+    if (TAILQ_EMPTY(&w->due))
+        event_active(w->turn_end, EV_TIMEOUT, 0); /* behind what the loop has found to do in this turn */
+    TAILQ_INSERT_TAIL(&w->due, c, due_link);
+    c->is_due = true;
+}
+
+void worker_not_due(struct worker *w, struct client *c)
+{
+    if (c->is_due)
+        TAILQ_REMOVE(&w->due, c, due_link);
+    c->is_due = false;
+}
+
+static void on_turn_end(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct worker *w = arg;
+    struct client *c;
+    while ((c = TAILQ_FIRST(&w->due)) != NULL) {
+        worker_not_due(w, c);
+        client_turn_ends(c);
+    }
+}
+
+/* --- replies that wait --- */
+
+void worker_late(struct worker *w, struct client *c)
+{
+    static const struct timeval soon = {.tv_usec = LATE_MS * 1000};
+    if (c->is_late || (TAILQ_EMPTY(&w->late) && event_add(w->late_end, &soon) != 0))
+        return;
+    TAILQ_INSERT_TAIL(&w->late, c, late_link);
+    c->is_late = true;
+}
+
+void worker_not_late(struct worker *w, struct client *c)
+{
+    if (c->is_late)
+        TAILQ_REMOVE(&w->late, c, late_link);
+    c->is_late = false;
+}
+
+static void on_late(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct worker *w = arg;
+    struct client *c;
+    while ((c = TAILQ_FIRST(&w->late)) != NULL) {
+        worker_not_late(w, c);
+        client_write_known(c);
+    }
+}
+
+/* --- as much memory as there may be --- */
+
+static void relieve(void *arg);
+
+static bool is_too_much(const struct worker *w)
+{
+    return atomic_load(&w->service->client_memory) > w->config->client_memory_max;
+}
+
+/* Have the worker that has the largest client cut it. */
+static void ask_for_relief(const struct worker *w)
+{
+    struct worker *most = w->service->workers[0];
+    for (unsigned i = 1; i < w->service->worker_count; i++)
+        if (atomic_load(&w->service->workers[i]->largest) > atomic_load(&most->largest))
+            most = w->service->workers[i];
+    if (!atomic_exchange(&most->relieving, true) && mailbox_post(most->mailbox, relieve, most) != ERR_OK)
+        atomic_store(&most->relieving, false);
+}
+
+static void tell_memory(struct worker *w)
+{
+    atomic_fetch_add(&w->service->client_memory, w->client_memory - w->told_memory);
+    w->told_memory = w->client_memory;
+}
+
+/* What it was asked for may be long ago: where its largest is smaller now, another worker may have a larger
+ * one. */
+static void relieve(void *arg)
+{
+    struct worker *w = arg;
+    struct client *c, *most = NULL;
+    size_t believed = atomic_load(&w->largest), second = 0;
+    atomic_store(&w->relieving, false);
+    tell_memory(w);
+    if (w->draining || !is_too_much(w))
+        return;
+    LIST_FOREACH(c, &w->clients, link)
+    {
+        if (most == NULL || c->memory > most->memory) {
+            second = most == NULL ? 0 : most->memory;
+            most = c;
+        } else if (c->memory > second) {
+            second = c->memory;
+        }
+    }
+    bool is = most != NULL && most->memory >= believed;
+    atomic_store(&w->largest, is ? second : most == NULL ? 0 : most->memory);
+    if (is)
+        client_cut(most, "it holds most, and all hold more than client_memory_max");
+    if (is_too_much(w) && (is || most != NULL))
+        ask_for_relief(w);
+}
+
+void worker_count_memory(struct worker *w, size_t before, size_t now)
+{
+    w->client_memory += now - before;
+    if (now > atomic_load_explicit(&w->largest, memory_order_relaxed))
+        atomic_store_explicit(&w->largest, now, memory_order_relaxed);
+    if (w->client_memory - w->told_memory + MEMORY_STEP < 2 * (size_t)MEMORY_STEP)
+        return; /* it is no more than a step from what was told, in either direction */
+    tell_memory(w);
+    if (is_too_much(w))
+        ask_for_relief(w);
+}
+
+static void on_second(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    struct worker *w = arg;
+    uint64_t now = clock_mono_us();
+    struct client *c, *next;
+    for (c = LIST_FIRST(&w->clients); c != NULL; c = next) {
+        next = LIST_NEXT(c, link);
+        client_tick(c, now);
+    }
+}
+
+static void take_config(void *arg)
+{
+    struct worker *w = arg;
+    loop_take_config(w->service, w->keys, &w->config);
+    struct client *c;
+    LIST_FOREACH(c, &w->clients, link)
+    client_reconfigure(c);
+}
+
+void worker_sync(struct worker *w)
+{
+    if (!live_config_is(w->service->config, w->config))
+        take_config(w);
+}
+
+void worker_reconfigure(struct worker *w)
+{
+    if (mailbox_post(w->mailbox, take_config, w) != ERR_OK)
+        log_error("out_of_memory",
+                  "part=worker index=%u note=\"it keeps its configuration until the next change\"", w->index);
+}
+
+static void begin_drain(void *arg)
+{
+    struct worker *w = arg;
+    w->draining = true;
+    struct client *c, *next;
+    for (c = LIST_FIRST(&w->clients); c != NULL; c = next) {
+        next = LIST_NEXT(c, link);
+        client_close_when_idle(c);
+    }
+    leave_if_drained(w);
+    static const struct timeval patience = {DRAIN_SECONDS, 0};
+    (void)event_base_loopexit(w->base, &patience);
+}
+
+void worker_drain(struct worker *w)
+{
+    if (mailbox_post(w->mailbox, begin_drain, w) != ERR_OK)
+        log_error("out_of_memory", "part=worker index=%u note=\"it ends without draining\"", w->index);
+}
+
+static void *run(void *arg)
+{
+    struct worker *w = arg;
+    char name[16];
+    (void)snprintf(name, sizeof(name), "worker-%u", w->index);
+    (void)pthread_setname_np(pthread_self(), name);
+    (void)event_base_loop(w->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    struct client *c;
+    while ((c = LIST_FIRST(&w->clients)) != NULL)
+        client_destroy(c);
+    mailbox_run(w->mailbox); /* tasks on their way round go on */
+    key_port_free(w->keys);
+    w->keys = NULL;
+    return NULL;
+}
+
+static void free_thread(struct worker_thread *t)
+{
+    key_port_free(t->worker.keys);
+    reap(&t->worker);
+    if (t->worker.reap != NULL)
+        event_free(t->worker.reap);
+    if (t->worker.unhold != NULL)
+        event_free(t->worker.unhold);
+    if (t->worker.late_end != NULL)
+        event_free(t->worker.late_end);
+    if (t->worker.turn_end != NULL)
+        event_free(t->worker.turn_end);
+    if (t->worker.second != NULL)
+        event_free(t->worker.second);
+    if (t->tasks != NULL)
+        event_free(t->tasks);
+    if (t->worker.base != NULL)
+        event_base_free(t->worker.base);
+    mailbox_free(t->worker.mailbox);
+    meter_free(t->worker.meter);
+    pool_fini(&t->worker.requests);
+    free(t->worker.read);
+    free(t->worker.arguments.arguments);
+    buffer_fini(&t->worker.scratch);
+    config_release(t->worker.config);
+    free(t);
+}
+
+enum err worker_start(struct worker **out, struct service *service, unsigned index, struct error *e)
+{
+    struct worker_thread *t = calloc(1, sizeof(*t));
+    if (t == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    struct worker *w = &t->worker;
+    w->config = live_config_acquire(service->config);
+    w->service = service;
+    w->index = index;
+    LIST_INIT(&w->clients);
+    LIST_INIT(&w->to_free);
+    TAILQ_INIT(&w->held);
+    TAILQ_INIT(&w->late);
+    TAILQ_INIT(&w->due);
+    w->base = loop_base_new();
+    w->mailbox = mailbox_new();
+    w->read = malloc(WORKER_READ);
+    w->meter = meter_new(command_count + 1, OUTCOME_COUNT);
+    if (w->base != NULL && w->mailbox != NULL && w->meter != NULL && w->read != NULL) {
+        w->keys = loop_keys_new(service, w->base, &w->config);
+        w->reap = evtimer_new(w->base, on_reap, w);
+        w->unhold = evtimer_new(w->base, on_unhold, w);
+        w->late_end = evtimer_new(w->base, on_late, w);
+        w->turn_end = event_new(w->base, -1, 0, on_turn_end, w);
+        w->second = event_new(w->base, -1, EV_PERSIST, on_second, w);
+        t->tasks = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_tasks, w);
+    }
+    static const struct timeval second = {1, 0};
+    if (w->keys == NULL || w->reap == NULL || w->unhold == NULL || w->late_end == NULL ||
+        w->turn_end == NULL || w->second == NULL || t->tasks == NULL || event_add(t->tasks, NULL) != 0 ||
+        event_add(w->second, &second) != 0 || pthread_create(&t->thread, NULL, run, t) != 0) {
+        free_thread(t);
+        return error_set(e, ERR_NOMEM, "worker %u could not be started", index);
+    }
+    *out = w;
+    return ERR_OK;
+}
+
+void worker_join(struct worker *w)
+{
+    (void)pthread_join(thread_of(w)->thread, NULL);
+}
+
+void worker_settle(struct worker *w)
+{
+    mailbox_run(w->mailbox);
+}
+
+void worker_free(struct worker *w)
+{
+    if (w != NULL)
+        free_thread(thread_of(w));
+}
