@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
-#include "service/cli/cli_codes.h"
+#include "service/cli/common/cli_codes.h"
 #include "service/commands/command.h"
 #include "service/commands/command_docs.h"
 #include "service/config/config_keys.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "service/cli/cli.h"
-#include "service/cli/cli_bench.h"
+#include "service/cli/common/cli.h"
+#include "service/cli/bench/cli_bench.h"
 #include "service/cli/cli_table.h"
 
 /* --- where the service is, and who asks --- */

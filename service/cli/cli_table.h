@@ -2,7 +2,7 @@
 #ifndef SERVICE_CLI_TABLE_H
 #define SERVICE_CLI_TABLE_H
 /* The commands and the options of the command line as tables, and help, which is made of them. */
-#include "service/cli/cli.h"
+#include "service/cli/common/cli.h"
 
 enum {
     WITH_CAPACITY = 1,

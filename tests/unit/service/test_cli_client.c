@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "service/cli/cli_client.h"
+#include "service/cli/common/cli_client.h"
 
 static void assert_url(const char *url, const char *user, const char *password, const char *host,
                        unsigned port)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "service/cli/cli_output.h"
+#include "service/cli/common/cli_output.h"
 
 static void test_output_when__is_a_moment_and_how_far_it_is(void **state)
 {

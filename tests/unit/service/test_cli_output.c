@@ -11,7 +11,7 @@
 
 #include "base/number.h"
 #include "base/utf8.h"
-#include "service/cli/cli_output.h"
+#include "service/cli/common/cli_output.h"
 
 static char shown[OUTPUT_TEXT_SIZE];
 

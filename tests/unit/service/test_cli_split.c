@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/cli/cli_split.h"
+#include "service/cli/keys/cli_split.h"
 
 /* Keys as one text, each in brackets. */
 static bool note(void *arg, const char *key, size_t length)

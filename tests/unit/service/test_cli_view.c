@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/cli/cli_bench.h"
-#include "service/cli/cli_status.h"
-#include "service/cli/cli_top.h"
+#include "service/cli/bench/cli_bench.h"
+#include "service/cli/operate/cli_status.h"
+#include "service/cli/top/cli_top.h"
 
 /* Names and values, as the daemon's reply. */
 static void put_list(struct buffer *b, const char *const *texts, size_t count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/cli/cli_file.h"
+#include "service/cli/keys/cli_file.h"
 
 #include <endian.h>
 #include <errno.h>

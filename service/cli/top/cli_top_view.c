@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/cli/cli_top.h"
+#include "service/cli/top/cli_top.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
-#include "service/cli/cli_status.h"
+#include "service/cli/operate/cli_status.h"
 
 enum { NARROW = 60, WIDE = 116, NAME_WIDE = 24, NAME_NARROW = 16 };
 

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "service/cli/cli_status.h"
+#include "service/cli/operate/cli_status.h"
 
 /* --- how far the job is, in a line --- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/cli/cli_progress.h"
+#include "service/cli/common/cli_progress.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "service/cli/cli_output.h"
+#include "service/cli/common/cli_output.h"
 
 enum { DRAW_US = 200000, LINE_US = 5000000, BAR_WIDTH = 24 };
 

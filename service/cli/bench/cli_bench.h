@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "base/histogram.h"
-#include "service/cli/cli.h"
+#include "service/cli/common/cli.h"
 
 enum bench_command { BENCH_EXISTS, BENCH_ADD, BENCH_COMMANDS };
 enum {

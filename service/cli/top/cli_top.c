@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/cli/cli_top.h"
+#include "service/cli/top/cli_top.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "service/cli/cli_client.h"
-#include "service/cli/cli_output.h"
-#include "service/cli/cli_schema.h"
+#include "service/cli/common/cli_client.h"
+#include "service/cli/common/cli_output.h"
+#include "service/cli/common/cli_schema.h"
 
 /* base/error.h says which error leads to which of 3 to 6. */
 enum cli_exit {

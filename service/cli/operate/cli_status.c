@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/cli/cli_sheet.h"
-#include "service/cli/cli_status.h"
+#include "service/cli/common/cli_sheet.h"
+#include "service/cli/operate/cli_status.h"
 
 /* --- the table --- */
 

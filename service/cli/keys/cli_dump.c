@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/number.h"
-#include "service/cli/cli.h"
-#include "service/cli/cli_file.h"
-#include "service/cli/cli_progress.h"
+#include "service/cli/common/cli.h"
+#include "service/cli/keys/cli_file.h"
+#include "service/cli/common/cli_progress.h"
 
 /* --- dump --- */
 

@@ -8,7 +8,7 @@
 
 #include "base/number.h"
 #include "expansion/decide/estimate.h"
-#include "service/cli/cli_sheet.h"
+#include "service/cli/common/cli_sheet.h"
 
 static void node_cells(struct table *t, const redisReply *node)
 {

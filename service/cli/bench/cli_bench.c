@@ -8,8 +8,8 @@
 #include "base/info.h"
 #include "base/number.h"
 #include "base/random.h"
-#include "service/cli/cli_bench.h"
-#include "service/cli/cli_progress.h"
+#include "service/cli/bench/cli_bench.h"
+#include "service/cli/common/cli_progress.h"
 
 /* --- what the server says of itself --- */
 

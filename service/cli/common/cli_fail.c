@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/cli/cli.h"
-#include "service/cli/cli_codes.h"
+#include "service/cli/common/cli.h"
+#include "service/cli/common/cli_codes.h"
 
 static bool as_json;
 

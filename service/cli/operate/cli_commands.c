@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/cli/cli_sheet.h"
+#include "service/cli/common/cli_sheet.h"
 
 enum err cli_name_filter(const struct cli *cli, enum err code, struct error *e)
 {

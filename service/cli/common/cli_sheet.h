@@ -2,7 +2,7 @@
 #ifndef SERVICE_CLI_SHEET_H
 #define SERVICE_CLI_SHEET_H
 /* Sheets of named values, made of a flat list name, value, name, value as the daemon's replies are. */
-#include "service/cli/cli.h"
+#include "service/cli/common/cli.h"
 
 /* The members of a shape of outputs.txt that @list has a value for, under their headings. Members that are
  * missing, or that say nothing, are left out; --json shows the latter. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "service/cli/cli_bench.h"
+#include "service/cli/bench/cli_bench.h"
 
 static const double quantiles[] = {0.5, 0.9, 0.99, 0.999};
 static const char *const quantile_names[] = {"p50_us", "p90_us", "p99_us", "p999_us"};

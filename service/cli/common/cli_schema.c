@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "service/cli/cli.h"
-#include "service/cli/cli_schema.h"
+#include "service/cli/common/cli.h"
+#include "service/cli/common/cli_schema.h"
 
 extern const char embedded_outputs[];
 

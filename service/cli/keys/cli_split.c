@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/cli/cli_split.h"
+#include "service/cli/keys/cli_split.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "service/cli/cli.h"
-#include "service/cli/cli_sheet.h"
+#include "service/cli/common/cli.h"
+#include "service/cli/common/cli_sheet.h"
 
 /* --- the last runs of a filter --- */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/cli/cli_bench.h"
+#include "service/cli/bench/cli_bench.h"
 
 enum { RECONNECT_US = 100 * 1000 };
 

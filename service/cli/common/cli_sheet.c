@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/cli/cli_sheet.h"
+#include "service/cli/common/cli_sheet.h"
 
 #include <stdio.h>
 #include <string.h>

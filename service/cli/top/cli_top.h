@@ -5,7 +5,7 @@
  * coordinators, and the screen is drawn again, with rates from the difference of two looks. Possible failure
  * modes are: no terminal, which is refused; the service goes away, so the last figures stay, with the error,
  * until it is back; signals, after which the terminal is as it was. */
-#include "service/cli/cli.h"
+#include "service/cli/common/cli.h"
 
 enum { TOP_TRIPS = 128 };
 

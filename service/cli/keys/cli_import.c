@@ -15,9 +15,9 @@
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "service/cli/cli.h"
-#include "service/cli/cli_progress.h"
-#include "service/cli/cli_split.h"
+#include "service/cli/common/cli.h"
+#include "service/cli/common/cli_progress.h"
+#include "service/cli/keys/cli_split.h"
 
 enum {
     BATCH_KEYS = 1000,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/cli/cli_client.h"
+#include "service/cli/common/cli_client.h"
 
 #include <errno.h>
 #include <poll.h>

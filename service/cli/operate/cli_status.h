@@ -2,7 +2,7 @@
 #ifndef SERVICE_CLI_STATUS_H
 #define SERVICE_CLI_STATUS_H
 /* Cells of tables of filters: each the next cell of @t, by a filter's TB.STATUS. */
-#include "service/cli/cli.h"
+#include "service/cli/common/cli.h"
 
 void status_short_counts_cell(struct table *t, const redisReply *filter); /* keys/capacity */
 /* On a terminal with a bar of @width. */
