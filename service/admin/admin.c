@@ -5,7 +5,6 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "expansion/record/mutex.h"
 #include "service/config/users.h"
 #include "shard/view/registry.h"
 #include "shard/request/key_client.h"
@@ -264,24 +263,4 @@ void *admin_run(void *arg)
     mailbox_wake(s->aside);
     (void)pthread_join(aside, NULL);
     return NULL;
-}
-
-struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
-                                         const char *name, size_t length)
-{
-    return (struct mutex_options){.nodes = &s->nodes,
-                                  .prefix = config->prefix,
-                                  .filter = name,
-                                  .filter_length = length,
-                                  .owner = s->owner,
-                                  .lease_ms = (unsigned)config->lease_ms,
-                                  .redis_timeout_ms = (unsigned)config->redis_timeout_ms};
-}
-
-enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e)
-{
-    (void)what;
-    (void)done;
-    (void)of;
-    return mutex_lost(arg) ? error_set(e, ERR_MUTEX_LOST, "the mutex was lost") : ERR_OK;
 }

@@ -14,6 +14,8 @@
 #include "service/resp/client.h"
 #include "service/protocol/reply.h"
 #include "service/control/runner.h"
+#include "service/filters/filter_drop.h"
+#include "service/filters/filter_make.h"
 #include "service/core/service.h"
 #include "shard/view/handle.h"
 #include "shard/generations/make.h"
@@ -130,13 +132,13 @@ admin_fn admin_job;     /* of HTTP: one job */
 admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
 
 struct fields;
-struct controller_note;
+struct filter_note;
 /* The part of TB.STATUS that says what the last job does or did. @held: somebody drives it. */
 MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                                      bool held, struct error *e);
 /* The part of TB.STATUS that says what is wrong with it, and how this coordinator has it. */
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
-                      const struct controller_note *note, bool degraded);
+                      const struct filter_note *note, bool degraded);
 /* Append the status of one filter. ERR_NOT_FOUND. */
 MUST_CHECK enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length,
                                      struct error *e);
@@ -181,52 +183,11 @@ MUST_CHECK enum err admin_names(struct admin *a, redisReply **names, struct erro
 /* How an error begins that says why no filter was made, in RedisBloom's words. */
 const char *admin_creation_failure(const struct admin_call *call, enum err code);
 
-struct mutex_options admin_mutex_options(const struct service *s, const struct config *config,
-                                         const char *name, size_t length);
-
-/* DROP_IF_DUE: only where its expire_at has come. DROP_IF_BEGUN: only where somebody began to. Another filter
- * may have taken the name while the mutex was waited for. */
-enum drop_when { DROP_NOW, DROP_IF_DUE, DROP_IF_BEGUN };
-
-/* Delete a filter under its mutex, or go on where somebody began to. ERR_NOT_FOUND, ERR_CONFLICT (@when does
- * not hold), ERR_BUSY (the text names who holds the mutex), ERR_WRONG_TYPE and what log_drop() gives. Used
- * by the controller as well. */
-MUST_CHECK enum err admin_drop_filter(struct service *s, const struct config *config, struct handle *f,
-                                      struct view *scratch, const char *name, size_t length,
-                                      enum drop_when when, struct error *e);
-
-/* A work_fn of shard/view/shards.h, whose argument is a struct mutex: ERR_MUTEX_LOST ends the work. */
-enum err admin_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
-
-/* A filter is made, under its mutex. */
-struct admin_naming {
-    struct handle *handle;
-    bool as_new;     /* whether a filter of that name lost its view does not matter */
-    bool deleted;    /* what had the name before was deleted here */
-    bool named;      /* it was named already */
-    bool entered;    /* by us, for an earlier try */
-    uint64_t latest; /* incarnation of that name that is known */
-};
-/* First: what somebody began to delete is deleted, and a view of an incarnation that was replaced. What lies
- * there else is told: ERR_EXISTS, ERR_LOST. @is is for storage. */
-MUST_CHECK enum err admin_make_way(struct service *s, struct admin_naming *n, const char *name, size_t length,
-                                   struct view *is, const struct work *work, struct error *e);
-/* Make it, and name it on all masters before its view is published. As log_make(), and ERR_LOST: a filter of
- * that name lost its view. */
-MUST_CHECK enum err admin_make_log(struct admin_naming *n, const struct make_options *options,
-                                   struct log_view *out, const struct work *work, struct error *e);
-
 /* Load the view of the call's filter, a->view, and *@items, of the generation in use: those that all
  * coordinators have added until now. ERR_NOT_FOUND. */
 MUST_CHECK enum err admin_load_items(struct admin *a, const struct admin_call *call, uint64_t *items,
                                      struct error *e);
 /* Keys in one layer of the generation in use: layers fill up one after the other. */
 uint64_t admin_layer_keys(const struct view *v, unsigned layer);
-
-/* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
- * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. Used by the controller as well. */
-MUST_CHECK enum err admin_make_filter(struct service *s, const struct config *config, struct handle *f,
-                                      const char *name, size_t length, const struct creation *creation,
-                                      struct error *e);
 
 #endif

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "expansion/record/history.h"
 #include "service/admin/admin.h"
-#include "service/control/controller.h"
 #include "shard/request/filters.h"
 #include "shard/members/lost.h"
 
@@ -75,7 +74,7 @@ enum err admin_accept(struct admin *a, struct admin_call *call, struct reply *r,
 {
     struct mutex *mutex = NULL;
     const struct mutex_options options =
-        admin_mutex_options(a->service, a->config, call->filter, call->filter_length);
+        filter_mutex_options(a->service, a->config, call->filter, call->filter_length);
     enum err code = admin_open(a, call, e); /* no mutex for a name that is none */
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
@@ -85,6 +84,6 @@ enum err admin_accept(struct admin *a, struct admin_call *call, struct reply *r,
     if (code != ERR_OK)
         return code;
     reply_simple(r, "OK");
-    controller_wake(a->service);
+    service_wake_controller(a->service);
     return ERR_OK;
 }

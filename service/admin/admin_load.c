@@ -92,8 +92,8 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
     struct admin *a = l->a;
     const struct loading *g = &l->loading;
     const struct admin_call *call = l->call;
-    const struct work work = {.fn = admin_hold_mutex, .arg = mutex};
-    struct admin_naming naming = {.handle = l->f, .as_new = true};
+    const struct work work = {.fn = filter_hold_mutex, .arg = mutex};
+    struct filter_naming naming = {.handle = l->f, .as_new = true};
     struct placement on;
     struct error ignored;
     struct log_view *v = malloc(sizeof(*v));
@@ -101,7 +101,7 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = service_claim(a->service, a->redis, e);
     if (code == ERR_OK)
-        code = admin_make_way(a->service, &naming, call->filter, call->filter_length, &a->view, &work, e);
+        code = filter_make_way(a->service, &naming, call->filter, call->filter_length, &a->view, &work, e);
     l->f->names.incarnation = g->incarnation;
     if (code == ERR_OK)
         code = all_there(l, e);
@@ -126,7 +126,7 @@ static enum err complete(struct load *l)
     struct mutex *mutex = NULL;
     struct admin *a = l->a;
     const struct mutex_options options =
-        admin_mutex_options(a->service, a->config, l->call->filter, l->call->filter_length);
+        filter_mutex_options(a->service, a->config, l->call->filter, l->call->filter_length);
     enum err code = mutex_wait(&mutex, &options, options.redis_timeout_ms, l->e);
     if (code != ERR_OK)
         return code;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "service/admin/admin.h"
 #include "service/protocol/field.h"
-#include "service/control/controller.h"
+#include "service/filters/filter_states.h"
 
 /* --- what is wrong --- */
 
@@ -22,7 +22,7 @@ static void lost_text(struct buffer *out, const struct log_lost_status *lost)
 }
 
 static void health_fields(struct fields *f, const struct log_status *s, const struct view *v,
-                          const struct controller_note *note, bool degraded)
+                          const struct filter_note *note, bool degraded)
 {
     struct buffer scope = {0};
     const char *remedy = lost_remedy_text(s->remedy);
@@ -123,7 +123,7 @@ static void fold_fields(struct fields *f, struct admin *a, const struct log_fold
 }
 
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
-                      const struct controller_note *note, bool degraded)
+                      const struct filter_note *note, bool degraded)
 {
     struct log_status *s = calloc(1, sizeof(*s));
     if (s == NULL)

@@ -14,14 +14,13 @@
 #include "expansion/decide/window.h"
 #include "expansion/job/memory.h"
 #include "service/admin/admin.h"
-#include "service/control/controller.h"
 #include "service/filters/filter_states.h"
 #include "service/protocol/field.h"
 #include "shard/redis/nodes/health.h"
 
 /* @known: the keys of a whole generation, @items, that no job is about to replace. */
 static void forecast_fields(struct fields *f, const struct config_filter *c,
-                            const struct controller_note *note, bool known, const struct view *v,
+                            const struct filter_note *note, bool known, const struct view *v,
                             uint64_t items)
 {
     struct schedule schedule;
@@ -127,7 +126,7 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
     return items;
 }
 
-static const char *rows_by(const struct controller_note *note)
+static const char *rows_by(const struct filter_note *note)
 {
     static const char *const names[] = {[SOURCE_ROWS_COUNTED] = "count",
                                         [SOURCE_ROWS_PLANNED] = "statistics",
@@ -136,7 +135,7 @@ static const char *rows_by(const struct controller_note *note)
 }
 
 /* @built: the filter's keys are those of a whole generation, @items of them. */
-static void source_fields(struct fields *f, const struct controller_note *note, bool built, uint64_t items)
+static void source_fields(struct fields *f, const struct filter_note *note, bool built, uint64_t items)
 {
     const struct threshold_input in = {.items = items, .source_rows = note->rows.rows};
     field_text(f, "source_rows_by", rows_by(note));
@@ -269,7 +268,7 @@ static enum err follower_fields(struct fields *f, struct admin *a, struct error 
 static enum err status_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                               struct error *e)
 {
-    struct controller_note note = controller_note(a->service, name, length);
+    struct filter_note note = filter_states_note(a->service->watch, name, length);
     const struct config_filter *config = config_find(a->config, name, length);
     struct mutex_state mutex = {.held = false};
     bool known = false;

@@ -18,11 +18,6 @@
 
 enum { ACT_EVERY_US = 1000 * 1000 /* see controller_is_rate_limited() */ };
 
-void controller_wake(struct service *s)
-{
-    mailbox_wake(s->controller);
-}
-
 /* --- one look at one filter --- */
 
 bool controller_is_rate_limited(const struct controller *k, uint64_t at)
@@ -92,7 +87,7 @@ static void make_missing(struct controller *k, struct filter_state *w, bool sour
     if (controller_is_rate_limited(k, w->made_at))
         return;
     k->handle.requests_wait = true; /* other filters do */
-    enum err code = admin_make_filter(k->service, k->config, &k->handle, w->name, w->length, NULL, &e);
+    enum err code = filter_make(k->service, k->config, &k->handle, w->name, w->length, NULL, &e);
     k->handle.requests_wait = false;
     if (code == ERR_ASIDE) {
         struct admin_call *call = admin_call_new(admin_create, w->name, w->length);
@@ -126,7 +121,7 @@ static enum err load_kept(struct controller *k, struct filter_state *w, const st
     bool begun = code == ERR_OK && k->view.deleting;
     bool due = code == ERR_OK && !begun && is_due(k, c);
     if ((begun || due) && !held && !controller_is_rate_limited(k, w->dropped_at)) {
-        code = admin_drop_filter(k->service, k->config, &k->handle, &k->view, w->name, w->length,
+        code = filter_drop(k->service, k->config, &k->handle, &k->view, w->name, w->length,
                                  due ? DROP_IF_DUE : DROP_IF_BEGUN, e);
         if (code != ERR_OK && code != ERR_NOT_FOUND && code != ERR_BUSY && code != ERR_CONFLICT) {
             w->dropped_at = clock_mono_us();
@@ -162,7 +157,7 @@ static void clear(struct controller *k, struct filter_state *w, bool held)
     if (held || !k->listed || controller_is_rate_limited(k, w->dropped_at))
         return;
     enum err code =
-        admin_drop_filter(k->service, k->config, &k->handle, &k->view, w->name, w->length, DROP_IF_BEGUN, &e);
+        filter_drop(k->service, k->config, &k->handle, &k->view, w->name, w->length, DROP_IF_BEGUN, &e);
     if (code != ERR_OK && code != ERR_NOT_FOUND)
         w->dropped_at = clock_mono_us();
 }
@@ -256,11 +251,11 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
         epochs_hold(k->service->epochs, k->handle.names.filter, 0, 0);
     if (code == ERR_NOT_FOUND && c == NULL && !remembered) {
         if (seen != 0)
-            service_on_dropped(k->service, w->name, w->length, seen);
+            filter_states_on_dropped(k->service->watch, w->name, w->length, seen);
         clear(k, w, held);
     }
     if (code == ERR_OK) {
-        service_on_seen(k->service, w->name, w->length, k->view.incarnation);
+        filter_states_on_seen(k->service->watch, w->name, w->length, k->view.incarnation);
         note_served(k, w);
         tell_lost(k, w);
         note_degraded(k, w);

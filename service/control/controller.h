@@ -10,6 +10,4 @@
 
 /* The thread: runs until service->stop. */
 void *controller_run(void *service);
-/* Have it look at once. */
-void controller_wake(struct service *s);
 #endif

@@ -149,12 +149,12 @@ static void add_redis(struct heartbeat *p)
 static void add_postgres(struct heartbeat *p, const struct config *c)
 {
     const char *text = "none";
-    struct controller_note note;
+    struct filter_note note;
     for (size_t i = 0; i < c->filter_count; i++) {
         if (c->filter[i].table[0] == '\0')
             continue;
         text = "ok";
-        note = controller_note(p->service, c->filter[i].name, strlen(c->filter[i].name));
+        note = filter_states_note(p->service->watch, c->filter[i].name, strlen(c->filter[i].name));
         if (note.postgres[0] != '\0') {
             text = note.postgres;
             break;

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/http/http.h"
-#include "service/control/controller.h"
 #include "service/resp/worker.h"
 #include "shard/redis/events.h"
 #include "shard/filter/names.h"
@@ -44,7 +43,7 @@ static void wake_if_time(struct listener *l)
         return;
     l->wake_wanted = false;
     l->woken_at = now;
-    controller_wake(l->service);
+    service_wake_controller(l->service);
 }
 
 static void look_at(struct listener *l, const struct events_message *message)

@@ -11,7 +11,7 @@
 #include "expansion/record/control.h"
 #include "expansion/job/driver.h"
 #include "expansion/record/mutex.h"
-#include "service/admin/admin.h"
+#include "service/filters/filter_make.h"
 #include "service/filters/sources.h"
 
 enum { JOBS_MAX = 16 };
@@ -227,7 +227,7 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
 static enum err start_job(struct running_job *j, const struct runner_job *job, uint64_t *id, struct error *e)
 {
     const struct mutex_options options =
-        admin_mutex_options(j->runner->service, j->config, j->filter, j->options.filter_length);
+        filter_mutex_options(j->runner->service, j->config, j->filter, j->options.filter_length);
     pthread_t thread;
     enum err code = job->wait_ms == 0 ? mutex_acquire(&j->mutex, &options, e)
                                       : mutex_wait(&j->mutex, &options, job->wait_ms, e);

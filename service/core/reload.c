@@ -3,7 +3,6 @@
 
 #include "base/log.h"
 #include "service/http/http.h"
-#include "service/control/controller.h"
 #include "service/core/login.h"
 #include "service/core/tls.h"
 #include "service/resp/worker.h"
@@ -15,7 +14,7 @@ static void announce(struct service *s)
         worker_reconfigure(s->workers[i]);
     login_forget(s->login);
     http_reconfigure(s->http);
-    controller_wake(s);
+    service_wake_controller(s);
 }
 
 /* Put @next in the place of whatever is in force; *@changed names what became different. */

@@ -111,10 +111,6 @@ MUST_CHECK enum err service_claim(struct service *s, struct sync_client *l, stru
 /* The daemon ends with that error. */
 void service_refuse(struct service *s, const struct error *e);
 
-/* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made",
- * unless that incarnation was deleted. */
-void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation);
-void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation);
-/* The incarnation; 0: none was. */
-uint64_t service_seen(struct service *s, const char *name, size_t length);
+/* Have the controller look at all filters at once. Any thread. */
+void service_wake_controller(struct service *s);
 #endif

@@ -2,11 +2,14 @@
 /* The nodes of the configuration, and what connections to them need. */
 #include "service/core/service.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "service/core/tls.h"
 #include "shard/redis/nodes/cluster.h"
 #include "shard/redis/sentinel_watch.h"
+#include "shard/view/claim.h"
 
 static enum err take_nodes(struct service *s, const struct config *config, struct error *e)
 {
@@ -96,4 +99,29 @@ void service_leave_nodes(struct service *s)
     tls_free(s->tls);
     tls_free(s->nodes.tls);
     cluster_free(s->nodes.cluster);
+}
+
+enum err service_claim(struct service *s, struct sync_client *l, struct error *e)
+{
+    bool whole = false;
+    if (atomic_load(&s->claimed))
+        return ERR_OK;
+    enum err code = claim_nodes(l, s->prefix, &whole, e);
+    if (code == ERR_OK && whole)
+        atomic_store(&s->claimed, true);
+    return code;
+}
+
+void service_refuse(struct service *s, const struct error *e)
+{
+    if (atomic_load(&s->refused))
+        return;
+    s->refusal = *e;
+    atomic_store(&s->refused, true);
+    (void)kill(getpid(), SIGTERM);
+}
+
+void service_wake_controller(struct service *s)
+{
+    mailbox_wake(s->controller);
 }

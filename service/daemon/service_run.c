@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <event2/event.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -27,7 +26,6 @@
 #include "service/core/tls.h"
 #include "service/filters/filter_states.h"
 #include "service/resp/worker.h"
-#include "shard/view/claim.h"
 #include "shard/redis/nodes/health.h"
 #include "shard/request/filters.h"
 #include "shard/fold/due.h"
@@ -213,26 +211,6 @@ static enum err make_filters(struct service *s, const struct config *config, str
     return filters_new(&s->logs, &o, e);
 }
 
-enum err service_claim(struct service *s, struct sync_client *l, struct error *e)
-{
-    bool whole = false;
-    if (atomic_load(&s->claimed))
-        return ERR_OK;
-    enum err code = claim_nodes(l, s->prefix, &whole, e);
-    if (code == ERR_OK && whole)
-        atomic_store(&s->claimed, true);
-    return code;
-}
-
-void service_refuse(struct service *s, const struct error *e)
-{
-    if (atomic_load(&s->refused))
-        return;
-    s->refusal = *e;
-    atomic_store(&s->refused, true);
-    (void)kill(getpid(), SIGTERM);
-}
-
 /* Before any request is taken: a list of nodes is told from another one. */
 static enum err look_at_nodes(struct service *s, struct error *e)
 {
@@ -268,7 +246,7 @@ static enum err start_threads(struct service *s, const struct config *config, st
     if (code == ERR_OK)
         code = runner_start(&s->runner, s, e);
     if (code == ERR_OK)
-        code = sources_start(&s->sources, s, e);
+        code = sources_start(&s->sources, s->controller, e);
     if (code == ERR_OK && (s->followers = followers_new(s)) == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK && config->http[0] != '\0')
@@ -311,7 +289,7 @@ static void end_threads(struct service *s, const struct blocking *b)
         worker_join(s->workers[i]);
     atomic_store(&s->stop, true);
     if (s->controller != NULL)
-        controller_wake(s);
+        service_wake_controller(s);
     for (unsigned i = 0; i < b->count; i++)
         (void)pthread_join(b->thread[i], NULL);
     sources_stop(s->sources);

@@ -128,10 +128,9 @@ uint64_t filter_state_seen(struct filter_state *w)
     return seen;
 }
 
-struct controller_note controller_note(struct service *s, const char *name, size_t length)
+struct filter_note filter_states_note(struct filter_states *watch, const char *name, size_t length)
 {
-    struct filter_states *watch = s->watch;
-    struct controller_note note = {0};
+    struct filter_note note = {0};
     (void)pthread_mutex_lock(&watch->lock);
     const struct filter_state *w = find_locked(watch, name, length);
     if (w != NULL)
@@ -159,7 +158,7 @@ void filter_state_note_degraded(struct filter_state *w, bool degraded)
 
 void filter_state_note_attempt(struct filter_state *w, uint64_t at_ms, const char *why)
 {
-    struct controller_note *n = &w->note;
+    struct filter_note *n = &w->note;
     (void)pthread_mutex_lock(&w->watch->lock);
     n->next_attempt_ms = at_ms;
     (void)snprintf(n->next_attempt_why, sizeof(n->next_attempt_why), "%s", at_ms == 0 ? "" : why);
@@ -181,9 +180,9 @@ void filter_state_note_growth(struct filter_state *w, double items_per_second)
     (void)pthread_mutex_unlock(&w->watch->lock);
 }
 
-void service_on_seen(void *service, const char *name, size_t length, uint64_t incarnation)
+void filter_states_on_seen(void *states, const char *name, size_t length, uint64_t incarnation)
 {
-    struct filter_states *watch = ((struct service *)service)->watch;
+    struct filter_states *watch = states;
     (void)pthread_mutex_lock(&watch->lock);
     struct filter_state *w = find_or_make_locked(watch, name, length);
     if (w != NULL && incarnation > w->seen /* they are in order */ &&
@@ -192,9 +191,9 @@ void service_on_seen(void *service, const char *name, size_t length, uint64_t in
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
-void service_on_dropped(void *service, const char *name, size_t length, uint64_t incarnation)
+void filter_states_on_dropped(struct filter_states *watch, const char *name, size_t length,
+                              uint64_t incarnation)
 {
-    struct filter_states *watch = ((struct service *)service)->watch;
     (void)pthread_mutex_lock(&watch->lock);
     struct filter_state *w = find_locked(watch, name, length);
     if (w != NULL) {
@@ -205,11 +204,11 @@ void service_on_dropped(void *service, const char *name, size_t length, uint64_t
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
-uint64_t service_seen(struct service *s, const char *name, size_t length)
+uint64_t filter_states_seen(struct filter_states *watch, const char *name, size_t length)
 {
-    (void)pthread_mutex_lock(&s->watch->lock);
-    const struct filter_state *w = find_locked(s->watch, name, length);
+    (void)pthread_mutex_lock(&watch->lock);
+    const struct filter_state *w = find_locked(watch, name, length);
     uint64_t seen = w == NULL ? 0 : w->seen;
-    (void)pthread_mutex_unlock(&s->watch->lock);
+    (void)pthread_mutex_unlock(&watch->lock);
     return seen;
 }

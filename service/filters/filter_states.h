@@ -9,10 +9,9 @@
 #include "expansion/decide/threshold.h"
 #include "expansion/decide/window.h"
 #include "migrate/source/source.h"
-#include "service/core/service.h"
 
 /* What the controller last found of a filter that is not in Redis; a copy. */
-struct controller_note {
+struct filter_note {
     uint64_t degraded_ms;     /* since when it is degraded, wall clock; 0: it is not */
     struct source_rows rows;  /* of the source, as last looked up */
     uint64_t rows_ms;         /* when, wall clock; 0: not yet, or not the last time */
@@ -28,7 +27,15 @@ struct controller_note {
 struct filter_states *filter_states_new(void);
 void filter_states_free(struct filter_states *watch);
 
-struct controller_note controller_note(struct service *s, const char *name, size_t length);
+struct filter_note filter_states_note(struct filter_states *watch, const char *name, size_t length);
+
+/* Filters that this process has seen: one whose view is missing afterwards was lost, it is not "never made",
+ * unless that incarnation was deleted. @states: a struct filter_states. */
+void filter_states_on_seen(void *states, const char *name, size_t length, uint64_t incarnation);
+void filter_states_on_dropped(struct filter_states *watch, const char *name, size_t length,
+                              uint64_t incarnation);
+/* The incarnation; 0: none was. */
+uint64_t filter_states_seen(struct filter_states *watch, const char *name, size_t length);
 
 /* One filter. The controller alone forgets it; but for `seen`, `dropped` and the note it is the
  * controller's alone. */
@@ -50,7 +57,7 @@ struct filter_state {
     uint64_t made_at, started_at, dropped_at; /* see controller_is_rate_limited() */
     struct window_growth growth;
     uint64_t source, schedule; /* as configured, hashed; see follow() */
-    struct controller_note note;
+    struct filter_note note;
     struct filter_state *next; /* of the hash chain */
 };
 

@@ -158,7 +158,7 @@ static void shape_of(struct generation *out, const struct loading *l)
         out->layers[i].token = 0;
 }
 
-static enum err publish(struct copy *c, struct admin_naming *as, struct generation *shape,
+static enum err publish(struct copy *c, struct filter_naming *as, struct generation *shape,
                         const struct placement *on, struct log_view *out, const struct work *w,
                         struct error *e)
 {
@@ -179,10 +179,10 @@ static enum err publish(struct copy *c, struct admin_naming *as, struct generati
     c->stored.incarnation = l->incarnation;
     c->tag_stored =
         hash_tag(l->incarnation, c->stored.filter, c->stored.filter_length, view_current(&l->view)->number);
-    return admin_make_log(as, &o, out, w, e);
+    return filter_make_log(as, &o, out, w, e);
 }
 
-enum err log_load_publish(struct admin_naming *as, const struct loading *l, const struct placement *on,
+enum err log_load_publish(struct filter_naming *as, const struct loading *l, const struct placement *on,
                           struct log_view *out, const struct work *w, struct error *e)
 {
     struct copy *c = calloc(1, sizeof(*c));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/filters/sources.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include "base/clock.h"
-#include "service/control/controller.h"
 
 struct sources {
-    struct service *service;
+    struct mailbox *controller; /* is woken */
     struct mailbox *mailbox;
     pthread_t thread;
     atomic_bool stop;
@@ -67,10 +67,10 @@ static void run_look(void *arg)
         look_at_table(t, l, &l->facts);
     l->facts.at_ms = clock_wall_us() / 1000;
     bool news = (l->facts.code == ERR_OK) != l->known;
-    struct service *s = t->service;
+    struct mailbox *controller = t->controller;
     atomic_store(&l->ended, true); /* it is the controller's from here on */
     if (news)
-        controller_wake(s);
+        mailbox_wake(controller);
 }
 
 static void *run(void *arg)
@@ -87,12 +87,12 @@ static void sources_free(struct sources *t)
     free(t);
 }
 
-enum err sources_start(struct sources **out, struct service *s, struct error *e)
+enum err sources_start(struct sources **out, struct mailbox *controller, struct error *e)
 {
     struct sources *t = calloc(1, sizeof(*t));
     if (t == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    t->service = s;
+    t->controller = controller;
     t->mailbox = mailbox_new();
     if (t->mailbox == NULL || pthread_create(&t->thread, NULL, run, t) != 0) {
         sources_free(t);

@@ -4,8 +4,8 @@
 /* A thread that looks at the tables of filters, one after another: whether they are fit to build from, and
  * how many rows they have. The controller asks for a look and goes on; a database that hangs holds up only
  * the looks that come after, each for [postgres] timeout at most. */
+#include "base/mailbox.h"
 #include "service/config/config.h"
-#include "service/core/service.h"
 #include "migrate/source/source.h"
 
 struct sources;
@@ -22,7 +22,7 @@ struct source_facts {
 /* Where the rows of @f are: borrowed from @c. */
 struct source_config sources_config(const struct config *c, const struct config_filter *f);
 
-MUST_CHECK enum err sources_start(struct sources **out, struct service *s, struct error *e);
+MUST_CHECK enum err sources_start(struct sources **out, struct mailbox *controller, struct error *e);
 /* Ends the look that is under way, too. Looks stay whose they are. NULL is fine. */
 void sources_stop(struct sources *t);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/keys/loop.h"
 
+#include "service/filters/filter_states.h"
+
 struct event_base *loop_base_new(void)
 {
     struct event_config *config = event_config_new();
@@ -39,8 +41,8 @@ struct key_port *loop_keys_new(struct service *s, struct event_base *base, const
         .timeout_ms = (unsigned)(*held)->timeout_ms,
         .policy = policy,
         .policy_arg = (void *)(uintptr_t)held,
-        .on_seen = service_on_seen,
-        .arg = s,
+        .on_seen = filter_states_on_seen,
+        .arg = s->watch,
     };
     return key_port_new(&options);
 }

@@ -8,21 +8,10 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "base/mailbox.h"
+#include "service/filters/filter_make.h"
 #include "service/keys/key_operation.h"
 
 struct admin_call;
-struct service;
-
-/* What is to be made where an add finds no filter. */
-struct creation {
-    bool allowed;
-    bool if_configured; /* only where the configuration names the filter */
-    uint64_t capacity;  /* 0: as configured, or the default */
-    double error_rate;  /* 0: likewise */
-    uint32_t expansion;
-    bool non_scaling;
-    bool anew; /* also in place of one that was lost: whoever asks names it, and means it */
-};
 
 /* What is asked of a filter, but for the keys. */
 struct key_query {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "service/admin/admin.h"
+#include "service/filters/filter_drop.h"
 #include "service/filters/epochs.h"
 #include "service/filters/filter_states.h"
 #include "shard/request/filters.h"
@@ -41,7 +41,7 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
                                       .threads = 1};
     enum err code = filters_new(&c->service.logs, &o, e);
     if (code == ERR_OK)
-        code = admin_drop_filter(&c->service, &c->config, &c->handle, &c->scratch, "f", 1, whens[when], e);
+        code = filter_drop(&c->service, &c->config, &c->handle, &c->scratch, "f", 1, whens[when], e);
     filters_free(c->service.logs, LEAVE_MS);
     sync_client_free(c->handle.redis);
     handle_fini(&c->handle);

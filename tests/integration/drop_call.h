@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_DROP_CALL_H
 #define TESTS_INTEGRATION_DROP_CALL_H
-/* admin_drop_filter() of filter "f" as the admin thread or a controller calls it; apart from the tests, as
+/* filter_drop() of filter "f" as the admin thread or a controller calls it; apart from the tests, as
  * theirs and the service's clients have one name. */
 #include "base/error.h"
 #include "shard/redis/nodes/nodes.h"

@@ -96,7 +96,7 @@ static bool has_view(void)
     return servers_integer(&w.servers, 0, "EXISTS " VIEW) == 1;
 }
 
-static void test_admin_drop_filter__finishes_no_deletion_that_is_over(void **state)
+static void test_filter_drop__finishes_no_deletion_that_is_over(void **state)
 {
     (void)state;
     static struct drop d;
@@ -107,7 +107,7 @@ static void test_admin_drop_filter__finishes_no_deletion_that_is_over(void **sta
     assert_true(has_view());
 }
 
-static void test_admin_drop_filter__lets_no_filter_expire_by_the_time_of_another(void **state)
+static void test_filter_drop__lets_no_filter_expire_by_the_time_of_another(void **state)
 {
     (void)state;
     static struct drop d;
@@ -118,7 +118,7 @@ static void test_admin_drop_filter__lets_no_filter_expire_by_the_time_of_another
     assert_true(has_view());
 }
 
-static void test_admin_drop_filter__does_what_is_asked_finished_or_due(void **state)
+static void test_filter_drop__does_what_is_asked_finished_or_due(void **state)
 {
     (void)state;
     static struct drop d;
@@ -146,9 +146,9 @@ static void test_admin_drop_filter__does_what_is_asked_finished_or_due(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_admin_drop_filter__finishes_no_deletion_that_is_over),
-        TEST(test_admin_drop_filter__lets_no_filter_expire_by_the_time_of_another),
-        TEST(test_admin_drop_filter__does_what_is_asked_finished_or_due),
+        TEST(test_filter_drop__finishes_no_deletion_that_is_over),
+        TEST(test_filter_drop__lets_no_filter_expire_by_the_time_of_another),
+        TEST(test_filter_drop__does_what_is_asked_finished_or_due),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

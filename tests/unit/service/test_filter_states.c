@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "service/core/service.h"
 #include "service/filters/sources.h"
 #include "service/filters/filter_states.h"
 #include "tests/unit/service/ini.h"
@@ -33,39 +34,39 @@ static int teardown(void **state)
 
 static bool seen(struct service *s)
 {
-    return service_seen(s, "f", 1) != 0;
+    return filter_states_seen(s->watch, "f", 1) != 0;
 }
 
-static void test_service_on_dropped__forgets_what_was_seen(void **state)
+static void test_filter_states_on_dropped__forgets_what_was_seen(void **state)
 {
     struct service *s = *state;
     assert_false(seen(s));
-    service_on_dropped(s, "f", 1, FIRST); /* of a filter that nobody here has asked for */
-    service_on_seen(s, "f", 1, FIRST);
+    filter_states_on_dropped(s->watch, "f", 1, FIRST); /* of a filter that nobody here has asked for */
+    filter_states_on_seen(s->watch, "f", 1, FIRST);
     assert_true(seen(s));
-    assert_false(service_seen(s, "g", 1) != 0);
-    service_on_dropped(s, "f", 1, FIRST);
+    assert_false(filter_states_seen(s->watch, "g", 1) != 0);
+    filter_states_on_dropped(s->watch, "f", 1, FIRST);
     assert_false(seen(s));
 }
 
-static void test_service_on_dropped__does_not_forget_the_filter_that_came_after(void **state)
+static void test_filter_states_on_dropped__does_not_forget_the_filter_that_came_after(void **state)
 {
     struct service *s = *state;
-    service_on_seen(s, "f", 1, FIRST);
-    service_on_seen(s, "f", 1, SECOND);
-    service_on_dropped(s, "f", 1, FIRST); /* news of the deletion before that */
+    filter_states_on_seen(s->watch, "f", 1, FIRST);
+    filter_states_on_seen(s->watch, "f", 1, SECOND);
+    filter_states_on_dropped(s->watch, "f", 1, FIRST); /* news of the deletion before that */
     assert_true(seen(s));
 }
 
-static void test_service_on_seen__does_not_bring_back_what_is_deleted(void **state)
+static void test_filter_states_on_seen__does_not_bring_back_what_is_deleted(void **state)
 {
     struct service *s = *state;
-    service_on_seen(s, "f", 1, FIRST);
-    service_on_dropped(s, "f", 1, FIRST);
-    service_on_seen(s, "f", 1, FIRST); /* a view that was read before */
+    filter_states_on_seen(s->watch, "f", 1, FIRST);
+    filter_states_on_dropped(s->watch, "f", 1, FIRST);
+    filter_states_on_seen(s->watch, "f", 1, FIRST); /* a view that was read before */
     assert_false(seen(s));
-    service_on_seen(s, "f", 1, SECOND);
-    service_on_seen(s, "f", 1, FIRST);
+    filter_states_on_seen(s->watch, "f", 1, SECOND);
+    filter_states_on_seen(s->watch, "f", 1, FIRST);
     assert_true(seen(s));
 }
 
@@ -81,7 +82,7 @@ static void make(struct service *s, unsigned i, uint64_t round)
 {
     char name[32];
     size_t length = name_of(i, name);
-    service_on_seen(s, name, length, FIRST);
+    filter_states_on_seen(s->watch, name, length, FIRST);
     struct filter_state *w = filter_states_find(s->watch, name, length);
     assert_non_null(w);
     w->round = round;
@@ -91,14 +92,14 @@ static void drop(struct service *s, unsigned i)
 {
     char name[32];
     size_t length = name_of(i, name);
-    service_on_dropped(s, name, length, FIRST);
+    filter_states_on_dropped(s->watch, name, length, FIRST);
 }
 
 static bool was_seen(struct service *s, unsigned i)
 {
     char name[32];
     size_t length = name_of(i, name);
-    return service_seen(s, name, length) != 0;
+    return filter_states_seen(s->watch, name, length) != 0;
 }
 
 static unsigned count(struct service *s)
@@ -146,7 +147,7 @@ static void test_watch_forget__none_that_was_looked_at_or_was_made_again(void **
     make(s, 3, 1); /* another one of that name, since */
     drop(s, 3);
     size_t length = name_of(3, name);
-    service_on_seen(s, name, length, SECOND);
+    filter_states_on_seen(s->watch, name, length, SECOND);
     filter_states_forget(s->watch, 2);
     assert_int_equal(count(s), 3);
     assert_true(was_seen(s, 0) && !was_seen(s, 1) && was_seen(s, 3));
@@ -161,7 +162,7 @@ static void test_watch_forget__one_whose_source_was_looked_at_in_vain(void **sta
     struct error e;
     struct source_facts found;
     struct config *config = ini_accept("[postgres]\ndsn = host=/nowhere\n[filter f]\ntable = t\nkey = k\n");
-    assert_int_equal(sources_start(&s->sources, s, &e), ERR_OK);
+    assert_int_equal(sources_start(&s->sources, s->controller, &e), ERR_OK);
     struct filter_state *w = filter_states_find(s->watch, "f", 1);
     w->round = 1;
     w->look = sources_look(s->sources, config, &config->filter[0], false);
@@ -180,9 +181,9 @@ static void test_watch_forget__one_whose_source_was_looked_at_in_vain(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_service_on_dropped__forgets_what_was_seen),
-        TEST(test_service_on_dropped__does_not_forget_the_filter_that_came_after),
-        TEST(test_service_on_seen__does_not_bring_back_what_is_deleted),
+        TEST(test_filter_states_on_dropped__forgets_what_was_seen),
+        TEST(test_filter_states_on_dropped__does_not_forget_the_filter_that_came_after),
+        TEST(test_filter_states_on_seen__does_not_bring_back_what_is_deleted),
         TEST(test_watch_forget__the_names_of_filters_that_are_deleted),
         TEST(test_watch_forget__none_of_those_that_are_there),
         TEST(test_watch_forget__none_that_was_looked_at_or_was_made_again),

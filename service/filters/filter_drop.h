@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_FILTERS_FILTER_DROP_H
+#define SERVICE_FILTERS_FILTER_DROP_H
+/* Filters are deleted, by a request or by the controller. Blocking. */
+#include "service/config/config.h"
+#include "service/core/service.h"
+#include "shard/view/handle.h"
+
+/* DROP_IF_DUE: only where its expire_at has come. DROP_IF_BEGUN: only where somebody began to. Another filter
+ * may have taken the name while the mutex was waited for. */
+enum drop_when { DROP_NOW, DROP_IF_DUE, DROP_IF_BEGUN };
+
+/* Delete a filter under its mutex, or go on where somebody began to. ERR_NOT_FOUND, ERR_CONFLICT (@when does
+ * not hold), ERR_BUSY (the text names who holds the mutex), ERR_WRONG_TYPE and what log_drop() gives. */
+MUST_CHECK enum err filter_drop(struct service *s, const struct config *config, struct handle *f,
+                                      struct view *scratch, const char *name, size_t length,
+                                      enum drop_when when, struct error *e);
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVICE_FILTERS_FILTER_MAKE_H
+#define SERVICE_FILTERS_FILTER_MAKE_H
+/* Filters are made, by a request or by the controller; and the mutex under which a filter is made or deleted.
+ * Blocking. */
+#include "expansion/record/mutex.h"
+#include "service/config/config.h"
+#include "service/core/service.h"
+#include "shard/generations/make.h"
+#include "shard/view/handle.h"
+
+struct work;
+
+/* What is to be made where an add finds no filter. */
+struct creation {
+    bool allowed;
+    bool if_configured; /* only where the configuration names the filter */
+    uint64_t capacity;  /* 0: as configured, or the default */
+    double error_rate;  /* 0: likewise */
+    uint32_t expansion;
+    bool non_scaling;
+    bool anew; /* also in place of one that was lost: whoever asks names it, and means it */
+};
+
+/* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
+ * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. */
+MUST_CHECK enum err filter_make(struct service *s, const struct config *config, struct handle *f,
+                                      const char *name, size_t length, const struct creation *creation,
+                                      struct error *e);
+/* Bytes that the first layer of that filter will have; 0: its table says how large it gets. */
+uint64_t filter_make_bytes(const struct config *config, const char *name, size_t length,
+                           const struct creation *creation);
+
+/* --- under the mutex, for what makes a filter otherwise --- */
+
+struct mutex_options filter_mutex_options(const struct service *s, const struct config *config,
+                                         const char *name, size_t length);
+
+/* A work_fn of shard/view/shards.h, whose argument is a struct mutex: ERR_MUTEX_LOST ends the work. */
+enum err filter_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
+
+/* A filter is made, under its mutex. */
+struct filter_naming {
+    struct handle *handle;
+    bool as_new;     /* whether a filter of that name lost its view does not matter */
+    bool deleted;    /* what had the name before was deleted here */
+    bool named;      /* it was named already */
+    bool entered;    /* by us, for an earlier try */
+    uint64_t latest; /* incarnation of that name that is known */
+};
+/* First: what somebody began to delete is deleted, and a view of an incarnation that was replaced. What lies
+ * there else is told: ERR_EXISTS, ERR_LOST. @is is for storage. */
+MUST_CHECK enum err filter_make_way(struct service *s, struct filter_naming *n, const char *name, size_t length,
+                                   struct view *is, const struct work *work, struct error *e);
+/* Make it, and name it on all masters before its view is published. As log_make(), and ERR_LOST: a filter of
+ * that name lost its view. */
+MUST_CHECK enum err filter_make_log(struct filter_naming *n, const struct make_options *options,
+                                   struct log_view *out, const struct work *work, struct error *e);
+#endif
