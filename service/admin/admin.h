@@ -13,7 +13,7 @@
 #include "migrate/source/pooled.h"
 #include "service/resp/client.h"
 #include "service/protocol/reply.h"
-#include "service/control/runner.h"
+#include "service/jobs/runner.h"
 #include "service/filters/filter_drop.h"
 #include "service/filters/filter_make.h"
 #include "service/core/service.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "service/commands/command.h"
-#include "service/control/runner.h"
+#include "service/jobs/runner.h"
 #include "service/resp/worker.h"
 #include "shard/redis/nodes/health.h"
 

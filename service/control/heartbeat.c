@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "service/filters/epochs.h"
 #include "service/http/http.h"
-#include "service/control/runner.h"
+#include "service/jobs/runner.h"
 #include "service/filters/filter_states.h"
 #include "shard/redis/nodes/cluster.h"
 #include "shard/request/filters.h"

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/http/http.h"
-#include "service/control/runner.h"
+#include "service/jobs/runner.h"
 #include "service/resp/worker.h"
 #include "shard/redis/nodes/health.h"
 

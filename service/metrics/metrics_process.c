@@ -12,7 +12,7 @@
 #include "service/filters/epochs.h"
 #include "service/daemon/listen.h"
 #include "service/metrics/metrics_internal.h"
-#include "service/control/runner.h"
+#include "service/jobs/runner.h"
 
 static uint64_t open_files(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/control/followers.h"
+#include "service/jobs/followers.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/control/runner.h"
+#include "service/jobs/runner.h"
 
 #include <inttypes.h>
 #include <pthread.h>
