@@ -13,7 +13,7 @@ void admin_note_sample(struct admin *a, const char *name, size_t length, uint64_
                        .items = items,
                        .capacity = g->capacity,
                        .generation = (uint32_t)g->number};
-    traffic_of_filter(a->service, name, length, &one.keys);
+    traffic_of_filter(&a->service->meters, name, length, &one.keys);
     fills_note(a->service->fills, name, length, a->view.incarnation, &one);
 }
 

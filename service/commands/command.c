@@ -6,7 +6,6 @@
 #include <string.h>
 #include <strings.h>
 #include "base/log.h"
-#include "service/meter/meter.h"
 #include "service/config/users.h"
 #include "service/resp/worker.h"
 
@@ -134,6 +133,44 @@ const struct command command_table[] = {
     {"UNWATCH", 1, COMMAND_FREE, command_unwatch, "Nothing is watched", "transactions", KEYS_NONE},
 };
 const size_t command_count = sizeof(command_table) / sizeof(command_table[0]);
+
+/* --- what is counted of them --- */
+
+static const char *meter_label(size_t row, unsigned i)
+{
+    (void)i;
+    return row < command_count ? command_table[row].name : "unknown";
+}
+
+static const char *meter_column(size_t column, char out[METER_COLUMN_SIZE])
+{
+    (void)out;
+    return outcome_name((enum outcome)column);
+}
+
+static bool is_of_keys(size_t row)
+{
+    static command_fn *const of_keys[] = {command_bf_exists, command_bf_mexists, command_bf_add,
+                                          command_bf_madd, command_bf_insert};
+    for (size_t i = 0; row < command_count && i < sizeof(of_keys) / sizeof(of_keys[0]); i++)
+        if (command_table[row].run == of_keys[i])
+            return true;
+    return false;
+}
+
+static bool is_failure(size_t column)
+{
+    return column == OUTCOME_ERROR || column == OUTCOME_TIMEOUT || column == OUTCOME_UNAVAILABLE;
+}
+
+const struct meter_kind command_meter = {.of = METER_OF_COMMANDS,
+                                         .rows = sizeof(command_table) / sizeof(command_table[0]) + 1,
+                                         .columns = OUTCOME_COUNT,
+                                         .labels = 1,
+                                         .label = meter_label,
+                                         .column = meter_column,
+                                         .is_of_keys = is_of_keys,
+                                         .is_failure = is_failure};
 
 /* Subcommands that errors name, as Redis's do, and that may be for other users than their command. */
 const struct subcommand command_subcommands[] = {

@@ -5,6 +5,7 @@
  * rights; no handler parses RESP or knows sockets. */
 #include <stdbool.h>
 #include <stddef.h>
+#include "service/meter/meter.h"
 #include "service/resp/client.h"
 
 enum command_flag {
@@ -42,6 +43,8 @@ struct command {
 
 extern const struct command command_table[];
 extern const size_t command_count;
+/* The rows of a worker's meter: commands, in the order of the table. */
+extern const struct meter_kind command_meter;
 
 /* Subcommands that are for other users than their command, or that errors name. */
 struct subcommand {

@@ -24,6 +24,7 @@
 #include "base/timing.h"
 #include "expansion/job/driver.h"
 #include "service/config/live_config.h"
+#include "service/meter/meter.h"
 #include "shard/redis/nodes/nodes.h"
 #include "shard/redis/nodes/latency.h"
 
@@ -85,6 +86,7 @@ struct service {
     pthread_mutex_t reloading; /* one change of the configuration at a time */
     struct latency latency; /* of Redis, as the workers see it: latency_read() with a reader of one's own */
     struct timing page_timing; /* of sources */
+    struct meters meters;      /* of event loops */
     atomic_uint clients;
     atomic_bool claimed; /* all nodes have taken this list for theirs (shard/view/claim.h) */
     atomic_bool refused; /* one has not, long after the start: the daemon ends, with this */

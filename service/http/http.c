@@ -120,7 +120,7 @@ static enum err make(struct http *h, struct error *e)
 {
     h->base = loop_base_new();
     h->mailbox = mailbox_new();
-    h->meter = http_meter_new();
+    h->meter = http_meter_new(&h->meter_kind);
     if (h->base == NULL || h->mailbox == NULL || h->meter == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     h->keys = loop_keys_new(h->service, h->base, &h->config);
@@ -155,6 +155,7 @@ enum err http_start(struct http **out, struct service *s, struct error *e)
     enum err code = make(h, e);
     if (code == ERR_OK) {
         *out = h; /* before its thread can look for it there */
+        meters_add(&s->meters, h->meter);
         if (pthread_create(&h->thread, NULL, run, h) != 0)
             code = error_set(e, ERR_NOMEM, "the HTTP thread could not be started");
     }

@@ -22,11 +22,4 @@ void http_join(struct http *h);
 /* After the admin thread has ended: until then it may still post answers. */
 void http_free(struct http *h);
 
-/* What it counts: rows are routes, in the order of their table, then what is none; columns are statuses
- * (http_status_at()). NULL for NULL. */
-struct meter;
-const struct meter *http_meter(const struct http *h);
-int http_status_at(size_t i);
-/* In its thread. */
-unsigned http_connections(const struct http *h);
 #endif

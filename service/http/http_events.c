@@ -172,7 +172,7 @@ static void note_traffic(struct http_events *ev)
     struct traffic t;
     struct buffer *out = &ev->traffic;
     const char *separator = "";
-    traffic_read(ev->http->service, &t);
+    traffic_read(&ev->http->service->meters, &t);
     buffer_clear(out);
     buffer_printf(out, "event: traffic\ndata: {\"read_at\":%.3f,\"requests\":%" PRIu64 ",\"failed\":%" PRIu64,
                   (double)clock_wall_us() / 1e6, t.requests, t.failed);

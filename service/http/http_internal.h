@@ -16,6 +16,7 @@
 #include "service/http/message/http_parse.h"
 #include "service/http/message/http_problem.h"
 #include "service/http/http_route.h"
+#include "service/meter/meter.h"
 #include "service/config/users.h"
 
 enum {
@@ -39,7 +40,8 @@ struct http {
     struct event_base *base;
     struct key_port *keys;
     struct mailbox *mailbox;
-    struct meter *meter; /* rows: routes, in the order of their table; then what is none */
+    struct meter *meter;
+    struct meter_kind meter_kind; /* rows: routes, in the order of their table; columns: statuses */
     struct event *tasks;
     struct event *turn, *tick; /* see http_connection.c */
     struct evconnlistener *listener;
@@ -123,7 +125,8 @@ MUST_CHECK bool http_query_is_sound(struct http_request *r);
 char *http_query(const struct http_request *r, const char *name);
 
 /* --- http_metrics.c --- */
-struct meter *http_meter_new(void);
+/* @kind becomes that of routes; it lives as long as the meter. NULL: no memory. */
+struct meter *http_meter_new(struct meter_kind *kind);
 /* @r is answered with @status. */
 void http_meter_count(struct http_request *r, int status);
 /* True where whoever asks for metrics needs no login. */

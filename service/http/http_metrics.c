@@ -4,13 +4,13 @@
  * A scrape has Redis asked for the figures of filters and waits for that, for SCRAPE_MS at the most: then
  * those of the time before are written. So it is answered whether or not Redis and Postgres are there. */
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/http/http_internal.h"
 #include "service/metrics/collector.h"
-#include "service/meter/meter.h"
 
 enum { SCRAPE_MS = 1000 };
 
@@ -24,19 +24,40 @@ static size_t status_count(void)
     return n;
 }
 
-struct meter *http_meter_new(void)
+static const char *label_of(size_t row, unsigned i)
 {
-    return meter_new(http_route_count + 1, status_count());
+    if (row == http_route_count)
+        return "other";
+    return i == 0 ? http_routes[row].method : http_routes[row].pattern;
 }
 
-const struct meter *http_meter(const struct http *h)
+static const char *column_of(size_t column, char out[METER_COLUMN_SIZE])
 {
-    return h == NULL ? NULL : h->meter;
+    (void)snprintf(out, METER_COLUMN_SIZE, "%d", http_status_at(column));
+    return out;
 }
 
-unsigned http_connections(const struct http *h)
+static bool is_of_keys(size_t row)
 {
-    return h == NULL ? 0 : (unsigned)h->connection_count;
+    return row < http_route_count && (http_routes[row].run == http_check || http_routes[row].run == http_add);
+}
+
+static bool is_failure(size_t column)
+{
+    return http_status_at(column) >= 500;
+}
+
+struct meter *http_meter_new(struct meter_kind *kind)
+{
+    *kind = (struct meter_kind){.of = METER_OF_ROUTES,
+                                .rows = http_route_count + 1,
+                                .columns = status_count(),
+                                .labels = METER_LABELS,
+                                .label = label_of,
+                                .column = column_of,
+                                .is_of_keys = is_of_keys,
+                                .is_failure = is_failure};
+    return meter_new(kind);
 }
 
 void http_meter_count(struct http_request *r, int status)
@@ -85,7 +106,7 @@ static void answer(struct scrape *s)
     struct http_request *r = s->r;
     if (r->connection == NULL)
         return;
-    collector_write(r->http->service->collector, &text, s->format);
+    collector_write(r->http->service->collector, &text, s->format, r->http->connection_count);
     http_answer_as(r, 200, exposition_type(s->format), &text);
 }
 

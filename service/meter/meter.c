@@ -7,7 +7,7 @@
 enum { CHAINS = 256 };
 
 struct meter {
-    size_t rows, columns;
+    const struct meter_kind *kind;
     atomic_uint_fast64_t *count; /* rows x columns */
     struct timing *timing;       /* rows */
     atomic_uint_fast64_t slow;
@@ -58,15 +58,14 @@ enum outcome outcome_of_error(enum err code)
 
 /* --- the meter --- */
 
-struct meter *meter_new(size_t rows, size_t columns)
+struct meter *meter_new(const struct meter_kind *kind)
 {
     struct meter *m = calloc(1, sizeof(*m));
     if (m == NULL)
         return NULL;
-    m->rows = rows;
-    m->columns = columns;
-    m->count = calloc(rows * columns, sizeof(*m->count));
-    m->timing = calloc(rows, sizeof(*m->timing));
+    m->kind = kind;
+    m->count = calloc(kind->rows * kind->columns, sizeof(*m->count));
+    m->timing = calloc(kind->rows, sizeof(*m->timing));
     if (m->count != NULL && m->timing != NULL)
         return m;
     meter_free(m);
@@ -89,9 +88,21 @@ void meter_free(struct meter *m)
     free(m);
 }
 
+const struct meter_kind *meter_kind(const struct meter *m)
+{
+    return m->kind;
+}
+
+void meters_add(struct meters *all, const struct meter *m)
+{
+    unsigned count = atomic_load(&all->count);
+    all->meter[count] = m;
+    atomic_store(&all->count, count + 1);
+}
+
 void meter_count_many(struct meter *m, size_t row, size_t column, uint64_t us, uint64_t times)
 {
-    timing_bump(&m->count[row * m->columns + column], times);
+    timing_bump(&m->count[row * m->kind->columns + column], times);
     timing_record_many(&m->timing[row], us, times);
 }
 
@@ -148,7 +159,7 @@ void meter_answered(struct meter_filter *f, bool is_check, const struct meter_an
 
 uint64_t meter_read(const struct meter *m, size_t row, size_t column)
 {
-    return atomic_load_explicit(&m->count[row * m->columns + column], memory_order_relaxed);
+    return atomic_load_explicit(&m->count[row * m->kind->columns + column], memory_order_relaxed);
 }
 
 void meter_read_timing(const struct meter *m, size_t row, struct timing_figures *out)

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/timing.h"
 
-enum { METER_FILTERS_MAX = 1000 };
+enum { METER_FILTERS_MAX = 1000, METER_LABELS = 2, METER_COLUMN_SIZE = 16 };
 #define METER_NO_ROW SIZE_MAX
 
 /* Outcomes of commands. */
@@ -37,11 +37,34 @@ struct meter_filter {
     struct meter_filter *chain;
 };
 
+/* What is counted. The last row is what the table of commands, or of routes, does not have. */
+enum meter_of { METER_OF_COMMANDS, METER_OF_ROUTES };
+
+struct meter_kind {
+    enum meter_of of;
+    size_t rows, columns;
+    unsigned labels; /* of a row; METER_LABELS at the most */
+    const char *(*label)(size_t row, unsigned i);
+    const char *(*column)(size_t column, char out[METER_COLUMN_SIZE]); /* its name; may be written to @out */
+    bool (*is_of_keys)(size_t row);     /* it checks or adds keys */
+    bool (*is_failure)(size_t column); /* an error that is not the client's rights */
+};
+
 struct meter;
 
-/* NULL: no memory. */
-struct meter *meter_new(size_t rows, size_t columns);
+/* @kind is borrowed. NULL: no memory. */
+struct meter *meter_new(const struct meter_kind *kind);
 void meter_free(struct meter *m);
+const struct meter_kind *meter_kind(const struct meter *m);
+
+/* The meters of this process, one for each event loop. A meter is added before its loop starts, in one thread,
+ * and read by any until the loops are freed. */
+enum { METERS_MAX = 257 };
+struct meters {
+    atomic_uint count;
+    const struct meter *meter[METERS_MAX];
+};
+void meters_add(struct meters *all, const struct meter *m);
 
 /* --- by the thread whose it is --- */
 void meter_count(struct meter *m, size_t row, size_t column, uint64_t us);

@@ -2,42 +2,17 @@
 #include "service/meter/traffic.h"
 
 #include <string.h>
-#include "service/commands/command.h"
-#include "service/http/http.h"
-#include "service/http/http_route.h"
-#include "service/meter/meter.h"
-#include "service/resp/worker.h"
 
-static bool is_key_command(const struct command *c)
+static void add_requests(const struct meter *m, struct traffic *out)
 {
-    static const char *const names[] = {"BF.EXISTS", "BF.MEXISTS", "BF.ADD", "BF.MADD", "BF.INSERT"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(c->name, names[i]) == 0)
-            return true;
-    return false;
-}
-
-static void add_commands(const struct meter *m, struct traffic *out)
-{
-    static const enum outcome failures[] = {OUTCOME_ERROR, OUTCOME_TIMEOUT, OUTCOME_UNAVAILABLE};
-    for (size_t row = 0; row < command_count; row++) {
-        if (!is_key_command(&command_table[row]))
+    const struct meter_kind *kind = meter_kind(m);
+    for (size_t row = 0; row < kind->rows; row++) {
+        if (!kind->is_of_keys(row))
             continue;
         meter_read_timing(m, row, &out->took);
-        for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++)
-            out->failed += meter_read(m, row, failures[i]);
-    }
-}
-
-static void add_routes(const struct meter *m, struct traffic *out)
-{
-    for (size_t row = 0; row < http_route_count; row++) {
-        if (http_routes[row].run != http_check && http_routes[row].run != http_add)
-            continue;
-        meter_read_timing(m, row, &out->took);
-        for (size_t i = 0; http_status_at(i) != 0; i++)
-            if (http_status_at(i) >= 500)
-                out->failed += meter_read(m, row, i);
+        for (size_t column = 0; column < kind->columns; column++)
+            if (kind->is_failure(column))
+                out->failed += meter_read(m, row, column);
     }
 }
 
@@ -55,16 +30,12 @@ static void add_keys(const struct meter *m, struct traffic_keys *out)
     add_filter(meter_others(m), out);
 }
 
-void traffic_read(struct service *s, struct traffic *out)
+void traffic_read(const struct meters *all, struct traffic *out)
 {
     *out = (struct traffic){0};
-    for (unsigned w = 0; w < s->worker_count; w++) {
-        add_commands(s->workers[w]->meter, out);
-        add_keys(s->workers[w]->meter, &out->keys);
-    }
-    if (s->http != NULL) {
-        add_routes(http_meter(s->http), out);
-        add_keys(http_meter(s->http), &out->keys);
+    for (unsigned i = 0; i < atomic_load(&all->count); i++) {
+        add_requests(all->meter[i], out);
+        add_keys(all->meter[i], &out->keys);
     }
     out->requests = out->took.count;
 }
@@ -78,11 +49,9 @@ static void add_named(const struct meter *m, const char *name, size_t length, st
         }
 }
 
-void traffic_of_filter(struct service *s, const char *name, size_t length, struct traffic_keys *out)
+void traffic_of_filter(const struct meters *all, const char *name, size_t length, struct traffic_keys *out)
 {
     *out = (struct traffic_keys){0};
-    for (unsigned w = 0; w < s->worker_count; w++)
-        add_named(s->workers[w]->meter, name, length, out);
-    if (s->http != NULL)
-        add_named(http_meter(s->http), name, length, out);
+    for (unsigned i = 0; i < atomic_load(&all->count); i++)
+        add_named(all->meter[i], name, length, out);
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/timing.h"
-#include "service/core/service.h"
+#include "service/meter/meter.h"
 
 /* Keys of requests that were answered. */
 struct traffic_keys {
@@ -23,7 +23,7 @@ struct traffic {
     struct traffic_keys keys;
 };
 
-void traffic_read(struct service *s, struct traffic *out);
+void traffic_read(const struct meters *all, struct traffic *out);
 /* Of one filter; zero where nobody asked for it, or where it is beyond METER_FILTERS_MAX. */
-void traffic_of_filter(struct service *s, const char *name, size_t length, struct traffic_keys *out);
+void traffic_of_filter(const struct meters *all, const char *name, size_t length, struct traffic_keys *out);
 #endif

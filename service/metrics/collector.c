@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/metrics/metrics_internal.h"
-#include "service/resp/worker.h"
 
 enum { FRESH_US = 1000 * 1000, COLLECT_US = 5 * 1000 * 1000, IDLE_MS = 60 * 1000 };
 
@@ -87,10 +86,11 @@ enum err collector_ask(struct collector *c, struct mailbox *back, mailbox_fn *fn
     return code;
 }
 
-void collector_write(struct collector *c, struct buffer *out, enum exposition format)
+void collector_write(struct collector *c, struct buffer *out, enum exposition format, size_t connections)
 {
     struct samples now = {0};
-    metrics_of_requests(c->service, &now);
+    metrics_of_requests(&c->service->meters, &now);
+    sample_count(&now, METRIC_OF_HTTP_CONNECTIONS, NULL, connections);
     metrics_of_nodes(c->service, &now);
     metrics_of_process(c->service, &now);
     (void)pthread_mutex_lock(&c->lock);

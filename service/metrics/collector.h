@@ -21,6 +21,7 @@ void collector_free(struct collector *c);
  * after this call. ERR_NOMEM: it is not. */
 MUST_CHECK enum err collector_ask(struct collector *c, struct mailbox *back, mailbox_fn *fn, void *arg);
 
-/* Append all metrics, as they are now. From any thread while workers and HTTP are there; waits for nobody. */
-void collector_write(struct collector *c, struct buffer *out, enum exposition format);
+/* Append all metrics, as they are now; @connections of HTTP are open. From any thread while workers and HTTP
+ * are there; waits for nobody. */
+void collector_write(struct collector *c, struct buffer *out, enum exposition format, size_t connections);
 #endif

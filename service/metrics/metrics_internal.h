@@ -3,6 +3,7 @@
 #define SERVICE_METRICS_INTERNAL_H
 /* Where the samples of the table's metrics come from. */
 #include "service/admin/admin.h"
+#include "service/meter/meter.h"
 #include "service/metrics/samples.h"
 #include "service/metrics/statuses.h"
 
@@ -23,7 +24,7 @@ void metrics_of_memory(struct admin *a, struct collection *to);
 void metrics_of_nodes(struct service *s, struct samples *to);
 
 /* --- metrics_requests.c: what event loops have counted --- */
-void metrics_of_requests(struct service *s, struct samples *to);
+void metrics_of_requests(const struct meters *all, struct samples *to);
 
 /* --- metrics_process.c --- */
 void metrics_of_process(struct service *s, struct samples *to);

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/filters/epochs.h"
-#include "service/daemon/listen.h"
 #include "service/metrics/metrics_internal.h"
 #include "service/jobs/runner.h"
 
@@ -85,8 +84,7 @@ void metrics_of_process(struct service *s, struct samples *to)
     sample_count(to, METRIC_OF_CLIENTS, NULL, atomic_load(&s->clients));
     sample_count(to, METRIC_OF_CLIENTS_MAX, NULL, c->max_clients);
     sample_count(to, METRIC_OF_CONNECTIONS, NULL, atomic_load(&s->connections));
-    if (s->http != NULL)
-        sample_count(to, METRIC_OF_HTTP_CONNECTIONS_TAKEN, NULL, atomic_load(&s->http_connections));
+    sample_count(to, METRIC_OF_HTTP_CONNECTIONS_TAKEN, NULL, atomic_load(&s->http_connections));
     sample_count(to, METRIC_OF_CONNECTIONS_REJECTED, NULL, atomic_load(&s->rejected));
     sample_count(to, METRIC_OF_JOBS, NULL, runner_jobs(s->runner));
     sample_count(to, METRIC_OF_LOOP_FILTERS, NULL, total.filters);

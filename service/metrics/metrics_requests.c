@@ -1,52 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /* Metrics of requests: what workers and the thread of HTTP have counted, added up. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "service/commands/command.h"
-#include "service/http/http.h"
-#include "service/http/http_route.h"
 #include "service/meter/meter.h"
 #include "service/metrics/metrics_internal.h"
-#include "service/resp/worker.h"
 
-static void commands(struct service *s, struct samples *to)
+static const struct {
+    enum metric requests, seconds;
+} metrics[] = {[METER_OF_COMMANDS] = {METRIC_OF_REQUESTS, METRIC_OF_REQUEST_SECONDS},
+               [METER_OF_ROUTES] = {METRIC_OF_HTTP_REQUESTS, METRIC_OF_HTTP_REQUEST_SECONDS}};
+
+/* One row, of all meters of its kind. */
+static void row_of(const struct meters *all, const struct meter_kind *kind, size_t row, struct samples *to)
 {
-    for (size_t row = 0; row <= command_count; row++) {
-        const struct label name = label(row < command_count ? command_table[row].name : "unknown");
-        struct timing_figures t = {0};
-        for (unsigned o = 0; o < OUTCOME_COUNT; o++) {
-            uint64_t sum = 0;
-            for (unsigned w = 0; w < s->worker_count; w++)
-                sum += meter_read(s->workers[w]->meter, row, o);
-            if (sum > 0)
-                sample_count(to, METRIC_OF_REQUESTS,
-                             (struct label[]){name, label(outcome_name((enum outcome)o))}, sum);
-        }
-        for (unsigned w = 0; w < s->worker_count; w++)
-            meter_read_timing(s->workers[w]->meter, row, &t);
-        if (t.count > 0)
-            sample_timing(to, METRIC_OF_REQUEST_SECONDS, &name, &t);
+    struct label labels[METER_LABELS + 1];
+    struct timing_figures t = {0};
+    unsigned count = atomic_load(&all->count);
+    for (unsigned i = 0; i < kind->labels; i++)
+        labels[i] = label(kind->label(row, i));
+    for (size_t column = 0; column < kind->columns; column++) {
+        char text[METER_COLUMN_SIZE];
+        uint64_t sum = 0;
+        for (unsigned i = 0; i < count; i++)
+            sum += meter_kind(all->meter[i]) == kind ? meter_read(all->meter[i], row, column) : 0;
+        labels[kind->labels] = label(kind->column(column, text));
+        if (sum > 0)
+            sample_count(to, metrics[kind->of].requests, labels, sum);
     }
+    for (unsigned i = 0; i < count; i++)
+        if (meter_kind(all->meter[i]) == kind)
+            meter_read_timing(all->meter[i], row, &t);
+    if (t.count > 0)
+        sample_timing(to, metrics[kind->of].seconds, labels, &t);
 }
 
-static void routes(const struct meter *m, struct samples *to)
+/* Meters of one kind stand one behind the other. */
+static void requests(const struct meters *all, struct samples *to)
 {
-    for (size_t row = 0; row <= http_route_count; row++) {
-        bool is = row < http_route_count;
-        const struct label who[] = {label(is ? http_routes[row].method : "other"),
-                                    label(is ? http_routes[row].pattern : "other")};
-        struct timing_figures t = {0};
-        for (size_t i = 0; http_status_at(i) != 0; i++) {
-            char code[8];
-            uint64_t n = meter_read(m, row, i);
-            (void)snprintf(code, sizeof(code), "%d", http_status_at(i));
-            if (n > 0)
-                sample_count(to, METRIC_OF_HTTP_REQUESTS, (struct label[]){who[0], who[1], label(code)}, n);
-        }
-        meter_read_timing(m, row, &t);
-        if (t.count > 0)
-            sample_timing(to, METRIC_OF_HTTP_REQUEST_SECONDS, who, &t);
+    const struct meter_kind *before = NULL;
+    for (unsigned i = 0; i < atomic_load(&all->count); i++) {
+        const struct meter_kind *kind = meter_kind(all->meter[i]);
+        for (size_t row = 0; kind != before && row < kind->rows; row++)
+            row_of(all, kind, row, to);
+        before = kind;
     }
 }
 
@@ -78,7 +74,7 @@ static void put_answers(const struct answers *a, struct samples *to)
 static size_t gather(const struct meter *m, struct answers *to, size_t room)
 {
     size_t n = 0;
-    for (const struct meter_filter *f = m == NULL ? NULL : meter_filters(m); f != NULL; f = f->next, n++)
+    for (const struct meter_filter *f = meter_filters(m); f != NULL; f = f->next, n++)
         if (n < room)
             to[n] = (struct answers){f, atomic_load_explicit(&f->checks, memory_order_relaxed),
                                      atomic_load_explicit(&f->positives, memory_order_relaxed),
@@ -105,40 +101,34 @@ static void add_up(struct answers *all, size_t count, struct samples *to)
 
 static uint64_t omitted(const struct meter *m)
 {
-    const struct meter_filter *f = m == NULL ? NULL : meter_others(m);
-    return f == NULL ? 0
-                     : atomic_load_explicit(&f->checks, memory_order_relaxed) +
-                           atomic_load_explicit(&f->adds, memory_order_relaxed);
+    const struct meter_filter *f = meter_others(m);
+    return atomic_load_explicit(&f->checks, memory_order_relaxed) +
+           atomic_load_explicit(&f->adds, memory_order_relaxed);
 }
 
-static void filters(struct service *s, struct samples *to)
+static void filters(const struct meters *all, struct samples *to)
 {
-    uint64_t others = omitted(http_meter(s->http));
-    for (unsigned w = 0; w < s->worker_count; w++)
-        others += omitted(s->workers[w]->meter);
+    uint64_t others = 0;
+    unsigned meters = atomic_load(&all->count);
+    for (unsigned i = 0; i < meters; i++)
+        others += omitted(all->meter[i]);
     sample_count(to, METRIC_OF_FILTER_KEYS_OMITTED, NULL, others);
-    size_t room = (size_t)METER_FILTERS_MAX * (s->worker_count + 1), count = 0;
-    struct answers *all = malloc(room * sizeof(*all));
-    if (all == NULL)
+    size_t room = (size_t)METER_FILTERS_MAX * meters, count = 0;
+    struct answers *answers = malloc((room + 1) * sizeof(*answers));
+    if (answers == NULL)
         return;
-    for (unsigned w = 0; w < s->worker_count; w++)
-        count += gather(s->workers[w]->meter, all + count, room - count);
-    count += gather(http_meter(s->http), all + count, room - count);
-    add_up(all, count, to);
-    free(all);
+    for (unsigned i = 0; i < meters; i++)
+        count += gather(all->meter[i], answers + count, room - count);
+    add_up(answers, count, to);
+    free(answers);
 }
 
-void metrics_of_requests(struct service *s, struct samples *to)
+void metrics_of_requests(const struct meters *all, struct samples *to)
 {
     uint64_t slow = 0;
-    commands(s, to);
-    filters(s, to);
-    for (unsigned w = 0; w < s->worker_count; w++)
-        slow += meter_read_slow(s->workers[w]->meter);
-    if (s->http != NULL) {
-        routes(http_meter(s->http), to);
-        slow += meter_read_slow(http_meter(s->http));
-        sample_count(to, METRIC_OF_HTTP_CONNECTIONS, NULL, http_connections(s->http));
-    }
+    requests(all, to);
+    filters(all, to);
+    for (unsigned i = 0; i < atomic_load(&all->count); i++)
+        slow += meter_read_slow(all->meter[i]);
     sample_count(to, METRIC_OF_SLOW_REQUESTS, NULL, slow);
 }

@@ -414,7 +414,7 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     w->base = loop_base_new();
     w->mailbox = mailbox_new();
     w->read = malloc(WORKER_READ);
-    w->meter = meter_new(command_count + 1, OUTCOME_COUNT);
+    w->meter = meter_new(&command_meter);
     if (w->base != NULL && w->mailbox != NULL && w->meter != NULL && w->read != NULL) {
         w->keys = loop_keys_new(service, w->base, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);
@@ -431,6 +431,7 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
         free_thread(t);
         return error_set(e, ERR_NOMEM, "worker %u could not be started", index);
     }
+    meters_add(&service->meters, w->meter);
     *out = w;
     return ERR_OK;
 }

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <string.h>
-#include "service/http/http.h"
 #include "service/http/message/http_json.h"
 
 static const struct http_code_row rows[HTTP_CODE_COUNT] = {
@@ -53,7 +52,7 @@ static const struct {
     {504, "Gateway Timeout"},
 };
 
-int http_status_at(size_t i) /* of http.h */
+int http_status_at(size_t i)
 {
     return i < sizeof(reasons) / sizeof(reasons[0]) ? reasons[i].status : 0;
 }

@@ -56,6 +56,8 @@ const struct http_code_row *http_code_row(enum http_code code);
  * 503. */
 enum http_code http_code_of_refusal(int status);
 
+/* The statuses that answers have, one after the other; 0: there are no more. */
+int http_status_at(size_t i);
 /* The words that HTTP has for a status; "Error" where it has none here. */
 const char *http_reason(int status);
 /* The status that stands for an error of ours. */

@@ -215,7 +215,8 @@ static void test_outcome_of_reply__goes_by_the_error(void **state)
 static void test_meter__counts_and_bounds_its_filters(void **state)
 {
     (void)state;
-    struct meter *m = meter_new(3, OUTCOME_COUNT);
+    static const struct meter_kind kind = {.rows = 3, .columns = OUTCOME_COUNT};
+    struct meter *m = meter_new(&kind);
     assert_non_null(m);
     if (m == NULL)
         return;
