@@ -14,11 +14,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/filters/epochs.h"
-#include "service/http/http.h"
 #include "service/jobs/runner.h"
 #include "service/filters/filter_states.h"
 #include "shard/redis/nodes/cluster.h"
-#include "shard/request/filters.h"
 #include "shard/members/members.h"
 #include "shard/filter/view.h"
 
@@ -204,16 +202,6 @@ struct behind {
     size_t shown;
 };
 
-static void look_again(struct service *s, const char *filter)
-{
-    char name[FILTER_NAME_MAX];
-    size_t length;
-    if (atomic_load(&s->leaving) || !names_unescape(filter, strlen(filter), name, &length))
-        return;
-    filters_look(s->logs, name, length);
-    http_refresh(s->http);
-}
-
 static void note_behind(void *arg, const char *filter, uint64_t epoch, unsigned times)
 {
     struct behind *b = arg;
@@ -225,7 +213,9 @@ static void note_behind(void *arg, const char *filter, uint64_t epoch, unsigned 
         return;
     log_info("view_outdated", "filter=%s epoch=%" PRIu64 " note=\"its view is loaded again\"",
              log_quote(filter), epoch);
-    look_again(b->heartbeat->service, filter);
+    struct service *s = b->heartbeat->service;
+    if (!atomic_load(&s->leaving))
+        service_look_again(s, filter, strlen(filter));
 }
 
 static void add_epochs(struct heartbeat *p)

@@ -9,11 +9,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/http/http.h"
-#include "service/resp/worker.h"
 #include "shard/redis/events.h"
-#include "shard/filter/names.h"
-#include "shard/request/filters.h"
 
 enum {
     WAKE_EVERY_US = 50 * 1000, /* the controller looks at all filters when it is woken */
@@ -46,16 +42,6 @@ static void wake_if_time(struct listener *l)
     service_wake_controller(l->service);
 }
 
-static void look_at(struct listener *l, const struct events_message *message)
-{
-    char name[FILTER_NAME_MAX];
-    size_t length;
-    if (!names_unescape(message->filter, message->filter_length, name, &length))
-        return;
-    filters_look(l->service->logs, name, length);
-    http_refresh(l->service->http);
-}
-
 /* Until the subscription breaks or the service stops. */
 static enum err take_messages(struct listener *l, struct events *s, struct error *e)
 {
@@ -65,7 +51,7 @@ static enum err take_messages(struct listener *l, struct events *s, struct error
         uint64_t until = l->wake_wanted ? l->woken_at + WAKE_EVERY_US : clock_mono_us() + IDLE_US;
         code = events_next(s, mailbox_fd(l->mailbox), until, &message, e);
         if (code == ERR_OK && message.kind == EVENTS_VIEW)
-            look_at(l, &message);
+            service_look_again(l->service, message.filter, message.filter_length);
         l->wake_wanted |= code == ERR_OK;
         wake_if_time(l);
     }

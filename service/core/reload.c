@@ -2,18 +2,14 @@
 #include "service/core/reload.h"
 
 #include "base/log.h"
-#include "service/http/http.h"
 #include "service/core/login.h"
 #include "service/core/tls.h"
-#include "service/resp/worker.h"
 
 /* Whoever does not ask for the configuration in force by itself is told. */
 static void announce(struct service *s)
 {
-    for (unsigned i = 0; i < s->worker_count; i++)
-        worker_reconfigure(s->workers[i]);
+    s->on_config(s->on_arg);
     login_forget(s->login);
-    http_reconfigure(s->http);
     service_wake_controller(s);
 }
 

@@ -83,6 +83,11 @@ struct service {
     struct filters *logs;        /* the filters that somebody asks for */
     struct collector *collector; /* NULL where HTTP is not served */
     struct tls *tls;
+    /* Whoever shows filters hears of a view that changed; whoever holds a configuration of another one that is
+     * in force. Set before the threads start. */
+    void (*on_view)(void *on_arg);
+    void (*on_config)(void *on_arg);
+    void *on_arg;
     pthread_mutex_t reloading; /* one change of the configuration at a time */
     struct latency latency; /* of Redis, as the workers see it: latency_read() with a reader of one's own */
     struct timing page_timing; /* of sources */
@@ -113,6 +118,9 @@ MUST_CHECK enum err service_claim(struct service *s, struct sync_client *l, stru
 /* The daemon ends with that error. */
 void service_refuse(struct service *s, const struct error *e);
 
+/* The view of a filter may have changed: it is loaded again where it is open. The name is escaped, as in key
+ * names. Any thread. */
+void service_look_again(struct service *s, const char *escaped, size_t length);
 /* Have the controller look at all filters at once. Any thread. */
 void service_wake_controller(struct service *s);
 #endif

@@ -2,9 +2,7 @@
 /* The nodes of the configuration, and what connections to them need. */
 #include "service/core/service.h"
 
-#include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "base/clock.h"
 #include "service/core/tls.h"
 #include "shard/redis/nodes/cluster.h"
@@ -110,18 +108,4 @@ enum err service_claim(struct service *s, struct sync_client *l, struct error *e
     if (code == ERR_OK && whole)
         atomic_store(&s->claimed, true);
     return code;
-}
-
-void service_refuse(struct service *s, const struct error *e)
-{
-    if (atomic_load(&s->refused))
-        return;
-    s->refusal = *e;
-    atomic_store(&s->refused, true);
-    (void)kill(getpid(), SIGTERM);
-}
-
-void service_wake_controller(struct service *s)
-{
-    mailbox_wake(s->controller);
 }

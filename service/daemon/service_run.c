@@ -170,6 +170,19 @@ static enum err serve(struct service *s, const struct config *config, struct err
 
 /* --- start and stop --- */
 
+static void on_view(void *service)
+{
+    http_refresh(((struct service *)service)->http);
+}
+
+static void on_config(void *service)
+{
+    struct service *s = service;
+    for (unsigned i = 0; i < s->worker_count; i++)
+        worker_reconfigure(s->workers[i]);
+    http_reconfigure(s->http);
+}
+
 /* What the threads share. */
 static enum err make_parts(struct service *s, const struct config *config, struct error *e)
 {
@@ -177,6 +190,9 @@ static enum err make_parts(struct service *s, const struct config *config, struc
     if (code != ERR_OK)
         return code;
     tls_warn(config);
+    s->on_view = on_view;
+    s->on_config = on_config;
+    s->on_arg = s;
     s->admin = mailbox_new();
     s->making = mailbox_new();
     s->aside = mailbox_new();
