@@ -9,17 +9,16 @@
 #include "base/error.h"
 #include "base/mailbox.h"
 #include "expansion/record/control.h"
-#include "expansion/record/mutex.h"
 #include "migrate/source/pooled.h"
-#include "service/resp/client.h"
+#include "service/protocol/resp.h"
 #include "service/protocol/reply.h"
 #include "service/jobs/runner.h"
 #include "service/filters/filter_drop.h"
 #include "service/filters/filter_make.h"
 #include "service/core/service.h"
 #include "shard/view/handle.h"
-#include "shard/generations/make.h"
 
+struct admin_call;
 struct work;
 struct key_client;
 struct shards_cache;

@@ -8,6 +8,7 @@
 #include "service/admin/admin.h"
 #include "service/protocol/field.h"
 #include "service/filters/filter_states.h"
+#include "shard/request/filters.h"
 
 /* --- what is wrong --- */
 

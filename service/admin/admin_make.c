@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Filters are made for somebody who has a quota: BF.RESERVE, TB.INIT, by an add. */
 #include "service/admin/admin.h"
-#include "service/resp/answer.h"
 
 enum err admin_create(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
@@ -28,7 +27,7 @@ const char *admin_creation_failure(const struct admin_call *call, enum err code)
 static enum err reply_not_created(struct reply *r, const struct admin_call *call, enum err code,
                                   const struct error *e)
 {
-    if (answer_is_of_redisbloom(code))
+    if (reply_is_of_redisbloom(code))
         reply_error(r, "ERR %s: %s", admin_creation_failure(call, code), e->text);
     else if (code != ERR_WRONG_TYPE)
         reply_failure(r, code, "%s: %s", admin_creation_failure(call, code), e->text);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "service/admin/admin.h"
+#include "shard/request/filters.h"
 #include "service/protocol/field.h"
 #include "service/filters/log_shards.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/random.h"
-#include "service/resp/client_count.h"
+#include "service/keys/request_count.h"
 #include "service/http/http_internal.h"
 
 bool http_id_is_sane(const char *id)

@@ -6,7 +6,7 @@
  * fail (the answer is a problem), the request is answered by its deadline (it takes the batch with it). */
 #include <string.h>
 #include "service/keys/batch.h"
-#include "service/resp/client_count.h"
+#include "service/keys/request_count.h"
 #include "service/http/http_internal.h"
 #include "service/http/message/http_json.h"
 

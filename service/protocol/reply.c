@@ -107,6 +107,11 @@ void reply_failure(struct reply *r, enum err code, const char *format, ...)
     line(r, '-', text);
 }
 
+bool reply_is_of_redisbloom(enum err code)
+{
+    return code == ERR_RANGE || code == ERR_NOMEM;
+}
+
 void reply_integer(struct reply *r, int64_t value)
 {
     if (value >= 0) {

@@ -22,6 +22,8 @@ void reply_error(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3);
 /* An error that begins as the table in base/error.h says of @code. Where RedisBloom has a text of its own for
  * it that is the reply, and @format is not used. */
 void reply_failure(struct reply *r, enum err code, const char *format, ...) PRINTF_LIKE(3, 4);
+/* What RedisBloom says of a filter that it could not make is said for @code, by RedisBloom's text. */
+bool reply_is_of_redisbloom(enum err code);
 void reply_integer(struct reply *r, int64_t value);
 void reply_boolean(struct reply *r, bool value); /* RESP2: 1 or 0 */
 /* The same of @count values, each 0 or 1. */

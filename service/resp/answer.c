@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/resp/answer.h"
 
-bool answer_is_of_redisbloom(enum err code)
-{
-    return code == ERR_RANGE || code == ERR_NOMEM;
-}
-
 void answer_failure(struct reply *out, const struct failure *f)
 {
-    if (f->unmade && answer_is_of_redisbloom(f->code))
+    if (f->unmade && reply_is_of_redisbloom(f->code))
         reply_error(out, "ERR %s", f->text);
     else
         reply_failure(out, f->code, "%s", f->text);

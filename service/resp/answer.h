@@ -5,8 +5,6 @@
 #include "service/keys/pending_query.h"
 #include "service/protocol/reply.h"
 
-/* What RedisBloom says of a filter that it could not make is said for @code, by RedisBloom's text. */
-bool answer_is_of_redisbloom(enum err code);
 void answer_failure(struct reply *out, const struct failure *f);
 /* @why: of ANSWER_ERROR. */
 void answer_reply(struct reply *out, enum answer answer, const char *filter, const struct failure *why);

@@ -11,6 +11,7 @@
 #include <event2/util.h>
 #include "base/buffer.h"
 #include "service/keys/pending_query.h"
+#include "service/keys/request_count.h"
 #include "service/protocol/reply.h"
 #include "service/protocol/resp.h"
 #include "service/resp/session.h"
@@ -47,17 +48,6 @@ enum reply_shape {
     REPLY_ONE,   /* of one key */
     REPLY_ARRAY, /* an element a key */
     REPLY_COUNT  /* how many keys are new, or found */
-};
-
-/* Where the time of a request went, for people; clocks are monotonic, microseconds. */
-struct spent {
-    const char *by;                  /* by what it was answered: "redis", "admin"; a literal */
-    uint64_t came_us;                /* its bytes had come */
-    uint64_t asked_us;               /* it was asked for; 0: at once */
-    uint64_t answered_us;            /* 0: when it was written */
-    const struct key_filter *filter; /* NULL: see name */
-    char *name;                      /* of a filter; NULL: none, or not known */
-    size_t keys;
 };
 
 /* A command that checks or adds keys. */
