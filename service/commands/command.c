@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
-#include <strings.h>
 #include "base/log.h"
 #include "service/config/users.h"
 #include "service/resp/worker.h"
@@ -163,14 +162,14 @@ static bool is_failure(size_t column)
     return column == OUTCOME_ERROR || column == OUTCOME_TIMEOUT || column == OUTCOME_UNAVAILABLE;
 }
 
-const struct meter_kind command_meter = {.of = METER_OF_COMMANDS,
-                                         .rows = sizeof(command_table) / sizeof(command_table[0]) + 1,
-                                         .columns = OUTCOME_COUNT,
-                                         .labels = 1,
-                                         .label = meter_label,
-                                         .column = meter_column,
-                                         .is_of_keys = is_of_keys,
-                                         .is_failure = is_failure};
+static const struct meter_kind command_meter = {.of = METER_OF_COMMANDS,
+                                                .rows = sizeof(command_table) / sizeof(command_table[0]) + 1,
+                                                .columns = OUTCOME_COUNT,
+                                                .labels = 1,
+                                                .label = meter_label,
+                                                .column = meter_column,
+                                                .is_of_keys = is_of_keys,
+                                                .is_failure = is_failure};
 
 /* Subcommands that errors name, as Redis's do, and that may be for other users than their command. */
 const struct subcommand command_subcommands[] = {
@@ -184,11 +183,6 @@ const struct subcommand command_subcommands[] = {
     {"CONFIG", "HELP", "config|help", COMMAND_FREE},
 };
 const size_t command_subcommand_count = sizeof(command_subcommands) / sizeof(command_subcommands[0]);
-
-bool argument_is(const struct argument *a, const char *word)
-{
-    return a->length == strlen(word) && strncasecmp(a->bytes, word, a->length) == 0;
-}
 
 int command_shown(size_t length)
 {
@@ -231,7 +225,7 @@ const struct command *command_find(const char *name, size_t length)
     return NULL;
 }
 
-bool command_runs_alone(const struct command *command)
+static bool runs_alone(const struct command *command)
 {
     return command != NULL && (command->flags & COMMAND_ALONE) != 0;
 }
@@ -390,8 +384,8 @@ static void queue(struct client *c, const struct argument *arguments, size_t cou
     client_reply_end(c);
 }
 
-void command_run(struct client *c, const struct command *command, const struct argument *arguments,
-                 size_t count)
+static void run(struct client *c, const struct command *command, const struct argument *arguments,
+                size_t count)
 {
     c->counted.row = command == NULL ? command_count : (size_t)(command - command_table);
     worker_sync(c->worker); /* rights that were taken away are so at once */
@@ -429,3 +423,6 @@ void command_run(struct client *c, const struct command *command, const struct a
     c->command = command->name;
     command->run(c, arguments, count);
 }
+
+const struct command_set command_set = {
+    .find = command_find, .runs_alone = runs_alone, .run = run, .meter = &command_meter};

@@ -5,8 +5,8 @@
  * rights; no handler parses RESP or knows sockets. */
 #include <stdbool.h>
 #include <stddef.h>
-#include "service/meter/meter.h"
 #include "service/resp/client.h"
+#include "service/resp/command_set.h"
 
 enum command_flag {
     COMMAND_ALONE = 1,   /* begins when everything before it is answered; see client_call_admin() */
@@ -43,8 +43,8 @@ struct command {
 
 extern const struct command command_table[];
 extern const size_t command_count;
-/* The rows of a worker's meter: commands, in the order of the table. */
-extern const struct meter_kind command_meter;
+/* For workers. The rows of their meters are the commands, in the order of the table. */
+extern const struct command_set command_set;
 
 /* Subcommands that are for other users than their command, or that errors name. */
 struct subcommand {
@@ -57,20 +57,11 @@ extern const size_t command_subcommand_count;
 /* NULL: there is none. */
 const struct command *command_find(const char *name, size_t length);
 
-/* True where the command must wait until everything before it is answered. */
-bool command_runs_alone(const struct command *command);
-/* Dispatch: one reply comes, now or later. */
-void command_run(struct client *c, const struct command *command, const struct argument *arguments,
-                 size_t count);
-
 /* What a user must be for the command, or for the subcommand that @arguments name; 0: nothing. */
 unsigned command_role(const struct command *command, const struct argument *arguments, size_t count);
 
 /* The role that @flags of a command stand for; 0: whoever is logged in. */
 unsigned command_role_of(unsigned flags);
-
-/* True if @a is @word in any case. */
-bool argument_is(const struct argument *a, const char *word);
 
 /* What clients are told of the Redis that we stand for. */
 #define COMMAND_REDIS_VERSION "7.0.0"

@@ -11,6 +11,7 @@
 #include "service/admin/admin.h"
 #include "service/filters/epochs.h"
 #include "service/http/http.h"
+#include "service/commands/command.h"
 #include "service/control/controller.h"
 #include "service/daemon/listen.h"
 #include "service/control/listener.h"
@@ -256,7 +257,7 @@ static enum err start_threads(struct service *s, const struct config *config, st
 {
     enum err code = login_start(&s->login, e);
     for (unsigned i = 0; code == ERR_OK && i < s->threads; i++) {
-        code = worker_start(&s->workers[i], s, i, e);
+        code = worker_start(&s->workers[i], s, i, &command_set, e);
         s->worker_count += code == ERR_OK;
     }
     if (code == ERR_OK)

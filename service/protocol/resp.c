@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     ARGUMENTS_FIRST = 8,
@@ -433,4 +434,9 @@ struct argument *resp_take(struct resp_parser *p)
     p->arguments = NULL;
     p->capacity = 0;
     return arguments;
+}
+
+bool argument_is(const struct argument *a, const char *word)
+{
+    return a->length == strlen(word) && strncasecmp(a->bytes, word, a->length) == 0;
 }

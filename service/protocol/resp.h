@@ -26,6 +26,9 @@ struct argument {
     size_t length;
 };
 
+/* True if @a is @word in any case. */
+bool argument_is(const struct argument *a, const char *word);
+
 enum resp_result {
     RESP_MORE, /* not whole yet: call again with more bytes; parser->need says how many in all at the least */
     RESP_COMMAND, /* arguments are filled; `consumed` bytes belong to it (argument_count 0: a blank line, *0

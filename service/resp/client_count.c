@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/resp/client_count.h"
 
-#include "service/commands/command.h"
 #include "service/resp/worker.h"
 
 static void tell(struct client *c, const struct counted *what, enum outcome outcome, uint64_t us,
@@ -13,7 +12,7 @@ static void tell(struct client *c, const struct counted *what, enum outcome outc
         all.answered_us = what->came_us + us;
     meter_slow(c->worker->meter);
     slow_log(&(struct slow){.client = c->address,
-                            .what = what->row < command_count ? command_table[what->row].name : "unknown",
+                            .what = c->worker->commands->meter->label(what->row, 0),
                             .outcome = outcome_name(outcome),
                             .us = us,
                             .spent = &all,

@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <event2/buffer.h>
 #include "base/clock.h"
-#include "service/commands/command.h"
 #include "service/resp/worker.h"
 
 enum {
@@ -111,12 +110,13 @@ bool client_take_command(struct client *c, struct command_memory *out)
 /* True: it was begun. False: it waits until what is before it is answered. */
 static bool run_command(struct client *c, const struct argument *arguments, size_t count)
 {
-    const struct command *command = command_find(arguments[0].bytes, arguments[0].length);
-    if (command_runs_alone(command) && !STAILQ_EMPTY(&c->requests) && !c->in_transaction) {
+    const struct command_set *commands = c->worker->commands;
+    const struct command *command = commands->find(arguments[0].bytes, arguments[0].length);
+    if (commands->runs_alone(command) && !STAILQ_EMPTY(&c->requests) && !c->in_transaction) {
         client_enter(c, CLIENT_STALLED);
         return false;
     }
-    command_run(c, command, arguments, count);
+    commands->run(c, command, arguments, count);
     if (c->present.put_off)
         return false;
     atomic_fetch_add_explicit(&c->worker->service->commands, 1 + c->present.others, memory_order_relaxed);
@@ -152,7 +152,7 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
     enum resp_result result = resp_parse(&c->parser, bytes, length);
     if (result == RESP_MORE)
         return false;
-    c->counted = (struct counted){.row = command_count, .came_us = c->arrived_us};
+    c->counted = (struct counted){.row = c->worker->commands->meter->rows - 1, .came_us = c->arrived_us};
     if (result == RESP_ERROR) {
         client_error(c, "ERR Protocol error: %s", c->parser.error);
         client_close_after_reply(c);

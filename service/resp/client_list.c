@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/commands/command.h"
 #include "service/resp/worker.h"
 
 enum { SLICE = 128 /* clients a visit */ };

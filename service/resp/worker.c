@@ -12,9 +12,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/commands/command.h"
 #include "service/keys/loop.h"
-#include "service/meter/meter.h"
 
 enum { DRAIN_SECONDS = 5, NOW_TIMES = 16, LATE_MS = 5, MEMORY_STEP = 512 * 1024 };
 
@@ -397,7 +395,8 @@ static void free_thread(struct worker_thread *t)
     free(t);
 }
 
-enum err worker_start(struct worker **out, struct service *service, unsigned index, struct error *e)
+enum err worker_start(struct worker **out, struct service *service, unsigned index,
+                      const struct command_set *commands, struct error *e)
 {
     struct worker_thread *t = calloc(1, sizeof(*t));
     if (t == NULL)
@@ -405,6 +404,7 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     struct worker *w = &t->worker;
     w->config = live_config_acquire(service->config);
     w->service = service;
+    w->commands = commands;
     w->index = index;
     LIST_INIT(&w->clients);
     LIST_INIT(&w->to_free);
@@ -414,7 +414,7 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     w->base = loop_base_new();
     w->mailbox = mailbox_new();
     w->read = malloc(WORKER_READ);
-    w->meter = meter_new(&command_meter);
+    w->meter = meter_new(commands->meter);
     if (w->base != NULL && w->mailbox != NULL && w->meter != NULL && w->read != NULL) {
         w->keys = loop_keys_new(service, w->base, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);

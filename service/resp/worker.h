@@ -8,12 +8,14 @@
 #include "base/mailbox.h"
 #include "base/pool.h"
 #include "service/resp/client.h"
+#include "service/resp/command_set.h"
 #include "service/core/service.h"
 
 enum { WORKER_READ = 16 * 1024 /* bytes of a client at a time */ };
 
 struct worker {
     struct service *service;
+    const struct command_set *commands;
     const struct config *config; /* held; replaced between two tasks, see worker_reconfigure() */
     unsigned index;
     struct event_base *base;
@@ -46,7 +48,7 @@ struct worker {
 };
 
 MUST_CHECK enum err worker_start(struct worker **out, struct service *service, unsigned index,
-                                 struct error *e);
+                                 const struct command_set *commands, struct error *e);
 /* Hand over an accepted connection; from any thread. Closes it where that fails. */
 void worker_accept(struct worker *w, int fd, const char *address, bool tls);
 /* Have it take the configuration in force; from any thread. */
