@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/config/users.h"
+#include "service/meter/fills.h"
 #include "shard/view/registry.h"
 #include "shard/request/key_client.h"
 
@@ -97,7 +98,26 @@ enum err admin_names(struct admin *a, redisReply **names, struct error *e)
     return code;
 }
 
-/* --- the thread --- */
+/* --- the threads --- */
+
+enum err admin_threads_init(struct admin_threads *t, struct service *s, struct error *e)
+{
+    *t = (struct admin_threads){.service = s};
+    t->fills = fills_new();
+    t->admin = mailbox_new();
+    t->making = mailbox_new();
+    t->aside = mailbox_new();
+    bool good = t->fills != NULL && t->admin != NULL && t->making != NULL && t->aside != NULL;
+    return good ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
+}
+
+void admin_threads_fini(struct admin_threads *t)
+{
+    mailbox_free(t->admin);
+    mailbox_free(t->making);
+    mailbox_free(t->aside);
+    fills_free(t->fills);
+}
 
 struct admin_task {
     struct admin_call *call;
@@ -120,7 +140,7 @@ static void run_task(void *arg)
     this_admin->config = NULL;
     if (call->status == ERR_ASIDE) { /* from its beginning, where nobody waits for the next call */
         buffer_clear(&call->reply);
-        post(this_admin->service->aside, call, task->back, task->done);
+        post(this_admin->threads->aside, call, task->back, task->done);
         free(task);
         return;
     }
@@ -132,16 +152,16 @@ static void run_task(void *arg)
 }
 
 /* What makes and deletes filters is done by one thread: a name that is deleted is made again behind that. */
-static struct mailbox *desk_of(const struct service *s, const struct admin_call *call)
+static struct mailbox *desk_of(const struct admin_threads *t, const struct admin_call *call)
 {
     static admin_fn *const of_making[] = {admin_create, admin_grow,   admin_reserve, admin_init,
                                           admin_drop,   admin_delete, admin_expire};
     if (call->fn == admin_plan || call->fn == admin_doctor || call->dry_run) /* they ask Postgres */
-        return s->aside;
+        return t->aside;
     for (size_t i = 0; i < sizeof(of_making) / sizeof(of_making[0]); i++)
         if (call->fn == of_making[i])
-            return s->making;
-    return s->admin;
+            return t->making;
+    return t->admin;
 }
 
 static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
@@ -160,14 +180,15 @@ static void post(struct mailbox *to, struct admin_call *call, struct mailbox *ba
         log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
 }
 
-void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+void admin_post(struct admin_threads *t, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
 {
-    post(desk_of(s, call), call, back, done);
+    post(desk_of(t, call), call, back, done);
 }
 
-void admin_post_aside(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+void admin_post_aside(struct admin_threads *t, struct admin_call *call, struct mailbox *back,
+                      mailbox_fn *done)
 {
-    post(s->aside, call, back, done);
+    post(t->aside, call, back, done);
 }
 
 static void tidy(struct admin *a)
@@ -177,11 +198,13 @@ static void tidy(struct admin *a)
     config_release(config);
 }
 
-static struct admin *admin_new(struct service *s, const char *name)
+static struct admin *admin_new(struct admin_threads *t, const char *name)
 {
+    struct service *s = t->service;
     struct admin *a = calloc(1, sizeof(*a));
     if (a == NULL || (a->postgres = pooled_new("twinbloom plan")) == NULL)
         abort();
+    a->threads = t;
     a->service = s;
     a->redis = sync_client_new(&s->nodes, s->redis_timeout_ms, name);
     a->handle.redis = a->redis;
@@ -215,10 +238,10 @@ static void complete_registries(struct admin *a)
 }
 
 /* One of the threads, until @end. */
-static void serve(struct service *s, const char *name, struct mailbox *mailbox, const atomic_bool *end)
+static void serve(struct admin_threads *t, const char *name, struct mailbox *mailbox, const atomic_bool *end)
 {
-    bool aside = mailbox == s->aside;
-    struct admin *a = this_admin = admin_new(s, name);
+    bool aside = mailbox == t->aside;
+    struct admin *a = this_admin = admin_new(t, name);
     a->handle.requests_wait = !aside;
     if (aside)
         complete_registries(a);
@@ -232,35 +255,36 @@ static void serve(struct service *s, const char *name, struct mailbox *mailbox, 
 }
 
 struct aside {
-    struct service *service;
+    struct admin_threads *threads;
     atomic_bool end; /* the others hand over nothing more */
 };
 
 static void *aside_run(void *arg)
 {
     struct aside *t = arg;
-    serve(t->service, "twinbloom-aside", t->service->aside, &t->end);
+    serve(t->threads, "twinbloom-aside", t->threads->aside, &t->end);
     return NULL;
 }
 
 static void *making_run(void *arg)
 {
-    struct service *s = arg;
-    serve(s, "twinbloom-making", s->making, &s->stop);
+    struct admin_threads *t = arg;
+    serve(t, "twinbloom-making", t->making, &t->service->stop);
     return NULL;
 }
 
 void *admin_run(void *arg)
 {
-    struct service *s = arg;
-    struct aside t = {.service = s};
+    struct admin_threads *t = arg;
+    struct aside last = {.threads = t};
     pthread_t making, aside;
-    if (pthread_create(&making, NULL, making_run, s) != 0 || pthread_create(&aside, NULL, aside_run, &t) != 0)
+    if (pthread_create(&making, NULL, making_run, t) != 0 ||
+        pthread_create(&aside, NULL, aside_run, &last) != 0)
         abort();
-    serve(s, "twinbloom-admin", s->admin, &s->stop);
+    serve(t, "twinbloom-admin", t->admin, &t->service->stop);
     (void)pthread_join(making, NULL);
-    atomic_store(&t.end, true);
-    mailbox_wake(s->aside);
+    atomic_store(&last.end, true);
+    mailbox_wake(t->aside);
     (void)pthread_join(aside, NULL);
     return NULL;
 }

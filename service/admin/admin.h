@@ -19,11 +19,24 @@
 #include "shard/view/handle.h"
 
 struct admin_call;
-struct work;
+struct fills;
 struct key_client;
 struct shards_cache;
 
+/* The threads, and what they share. */
+struct admin_threads {
+    struct service *service;
+    struct runner *runner; /* before they are started */
+    struct fills *fills;   /* how full filters were */
+    struct mailbox *admin, *making, *aside;
+};
+
+/* ERR_NOMEM; admin_threads_fini() in any case. */
+MUST_CHECK enum err admin_threads_init(struct admin_threads *t, struct service *s, struct error *e);
+void admin_threads_fini(struct admin_threads *t);
+
 struct admin {
+    struct admin_threads *threads;
     struct service *service;
     const struct config *config; /* held for one call */
     struct sync_client *redis;
@@ -90,13 +103,14 @@ MUST_CHECK enum err admin_quota(struct admin *a, const struct admin_call *call, 
 bool admin_call_shows(const struct admin_call *call, const char *name, size_t length);
 /* Hand over to the thread that runs such calls. @done(@call) is called in the thread that owns @back, in any
  * case: where there is no memory the call has that as its answer. */
-void admin_post(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
+void admin_post(struct admin_threads *t, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
 /* The same for the thread aside. */
-void admin_post_aside(struct service *s, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
+void admin_post_aside(struct admin_threads *t, struct admin_call *call, struct mailbox *back,
+                      mailbox_fn *done);
 
-/* The thread for all else, which starts and ends the others: runs until the stop of the service, its
- * argument. */
+/* The thread for all else, which starts and ends the others: runs until the stop of the service. Its argument
+ * is the struct admin_threads. */
 void *admin_run(void *arg);
 
 /* --- calls --- */

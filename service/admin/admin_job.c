@@ -63,7 +63,7 @@ static enum err check_nodes(struct admin *a, const struct runner_job *job, struc
 static enum err post(struct admin *a, struct admin_call *call, const struct runner_job *job, struct reply *r,
                      struct error *e)
 {
-    enum err code = runner_post(a->service->runner, job, &call->job, e);
+    enum err code = runner_post(a->threads->runner, job, &call->job, e);
     if (code == ERR_OK)
         reply_simple(r, "OK");
     return code;

@@ -14,7 +14,7 @@ void admin_note_sample(struct admin *a, const char *name, size_t length, uint64_
                        .capacity = g->capacity,
                        .generation = (uint32_t)g->number};
     traffic_of_filter(&a->service->meters, name, length, &one.keys);
-    fills_note(a->service->fills, name, length, a->view.incarnation, &one);
+    fills_note(a->threads->fills, name, length, a->view.incarnation, &one);
 }
 
 void admin_sample(struct admin *a, const char *name, size_t length)
@@ -29,7 +29,7 @@ void admin_sample(struct admin *a, const char *name, size_t length)
 static enum err read(struct admin *a, const struct admin_call *call, struct fill *out, size_t *count,
                      struct error *e)
 {
-    *count = fills_read(a->service->fills, call->filter, call->filter_length, out);
+    *count = fills_read(a->threads->fills, call->filter, call->filter_length, out);
     if (*count > 0 || config_find(a->config, call->filter, call->filter_length) != NULL)
         return ERR_OK;
     return admin_open(a, call, e);

@@ -10,7 +10,6 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "service/commands/command.h"
-#include "service/jobs/runner.h"
 #include "service/resp/worker.h"
 #include "shard/redis/nodes/health.h"
 
@@ -126,8 +125,8 @@ static void twinbloom(struct buffer *out, struct service *s, const struct config
     buffer_printf(out,
                   "twinbloom_version:%s\r\ncoordinator:%s\r\nthreads:%u\r\nnodes:%u\r\n"
                   "configured_filters:%zu\r\nfilters:%" PRIuFAST64 "\r\njobs:%u\r\n",
-                  s->version, s->owner, s->worker_count, nodes_count(&s->nodes), config->filter_count,
-                  atomic_load(&s->filters), runner_jobs(s->runner));
+                  s->version, s->owner, s->threads, nodes_count(&s->nodes), config->filter_count,
+                  atomic_load(&s->filters), atomic_load(&s->jobs));
 }
 
 static const char *nodes_mode(const struct service *s)

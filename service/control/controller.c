@@ -46,7 +46,7 @@ bool controller_start(struct controller *k, struct filter_state *w, const char *
                                    .reason = reason,
                                    .trigger = trigger,
                                    .kind = kind};
-    enum err code = runner_post(k->service->runner, &job, NULL, &e);
+    enum err code = runner_post(k->o->runner, &job, NULL, &e);
     if (code != ERR_BUSY)
         w->started_at = clock_mono_us();
     if (code == ERR_OK)
@@ -92,7 +92,7 @@ static void make_missing(struct controller *k, struct filter_state *w, bool sour
     if (code == ERR_ASIDE) {
         struct admin_call *call = admin_call_new(admin_create, w->name, w->length);
         if (call != NULL)
-            admin_post_aside(k->service, call, k->service->controller, on_made);
+            admin_post_aside(k->o->admin, call, k->service->controller, on_made);
     }
     if (code != ERR_BUSY)
         w->made_at = clock_mono_us();
@@ -137,7 +137,7 @@ static enum err load_kept(struct controller *k, struct filter_state *w, const st
  * relies on it runs. Where the view cannot be read nothing changes. */
 static void look_at_tail(struct controller *k, const struct config_filter *c, enum err code, bool held)
 {
-    struct followers *followers = k->service->followers;
+    struct followers *followers = k->o->followers;
     bool sourced = c->table[0] != '\0' && code == ERR_OK;
     bool job = false;
     struct error e;
@@ -332,7 +332,7 @@ static void look_at_all(struct controller *k)
     }
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
-    followers_end_round(k->service->followers);
+    followers_end_round(k->o->followers);
     redisReply *names = NULL;
     if (sync_client_command(k->redis, sync_client_filters(k->redis, c->prefix), &names, &e,
                             "SMEMBERS %s:filters", c->prefix) != ERR_OK)
@@ -358,12 +358,13 @@ static int wait_ms(const struct controller *k, uint64_t interval_ms)
     return (int)interval_ms;
 }
 
-void *controller_run(void *service)
+void *controller_run(void *options)
 {
     struct controller *k = calloc(1, sizeof(*k));
     if (k == NULL)
         abort();
-    k->service = service;
+    k->o = options;
+    k->service = k->o->service;
     k->redis = sync_client_new(&k->service->nodes, k->service->redis_timeout_ms, "twinbloom-controller");
     k->handle.redis = k->redis;
     while (!atomic_load(&k->service->stop)) {

@@ -8,6 +8,19 @@
 #include "service/core/service.h"
 #include "service/filters/filter_states.h"
 
-/* The thread: runs until service->stop. */
-void *controller_run(void *service);
+struct admin_threads;
+struct sources;
+struct runner;
+struct followers;
+
+struct controller_options {
+    struct service *service;
+    struct admin_threads *admin; /* make what takes long */
+    struct sources *sources;
+    struct runner *runner;
+    struct followers *followers;
+};
+
+/* The thread: runs until service->stop. Its argument is its options, which live as long. */
+void *controller_run(void *options);
 #endif

@@ -5,12 +5,14 @@
  * controller_source.c (the rows of its source), controller_thresholds.c (whether it should be rebuilt). */
 #include <stdbool.h>
 #include <stdint.h>
+#include "expansion/job/driver.h"
 #include "service/config/config.h"
 #include "service/control/controller.h"
 #include "shard/view/handle.h"
 #include "shard/request/log_status.h"
 
 struct controller {
+    const struct controller_options *o;
     struct service *service;
     const struct config *config; /* held for one round */
     struct sync_client *redis;

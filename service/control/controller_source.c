@@ -79,6 +79,6 @@ void controller_look_at_source(struct controller *k, struct filter_state *w, con
     if (controller_is_rate_limited(k, w->rows_at))
         return;
     w->rows_at = now;
-    w->look = sources_look(k->service->sources, k->config, c, w->checked);
+    w->look = sources_look(k->o->sources, k->config, c, w->checked);
     w->look_source = w->source;
 }

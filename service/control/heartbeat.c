@@ -37,6 +37,7 @@ struct node_state {
 
 struct heartbeat {
     struct service *service;
+    struct runner *runner;
     struct mailbox *mailbox;
     struct sync_client *redis;
     atomic_bool stop;
@@ -247,7 +248,7 @@ static void add_fields(struct heartbeat *p)
     add_redis(p);
     add_postgres(p, c);
     struct buffer jobs = {0};
-    runner_each(p->service->runner, add_job, &jobs);
+    runner_each(p->runner, add_job, &jobs);
     members_text(&p->heartbeat, MEMBERS_JOBS, buffer_text(&jobs));
     buffer_fini(&jobs);
     add_epochs(p);
@@ -319,12 +320,13 @@ static void destroy(struct heartbeat *p)
     free(p);
 }
 
-enum err heartbeat_start(struct heartbeat **out, struct service *s, struct error *e)
+enum err heartbeat_start(struct heartbeat **out, struct service *s, struct runner *runner, struct error *e)
 {
     struct heartbeat *p = calloc(1, sizeof(*p));
     if (p == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     p->service = s;
+    p->runner = runner;
     p->mailbox = mailbox_new();
     p->redis = sync_client_new(&s->nodes, s->redis_timeout_ms < NODE_MS ? s->redis_timeout_ms : NODE_MS,
                                "twinbloom-heartbeat");

@@ -9,9 +9,11 @@
 #include "service/core/service.h"
 
 struct heartbeat;
+struct runner;
 
-/* After the workers, HTTP and the runner. */
-MUST_CHECK enum err heartbeat_start(struct heartbeat **out, struct service *s, struct error *e);
+/* After the workers and HTTP. */
+MUST_CHECK enum err heartbeat_start(struct heartbeat **out, struct service *s, struct runner *runner,
+                                    struct error *e);
 /* Have it write now. NULL is fine. */
 void heartbeat_wake(struct heartbeat *p);
 /* Take this coordinator off the list of members and end. Before HTTP and workers are freed. NULL is fine. */

@@ -1,51 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CORE_SERVICE_H
 #define SERVICE_CORE_SERVICE_H
-/* The coordinator as a whole: configuration, threads, and what they share. Threads:
- *   main     listens, hands connections to workers, takes signals
- *   workers  serve requests; each with its own event loop, Redis connections and port for keys
- *   http     serves HTTP/JSON; with all that a worker has
- *   collector asks what metrics say of filters
- *   admin    blocking work on behalf of a request: status, counts, dumps, deleting
- *   making   the same: makes and deletes filters, which adds wait for
- *   aside    the same, where it takes long: looks through keys of Redis, plans that ask Postgres
- *   sources  looks at tables for the controller, which waits for no database
- *   controller   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
- *   runner   drives one expansion job at a time
- *   tails    follow tables, one each
- *   login    verifies passwords
- *   listener hears of views that changed and mutexes that were released
- *   heartbeat    writes once a second that this coordinator is there */
+/* What all threads of the coordinator share: configuration, nodes, what is known of filters, counters. Which
+ * threads there are: service/daemon/service_run.h. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/mailbox.h"
 #include "base/timing.h"
-#include "expansion/job/driver.h"
 #include "service/config/live_config.h"
 #include "service/meter/meter.h"
 #include "shard/redis/nodes/nodes.h"
 #include "shard/redis/nodes/latency.h"
 
-struct worker;
-struct http;
-struct runner;
-struct sources;
-struct followers;
-struct listener;
-struct supervisor;
 struct filter_states;
 struct login;
 struct tls;
 struct epochs;
-struct fills;
-struct heartbeat;
-struct collector;
 struct filters;
 struct sentinel_watch;
-
-enum { THREADS_MAX = 256 };
+struct sync_client;
 
 struct service {
     struct live_config *config;
@@ -62,26 +37,12 @@ struct service {
     /* Asked to end: jobs are handed over, clients are served on for shutdown_delay. */
     atomic_bool leaving;
     atomic_bool stop;
-    unsigned worker_count;
-    unsigned threads; /* workers that are to run */
-    struct worker *workers[THREADS_MAX];
-    struct http *http;          /* NULL where it is not served */
-    struct mailbox *admin;      /* of the admin thread */
-    struct mailbox *making;     /* of the thread that makes and deletes filters */
-    struct mailbox *aside;      /* of the thread aside */
+    unsigned threads;           /* workers */
     struct mailbox *controller; /* of the controller thread */
-    struct sources *sources;    /* of the controller */
-    struct runner *runner;
-    struct followers *followers; /* of the controller */
-    struct listener *listener;
     struct filter_states *watch; /* of the controller */
     struct epochs *epochs;       /* as event loops and the controller say */
-    struct fills *fills;         /* of the admin thread: how full filters were */
-    struct heartbeat *heartbeat;
-    struct supervisor *supervisor; /* of the main thread */
     struct login *login;
     struct filters *logs;        /* the filters that somebody asks for */
-    struct collector *collector; /* NULL where HTTP is not served */
     struct tls *tls;
     /* Whoever shows filters hears of a view that changed; whoever holds a configuration of another one that is
      * in force. Set before the threads start. */
@@ -93,6 +54,7 @@ struct service {
     struct timing page_timing; /* of sources */
     struct meters meters;      /* of event loops */
     atomic_uint clients;
+    atomic_uint jobs; /* that the runner drives */
     atomic_bool claimed; /* all nodes have taken this list for theirs (shard/view/claim.h) */
     atomic_bool refused; /* one has not, long after the start: the daemon ends, with this */
     struct error refusal;
@@ -101,17 +63,11 @@ struct service {
     atomic_uint_fast64_t filters; /* as the controller found them last */
 };
 
-/* Before any thread is started: signals that would end the process in the middle of its work do not. */
-void service_block_signals(void);
 /* Read of @config into @s, which is empty but for redis_timeout_ms, what connections to its nodes need: the
  * nodes, TLS, and of sentinels where the masters are. ERR_CONFIG, ERR_PARSE, ERR_NOMEM; service_leave_nodes()
- * in any case. For whoever asks the nodes without serving; service_run() does the same. */
+ * in any case. */
 MUST_CHECK enum err service_reach_nodes(struct service *s, const struct config *config, struct error *e);
 void service_leave_nodes(struct service *s);
-/* Start all threads, serve by @config until a signal says stop, end them. @s has what never changes, and
- * nothing that is started. */
-MUST_CHECK enum err service_run(struct service *s, const struct config *config, struct error *e);
-
 /* Once all nodes have been claimed nothing is done. ERR_CONFIG: see claim_nodes(): this coordinator must not
  * make anything. Any thread, with a link of its own. */
 MUST_CHECK enum err service_claim(struct service *s, struct sync_client *l, struct error *e);

@@ -14,7 +14,7 @@
 #include "service/daemon/daemon_options.h"
 #include "service/daemon/describe.h"
 #include "service/doctor/doctor.h"
-#include "service/core/service.h"
+#include "service/daemon/service_run.h"
 
 enum { EXIT_USAGE = 2 };
 

@@ -31,6 +31,7 @@ struct entrance {
 
 struct listen {
     struct service *service;
+    const struct workers *workers;
     struct event_base *base;
     struct event *resume;
     unsigned next_worker;
@@ -48,7 +49,7 @@ static uint64_t other_files(const struct service *s)
 {
     enum { OTHER_THREADS = 20, EACH = 4, ELSE = 128, CLUSTER = 16 };
     uint64_t nodes = s->nodes.cluster != NULL ? CLUSTER : s->nodes.count;
-    return (s->worker_count + OTHER_THREADS) * (nodes + EACH) + ELSE;
+    return (s->threads + OTHER_THREADS) * (nodes + EACH) + ELSE;
 }
 
 uint64_t listen_max_clients(struct service *s)
@@ -76,10 +77,10 @@ static void name_peer(const struct entrance *entrance, const struct sockaddr *ad
 /* The one that has the fewest clients; of several the next in turn. */
 static struct worker *next_worker(struct listen *l)
 {
-    const struct service *s = l->service;
-    struct worker *least = s->workers[l->next_worker % s->worker_count];
-    for (unsigned i = 1; i < s->worker_count; i++) {
-        struct worker *w = s->workers[(l->next_worker + i) % s->worker_count];
+    const struct workers *all = l->workers;
+    struct worker *least = all->worker[l->next_worker % all->count];
+    for (unsigned i = 1; i < all->count; i++) {
+        struct worker *w = all->worker[(l->next_worker + i) % all->count];
         if (atomic_load_explicit(&w->client_count, memory_order_relaxed) <
             atomic_load_explicit(&least->client_count, memory_order_relaxed))
             least = w;
@@ -244,13 +245,14 @@ static enum err open_unix(struct listen *l, const struct config *config, struct 
     return error_prefix(e, code, "unix_socket = %s", config->unix_socket);
 }
 
-enum err listen_open(struct listen **out, struct service *s, struct event_base *base,
-                     const struct config *config, struct error *e)
+enum err listen_open(struct listen **out, struct service *s, const struct workers *workers,
+                     struct event_base *base, const struct config *config, struct error *e)
 {
     struct listen *l = calloc(1, sizeof(*l));
     if (l == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     l->service = s;
+    l->workers = workers;
     l->base = base;
     l->resume = evtimer_new(base, on_resume, l);
     enum err code = l->resume != NULL ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");

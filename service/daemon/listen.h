@@ -7,10 +7,11 @@
 #include "service/core/service.h"
 
 struct listen;
+struct workers;
 
 /* Open all that the configuration names, or none. ERR_CONFIG, ERR_IO: "key = address: why". */
-MUST_CHECK enum err listen_open(struct listen **out, struct service *s, struct event_base *base,
-                                const struct config *config, struct error *e);
+MUST_CHECK enum err listen_open(struct listen **out, struct service *s, const struct workers *workers,
+                                struct event_base *base, const struct config *config, struct error *e);
 /* Removes the socket's file, where it is still ours. Fine with NULL. */
 void listen_close(struct listen *l);
 

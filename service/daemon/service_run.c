@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The threads of the coordinator: started in order, signals taken meanwhile, ended in order. */
-#include "service/core/service.h"
+#include "service/daemon/service_run.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -9,32 +9,50 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/admin/admin.h"
-#include "service/filters/epochs.h"
-#include "service/http/http.h"
 #include "service/commands/command.h"
 #include "service/control/controller.h"
-#include "service/daemon/listen.h"
+#include "service/control/heartbeat.h"
 #include "service/control/listener.h"
 #include "service/core/login.h"
-#include "service/metrics/collector.h"
-#include "service/control/heartbeat.h"
 #include "service/core/reload.h"
-#include "service/jobs/runner.h"
-#include "service/meter/fills.h"
-#include "service/filters/sources.h"
-#include "service/daemon/supervisor.h"
-#include "service/jobs/followers.h"
 #include "service/core/tls.h"
+#include "service/daemon/listen.h"
+#include "service/daemon/supervisor.h"
+#include "service/filters/epochs.h"
 #include "service/filters/filter_states.h"
+#include "service/filters/sources.h"
+#include "service/http/http.h"
+#include "service/jobs/followers.h"
+#include "service/jobs/runner.h"
+#include "service/metrics/collector.h"
 #include "service/resp/worker.h"
+#include "shard/fold/due.h"
 #include "shard/redis/nodes/health.h"
 #include "shard/request/filters.h"
-#include "shard/fold/due.h"
 
 enum { FILTERS_LEAVE_MS = 5000 };
 
-struct loop {
+/* All that is started. */
+struct daemon {
     struct service *service;
+    struct workers workers;
+    struct mailbox *loops[WORKERS_MAX + 1]; /* of workers, then of HTTP where it is served */
+    struct admin_threads admin;
+    struct runner *runner;
+    struct sources *sources;
+    struct followers *followers;
+    struct collector *collector; /* NULL where HTTP is not served */
+    struct http *http;           /* likewise */
+    struct listener *listener;
+    struct heartbeat *heartbeat;
+    struct supervisor *supervisor; /* of the main thread */
+    struct controller_options controller;
+    pthread_t blocking[2]; /* the threads for all else of admin, and of the controller */
+    unsigned blocking_count;
+};
+
+struct loop {
+    struct daemon *daemon;
     struct event_base *base;
     struct event *patience; /* runs out at the end of shutdown_delay */
 };
@@ -52,11 +70,11 @@ static void warn_of_few_files(struct service *s, const struct config *config)
 /* --- signals --- */
 
 /* Others go on with the jobs of this coordinator at once; balancers that ask /readyz send nobody new. */
-static void begin_to_leave(struct service *s)
+static void begin_to_leave(struct daemon *d)
 {
-    atomic_store(&s->leaving, true);
-    runner_leave(s->runner);
-    heartbeat_wake(s->heartbeat);
+    atomic_store(&d->service->leaving, true);
+    runner_leave(d->runner);
+    heartbeat_wake(d->heartbeat);
 }
 
 static void on_patience(evutil_socket_t fd, short events, void *arg)
@@ -71,14 +89,14 @@ static void on_signal(evutil_socket_t signal_number, short events, void *arg)
 {
     (void)events;
     struct loop *l = arg;
-    struct service *s = l->service;
+    struct service *s = l->daemon->service;
     const struct config *c = live_config_acquire(s->config);
     uint64_t delay_ms = atomic_load(&s->leaving) ? 0 : c->shutdown_delay_ms;
     const struct timeval delay = {(time_t)(delay_ms / 1000), (suseconds_t)(delay_ms % 1000 * 1000)};
     config_release(c);
     log_info("stopping", "signal=%d delay_ms=%" PRIu64 " note=\"stopping\"", (int)signal_number, delay_ms);
-    begin_to_leave(s);
-    supervisor_stopping(s->supervisor, delay_ms);
+    begin_to_leave(l->daemon);
+    supervisor_stopping(l->daemon->supervisor, delay_ms);
     if (delay_ms == 0 || evtimer_add(l->patience, &delay) != 0)
         (void)event_base_loopbreak(l->base);
 }
@@ -87,10 +105,10 @@ static void on_hangup(evutil_socket_t signal_number, short events, void *arg)
 {
     (void)signal_number;
     (void)events;
-    struct service *s = ((struct loop *)arg)->service;
-    supervisor_reloading(s->supervisor);
-    reload_file(s);
-    supervisor_reloaded(s->supervisor);
+    struct daemon *d = ((struct loop *)arg)->daemon;
+    supervisor_reloading(d->supervisor);
+    reload_file(d->service);
+    supervisor_reloaded(d->supervisor);
 }
 
 /* A signal that nobody takes yet, or any more, waits: it would end the process, in the middle of a clean end
@@ -136,7 +154,7 @@ static enum err take_signals(struct loop *l, const struct config *config, struct
         log_info("ready",
                  "listen=%s listen_tls=%s unix_socket=%s version=%s coordinator=%s filters=%zu users=%zu",
                  log_quote(config->listen), log_quote(config->listen_tls), log_quote(config->unix_socket),
-                 l->service->version, l->service->owner, config->filter_count, config->user_count);
+                 l->daemon->service->version, l->daemon->service->owner, config->filter_count, config->user_count);
         hold_signals(false);
         (void)event_base_dispatch(l->base);
         hold_signals(true);
@@ -147,20 +165,24 @@ static enum err take_signals(struct loop *l, const struct config *config, struct
     return good ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
 }
 
-static enum err serve(struct service *s, const struct config *config, struct error *e)
+static enum err serve(struct daemon *d, const struct config *config, struct error *e)
 {
-    struct loop l = {.service = s, .base = event_base_new()};
+    const struct supervised supervised = {.runner = d->runner,
+                                          .loops = d->loops,
+                                          .worker_count = d->workers.count,
+                                          .loop_count = d->workers.count + (d->http != NULL)};
+    struct loop l = {.daemon = d, .base = event_base_new()};
     struct listen *listen = NULL;
     l.patience = l.base == NULL ? NULL : evtimer_new(l.base, on_patience, &l);
     enum err code = l.patience == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                                       : listen_open(&listen, s, l.base, config, e);
+                                       : listen_open(&listen, d->service, &d->workers, l.base, config, e);
     if (code == ERR_OK)
-        warn_of_few_files(s, config);
+        warn_of_few_files(d->service, config);
     if (code == ERR_OK)
-        code = supervisor_begin(s->supervisor, l.base, e);
+        code = supervisor_begin(d->supervisor, &supervised, l.base, e);
     if (code == ERR_OK)
         code = take_signals(&l, config, e);
-    supervisor_end(s->supervisor);
+    supervisor_end(d->supervisor);
     listen_close(listen);
     if (l.patience != NULL)
         event_free(l.patience);
@@ -171,42 +193,40 @@ static enum err serve(struct service *s, const struct config *config, struct err
 
 /* --- start and stop --- */
 
-static void on_view(void *service)
+static void on_view(void *daemon)
 {
-    http_refresh(((struct service *)service)->http);
+    http_refresh(((struct daemon *)daemon)->http);
 }
 
-static void on_config(void *service)
+static void on_config(void *daemon)
 {
-    struct service *s = service;
-    for (unsigned i = 0; i < s->worker_count; i++)
-        worker_reconfigure(s->workers[i]);
-    http_reconfigure(s->http);
+    struct daemon *d = daemon;
+    for (unsigned i = 0; i < d->workers.count; i++)
+        worker_reconfigure(d->workers.worker[i]);
+    http_reconfigure(d->http);
 }
 
 /* What the threads share. */
-static enum err make_parts(struct service *s, const struct config *config, struct error *e)
+static enum err make_parts(struct daemon *d, const struct config *config, struct error *e)
 {
+    struct service *s = d->service;
     enum err code = service_reach_nodes(s, config, e);
+    if (code == ERR_OK)
+        code = admin_threads_init(&d->admin, s, e);
     if (code != ERR_OK)
         return code;
     tls_warn(config);
     s->on_view = on_view;
     s->on_config = on_config;
-    s->on_arg = s;
-    s->admin = mailbox_new();
-    s->making = mailbox_new();
-    s->aside = mailbox_new();
+    s->on_arg = d;
     s->controller = mailbox_new();
     s->watch = filter_states_new();
-    s->supervisor = supervisor_new(s);
     s->nodes.health = node_health_new();
     s->threads = config_threads(config);
     s->epochs = epochs_new();
-    s->fills = fills_new();
-    if (s->admin == NULL || s->making == NULL || s->aside == NULL || s->controller == NULL ||
-        s->watch == NULL || s->supervisor == NULL || s->nodes.health == NULL || s->epochs == NULL ||
-        s->fills == NULL)
+    d->supervisor = supervisor_new(s);
+    if (s->controller == NULL || s->watch == NULL || s->nodes.health == NULL || s->epochs == NULL ||
+        d->supervisor == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     return ERR_OK;
 }
@@ -239,108 +259,135 @@ static enum err look_at_nodes(struct service *s, struct error *e)
     return code;
 }
 
-static void free_parts(struct service *s)
+static void free_parts(struct daemon *d)
 {
+    struct service *s = d->service;
     service_leave_nodes(s);
     node_health_free(s->nodes.health);
-    mailbox_free(s->admin);
-    mailbox_free(s->making);
-    mailbox_free(s->aside);
+    admin_threads_fini(&d->admin);
     mailbox_free(s->controller);
     filter_states_free(s->watch);
-    supervisor_free(s->supervisor);
+    supervisor_free(d->supervisor);
     epochs_free(s->epochs);
-    fills_free(s->fills);
 }
 
-static enum err start_threads(struct service *s, const struct config *config, struct error *e)
+static enum err start_workers(struct daemon *d, struct error *e)
 {
-    enum err code = login_start(&s->login, e);
-    for (unsigned i = 0; code == ERR_OK && i < s->threads; i++) {
-        code = worker_start(&s->workers[i], s, i, &command_set, e);
-        s->worker_count += code == ERR_OK;
+    const struct worker_options o = {.service = d->service, .admin = &d->admin, .commands = &command_set};
+    enum err code = ERR_OK;
+    for (unsigned i = 0; code == ERR_OK && i < d->service->threads; i++) {
+        code = worker_start(&d->workers, &o, e);
+        if (code == ERR_OK)
+            d->loops[i] = d->workers.worker[i]->mailbox;
     }
-    if (code == ERR_OK)
-        code = runner_start(&s->runner, s, e);
-    if (code == ERR_OK)
-        code = sources_start(&s->sources, s->controller, e);
-    if (code == ERR_OK && (s->followers = followers_new(s)) == NULL)
-        code = error_set(e, ERR_NOMEM, "out of memory");
-    if (code == ERR_OK && config->http[0] != '\0')
-        code = collector_start(&s->collector, s, e);
-    if (code == ERR_OK)
-        code = http_start(&s->http, s, e);
-    if (code == ERR_OK)
-        code = listener_start(&s->listener, s, e);
-    if (code == ERR_OK)
-        code = heartbeat_start(&s->heartbeat, s, e);
     return code;
 }
 
-/* Those of this file. */
-struct blocking {
-    pthread_t thread[2];
-    unsigned count; /* that run */
-};
-
-static enum err start_blocking(struct service *s, struct blocking *b, struct error *e)
+static enum err start_http(struct daemon *d, struct error *e)
 {
-    void *(*const run[])(void *) = {admin_run, controller_run};
-    enum { RUN = sizeof(run) / sizeof(run[0]) };
-    while (b->count < RUN && pthread_create(&b->thread[b->count], NULL, run[b->count], s) == 0)
-        b->count++;
-    return b->count == RUN ? ERR_OK : error_set(e, ERR_NOMEM, "threads could not be started");
+    const struct http_options o = {.service = d->service,
+                                   .admin = &d->admin,
+                                   .collector = d->collector,
+                                   .workers = d->loops,
+                                   .worker_count = d->workers.count};
+    enum err code = http_start(&d->http, &o, e);
+    d->loops[d->workers.count] = http_mailbox(d->http);
+    return code;
+}
+
+static enum err start_threads(struct daemon *d, const struct config *config, struct error *e)
+{
+    struct service *s = d->service;
+    enum err code = login_start(&s->login, e);
+    if (code == ERR_OK)
+        code = start_workers(d, e);
+    if (code == ERR_OK)
+        code = runner_start(&d->runner, s, e);
+    if (code == ERR_OK)
+        code = sources_start(&d->sources, s->controller, e);
+    if (code == ERR_OK && (d->followers = followers_new(s)) == NULL)
+        code = error_set(e, ERR_NOMEM, "out of memory");
+    if (code == ERR_OK && config->http[0] != '\0')
+        code = collector_start(&d->collector, &d->admin, e);
+    if (code == ERR_OK)
+        code = start_http(d, e);
+    if (code == ERR_OK)
+        code = listener_start(&d->listener, s, e);
+    if (code == ERR_OK)
+        code = heartbeat_start(&d->heartbeat, s, d->runner, e);
+    return code;
+}
+
+static enum err start_blocking(struct daemon *d, struct error *e)
+{
+    d->admin.runner = d->runner;
+    d->controller = (struct controller_options){.service = d->service,
+                                                .admin = &d->admin,
+                                                .sources = d->sources,
+                                                .runner = d->runner,
+                                                .followers = d->followers};
+    const struct {
+        void *(*run)(void *arg);
+        void *arg;
+    } threads[] = {{admin_run, &d->admin}, {controller_run, &d->controller}};
+    enum { COUNT = sizeof(threads) / sizeof(threads[0]) };
+    unsigned *n = &d->blocking_count;
+    while (*n < COUNT && pthread_create(&d->blocking[*n], NULL, threads[*n].run, threads[*n].arg) == 0)
+        ++*n;
+    return *n == COUNT ? ERR_OK : error_set(e, ERR_NOMEM, "threads could not be started");
 }
 
 /* First whoever takes requests, then whoever works on them; of what was started. */
-static void end_threads(struct service *s, const struct blocking *b)
+static void end_threads(struct daemon *d)
 {
-    begin_to_leave(s); /* after an error, too */
-    http_drain(s->http);
-    listener_stop(s->listener);
-    http_join(s->http);
-    collector_stop(s->collector);
-    for (unsigned i = 0; i < s->worker_count; i++)
-        worker_drain(s->workers[i]);
-    for (unsigned i = 0; i < s->worker_count; i++)
-        worker_join(s->workers[i]);
+    struct service *s = d->service;
+    const struct workers *w = &d->workers;
+    begin_to_leave(d); /* after an error, too */
+    http_drain(d->http);
+    listener_stop(d->listener);
+    http_join(d->http);
+    collector_stop(d->collector);
+    for (unsigned i = 0; i < w->count; i++)
+        worker_drain(w->worker[i]);
+    for (unsigned i = 0; i < w->count; i++)
+        worker_join(w->worker[i]);
     atomic_store(&s->stop, true);
     if (s->controller != NULL)
         service_wake_controller(s);
-    for (unsigned i = 0; i < b->count; i++)
-        (void)pthread_join(b->thread[i], NULL);
-    sources_stop(s->sources);
-    runner_stop(s->runner);
-    followers_stop(s->followers);
-    heartbeat_stop(s->heartbeat);
-    runner_free(s->runner);
+    for (unsigned i = 0; i < d->blocking_count; i++)
+        (void)pthread_join(d->blocking[i], NULL);
+    sources_stop(d->sources);
+    runner_stop(d->runner);
+    followers_stop(d->followers);
+    heartbeat_stop(d->heartbeat);
+    runner_free(d->runner);
     login_stop(s->login);
-    http_free(s->http);
-    collector_free(s->collector);
-    for (unsigned i = 0; i < s->worker_count; i++)
-        worker_settle(s->workers[i]);
-    for (unsigned i = 0; i < s->worker_count; i++)
-        worker_free(s->workers[i]);
+    http_free(d->http);
+    collector_free(d->collector);
+    for (unsigned i = 0; i < w->count; i++)
+        worker_settle(w->worker[i]);
+    for (unsigned i = 0; i < w->count; i++)
+        worker_free(w->worker[i]);
 }
 
 enum err service_run(struct service *s, const struct config *config, struct error *e)
 {
-    struct blocking blocking = {.count = 0};
+    struct daemon d = {.service = s};
     hold_signals(true);
-    enum err code = make_parts(s, config, e);
+    enum err code = make_parts(&d, config, e);
     if (code == ERR_OK)
         code = look_at_nodes(s, e);
     if (code == ERR_OK)
         code = make_filters(s, config, e);
     if (code == ERR_OK)
-        code = start_threads(s, config, e);
+        code = start_threads(&d, config, e);
     if (code == ERR_OK)
-        code = start_blocking(s, &blocking, e);
+        code = start_blocking(&d, e);
     if (code == ERR_OK)
-        code = serve(s, config, e);
-    end_threads(s, &blocking);
+        code = serve(&d, config, e);
+    end_threads(&d);
     filters_free(s->logs, FILTERS_LEAVE_MS);
-    free_parts(s);
+    free_parts(&d);
     if (code == ERR_OK && atomic_load(&s->refused)) {
         *e = s->refusal;
         code = ERR_CONFIG;

@@ -14,13 +14,12 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/http/http.h"
 #include "service/jobs/runner.h"
 #include "service/resp/worker.h"
 #include "shard/redis/nodes/health.h"
 
 enum {
-    LOOPS_MAX = THREADS_MAX + 1,
+    LOOPS_MAX = WORKERS_MAX + 1,
     TICK_US = 1000 * 1000,
     FIRST_TICK_US = 10 * 1000, /* until it is ready */
     TICKS_OF_WATCHDOG = 4,     /* in an interval: one may come late */
@@ -36,6 +35,7 @@ struct heartbeat {
 
 struct supervisor {
     struct service *service;
+    struct supervised o;
     struct event *tick;
     struct heartbeat heartbeat[LOOPS_MAX];
     size_t loops;
@@ -101,9 +101,9 @@ static void put_status(struct supervisor *v, struct buffer *b)
     struct node_health_figures node;
     buffer_printf(b, "STATUS=%" PRIu64 " filters, %u clients", (uint64_t)atomic_load(&s->filters),
                   atomic_load(&s->clients));
-    if (runner_jobs(s->runner) > 0) {
+    if (atomic_load(&s->jobs) > 0) {
         buffer_puts(b, "; jobs:");
-        runner_each(s->runner, put_name, b);
+        runner_each(v->o.runner, put_name, b);
     }
     for (unsigned i = 0; node_health_read(&s->nodes, i, &node); i++)
         if (node.loops_down > 0)
@@ -169,7 +169,7 @@ static void complain(struct supervisor *v, size_t silent, size_t one)
         return;
     v->complained = true;
     char name[32] = "http";
-    if (one < v->service->worker_count)
+    if (one < v->o.worker_count)
         (void)snprintf(name, sizeof(name), "worker-%zu", one);
     log_error("threads_unresponsive", "unresponsive=%zu threads=%zu thread=%s for_ms=%" PRIu64, silent,
               v->loops, name, ms);
@@ -226,18 +226,17 @@ void supervisor_free(struct supervisor *v)
     free(v);
 }
 
-enum err supervisor_begin(struct supervisor *v, struct event_base *base, struct error *e)
+enum err supervisor_begin(struct supervisor *v, const struct supervised *o, struct event_base *base,
+                          struct error *e)
 {
     if (!v->listens)
         return ERR_OK;
-    struct service *s = v->service;
+    v->o = *o;
     v->tick = evtimer_new(base, on_tick, v);
     if (v->tick == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    for (unsigned i = 0; i < s->worker_count; i++)
-        v->heartbeat[v->loops++].mailbox = s->workers[i]->mailbox;
-    if (s->http != NULL)
-        v->heartbeat[v->loops++].mailbox = http_mailbox(s->http);
+    for (unsigned i = 0; i < o->loop_count; i++)
+        v->heartbeat[v->loops++].mailbox = o->loops[i];
     ask_all(v);
     set_tick(v);
     return ERR_OK;

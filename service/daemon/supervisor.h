@@ -13,14 +13,23 @@
 #include <event2/event.h>
 #include "service/core/service.h"
 
+struct runner;
 struct supervisor;
+
+/* Whom it asks, and of whom it tells; borrowed. */
+struct supervised {
+    struct runner *runner;
+    struct mailbox *const *loops; /* of workers, then of HTTP where it is served */
+    unsigned worker_count, loop_count;
+};
 
 /* Made before the threads, freed when they have ended: tasks on their way point to it. NULL: no memory. */
 struct supervisor *supervisor_new(struct service *s);
 void supervisor_free(struct supervisor *v);
 
 /* In the main thread, the owner of @base: begin to ask the event loops. */
-MUST_CHECK enum err supervisor_begin(struct supervisor *v, struct event_base *base, struct error *e);
+MUST_CHECK enum err supervisor_begin(struct supervisor *v, const struct supervised *o,
+                                     struct event_base *base, struct error *e);
 /* Before @base is freed. */
 void supervisor_end(struct supervisor *v);
 

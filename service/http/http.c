@@ -139,8 +139,9 @@ static enum err make(struct http *h, struct error *e)
     return code;
 }
 
-enum err http_start(struct http **out, struct service *s, struct error *e)
+enum err http_start(struct http **out, const struct http_options *o, struct error *e)
 {
+    struct service *s = o->service;
     const struct config *config = live_config_acquire(s->config);
     struct http *h = config->http[0] == '\0' ? NULL : calloc(1, sizeof(*h));
     *out = NULL;
@@ -149,12 +150,13 @@ enum err http_start(struct http **out, struct service *s, struct error *e)
         config_release(config);
         return code;
     }
+    h->o = *o;
     h->service = s;
     h->config = config;
     LIST_INIT(&h->requests);
     enum err code = make(h, e);
     if (code == ERR_OK) {
-        *out = h; /* before its thread can look for it there */
+        *out = h;
         meters_add(&s->meters, h->meter);
         if (pthread_create(&h->thread, NULL, run, h) != 0)
             code = error_set(e, ERR_NOMEM, "the HTTP thread could not be started");

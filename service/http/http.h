@@ -5,11 +5,21 @@
  * worker has. All but http_start() do nothing where HTTP is not served (NULL). */
 #include "service/core/service.h"
 
+struct admin_threads;
+struct collector;
 struct http;
+
+struct http_options {
+    struct service *service;
+    struct admin_threads *admin;
+    struct collector *collector;       /* for scrapes */
+    struct mailbox *const *workers; /* whom a probe asks; borrowed */
+    unsigned worker_count;
+};
 
 /* Listen at [service] http and start the thread; after the workers. *@out is NULL where that key is empty.
  * ERR_CONFIG, ERR_IO: the text names the address. */
-MUST_CHECK enum err http_start(struct http **out, struct service *s, struct error *e);
+MUST_CHECK enum err http_start(struct http **out, const struct http_options *o, struct error *e);
 /* For tasks from any thread. NULL where HTTP is not served. */
 struct mailbox *http_mailbox(struct http *h);
 /* From any thread, as for a worker. */

@@ -45,7 +45,7 @@ void http_call_admin(struct http_request *r, struct admin_call *call,
     call->asker = http_request_hold(r);
     call->protocol = REPLY_TYPED;
     call->on_done = on_done;
-    admin_post(h->service, call, h->mailbox, on_call_done);
+    admin_post(h->o.admin, call, h->mailbox, on_call_done);
 }
 
 static struct admin_call *call_for(const struct http_request *r)

@@ -249,7 +249,7 @@ static void look(struct http_events *ev)
     ev->hurry = false;
     ev->before = false;
     ev->looked_us = clock_mono_us(); /* it begins; its end takes this place */
-    admin_post(ev->http->service, call, ev->http->mailbox, on_answer);
+    admin_post(ev->http->o.admin, call, ev->http->mailbox, on_answer);
 }
 
 /* --- turns --- */

@@ -35,6 +35,7 @@ LIST_HEAD(http_request_list, http_request);
 LIST_HEAD(lingering_list, lingering);
 
 struct http {
+    struct http_options o;
     struct service *service;
     const struct config *config; /* held */
     struct event_base *base;

@@ -84,7 +84,7 @@ static void operate(struct http_request *r, enum operation_kind kind)
     struct http *h = r->http;
     struct error e;
     struct batch_options o = {
-        .asked = {.service = h->service,
+        .asked = {.admin = h->o.admin,
                   .mailbox = h->mailbox,
                   .kind = kind,
                   .user = r->user,

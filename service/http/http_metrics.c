@@ -106,7 +106,7 @@ static void answer(struct scrape *s)
     struct http_request *r = s->r;
     if (r->connection == NULL)
         return;
-    collector_write(r->http->service->collector, &text, s->format, r->http->connection_count);
+    collector_write(r->http->o.collector, &text, s->format, r->http->connection_count);
     http_answer_as(r, 200, exposition_type(s->format), &text);
 }
 
@@ -147,7 +147,7 @@ void http_metrics(struct http_request *r)
     s->format = exposition_negotiate(http_asked(r, "Accept"));
     s->patience = evtimer_new(h->base, on_patience, s);
     if (s->patience == NULL || evtimer_add(s->patience, &patience) != 0 ||
-        collector_ask(h->service->collector, h->mailbox, on_told, s) != ERR_OK) {
+        collector_ask(h->o.collector, h->mailbox, on_told, s) != ERR_OK) {
         http_no_memory(r);
         end(s);
     }

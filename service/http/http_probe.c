@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "service/http/http_internal.h"
 #include "service/config/users.h"
-#include "service/resp/worker.h"
+#include "service/keys/key_port.h"
 
 enum { PROBE_MS_MAX = 1000 };
 
@@ -65,7 +65,7 @@ static void answer(struct probe *p)
                       p->why[0] != '\0' ? p->why : "no answer in time");
     if (p->workers > 0)
         buffer_printf(&reasons, "%s%u of %u threads do not answer", reasons.length > 0 ? "; " : "",
-                      p->workers, p->http->service->worker_count);
+                      p->workers, p->http->o.worker_count);
     if (ends)
         buffer_printf(&reasons, "%sthe coordinator is shutting down", reasons.length > 0 ? "; " : "");
     buffer_puts(&json, "{\"status\":\"ready\"}");
@@ -138,14 +138,14 @@ static void send_back(void *arg)
         log_error("out_of_memory", "part=http note=\"a worker's reply to a probe is lost\"");
 }
 
-static void ask_worker(struct probe *p, struct worker *w)
+static void ask_worker(struct probe *p, struct mailbox *worker)
 {
     struct echo *echo = malloc(sizeof(*echo));
     p->workers++; /* one that cannot be asked does not answer */
     if (echo == NULL)
         return;
     *echo = (struct echo){.probe = p, .back = p->http->mailbox};
-    if (mailbox_post(w->mailbox, send_back, echo) == ERR_OK)
+    if (mailbox_post(worker, send_back, echo) == ERR_OK)
         p->asked++;
     else
         free(echo);
@@ -181,7 +181,7 @@ void http_readyz(struct http_request *r)
     p->r = http_request_hold(r);
     p->asked = 1; /* this function */
     ask_home(p);
-    for (unsigned i = 0; i < h->service->worker_count; i++)
-        ask_worker(p, h->service->workers[i]);
+    for (unsigned i = 0; i < h->o.worker_count; i++)
+        ask_worker(p, h->o.workers[i]);
     answer_came(p);
 }

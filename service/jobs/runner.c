@@ -51,6 +51,7 @@ static bool take_place(struct runner *r)
     (void)pthread_mutex_lock(&r->lock);
     bool taken = r->jobs < JOBS_MAX && !atomic_load(&r->stop);
     r->jobs += taken;
+    atomic_store(&r->service->jobs, r->jobs);
     (void)pthread_mutex_unlock(&r->lock);
     return taken;
 }
@@ -59,6 +60,7 @@ static void give_place_back(struct runner *r)
 {
     (void)pthread_mutex_lock(&r->lock);
     r->jobs--;
+    atomic_store(&r->service->jobs, r->jobs);
     (void)pthread_cond_signal(&r->ended);
     (void)pthread_mutex_unlock(&r->lock);
 }
@@ -123,14 +125,6 @@ void runner_free(struct runner *r)
     (void)pthread_cond_destroy(&r->ended);
     (void)pthread_mutex_destroy(&r->lock);
     free(r);
-}
-
-unsigned runner_jobs(struct runner *r)
-{
-    (void)pthread_mutex_lock(&r->lock);
-    unsigned jobs = r->jobs;
-    (void)pthread_mutex_unlock(&r->lock);
-    return jobs;
 }
 
 void runner_each(struct runner *r, runner_fn *fn, void *arg)

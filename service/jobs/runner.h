@@ -2,6 +2,7 @@
 #ifndef SERVICE_CONTROL_RUNNER_H
 #define SERVICE_CONTROL_RUNNER_H
 /* The runner: drives expansion jobs, each in a thread of its own. One of them reads its table at a time. */
+#include "expansion/job/driver.h"
 #include "service/config/config.h"
 #include "service/core/service.h"
 
@@ -17,8 +18,6 @@ void runner_free(struct runner *r);
 /* Begin to end them, and take no more: see runner_stop(), which waits. */
 void runner_leave(struct runner *r);
 
-/* How many it drives now. */
-unsigned runner_jobs(struct runner *r);
 /* Called under a lock for the filter of each. */
 typedef void runner_fn(void *arg, const char *filter, size_t length);
 void runner_each(struct runner *r, runner_fn *fn, void *arg);

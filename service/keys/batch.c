@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include "service/core/service.h"
+#include "service/admin/admin.h"
 
 enum {
     SLICES = 2,
@@ -63,7 +63,7 @@ static void go_on(struct batch *b)
 /* Whoever asks runs none meanwhile. */
 static uint64_t commands_of_others(const struct batch *b)
 {
-    return atomic_load_explicit(&b->options.asked.service->commands, memory_order_relaxed);
+    return atomic_load_explicit(&b->options.asked.admin->service->commands, memory_order_relaxed);
 }
 
 static void on_pause_over(evutil_socket_t fd, short events, void *arg)

@@ -69,7 +69,7 @@ static bool make_room_first(struct pending_query *a)
     a->call->creation = q->creation;
     a->call->user = q->user != NULL ? strdup(q->user) : NULL;
     a->call->asker = a;
-    admin_post(q->service, a->call, q->mailbox, on_made);
+    admin_post(q->admin, a->call, q->mailbox, on_made);
     return true;
 }
 

@@ -12,11 +12,12 @@
 #include "service/keys/key_operation.h"
 
 struct admin_call;
+struct admin_threads;
 
 /* What is asked of a filter, but for the keys. */
 struct key_query {
-    struct service *service; /* whose admin thread makes what is missing */
-    struct mailbox *mailbox; /* of the thread that asks */
+    struct admin_threads *admin; /* make what is missing */
+    struct mailbox *mailbox;     /* of the thread that asks */
     enum operation_kind kind;
     struct key_filter *filter;
     struct creation creation;

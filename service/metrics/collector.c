@@ -111,12 +111,14 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum err collector_start(struct collector **out, struct service *s, struct error *e)
+enum err collector_start(struct collector **out, struct admin_threads *threads, struct error *e)
 {
+    struct service *s = threads->service;
     struct collector *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     c->service = c->admin.service = s;
+    c->admin.threads = threads;
     (void)pthread_mutex_init(&c->lock, NULL);
     c->mailbox = mailbox_new();
     c->admin.redis = sync_client_new(&s->nodes, s->redis_timeout_ms, "twinbloom-metrics");

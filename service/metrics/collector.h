@@ -8,11 +8,12 @@
 #include "base/error.h"
 #include "base/mailbox.h"
 #include "service/metrics/samples.h"
-#include "service/core/service.h"
 
+struct admin_threads;
 struct collector;
 
-MUST_CHECK enum err collector_start(struct collector **out, struct service *s, struct error *e);
+/* @threads: whose samples of filters those that it takes are added to. */
+MUST_CHECK enum err collector_start(struct collector **out, struct admin_threads *threads, struct error *e);
 /* Whoever waits is told; then the thread ends. After HTTP has ended, before it is freed. NULL is fine. */
 void collector_stop(struct collector *c);
 void collector_free(struct collector *c);

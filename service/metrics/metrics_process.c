@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "service/filters/epochs.h"
 #include "service/metrics/metrics_internal.h"
-#include "service/jobs/runner.h"
 
 static uint64_t open_files(void)
 {
@@ -86,7 +85,7 @@ void metrics_of_process(struct service *s, struct samples *to)
     sample_count(to, METRIC_OF_CONNECTIONS, NULL, atomic_load(&s->connections));
     sample_count(to, METRIC_OF_HTTP_CONNECTIONS_TAKEN, NULL, atomic_load(&s->http_connections));
     sample_count(to, METRIC_OF_CONNECTIONS_REJECTED, NULL, atomic_load(&s->rejected));
-    sample_count(to, METRIC_OF_JOBS, NULL, runner_jobs(s->runner));
+    sample_count(to, METRIC_OF_JOBS, NULL, atomic_load(&s->jobs));
     sample_count(to, METRIC_OF_LOOP_FILTERS, NULL, total.filters);
     sample_count(to, METRIC_OF_LOOP_BEHIND, NULL, total.behind);
     config_release(c);

@@ -19,7 +19,8 @@
 enum { SLICE = 128 /* clients a visit */ };
 
 struct task {
-    struct service *service;
+    const struct service *service;
+    const struct workers *workers;
     struct client *asker;
     struct request *request;
     enum client_list_kind kind;
@@ -133,9 +134,8 @@ static void task_free(struct task *l)
 /* To the worker that is next, or home. */
 static void send_on(struct task *l)
 {
-    struct service *s = l->service;
-    while (l->at < s->worker_count) {
-        if (mailbox_post(s->workers[l->at]->mailbox, visit, l) == ERR_OK)
+    while (l->at < l->workers->count) {
+        if (mailbox_post(l->workers->worker[l->at]->mailbox, visit, l) == ERR_OK)
             return;
         l->at++; /* no memory: its clients are not told of */
         l->lines.failed = true;
@@ -151,7 +151,7 @@ static void visit(void *arg)
         answer(l);
         return;
     }
-    struct worker *w = l->service->workers[l->at];
+    struct worker *w = l->workers->worker[l->at];
     unsigned seen = 0;
     struct client *c, *next;
     for (c = LIST_FIRST(&w->clients); c != NULL && seen < SLICE; c = next) { /* the newest comes first */
@@ -204,6 +204,7 @@ void client_list_start(struct client *c, enum client_list_kind kind, const struc
         return;
     }
     *l = (struct task){.service = c->worker->service,
+                       .workers = c->worker->all,
                        .asker = c,
                        .request = r,
                        .kind = kind,

@@ -478,7 +478,7 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
 {
     struct error e;
     struct worker *w = c->worker;
-    struct key_command k = {.asked = {.service = w->service,
+    struct key_command k = {.asked = {.admin = w->admin,
                                       .mailbox = w->mailbox,
                                       .kind = kind,
                                       .user = c->session.user,
@@ -558,5 +558,5 @@ void client_call_admin(struct client *c, struct admin_call *call)
     call->asker = c;
     call->protocol = c->protocol;
     call->done_arg = r;
-    admin_post(c->worker->service, call, c->worker->mailbox, on_admin_done);
+    admin_post(c->worker->admin, call, c->worker->mailbox, on_admin_done);
 }

@@ -242,10 +242,10 @@ static bool is_too_much(const struct worker *w)
 /* Have the worker that has the largest client cut it. */
 static void ask_for_relief(const struct worker *w)
 {
-    struct worker *most = w->service->workers[0];
-    for (unsigned i = 1; i < w->service->worker_count; i++)
-        if (atomic_load(&w->service->workers[i]->largest) > atomic_load(&most->largest))
-            most = w->service->workers[i];
+    struct worker *most = w->all->worker[0];
+    for (unsigned i = 1; i < w->all->count; i++)
+        if (atomic_load(&w->all->worker[i]->largest) > atomic_load(&most->largest))
+            most = w->all->worker[i];
     if (!atomic_exchange(&most->relieving, true) && mailbox_post(most->mailbox, relieve, most) != ERR_OK)
         atomic_store(&most->relieving, false);
 }
@@ -395,17 +395,19 @@ static void free_thread(struct worker_thread *t)
     free(t);
 }
 
-enum err worker_start(struct worker **out, struct service *service, unsigned index,
-                      const struct command_set *commands, struct error *e)
+enum err worker_start(struct workers *all, const struct worker_options *o, struct error *e)
 {
+    struct service *service = o->service;
     struct worker_thread *t = calloc(1, sizeof(*t));
     if (t == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     struct worker *w = &t->worker;
     w->config = live_config_acquire(service->config);
+    w->all = all;
     w->service = service;
-    w->commands = commands;
-    w->index = index;
+    w->admin = o->admin;
+    w->commands = o->commands;
+    w->index = all->count;
     LIST_INIT(&w->clients);
     LIST_INIT(&w->to_free);
     TAILQ_INIT(&w->held);
@@ -414,7 +416,7 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
     w->base = loop_base_new();
     w->mailbox = mailbox_new();
     w->read = malloc(WORKER_READ);
-    w->meter = meter_new(commands->meter);
+    w->meter = meter_new(o->commands->meter);
     if (w->base != NULL && w->mailbox != NULL && w->meter != NULL && w->read != NULL) {
         w->keys = loop_keys_new(service, w->base, &w->config);
         w->reap = evtimer_new(w->base, on_reap, w);
@@ -429,10 +431,10 @@ enum err worker_start(struct worker **out, struct service *service, unsigned ind
         w->turn_end == NULL || w->second == NULL || t->tasks == NULL || event_add(t->tasks, NULL) != 0 ||
         event_add(w->second, &second) != 0 || pthread_create(&t->thread, NULL, run, t) != 0) {
         free_thread(t);
-        return error_set(e, ERR_NOMEM, "worker %u could not be started", index);
+        return error_set(e, ERR_NOMEM, "worker %u could not be started", all->count);
     }
     meters_add(&service->meters, w->meter);
-    *out = w;
+    all->worker[all->count++] = w;
     return ERR_OK;
 }
 

@@ -13,8 +13,26 @@
 
 enum { WORKER_READ = 16 * 1024 /* bytes of a client at a time */ };
 
-struct worker {
+enum { WORKERS_MAX = 256 };
+struct worker;
+
+/* All of them; they are started one after the other, before anybody connects. */
+struct workers {
+    unsigned count;
+    struct worker *worker[WORKERS_MAX];
+};
+
+/* What they need. */
+struct worker_options {
     struct service *service;
+    struct admin_threads *admin;
+    const struct command_set *commands;
+};
+
+struct worker {
+    const struct workers *all;
+    struct service *service;
+    struct admin_threads *admin;
     const struct command_set *commands;
     const struct config *config; /* held; replaced between two tasks, see worker_reconfigure() */
     unsigned index;
@@ -47,8 +65,8 @@ struct worker {
     bool draining;
 };
 
-MUST_CHECK enum err worker_start(struct worker **out, struct service *service, unsigned index,
-                                 const struct command_set *commands, struct error *e);
+/* One more of @all. */
+MUST_CHECK enum err worker_start(struct workers *all, const struct worker_options *o, struct error *e);
 /* Hand over an accepted connection; from any thread. Closes it where that fails. */
 void worker_accept(struct worker *w, int fd, const char *address, bool tls);
 /* Have it take the configuration in force; from any thread. */

@@ -159,20 +159,21 @@ static void test_watch_forget__none_that_was_looked_at_or_was_made_again(void **
 static void test_watch_forget__one_whose_source_was_looked_at_in_vain(void **state)
 {
     struct service *s = *state;
+    struct sources *sources = NULL;
     struct error e;
     struct source_facts found;
     struct config *config = ini_accept("[postgres]\ndsn = host=/nowhere\n[filter f]\ntable = t\nkey = k\n");
-    assert_int_equal(sources_start(&s->sources, s->controller, &e), ERR_OK);
+    assert_int_equal(sources_start(&sources, s->controller, &e), ERR_OK);
     struct filter_state *w = filter_states_find(s->watch, "f", 1);
     w->round = 1;
-    w->look = sources_look(s->sources, config, &config->filter[0], false);
+    w->look = sources_look(sources, config, &config->filter[0], false);
     assert_non_null(w->look);
     while (!source_look_ended(w->look, &found))
         clock_sleep_us(1000);
     filter_states_forget(s->watch, 2);
     assert_int_equal(count(s), 0);
-    sources_stop(s->sources);
-    s->sources = NULL;
+    sources_stop(sources);
+    sources = NULL;
     config_release(config);
 }
 
