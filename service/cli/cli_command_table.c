@@ -2,6 +2,11 @@
 /* The table of commands. */
 #include "service/cli/cli_table.h"
 
+#include "service/cli/bench/cli_bench.h"
+#include "service/cli/keys/cli_keys.h"
+#include "service/cli/operate/cli_operate.h"
+#include "service/cli/top/cli_top.h"
+
 const struct command cli_command_table[] = {
     {"status", "[FILTER]", 0, 1, 0, "show all filters, or everything about one",
      "KEYS are those of generation GEN, which is in use. FP RATE is the expected rate of false positives "

@@ -4,6 +4,11 @@
 /* The commands and the options of the command line as tables, and help, which is made of them. */
 #include "service/cli/common/cli.h"
 
+cli_handler cli_completion; /* without a connection, but for the names of filters */
+
+/* Setters of options that say where the service is, and who asks. */
+cli_setter cli_set_url, cli_set_password;
+
 enum {
     WITH_CAPACITY = 1,
     WITH_ERROR_RATE = 2,

@@ -12,6 +12,8 @@
 #include "base/histogram.h"
 #include "service/cli/common/cli.h"
 
+cli_handler cli_bench;
+
 enum bench_command { BENCH_EXISTS, BENCH_ADD, BENCH_COMMANDS };
 enum {
     BENCH_KEY_MIN = 8,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLI_H
 #define SERVICE_CLI_H
-/* What the parts of the command line share: the options of this run, its exit codes, its handlers. */
+/* What the parts of the command line share: the options of this run, its exit codes, what is asked. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,24 +64,11 @@ struct cli {
     int failure;           /* exit code of the last request that failed */
 };
 
-/* Handlers: arity is checked and the connection open. They return an exit code and have said why if it is not
+/* A handler: arity is checked and the connection open. It returns an exit code and has said why if that is not
  * 0. */
 typedef int cli_handler(struct cli *cli);
-cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_verify, cli_check, cli_add;
-cli_handler cli_estimate; /* without a connection: cli_plan where there is no filter */
-cli_handler cli_create, cli_delete, cli_trust, cli_count, cli_coordinators, cli_nodes, cli_doctor;
-cli_handler cli_config, cli_top, cli_bench;
-cli_handler cli_completion;    /* without a connection, but for the names of filters */
-cli_handler cli_hash_password; /* without a connection */
-cli_handler cli_dump, cli_restore, cli_import;
-cli_handler cli_control; /* abort, cutover, rollback, finish, pause, resume, throttle */
-
-/* A small table of coordinators, for top; the caller prints it and calls table_fini(). */
-void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow);
-
 /* Setters of options that say where the service is, and who asks: false where the value is none. */
 typedef bool cli_setter(struct cli *cli, const char *value);
-cli_setter cli_set_url, cli_set_password;
 
 /* Say "twinbloom: ..." on standard error, or {"error": {"code", "message"}} after cli_errors_as_json(), and
  * return the exit code. cli_fail(): the code is that of @status in cli_codes.h. */
@@ -97,10 +84,6 @@ void cli_put_error(struct json *j, const char *code, const char *text);
 
 /* NULL, after saying that the reply to @command is none that the service gives; cli->failure is set. */
 redisReply *cli_odd_reply(struct cli *cli, redisReply *reply, const char *command);
-
-/* Ask for a yes, on a terminal; elsewhere --yes must say so. @why: what the command does, for the error;
- * @question: with one %s, for the first argument. CLI_OK, or an exit code after saying why. */
-int cli_confirm(const struct cli *cli, const char *why, const char *question);
 
 /* Send TB.<VERB> [FILTER] with the options that were given. NULL after saying why it failed; cli->failure is
  * the exit code then. */
@@ -131,18 +114,4 @@ void cli_print_json(const redisReply *reply, const char *shape);
 
 /* {"filter": the first argument, @name: true}, or *@number where it is not NULL. */
 void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *number);
-
-/* The table of all filters. */
-void cli_print_table(const struct cli *cli, const redisReply *filters);
-void cli_print_history(const struct cli *cli, const redisReply *runs);
-void cli_print_plan(const struct cli *cli, const redisReply *plan);
-/* The steps of a dry run. */
-void cli_print_steps(const struct cli *cli, const redisReply *plan);
-
-/* The job is built, and waits for a word. */
-bool cli_job_holds(const redisReply *status);
-
-/* Follow the job that is another than the one of @before until it ends, or until it holds. @job: what it is
- * called, "rebuild" or "verification". */
-int cli_follow(struct cli *cli, const char *job, const redisReply *before);
 #endif

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/number.h"
-#include "service/cli/common/cli.h"
+#include "service/cli/keys/cli_keys.h"
 #include "service/cli/keys/cli_file.h"
 #include "service/cli/common/cli_progress.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "service/cli/common/cli.h"
+#include "service/cli/keys/cli_keys.h"
 #include "service/cli/common/cli_progress.h"
 #include "service/cli/keys/cli_split.h"
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
-#include "service/cli/common/cli.h"
+#include "service/cli/keys/cli_keys.h"
 
 enum { CHUNK_KEYS = 1000, CHUNK_BYTES = 1 << 20 };
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/number.h"
-#include "service/cli/common/cli.h"
+#include "service/cli/operate/cli_operate.h"
 
 /* --- questions before what cannot be taken back --- */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/cli/common/cli.h"
+#include "service/cli/operate/cli_operate.h"
 
 /* CONFIG GET also answers what generic tools of Redis ask for; a key of ours has a section. */
 static bool is_ours(const redisReply *name)

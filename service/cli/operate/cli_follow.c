@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "service/cli/operate/cli_operate.h"
 #include "service/cli/operate/cli_status.h"
 
 /* --- how far the job is, in a line --- */

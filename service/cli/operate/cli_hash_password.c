@@ -13,7 +13,7 @@
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 
-#include "service/cli/common/cli.h"
+#include "service/cli/operate/cli_operate.h"
 
 enum { PASSWORD_MAX = 511, TOKEN_BYTES = 32 };
 

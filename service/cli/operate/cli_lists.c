@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "service/cli/common/cli.h"
+#include "service/cli/operate/cli_operate.h"
 #include "service/cli/common/cli_sheet.h"
 
 /* --- the last runs of a filter --- */

@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "expansion/decide/estimate.h"
 #include "service/cli/common/cli_sheet.h"
+#include "service/cli/operate/cli_operate.h"
 
 static void node_cells(struct table *t, const redisReply *node)
 {

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "service/cli/common/cli_sheet.h"
+#include "service/cli/operate/cli_operate.h"
 #include "service/cli/operate/cli_status.h"
 
 /* --- the table --- */

@@ -7,6 +7,8 @@
  * until it is back; signals, after which the terminal is as it was. */
 #include "service/cli/common/cli.h"
 
+cli_handler cli_top;
+
 enum { TOP_TRIPS = 128 };
 
 /* What was found at one time. */

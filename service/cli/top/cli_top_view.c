@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "service/cli/operate/cli_operate.h"
 #include "service/cli/operate/cli_status.h"
 
 enum { NARROW = 60, WIDE = 116, NAME_WIDE = 24, NAME_NARROW = 16 };
