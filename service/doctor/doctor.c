@@ -12,11 +12,7 @@
 #include "service/core/service.h"
 #include "shard/filter/slots.h"
 
-/* In the order in which they run: the first two find out who answers. */
-static const struct {
-    const char *name, *what;
-    doctor_fn *fn;
-} probes[] = {
+const struct doctor_probe doctor_probes[] = {
     {"redis", "whether each node answers, as a master, and its version", doctor_redis},
     {"postgres", "whether the database answers, and its version", doctor_postgres},
     {"memory", "maxmemory and maxmemory-policy of each node: Redis must not delete shards", doctor_memory},
@@ -42,16 +38,7 @@ static const struct {
     {"slots", "replication slots of this installation, and how much log Postgres keeps for them",
      doctor_slots},
 };
-enum { PROBES = sizeof(probes) / sizeof(probes[0]) };
-
-bool doctor_probe(size_t i, const char **name, const char **what)
-{
-    if (i >= PROBES)
-        return false;
-    *name = probes[i].name;
-    *what = probes[i].what;
-    return true;
-}
+const size_t doctor_probe_count = sizeof(doctor_probes) / sizeof(doctor_probes[0]);
 
 const char *doctor_state_name(enum doctor_state state)
 {
@@ -118,6 +105,14 @@ unsigned doctor_redis_version(const struct doctor_node *n)
 
 /* --- what the configuration asks for --- */
 
+void doctor_each_table(struct doctor *d, void (*fn)(struct doctor *d, const struct config_filter *f))
+{
+    const struct config *c = d->o->config;
+    for (size_t i = 0; d->has_postgres && i < c->filter_count; i++)
+        if (c->filter[i].table[0] != '\0')
+            fn(d, &c->filter[i]);
+}
+
 size_t doctor_sources(const struct doctor *d)
 {
     const struct config *c = d->o->config;
@@ -151,12 +146,12 @@ void doctor_run(const struct doctor_options *o)
 {
     struct doctor d = {.o = o};
     d.redis = sync_client_new(o->nodes, (unsigned)o->config->redis_timeout_ms, "twinbloom-doctor");
-    for (size_t i = 0; i < PROBES && d.redis != NULL; i++) {
-        d.probe = probes[i].name;
-        probes[i].fn(&d);
+    for (size_t i = 0; i < doctor_probe_count && d.redis != NULL; i++) {
+        d.probe = doctor_probes[i].name;
+        doctor_probes[i].fn(&d);
     }
     if (d.redis == NULL) {
-        d.probe = probes[0].name;
+        d.probe = doctor_probes[0].name;
         doctor_tell(&d, DOCTOR_PROBLEM, "", "give this machine more memory", "out of memory");
     }
     for (unsigned i = 0; i < d.node_count; i++)
@@ -194,7 +189,7 @@ int doctor_alone(const struct config *config, const char *version, FILE *to)
         const struct doctor_options o = {config, &s->nodes, version, print, &a};
         doctor_run(&o);
     } else {
-        const struct doctor_finding f = {probes[0].name, "", DOCTOR_PROBLEM, e.text, ""};
+        const struct doctor_finding f = {doctor_probes[0].name, "", DOCTOR_PROBLEM, e.text, ""};
         print(&a, &f);
     }
     service_leave_nodes(s);

@@ -42,14 +42,6 @@ struct doctor_options {
 /* Run all probes. Blocks. */
 void doctor_run(const struct doctor_options *o);
 
-/* The table, for the reference: the name of the @i-th probe and what it looks at. False: there are no more.
- */
-bool doctor_probe(size_t i, const char **name, const char **what);
-
-/* A command that Redis must allow; for the reference, and for tests. @when: "" always, else what needs it.
- * False: there are no more. */
-bool doctor_command(size_t i, const char **name, const char **when);
-
 /* doctor_run() without a service, for one that does not start: findings as text on @to. Returns an exit
  * status: 0 no problem, 1 a problem. */
 int doctor_alone(const struct config *config, const char *version, FILE *to);

@@ -17,15 +17,7 @@
 #include "shard/filter/names.h"
 #include "shard/filter/slots.h"
 
-enum { WORDS_MAX = 6, REASON_MAX = 160 };
-
-/* "S": a string, "H": a hash, "L": a list, "Z": a set, "C": the channel of events. */
-struct row {
-    const char *name;                       /* as in a rule of ACL */
-    const char *when;                       /* "": always; else the setting that needs it */
-    bool (*needed)(const struct doctor *d); /* NULL: always */
-    const char *word[WORDS_MAX];
-};
+enum { REASON_MAX = 160 };
 
 static bool clustered(const struct doctor *d)
 {
@@ -38,67 +30,58 @@ static bool waits(const struct doctor *d)
 }
 
 /* In an order in which each finds what it needs, and the last ones leave nothing. */
-static const struct row rows[] = {
-    {"ping", "", NULL, {"PING"}},
-    {"time", "", NULL, {"TIME"}},
-    {"info", "", NULL, {"INFO", "server"}},
-    {"eval", "", NULL, {"EVAL", "return 1", "0"}},
-    {"publish", "", NULL, {"PUBLISH", "C", "doctor"}},
-    {"scan", "", NULL, {"SCAN", "0", "COUNT", "1"}},
-    {"set", "", NULL, {"SET", "S", "1", "PX", "60000"}},
-    {"get", "", NULL, {"GET", "S"}},
-    {"getrange", "", NULL, {"GETRANGE", "S", "0", "0"}},
-    {"incr", "", NULL, {"INCR", "S"}},
-    {"setrange", "", NULL, {"SETRANGE", "S", "0", "2"}},
-    {"strlen", "", NULL, {"STRLEN", "S"}},
-    {"memory|usage", "", NULL, {"MEMORY", "USAGE", "S"}},
-    {"exists", "", NULL, {"EXISTS", "S"}},
-    {"type", "", NULL, {"TYPE", "S"}},
-    {"rename", "", NULL, {"RENAME", "S", "S"}},
-    {"persist", "", NULL, {"PERSIST", "S"}},
-    {"pexpire", "", NULL, {"PEXPIRE", "S", "60000"}},
-    {"pttl", "", NULL, {"PTTL", "S"}},
-    {"sadd", "", NULL, {"SADD", "Z", "a"}},
-    {"smembers", "", NULL, {"SMEMBERS", "Z"}},
-    {"sscan", "", NULL, {"SSCAN", "Z", "0"}},
-    {"srem", "", NULL, {"SREM", "Z", "a"}},
-    {"hset", "", NULL, {"HSET", "H", "f", "1"}},
-    {"hsetnx", "", NULL, {"HSETNX", "H", "f", "1"}},
-    {"hget", "", NULL, {"HGET", "H", "f"}},
-    {"hmget", "", NULL, {"HMGET", "H", "f"}},
-    {"hgetall", "", NULL, {"HGETALL", "H"}},
-    {"hkeys", "", NULL, {"HKEYS", "H"}},
-    {"hexists", "", NULL, {"HEXISTS", "H", "f"}},
-    {"hincrby", "", NULL, {"HINCRBY", "H", "f", "1"}},
-    {"hdel", "", NULL, {"HDEL", "H", "f"}},
-    {"lpush", "", NULL, {"LPUSH", "L", "a"}},
-    {"lrange", "", NULL, {"LRANGE", "L", "0", "-1"}},
-    {"ltrim", "", NULL, {"LTRIM", "L", "0", "0"}},
-    {"xadd", "", NULL, {"XADD", "X", "*", "f", "1"}},
-    {"xlen", "", NULL, {"XLEN", "X"}},
-    {"xrange", "", NULL, {"XRANGE", "X", "-", "+"}},
-    {"xrevrange", "", NULL, {"XREVRANGE", "X", "+", "-"}},
-    {"xtrim", "", NULL, {"XTRIM", "X", "MAXLEN", "1"}},
-    {"del", "", NULL, {"DEL", "H", "L", "X"}},
-    {"unlink", "", NULL, {"UNLINK", "S", "Z"}},
-    {"wait", "add_acks", waits, {"WAIT", "0", "1"}},
-    {"waitaof", "add_fsync", doctor_add_fsync, {"WAITAOF", "0", "0", "1"}},
-    {"cluster|slots", "a cluster", clustered, {"CLUSTER", "SLOTS"}},
-    {"cluster|shards", "a cluster", clustered, {"CLUSTER", "SHARDS"}},
-    {"asking", "a cluster", clustered, {"ASKING"}},
+const struct doctor_command doctor_command_rows[] = {
+    {"ping", NULL, {"PING"}},
+    {"time", NULL, {"TIME"}},
+    {"info", NULL, {"INFO", "server"}},
+    {"eval", NULL, {"EVAL", "return 1", "0"}},
+    {"publish", NULL, {"PUBLISH", "C", "doctor"}},
+    {"scan", NULL, {"SCAN", "0", "COUNT", "1"}},
+    {"set", NULL, {"SET", "S", "1", "PX", "60000"}},
+    {"get", NULL, {"GET", "S"}},
+    {"getrange", NULL, {"GETRANGE", "S", "0", "0"}},
+    {"incr", NULL, {"INCR", "S"}},
+    {"setrange", NULL, {"SETRANGE", "S", "0", "2"}},
+    {"strlen", NULL, {"STRLEN", "S"}},
+    {"memory|usage", NULL, {"MEMORY", "USAGE", "S"}},
+    {"exists", NULL, {"EXISTS", "S"}},
+    {"type", NULL, {"TYPE", "S"}},
+    {"rename", NULL, {"RENAME", "S", "S"}},
+    {"persist", NULL, {"PERSIST", "S"}},
+    {"pexpire", NULL, {"PEXPIRE", "S", "60000"}},
+    {"pttl", NULL, {"PTTL", "S"}},
+    {"sadd", NULL, {"SADD", "Z", "a"}},
+    {"smembers", NULL, {"SMEMBERS", "Z"}},
+    {"sscan", NULL, {"SSCAN", "Z", "0"}},
+    {"srem", NULL, {"SREM", "Z", "a"}},
+    {"hset", NULL, {"HSET", "H", "f", "1"}},
+    {"hsetnx", NULL, {"HSETNX", "H", "f", "1"}},
+    {"hget", NULL, {"HGET", "H", "f"}},
+    {"hmget", NULL, {"HMGET", "H", "f"}},
+    {"hgetall", NULL, {"HGETALL", "H"}},
+    {"hkeys", NULL, {"HKEYS", "H"}},
+    {"hexists", NULL, {"HEXISTS", "H", "f"}},
+    {"hincrby", NULL, {"HINCRBY", "H", "f", "1"}},
+    {"hdel", NULL, {"HDEL", "H", "f"}},
+    {"lpush", NULL, {"LPUSH", "L", "a"}},
+    {"lrange", NULL, {"LRANGE", "L", "0", "-1"}},
+    {"ltrim", NULL, {"LTRIM", "L", "0", "0"}},
+    {"xadd", NULL, {"XADD", "X", "*", "f", "1"}},
+    {"xlen", NULL, {"XLEN", "X"}},
+    {"xrange", NULL, {"XRANGE", "X", "-", "+"}},
+    {"xrevrange", NULL, {"XREVRANGE", "X", "+", "-"}},
+    {"xtrim", NULL, {"XTRIM", "X", "MAXLEN", "1"}},
+    {"del", NULL, {"DEL", "H", "L", "X"}},
+    {"unlink", NULL, {"UNLINK", "S", "Z"}},
+    {"wait", waits, {"WAIT", "0", "1"}},
+    {"waitaof", doctor_add_fsync, {"WAITAOF", "0", "0", "1"}},
+    {"cluster|slots", clustered, {"CLUSTER", "SLOTS"}},
+    {"cluster|shards", clustered, {"CLUSTER", "SHARDS"}},
+    {"asking", clustered, {"ASKING"}},
     /* The connection is of no other use behind this. */
-    {"subscribe", "", NULL, {"SUBSCRIBE", "C"}},
+    {"subscribe", NULL, {"SUBSCRIBE", "C"}},
 };
-enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
-
-bool doctor_command(size_t i, const char **name, const char **when)
-{
-    if (i >= ROWS)
-        return false;
-    *name = rows[i].name;
-    *when = rows[i].when;
-    return true;
-}
+const size_t doctor_command_count = sizeof(doctor_command_rows) / sizeof(doctor_command_rows[0]);
 
 /* --- one node --- */
 
@@ -137,11 +120,11 @@ static const char *fill_word(const struct scratch *s, const char *word)
 }
 
 static enum err run(struct sync_client *l, const struct doctor_node *n, const struct scratch *s,
-                    const struct row *row, redisReply **out, struct error *e)
+                    const struct doctor_command *row, redisReply **out, struct error *e)
 {
-    const char *argv[WORDS_MAX];
-    size_t lengths[WORDS_MAX], argc = 0;
-    for (; argc < WORDS_MAX && row->word[argc] != NULL; argc++) {
+    const char *argv[DOCTOR_WORDS_MAX];
+    size_t lengths[DOCTOR_WORDS_MAX], argc = 0;
+    for (; argc < DOCTOR_WORDS_MAX && row->word[argc] != NULL; argc++) {
         argv[argc] = fill_word(s, row->word[argc]);
         lengths[argc] = strlen(argv[argc]);
     }
@@ -154,7 +137,7 @@ static bool begins(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-static void judge(struct refused *f, const struct row *row, const redisReply *r)
+static void judge(struct refused *f, const struct doctor_command *row, const redisReply *r)
 {
     if (r->type != REDIS_REPLY_ERROR)
         return;
@@ -200,13 +183,13 @@ static void try_all(struct doctor *d, struct sync_client *l, const struct doctor
     unsigned count = 0;
     enum err code = ERR_OK;
     name_scratch(d, n, &s);
-    for (size_t i = 0; i < ROWS && code == ERR_OK; i++) {
+    for (size_t i = 0; i < doctor_command_count && code == ERR_OK; i++) {
         redisReply *r = NULL;
-        if (rows[i].needed != NULL && !rows[i].needed(d))
+        if (doctor_command_rows[i].needed != NULL && !doctor_command_rows[i].needed(d))
             continue;
-        code = run(l, n, &s, &rows[i], &r, &e);
+        code = run(l, n, &s, &doctor_command_rows[i], &r, &e);
         if (code == ERR_OK) {
-            judge(&f, &rows[i], r);
+            judge(&f, &doctor_command_rows[i], r);
             count++;
         }
         freeReplyObject(r);

@@ -32,6 +32,25 @@ struct doctor {
 
 typedef void doctor_fn(struct doctor *d);
 
+/* In the order in which they run: the first two find out who answers. */
+struct doctor_probe {
+    const char *name, *what; /* @what it looks at, as docs/install.md says it */
+    doctor_fn *fn;
+};
+extern const struct doctor_probe doctor_probes[];
+extern const size_t doctor_probe_count;
+
+/* A command that Redis must allow. Words "S": a string, "H": a hash, "L": a list, "Z": a set, "C": the
+ * channel of events. */
+enum { DOCTOR_WORDS_MAX = 6 };
+struct doctor_command {
+    const char *name;                       /* as in a rule of ACL */
+    bool (*needed)(const struct doctor *d); /* NULL: always */
+    const char *word[DOCTOR_WORDS_MAX];
+};
+extern const struct doctor_command doctor_command_rows[];
+extern const size_t doctor_command_count;
+
 /* Tell a finding of the probe that runs. @subject, @remedy: as in struct doctor_finding. */
 void doctor_tell(struct doctor *d, enum doctor_state state, const char *subject, const char *remedy,
                  const char *format, ...) PRINTF_LIKE(5, 6);
@@ -45,6 +64,9 @@ const char *doctor_info_text(const struct doctor_node *n, const char *name, char
 /* Redis' version as 70015 for 7.0.15; 0: unknown. Of Valkey: the version of Redis that it is compatible with.
  */
 unsigned doctor_redis_version(const struct doctor_node *n);
+
+/* Where the database answered: call @fn for each filter that has a table. */
+void doctor_each_table(struct doctor *d, void (*fn)(struct doctor *d, const struct config_filter *f));
 
 /* The number of filters of the configuration that have a table. */
 size_t doctor_sources(const struct doctor *d);

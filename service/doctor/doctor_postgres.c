@@ -132,8 +132,5 @@ static void look_at_table(struct doctor *d, const struct config_filter *f)
 
 void doctor_tables(struct doctor *d)
 {
-    const struct config *c = d->o->config;
-    for (size_t i = 0; d->has_postgres && i < c->filter_count; i++)
-        if (c->filter[i].table[0] != '\0')
-            look_at_table(d, &c->filter[i]);
+    doctor_each_table(d, look_at_table);
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "service/doctor/doctor.h"
+#include "service/doctor/doctor_internal.h"
 
 /* --- all is well --- */
 
@@ -17,7 +17,6 @@
 static void test_doctor__complains_of_nothing_where_all_is_well(void **state)
 {
     (void)state;
-    const char *name, *what;
     const struct cli_result *r = by_command("");
     for (unsigned spent = 0; strstr(r->text, "1, which agree") == NULL && spent < DOCTORING_WAIT_MS;
          spent += 100) {
@@ -28,9 +27,11 @@ static void test_doctor__complains_of_nothing_where_all_is_well(void **state)
     says(r, "ok", "redis", "127.0.0.1:", NULL);
     says(r, "ok", "table", FILTER ": short_link: 2000 rows", NULL);
     says(r, "ok", "coordinators", "1, which agree", NULL);
-    for (size_t i = 0; doctor_probe(i, &name, &what); i++)
+    for (size_t i = 0; i < doctor_probe_count; i++) {
+        const char *name = doctor_probes[i].name;
         if (strcmp(name, "standby") != 0 && strcmp(name, "slots") != 0) /* there are none */
             says(r, "ok", name, "", NULL);
+    }
     all_is_well(alone(fixture.node_list, fixture.postgres.dsn, "", WITH_TABLE("")));
     redisReply *left = client_command(&redis, "KEYS *doctor*");
     assert_non_null(left);
@@ -144,11 +145,12 @@ static void test_doctor__complains_of_commands_that_are_not_allowed(void **state
 static void test_doctor__tries_every_command(void **state)
 {
     (void)state;
-    const char *name, *when;
     char nodes[96], part[64], rule[128];
     (void)snprintf(nodes, sizeof(nodes), "redis://one:pw@127.0.0.1:%u", fixture.redis[0].port);
-    for (size_t i = 0; doctor_command(i, &name, &when); i++) {
-        if (when[0] != '\0' || strcmp(name, "info") == 0) /* without INFO nothing can be said at all */
+    for (size_t i = 0; i < doctor_command_count; i++) {
+        const char *name = doctor_command_rows[i].name;
+        if (doctor_command_rows[i].needed != NULL ||
+            strcmp(name, "info") == 0) /* without INFO nothing can be said at all */
             continue;
         (void)snprintf(rule, sizeof(rule), "ACL SETUSER one reset on >pw ~* &* +@all -%s", name);
         (void)snprintf(part, sizeof(part), "not allowed: %s (", name);
@@ -164,13 +166,13 @@ static void test_doctor__tries_what_the_page_of_rights_names(void **state)
 {
     (void)state;
     static char page[65536], tried[4096] = " ";
-    const char *name, *when;
     FILE *f = fopen(RIGHTS_PAGE, "re");
     assert_non_null(f);
     size_t n = fread(page, 1, sizeof(page) - 1, f);
     page[n] = '\0';
     (void)fclose(f);
-    for (size_t i = 0; doctor_command(i, &name, &when); i++) {
+    for (size_t i = 0; i < doctor_command_count; i++) {
+        const char *name = doctor_command_rows[i].name;
         char word[64];
         (void)snprintf(word, sizeof(word), "+%s", name);
         const char *at = strstr(page, word);
@@ -193,15 +195,14 @@ static void test_doctor__is_described_by_the_page_on_installing(void **state)
 {
     (void)state;
     static char page[65536];
-    const char *name, *what;
     char row[256];
     FILE *f = fopen(INSTALL_PAGE, "re");
     assert_non_null(f);
     size_t n = fread(page, 1, sizeof(page) - 1, f);
     page[n] = '\0';
     (void)fclose(f);
-    for (size_t i = 0; doctor_probe(i, &name, &what); i++) {
-        (void)snprintf(row, sizeof(row), "| `%s` | %s |\n", name, what);
+    for (size_t i = 0; i < doctor_probe_count; i++) {
+        (void)snprintf(row, sizeof(row), "| `%s` | %s |\n", doctor_probes[i].name, doctor_probes[i].what);
         if (strstr(page, row) == NULL)
             fail_msg("not on the page: %s", row);
     }
