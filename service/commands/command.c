@@ -190,6 +190,15 @@ int command_shown(size_t length)
     return (int)(length < SHOWN ? length : SHOWN);
 }
 
+void command_print_lines(struct client *c, const char *const *lines, size_t count)
+{
+    struct reply r = client_reply_begin(c);
+    reply_array(&r, count);
+    for (size_t i = 0; i < count; i++)
+        reply_simple(&r, lines[i]);
+    client_reply_end(c);
+}
+
 /* Rows of the table by a hash of their names: each row leads to the next one of the same hash. */
 enum { INDEX_SIZE = 256 };
 static uint8_t first_row[INDEX_SIZE],

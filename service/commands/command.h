@@ -73,6 +73,9 @@ bool command_fits(const struct command *command, size_t count);
 /* As a precision of "%.*s": as much of an argument as an error repeats. */
 int command_shown(size_t length);
 
+/* Answer with an array of @count lines. */
+void command_print_lines(struct client *c, const char *const *lines, size_t count);
+
 /* A name for the connection into @out. False: the error is sent. */
 MUST_CHECK bool command_read_name(struct client *c, char *out, size_t size, const struct argument *name);
 

@@ -7,13 +7,6 @@
 #include "service/core/reload.h"
 #include "service/resp/worker.h"
 
-enum { SHOWN = 128 /* bytes of an argument in an error */ };
-
-static int shown(size_t length)
-{
-    return (int)(length < SHOWN ? length : SHOWN);
-}
-
 /* --- GET --- */
 
 /* What generic Redis tools ask for, and what it means here: nothing is saved by this process. */
@@ -86,15 +79,15 @@ static void refuse(struct client *c, const struct config_assignment *at, enum er
     const char *path = c->worker->service->config_path;
     if (code == ERR_NOT_FOUND)
         client_error(c, "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'",
-                     shown(at->name_length), at->name);
+                     command_shown(at->name_length), at->name);
     else if (code == ERR_REFUSED)
         client_error(c,
                      "ERR CONFIG SET failed (possibly related to argument '%.*s') - it is taken from the "
                      "configuration file alone; change it in %s and send SIGHUP",
-                     shown(at->name_length), at->name, path);
+                     command_shown(at->name_length), at->name, path);
     else
         client_error(c, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s",
-                     shown(at->name_length), at->name, why);
+                     command_shown(at->name_length), at->name, why);
 }
 
 static void config_set(struct client *c, const struct argument *a, size_t count)
@@ -139,11 +132,7 @@ static void config_help(struct client *c, const struct argument *a, size_t count
         "HELP",
         "    Print this help.",
     };
-    struct reply r = client_reply_begin(c);
-    reply_array(&r, sizeof(lines) / sizeof(lines[0]));
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-        reply_simple(&r, lines[i]);
-    client_reply_end(c);
+    command_print_lines(c, lines, sizeof(lines) / sizeof(lines[0]));
 }
 
 static void config_rewrite(struct client *c, const struct argument *a, size_t count)
@@ -175,5 +164,6 @@ void command_config(struct client *c, const struct argument *a, size_t count)
             subcommands[i].run(c, a, count);
         return;
     }
-    client_error(c, "ERR unknown subcommand '%.*s'. Try CONFIG HELP.", shown(a[1].length), a[1].bytes);
+    client_error(c, "ERR unknown subcommand '%.*s'. Try CONFIG HELP.", command_shown(a[1].length),
+                 a[1].bytes);
 }

@@ -204,11 +204,7 @@ static void command_help(struct client *c, const struct argument *a, size_t coun
         "HELP",
         "    Print this help.",
     };
-    struct reply r = client_reply_begin(c);
-    reply_array(&r, sizeof(lines) / sizeof(lines[0]));
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-        reply_simple(&r, lines[i]);
-    client_reply_end(c);
+    command_print_lines(c, lines, sizeof(lines) / sizeof(lines[0]));
 }
 
 /* Handlers see what is behind the subcommand. */
