@@ -12,7 +12,7 @@ struct http;
 struct http_options {
     struct service *service;
     struct admin_threads *admin;
-    struct collector *collector;       /* for scrapes */
+    struct collector *collector;    /* for scrapes */
     struct mailbox *const *workers; /* whom a probe asks; borrowed */
     unsigned worker_count;
 };

@@ -24,9 +24,10 @@ static void on_call_done(void *arg)
     admin_call_free(call);
 }
 
-/* The counts of this thread are in Redis: now the admin thread may ask for them. */
-void http_call_admin(struct http_request *r, struct admin_call *call,
-                     void (*on_done)(struct admin_call *call, void *request, void *arg))
+/* Run @call (taken over) in the admin thread and then @on_done, unless the request is answered by then. Where
+ * too many are under way the request is answered at once. */
+static void call_admin(struct http_request *r, struct admin_call *call,
+                       void (*on_done)(struct admin_call *call, void *request, void *arg))
 {
     struct http *h = r->http;
     if (call != NULL && !http_limit(r, call)) {
@@ -187,24 +188,23 @@ void http_coordinators(struct http_request *r)
     char *filter = http_query(r, "filter");
     size_t length = filter == NULL ? 0 : strlen(filter);
     if (length == 0 || http_authorise(r, r->route->role, filter, length))
-        http_call_admin(r, admin_call_new(r->route->fn, filter == NULL ? "" : filter, length),
-                        on_coordinators);
+        call_admin(r, admin_call_new(r->route->fn, filter == NULL ? "" : filter, length), on_coordinators);
     free(filter);
 }
 
 void http_nodes(struct http_request *r)
 {
-    http_call_admin(r, admin_call_new(r->route->fn, "", 0), on_nodes);
+    call_admin(r, admin_call_new(r->route->fn, "", 0), on_nodes);
 }
 
 void http_status(struct http_request *r)
 {
-    http_call_admin(r, call_for(r), on_object);
+    call_admin(r, call_for(r), on_object);
 }
 
 void http_shards(struct http_request *r)
 {
-    http_call_admin(r, call_for(r), on_shards);
+    call_admin(r, call_for(r), on_shards);
 }
 
 /* False: the request was answered, as the value is none. */
@@ -251,7 +251,7 @@ void http_list(struct http_request *r)
         struct admin_call *call = admin_call_new(r->route->fn, buffer_text(&name), name.length);
         if (call != NULL)
             call->count = limit;
-        http_call_admin(r, call, on_object);
+        call_admin(r, call, on_object);
     }
     buffer_fini(&name);
 }
@@ -265,7 +265,7 @@ static void call_with_count(struct http_request *r, void (*done)(struct admin_ca
     struct admin_call *call = call_for(r);
     if (call != NULL)
         call->count = count;
-    http_call_admin(r, call, done);
+    call_admin(r, call, done);
 }
 
 void http_history(struct http_request *r)
@@ -290,7 +290,7 @@ void http_plan(struct http_request *r)
         call->capacity = capacity;
         call->error_rate = rate;
     }
-    http_call_admin(r, call, on_object);
+    call_admin(r, call, on_object);
 }
 
 void http_create(struct http_request *r)
@@ -306,7 +306,7 @@ void http_create(struct http_request *r)
                                            .error_rate = b->error_rate,
                                            .expansion = b->expansion,
                                            .non_scaling = b->nonscaling};
-    http_call_admin(r, call, on_created);
+    call_admin(r, call, on_created);
 }
 
 void http_job(struct http_request *r)
@@ -314,12 +314,12 @@ void http_job(struct http_request *r)
     struct admin_call *call = call_for(r);
     if (call != NULL)
         call->job = r->job;
-    http_call_admin(r, call, on_job);
+    call_admin(r, call, on_job);
 }
 
 void http_delete(struct http_request *r)
 {
-    http_call_admin(r, call_for(r), on_deleted);
+    call_admin(r, call_for(r), on_deleted);
 }
 
 void http_control(struct http_request *r)
@@ -339,5 +339,5 @@ void http_control(struct http_request *r)
         call->verify_full = b->verify_full;
         call->rows_per_second = b->rows_per_second;
     }
-    http_call_admin(r, call, b->dry_run ? on_object : on_accepted);
+    call_admin(r, call, b->dry_run ? on_object : on_accepted);
 }

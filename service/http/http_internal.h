@@ -205,10 +205,4 @@ void http_events_fini(struct http *h);
 
 /* --- http_dashboard.c --- */
 MUST_CHECK enum err http_dashboard_init(struct http *h, struct error *e);
-
-/* --- http_admin.c --- */
-/* Run @call (taken over) in the admin thread and then @on_done, unless the request is answered by then. Where
- * too many are under way the request is answered at once. */
-void http_call_admin(struct http_request *r, struct admin_call *call,
-                     void (*on_done)(struct admin_call *call, void *request, void *arg));
 #endif

@@ -37,7 +37,7 @@ static void answer(void *arg);
 
 /* --- one client --- */
 
-const char *client_list_user(const struct client *c)
+static const char *user_of(const struct client *c)
 {
     return c->session.user[0] != '\0' ? c->session.user : USERS_DEFAULT;
 }
@@ -81,8 +81,8 @@ void client_list_line(struct buffer *out, const struct client *c)
                   c->in_transaction ? (int)c->transaction_count : -1, c->input.length - c->input_from,
                   client_unread(c), c->memory);
     put_command(out, c->command);
-    buffer_printf(out, " user=%s resp=%d lib-name=%s lib-ver=%s\n", client_list_user(c), c->protocol,
-                  c->library, c->library_version);
+    buffer_printf(out, " user=%s resp=%d lib-name=%s lib-ver=%s\n", user_of(c), c->protocol, c->library,
+                  c->library_version);
 }
 
 static bool id_is_meant(const struct client_choice *choice, uint64_t id)
@@ -101,7 +101,7 @@ static bool is_meant(const struct task *l, const struct client *c)
         return false;
     if (choice->address[0] != '\0' && strcmp(choice->address, c->address) != 0)
         return false;
-    if (choice->user[0] != '\0' && strcmp(choice->user, client_list_user(c)) != 0)
+    if (choice->user[0] != '\0' && strcmp(choice->user, user_of(c)) != 0)
         return false;
     if ((clock_mono_us() - c->connected_us) / 1000000 < choice->age_s)
         return false;

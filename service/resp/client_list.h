@@ -30,7 +30,4 @@ void client_list_start(struct client *c, enum client_list_kind kind, const struc
 
 /* One line in the form of Redis. In the thread of @c. */
 void client_list_line(struct buffer *out, const struct client *c);
-
-/* The user as which @c sends. */
-const char *client_list_user(const struct client *c);
 #endif

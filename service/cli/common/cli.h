@@ -64,8 +64,8 @@ struct cli {
     int failure;           /* exit code of the last request that failed */
 };
 
-/* A handler: arity is checked and the connection open. It returns an exit code and has said why if that is not
- * 0. */
+/* A handler: arity is checked and the connection open. It returns an exit code and has said why if that is
+ * not 0. */
 typedef int cli_handler(struct cli *cli);
 /* Setters of options that say where the service is, and who asks: false where the value is none. */
 typedef bool cli_setter(struct cli *cli, const char *value);

@@ -61,7 +61,8 @@ void schema_load(struct schema_shape *out, struct schema_text name)
     }
 }
 
-const struct schema_row *schema_find(const struct schema_shape *shape, const char *name)
+/* NULL: not listed. */
+static const struct schema_row *find(const struct schema_shape *shape, const char *name)
 {
     for (size_t i = 0; i < shape->count; i++)
         if (schema_is(shape->member[i].row.field[MEMBER_NAME], name))
@@ -69,7 +70,8 @@ const struct schema_row *schema_find(const struct schema_shape *shape, const cha
     return NULL;
 }
 
-bool schema_has(const struct schema_row *member, const char *word)
+/* Whether @word is in the member's type. NULL: in none. */
+static bool has(const struct schema_row *member, const char *word)
 {
     struct schema_text type = member == NULL ? (struct schema_text){"", 0} : member->field[MEMBER_TYPE];
     return type.length > 0 && memmem(type.text, type.length, word, strlen(word)) != NULL;
@@ -128,8 +130,8 @@ static bool is_beyond(const redisReply *r)
 /* @member NULL: not listed. */
 static void write_value(struct json *j, const redisReply *r, const struct schema_row *member)
 {
-    bool name = member != NULL ? schema_has(member, "string") : is_beyond(r);
-    if (r->type == REDIS_REPLY_INTEGER && schema_has(member, "boolean"))
+    bool name = member != NULL ? has(member, "string") : is_beyond(r);
+    if (r->type == REDIS_REPLY_INTEGER && has(member, "boolean"))
         json_bool(j, r->integer != 0);
     else if (r->type == REDIS_REPLY_INTEGER)
         write_integer(j, r->integer, name);
@@ -151,7 +153,7 @@ static void write_object(struct json *j, const redisReply *list, const struct sc
         if (key->type != REDIS_REPLY_STRING && key->type != REDIS_REPLY_STATUS)
             continue;
         json_name(j, key->str);
-        write_value(j, list->element[i + 1], schema_find(shape, key->str));
+        write_value(j, list->element[i + 1], find(shape, key->str));
     }
     json_close(j, '}');
 }

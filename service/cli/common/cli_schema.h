@@ -32,8 +32,4 @@ bool schema_is(struct schema_text text, const char *word);
 bool schema_next_output(const char **at, const char *command, struct schema_row *out);
 /* The members of a shape; none where it is not known. */
 void schema_load(struct schema_shape *out, struct schema_text name);
-/* NULL: not listed. */
-const struct schema_row *schema_find(const struct schema_shape *shape, const char *name);
-/* Whether @word is in the member's type. NULL: in none. */
-bool schema_has(const struct schema_row *member, const char *word);
 #endif
