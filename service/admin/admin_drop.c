@@ -33,8 +33,8 @@ enum err admin_drop(struct admin *a, struct admin_call *call, struct reply *r, s
     }
     for (size_t i = 0; i < call->names.count; i++) {
         const struct argument *name = &call->names.name[i];
-        enum err code = filter_drop(a->service, a->config, &a->handle, &a->view, name->bytes,
-                                          name->length, DROP_NOW, e);
+        enum err code =
+            filter_drop(a->service, a->config, &a->handle, &a->view, name->bytes, name->length, DROP_NOW, e);
         dropped += code == ERR_OK;
         if (code != ERR_OK && code != ERR_NOT_FOUND && code != ERR_RANGE)
             return code == ERR_WRONG_TYPE ? code : explain(name, code, e);
@@ -62,8 +62,8 @@ static enum err expire(struct admin *a, const struct admin_call *call, bool *don
     bool past = call->expire_at_ms != 0 && call->expire_at_ms <= clock_wall_us() / 1000;
     enum err code = handle_expire(&a->handle, call->expire_at_ms, call->flags, past, done, e);
     if (code == ERR_OK && *done && past)
-        code = filter_drop(a->service, a->config, &a->handle, &a->view, call->filter,
-                                 call->filter_length, DROP_NOW, e);
+        code = filter_drop(a->service, a->config, &a->handle, &a->view, call->filter, call->filter_length,
+                           DROP_NOW, e);
     return code;
 }
 

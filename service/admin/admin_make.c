@@ -8,8 +8,8 @@ enum err admin_create(struct admin *a, struct admin_call *call, struct reply *r,
     uint64_t bytes = filter_make_bytes(a->config, call->filter, call->filter_length, &call->creation);
     enum err code = admin_quota(a, call, true, bytes, e);
     return code != ERR_OK ? code
-                          : filter_make(a->service, a->config, &a->handle, call->filter,
-                                              call->filter_length, &call->creation, e);
+                          : filter_make(a->service, a->config, &a->handle, call->filter, call->filter_length,
+                                        &call->creation, e);
 }
 
 enum err admin_grow(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)

@@ -37,15 +37,15 @@ struct service {
     /* Asked to end: jobs are handed over, clients are served on for shutdown_delay. */
     atomic_bool leaving;
     atomic_bool stop;
-    unsigned threads;           /* workers */
-    struct mailbox *controller; /* of the controller thread */
+    unsigned threads;            /* workers */
+    struct mailbox *controller;  /* of the controller thread */
     struct filter_states *watch; /* of the controller */
     struct epochs *epochs;       /* as event loops and the controller say */
     struct login *login;
-    struct filters *logs;        /* the filters that somebody asks for */
+    struct filters *logs; /* the filters that somebody asks for */
     struct tls *tls;
-    /* Whoever shows filters hears of a view that changed; whoever holds a configuration of another one that is
-     * in force. Set before the threads start. */
+    /* Whoever shows filters hears of a view that changed; whoever holds a configuration of another one that
+     * is in force. Set before the threads start. */
     void (*on_view)(void *on_arg);
     void (*on_config)(void *on_arg);
     void *on_arg;
@@ -54,7 +54,7 @@ struct service {
     struct timing page_timing; /* of sources */
     struct meters meters;      /* of event loops */
     atomic_uint clients;
-    atomic_uint jobs; /* that the runner drives */
+    atomic_uint jobs;    /* that the runner drives */
     atomic_bool claimed; /* all nodes have taken this list for theirs (shard/view/claim.h) */
     atomic_bool refused; /* one has not, long after the start: the daemon ends, with this */
     struct error refusal;

@@ -151,10 +151,10 @@ static enum err take_signals(struct loop *l, const struct config *config, struct
         good = event[i] != NULL && event_add(event[i], NULL) == 0;
     }
     if (good) {
-        log_info("ready",
-                 "listen=%s listen_tls=%s unix_socket=%s version=%s coordinator=%s filters=%zu users=%zu",
-                 log_quote(config->listen), log_quote(config->listen_tls), log_quote(config->unix_socket),
-                 l->daemon->service->version, l->daemon->service->owner, config->filter_count, config->user_count);
+        log_info(
+            "ready", "listen=%s listen_tls=%s unix_socket=%s version=%s coordinator=%s filters=%zu users=%zu",
+            log_quote(config->listen), log_quote(config->listen_tls), log_quote(config->unix_socket),
+            l->daemon->service->version, l->daemon->service->owner, config->filter_count, config->user_count);
         hold_signals(false);
         (void)event_base_dispatch(l->base);
         hold_signals(true);

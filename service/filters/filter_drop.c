@@ -64,9 +64,8 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
     return ERR_OK;
 }
 
-enum err filter_drop(struct service *s, const struct config *config, struct handle *f,
-                           struct view *scratch, const char *name, size_t length, enum drop_when when,
-                           struct error *e)
+enum err filter_drop(struct service *s, const struct config *config, struct handle *f, struct view *scratch,
+                     const char *name, size_t length, enum drop_when when, struct error *e)
 {
     struct mutex *mutex = NULL;
     struct mutex_options options = filter_mutex_options(s, config, name, length);

@@ -104,7 +104,7 @@ static enum err look_for_latest(struct handle *f, uint64_t *latest, struct error
 }
 
 enum err filter_make_way(struct service *s, struct filter_naming *n, const char *name, size_t length,
-                        struct view *is, const struct work *work, struct error *e)
+                         struct view *is, const struct work *work, struct error *e)
 {
     struct handle *f = n->handle;
     enum err code = handle_load_any(f, is, e);
@@ -185,7 +185,7 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
 }
 
 enum err filter_make_log(struct filter_naming *n, const struct make_options *options, struct log_view *out,
-                        const struct work *work, struct error *e)
+                         const struct work *work, struct error *e)
 {
     struct make_options o = *options;
     o.enter = enter_log;
@@ -244,7 +244,7 @@ static enum err make(struct service *s, const struct config *config, struct hand
 }
 
 enum err filter_make(struct service *s, const struct config *config, struct handle *f, const char *name,
-                           size_t length, const struct creation *creation, struct error *e)
+                     size_t length, const struct creation *creation, struct error *e)
 {
     struct recipe recipe = recipe_for(config_find(config, name, length), creation);
     enum err code = names_init(&f->names, config->prefix, name, length, e);

@@ -25,8 +25,8 @@ struct creation {
 /* Make a filter that is not there, as configured or as @creation says, and register its name. ERR_EXISTS,
  * ERR_REFUSED (memory), ERR_RANGE, ERR_BUSY. */
 MUST_CHECK enum err filter_make(struct service *s, const struct config *config, struct handle *f,
-                                      const char *name, size_t length, const struct creation *creation,
-                                      struct error *e);
+                                const char *name, size_t length, const struct creation *creation,
+                                struct error *e);
 /* Bytes that the first layer of that filter will have; 0: its table says how large it gets. */
 uint64_t filter_make_bytes(const struct config *config, const char *name, size_t length,
                            const struct creation *creation);
@@ -34,7 +34,7 @@ uint64_t filter_make_bytes(const struct config *config, const char *name, size_t
 /* --- under the mutex, for what makes a filter otherwise --- */
 
 struct mutex_options filter_mutex_options(const struct service *s, const struct config *config,
-                                         const char *name, size_t length);
+                                          const char *name, size_t length);
 
 /* A work_fn of shard/view/shards.h, whose argument is a struct mutex: ERR_MUTEX_LOST ends the work. */
 enum err filter_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
@@ -50,10 +50,10 @@ struct filter_naming {
 };
 /* First: what somebody began to delete is deleted, and a view of an incarnation that was replaced. What lies
  * there else is told: ERR_EXISTS, ERR_LOST. @is is for storage. */
-MUST_CHECK enum err filter_make_way(struct service *s, struct filter_naming *n, const char *name, size_t length,
-                                   struct view *is, const struct work *work, struct error *e);
+MUST_CHECK enum err filter_make_way(struct service *s, struct filter_naming *n, const char *name,
+                                    size_t length, struct view *is, const struct work *work, struct error *e);
 /* Make it, and name it on all masters before its view is published. As log_make(), and ERR_LOST: a filter of
  * that name lost its view. */
 MUST_CHECK enum err filter_make_log(struct filter_naming *n, const struct make_options *options,
-                                   struct log_view *out, const struct work *work, struct error *e);
+                                    struct log_view *out, const struct work *work, struct error *e);
 #endif

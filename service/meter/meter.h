@@ -46,7 +46,7 @@ struct meter_kind {
     unsigned labels; /* of a row; METER_LABELS at the most */
     const char *(*label)(size_t row, unsigned i);
     const char *(*column)(size_t column, char out[METER_COLUMN_SIZE]); /* its name; may be written to @out */
-    bool (*is_of_keys)(size_t row);     /* it checks or adds keys */
+    bool (*is_of_keys)(size_t row);                                    /* it checks or adds keys */
     bool (*is_failure)(size_t column); /* an error that is not the client's rights */
 };
 
@@ -57,8 +57,8 @@ struct meter *meter_new(const struct meter_kind *kind);
 void meter_free(struct meter *m);
 const struct meter_kind *meter_kind(const struct meter *m);
 
-/* The meters of this process, one for each event loop. A meter is added before its loop starts, in one thread,
- * and read by any until the loops are freed. */
+/* The meters of this process, one for each event loop. A meter is added before its loop starts, in one
+ * thread, and read by any until the loops are freed. */
 enum { METERS_MAX = 257 };
 struct meters {
     atomic_uint count;
