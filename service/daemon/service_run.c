@@ -31,6 +31,7 @@
 #include "shard/request/filters.h"
 
 enum { FILTERS_LEAVE_MS = 5000 };
+_Static_assert((int)WORKERS_MAX + 1 <= (int)METERS_MAX, "a meter for each worker, and for HTTP");
 
 /* All that is started. */
 struct daemon {

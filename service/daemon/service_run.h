@@ -11,8 +11,8 @@
  *   aside    the same, where it takes long: looks through keys of Redis, plans that ask Postgres
  *   sources  looks at tables for the controller, which waits for no database
  *   controller   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
- *   runner   drives one expansion job at a time
- *   tails    follow tables, one each
+ *   jobs     rebuilds and verifications, one each
+ *   followers    follow tables, one each
  *   login    verifies passwords
  *   listener hears of views that changed and mutexes that were released
  *   heartbeat    writes once a second that this coordinator is there */
