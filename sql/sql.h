@@ -12,23 +12,23 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* Text of sql/<name>.sql; NULL where there is none. */
+/* The text of sql/<name>.sql; NULL: there is no such file. */
 const char *sql_text(const char *name);
 
 struct sql_binding {
     const char *name;
-    const char *text; /* identifier (unquoted) or piece of SQL */
+    const char *text; /* an unquoted identifier, or a piece of SQL */
 };
 
-/* Render statement @name for libpq: comments and the trailing semicolon dropped, identifiers and pieces bound
- * from
- * @bindings, values numbered by their place in @params. ERR_NOT_FOUND: no such statement; ERR_CONFIG: a
- * variable has no binding or param. */
+/* Render statement @name for libpq: without comments and the final semicolon, with identifiers and pieces
+ * from @bindings, with values numbered by their position in @params. ERR_NOT_FOUND: no such statement;
+ * ERR_CONFIG: a variable has neither a binding nor a param. */
 MUST_CHECK enum err sql_render(const char *name, const struct sql_binding *bindings, size_t binding_count,
                                const char *const *params, size_t param_count, struct buffer *out,
                                struct error *e);
 
-/* The same for a protocol without parameters: @literals[i], quoted by the caller, stands for @params[i]. */
+/* As sql_render(), for a protocol without parameters: @literals[i], quoted by the caller, replaces
+ * @params[i]. */
 MUST_CHECK enum err sql_render_literals(const char *name, const struct sql_binding *bindings,
                                         size_t binding_count, const char *const *params,
                                         const char *const *literals, size_t param_count, struct buffer *out,
