@@ -49,7 +49,7 @@ enum err partitions_plan(struct partitions *out, const struct geometry *g, unsig
                      setting, memory, p.shards, bytes_at_once(&p, g, count));
 }
 
-/* The first hash (its high half) of shard @shard of the layer that is divided. */
+/* The lowest high half of a hash that lies in shard @shard of the divided layer. */
 static uint64_t lowest(const struct partitions *p, uint64_t shard)
 {
     wide from = (wide)shard << 64;

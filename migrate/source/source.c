@@ -55,7 +55,7 @@ enum err source_run(struct source *s, unsigned table, const char *name, const st
     return connection_run(s->connection, &st.statement, out, e);
 }
 
-/* Statements that are about the server, not a table. */
+/* Run a statement about the server, not about a table. */
 static enum err ask(struct source *s, const char *name, const struct connection_param *params, size_t count,
                     PGresult **out, struct error *e)
 {
@@ -71,7 +71,7 @@ static enum err connect_source(struct source *s, const char *dsn, struct error *
     return connection_open(&s->connection, dsn, application, s->timeout_ms, s->config.watch, e);
 }
 
-/* NULL: one is opened. */
+/* @c NULL: open a connection. */
 static enum err open_over(struct source **out, struct connection *c, const struct source_config *config,
                           unsigned timeout_ms, struct error *e)
 {
@@ -88,7 +88,7 @@ static enum err open_over(struct source **out, struct connection *c, const struc
         err = source_resolve(s, &s->problem);
         s->resolved = err == ERR_OK;
         if (err == ERR_CONFIG || err == ERR_REFUSED)
-            err = ERR_OK; /* for source_check() to say */
+            err = ERR_OK; /* source_check() reports it */
         else if (err != ERR_OK)
             (void)error_set(e, err, "%s", s->problem.text);
     }
@@ -253,7 +253,7 @@ bool source_id_is_integer(const struct source *s)
     return all;
 }
 
-/* --- where the server is --- */
+/* --- positions of the server --- */
 
 static enum err one_text(struct source *s, const char *name, char *out, size_t size, struct error *e)
 {
