@@ -46,7 +46,7 @@ static void read_rows(struct preview_step *s, const struct preview_input *in, ui
         s->seconds = (double)rows / in->rows_per_second;
 }
 
-/* A sample's time is that of Redis, which nothing foretells. */
+/* The time of a sample depends on Redis and cannot be predicted. */
 static void verify(struct preview_step *s, const struct preview_input *in)
 {
     uint64_t rows = in->in->source_rows;
@@ -86,7 +86,7 @@ static void fill(struct preview_step *s, const struct preview_input *in)
         s->memory_peak = plan->memory_peak;
 }
 
-/* What runs after the cutover has the grace time to do so. */
+/* What runs after the cutover runs within the grace time. */
 static void add_time(struct preview *p)
 {
     double followed = 0, grace = 0;
@@ -123,7 +123,7 @@ void preview_make(struct preview *out, const struct preview_input *in)
     while (!step_is_end(step)) {
         if (step != STEP_HOLD || hold)
             add_step(out, in, step);
-        /* After the word to switch it does not hold a second time. */
+        /* After an operator's request to switch it does not hold a second time. */
         bool held = step == STEP_HOLD && hold;
         step = held ? step_asked(step, REQUEST_CUTOVER) : step_next(step, ERR_OK);
         hold = hold && !held;

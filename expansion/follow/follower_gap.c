@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A feed moves the safe marks of P:{F}:marks, too, where ids are integers: who follows by ids after it has
- * ended (a fall-back, another mode), or with a slot that is new, begins there. The happy path is: the largest
- * ids are noted, a settle that begins then ends, the feed has told of all that was committed by then; so
- * every row at or below them is added. */
+/* If ids are integers, a feed moves the safe marks in P:{F}:marks, too. A follower by ids that runs after the
+ * feed (after a fallback, or in another mode), or a feed with a new slot, begins there. The happy path is:
+ * note the largest ids, begin a settle, wait for its end, wait until the feed has reported all that was
+ * committed by then. Then every row at or below the noted ids is added. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ void follower_gap_close(struct follower *t)
     t->feed.gap = (struct follower_noted){.settle = NULL};
 }
 
-/* Whether the feed has told of all that had ended when the settle did. */
+/* True if the feed has reported all that had ended when the settle ended. */
 static bool has_told(const struct follower_feed *f, bool quiet)
 {
     return f->stream != NULL ? stream_position(f->stream).complete >= f->gap_lsn : quiet;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lease of a filter's follower, and what others read of it. */
+/* The lease of a filter's follower, and its status for others. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +50,7 @@ enum err follower_hold(struct follower *t, struct error *e)
     if (!t->held)
         return error_set(e, ERR_BUSY, "another coordinator follows the table");
     t->request = (uint64_t)answer;
-    if (t->request < t->done) /* the hash had expired: requests are counted again */
+    if (t->request < t->done) /* the hash had expired, so requests start again at 1 */
         t->done = 0;
     return ERR_OK;
 }

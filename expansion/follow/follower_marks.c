@@ -55,7 +55,7 @@ enum err follower_mark_forget(struct follower *t, const char *field, struct erro
     return code;
 }
 
-/* The last job's low-water mark, where its tables are ours and its generation is one of the view's. */
+/* The last job's low-water mark, if the job read our tables and its generation is in the view. */
 static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)
 {
     struct key_name name;

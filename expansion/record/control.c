@@ -67,11 +67,11 @@ enum err control_unfinished(struct handle *f, uint64_t *id, struct error *e)
 }
 
 struct wish {
-    const char *phases; /* in which it may be asked */
-    bool early;         /* also of a job that has published nothing yet */
+    const char *phases; /* phases of the view in which the request is accepted */
+    bool early;         /* also before the job has published anything */
     const char *field;
-    uint64_t value;      /* but for the throttle */
-    const char *refusal; /* where a job is running, but not there */
+    uint64_t value;      /* written to the field, except for the throttle */
+    const char *refusal; /* error of a running job in another phase */
 };
 
 static const struct wish wishes[] = {
