@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLI_H
 #define SERVICE_CLI_H
-/* What the parts of the command line share: the options of this run, its exit codes, its handlers. */
+/* What the parts of the command line share: the options of this run, exit codes, handlers. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,9 +9,9 @@
 #include "service/cli/cli_output.h"
 #include "service/cli/cli_schema.h"
 
-/* base/error.h says which error leads to which of 3 to 6. */
+/* base/error.h says which error gives which of the codes 3 to 6. */
 enum cli_exit {
-    CLI_OK = 0, /* yes */
+    CLI_OK = 0, /* or "yes" */
     CLI_NO = 1,
     CLI_USAGE = 2,
     CLI_UNREACHABLE = 3,
@@ -21,17 +21,17 @@ enum cli_exit {
     CLI_INTERRUPTED = 130
 };
 
-/* For a plan without a service; 0 and NULL: not given. */
+/* Options of a plan without a service; 0 and NULL: not given. */
 struct cli_estimate {
     uint64_t keys, node_memory, scan_rate, readers, build_memory;
     double growth;
-    const char *given; /* one of these options that was */
+    const char *given; /* name of one such option that was given */
 };
 
-/* For bench; 0 and NULL: not given. */
+/* Options of bench; 0 and NULL: not given. */
 struct cli_bench {
     const char *filter;
-    double adds; /* their share; below 0: not given */
+    double adds; /* share of adds; below 0: not given */
     double seconds;
     uint64_t keys, batch, pipeline, connections, requests, rate, key_size;
 };
@@ -49,100 +49,99 @@ struct cli {
     const char *csv;    /* --csv: a column; NULL: not given */
     uint64_t skip;      /* --skip: keys */
     bool resume, null, no_create, nonscaling;
-    bool man, markdown;     /* forms of help */
-    const char *error_rate; /* as given, checked; NULL: not given */
+    bool man, markdown;     /* formats of help */
+    const char *error_rate; /* as given, validated; NULL: not given */
     const char *nodes;      /* --nodes; NULL: not given */
     struct cli_estimate estimate;
     struct cli_bench bench;
-    double interval;     /* of top, seconds */
-    const char *command; /* its name */
-    char **arguments;    /* after it */
+    double interval;     /* of top, in seconds */
+    const char *command; /* the command's name */
+    char **arguments;    /* behind the command */
     size_t count;
     bool terminal; /* standard output is one */
     bool color;
-    struct client *client; /* connected before a handler is called */
+    struct client *client; /* connected before a handler runs */
     int failure;           /* exit code of the last request that failed */
 };
 
-/* Handlers: arity is checked and the connection open. They return an exit code and have said why if it is not
- * 0. */
+/* Handlers of commands. The arity was checked and the connection is open. A handler returns an exit code, and
+ * has reported the error if it is not 0. */
 typedef int cli_handler(struct cli *cli);
 cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_verify, cli_check, cli_add;
-cli_handler cli_estimate; /* without a connection: cli_plan where there is no filter */
+cli_handler cli_estimate; /* without a connection; calls cli_plan if there is no filter */
 cli_handler cli_create, cli_delete, cli_trust, cli_count, cli_coordinators, cli_nodes, cli_doctor;
 cli_handler cli_config, cli_top, cli_bench;
-cli_handler cli_completion;    /* without a connection, but for the names of filters */
+cli_handler cli_completion;    /* without a connection, except for filters' names */
 cli_handler cli_hash_password; /* without a connection */
 cli_handler cli_dump, cli_restore, cli_import;
 cli_handler cli_control; /* abort, cutover, rollback, finish, pause, resume, throttle */
 
-/* A small table of coordinators, for top; the caller prints it and calls table_fini(). */
+/* Fill a small table of coordinators, for top; the caller prints it and calls table_fini(). */
 void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow);
 
-/* Setters of options that say where the service is, and who asks: false where the value is none. */
+/* Setters of options for the service's address and the user: false if the value is invalid. */
 typedef bool cli_setter(struct cli *cli, const char *value);
 cli_setter cli_set_url, cli_set_password;
 
-/* Say "twinbloom: ..." on standard error, or {"error": {"code", "message"}} after cli_errors_as_json(), and
+/* Print "twinbloom: ..." to standard error, or {"error": {"code", "message"}} after cli_errors_as_json(), and
  * return the exit code. cli_fail(): the code is that of @status in cli_codes.h. */
 int cli_fail(enum cli_exit status, const char *format, ...) PRINTF_LIKE(2, 3);
-/* The same with code and exit code of base/error.h. */
+/* As cli_fail(), with code and exit code of base/error.h. */
 int cli_fail_with(enum err code, const char *format, ...) PRINTF_LIKE(2, 3);
-/* The same with a code that has another exit code here. */
+/* As cli_fail(), with a code that has another exit code here. */
 int cli_fail_as(enum cli_exit status, const char *code, const char *format, ...) PRINTF_LIKE(3, 4);
 enum cli_exit cli_exit_of(enum err code);
 void cli_errors_as_json(void);
-/* The member "error" of an object. */
+/* Write the member "error" of an object. */
 void cli_put_error(struct json *j, const char *code, const char *text);
 
-/* NULL, after saying that the reply to @command is none that the service gives; cli->failure is set. */
+/* Report that the reply to @command is not one that the service gives; sets cli->failure. Returns NULL. */
 redisReply *cli_odd_reply(struct cli *cli, redisReply *reply, const char *command);
 
-/* Ask for a yes, on a terminal; elsewhere --yes must say so. @why: what the command does, for the error;
- * @question: with one %s, for the first argument. CLI_OK, or an exit code after saying why. */
+/* Ask for confirmation on a terminal; elsewhere --yes is required. @why: what the command does, for the
+ * error; @question: has one %s, for the first argument. CLI_OK, or an exit code after an error message. */
 int cli_confirm(const struct cli *cli, const char *why, const char *question);
 
-/* Send TB.<VERB> [FILTER] with the options that were given. NULL after saying why it failed; cli->failure is
- * the exit code then. */
+/* Send TB.<VERB> [FILTER] with the given options. NULL after an error message; cli->failure is then the exit
+ * code. */
 redisReply *cli_request(struct cli *cli, const char *verb);
 
-/* The same for a reply that is an array of flat lists. */
+/* As cli_request(), for a reply that is an array of flat lists. */
 redisReply *cli_request_array(struct cli *cli, const char *verb);
 
-/* @code, with a text in @e that names the filter where it does not exist, or exists already. */
+/* Return @code. If the filter does not exist, or exists already, @e gets a text that names it. */
 MUST_CHECK enum err cli_name_filter(const struct cli *cli, enum err code, struct error *e);
 
-/* client_call() whose error names the filter that does not exist, or exists already, where RESP has but few
- * words. */
+/* client_call() with cli_name_filter(), as RESP's own text names no filter. */
 MUST_CHECK enum err cli_call(struct cli *cli, redisReply **out, size_t argc, const char **argv,
                              const size_t *lengths, struct error *e);
 
-/* Send a command of @argc words. NULL as with cli_request(). */
+/* Send a command of @argc words. NULL as of cli_request(). */
 redisReply *cli_send(struct cli *cli, size_t argc, const char **argv);
 
-/* Whether a reply is a flat list name, value, name, value. */
+/* True if the reply is a flat list name, value, name, value. */
 bool cli_is_list(const redisReply *reply);
-/* Whether it is an array of these. */
+/* True if the reply is an array of flat lists. */
 bool cli_are_lists(const redisReply *reply);
 
-/* A flat list (or an array of them) as JSON object (or array), with a line's end, on standard output. Members
- * have the types of @shape; one that it does not list is a number where it looks like one. */
+/* Print a flat list as a JSON object (or an array of them as an array) with a newline, on standard output.
+ * Members have the types of @shape; a member that it does not list is a number if it looks like one. */
 void cli_print_json(const redisReply *reply, const char *shape);
 
-/* {"filter": the first argument, @name: true}, or *@number where it is not NULL. */
+/* Print {"filter": the first argument, @name: true}; with *@number as the value if @number is not NULL. */
 void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *number);
 
-/* The table of all filters. */
+/* Print the table of all filters. */
 void cli_print_table(const struct cli *cli, const redisReply *filters);
 void cli_print_history(const struct cli *cli, const redisReply *runs);
 void cli_print_plan(const struct cli *cli, const redisReply *plan);
-/* The steps of a dry run. */
+/* Print the steps of a dry run. */
 void cli_print_steps(const struct cli *cli, const redisReply *plan);
 
-/* The job is built, and waits for a word. */
+/* True if the job has built its generation and holds. */
 bool cli_job_holds(const redisReply *status);
 
-/* Follow the job that is another than the one of @before until it ends, or until it holds. @job: what it is
- * called, "rebuild" or "verification". */
+/* Follow the first job that is not the job in @before, until it ends or holds. @job: its name, "rebuild" or
+ * "verification". */
 int cli_follow(struct cli *cli, const char *job, const redisReply *before);
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* config: what the running service is configured with, and changes of it while it runs. */
+/* config: the running service's configuration, and changes to it at run time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "service/cli/cli.h"
 
-/* CONFIG GET also answers what generic tools of Redis ask for; a key of ours has a section. */
+/* CONFIG GET also returns what generic Redis tools ask for; Twinbloom's keys have a section. */
 static bool is_ours(const redisReply *name)
 {
     return name->type == REDIS_REPLY_STRING && strchr(name->str, '.') != NULL;
@@ -60,7 +60,7 @@ static void print_table(const struct cli *cli, const redisReply *reply, bool all
     table_fini(&t);
 }
 
-/* CONFIG GET or SET with @count words behind it. NULL after saying why it failed. */
+/* Send CONFIG GET or SET with @count words. NULL after an error message. */
 static redisReply *ask(struct cli *cli, const char *verb, char *const *words, size_t count)
 {
     const char **argv = calloc(count + 2, sizeof(*argv));
@@ -80,7 +80,7 @@ static redisReply *ask(struct cli *cli, const char *verb, char *const *words, si
     return cli_odd_reply(cli, reply, "CONFIG GET");
 }
 
-/* @patterns 0: all keys of ours. */
+/* @count 0: show all of Twinbloom's keys. */
 static int show(struct cli *cli, char **patterns, size_t count)
 {
     char everything[] = "*", *all[] = {everything};
