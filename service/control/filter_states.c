@@ -89,7 +89,7 @@ struct filter_state *filter_states_next(struct filter_states *watch, const struc
     return next;
 }
 
-/* Nobody takes what a look has found once the filter has no source any more. */
+/* True if a result of the look will be taken: not if the filter has lost its source. */
 static bool is_looked_at(const struct filter_state *w)
 {
     struct source_facts ignored;
@@ -143,7 +143,7 @@ struct controller_note controller_note(struct service *s, const char *name, size
 void filter_states_note_text(struct filter_states *watch, char *out, size_t size, const char *text)
 {
     (void)pthread_mutex_lock(&watch->lock);
-    (void)snprintf(out, size, "%.*s", (int)size - 1, text); /* cut where it is too long */
+    (void)snprintf(out, size, "%.*s", (int)size - 1, text); /* cut if too long */
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
@@ -186,8 +186,8 @@ void service_on_seen(void *service, const char *name, size_t length, uint64_t in
     struct filter_states *watch = ((struct service *)service)->watch;
     (void)pthread_mutex_lock(&watch->lock);
     struct filter_state *w = find_or_make_locked(watch, name, length);
-    if (w != NULL && incarnation > w->seen /* they are in order */ &&
-        incarnation != w->dropped) /* who had read it before tells it late */
+    if (w != NULL && incarnation > w->seen /* incarnations grow */ &&
+        incarnation != w->dropped) /* a thread that read it before the deletion reports late */
         w->seen = incarnation;
     (void)pthread_mutex_unlock(&watch->lock);
 }
@@ -199,7 +199,7 @@ void service_on_dropped(void *service, const char *name, size_t length, uint64_t
     struct filter_state *w = find_locked(watch, name, length);
     if (w != NULL) {
         w->dropped = incarnation;
-        if (w->seen == incarnation) /* not one that was made since */
+        if (w->seen == incarnation) /* not for one made since */
             w->seen = 0;
     }
     (void)pthread_mutex_unlock(&watch->lock);
