@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* DEL, the same for HTTP, and filters that are deleted at a time: EXPIRE, TTL. */
+/* DEL, also for HTTP, and deletion at a given time: EXPIRE, TTL. */
 #include <inttypes.h>
 #include <string.h>
 #include "base/clock.h"
@@ -20,8 +20,8 @@ static enum err may_drop(const struct view *v, enum drop_when when, struct error
     return ERR_OK;
 }
 
-/* There is no view. A name that has lost it stays; else it is taken off the list. @cleared: what somebody had
- * begun to make or to delete was removed. */
+/* There is no view. A name that has lost its view stays registered; any other is removed. @cleared: the
+ * remains of an unfinished creation or deletion were removed. */
 static enum err unlist_nothing(struct handle *f, bool cleared, struct error *e)
 {
     struct registry_said said;
@@ -39,9 +39,9 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
     bool was = code == ERR_OK;
     if (was)
         code = may_drop(v, when, e);
-    if (was && code == ERR_OK) /* first: one that is named and has no view has lost it */
+    if (was && code == ERR_OK) /* first, because a registered name without a view counts as lost */
         code = registry_leave(f, v->incarnation, e);
-    if (code == ERR_OK || code == ERR_NOT_FOUND) /* who deleted it may have been killed behind the view */
+    if (code == ERR_OK || code == ERR_NOT_FOUND) /* a deleter may have died behind the view */
         code = log_drop(f->redis, &f->names, &work, e);
     filters_look(s->logs, name, length);
     if (code == ERR_NOT_FOUND || (code == ERR_OK && !was)) {
@@ -50,7 +50,7 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
             code = handle_drop_nothing(f, mutex_value(mutex), e);
         return code != ERR_OK ? code : error_set(e, ERR_NOT_FOUND, "the filter does not exist");
     }
-    /* A controller may have named it in between. Whoever looks now would take it for lost. */
+    /* A controller may have registered the name meanwhile: without a view it would count as lost. */
     if (code == ERR_OK)
         code = registry_leave(f, v->incarnation, e);
     if (code != ERR_OK)
@@ -72,9 +72,9 @@ enum err admin_drop_filter(struct service *s, const struct config *config, struc
     struct mutex_options options = admin_mutex_options(s, config, name, length);
     options.redis = f->redis;
     enum err code = names_init(&f->names, config->prefix, name, length, e);
-    if (code == ERR_OK && when != DROP_IF_BEGUN) /* first: nothing is published behind the deletion */
+    if (code == ERR_OK && when != DROP_IF_BEGUN) /* first, so that no load publishes after it */
         code = loading_end(f, e);
-    if (code == ERR_OK) /* no mutex for a name that is none */
+    if (code == ERR_OK) /* take no mutex for an invalid name */
         code = handle_load_any(f, scratch, e);
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
@@ -95,7 +95,7 @@ static enum err refuse_configured(const char *name, size_t length, struct error 
     return error_set(e, ERR_CONFLICT, configured, (int)length, name, (int)length, name);
 }
 
-/* Say which filter was not deleted, and what helps. Returns @code. */
+/* Set the error: which filter was not deleted, and the remedy. Returns @code. */
 static enum err explain(const struct argument *name, enum err code, struct error *e)
 {
     const struct error why = *e;
@@ -108,7 +108,7 @@ static enum err explain(const struct argument *name, enum err code, struct error
 enum err admin_drop(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     int64_t dropped = 0;
-    for (size_t i = 0; i < call->names.count; i++) { /* before any is touched */
+    for (size_t i = 0; i < call->names.count; i++) { /* before any filter is deleted */
         const struct argument *name = &call->names.name[i];
         if (config_find(a->config, name->bytes, name->length) != NULL)
             return refuse_configured(name->bytes, name->length, e);
@@ -138,7 +138,7 @@ enum err admin_delete(struct admin *a, struct admin_call *call, struct reply *r,
 
 /* --- expiry --- */
 
-/* A time that has come already deletes at once. *@done: see handle_expire(). */
+/* Set the expiry; a time in the past deletes at once. *@done: see handle_expire(). */
 static enum err expire(struct admin *a, const struct admin_call *call, bool *done, struct error *e)
 {
     bool past = call->expire_at_ms != 0 && call->expire_at_ms <= clock_wall_us() / 1000;

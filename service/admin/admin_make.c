@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters are made: BF.RESERVE, TB.INIT, by an add, by the controller.
- *
- * The happy path is: under the filter's mutex what lies there is looked at, the name is registered on all
- * masters, and the log is made (shard/generations/make.h). Possible failure modes are: there is one already,
- * it is being deleted (that is finished first), the name is registered or somebody serves it though there is
- * no view (that was lost: an add must not make an empty filter in place of one whose keys were acknowledged),
- * home is away (then that is not known, and nothing is made). */
+/* Makes filters: for BF.RESERVE, TB.INIT, an add, or the controller.
+ * // The happy path is: under the filter's mutex check what exists, register the name on all masters, and
+ * make the log (shard/generations/make.h). Possible failure modes are: the filter exists; it is being deleted
+ * (complete the deletion first); the name is registered or a coordinator serves the filter, but there is no
+ * view (the view was lost: an add must not replace a filter with acknowledged keys by an empty one); the
+ * metadata node is away (then nothing is known, and nothing is made). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +21,14 @@
 enum { DEFAULT_EXPANSION = 2 };
 static const double default_error_rate = 0.01;
 
-/* What a filter is made from: the command's options over the configuration over the defaults. */
+/* The parameters of a filter: options of the command override the configuration, which overrides defaults. */
 struct recipe {
     uint64_t capacity;
     double error_rate;
     uint32_t expansion;
     bool sourced;
     bool anew;         /* see struct creation */
-    const char *nodes; /* as placement_choose() takes them */
+    const char *nodes; /* in the form of placement_choose() */
 };
 
 static struct recipe recipe_for(const struct config_filter *c, const struct creation *wanted)
@@ -64,7 +63,7 @@ static void leave_registries(struct handle *f)
                  log_quote(f->names.filter));
 }
 
-/* One that is there already needs none. */
+/* An existing filter needs no check. */
 static enum err check_memory(const struct service *s, const struct handle *f, const struct make_options *o,
                              struct error *e)
 {
@@ -92,7 +91,7 @@ static enum err check_memory(const struct service *s, const struct handle *f, co
 
 static const char lost_view[] = "a filter of this name lost its view; BF.RESERVE creates it again, empty";
 
-/* *@latest: the latest incarnation that is known. */
+/* Raise *@latest to the latest incarnation in the registries. */
 static enum err look_for_latest(struct handle *f, uint64_t *latest, struct error *e)
 {
     struct registry_said said;
@@ -125,13 +124,13 @@ enum err admin_make_way(struct service *s, struct admin_naming *n, const char *n
     return code == ERR_NOT_FOUND ? ERR_OK : code;
 }
 
-/* A coordinator that serves the filter, the earliest incarnation of those that are served. */
+/* A coordinator that serves the filter: the one with the earliest incarnation. */
 struct server {
     char id[MEMBERS_ID_MAX];
     uint64_t incarnation;
 };
 
-/* members_fn */
+/* A members_fn. */
 static void take_server(void *arg, const struct members_entry *entry)
 {
     struct server *s = arg;
@@ -141,9 +140,9 @@ static void take_server(void *arg, const struct members_entry *entry)
     (void)snprintf(s->id, sizeof(s->id), "%s", entry->id);
 }
 
-/* Nothing is stored of the filter, and its name is not registered: it was never made, unless somebody serves
- * it that was not deleted. Who serves one has said so a while ago, and may not have met its deletion yet.
- * ERR_LOST: somebody does. ERR_UNREACHABLE, ERR_TIMEOUT. */
+/* Nothing of the filter is stored and its name is not registered. So it was never made, unless a coordinator
+ * serves a filter of this name that was not deleted. (A coordinator's report is some time old: it may not
+ * have noticed the deletion.) ERR_LOST: a coordinator serves it. ERR_UNREACHABLE, ERR_TIMEOUT. */
 static enum err may_make(struct handle *f, struct error *e)
 {
     struct server server = {.id = ""};
@@ -160,9 +159,9 @@ static enum err may_make(struct handle *f, struct error *e)
                      server.id);
 }
 
-/* One that is named and has neither a view nor a record has lost its view. Who serves it is asked before it
- * is named here: others would see a name without a view or a record, again and again, and take that for lost.
- */
+/* A registered filter with neither a view nor a record has lost its view. Ask who serves it before
+ * registering it: otherwise repeated attempts would register a name without a view or record, which others
+ * take for a lost filter. */
 static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e)
 {
     struct admin_naming *n = arg;
@@ -252,7 +251,8 @@ enum err admin_make_filter(struct service *s, const struct config *config, struc
     struct mutex *mutex = NULL;
     struct mutex_options options = admin_mutex_options(s, config, name, length);
     options.redis = f->redis;
-    /* This is short work: another coordinator that is at it is waited for, but not by those who wait here. */
+    /* Making a filter is quick, so wait for another coordinator that does it; but not if other requests wait
+     * here. */
     code = mutex_wait(&mutex, &options, f->requests_wait ? 0 : options.redis_timeout_ms, e);
     if (code == ERR_BUSY && f->requests_wait)
         code = ERR_ASIDE;
@@ -263,11 +263,11 @@ enum err admin_make_filter(struct service *s, const struct config *config, struc
     return code;
 }
 
-/* Bytes that the first layer of a filter will have. */
+/* Bytes of a filter's first layer. */
 static uint64_t bytes_to_be(const struct config *config, const struct recipe *r)
 {
     struct geometry g;
-    struct error ignored; /* it will be said when the filter is made */
+    struct error ignored; /* making the filter reports it */
     double rate = r->expansion != 0 ? grow_first_rate(r->error_rate) : r->error_rate;
     uint32_t most = (uint32_t)config->shard_bytes;
     if (r->sourced)
@@ -294,7 +294,7 @@ enum err admin_grow(struct admin *a, struct admin_call *call, struct reply *r, s
 
 const char *admin_creation_failure(const struct admin_call *call, enum err code)
 {
-    bool large = code == ERR_RANGE && call->creation.capacity > INT32_MAX; /* no memory has so many shards */
+    bool large = code == ERR_RANGE && call->creation.capacity > INT32_MAX; /* too many shards */
     return large || code == ERR_NOMEM ? "Insufficient memory to create filter" : "could not create filter";
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How full a filter was, and what clients asked of it: taken where its status is read, and every 10 s. */
+/* Samples of a filter's fill and of clients' requests to it: taken when its status is read, and every 10
+ * s. */
 #include "base/clock.h"
 #include "service/admin/admin.h"
 #include "service/core/field.h"
@@ -25,7 +26,7 @@ void admin_sample(struct admin *a, const char *name, size_t length)
         admin_note_sample(a, name, length, a->view.keys[a->view.current]);
 }
 
-/* ERR_NOT_FOUND: nothing is kept, and the filter does not exist. */
+/* ERR_NOT_FOUND: there are no samples, and the filter does not exist. */
 static enum err read(struct admin *a, const struct admin_call *call, struct fill *out, size_t *count,
                      struct error *e)
 {

@@ -19,7 +19,7 @@
 #include "service/core/field.h"
 #include "shard/redis/nodes/health.h"
 
-/* @known: the keys of a whole generation, @items, that no job is about to replace. */
+/* @known: @items are the keys of a complete generation that no job is about to replace. */
 static void forecast_fields(struct fields *f, const struct config_filter *c,
                             const struct controller_note *note, bool known, const struct view *v,
                             uint64_t items)
@@ -46,7 +46,7 @@ static void forecast_fields(struct fields *f, const struct config_filter *c,
 
 /* --- parts of the status --- */
 
-/* The masters of the cluster, as this coordinator sees them. */
+/* Add the cluster's masters as this coordinator knows them. */
 static void masters_field(struct fields *f, const struct nodes *nodes)
 {
     struct buffer text = {0};
@@ -66,7 +66,8 @@ static bool is_pinned(const struct generation *g, const char *name)
     return false;
 }
 
-/* Those of the generation (of a cluster, all) that some thread of this process cannot reach, and why. */
+/* Add the generation's nodes (in a cluster: all nodes) that some thread of this process cannot reach, and
+ * why. */
 static void nodes_down_field(struct fields *f, const struct nodes *nodes, const struct generation *g)
 {
     struct buffer down = {0};
@@ -87,7 +88,7 @@ static void node_field(struct fields *f, const char *name, const struct generati
     buffer_fini(&nodes);
 }
 
-/* Keys of the generation in use. */
+/* Returns the keys of the generation in use. */
 static uint64_t view_fields(struct fields *f, struct admin *a, const struct view *v)
 {
     const struct generation *g = view_current(v), *other = view_alternate(v);
@@ -135,7 +136,7 @@ static const char *rows_by(const struct controller_note *note)
     return note->rows_ms == 0 ? "unknown" : names[note->rows.by];
 }
 
-/* @built: the filter's keys are those of a whole generation, @items of them. */
+/* @built: @items are the keys of a complete generation. */
 static void source_fields(struct fields *f, const struct controller_note *note, bool built, uint64_t items)
 {
     const struct threshold_input in = {.items = items, .source_rows = note->rows.rows};
@@ -201,7 +202,8 @@ static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error 
     return ERR_OK;
 }
 
-/* What the last verification says of the generation in use: its fields in the record, in this order. */
+/* The result of the last verification of the generation in use; @r has its fields of the record in this
+ * order. */
 static const char *verified(const redisReply *r, uint64_t generation, uint64_t stale_ms, uint64_t *when)
 {
     uint64_t of = 0, now = clock_wall_us() / 1000;
@@ -234,7 +236,7 @@ static enum err verify_fields(struct fields *f, struct admin *a, struct error *e
     return ERR_OK;
 }
 
-/* How the tail fares; "none" where no coordinator has it. */
+/* Add the follower's state; "none": no coordinator follows. */
 static enum err follower_fields(struct fields *f, struct admin *a, struct error *e)
 {
     static const struct {
@@ -346,7 +348,7 @@ enum err admin_status_one(struct admin *a, struct reply *r, const char *name, si
     return code;
 }
 
-/* Configured filters, then those that were made by commands. */
+/* Configured filters first, then those made by commands. */
 static void status_all(struct admin *a, struct admin_call *call, struct reply *r)
 {
     const struct config *config = a->config;

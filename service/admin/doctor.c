@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of probes, and what they share. */
+/* The table of probes, and their shared functions. */
 #include "service/admin/doctor_internal.h"
 
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "service/core/service.h"
 #include "shard/filter/slots.h"
 
-/* In the order in which they run: the first two find out who answers. */
+/* In the order in which they run: the first two find out which servers reply. */
 static const struct {
     const char *name, *what;
     doctor_fn *fn;
@@ -59,7 +59,7 @@ const char *doctor_state_name(enum doctor_state state)
     return names[state];
 }
 
-/* --- telling --- */
+/* --- findings --- */
 
 void doctor_tell(struct doctor *d, enum doctor_state state, const char *subject, const char *remedy,
                  const char *format, ...)
@@ -116,7 +116,7 @@ unsigned doctor_redis_version(const struct doctor_node *n)
     return version;
 }
 
-/* --- what the configuration asks for --- */
+/* --- requirements of the configuration --- */
 
 size_t doctor_sources(const struct doctor *d)
 {
@@ -145,7 +145,7 @@ bool doctor_add_fsync(const struct doctor *d)
     return wanted;
 }
 
-/* --- all of them --- */
+/* --- running the probes --- */
 
 void doctor_run(const struct doctor_options *o)
 {

@@ -9,12 +9,12 @@
 
 enum { LANES = 1, BATCH_BYTES = 4 << 20, BATCH_SHARDS = 512 };
 
-/* Shards of one layer on their way from where they are stored to where they will be read. */
+/* Copies shards of one layer from where they are stored to where they will be read. */
 struct copy {
-    struct handle *handle; /* its names have the incarnation under which the shards are stored */
+    struct handle *handle; /* its names have the incarnation of the stored shards */
     const struct loading *load;
     struct names stored;
-    struct fold fold; /* of the filter that is being made */
+    struct fold fold; /* of the new filter */
     const struct generation *g;
     struct placement placement;
     uint16_t tag_stored, tag;
@@ -52,7 +52,7 @@ static enum err send_get(struct copy *c, uint32_t shard, struct error *e)
                               lengths, e);
 }
 
-/* Its tags become those of the filter. */
+/* Read a shard; its tags are replaced by those of the new filter. */
 static enum err take_get(struct copy *c, uint32_t shard, uint8_t *out, struct error *e)
 {
     const struct geometry *g = &c->g->layers[c->layer].geometry;
@@ -130,7 +130,7 @@ static enum err copy_layer(struct copy *c, const struct work *w, struct error *e
     return code;
 }
 
-/* make_fill_fn */
+/* A make_fill_fn. */
 static enum err fill(void *arg, const struct names *names, const struct generation *g, const struct work *w,
                      struct error *e)
 {
@@ -149,7 +149,7 @@ static enum err fill(void *arg, const struct names *names, const struct generati
     return code;
 }
 
-/* As the dump has it, where it will lie. */
+/* The shape in the dump, with the new placement. */
 static void shape_of(struct generation *out, const struct loading *l)
 {
     *out = *view_current(&l->view);
