@@ -21,6 +21,12 @@ bool number_duration_ms(const char *text, size_t length, uint64_t *out);
 /* At most 16 hexadecimal digits, no prefix. */
 bool number_hex64(const char *text, size_t length, uint64_t *out);
 
+/* @a / @b, rounded up. */
+static inline uint64_t number_divide_up(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
 /* Format a number for people: 1234567 as "1,234,567". Writes into @out, NUL-terminated, and returns it. */
 enum { NUMBER_GROUPED_SIZE = 27 };
 const char *number_grouped(uint64_t value, char out[NUMBER_GROUPED_SIZE]);

@@ -48,11 +48,6 @@ static inline void timing_record_many(struct timing *t, uint64_t us, uint64_t ti
     timing_bump(&t->sum_us, us * times);
 }
 
-static inline void timing_record(struct timing *t, uint64_t us)
-{
-    timing_record_many(t, us, 1);
-}
-
 /* For one of several threads that write @t. */
 void timing_record_shared(struct timing *t, uint64_t us);
 

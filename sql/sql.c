@@ -203,14 +203,8 @@ static enum err render(struct renderer *r)
 }
 
 enum err sql_render(const char *name, const struct sql_binding *bindings, size_t binding_count,
-                    const char *const *params, size_t param_count, struct buffer *out, struct error *e)
-{
-    return sql_render_literals(name, bindings, binding_count, params, NULL, param_count, out, e);
-}
-
-enum err sql_render_literals(const char *name, const struct sql_binding *bindings, size_t binding_count,
-                             const char *const *params, const char *const *literals, size_t param_count,
-                             struct buffer *out, struct error *e)
+                    const char *const *params, const char *const *literals, size_t param_count,
+                    struct buffer *out, struct error *e)
 {
     struct renderer r = {.statement = name,
                          .at = sql_text(name),

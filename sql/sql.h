@@ -21,16 +21,11 @@ struct sql_binding {
 };
 
 /* Render statement @name for libpq: without comments and the final semicolon, with identifiers and pieces
- * from @bindings, with values numbered by their position in @params. ERR_NOT_FOUND: no such statement;
- * ERR_CONFIG: a variable has neither a binding nor a param. */
+ * from
+ * @bindings, with values numbered by their position in @params. For a protocol without parameters
+ * @literals[i], quoted by the caller, replaces @params[i]; NULL: they stay parameters. ERR_NOT_FOUND: no such
+ * statement; ERR_CONFIG: a variable has neither a binding nor a param. */
 MUST_CHECK enum err sql_render(const char *name, const struct sql_binding *bindings, size_t binding_count,
-                               const char *const *params, size_t param_count, struct buffer *out,
-                               struct error *e);
-
-/* As sql_render(), for a protocol without parameters: @literals[i], quoted by the caller, replaces
- * @params[i]. */
-MUST_CHECK enum err sql_render_literals(const char *name, const struct sql_binding *bindings,
-                                        size_t binding_count, const char *const *params,
-                                        const char *const *literals, size_t param_count, struct buffer *out,
-                                        struct error *e);
+                               const char *const *params, const char *const *literals, size_t param_count,
+                               struct buffer *out, struct error *e);
 #endif

@@ -9,11 +9,6 @@
 
 enum { AT_ONCE = 4 }; /* shards written concurrently; shards in order lie on different nodes */
 
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 static uint64_t shard_memory(const struct geometry *g)
 {
     assert(g->shards > 0);
@@ -23,7 +18,7 @@ static uint64_t shard_memory(const struct geometry *g)
 /* Shards on the fullest of @nodes nodes. */
 static uint64_t share(const struct geometry *g, uint64_t nodes)
 {
-    return divide_up(g->shards, nodes) * shard_memory(g);
+    return number_divide_up(g->shards, nodes) * shard_memory(g);
 }
 
 static uint64_t during(const struct estimate *est, uint64_t nodes)
@@ -58,7 +53,7 @@ static void fill_nodes(struct estimate *est, const struct estimate_input *in)
     else if (est->nodes == 0)
         est->nodes =
             est->nodes_needed < GENERATION_NODES_MAX ? (unsigned)est->nodes_needed : GENERATION_NODES_MAX;
-    est->node_shards = divide_up(est->geometry.shards, est->nodes);
+    est->node_shards = number_divide_up(est->geometry.shards, est->nodes);
     est->before = share(&est->geometry, est->nodes);
     est->during = during(est, est->nodes);
     est->after = share(&est->next, est->nodes);
@@ -70,7 +65,7 @@ static void fill_build(struct estimate *est, const struct estimate_input *in)
     est->partitions = 1;
     if (in->build_memory == 0 || bytes <= in->build_memory)
         return;
-    uint64_t pieces = divide_up(bytes, in->build_memory);
+    uint64_t pieces = number_divide_up(bytes, in->build_memory);
     est->partitions = pieces < est->next.shards ? (uint32_t)pieces : est->next.shards;
     est->spilled = in->keys * ESTIMATE_HASH_BYTES;
     est->spill_peak = est->spilled < in->spill_bytes ? est->spilled : in->spill_bytes;

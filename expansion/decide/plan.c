@@ -52,16 +52,6 @@ static enum err decide_capacity(uint64_t *out, const struct plan_input *in, stru
     return ERR_OK;
 }
 
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
-static uint64_t shard_memory(const struct plan *p)
-{
-    return divide_up(p->memory_new, p->geometry.shards);
-}
-
 enum err plan_make(struct plan *out, const struct plan_input *in, struct error *e)
 {
     if (in->node_count == 0)
@@ -81,7 +71,7 @@ enum err plan_make(struct plan *out, const struct plan_input *in, struct error *
     p.memory_new = geometry_memory_log(&p.geometry);
     p.memory_peak = in->memory_now + p.memory_new;
     p.memory_after = p.memory_new;
-    uint64_t partitions = divide_up(geometry_bytes(&p.geometry), in->build_memory);
+    uint64_t partitions = number_divide_up(geometry_bytes(&p.geometry), in->build_memory);
     p.partitions = partitions < p.geometry.shards ? (unsigned)partitions : p.geometry.shards;
     *out = p;
     return ERR_OK;
@@ -112,7 +102,7 @@ static uint32_t shards_on(const struct plan *p, const struct plan_node *node, un
 
 void plan_place(const struct plan *p, struct plan_node *nodes, unsigned count)
 {
-    uint64_t shard = shard_memory(p);
+    uint64_t shard = number_divide_up(p->memory_new, p->geometry.shards);
     unsigned taking = 0;
     while (taking < count && !nodes[taking].leaving)
         taking++;

@@ -64,14 +64,13 @@ static void follower_say(struct follower *t, const char *state)
                  log_quote(t->problem.text));
 }
 
-/* Lets a wait for Postgres end when the follower must end; renews the lease meanwhile. */
-static enum err watch(void *arg, struct error *e)
+enum err follower_watch(void *arg, struct error *e)
 {
     struct follower *t = arg;
     if (follower_stops(t))
         return error_set(e, ERR_CANCELLED, "the coordinator stops");
     enum err code = t->held ? follower_tend(t, e) : ERR_OK;
-    return code == ERR_BUSY ? code : ERR_OK;
+    return code == ERR_BUSY ? code : ERR_OK; /* Redis may be away for a while */
 }
 
 static enum err open_source(struct follower *t, struct error *e)
@@ -80,7 +79,7 @@ static enum err open_source(struct follower *t, struct error *e)
         return source_take(t->source, e);
     struct source_config config = t->o->source;
     config.application = "twinbloom follower";
-    config.watch = (struct source_watch){watch, t};
+    config.watch = (struct source_watch){follower_watch, t};
     enum err code = pool_open(t->o->pool, &t->source, &config, t->o->postgres_timeout_ms, e);
     if (code == ERR_OK)
         code = source_check(t->source, e);
@@ -89,22 +88,6 @@ static enum err open_source(struct follower *t, struct error *e)
         t->source = NULL;
     }
     return code;
-}
-
-static enum err open_mode(struct follower *t, struct error *e)
-{
-    return t->mode == FOLLOWER_KEYSET ? follower_keyset_open(t, e) : follower_feed_open(t, e);
-}
-
-static enum err step(struct follower *t, struct error *e)
-{
-    return t->mode == FOLLOWER_KEYSET ? follower_keyset_step(t, e) : follower_feed_step(t, e);
-}
-
-static void close_mode(struct follower *t)
-{
-    follower_keyset_close(t);
-    follower_feed_close(t);
 }
 
 /* Follow until the first error. The lease is held. */
@@ -116,7 +99,7 @@ static enum err follow(struct follower *t, struct error *e)
     if (code == ERR_OK)
         code = open_source(t, e);
     if (code == ERR_OK)
-        code = open_mode(t, e);
+        code = t->mode == FOLLOWER_KEYSET ? follower_keyset_open(t, e) : follower_feed_open(t, e);
     if (code == ERR_OK) {
         /* As long as this number stays, no row that is committed from here on is missed. */
         (void)snprintf(t->coverage, sizeof(t->coverage), "%016" PRIx64, random_u64());
@@ -127,14 +110,15 @@ static enum err follow(struct follower *t, struct error *e)
     if (code == ERR_OK)
         source_rest(t->source);
     while (code == ERR_OK && !follower_stops(t)) {
-        code = step(t, e);
+        code = t->mode == FOLLOWER_KEYSET ? follower_keyset_step(t, e) : follower_feed_step(t, e);
         if (code == ERR_OK)
             t->stepped_at = clock_mono_us();
         if (code == ERR_OK)
             code = follower_tend(t, e);
     }
     t->coverage[0] = '\0';
-    close_mode(t);
+    follower_keyset_close(t);
+    follower_feed_close(t);
     return code;
 }
 

@@ -60,15 +60,6 @@ enum err follower_feed_watch_slot(struct follower *t, struct error *e)
 
 /* --- open, close --- */
 
-static enum err watch(void *arg, struct error *e)
-{
-    struct follower *t = arg;
-    if (follower_stops(t))
-        return error_set(e, ERR_CANCELLED, "the coordinator stops");
-    enum err code = follower_tend(t, e);
-    return code == ERR_BUSY ? code : ERR_OK; /* Redis may be away for a while */
-}
-
 static enum err make_tables(struct follower *t, struct error *e)
 {
     struct follower_feed *f = &t->feed;
@@ -122,7 +113,7 @@ static enum err open_stream(struct follower *t, struct error *e)
                                            .publication = t->o->publication,
                                            .timeout_ms = t->o->postgres_timeout_ms,
                                            .create_timeout_ms = t->o->settle_timeout_ms,
-                                           .watch = {watch, t},
+                                           .watch = {follower_watch, t},
                                            .tables = f->tables,
                                            .table_count = source_tables(t->source)};
     if (code == ERR_OK)
@@ -146,7 +137,7 @@ static enum err open_outbox(struct follower *t, struct error *e)
                                            .application = "twinbloom follower",
                                            .outbox = t->o->outbox,
                                            .timeout_ms = t->o->postgres_timeout_ms,
-                                           .watch = {watch, t}};
+                                           .watch = {follower_watch, t}};
     enum err code = ERR_OK;
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++) {
         struct outbox_options one = options;
@@ -334,19 +325,6 @@ static enum err look(struct follower *t, bool quiet, struct error *e)
 
 /* --- the mode --- */
 
-static enum err next(struct follower *t, struct feed_batch *batch, struct error *e)
-{
-    struct follower_feed *f = &t->feed;
-    return f->stream != NULL ? stream_next(f->stream, batch, WAIT_MS, e)
-                             : outbox_next(f->outbox, batch, WAIT_MS, e);
-}
-
-static enum err confirm(struct follower *t, uint64_t mark, struct error *e)
-{
-    struct follower_feed *f = &t->feed;
-    return f->stream != NULL ? stream_confirm(f->stream, mark, e) : outbox_confirm(f->outbox, mark, e);
-}
-
 static enum err feed_once(struct follower *t, struct error *e)
 {
     struct follower_feed *f = &t->feed;
@@ -357,13 +335,15 @@ static enum err feed_once(struct follower *t, struct error *e)
         code = note_request(t, e);
     source_rest(t->source);
     if (code == ERR_OK)
-        code = next(t, &batch, e);
+        code = f->stream != NULL ? stream_next(f->stream, &batch, WAIT_MS, e)
+                                 : outbox_next(f->outbox, &batch, WAIT_MS, e);
     if (code == ERR_OK)
         code = source_take(t->source, e);
     if (code == ERR_OK && batch.count > 0)
         code = add_batch(t, &batch, e);
     if (code == ERR_OK)
-        code = confirm(t, batch.mark, e);
+        code = f->stream != NULL ? stream_confirm(f->stream, batch.mark, e)
+                                 : outbox_confirm(f->outbox, batch.mark, e);
     if (code != ERR_OK)
         return code;
     bool quiet = f->stream != NULL ? batch.count == 0 : batch.all;

@@ -41,12 +41,6 @@ void follower_gap_close(struct follower *t)
     t->feed.gap = (struct follower_noted){.settle = NULL};
 }
 
-/* True if the feed has reported all that had ended when the settle ended. */
-static bool has_told(const struct follower_feed *f, bool quiet)
-{
-    return f->stream != NULL ? stream_position(f->stream).complete >= f->gap_lsn : quiet;
-}
-
 enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)
 {
     struct follower_feed *f = &t->feed;
@@ -57,8 +51,10 @@ enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)
         return ERR_OK;
     if (f->gap.marks == NULL)
         return begin(t, e);
-    if (f->gap_lsn != 0)
-        return has_told(f, quiet) ? write_marks(t, e) : ERR_OK;
+    if (f->gap_lsn != 0) { /* has the feed reported all that had ended when the settle ended? */
+        done = f->stream != NULL ? stream_position(f->stream).complete >= f->gap_lsn : quiet;
+        return done ? write_marks(t, e) : ERR_OK;
+    }
     enum err code = transaction_wait_poll(f->gap.settle, &done, &blocker, 1, &waiting, e);
     if (code != ERR_OK || !done)
         return code;

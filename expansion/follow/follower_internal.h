@@ -83,6 +83,8 @@ struct follower {
 
 /* --- follower.c --- */
 bool follower_stops(const struct follower *t);
+/* A source_watch: ends a wait for Postgres when the follower must end; renews the lease meanwhile. */
+enum err follower_watch(void *arg, struct error *e);
 
 /* --- follower_lease.c --- */
 /* Take or renew the lease, and write the status. ERR_BUSY: another coordinator has the lease. */

@@ -43,14 +43,6 @@ static void report_scan(struct driver *d, uint64_t now)
     record_decimal(d, "eta_seconds", rate > 0 && left > 0 ? left / rate : 0);
 }
 
-static void report_rows(struct driver *d)
-{
-    record_number(d, "rows", d->record.rows);
-    record_number(d, "rows_total", d->record.rows_total);
-    record_number(d, "skipped_null", d->record.skipped_null);
-    record_number(d, "skipped_empty", d->record.skipped_empty);
-}
-
 static enum err report(struct driver *d, const char *waiting_for, struct error *e)
 {
     uint64_t now = clock_mono_us();
@@ -61,8 +53,12 @@ static enum err report(struct driver *d, const char *waiting_for, struct error *
     record_text(d, "waiting_for", waiting_for);
     record_text(d, "throttle", driver_pace_throttle(d));
     /* Before the settle nothing is read. A check keeps the last expansion's figures. */
-    if (d->step >= STEP_SETTLE && d->step != STEP_CHECK)
-        report_rows(d);
+    if (d->step >= STEP_SETTLE && d->step != STEP_CHECK) {
+        record_number(d, "rows", d->record.rows);
+        record_number(d, "rows_total", d->record.rows_total);
+        record_number(d, "skipped_null", d->record.skipped_null);
+        record_number(d, "skipped_empty", d->record.skipped_empty);
+    }
     if (d->scan_started != 0 && d->step == STEP_SCAN && now > d->scan_started)
         report_scan(d, now);
     return record_write(d, e);

@@ -125,13 +125,6 @@ static void decide(struct driver *d, uint64_t now)
     d->pace.decided_at = clock_mono_us();
 }
 
-static void decide_if_time(struct driver *d)
-{
-    uint64_t now = clock_mono_us();
-    if (now - d->pace.decided_at >= DECIDE_US || operator_limit(d) != d->pace.operator_limit)
-        decide(d, now);
-}
-
 /* Keys may be missing until the job ends: wrong answers cost more than slow ones. */
 static bool heals(const struct driver *d)
 {
@@ -173,7 +166,9 @@ double driver_pace_limit(struct driver *d)
     driver_pace_begin(d);
     if (heals(d))
         return (double)operator_limit(d);
-    decide_if_time(d);
+    uint64_t now = clock_mono_us();
+    if (now - d->pace.decided_at >= DECIDE_US || operator_limit(d) != d->pace.operator_limit)
+        decide(d, now);
     return d->pace.throttle.rows_per_second;
 }
 

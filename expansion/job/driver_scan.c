@@ -107,13 +107,6 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
 
 /* --- control of the readers --- */
 
-static void take_progress(struct driver *d)
-{
-    struct readers_progress p;
-    readers_progress(d->readers, &p);
-    count_progress(d, &p);
-}
-
 /* What the scan waits for, for people. */
 static const char *waits_for(const struct driver *d)
 {
@@ -125,8 +118,10 @@ static enum err look_after(struct driver *d, struct error *e)
 {
     for (;;) {
         enum err ended_with;
+        struct readers_progress progress;
         bool ended = readers_ended(d->readers, LOOK_MS, &ended_with, e);
-        take_progress(d);
+        readers_progress(d->readers, &progress);
+        count_progress(d, &progress);
         if (ended)
             return ended_with;
         enum err code = driver_poll(d, waits_for(d), e);

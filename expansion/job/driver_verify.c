@@ -50,13 +50,6 @@ struct outcome {
     struct source_rows rows;
 };
 
-static void forget_batch(struct look *l)
-{
-    for (size_t i = 0; i < l->count; i++)
-        free(l->bytes[i]);
-    l->count = 0;
-}
-
 static void list(struct look *l, size_t i)
 {
     if (l->listed_count == LISTED)
@@ -94,7 +87,9 @@ static void check_batch(struct look *l)
     if (l->count > 0 && l->code == ERR_OK)
         l->code = take_missing(l, found);
     l->checked += l->count;
-    forget_batch(l);
+    for (size_t i = 0; i < l->count; i++)
+        free(l->bytes[i]);
+    l->count = 0;
 }
 
 static void take_key(void *arg, const char *key, size_t length)
@@ -167,14 +162,6 @@ static enum err look_at_all(struct look *l, struct error *e)
     check_batch(l);
     l->checked = all.rows;
     return code;
-}
-
-static enum err look_at_source(struct look *l, struct error *e)
-{
-    struct driver *d = l->d;
-    return d->record.verify_full
-               ? look_at_all(l, e)
-               : scan_sample(d->source, d->record.swept, d->o->verify_sample, take_key, l, e);
 }
 
 static enum err find_reasons(struct look *l, struct error *e)
@@ -261,7 +248,9 @@ static enum err look_once(struct driver *d, bool last, struct outcome *o, bool *
         return error_set(e, ERR_NOMEM, "out of memory");
     l->d = d;
     l->e = e;
-    enum err code = look_at_source(l, e);
+    enum err code = d->record.verify_full
+                        ? look_at_all(l, e)
+                        : scan_sample(d->source, d->record.swept, d->o->verify_sample, take_key, l, e);
     check_batch(l);
     if (code == ERR_OK)
         code = l->code;

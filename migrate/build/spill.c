@@ -145,17 +145,13 @@ static void write_out(struct spill_writer *w, uint32_t partition)
     chunk->count = 0;
 }
 
-static void begin_page(struct spill_writer *w)
-{
-    (void)pthread_mutex_lock(&w->lock);
-    w->in_page = true;
-    (void)pthread_mutex_unlock(&w->lock);
-}
-
 void spill_put(struct spill_writer *w, uint32_t partition, struct key_hash h)
 {
-    if (!w->in_page)
-        begin_page(w);
+    if (!w->in_page) {
+        (void)pthread_mutex_lock(&w->lock);
+        w->in_page = true;
+        (void)pthread_mutex_unlock(&w->lock);
+    }
     struct spill_chunk *chunk = buffer_at(w, partition);
     chunk->hashes[chunk->count++] = h;
     if (chunk->count == w->spill->room)

@@ -191,47 +191,15 @@ static enum err decode_commit(struct pgoutput_message *m, struct reader *r, stru
     return ERR_OK;
 }
 
-static void decode_begin(struct pgoutput_message *m, struct reader *r)
-{
-    m->begin.commit_lsn = take_u64(r);
-    m->begin.commit_us = take_u64(r) + (uint64_t)PGOUTPUT_EPOCH_S * 1000 * 1000;
-    m->begin.xid = take_u32(r);
-}
-
-/* Decode messages that have no use, too: malformed bytes must not pass. */
-static void skip_truncate(struct reader *r)
-{
-    uint32_t relations = take_u32(r);
-    (void)take_u8(r); /* options */
-    (void)take(r, (size_t)relations * 4);
-}
-
-static void skip_message(struct reader *r)
-{
-    (void)take_u8(r);  /* flags */
-    (void)take_u64(r); /* position */
-    (void)take_string(r);
-    (void)take(r, take_u32(r));
-}
-
-static void skip_origin(struct reader *r)
-{
-    (void)take_u64(r);
-    (void)take_string(r);
-}
-
-static void skip_type(struct reader *r)
-{
-    (void)take_u32(r);
-    (void)take_string(r);
-    (void)take_string(r);
-}
-
+/* Messages without use are decoded, too: malformed bytes must not pass. */
 static enum err decode_body(struct pgoutput_message *m, struct reader *r, struct error *e)
 {
+    uint32_t relations;
     switch (m->kind) {
     case PGOUTPUT_BEGIN:
-        decode_begin(m, r);
+        m->begin.commit_lsn = take_u64(r);
+        m->begin.commit_us = take_u64(r) + (uint64_t)PGOUTPUT_EPOCH_S * 1000 * 1000;
+        m->begin.xid = take_u32(r);
         return ERR_OK;
     case PGOUTPUT_COMMIT:
         return decode_commit(m, r, e);
@@ -243,16 +211,24 @@ static enum err decode_body(struct pgoutput_message *m, struct reader *r, struct
     case PGOUTPUT_DELETE:
         return decode_change(m, r, e);
     case PGOUTPUT_TRUNCATE:
-        skip_truncate(r);
+        relations = take_u32(r);
+        (void)take_u8(r); /* options */
+        (void)take(r, (size_t)relations * 4);
         return ERR_OK;
     case PGOUTPUT_ORIGIN:
-        skip_origin(r);
+        (void)take_u64(r); /* position */
+        (void)take_string(r);
         return ERR_OK;
     case PGOUTPUT_TYPE:
-        skip_type(r);
+        (void)take_u32(r); /* oid */
+        (void)take_string(r);
+        (void)take_string(r);
         return ERR_OK;
     case PGOUTPUT_MESSAGE:
-        skip_message(r);
+        (void)take_u8(r);  /* flags */
+        (void)take_u64(r); /* position */
+        (void)take_string(r);
+        (void)take(r, take_u32(r));
         return ERR_OK;
     default:
         return malformed(e, "an unknown message", m->kind);

@@ -330,14 +330,7 @@ enum err connection_render(const struct statement *s, const char *const *literal
     const char *names[CONNECTION_PARAMS_MAX];
     for (size_t i = 0; i < s->param_count; i++)
         names[i] = s->params[i].name;
-    return sql_render_literals(s->name, s->bindings, s->binding_count, names, literals, s->param_count, text,
-                               e);
-}
-
-static void values_of(const struct statement *s, const char *values[CONNECTION_PARAMS_MAX])
-{
-    for (size_t i = 0; i < s->param_count; i++)
-        values[i] = s->params[i].value;
+    return sql_render(s->name, s->bindings, s->binding_count, names, literals, s->param_count, text, e);
 }
 
 static enum err run_with_parameters(struct connection *c, const struct statement *s, PGresult **out,
@@ -346,7 +339,8 @@ static enum err run_with_parameters(struct connection *c, const struct statement
     struct buffer text = {0};
     enum err err = connection_render(s, NULL, &text, e);
     const char *values[CONNECTION_PARAMS_MAX];
-    values_of(s, values);
+    for (size_t i = 0; i < s->param_count; i++)
+        values[i] = s->params[i].value;
     if (err == ERR_OK &&
         PQsendQueryParams(c->pg, buffer_text(&text), (int)s->param_count, NULL, values, NULL, NULL, 0) != 1)
         err = connection_lost(c, e);

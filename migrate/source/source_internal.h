@@ -55,7 +55,7 @@ struct source {
     bool resolved;        /* false: only source_check() is useful; it reports what is wrong */
 };
 
-/* source_open() over an existing connection: the source takes it, or it is closed with an error. */
+/* source_open() over @c: the source takes it, or it is closed with an error. NULL: open a connection. */
 MUST_CHECK enum err source_open_over(struct source **out, struct connection *c,
                                      const struct source_config *config, unsigned timeout_ms,
                                      struct error *e);
@@ -88,6 +88,8 @@ MUST_CHECK enum err source_resolve(struct source *s, struct error *e);
 MUST_CHECK enum err source_set_up(struct source *s, struct error *e);
 void source_free_tables(struct source *s);
 
+/* Read the count in the first field of @r, and clear @r. */
+MUST_CHECK enum err source_take_count(PGresult *r, uint64_t *out, struct error *e);
 /* Append the columns of row @row as an id in the form of scan.h. */
 void source_put_id(struct buffer *out, const PGresult *r, int row, unsigned columns);
 /* Append an id as SQL values: 'a', 'b'. */

@@ -32,13 +32,7 @@ static enum err count_rows(struct source *s, unsigned table, bool with_where, ui
     st.statement.param_count = 1;
     PGresult *r;
     enum err err = connection_run(s->connection, &st.statement, &r, e);
-    if (err != ERR_OK)
-        return err;
-    const char *count = PQgetvalue(r, 0, 0);
-    if (!number_u64(count, strlen(count), out))
-        err = error_set(e, ERR_PARSE, "Postgres: a count was \"%s\"", count);
-    PQclear(r);
-    return err;
+    return err == ERR_OK ? source_take_count(r, out, e) : err;
 }
 
 /* Find "Plan Rows" of the outermost plan, which precedes those of its children. Inside a string of the plan
@@ -403,11 +397,5 @@ enum err source_ending(struct source *s, const char *transactions, uint64_t *out
     PGresult *r;
     const struct connection_param params[] = {{"transactions", transactions}};
     enum err err = source_run(s, 0, "ending", params, 1, &r, e);
-    if (err != ERR_OK)
-        return err;
-    const char *count = PQgetvalue(r, 0, 0);
-    if (!number_u64(count, strlen(count), out))
-        err = error_set(e, ERR_PARSE, "Postgres: a count was \"%s\"", count);
-    PQclear(r);
-    return err;
+    return err == ERR_OK ? source_take_count(r, out, e) : err;
 }

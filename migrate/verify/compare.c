@@ -125,11 +125,6 @@ void compare_free(struct compare *c)
     free(c);
 }
 
-uint32_t compare_partitions(const struct compare *c)
-{
-    return c->partitions.count;
-}
-
 /* --- testing --- */
 
 static bool make_room(struct findings *f, size_t more)

@@ -69,6 +69,4 @@ uint64_t compare_tested(const struct compare *c);
 uint64_t compare_missing_total(const struct compare *c);
 const struct key_hash *compare_missing(const struct compare *c, size_t *count);
 
-/* 1: all shards are in memory. */
-uint32_t compare_partitions(const struct compare *c);
 #endif

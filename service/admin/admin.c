@@ -171,13 +171,6 @@ void admin_post_aside(struct service *s, struct admin_call *call, struct mailbox
     post(s->aside, call, back, done);
 }
 
-static void tidy(struct admin *a)
-{
-    const struct config *config = live_config_acquire(a->service->config);
-    pooled_tidy(a->postgres, config->dsn, (unsigned)config->postgres_timeout_ms, clock_mono_us());
-    config_release(config);
-}
-
 static struct admin *admin_new(struct service *s, const char *name)
 {
     struct admin *a = calloc(1, sizeof(*a));
@@ -225,8 +218,11 @@ static void serve(struct service *s, const char *name, struct mailbox *mailbox, 
         complete_registries(a);
     while (!atomic_load(end)) {
         mailbox_wait(mailbox, WAIT_MS);
-        if (aside)
-            tidy(a);
+        if (!aside)
+            continue;
+        const struct config *config = live_config_acquire(s->config);
+        pooled_tidy(a->postgres, config->dsn, (unsigned)config->postgres_timeout_ms, clock_mono_us());
+        config_release(config);
     }
     mailbox_run(mailbox); /* calls that still wait get an answer */
     admin_free(a);

@@ -111,12 +111,6 @@ static enum err rate_of_one_page(struct outlook *o, struct error *e)
     return code;
 }
 
-static enum err measure(struct outlook *o, struct error *e)
-{
-    enum err code = rate_of_last_run(o, e);
-    return code == ERR_OK && o->rate <= 0 ? rate_of_one_page(o, e) : code;
-}
-
 /* --- the answer --- */
 
 static void plan_fields(struct fields *f, const struct outlook *o)
@@ -245,7 +239,9 @@ enum err admin_plan(struct admin *a, struct admin_call *call, struct reply *r, s
     if (code == ERR_OK)
         code = make_plan(&o, e);
     if (code == ERR_OK && call->dry_run)
-        code = measure(&o, e);
+        code = rate_of_last_run(&o, e);
+    if (code == ERR_OK && call->dry_run && o.rate <= 0)
+        code = rate_of_one_page(&o, e);
     pooled_close(a->postgres, o.source);
     if (code == ERR_OK || is_refusal(code)) {
         answer(&o, code, r);

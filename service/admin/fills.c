@@ -118,12 +118,6 @@ static bool is_due(uint32_t now, uint32_t last, uint32_t interval)
     return last == 0 || now >= last + interval;
 }
 
-/* True if the clock was set back so far that the curve would go back, too. */
-static bool is_back(const struct sampled *of, uint32_t now)
-{
-    return now + FILLS_COARSE_S < newest(of->fine, FILLS_FINE, &of->fine_ring);
-}
-
 void fills_note(struct fills *s, const char *name, size_t length, uint64_t incarnation,
                 const struct fill *one)
 {
@@ -131,7 +125,9 @@ void fills_note(struct fills *s, const char *name, size_t length, uint64_t incar
     struct sampled *of = find(s, name, length);
     if (of == NULL)
         of = make(s, name, length, one->at_s);
-    if (of != NULL && (of->incarnation != incarnation || is_back(of, one->at_s))) {
+    /* If the clock was set back far, the curve would go back, too. */
+    bool back = of != NULL && one->at_s + FILLS_COARSE_S < newest(of->fine, FILLS_FINE, &of->fine_ring);
+    if (of != NULL && (of->incarnation != incarnation || back)) {
         of->incarnation = incarnation;
         of->fine_ring = of->coarse_ring = (struct ring){0};
     }

@@ -46,11 +46,6 @@ static uint64_t next_random(struct bench_thread *t)
     return t->random * UINT64_C(2685821657736338717);
 }
 
-static double next_share(struct bench_thread *t)
-{
-    return (double)(next_random(t) >> 11) / 9007199254740992.0;
-}
-
 static uint64_t key_number(struct runner *r, const struct request *q)
 {
     uint64_t keys = r->o->keys;
@@ -68,7 +63,8 @@ uint64_t bench_added_again(const struct bench *b)
 static enum err send_request(struct runner *r, struct request *q, uint64_t due_us, struct error *e)
 {
     const struct cli_bench *o = r->o;
-    q->command = next_share(r->t) < o->adds ? BENCH_ADD : BENCH_EXISTS;
+    double share = (double)(next_random(r->t) >> 11) / 9007199254740992.0; /* in [0, 1) */
+    q->command = share < o->adds ? BENCH_ADD : BENCH_EXISTS;
     q->present = (next_random(r->t) >> 32 & 1) != 0;
     r->argv[0] = r->t->bench->command[q->command];
     r->argv[1] = r->t->bench->filter;

@@ -166,14 +166,6 @@ static bool take_batch(struct import *im)
     return good;
 }
 
-static bool take_all(struct import *im)
-{
-    bool good = true;
-    while (good && im->in_flight > 0)
-        good = take_batch(im);
-    return good;
-}
-
 /* --- batches --- */
 
 static struct batch *filling(struct import *im)
@@ -243,7 +235,8 @@ static void finish(struct import *im)
     enum err status = im->status;
     bool usable = status == ERR_OK || status == ERR_PARSE || status == ERR_RANGE || status == ERR_IO;
     if (usable && (progress_interrupted() || send_batch(im)))
-        (void)take_all(im);
+        while (im->in_flight > 0 && take_batch(im))
+            ;
     if (status != ERR_OK) {
         im->status = status;
         im->error = first;

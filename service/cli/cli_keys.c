@@ -158,13 +158,6 @@ static bool from_arguments(struct keys *k)
     return true;
 }
 
-static void free_lines(struct chunk *c)
-{
-    for (size_t i = 2; i < c->count; i++)
-        free((void *)(uintptr_t)c->argv[i]);
-    chunk_clear(c);
-}
-
 /* Each line is allocated separately; the chunk owns it until its reply has come. */
 static bool from_stdin(struct keys *k)
 {
@@ -186,7 +179,9 @@ static bool from_stdin(struct keys *k)
         if (more && !chunk_full(&k->chunk))
             continue;
         good = send_chunk(k);
-        free_lines(&k->chunk);
+        for (size_t i = 2; i < k->chunk.count; i++)
+            free((void *)(uintptr_t)k->chunk.argv[i]);
+        chunk_clear(&k->chunk);
     }
     if (good && ferror(stdin) != 0) {
         k->status = error_set(&k->error, ERR_IO, "standard input could not be read");

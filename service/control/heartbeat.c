@@ -128,11 +128,6 @@ static void look_at_nodes(struct heartbeat *p)
     }
 }
 
-static const struct node_state *home_down(const struct heartbeat *p)
-{
-    return p->node_count > 0 && is_home(p, 0) && p->node[0].down ? &p->node[0] : NULL;
-}
-
 /* --- the fields --- */
 
 static void add_redis(struct heartbeat *p)
@@ -292,11 +287,11 @@ static void heartbeat(struct heartbeat *p)
 {
     struct error e = {.text = ""};
     look_at_nodes(p);
-    const struct node_state *home = home_down(p);
-    enum err code = home != NULL ? ERR_UNREACHABLE : write_heartbeat(p, &e);
+    bool down = p->node_count > 0 && is_home(p, 0) && p->node[0].down;
+    enum err code = down ? ERR_UNREACHABLE : write_heartbeat(p, &e);
     if (code != ERR_OK && !p->silent)
         log_warn("heartbeat_failed", "code=%s error=%s note=\"other coordinators count this one as gone\"",
-                 error_name(code), log_quote(home != NULL ? home->why : e.text));
+                 error_name(code), log_quote(down ? p->node[0].why : e.text));
     if (code != ERR_OK)
         sync_client_forget(p->redis);
     p->silent = code != ERR_OK;
