@@ -81,13 +81,10 @@ static const char *text_of(const redisReply *reply, size_t i)
 enum err follower_look(struct sync_client *l, const struct names *names, struct follower_status *out,
                        struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
     *out = (struct follower_status){.exists = false};
-    names_filter_key(names, "tail", &name);
-    enum err code =
-        sync_client_command(l, sync_client_home(l, names), &reply, e,
-                            "HMGET %b owner state mode coverage error done", name.text, name.length);
+    enum err code = sync_client_filter_command(l, names, "tail",
+                                               "HMGET %b owner state mode coverage error done", &reply, e);
     if (code != ERR_OK)
         return code;
     out->exists = text_of(reply, 0)[0] != '\0';

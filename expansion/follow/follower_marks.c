@@ -58,12 +58,9 @@ enum err follower_mark_forget(struct follower *t, const char *field, struct erro
 /* The last job's low-water mark, if the job read our tables and its generation is in the view. */
 static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
     struct record r = {0};
-    names_filter_key(&t->handle.names, "job", &name);
-    enum err code = sync_client_command(t->redis, handle_home(&t->handle), &reply, e, "HGETALL %b", name.text,
-                                        name.length);
+    enum err code = sync_client_filter_command(t->redis, &t->handle.names, "job", "HGETALL %b", &reply, e);
     if (code != ERR_OK)
         return code;
     bool sound = true;

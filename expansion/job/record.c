@@ -23,11 +23,8 @@ static void distrust(struct driver *d, const redisReply *broken)
 
 enum err record_read(struct driver *d, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&d->handle.names, "job", &name);
-    enum err code = sync_client_command(d->redis, handle_home(&d->handle), &reply, e, "HGETALL %b", name.text,
-                                        name.length);
+    enum err code = sync_client_filter_command(d->redis, &d->handle.names, "job", "HGETALL %b", &reply, e);
     if (code != ERR_OK)
         return code;
     record_fini(&d->record);
@@ -44,13 +41,6 @@ enum err record_read(struct driver *d, struct error *e)
     return ERR_OK;
 }
 
-static void add_key(struct driver *d, const char *what)
-{
-    struct key_name name;
-    names_filter_key(&d->handle.names, what, &name);
-    script_key(&d->call, &name);
-}
-
 /* The number of job arguments is known only at the end. So a placeholder of COUNT_WIDTH digits is put among
  * the script's arguments, and overwritten then. */
 enum { COUNT_WIDTH = 6 };
@@ -59,10 +49,10 @@ enum { COUNT_WIDTH = 6 };
 static void begin(struct driver *d, const char *script, const char *third_key, bool reset)
 {
     script_begin(&d->call, script);
-    add_key(d, "expansion_flag");
-    add_key(d, "job");
+    script_filter_key(&d->call, &d->handle.names, "expansion_flag");
+    script_filter_key(&d->call, &d->handle.names, "job");
     if (third_key != NULL)
-        add_key(d, third_key);
+        script_filter_key(&d->call, &d->handle.names, third_key);
     script_text(&d->call, mutex_value(d->mutex));
     script_text(&d->call, reset ? "1" : "0");
     d->record_count_at = d->call.count;

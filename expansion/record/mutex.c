@@ -269,16 +269,12 @@ enum err mutex_wait(struct mutex **out, const struct mutex_options *options, uns
 
 enum err mutex_look(struct sync_client *l, const struct names *names, struct error *e)
 {
-    struct key_name flag;
     redisReply *holder, *left;
-    names_filter_key(names, "expansion_flag", &flag);
-    enum err code =
-        sync_client_command(l, sync_client_home(l, names), &holder, e, "GET %b", flag.text, flag.length);
+    enum err code = sync_client_filter_command(l, names, "expansion_flag", "GET %b", &holder, e);
     if (code != ERR_OK)
         return code;
     if (holder->type == REDIS_REPLY_STRING) {
-        code =
-            sync_client_command(l, sync_client_home(l, names), &left, e, "PTTL %b", flag.text, flag.length);
+        code = sync_client_filter_command(l, names, "expansion_flag", "PTTL %b", &left, e);
         if (code == ERR_OK) {
             code = left->integer == -2 ? ERR_OK : busy(holder->str, left->integer, e); /* -2: it is gone */
             freeReplyObject(left);

@@ -175,11 +175,8 @@ static enum err check_memory(struct load *l, struct error *e)
 
 static enum err next_token(struct load *l, uint64_t *out, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&l->f->names, "token", &name);
-    enum err code =
-        sync_client_command(l->a->redis, handle_home(l->f), &reply, e, "INCR %b", name.text, name.length);
+    enum err code = sync_client_filter_command(l->a->redis, &l->f->names, "token", "INCR %b", &reply, e);
     if (code != ERR_OK)
         return code;
     *out = (uint64_t)reply->integer;

@@ -67,11 +67,9 @@ static enum err may_begin(struct outlook *o, struct error *e)
 
 static enum err rate_of_last_run(struct outlook *o, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&o->a->handle.names, "job", &name);
-    enum err code = sync_client_command(o->a->redis, handle_home(&o->a->handle), &reply, e, "HGET %b rate",
-                                        name.text, name.length);
+    enum err code =
+        sync_client_filter_command(o->a->redis, &o->a->handle.names, "job", "HGET %b rate", &reply, e);
     if (code != ERR_OK)
         return code;
     double rate;

@@ -115,11 +115,8 @@ static const char *find(const redisReply *record, const char *field)
 enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length, bool held,
                           struct error *e)
 {
-    struct key_name key;
     redisReply *record;
-    names_filter_key(&a->handle.names, "job", &key);
-    enum err code = sync_client_command(a->redis, handle_home(&a->handle), &record, e, "HGETALL %b", key.text,
-                                        key.length);
+    enum err code = sync_client_filter_command(a->redis, &a->handle.names, "job", "HGETALL %b", &record, e);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < sizeof(job_fields) / sizeof(job_fields[0]); i++) {
@@ -220,18 +217,11 @@ static bool has_id(const struct job *j, uint64_t id)
     return number_u64(j->value[ID], strlen(j->value[ID]), &is) && is == id;
 }
 
-static enum err ask(struct admin *a, const char *command, const char *key, redisReply **reply,
-                    struct error *e)
-{
-    struct key_name name;
-    names_filter_key(&a->handle.names, key, &name);
-    return sync_client_command(a->redis, handle_home(&a->handle), reply, e, command, name.text, name.length);
-}
-
 static enum err look_at_mutex(struct admin *a, uint64_t id, bool *held, bool *is, struct error *e)
 {
     redisReply *reply;
-    enum err code = ask(a, "GET %b", "expansion_flag", &reply, e);
+    enum err code =
+        sync_client_filter_command(a->redis, &a->handle.names, "expansion_flag", "GET %b", &reply, e);
     if (code != ERR_OK)
         return code;
     *held = reply->type == REDIS_REPLY_STRING;
@@ -244,7 +234,7 @@ static enum err look_at_mutex(struct admin *a, uint64_t id, bool *held, bool *is
 static enum err look_at_record(struct admin *a, struct job *j, struct error *e)
 {
     redisReply *reply;
-    enum err code = ask(a, "HGETALL %b", "job", &reply, e);
+    enum err code = sync_client_filter_command(a->redis, &a->handle.names, "job", "HGETALL %b", &reply, e);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i + 1 < reply->elements; i += 2)
@@ -259,7 +249,8 @@ static enum err look_at_record(struct admin *a, struct job *j, struct error *e)
 static enum err look_at_history(struct admin *a, uint64_t id, struct job *j, struct error *e)
 {
     redisReply *reply;
-    enum err code = ask(a, "LRANGE %b 0 -1", "history", &reply, e);
+    enum err code =
+        sync_client_filter_command(a->redis, &a->handle.names, "history", "LRANGE %b 0 -1", &reply, e);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < reply->elements && !has_id(j, id); i++) {

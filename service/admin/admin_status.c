@@ -183,18 +183,15 @@ struct mutex_state {
 
 static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&a->handle.names, "expansion_flag", &name);
     enum err code =
-        sync_client_command(a->redis, handle_home(&a->handle), &reply, e, "GET %b", name.text, name.length);
+        sync_client_filter_command(a->redis, &a->handle.names, "expansion_flag", "GET %b", &reply, e);
     if (code != ERR_OK)
         return code;
     m->held = reply->type == REDIS_REPLY_STRING;
     (void)snprintf(m->owner, sizeof(m->owner), "%s", m->held ? reply->str : "");
     freeReplyObject(reply);
-    code =
-        sync_client_command(a->redis, handle_home(&a->handle), &reply, e, "PTTL %b", name.text, name.length);
+    code = sync_client_filter_command(a->redis, &a->handle.names, "expansion_flag", "PTTL %b", &reply, e);
     if (code != ERR_OK)
         return code;
     m->ttl_ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
@@ -220,13 +217,10 @@ static const char *verified(const redisReply *r, uint64_t generation, uint64_t s
 
 static enum err verify_fields(struct fields *f, struct admin *a, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
     uint64_t when;
-    names_filter_key(&a->handle.names, "job", &name);
-    enum err code =
-        sync_client_command(a->redis, handle_home(&a->handle), &reply, e,
-                            "HMGET %b verify_ok verify_generation verify_ms", name.text, name.length);
+    enum err code = sync_client_filter_command(a->redis, &a->handle.names, "job",
+                                               "HMGET %b verify_ok verify_generation verify_ms", &reply, e);
     if (code != ERR_OK)
         return code;
     field_text(f, "verification",
@@ -245,12 +239,9 @@ static enum err follower_fields(struct fields *f, struct admin *a, struct error 
     } parts[] = {{"state", "follow_state", false},  {"mode", "follow_mode", false},
                  {"owner", "follow_owner", false},  {"error", "follow_error", false},
                  {"lag_ms", "follow_lag_ms", true}, {"rows", "follow_rows", true}};
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&a->handle.names, "tail", &name);
-    enum err code =
-        sync_client_command(a->redis, handle_home(&a->handle), &reply, e,
-                            "HMGET %b state mode owner error lag_ms rows", name.text, name.length);
+    enum err code = sync_client_filter_command(a->redis, &a->handle.names, "tail",
+                                               "HMGET %b state mode owner error lag_ms rows", &reply, e);
     if (code != ERR_OK)
         return code;
     bool any = reply->elements == 6 && reply->element[0]->type == REDIS_REPLY_STRING;

@@ -65,12 +65,10 @@ bool controller_start(struct controller *k, struct filter_state *w, const char *
 
 static bool mutex_is_held(struct controller *k)
 {
-    struct key_name name;
     redisReply *reply;
     struct error e;
-    names_filter_key(&k->handle.names, "expansion_flag", &name);
-    if (sync_client_command(k->redis, handle_home(&k->handle), &reply, &e, "EXISTS %b", name.text,
-                            name.length) != ERR_OK)
+    if (sync_client_filter_command(k->redis, &k->handle.names, "expansion_flag", "EXISTS %b", &reply, &e) !=
+        ERR_OK)
         return true;
     bool held = reply->integer == 1;
     freeReplyObject(reply);

@@ -49,14 +49,12 @@ static enum err last_job(struct controller *k, struct last_job *last, struct err
     uint64_t *const numbers[] = {&last->finished_ms, &last->expanded_ms, &last->bytes_generation,
                                  &last->dead_generation, &last->dead_at_build};
     enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
-    struct key_name name;
     redisReply *reply;
     *last = (struct last_job){.running = false};
-    names_filter_key(&k->handle.names, "job", &name);
-    enum err code = sync_client_command(
-        k->redis, handle_home(&k->handle), &reply, e,
+    enum err code = sync_client_filter_command(
+        k->redis, &k->handle.names, "job",
         "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation dead_at_build error_code",
-        name.text, name.length);
+        &reply, e);
     if (code != ERR_OK)
         return code;
     if (reply->elements == NUMBERS + 2 && reply->element[0]->type == REDIS_REPLY_STRING) {
