@@ -33,7 +33,7 @@ enum err driver_reload(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return code == ERR_NOT_FOUND ? error_set(e, ERR_FENCED, "the view is no longer in Redis") : code;
     if (d->next.incarnation != d->view.incarnation)
-        return error_set(e, ERR_FENCED, "the filter was deleted, and made anew");
+        return error_set(e, ERR_FENCED, "the filter was deleted and created again");
     if (built != 0 && d->next.slot[0].number != built && d->next.slot[1].number != built)
         return error_set(e, ERR_FENCED, "generation %" PRIu64 " is not built any more", built);
     d->view = d->next;

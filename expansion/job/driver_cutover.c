@@ -37,14 +37,14 @@ enum err driver_hold(struct driver *d, struct error *e)
     log_info("job_held", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
     bool degraded = false;
     while (code == ERR_OK && d->control.hold && !degraded) {
-        code = driver_nap(d, "an operator's word to switch", e);
+        code = driver_nap(d, "an operator's cutover", e);
         degraded = driver_is_degraded(d, &looked_at);
     }
     if (code != ERR_OK)
         return code;
     d->request = REQUEST_CUTOVER; /* rows have come during the hold: catch up and verify again */
     return error_set(e, ERR_CANCELLED,
-                     degraded ? "the filter is degraded, and is not to wait"
+                     degraded ? "the filter is degraded and must not wait"
                               : "an operator asked for the cutover");
 }
 

@@ -21,7 +21,7 @@
 enum err driver_build_failed(const struct driver *d, enum err code, struct error *e)
 {
     if (code == ERR_LOST && d->builder != NULL && d->builder->anew)
-        return error_prefix(e, ERR_CHANGED, "the build begins anew");
+        return error_prefix(e, ERR_CHANGED, "the build starts over");
     return code;
 }
 
@@ -38,7 +38,7 @@ enum err driver_input_failed(struct driver *d, enum err code, struct error *e)
     if (!is_apart(d))
         return error_prefix(e, ERR_TIMEOUT, "the shards");
     d->builder->anew = true;
-    return error_prefix(e, ERR_CHANGED, "the build begins anew");
+    return error_prefix(e, ERR_CHANGED, "the build starts over");
 }
 
 /* A coordinator builds one generation at a time. */

@@ -46,7 +46,7 @@ static enum err take_piece(struct log_output *o, unsigned slot, uint32_t at, uin
     if (r->type == REDIS_REPLY_ERROR)
         code = sync_client_refusal(l, where_of(o, slot), r, e);
     else if (r->type != REDIS_REPLY_STRING || r->len != length)
-        code = error_set(e, ERR_LOST, "it is missing or cut");
+        code = error_set(e, ERR_LOST, "it is missing or truncated");
     else
         memcpy(o->had + at, r->str, length);
     freeReplyObject(r);
@@ -63,7 +63,7 @@ static enum err take_shard(struct log_output *o, unsigned slot, struct error *e)
         code = take_piece(o, slot, at, bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES, e);
     for (uint32_t at = 0; at < bytes && code == ERR_OK; at += block)
         if (memcmp(o->had + at, tag, sizeof(tag)) != 0)
-            code = error_set(e, ERR_LOST, "a block has not the tag of its generation");
+            code = error_set(e, ERR_LOST, "a block lacks the tag of its generation");
     if (code == ERR_LOST) {
         const struct builder *b = o->builder;
         struct key_name key;

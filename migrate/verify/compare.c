@@ -314,7 +314,7 @@ enum err compare_finish(struct compare *c, struct error *e)
         if (code == ERR_OK)
             code = test_sealed(c, e);
     } else if (!c->loaded) {
-        return error_set(e, ERR_CONFLICT, "the shards were not read before keys were compared with them");
+        return error_set(e, ERR_CONFLICT, "keys cannot be compared before the shards are read");
     } else {
         for (unsigned i = 0; i < c->o.writers; i++)
             gather(c, &c->writers[i].findings);

@@ -84,7 +84,8 @@ static void make_missing(struct controller *k, struct filter_state *w, bool sour
 {
     struct error e;
     if (!sourced && filter_state_seen(w) != 0) {
-        note_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it anew, empty");
+        note_problem(w,
+                     "its data in Redis are lost and it has no source; BF.RESERVE creates it again, empty");
         return;
     }
     if (controller_is_rate_limited(k, w->made_at))
@@ -239,8 +240,9 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
     uint64_t seen = filter_state_seen(w); /* an incarnation made after this look at the view is another one */
     enum err code = load_kept(k, w, c, held, e);
     if (code == ERR_OK && is_replaced(k, w, seen))
-        code = error_set(e, ERR_LOST,
-                         "home went back to an earlier incarnation of the filter: no key is reported absent");
+        code = error_set(
+            e, ERR_LOST,
+            "the metadata node went back to an earlier incarnation of the filter: no key is reported absent");
     bool replaced = code == ERR_LOST;
     if ((replaced || code == ERR_NOT_FOUND) && c != NULL && !k->view.deleting) {
         make_missing(k, w, c->table[0] != '\0');

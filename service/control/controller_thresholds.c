@@ -94,8 +94,8 @@ static bool too_soon(struct controller *k, const struct last_job *last, bool nee
     if (needed) {
         k->held_until_ms = until;
         (void)snprintf(k->held_why, sizeof(k->held_why),
-                       "the last job %s, and none runs: not all answers are exact; a rebuild that an "
-                       "operator asks for begins at once",
+                       "the last job %s, and none runs: answers are unreliable until a rebuild succeeds; "
+                       "a rebuild that an operator starts does not wait",
                        last->failed ? "failed" : "was aborted by an operator");
     }
     return true;
