@@ -14,7 +14,7 @@ enum { KEPT_MAX = 1024 };
 /* Lies in front of each block that is handed out. */
 struct pool_block {
     alignas(max_align_t) struct pool_block *next; /* while the block is pooled */
-    bool is_one;                                  /* of the pool's size; false: larger, from malloc() alone */
+    bool is_one;                                  /* the block has the pool's size; false: it is larger */
 };
 
 void *pool_take(struct pool *p, size_t size)

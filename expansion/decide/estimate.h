@@ -41,9 +41,9 @@ struct estimate {
     uint64_t nodes_needed; /* for a rebuild within the headroom; 0: unknown, or no number is enough */
     unsigned nodes;        /* the figures below apply to this number */
     uint64_t node_room;    /* node_memory without the headroom */
-    uint64_t node_shards;  /* of the generation in use, on the fullest node */
+    uint64_t node_shards;  /* shards of the generation in use, on the fullest node */
     uint64_t before, during, after; /* bytes on that node: one generation, both, the next one */
-    uint32_t partitions;            /* of the build; 1: its bitmaps fit into build_memory */
+    uint32_t partitions;            /* parts of the build; 1: its bitmaps fit into build_memory */
     uint64_t spilled, spill_peak;   /* bytes of hashes: written in all, and at a time; 0: it fits */
     double create_s, scan_s, upload_s, sweep_s;
     double rebuild_s; /* all of the times above */

@@ -30,11 +30,11 @@ struct plan_node {
     uint64_t used;
     uint64_t maxmemory; /* 0: no limit */
     uint64_t machine;   /* the machine's memory, the limit if maxmemory is 0; 0: unknown */
-    uint64_t before;    /* of the filter's existing generations */
-    uint64_t during;    /* of these and the new one */
-    uint64_t after;     /* of the new one alone */
+    uint64_t before;    /* bytes of the filter's existing generations */
+    uint64_t during;    /* bytes of these and the new one */
+    uint64_t after;     /* bytes of the new one alone */
     double share;       /* by slots: the expected share of all shards */
-    uint32_t shards;    /* of the new generation; by slots, an upper estimate */
+    uint32_t shards;    /* number of new shards; by slots, an upper estimate */
     bool known;         /* the node has reported its memory */
     bool leaving;       /* it has existing shards, but gets none of the new ones */
     bool by_slots;      /* in a cluster: slots decide at random how many shards it gets */
@@ -45,8 +45,8 @@ struct plan {
     double error_rate;
     struct geometry geometry;
     uint64_t bytes;       /* length of all new strings */
-    uint64_t memory_new;  /* what Redis will allocate for them */
-    uint64_t memory_peak; /* of both generations */
+    uint64_t memory_new;  /* what Redis will allocate for the new strings */
+    uint64_t memory_peak; /* both generations together */
     uint64_t memory_after;
     /* Parts of the build: bytes without headers / build_memory, at most the number of shards. */
     unsigned partitions;

@@ -20,7 +20,7 @@ struct threshold_input {
     double expand_at;         /* items / capacity */
     double expand_at_dead;    /* dead keys / items; 0: never */
     uint64_t dead_at_build;   /* keys considered dead when the generation was new; 0: unknown, or none */
-    unsigned dead_looks;      /* from threshold_dead_look() */
+    unsigned dead_looks;      /* result of threshold_dead_look() */
     uint64_t expand_at_bytes; /* 0: never */
     bool schedule_due;
     unsigned layers;   /* of the current generation */

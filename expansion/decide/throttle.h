@@ -29,7 +29,7 @@ struct throttle {
     char reason[THROTTLE_REASON_MAX]; /* result, for people; "": no limit */
     double limit;                     /* the throttle's own, without the operator's; 0: none */
     double unthrottled;               /* the highest measured rate, rows per second; 0: unknown */
-    double p99_ms, lag_s;             /* of the last decision */
+    double p99_ms, lag_s;             /* values at the last decision */
     char excess[THROTTLE_REASON_MAX]; /* what caused the limit */
     bool for_standbys;                /* the limit protects standbys; false: requests */
 };

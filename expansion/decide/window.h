@@ -35,7 +35,7 @@ bool window_must_start_now(uint64_t items, uint64_t capacity, double items_per_s
 
 /* Two counts of items at different times. Zero-initialise. */
 struct window_growth {
-    uint64_t generation; /* that was counted */
+    uint64_t generation; /* the generation that was counted */
     struct {
         uint64_t items, at_us;
     } older, newer;

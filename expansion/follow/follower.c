@@ -20,7 +20,7 @@ enum {
     RETRY_MIN_US = 200 * 1000,
     RETRY_MAX_US = 5 * 1000 * 1000,
     RETRY_IMPOSSIBLE_US = 60 * 1000 * 1000,
-    ATTEMPTS_APART_US = 1000 * 1000, /* while another coordinator has the lease */
+    ATTEMPTS_APART_US = 1000 * 1000, /* pause between attempts while another coordinator has the lease */
 };
 
 const char *follower_mode_name(enum follower_mode mode)

@@ -45,14 +45,14 @@ struct follower_feed {
     struct stream_table *tables;
     const char *id_columns[SOURCE_ID_COLUMNS_MAX];
     uint64_t request, request_lsn; /* the pending request and its position; 0: none */
-    uint64_t identity;             /* of the source when it was opened */
+    uint64_t identity;             /* source_identity() when the source was opened */
     uint64_t looked_at;
     struct follower_noted gap; /* see follower_gap.c */
     uint64_t gap_lsn;          /* end of its settle in the WAL; 0: it has not ended */
     struct follower_relation {
         uint32_t relid;
         size_t table;
-    } * relations; /* of an outbox; owned */
+    } * relations; /* known relations of an outbox; owned */
     size_t relation_count;
 };
 
@@ -67,11 +67,11 @@ struct follower {
     struct follower_keyset keyset;
     struct follower_feed feed;
     bool held;       /* this coordinator has the lease */
-    bool impossible; /* only another configuration or table helps */
+    bool impossible; /* retries are useless until configuration or table change */
     const char *state;
     char said[16]; /* the last logged state */
     struct error problem;
-    enum err problem_code;            /* of problem, if that has a text */
+    enum err problem_code;            /* code of problem, if that has a text */
     char fallback[FOLLOWER_TEXT_MAX]; /* why it fell back to another mode; "": it did not */
     char coverage[FOLLOWER_COVERAGE_MAX];
     uint64_t request, done; /* the last one received, the last one fulfilled */

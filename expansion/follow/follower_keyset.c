@@ -16,7 +16,7 @@
 enum {
     PAGE_ROWS = 10000,
     REREAD_US = 1000 * 1000, /* between two rereads of the same rows, at least */
-    REREAD_SHARE = 20,       /* and this many times the duration of the last reread */
+    REREAD_SHARE = 20,       /* and this many times as long as the last reread */
     LOOK_SHARE = 5,          /* the same, between two looks at the largest ids */
     NAP_US = 50 * 1000,
 };

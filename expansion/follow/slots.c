@@ -17,7 +17,7 @@
 #include "shard/filter/names.h"
 
 enum {
-    QUIET_MS = 2 * 60 * 1000, /* by then every coordinator that restarted has named its slots */
+    QUIET_MS = 2 * 60 * 1000, /* time in which coordinators that restart name their slots */
     FIELD_MAX = STREAM_PLACE_MAX + 1 + FOLLOWER_SLOT_MAX
 };
 

@@ -20,7 +20,7 @@ enum {
     RETRY_MAX_US = 5 * 1000 * 1000,
     NAP_US = 50 * 1000,
     BEGIN_US = 30 * 1000 * 1000,
-    CHANGES_MAX = 5,         /* of the source during a job; after these the job fails */
+    CHANGES_MAX = 5,         /* after so many changes of the source the job fails */
     GAP_US = 5 * 1000 * 1000 /* how long the table may be missing between two renames */
 };
 

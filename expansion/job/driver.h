@@ -57,7 +57,7 @@ struct driver_options {
     uint64_t redis_p99_max_ms;
     uint64_t replication_lag_max_ms;
     double yield_at;               /* see yield_look() */
-    const struct latency *latency; /* of Redis, as requests measure it; borrowed. NULL: unknown */
+    const struct latency *latency; /* latency of Redis, as requests measure it; borrowed. NULL: unknown */
     uint64_t settle_timeout_ms;
     uint64_t grace_ms;
     unsigned redis_timeout_ms;

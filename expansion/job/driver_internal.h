@@ -29,14 +29,14 @@ struct driver {
     struct view view; /* a summary, as last read */
     struct view next; /* scratch memory */
     struct source *source;
-    struct source_part *parts; /* from the last driver_parts() */
+    struct source_part *parts; /* result of the last driver_parts() */
     size_t part_count;
     struct readers *readers;        /* NULL: none run */
-    struct builder *builder;        /* of the generation that is built; NULL: none is */
+    struct builder *builder;        /* writes the generation that is built; NULL: none is */
     struct log_build *build;        /* puts keys into the generation that is built */
     struct key_client *client;      /* for keys of the generation that is read; NULL: not opened yet */
     struct log_view *log_view;      /* scratch memory; NULL: none yet */
-    struct readers_progress before; /* of the scan, when its readers were started */
+    struct readers_progress before; /* progress of the scan when its readers were started */
     uint64_t paced;                 /* rows of these readers that were counted */
     uint64_t progressed_at;         /* when readers last completed a page */
     struct record record;
@@ -50,9 +50,9 @@ struct driver {
     enum job_request request;         /* the request that ended the step early; REQUEST_COUNT: none */
     bool recorded;                    /* the record is this job's */
     bool built_here;                  /* this driver holds the process's right to build */
-    uint64_t scan_started, scan_rows; /* of this driver, for rate and ETA */
+    uint64_t scan_started, scan_rows; /* start and rows of this driver's scan, for rate and ETA */
     uint64_t controlled_at, reported_at, checkpoint_at;
-    unsigned changes; /* of the source during the job */
+    unsigned changes; /* changes of the source during the job */
     bool unconfirmed; /* the generation in use failed its verification after the cutover */
     struct {
         struct throttle throttle;

@@ -12,7 +12,7 @@ enum {
     ASK_US = 1000 * 1000, /* between questions to the database */
     SAMPLES = 100         /* the p99 of fewer is a single one of them: judged once a second */
 };
-static const double LEAST_S = 0.2; /* in a shorter time one page changes the rate too much */
+static const double LEAST_S = 0.2; /* shortest time for a rate: one page must not change it too much */
 
 /* The p99 since the last time that it was known. Negative: not known yet. */
 static double redis_p99(struct driver *d, uint64_t now)

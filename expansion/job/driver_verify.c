@@ -32,7 +32,7 @@ struct look {
     size_t lengths[BATCH];
     uint64_t checked, missing, added;
     bool more;                          /* more keys are missing than were handed out: look again */
-    uint64_t old, fresh, gone, unknown; /* by the source's finding, of the listed keys */
+    uint64_t old, fresh, gone, unknown; /* listed keys, by what the source says about them */
     unsigned listed_count;
     char *listed[LISTED];
     size_t listed_lengths[LISTED];
@@ -43,7 +43,7 @@ struct look {
 /* Results of all rounds. */
 struct outcome {
     bool fine;
-    uint64_t checked; /* in the last round */
+    uint64_t checked; /* keys checked in the last round */
     uint64_t added;   /* missing keys that were added */
     double rate;
     uint64_t items;

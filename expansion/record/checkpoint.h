@@ -35,21 +35,21 @@ struct record {
     /* Progress of the scan: tables (for blocks: their parts) from next_table on are not begun; ranges are
      * what is left of those begun. */
     bool blocks;
-    uint64_t tables_hash; /* of the names of the source's tables */
+    uint64_t tables_hash; /* hash of the names of the source's tables */
     uint64_t source;      /* source_identity() before anything was read; positions are valid for it only */
     /* Partitions made before this transaction are part of the identity. The sweep finds all rows of later
      * ones, because their writers ended after the previous settle. "": all partitions are part of it. */
     char newest[SOURCE_HORIZON_MAX];
     unsigned tables, next_table;
-    unsigned range_count; /* as recorded; the record is sound if that many ranges were read */
+    unsigned range_count; /* number recorded; the record is sound if as many were read */
     struct scan_range *ranges;
     unsigned ranges_taken;
-    struct table_mark *marks; /* by table */
+    struct table_mark *marks; /* one per table */
     unsigned marks_taken;
     char horizon[SOURCE_HORIZON_MAX]; /* rows of transactions from this id on came after the build began */
     /* Rows of transactions before this id are in the generation once the scan ended. */
     char swept[SOURCE_HORIZON_MAX];
-    char coverage[24];            /* of the follower since before the settle; "": none */
+    char coverage[24];            /* the follower's, since before the settle; "": none */
     char healed[RECORD_TEXT_MAX]; /* what was wrong after the cutover and was repaired; "": nothing */
     char reason[RECORD_TEXT_MAX];
 };

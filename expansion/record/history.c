@@ -16,7 +16,7 @@ const struct history_field history_fields[] = {
     {"scan_seconds", "scan_seconds", "scan_seconds", HISTORY_DECIMAL, true},
     {"generation_from", "generation_from", "generation_from", HISTORY_COUNT, true},
     {"generation", "generation", "generation", HISTORY_COUNT, true}, /* the one that was built */
-    {"capacity", "capacity", "capacity", HISTORY_COUNT, true},       /* of that generation */
+    {"capacity", "capacity", "capacity", HISTORY_COUNT, true},       /* capacity of that generation */
     {"owner", "owner", "owner", HISTORY_TEXT, false},                /* the last driver */
     {"false_positive_rate", "false_positive_rate", "false_positive_rate", HISTORY_DECIMAL, false},
     {"verified", "verified", "verified_keys", HISTORY_COUNT, false}, /* keys that were looked up */

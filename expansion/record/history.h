@@ -21,8 +21,8 @@ enum history_kind {
 };
 
 struct history_field {
-    const char *name;   /* in the entry */
-    const char *record; /* in the job's record */
+    const char *name;   /* name in the entry */
+    const char *record; /* field of the job's record */
     const char *shown;  /* name for users */
     enum history_kind kind;
     bool of_build; /* missing for a run that only verified */

@@ -19,7 +19,7 @@ struct mutex;
 struct mutex_options {
     const struct nodes *nodes; /* borrowed */
     struct sync_client
-        *redis; /* of the caller's thread, to take and release; borrowed. NULL: the mutex makes its own */
+        *redis; /* the caller's thread's, to take and release; borrowed. NULL: the mutex makes its own */
     const char *prefix;
     const char *filter;
     size_t filter_length;

@@ -15,7 +15,7 @@ struct bitmaps;
 /* Keys of one thread that wait for their bits to be set: enough of them to hide the latency of memory. */
 struct bitmaps_writer {
     struct bitmaps *bitmaps;
-    uint64_t *added; /* by shard held: keys that had an unset bit, of this writer (or of all) */
+    uint64_t *added; /* by shard: keys that had an unset bit, of this writer (or of all) */
     unsigned waiting;
     struct key_place place[BITMAPS_AHEAD];
 };

@@ -22,7 +22,7 @@ struct build_writer {
 
 /* Copies of shards that are being written to Redis, because the bitmaps go on changing. */
 struct under_way {
-    uint64_t *bits; /* of LOG_OUTPUT_MAX shards */
+    uint64_t *bits; /* LOG_OUTPUT_MAX shards */
     unsigned count;
     uint32_t shard[LOG_OUTPUT_MAX];
     uint64_t added[LOG_OUTPUT_MAX]; /* keys in the copy of each shard */
@@ -36,7 +36,7 @@ struct build {
     struct bitmaps *bitmaps;
     struct spill *spill;        /* NULL: bitmaps in memory */
     struct under_way sent;      /* used with bitmaps in memory */
-    uint64_t *flushed;          /* by shard: keys that are in Redis; used with bitmaps in memory */
+    uint64_t *flushed;          /* by shard: number of keys in Redis; used with bitmaps in memory */
     uint64_t fresh;             /* new keys flushed since build_take_count() */
     struct bitmaps_writer keys; /* the driver's, when hashes are spilled */
     struct build_writer *writers;

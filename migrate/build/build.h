@@ -21,7 +21,7 @@ struct build_writer;
 /* Pointers are borrowed until build_free(). */
 struct build_options {
     struct log_output *output;
-    struct geometry geometry; /* of the layer */
+    struct geometry geometry; /* the layer's */
     unsigned layer;
     uint64_t memory;       /* bytes of bitmaps at most, but at least one shard is held */
     unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */

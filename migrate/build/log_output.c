@@ -8,7 +8,7 @@ enum {
     PIECE_BYTES = 256 << 10, /* one read command covers at most these bytes */
     UNIT = 64,
     NEAR = 2 * UNIT,  /* changes that are this close are written as one piece */
-    PIECES_MAX = 1000 /* of one script call */
+    PIECES_MAX = 1000 /* one script call writes at most these pieces */
 };
 
 static const struct geometry *geometry_of(const struct log_output *o, unsigned slot)

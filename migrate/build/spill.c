@@ -19,7 +19,7 @@ struct spill_writer {
     _Alignas(LINE_BYTES) struct spill *spill;
     uint8_t *buffers;     /* one chunk per partition */
     bool in_page;         /* the writer changes it under the lock */
-    pthread_mutex_t lock; /* of the round; between two pages, of the whole writer */
+    pthread_mutex_t lock; /* guards the round; between two pages, all fields */
     uint64_t round;       /* its parity selects the file that writes go to */
 };
 

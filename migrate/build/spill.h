@@ -9,7 +9,7 @@
 #include "migrate/build/spill_file.h"
 
 enum {
-    SPILL_BUFFERS_BYTES = 16 * 1024 * 1024, /* of all writers together, at most */
+    SPILL_BUFFERS_BYTES = 16 * 1024 * 1024, /* bytes of all writers together, at most */
     SPILL_BUFFER_BYTES_MIN = 256            /* per writer and partition, with 64 writers, 1024 partitions */
 };
 

@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct spill_chunk) == 32, "no holes that a checksum would
 
 /* A piece of the file, used by one partition: number i begins at i * SPILL_EXTENT_BYTES. */
 struct extent {
-    uint32_t next; /* of the same partition; NONE: this is the last one */
+    uint32_t next; /* next extent of the partition; NONE: this is the last one */
     uint32_t used; /* bytes; the rest is a hole */
 };
 

@@ -17,7 +17,7 @@ struct spill_chunk {
     uint32_t partition;
     uint32_t count;
     uint32_t zero;
-    uint64_t offset; /* in the file */
+    uint64_t offset; /* the chunk's place in the file */
     struct key_hash hashes[];
 };
 

@@ -25,20 +25,20 @@ enum { POLL_MS = 500 };
 /* A row that was handed out and is not deleted yet. */
 struct taken {
     int64_t seq;
-    uint64_t mark; /* of its batch */
+    uint64_t mark; /* mark of the row's batch */
 };
 
 struct outbox {
     struct connection *connection;
     char oid[16];
-    char name[288]; /* as the server quotes it */
+    char name[288]; /* the outbox, as the server quotes it */
     struct sql_binding binding;
     PGresult *page; /* holds the ids of the last batch */
     struct feed_row *rows;
     struct taken *taken; /* sorted by mark */
     size_t taken_count;
     size_t taken_room;
-    uint64_t mark; /* of the last batch */
+    uint64_t mark; /* mark of the last batch */
 };
 
 /* --- statements --- */

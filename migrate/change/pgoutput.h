@@ -68,7 +68,7 @@ struct pgoutput_message {
     enum pgoutput_kind kind;
     union {
         struct {
-            uint64_t commit_lsn; /* of the transaction that begins */
+            uint64_t commit_lsn; /* the beginning transaction's */
             uint64_t commit_us;  /* commit time on the server's clock, since the Unix epoch */
             uint32_t xid;
         } begin;

@@ -21,16 +21,16 @@ struct stream {
     bool started;
     enum err failed; /* returned by every later stream_next() */
     struct error problem;
-    uint32_t *oids; /* by index in options.tables */
+    uint32_t *oids; /* oids of options.tables, in that order */
     struct stream_relation *relations;
     size_t relation_count, relation_capacity;
     struct feed_row rows[STREAM_BATCH_ROWS];
     size_t row_count;
     struct buffer ids;
-    uint32_t xid;                     /* of the transaction that is being read */
+    uint32_t xid;                     /* the transaction that is being read */
     uint32_t xids[STREAM_BATCH_ROWS]; /* transactions with rows in the batch */
     size_t xid_count;
-    uint64_t commit_us, committed_us; /* of the transaction being read; of the last one that had a row */
+    uint64_t commit_us, committed_us; /* of the transaction being read; of the last one with a row */
     struct stream_progress progress;
     uint64_t asked;       /* the server wants a report when this position is confirmed; 0: no */
     uint64_t told;        /* the confirmed position that it was last told */

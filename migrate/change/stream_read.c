@@ -12,9 +12,9 @@
 
 enum {
     ANSWER_MS = 100,       /* delay of a reply to the server if it has no news */
-    NEWS_MS = 1000,        /* until a confirmed position is reported */
-    BATCH_BYTES = 1 << 20, /* of ids */
-    MESSAGES_MAX = 1000,   /* of one call, as messages may hold no rows for us */
+    NEWS_MS = 1000,        /* a confirmed position is reported after this time */
+    BATCH_BYTES = 1 << 20, /* ids of a batch take at most these bytes */
+    MESSAGES_MAX = 1000,   /* messages that one call takes: all may be without rows */
     DATA_HEADER = 25,      /* 'w', start and end of the data, time */
     KEEPALIVE_LENGTH = 18, /* 'k', end of the log, time, whether to answer */
     REPORT_LENGTH = 34,    /* 'r', written, flushed, applied, time, whether to answer */

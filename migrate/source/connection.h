@@ -21,7 +21,7 @@ struct connection_param {
 };
 
 struct statement {
-    const char *name; /* of sql/<name>.sql */
+    const char *name; /* the statement is in sql/<name>.sql */
     const struct sql_binding *bindings;
     size_t binding_count;
     struct connection_param params[CONNECTION_PARAMS_MAX];

@@ -14,11 +14,11 @@ struct connection {
     bool broken;
     bool warned;
     char state[6];  /* SQLSTATE of the last error from the server; "": none */
-    char *password; /* in the dsn; NULL: none */
+    char *password; /* the dsn's; NULL: none */
     struct {
         char *host, *address, *port; /* comma-separated lists of the dsn; NULL: none */
     } servers;
-    char *line;                  /* of a COPY, handed out */
+    char *line;                  /* the line of a COPY that was handed out */
     bool copies;                 /* the reply to a COPY has begun */
     struct connection_wait copy; /* one for all lines, so that the watch is called while lines keep coming */
 };

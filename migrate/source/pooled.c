@@ -14,7 +14,7 @@ enum { ANSWER_MS = 1000 /* a connection that does not answer within this time is
 struct pooled {
     const char *application;
     struct connection *connection; /* NULL: none is pooled */
-    char *dsn;                     /* of the connection, or of the last one */
+    char *dsn;                     /* dsn of the connection, or of the last one */
     unsigned timeout_ms;
     uint64_t opened_at, used_at;
 };

@@ -23,7 +23,7 @@ struct readers_work {
     /* By table: read at least up to this id; NULL or "": to the table's end. Borrowed. */
     const char (*upto)[SOURCE_ID_MAX];
     const struct source_part *parts; /* for blocks; borrowed */
-    const char *newer;               /* as in struct scan_options; borrowed */
+    const char *newer;               /* see struct scan_options; borrowed */
     bool primary;                    /* read from the primary, not the standby */
 };
 
@@ -31,12 +31,12 @@ struct readers_options {
     const struct source *source; /* resolved; each reader opens a source like it */
     const char *dsn;             /* NULL, "": that of @source */
     unsigned count;
-    unsigned at_once; /* as for readers_at_once() */
+    unsigned at_once; /* see readers_at_once() */
     unsigned timeout_ms;
     unsigned page_ms;       /* target duration of a page */
     size_t page_rows;       /* at most, of a page */
     struct timing *timing;  /* borrowed; records durations of pages. NULL: none */
-    double rows_per_second; /* as for readers_limit() */
+    double rows_per_second; /* see readers_limit() */
     struct readers_work work;
     /* Reader @i's thread calls @row for each row, and @page after all rows of a page. The rows of a page that
      * failed are handed out again. @page may wait; ERR_CANCELLED from it ends the reader. */
@@ -46,7 +46,7 @@ struct readers_options {
 };
 
 struct readers_progress {
-    uint64_t rows, skipped_null, skipped_empty; /* of complete pages */
+    uint64_t rows, skipped_null, skipped_empty; /* counts of complete pages */
     double page_ms;                             /* duration of the last page */
 };
 

@@ -23,7 +23,7 @@ enum {
 struct lines {
     struct source *source;
     unsigned timeout_ms;
-    unsigned id_columns; /* in front of the key */
+    unsigned id_columns; /* columns in front of the key */
     bool bytes;          /* the key is a bytea: \\x and hexadecimal digits */
     scan_row_fn *row;
     void *arg;

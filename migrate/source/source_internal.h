@@ -25,7 +25,7 @@ struct source_table {
     bool has_children;
     bool hides_rows;
     bool may_use_schema;
-    bool may_see_versions; /* of xmin and ctid */
+    bool may_see_versions; /* the role may read xmin and ctid */
     struct source_column id[SOURCE_ID_COLUMNS_MAX];
     struct source_column key; /* for an expression only its type is set */
     /* Pieces of SQL that use the table's alias t. */
@@ -46,8 +46,8 @@ struct source {
     bool is_standby;
     int version; /* the server's, from libpq */
     unsigned id_columns;
-    char id_column[SOURCE_ID_COLUMNS_MAX][64]; /* as in the catalog */
-    char id_text[SOURCE_ID_TEXT_MAX];          /* as configured, or as found */
+    char id_column[SOURCE_ID_COLUMNS_MAX][64]; /* names, as in the catalog */
+    char id_text[SOURCE_ID_TEXT_MAX];          /* columns of the id, as configured or as found */
     char *where_piece;
     unsigned table_count;
     struct source_table *tables;

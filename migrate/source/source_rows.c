@@ -14,7 +14,7 @@ enum {
     BLIND_COUNT = 1000 * 1000, /* the same, in a table that was never analysed */
     PART_ROWS = 50 * 1000,     /* rows; the smallest part */
     SAMPLED_IDS = 20 * 1000,
-    SAMPLED_ROWS = 30 * 1000, /* by ANALYZE, with a default_statistics_target of 100 */
+    SAMPLED_ROWS = 30 * 1000, /* rows that ANALYZE samples at the default_statistics_target of 100 */
 };
 
 /* --- counts --- */

@@ -15,9 +15,9 @@ struct transaction_wait;
 /* A transaction that is waited for; for people. */
 struct transaction_wait_blocker {
     int pid;            /* 0: a prepared transaction */
-    double age_seconds; /* of its transaction; < 0: unknown */
+    double age_seconds; /* age of the transaction; < 0: unknown */
     char application[64];
-    char query[160]; /* or the gid of a prepared transaction; "": it may not be seen */
+    char query[160]; /* its query, or a prepared transaction's gid; "": it may not be seen */
 };
 
 /* Note the transactions that are open now in the source's database (other databases cannot write its tables).

@@ -33,13 +33,13 @@ struct compare {
     unsigned layer_count;
     struct geometry geometry[GENERATION_LAYERS_MAX];
     struct partitions partitions;
-    struct bitmaps *maps[GENERATION_LAYERS_MAX]; /* of all shards, or of one partition */
+    struct bitmaps *maps[GENERATION_LAYERS_MAX]; /* all shards, or those of one partition */
     struct spill *spill;                         /* NULL: shards in memory */
     bool loaded;                                 /* shards in memory: all have been read */
-    struct key_place *places;                    /* of all writers and the driver */
+    struct key_place *places;                    /* places of all writers and the driver */
     struct compare_writer *writers;              /* the last one is the driver's */
     atomic_uint_least64_t listed;                /* missing hashes in all lists together */
-    struct findings findings;                    /* of all that was finished */
+    struct findings findings;                    /* results of all that was finished */
 };
 
 /* --- construction --- */

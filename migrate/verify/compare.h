@@ -25,11 +25,11 @@ struct compare_writer;
 
 /* Pointers are borrowed until compare_free(). */
 struct compare_options {
-    struct log_input *input; /* of the generation */
+    struct log_input *input; /* reads the generation */
     uint64_t memory;         /* bytes of shards at most, but at least one or two of each layer */
     unsigned writers;        /* 1 .. COMPARE_WRITERS_MAX */
     const char *spill_dir;   /* NULL or "": no spilling; all shards must fit */
-    uint64_t spill_bytes;    /* as in struct build_options */
+    uint64_t spill_bytes;    /* see struct build_options */
     periodic_fn *poll;       /* called during a load or a finish; NULL: none */
     void *poll_arg;
 };

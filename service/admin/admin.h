@@ -30,7 +30,7 @@ struct admin {
     struct handle handle;        /* each call sets its names */
     struct view view;            /* scratch memory */
     struct key_client *client;   /* NULL: not opened yet */
-    struct shards_cache *shards; /* of admin_shards */
+    struct shards_cache *shards; /* answers of admin_shards */
 };
 
 /* Writes its answer to @r. Returns the call's status; if that is not ERR_OK and @r has no answer, @e is the
@@ -43,8 +43,8 @@ struct admin_call {
     void *asker;
     void (*on_done)(struct admin_call *call, void *asker, void *arg); /* for HTTP, in its thread */
     void *done_arg;
-    int protocol; /* of the reply: 2, 3 or REPLY_TYPED */
-    char *filter; /* as clients write it; "": none */
+    int protocol; /* the reply's: 2, 3 or REPLY_TYPED */
+    char *filter; /* name as clients write it; "": none */
     size_t filter_length;
     char *user;    /* the requester; NULL: nobody with a quota */
     char *visible; /* patterns of the filters that the user may see; NULL: all */

@@ -10,7 +10,7 @@ struct listing {
     struct admin *a;
     const struct admin_call *call;
     struct buffer entries;
-    struct reply reply; /* of the entries */
+    struct reply reply; /* collects the entries */
     size_t count;
     uint64_t now_ms; /* Redis' clock */
 };

@@ -6,7 +6,7 @@
 
 struct findings {
     struct buffer entries;
-    struct reply reply; /* of the entries */
+    struct reply reply; /* collects the findings */
     size_t count;
 };
 

@@ -91,7 +91,7 @@ enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes,
     }
     if (u->filters_max == 0 && u->bytes_max == 0)
         return ERR_OK;
-    const struct names names = a->handle.names; /* of the filter that the call is about */
+    const struct names names = a->handle.names; /* names of the filter that the call is about */
     enum err code = count(a, call, u, &taken, e);
     a->handle.names = names;
     if (code != ERR_OK)

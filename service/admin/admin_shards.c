@@ -30,7 +30,7 @@ struct shards_cache {
         uint64_t until_us;
         struct buffer reply;
     } kept[KEPT_MAX];
-    uint64_t ended_us, took_us; /* of the last survey */
+    uint64_t ended_us, took_us; /* end and duration of the last survey */
 };
 
 static void forget(struct kept_answer *k)

@@ -13,7 +13,7 @@ struct look {
     struct admin *a;
     struct admin_call *call;
     uint64_t deadline_us;
-    uint64_t index; /* of the next filter */
+    uint64_t index; /* index of the next filter */
     uint64_t from;
     bool over;
 };

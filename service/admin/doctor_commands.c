@@ -20,7 +20,7 @@ enum { WORDS_MAX = 6, REASON_MAX = 160 };
 
 /* Placeholders for keys: "S": a string, "H": a hash, "L": a list, "Z": a set, "C": the channel of events. */
 struct row {
-    const char *name;                       /* as in an ACL rule */
+    const char *name;                       /* name in an ACL rule */
     const char *when;                       /* "": always; otherwise the setting that needs it */
     bool (*needed)(const struct doctor *d); /* NULL: always */
     const char *word[WORDS_MAX];

@@ -21,9 +21,9 @@ struct fill {
     uint32_t at_s;            /* wall clock, seconds */
     float rate;               /* expected false-positive rate */
     uint64_t items;           /* keys of the generation in use */
-    uint64_t capacity;        /* of that generation */
+    uint64_t capacity;        /* capacity of that generation */
     uint32_t generation;      /* its number modulo 2^32 */
-    struct traffic_keys keys; /* in this coordinator since it started */
+    struct traffic_keys keys; /* keys that this coordinator served since it started */
 };
 
 struct fills;

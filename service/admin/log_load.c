@@ -14,12 +14,12 @@ struct copy {
     struct handle *handle; /* its names have the incarnation of the stored shards */
     const struct loading *load;
     struct names stored;
-    struct fold fold; /* of the new filter */
+    struct fold fold; /* writes the new filter */
     const struct generation *g;
     struct placement placement;
     uint16_t tag_stored, tag;
     unsigned layer;
-    uint8_t *bytes; /* of one batch */
+    uint8_t *bytes; /* buffer for one batch */
 };
 
 static struct header header_of(const struct copy *c, uint32_t shard)

@@ -11,7 +11,7 @@
 struct log_shards {
     struct log_view view;
     struct log_input input;
-    const struct generation *g; /* in the view */
+    const struct generation *g; /* the generation, in the view */
 };
 
 static enum err open_input(struct log_shards *s, struct sync_client *l, const struct names *names,

@@ -11,7 +11,7 @@
 
 /* base/error.h says which error gives which of the codes 3 to 6. */
 enum cli_exit {
-    CLI_OK = 0, /* or "yes" */
+    CLI_OK = 0, /* or the answer is yes */
     CLI_NO = 1,
     CLI_USAGE = 2,
     CLI_UNREACHABLE = 3,
@@ -54,7 +54,7 @@ struct cli {
     const char *nodes;      /* --nodes; NULL: not given */
     struct cli_estimate estimate;
     struct cli_bench bench;
-    double interval;     /* of top, in seconds */
+    double interval;     /* between refreshes of top, seconds */
     const char *command; /* the command's name */
     char **arguments;    /* behind the command */
     size_t count;

@@ -48,7 +48,7 @@ struct bench {
     atomic_uint_fast64_t requests; /* number of requests begun */
     atomic_uint_fast64_t added;    /* number of keys used by adds */
     atomic_bool stop;
-    struct bench_server before, after; /* of the load */
+    struct bench_server before, after; /* before and after the load */
 };
 
 struct bench_thread {

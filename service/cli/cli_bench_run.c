@@ -19,8 +19,8 @@ struct runner {
     struct bench_thread *t;
     const struct cli_bench *o;
     struct client *client;
-    struct request *flight; /* of o->pipeline requests */
-    char *keys;             /* of o->batch keys */
+    struct request *flight; /* array of o->pipeline requests */
+    char *keys;             /* array of o->batch keys */
     const char **argv;
     size_t *lengths;
 };

@@ -24,7 +24,7 @@ struct dumping {
     struct cli *cli;
     struct dump_file file;
     struct progress progress;
-    uint64_t position; /* of the next piece to request */
+    uint64_t position; /* next piece to request */
 };
 
 static int fail_with(enum err code, const struct error *e)
@@ -186,7 +186,7 @@ struct restoring {
     struct progress progress;
     uint64_t pieces, sent;
     bool loaded;        /* the service has all pieces */
-    size_t range_count; /* of positions that it lacks */
+    size_t range_count; /* ranges of positions that the service lacks */
     uint64_t range[RANGES_MAX];
 };
 

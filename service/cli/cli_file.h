@@ -19,7 +19,7 @@ struct dump_file {
     FILE *stream;
     uint64_t bytes; /* bytes read or written so far */
     uint64_t count; /* pieces */
-    uint64_t sum;   /* of the checksums */
+    uint64_t sum;   /* checksum over the pieces' checksums */
 };
 
 /* Begin to write or read. The caller owns the stream. */

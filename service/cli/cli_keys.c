@@ -26,7 +26,7 @@ struct keys {
     struct buffer text;
     struct json json;
     struct error error;
-    enum err status; /* of error */
+    enum err status; /* code of error */
     bool exists;     /* the filter is known to exist */
 };
 
@@ -81,7 +81,7 @@ static bool take_replies(struct keys *k, const redisReply *reply)
     size_t taken = 0;
     while (reply->type == REDIS_REPLY_ARRAY && taken < keys && taken < reply->elements) {
         const redisReply *r = reply->element[taken];
-        if (r->type == REDIS_REPLY_ERROR) { /* of this key; later ones were not tried */
+        if (r->type == REDIS_REPLY_ERROR) { /* an error for this key; later ones were not tried */
             k->status = error_set(&k->error, error_of_reply(r->str, r->len), "%s", r->str);
             return false;
         }

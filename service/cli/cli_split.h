@@ -24,7 +24,7 @@ struct split {
     bool searching, bad;
     unsigned mark; /* bytes of a byte order mark seen so far */
     int state;
-    size_t field; /* from 1 */
+    size_t field; /* number of the current field, from 1 */
     uint64_t record, quote_record;
     struct buffer key;
 };

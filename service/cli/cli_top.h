@@ -24,7 +24,7 @@ struct top {
     struct top_look now, before;
     uint64_t trip_us[TOP_TRIPS]; /* round trips of PING, a ring */
     size_t trips;                /* number of round trips in all */
-    char error[512];             /* of the last look; "": it succeeded */
+    char error[512];             /* error of the last look; "": it succeeded */
     uint64_t wall_s;
 };
 

@@ -15,12 +15,12 @@ struct held {
 };
 
 struct entry {
-    struct entry *next; /* in the hash chain */
+    struct entry *next; /* next entry of the hash chain */
     TAILQ_ENTRY(entry) changed_link;
     TAILQ_ENTRY(entry) behind_link;
     bool changed, behind, told; /* told: an epoch other than 0 was taken */
     unsigned times_behind;
-    struct held found; /* in Redis, as far as known */
+    struct held found; /* the view in Redis, as far as known */
     struct held served;
     char *filter;
 };

@@ -14,7 +14,7 @@
 /* The controller's last findings that are not in Redis; a copy. */
 struct controller_note {
     uint64_t degraded_ms;     /* wall clock, since when it is degraded; 0: it is not */
-    struct source_rows rows;  /* of the source, as last counted */
+    struct source_rows rows;  /* rows of the source, as last counted */
     uint64_t rows_ms;         /* wall clock, when; 0: never, or the last look failed */
     double growth;            /* keys, or rows of the source, added per second; 0: unknown, or none */
     char postgres[256];       /* error of Postgres; "": none, or not needed */
@@ -44,7 +44,7 @@ struct filter_state {
     struct threshold_dead dead;
     uint64_t seen;        /* incarnation of the last view seen; 0: none */
     uint64_t dropped;     /* last incarnation that was deleted */
-    uint64_t round;       /* of the controller, when last examined */
+    uint64_t round;       /* the controller's round in which it was last examined */
     uint64_t lost_shards; /* missing in Redis, as last logged */
     bool checked;         /* the source's table and columns were valid */
     time_t schedule_from;
@@ -52,7 +52,7 @@ struct filter_state {
     struct window_growth growth;
     uint64_t source, schedule; /* hash of the configuration; see controller_follow() */
     struct controller_note note;
-    struct filter_state *next; /* in the hash chain */
+    struct filter_state *next; /* next entry of the hash chain */
 };
 
 /* For the controller: the entry behind @w; @w NULL: the first one. NULL: there is none. */

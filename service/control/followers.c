@@ -28,12 +28,12 @@ _Static_assert((int)FOLLOWER_KEYSET == (int)FOLLOW_BY_IDS &&
 struct entry {
     struct entry *next;
     char *name;
-    bool seen;    /* in this round */
+    bool seen;    /* followers_want() named it in this round */
     bool runs;    /* its thread exists */
     bool follows; /* its thread follows; false: it cleans up */
     bool cleaned; /* nothing is left to clean up */
     uint64_t tried_at;
-    uint64_t hash; /* of the configuration of the thread */
+    uint64_t hash; /* hash of the configuration that the thread uses */
     const struct config *config;
     struct follower_options options;
     char slot[FOLLOWER_SLOT_MAX];

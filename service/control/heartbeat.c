@@ -27,7 +27,7 @@ enum {
     NODE_MS = 500, /* for connecting to a node, and for its reply */
     BEHIND_SHOWN = 16,
     BEHIND_LOOKED_AT = 256,
-    TIMES_BEHIND = 2,  /* then its event loops load the view again */
+    TIMES_BEHIND = 2,  /* after so many heartbeats its event loops load the view again */
     BEATS_AT_ONCE = 20 /* chunks of MEMBERS_CHANGES_MAX epochs per heartbeat */
 };
 
@@ -43,10 +43,10 @@ struct heartbeat {
     struct sync_client *redis;
     atomic_bool stop;
     bool silent;        /* the last heartbeat was not written */
-    unsigned next_down; /* of the nodes that are down: the next to be asked */
+    unsigned next_down; /* index of the next node to ask of those that are down */
     unsigned node_count;
     struct node_state *node;
-    uint64_t map_version; /* of the cluster's map that the nodes are from; 0: none */
+    uint64_t map_version; /* version of the cluster's map that the nodes are from; 0: none */
     struct members_heartbeat heartbeat;
     pthread_t thread;
 };

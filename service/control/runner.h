@@ -24,7 +24,7 @@ typedef void runner_fn(void *arg, const char *filter, size_t length);
 void runner_each(struct runner *r, runner_fn *fn, void *arg);
 
 struct runner_job {
-    const struct config *config; /* that the decision is based on; the job holds it to its end */
+    const struct config *config; /* basis of the decision; the job holds it to its end */
     const char *filter;
     size_t filter_length;
     const char *reason;  /* for people */

@@ -18,7 +18,7 @@ struct status {
     char *name;
     size_t length;
     enum status_is is;
-    struct buffer reply; /* of TB.STATUS; may be empty unless STATUS_SAID */
+    struct buffer reply; /* reply of TB.STATUS; may be empty unless STATUS_SAID */
 };
 
 /* Zero-initialised: no filters. */

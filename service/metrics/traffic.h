@@ -19,7 +19,7 @@ struct traffic_keys {
 struct traffic {
     uint64_t requests;
     uint64_t failed;            /* with an error other than missing rights of the client */
-    struct timing_figures took; /* from a request's last byte to its reply */
+    struct timing_figures took; /* times from a request's last byte to its reply */
     struct traffic_keys keys;
 };
 
