@@ -192,7 +192,7 @@ static enum err begin(struct stream *s, struct error *e)
     return err;
 }
 
-/* What the server's refusal means. */
+/* Explain the server's refusal. */
 static enum err refused(const struct stream *s, enum err err, struct error *e)
 {
     const char *state = connection_state(s->connection);

@@ -55,11 +55,11 @@ bool doctor_add_fsync(const struct doctor *d);
 
 /* --- judgements of collected facts, without I/O --- */
 
-/* Of each node's INFO that was read. */
+/* Judge each node's INFO that was read. */
 doctor_fn doctor_versions, doctor_memory, doctor_persistence, doctor_replicas, doctor_replication;
-/* Of d->postgres. */
+/* Judge d->postgres. */
 doctor_fn doctor_server, doctor_rights, doctor_transactions;
-/* Of a slot that exists and is ours. */
+/* Judge a slot that exists and is ours. */
 void doctor_slot(struct doctor *d, const char *slot, const struct stream_slot *s);
 
 /* --- probes with I/O --- */

@@ -7,9 +7,10 @@
 #include "service/cli/cli.h"
 
 /* CONFIG GET also returns what generic Redis tools ask for; Twinbloom's keys have a section. */
-static bool is_ours(const redisReply *name)
+static bool is_shown(const redisReply *name, const redisReply *value, bool all)
 {
-    return name->type == REDIS_REPLY_STRING && strchr(name->str, '.') != NULL;
+    return name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING &&
+           (all || strchr(name->str, '.') != NULL);
 }
 
 static void print_json(const redisReply *reply, bool all)
@@ -21,7 +22,7 @@ static void print_json(const redisReply *reply, bool all)
     json_open(&j, '[');
     for (size_t i = 0; i + 1 < reply->elements; i += 2) {
         const redisReply *name = reply->element[i], *value = reply->element[i + 1];
-        if (name->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING || (!all && !is_ours(name)))
+        if (!is_shown(name, value, all))
             continue;
         json_open(&j, '{');
         json_name(&j, "key");
@@ -51,7 +52,7 @@ static void print_table(const struct cli *cli, const redisReply *reply, bool all
     table_init(&t, columns, 2);
     for (size_t i = 0; i + 1 < reply->elements; i += 2) {
         const redisReply *name = reply->element[i], *value = reply->element[i + 1];
-        if (name->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING || (!all && !is_ours(name)))
+        if (!is_shown(name, value, all))
             continue;
         text_cell(&t, COLOR_NONE, name);
         text_cell(&t, COLOR_NONE, value);

@@ -3,12 +3,12 @@
  * is shown, and it ends as done, or its grace time begins, or it holds if that was requested. Possible
  * failure modes are: no job appears; the connection breaks (the job goes on, so retry for some time); the job
  * fails, is aborted or rolled back, or is replaced by another one; Ctrl-C (the job goes on). */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "service/cli/cli_progress.h"
 #include "service/cli/cli_status.h"
 
 /* --- progress in one line --- */
@@ -103,14 +103,6 @@ struct follow {
     uint64_t last_line_us;
     uint64_t quiet_since_us; /* since when there is no connection or no job */
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal)
-{
-    (void)signal;
-    interrupted = 1;
-}
 
 static struct job_id id_of(const redisReply *status)
 {
@@ -337,14 +329,11 @@ static int poll_once(struct follow *f)
 int cli_follow(struct cli *cli, const char *job, const redisReply *before)
 {
     struct follow f = {.cli = cli, .job = job, .before = id_of(before), .quiet_since_us = clock_mono_us()};
-    /* A second Ctrl-C ends the command at once. */
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
+    progress_catch_interrupt();
     int code = -1;
-    while (code < 0 && !interrupted) {
+    while (code < 0 && !progress_interrupted()) {
         code = poll_once(&f);
-        if (code < 0 && !interrupted)
+        if (code < 0 && !progress_interrupted())
             clock_sleep_us(POLL_US);
     }
     if (code >= 0)
