@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SQL_SQL_H
 #define SQL_SQL_H
-/* The SQL statements, one file each, embedded by the build. A file runs in psql as it is: it uses psql's
- * variables,
+/* The SQL statements, one file each, embedded by the build. A file runs in psql as it is, as it uses
+ * psql's variables: operators can try by hand what the program sends.
  *   :"name"  an identifier      psql -v name=id        here: quoted and put into the text
  *   :name    a piece of SQL     psql -v name='code'    here: put into the text as it is
- *   :'name'  a value            psql -v name=100       here: a parameter $1, $2, ... in the order of
- * sql_params() so that what the program sends is what an operator can try by hand. `::` casts and quoted
- * literals are left alone. */
+ *   :'name'  a value            psql -v name=100       here: a parameter $1, $2, ... in the order of @params
+ * `::` casts and quoted literals are left alone. */
 #include <stddef.h>
 #include "base/buffer.h"
 #include "base/error.h"

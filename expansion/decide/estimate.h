@@ -2,7 +2,8 @@
 #ifndef EXPANSION_DECIDE_ESTIMATE_H
 #define EXPANSION_DECIDE_ESTIMATE_H
 /* Estimates what a filter of a given number of keys would need, before there is any server. Pure; no I/O.
- * // Assumes that shards are spread evenly over nodes of equal size. Estimates the times of those parts of a
+ *
+ * Assumes that shards are spread evenly over nodes of equal size. Estimates the times of those parts of a
  * rebuild that grow with the filter, from measurements on loopback (tests/bench/RESULTS.md): without the
  * settle, the verification of a sample and the grace time. */
 #include <stdbool.h>

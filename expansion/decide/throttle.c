@@ -10,7 +10,7 @@
 static const double ELAPSED_MAX_S = 2;
 static const double HEALTHY = 0.8;   /* share of a bound: from here to the bound the rate is kept */
 static const double STEP = 0.05;     /* share of the unthrottled rate */
-static const double FORGET = 1.1;    /* times the unthrottled rate */
+static const double FORGET = 1.1;    /* times the unthrottled rate: above, the limit is dropped */
 static const double FALLING = 0.999; /* share of the last value: a lower value is falling */
 
 static bool exceeds(double value, double max)

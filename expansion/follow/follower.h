@@ -4,11 +4,12 @@
 /* The follower: adds rows that come into a filter's tables without BF.ADD. One coordinator at a time follows
  * for a filter, by a lease without a fencing token: adding twice is harmless. Three modes:
  * - keyset: by ids, which must be growing integers. Reads rows above the ids seen so far, and rereads rows
- * above the ids below which nothing can be committed any more. A row with an explicit low id, or whose key
- * changed, is left to the next build's sweep.
+ *   above the ids below which nothing can be committed any more. A row with an explicit low id, or whose key
+ *   changed, is left to the next build's sweep.
  * - logical: a logical replication slot (migrate/change/stream.h): every insert and update.
  * - outbox: a table that triggers write to (migrate/change/outbox.h): every insert and update.
- * // Its status is in the hash P:{F}:tail, which expires with the lease. Marks, which persist, are in
+ *
+ * Its status is in the hash P:{F}:tail, which expires with the lease. Marks, which persist, are in
  * P:{F}:marks. */
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -3,7 +3,8 @@
 #define EXPANSION_FOLLOW_SLOTS_H
 /* The replication slots of an installation, and their removal. If a slot's filter is no longer configured, or
  * configured otherwise, nothing else drops the slot, and the database keeps WAL for it without end.
- * // Before a slot is made, it is noted in the hash P:slots: server, database and name; when a coordinator
+ *
+ * Before a slot is made, it is noted in the hash P:slots: server, database and name; when a coordinator
  * whose configuration names it was last seen; its filter. Every coordinator examines all of them now and
  * then. */
 #include <stdatomic.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The driver's loop.
- * // The happy path is the table of step.c from top to bottom. Possible failure modes are: a server is away
+ *
+ * The happy path is the table of step.c from top to bottom. Possible failure modes are: a server is away
  * (the step is retried; the record says what it waits for); the mutex is lost or another driver has the
  * generation (stop at once); the build cannot succeed (abort: the new generation leaves the view, the current
  * one stays in service); the process dies (the next driver begins where step_resume() says). */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Adds rows that came without BF.ADD: by ids, if these grow, and by the transactions that wrote them,
  * whatever the ids.
- * // A round by ids is cheap, so rounds come first, until one finds few rows. Then a sweep examines every row
+ *
+ * A round by ids is cheap, so rounds come first, until one finds few rows. Then a sweep examines every row
  * for a write since the last sweep (the first time: since the settle): it finds explicit ids, changed keys,
  * and ids committed out of order. */
 #include <inttypes.h>

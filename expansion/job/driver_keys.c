@@ -2,7 +2,8 @@
 /* Keys to and from the job's generation. Before the cutover they go into the builder's shards
  * (shard/generations/build.h), which no other process reads or writes. After it they are added and looked up
  * as any caller's. Callers act the same throughout, so no step waits for them.
- * // Possible failure modes are: a lane or a shard has changed since the build began (the builder's `anew`:
+ *
+ * Possible failure modes are: a lane or a shard has changed since the build began (the builder's `anew`:
  * ERR_CHANGED, and the job goes back to `settle`, as after a change of the source); another driver builds
  * (ERR_FENCED); a lane or a node of the shards is in an era that the view has not accepted yet (ERR_TIMEOUT:
  * the step is retried). */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Verify: keys of the source are in the generation, random keys are not.
- * // The happy path is: nothing is missing. Missing keys are listed and added, and the source is searched for
+ *
+ * The happy path is: nothing is missing. Missing keys are listed and added, and the source is searched for
  * the reason. A row that was written without BF.ADD after the build began is not the build's fault, so the
  * generation is verified again. An older row is: then the generation is not used. */
 #include <inttypes.h>

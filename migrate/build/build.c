@@ -2,7 +2,8 @@
 /* The happy path of a flush in memory is: for each shard with new keys, copy its bits and write the copy.
  * With spilled hashes: seal what was put; for each partition read its hashes, set their bits, write its
  * shards, drop the hashes.
- * // Possible failure modes are: an error of the output, and a caller that stops the flush. In memory a shard
+ *
+ * Possible failure modes are: an error of the output, and a caller that stops the flush. In memory a shard
  * counts as flushed when its write has arrived, and its bits stay. Spilled hashes are dropped only when all
  * shards of their partition have arrived; until then the next flush repeats the whole partition. */
 #include "migrate/build/build.h"

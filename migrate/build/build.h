@@ -4,7 +4,8 @@
 /* Puts hashes from several threads into the shards of one layer in Redis. If the bitmaps of all shards fit
  * into memory, the writers set bits in them. If not, hashes are spilled to files by ranges of shards, and
  * each range gets its bitmaps during a flush. Either way the source is read once.
- * // The driver's thread makes all calls but those of the writers, and only this thread uses the output. */
+ *
+ * The driver's thread makes all calls but those of the writers, and only this thread uses the output. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"

@@ -4,7 +4,8 @@
 /* The keys of a build: rows from several threads and the lanes' entries after S0 go into the shards of the
  * generation that a builder writes (shard/generations/build.h). Bitmaps are in memory, or hashes are spilled
  * (build.h).
- * // The driver's thread makes all calls but those of the writers, and only this thread uses the builder and
+ *
+ * The driver's thread makes all calls but those of the writers, and only this thread uses the builder and
  * its connection. After an error that set the builder's `anew`, nothing that was put counts: free this, call
  * builder_start(), and make a new one. After any other error the call may be repeated. The builder then takes
  * over from itself first, so after ERR_FENCED the caller must check that it still has the lease. ERR_IO,

@@ -4,7 +4,8 @@
 /* ORs a build's bits into the shards of a generation: reads each shard, and writes the bits that it lacks
  * under the builder's token. No other process writes these shards under that token, so a shard does not
  * change between read and write.
- * // Possible failure modes are: a shard is missing, truncated or something else (ERR_LOST: the build begins
+ *
+ * Possible failure modes are: a shard is missing, truncated or something else (ERR_LOST: the build begins
  * `anew`); another builder took over (ERR_FENCED); a connection breaks. After each of these the builder has
  * to take over before the next write. */
 #include "shard/generations/build.h"

@@ -4,7 +4,8 @@
 /* Divides the work by hashes, for when the bitmaps of all shards do not fit into memory. A partition is an
  * interval of hashes, and so a run of consecutive shards in every layer: the high half of the hash selects
  * the shard (hash.h). Pure; no I/O.
- * // A partition consists of whole shards of one layer, the one with the most shards. In the other layers a
+ *
+ * A partition consists of whole shards of one layer, the one with the most shards. In the other layers a
  * shard at the border of two partitions belongs to both. */
 #include <stdint.h>
 #include "base/error.h"

@@ -3,7 +3,8 @@
  * of their round. To seal a file, the reader begins the next round. Each writer writes out its buffers and
  * moves to the new round at the end of its page; the reader moves a writer that is between two pages. When
  * all writers have moved, no writer uses the file of the last round any more.
- * // Possible failure modes are: the disk is full or broken (permanent: the caller starts over from its
+ *
+ * Possible failure modes are: the disk is full or broken (permanent: the caller starts over from its
  * checkpoint); a writer does not end its page. */
 #include "migrate/build/spill.h"
 

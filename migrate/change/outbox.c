@@ -3,12 +3,12 @@
  * again, hands the rows out and remembers their numbers; outbox_confirm() deletes these numbers. Possible
  * failure modes are:
  * - a row is committed after one with a larger number: a later read finds it, because only numbers that were
- * handed out are remembered;
+ *   handed out are remembered;
  * - the process dies: the rows are still there;
  * - a notification is missing: outbox_next() reads every half second;
  * - there are two readers: both get the rows, and the second one to delete finds none;
  * - the outbox is dropped and recreated, and its numbers start again: a delete names the table's oid, too,
- * and a read compares it. */
+ *   and a read compares it. */
 #include "migrate/change/outbox.h"
 
 #include <stdbool.h>

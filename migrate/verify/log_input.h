@@ -4,12 +4,14 @@
 /* Reads a generation for a compare: shards from Redis, and the entries that these may lack from the lanes.
  * The hashes that are compared are those of the generation: hash_mix(<under the filter's seed>, <the
  * generation's seed>).
- * // The happy path is: note the positions up to which the shards have every entry; for each run of shards
+ *
+ * The happy path is: note the positions up to which the shards have every entry; for each run of shards
  * load them (shard/resident/load.h: under the headers, tags and replication ids of the view), read the lanes
  * to their ends, apply the entries. So a run has all that was acknowledged before it is read. Possible
  * failure modes are: a shard is lost; a lane was trimmed past the positions, replaced, or is in another era
  * (ERR_CONFLICT: begin again with the latest view, or restart the build).
- * // Blocking; used by the driver's thread. */
+ *
+ * Blocking; used by the driver's thread. */
 #include "shard/resident/resident.h"
 #include "shard/generations/build.h"
 

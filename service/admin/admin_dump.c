@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* BF.SCANDUMP. No state is kept between calls: the position names the chunk and the dump.
- * // Why a dump holds every key that was acknowledged before the dump began: such a key is in its layer's
+ *
+ * Why a dump holds every key that was acknowledged before the dump began: such a key is in its layer's
  * shards when a chunk of that layer is read, or else in the lanes behind what the shards hold. From there it
  * is put into that layer (log_shards_read()). A cutover in between shows in the generation's number. */
 #include <stdlib.h>

@@ -149,7 +149,7 @@ static void go_on(struct load *l)
 
 /* --- the header --- */
 
-/* Check the memory for each layer in turn: the filter's layers are made beside the stored chunks. */
+/* Check the memory for each layer on top of earlier ones: they are made beside the stored chunks. */
 static enum err check_memory(struct load *l, struct error *e)
 {
     struct plan_node *nodes = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes filters: for BF.RESERVE, TB.INIT, an add, or the controller.
- * // The happy path is: under the filter's mutex check what exists, register the name on all masters, and
+ *
+ * The happy path is: under the filter's mutex check what exists, register the name on all masters, and
  * make the log (shard/generations/make.h). Possible failure modes are: the filter exists; it is being deleted
  * (complete the deletion first); the name is registered or a coordinator serves the filter, but there is no
  * view (the view was lost: an add must not replace a filter with acknowledged keys by an empty one); the

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* TB.NODES: the nodes of Redis, as this process's connections see them, with version and memory.
- * // The happy path is: read what connections have noted, and ask the nodes that are up for the rest.
+ *
+ * The happy path is: read what connections have noted, and ask the nodes that are up for the rest.
  * Possible failure modes are: a node is down, or asking all of them took too long (its version and memory are
  * null). */
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The fill of a filter's shards, and which are lost, as a map of at most CELLS_MAX cells per layer.
- * // The happy path is: read the view, then count bits in at most LOG_SHARDS_SAMPLE bytes, or in one shard
+ *
+ * The happy path is: read the view, then count bits in at most LOG_SHARDS_SAMPLE bytes, or in one shard
  * per layer. The answer is cached, the longer the more it cost. Possible failure modes are: Redis is away;
  * reading takes longer than DEADLINE_MS (ERR_TIMEOUT); the last survey, of any filter, took long and has just
  * ended (ERR_BUSY): a reader must not occupy the admin thread. */

@@ -4,7 +4,8 @@
 /* The doctor: checks everything that the service needs (Redis, Postgres, other coordinators), and reports for
  * each thing whether it is well, what was found, and the remedy. It changes nothing except scratch keys of
  * its own.
- * // The happy path is: each probe of the table checks and reports. Possible failure modes are: a server
+ *
+ * The happy path is: each probe of the table checks and reports. Possible failure modes are: a server
  * cannot be reached (a problem, reported once by the probe for that; probes that need the server report
  * nothing), or it replies in an unexpected form (a problem). With servers that do not reply a run takes a few
  * times redis.timeout and postgres.timeout. */

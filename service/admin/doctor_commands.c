@@ -3,7 +3,8 @@
  * need rights of their own, and do not cover keys and channels. So each command is run once, on a scratch key
  * under the prefix that nothing else reads and that is deleted at the end. After a crash a key with a TTL of
  * a minute remains.
- * // To add one: a row, and its name in docs/howto/connect-to-redis.md (test_doctor compares them). */
+ *
+ * To add one: a row, and its name in docs/howto/connect-to-redis.md (test_doctor compares them). */
 #include "service/admin/doctor_internal.h"
 
 #include <inttypes.h>

@@ -2,7 +2,8 @@
 #ifndef SERVICE_ADMIN_LOG_LOAD_H
 #define SERVICE_ADMIN_LOG_LOAD_H
 /* Turns a dump whose chunks have all come into a filter. Blocking.
- * // The happy path is: the shards that shard/generations/loading.c has stored, which no view names, are
+ *
+ * The happy path is: the shards that shard/generations/loading.c has stored, which no view names, are
  * copied into the shards of a new filter (shard/generations/make.h); the script that publishes its view also
  * notes that the load is done; the stored shards are deleted. Possible failure modes are: the process dies
  * before that script (the next one makes another filter from what is stored) or after it (the stored shards

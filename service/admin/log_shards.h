@@ -3,7 +3,8 @@
 #define SERVICE_ADMIN_LOG_SHARDS_H
 /* Reads shards for commands that need bits: from Redis, completed by the entries that they lack. So they
  * contain all that was acknowledged before the read began.
- * // Possible failure modes are those of migrate/verify/log_input.h. Blocking; for one thread. */
+ *
+ * Possible failure modes are those of migrate/verify/log_input.h. Blocking; for one thread. */
 #include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
 #include "shard/view/log_view.h"

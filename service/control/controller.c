@@ -117,7 +117,7 @@ static bool is_due(struct controller *k, const struct config_filter *c)
     return false;
 }
 
-/* Load the view, after deleting the filter if it is due or if somebody began to delete it. */
+/* Load the view, after deleting the filter if it is due or if its deletion was begun. */
 static enum err load_kept(struct controller *k, struct filter_state *w, const struct config_filter *c,
                           bool held, struct error *e)
 {
