@@ -2,7 +2,7 @@
 -- arguments, job pairs...
 -- Returns 1; -1: the mutex is not ours.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
--- A script that has written once may continue when Redis is out of memory: abort and finish must be able to free memory.
+-- A script that has written once may continue if Redis is out of memory: abort and finish must be able to free some.
 redis.call('PERSIST', KEYS[2])
 local kept = {}
 for i = 4, 3 + tonumber(ARGV[3]), 2 do
