@@ -5,8 +5,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Not SCHED_IDLE: where others take all processors such a thread waits for a second, and so would who joins
- * it. */
+/* Added to the nice value of the thread. SCHED_IDLE would be too much: while other threads take all
+ * processors, an idle thread waits for a second, and so does the thread that joins it. */
 enum { NICER = 10 };
 
 struct background {
@@ -19,7 +19,7 @@ static void *run_nice(void *arg)
 {
     const struct background *b = arg;
     int nice = getpriority(PRIO_PROCESS, 0);
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), nice + NICER); /* else it takes its turn */
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), nice + NICER); /* if this fails, it is not nicer */
     b->run(b->arg, b->until);
     return NULL;
 }

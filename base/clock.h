@@ -4,12 +4,12 @@
 /* Clocks, in microseconds. */
 #include <stdint.h>
 
-/* Monotonic: for intervals and deadlines. */
+/* Monotonic time, for intervals and deadlines. */
 uint64_t clock_mono_us(void);
 
-/* Wall clock, since the Unix epoch: for people and logs only, never for a decision about safety. */
+/* Wall-clock time since the Unix epoch: for people and logs only, never for a decision about safety. */
 uint64_t clock_wall_us(void);
 
-/* Sleep, at most @us microseconds; signals may end it early. */
+/* Sleep for at most @us microseconds; a signal may end the sleep early. */
 void clock_sleep_us(uint64_t us);
 #endif

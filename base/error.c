@@ -76,9 +76,9 @@ enum err error_of_reply(const char *text, size_t length)
     static const struct {
         const char *reply;
         enum err code;
-    } others[] = {{"ERR Insufficient memory to create filter", ERR_NOMEM}, /* of RedisBloom */
+    } others[] = {{"ERR Insufficient memory to create filter", ERR_NOMEM}, /* RedisBloom's text */
                   {"ERR could not create filter", ERR_RANGE},
-                  {"LOADING", ERR_TIMEOUT}}; /* of Redis, which starts */
+                  {"LOADING", ERR_TIMEOUT}}; /* Redis is starting */
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (begins(text, length, others[i].reply))
             return others[i].code;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
-/* Errors: a code for the program, a text for people. Yes/no answers never travel in an enum err. */
+/* Errors: a code for the program, a text for people. A yes/no answer is a bool, never an enum err. */
 #include <stdarg.h>
 #include <stddef.h>
 
 #define MUST_CHECK __attribute__((warn_unused_result))
 #define PRINTF_LIKE(string_index, first_index) __attribute__((format(printf, string_index, first_index)))
 
-/* A row for each code: its number, negative and stable; its name, in logs, HTTP and JSON; how an error reply
- * in RESP begins (a text of RedisBloom's, which has blanks, is the whole reply); the status over HTTP; the
- * exit status of the command line; what it means; what the one who meets it does. Number, name and beginning
- * keep their meaning. docs/reference/errors.md is made of this table. */
+/* One row for each code: its number, negative and stable; its name in logs, HTTP and JSON; the beginning of
+ * an error reply in RESP (a text of RedisBloom's, which has blanks, is the whole reply); the HTTP status; the
+ * exit status of the command line; its meaning; the remedy. Number, name and beginning never change their
+ * meaning. docs/reference/errors.md is generated from this table. */
 #define ERROR_CODES(X)                                                                                       \
     X(ERR_RANGE, -1, "range", "RANGE", 422, 4, "a value is outside its bounds",                              \
       "Correct the value that the text names.")                                                              \
@@ -80,23 +80,23 @@ struct error_code {
     const char *meaning, *remedy;
 };
 
-/* All rows of the table; *@count of them. Static storage. */
+/* All rows of the table, *@count of them. Static storage. */
 const struct error_code *error_codes(size_t *count);
-/* The row of @code; NULL for ERR_OK and what is none. */
+/* The row of @code; NULL for ERR_OK and for an unknown code. */
 const struct error_code *error_code_of(enum err code);
-/* The code of an error reply in RESP, @text without its '-': by how it begins. ERR_REFUSED where that tells
- * nothing. Pure. */
+/* The code that an error reply in RESP begins with, @text without its '-'. ERR_REFUSED: the beginning is
+ * unknown. Pure. */
 enum err error_of_reply(const char *text, size_t length);
 
-/* Where a callee puts its text. Callers own it; NULL is allowed where the text is not wanted. */
+/* Where a callee writes its text. The caller owns it, and passes NULL if it does not want the text. */
 struct error {
     char text[512];
 };
 
-/* Write the text (cut at the size of @e->text) and return @code. */
+/* Write the text, cut at the size of @e->text, and return @code. */
 enum err error_set(struct error *e, enum err code, const char *format, ...) PRINTF_LIKE(3, 4);
 
-/* Put "prefix: " before the text that is there and return @code: each boundary adds what it was doing. */
+/* Put "prefix: " before the existing text and return @code: each boundary adds what it was doing. */
 enum err error_prefix(struct error *e, enum err code, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* The code's name, e.g. "timeout"; "ok" for 0. Static storage. */

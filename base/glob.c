@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* How a character is compared. */
+/* Maps a character to the form in which it is compared. */
 typedef int fold_fn(int c);
 
 static int as_it_is(int c)
@@ -17,8 +17,8 @@ static int fold_char(fold_fn *fold, char c)
     return fold((unsigned char)c);
 }
 
-/* @p is behind a '['; returns what follows the set and whether @c is in it. A set that is not closed ends
- * with the pattern. */
+/* @p points behind a '['. Returns what follows the set; *@in: whether @c is in the set. A set that is not
+ * closed ends with the pattern. */
 static const char *match_set(const char *p, const char *end, char c, fold_fn *fold, bool *in)
 {
     bool negated = p < end && *p == '^';
@@ -40,7 +40,8 @@ static const char *match_set(const char *p, const char *end, char c, fold_fn *fo
     return p < end ? p + 1 : p;
 }
 
-/* One character of @text against what is at @p, which is no star; NULL: they differ. */
+/* Compare one character of @text with the piece of the pattern at @p, which is not a star. Returns the
+ * pattern behind that piece; NULL: they differ. */
 static const char *match_one(const char *p, const char *end, char c, fold_fn *fold)
 {
     bool in;
@@ -59,7 +60,7 @@ static bool match(const char *pattern, size_t pattern_length, const char *text, 
                   fold_fn *fold)
 {
     const char *p = pattern, *p_end = pattern + pattern_length, *t = text, *t_end = text + text_length;
-    const char *star = NULL, *retry = NULL; /* behind the last star; where the text that it takes ends */
+    const char *star = NULL, *retry = NULL; /* pattern behind the last star; end of what it takes */
     while (t < t_end) {
         const char *next = p < p_end && *p != '*' ? match_one(p, p_end, *t, fold) : NULL;
         if (next != NULL) {
@@ -68,7 +69,7 @@ static bool match(const char *pattern, size_t pattern_length, const char *text, 
         } else if (p < p_end && *p == '*') {
             star = ++p;
             retry = t;
-        } else if (star != NULL) { /* only the last star can have to take more */
+        } else if (star != NULL) { /* let the last star take one character more */
             p = star;
             t = ++retry;
         } else {

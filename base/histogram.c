@@ -35,7 +35,7 @@ void histogram_merge(struct histogram *into, const struct histogram *from)
     for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
         uint64_t n = load(&from->bucket[i]);
         into->bucket[i] += n;
-        into->count += n; /* from the buckets, so that the quantiles of a moment add up */
+        into->count += n; /* summed from the buckets, so that the quantiles of one snapshot add up */
     }
     into->sum += load(&from->sum);
     uint64_t worst = load(&from->worst);

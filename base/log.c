@@ -42,7 +42,7 @@ uint64_t log_suppressed(void)
     return atomic_load_explicit(&left_out, memory_order_relaxed);
 }
 
-/* --- what is left out --- */
+/* --- suppressed lines --- */
 
 static void list(struct log_site *site)
 {
@@ -61,7 +61,7 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 + 1;
 }
 
-/* True where the place may write a line. Threads that race at a window's end may write a few more. */
+/* True if the place may write a line. Threads that race at the end of a window may write a few lines more. */
 static bool may_write(struct log_site *site, const char *event)
 {
     uint64_t now = now_ms(), began = atomic_load(&site->began_ms);
@@ -102,7 +102,7 @@ static void put_line(char *line, size_t n)
     }
     line[n++] = '\n';
     ssize_t put = write(STDERR_FILENO, line, n);
-    (void)put; /* there is nowhere to complain to */
+    (void)put; /* an error here cannot be reported anywhere */
 }
 
 static size_t put_head(char line[LINE_MAX_BYTES], enum log_level level, const char *event)
@@ -118,7 +118,7 @@ static size_t put_head(char line[LINE_MAX_BYTES], enum log_level level, const ch
 
 void log_write(struct log_site *site, enum log_level level, const char *event, const char *format, ...)
 {
-    enum { TAIL = 48 }; /* room for what is said of lines that were left out */
+    enum { TAIL = 48 }; /* bytes for " suppressed=<count>" */
     char line[LINE_MAX_BYTES];
     if ((int)level < atomic_load_explicit(&threshold, memory_order_relaxed))
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A line of the log as JSON. */
+/* Converts a log line to JSON. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
@@ -14,12 +14,12 @@ struct json {
 static void put(struct json *j, const char *bytes, size_t n)
 {
     if (j->size - j->length <= n)
-        return; /* never, with the room that the header asks for */
+        return; /* cannot happen if the caller gives LOG_JSON_MAX bytes */
     memcpy(j->out + j->length, bytes, n);
     j->length += n;
 }
 
-/* One character of a string; returns how many bytes of @from it was. */
+/* Write one character of a string; returns how many bytes of @from it took. */
 static size_t put_character(struct json *j, const char *from, size_t left)
 {
     char text[UTF8_JSON_MAX + 1];
@@ -39,7 +39,8 @@ static void put_string(struct json *j, const char *from, size_t length)
     put(j, "\"", 1);
 }
 
-/* What stands between double quotes, with " and \ escaped. Returns the bytes up to behind the second one. */
+/* Write a double-quoted text with " and \ escaped. Returns the bytes up to and including the closing
+ * quote. */
 static size_t put_quoted(struct json *j, const char *from, size_t length)
 {
     size_t i = 1;
@@ -60,7 +61,8 @@ static size_t digits(const char *text, size_t length)
     return n;
 }
 
-/* By JSON's grammar; no longer than a double can tell apart. */
+/* True if the text is a JSON number without exponent, of at most 15 digits before the point: a double holds
+ * these. */
 static bool is_number(const char *text, size_t length)
 {
     enum { DIGITS_MAX = 15 };

@@ -58,7 +58,7 @@ void mailbox_wake(struct mailbox *m)
 {
     uint64_t one = 1;
     ssize_t n = write(m->fd, &one, sizeof(one));
-    (void)n; /* a full counter still wakes the owner */
+    (void)n; /* if the counter is full, the owner wakes up anyway */
 }
 
 enum err mailbox_post(struct mailbox *m, mailbox_fn *fn, void *arg)
@@ -79,7 +79,7 @@ void mailbox_run(struct mailbox *m)
 {
     uint64_t count;
     ssize_t n = read(m->fd, &count, sizeof(count));
-    (void)n; /* EAGAIN: nothing new, the list says the rest */
+    (void)n; /* EAGAIN: nothing new; the list holds the tasks */
     (void)pthread_mutex_lock(&m->lock);
     struct task *l = m->head;
     m->head = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef BASE_NUMBER_H
 #define BASE_NUMBER_H
-/* Strict numbers from bytes that need no terminator: no sign '+', no blanks, nothing after the digits. */
+/* Strict numbers from bytes that need no terminator: no '+', no blanks, nothing behind the digits. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,20 +15,27 @@ bool number_double(const char *text, size_t length, double *out);
 /* Bytes with an optional unit: 512, 64KiB, 512MiB, 2GiB (also K, M, G, KB, MB, GB, all as powers of 1024). */
 bool number_bytes(const char *text, size_t length, uint64_t *out);
 
-/* Milliseconds, from a number with its unit: 250ms, 10s, 5m, 2h. 0 needs none. */
+/* Milliseconds, from a number with a unit: 250ms, 10s, 5m, 2h. 0 needs no unit. */
 bool number_duration_ms(const char *text, size_t length, uint64_t *out);
 
-/* 16 hexadecimal digits or fewer, no prefix. */
+/* At most 16 hexadecimal digits, no prefix. */
 bool number_hex64(const char *text, size_t length, uint64_t *out);
 
-/* For people: 1234567 as "1,234,567". Writes into @out, NUL-terminated, and returns it. */
+/* @a / @b, rounded up. */
+static inline uint64_t number_divide_up(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* Format a number for people: 1234567 as "1,234,567". Writes into @out, NUL-terminated, and returns it. */
 enum { NUMBER_GROUPED_SIZE = 27 };
 const char *number_grouped(uint64_t value, char out[NUMBER_GROUPED_SIZE]);
 
-/* Write the decimal digits of @value to @out (at most 20 bytes, no terminator); returns where they end. For
- * hot paths. */
+/* Write the decimal digits of @value to @out (at most 20 bytes, no terminator) and return their end. For hot
+ * paths. */
 char *number_write(char *out, uint64_t value);
 
-/* Undo the percent-encoding of @text into @out, with a NUL behind it. False: malformed, a NUL, or no room. */
+/* Undo the percent-encoding of @text into @out, NUL-terminated. False: @text is malformed or holds a NUL, or
+ * @out is too small. */
 bool number_unpercent(const char *text, size_t length, char *out, size_t size);
 #endif

@@ -5,16 +5,16 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#ifdef __SANITIZE_ADDRESS__ /* which is to see each block end */
+#ifdef __SANITIZE_ADDRESS__ /* AddressSanitizer must see each block freed */
 enum { KEPT_MAX = 0 };
 #else
 enum { KEPT_MAX = 1024 };
 #endif
 
-/* In front of what is taken. */
+/* Lies in front of each block that is handed out. */
 struct pool_block {
-    alignas(max_align_t) struct pool_block *next; /* while it is kept */
-    bool is_one;                                  /* else it is larger */
+    alignas(max_align_t) struct pool_block *next; /* while the block is pooled */
+    bool is_one;                                  /* the block has the pool's size; false: it is larger */
 };
 
 void *pool_take(struct pool *p, size_t size)

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
-/* Memory for what one thread makes and frees all the time, in blocks of one size. So many are kept for the
- * next ones, and no more; what is larger than a block is malloc()'s own. */
+/* Memory that one thread allocates and frees all the time, in blocks of one size. The pool keeps a bounded
+ * number of free blocks; larger requests go to malloc(). */
 #include <stddef.h>
 #include "base/error.h"
 
 struct pool_block;
 
-/* Zeroes but for `size` are an empty pool. Of one thread at a time. */
+/* A pool whose fields are zero, except `size`, is empty. One thread uses it at a time. */
 struct pool {
-    size_t size;              /* of a block */
-    unsigned kept;            /* blocks that nobody uses */
-    struct pool_block *first; /* of them */
+    size_t size;              /* of one block, bytes */
+    unsigned kept;            /* number of free blocks */
+    struct pool_block *first; /* list of the free blocks */
 };
 
 /* NULL: no memory. */
 MUST_CHECK void *pool_take(struct pool *p, size_t size);
-/* @memory is of pool_take(); NULL is fine. */
+/* @memory came from pool_take(), or is NULL. */
 void pool_give(struct pool *p, void *memory);
-/* Free what is kept; what is in use may still be given back, and is kept then. */
+/* Free the pooled blocks. Blocks in use may still be given back; the pool keeps them then. */
 void pool_fini(struct pool *p);
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/number.h"
 
-/* "QUOTA PERIOD\n", or "max PERIOD\n". 0: no bound. */
+/* Processors that a line "QUOTA PERIOD\n" or "max PERIOD\n" of cpu.max allows, rounded up; 0: no bound. */
 static unsigned read_grant(const char *line)
 {
     uint64_t quota, period;
@@ -22,7 +22,7 @@ static unsigned read_grant(const char *line)
     return granted > INT_MAX ? 0 : (unsigned)granted;
 }
 
-/* Of the group itself. */
+/* The bound of one group, without those above it; 0: none. */
 static unsigned granted_by(const char *root, const char *path)
 {
     char name[PATH_MAX], line[64] = "";
@@ -53,7 +53,7 @@ unsigned processors_granted(const char *root, const char *path)
     }
 }
 
-/* The group's path into @path. */
+/* Writes the path of this process's control group (version 2) to @path. False: there is none. */
 static bool find_group(char *path, size_t size)
 {
     char line[PATH_MAX + 8];

@@ -2,11 +2,11 @@
 #ifndef BASE_PROCESSORS_H
 #define BASE_PROCESSORS_H
 
-/* How many processors this process may use, at least 1: those that it may be scheduled on (its affinity), or
- * fewer where a control group (version 2) that it is in grants less time; a part counts as a whole one. */
+/* How many processors this process may use, at least 1: those of its affinity mask, or fewer if its control
+ * group (version 2) allows less time; a fraction counts as a whole processor. */
 unsigned processors_usable(void);
 
-/* The least that the group @path ("/a/b") and those above it grant, of the hierarchy that is mounted at
+/* The smallest bound of the control group @path ("/a/b") and the groups above it, in the hierarchy mounted at
  * @root; 0: no bound. */
 unsigned processors_granted(const char *root, const char *path);
 #endif

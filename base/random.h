@@ -4,6 +4,6 @@
 /* Randomness from the kernel: seeds, incarnations, owner names. */
 #include <stdint.h>
 
-/* 64 random bits, never 0. Ends the process if the kernel has none to give. */
+/* 64 random bits, never 0. Ends the process if the kernel cannot provide any. */
 uint64_t random_u64(void);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef BASE_TIMING_H
 #define BASE_TIMING_H
-/* A histogram of durations that one thread or several write and anybody may read, without locks. Buckets
- * double from 50 us to 13.1 s; what is longer has one of its own. */
+/* A histogram of durations. One thread or several write it, any thread may read it, without locks. Buckets
+ * double from 50 us to 13.1 s; one more bucket holds longer durations. */
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -10,17 +10,17 @@ enum { TIMING_FIRST_US = 50, TIMING_BOUNDS = 19, TIMING_BUCKETS = TIMING_BOUNDS 
 
 /* Zero-initialised is empty. */
 struct timing {
-    atomic_uint_fast64_t bucket[TIMING_BUCKETS]; /* each counts what no smaller one does */
+    atomic_uint_fast64_t bucket[TIMING_BUCKETS]; /* a duration counts in the smallest bucket that holds it */
     atomic_uint_fast64_t sum_us;
 };
 
-/* What one or several of them have counted. */
+/* The sum of one or several timings. */
 struct timing_figures {
     uint64_t bucket[TIMING_BUCKETS];
     uint64_t count, sum_us;
 };
 
-/* Inclusive. */
+/* The largest duration of a bucket, inclusive, us. */
 static inline uint64_t timing_bound_us(unsigned bucket)
 {
     return (uint64_t)TIMING_FIRST_US << bucket;
@@ -33,28 +33,24 @@ static inline unsigned timing_bucket(uint64_t us)
     return bucket < TIMING_BOUNDS ? bucket : TIMING_BOUNDS;
 }
 
-/* For a counter that one thread alone writes: no bus lock, as there is nobody to lose an addition to. */
+/* Add to a counter that only one thread writes: no locked instruction is needed, as no other addition can get
+ * lost. */
 static inline void timing_bump(atomic_uint_fast64_t *counter, uint64_t by)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
                           memory_order_relaxed);
 }
 
-/* By the only thread that writes @t; @times of the same duration. */
+/* For the only thread that writes @t: @times durations of @us each. */
 static inline void timing_record_many(struct timing *t, uint64_t us, uint64_t times)
 {
     timing_bump(&t->bucket[timing_bucket(us)], times);
     timing_bump(&t->sum_us, us * times);
 }
 
-static inline void timing_record(struct timing *t, uint64_t us)
-{
-    timing_record_many(t, us, 1);
-}
-
-/* By one of several. */
+/* For one of several threads that write @t. */
 void timing_record_shared(struct timing *t, uint64_t us);
 
-/* Add what @t has to @out, which is zero-initialised. */
+/* Add the figures of @t to @out, which began zero-initialised. */
 void timing_add(const struct timing *t, struct timing_figures *out);
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Overlong forms, surrogates and what is beyond U+10FFFF show in the second byte. */
+/* The second byte shows overlong forms, surrogates and values beyond U+10FFFF. */
 static bool is_second(unsigned char first, unsigned char second)
 {
     unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;

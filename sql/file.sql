@@ -1,3 +1,3 @@
--- The file that a relation lies in, as parts.sql tells it; NULL: there is no such relation.
+-- The file of a relation, in the form of parts.sql; NULL: there is no such relation.
 -- psql -v name=public.short_link -f file.sql
 SELECT pg_relation_filenode(to_regclass(:'name')) AS file;

@@ -1,4 +1,5 @@
--- The oldest row of a key, and whether its present version was written by a transaction that got its id at or after a horizon.
+-- The oldest row of a key, and whether its present version was written by a transaction with an id at or after a
+-- horizon.
 -- psql -v table=short_link -v id=t.id -v key=t.code -v where=true -v wanted=abc -v horizon=750 -f find_key.sql
 SELECT (:id)::text AS id,
        age(t.xmin) <= CASE WHEN pg_snapshot_xmax(pg_current_snapshot())::text::numeric - :'horizon'::numeric < 2000000000

@@ -1,4 +1,5 @@
--- Whether a crash of the server would leave all that was written to its WAL up to a place: with synchronous_commit = off
--- transactions end, and are seen by others, before that. Ids of those that are lost are given again.
+-- Whether a crash of the server would preserve all that was written to its WAL up to a position: with
+-- synchronous_commit = off, transactions end and become visible before that. The ids of lost transactions are used
+-- again.
 -- psql -v lsn=0/16B3748 -f flushed.sql
 SELECT pg_current_wal_flush_lsn() >= :'lsn'::pg_lsn AS flushed;

@@ -1,8 +1,8 @@
--- Which table it is, for noticing that a name means another one by now, or meant another one in between: the row type's entry is
--- written when a table is renamed or moved, a column's when its name or type changes, a partition's when it is attached.
--- newest: partitions made by transactions that got their id at or after it do not count ('': all do). A column of the system
--- is as old as its table.
--- files: what its rows lie in, which changes when it is written anew (TRUNCATE, VACUUM FULL, CLUSTER).
+-- Identifies a table, to notice that a name means another table now, or meant another one in between: the row type's
+-- entry is written when a table is renamed or moved, a column's entry when its name or type changes, a partition's
+-- entry when it is attached. newest: partitions made by transactions with an id at or after it are not included ('':
+-- all are). A system column is as old as its table. files: the files of the rows, which change when the table is
+-- rewritten (TRUNCATE, VACUUM FULL, CLUSTER).
 -- psql -v oid=16384 -v newest=750 -f identity.sql
 SELECT hashtextextended(concat_ws(' ', c.oid, y.xmin,
            (SELECT string_agg(concat_ws(':', a.attnum, a.xmin), ' ' ORDER BY a.attnum)

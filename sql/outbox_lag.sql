@@ -1,4 +1,4 @@
--- How many rows wait in an outbox (counted up to a bound), and for how many seconds the first of them has.
+-- How many rows wait in an outbox (counted up to a bound), and the age of the first of them in seconds.
 -- psql -v outbox=twinbloom_outbox -v bound=1000000 -f outbox_lag.sql
 SELECT (SELECT count(*) FROM (SELECT FROM :outbox LIMIT :'bound') AS bounded) AS rows,
        greatest(0, coalesce(extract(epoch FROM clock_timestamp()

@@ -1,4 +1,4 @@
--- What decides whether a table can be read as an outbox, and its name as the server quotes it.
+-- Facts that decide whether a table can be read as an outbox, and its name as the server quotes it.
 -- psql -v oid=16384 -f outbox_table.sql
 SELECT format('%I.%I', n.nspname, c.relname) AS name,
        c.relkind = 'r' AND 3 = (

@@ -1,6 +1,6 @@
--- Whether a table leaves all its rows in an outbox: both triggers are there, enabled, and of the kind that the table needs
--- (a partition, or a table with partitions, needs one for each row). The triggers of a partition have the functions of its
--- parent's, but no dependency of their own.
+-- Whether a table writes all its rows to an outbox: both triggers exist, are enabled, and are of the kind that the
+-- table needs (a partition, or a table with partitions, needs row triggers). The triggers of a partition have the
+-- functions of its parent's, but no dependency of their own.
 -- psql -v oid=16384 -v outbox=16390 -f outbox_triggers.sql
 SELECT count(*) FILTER (WHERE t.tgtype & 4 > 0 AND (t.tgtype & 1 > 0 OR (c.relkind = 'r' AND NOT c.relispartition))) > 0
            AND count(*) FILTER (WHERE t.tgtype & 16 > 0) > 0 AS is_complete,

@@ -1,6 +1,6 @@
--- The relations that hold a table's rows (itself, or its partitions), their blocks, and the file they lie in, which changes
--- when the table is written anew (VACUUM FULL, CLUSTER, TRUNCATE). may_select: this role may read of the relation itself what it
--- may read of the table.
+-- The relations that hold a table's rows (the table, or its partitions), their blocks, and their files, which change
+-- when the table is rewritten (VACUUM FULL, CLUSTER, TRUNCATE). may_select: this role may read from the relation
+-- itself what it may read from the table.
 -- psql -v oid=16384 -f parts.sql
 SELECT format('%I.%I', n.nspname, c.relname) AS name,
        pg_relation_size(c.oid) / current_setting('block_size')::int AS blocks,

@@ -1,4 +1,4 @@
--- Which of the noted prepared transactions have not ended, the oldest first.
+-- The noted prepared transactions that have not ended, the oldest first.
 -- psql -v noted='{1234/gid}' -f prepared_waiting.sql
 SELECT 0 AS pid,
        extract(epoch FROM clock_timestamp() - p.prepared)::float8 AS age_seconds,

@@ -1,5 +1,5 @@
--- By which columns a table can be read page by page: those of its primary key first, then those of its other unique indexes over
--- all rows, without columns that may be NULL.
+-- The columns by which a table can be read page by page: those of its primary key first, then those of its other
+-- unique indexes over all rows, without columns that may be NULL.
 -- psql -v oid=16384 -f primary_key.sql
 SELECT i.indisprimary AS is_primary,
        string_agg(quote_ident(a.attname), ', ' ORDER BY k.n) AS columns

@@ -1,6 +1,6 @@
--- Whether a publication sends every row that is inserted into a table or updated in it, with one column. Always one row. Needs
--- Postgres 15. A partitioned table must be published itself, or by one above it: partitions that are published one by
--- one would leave out those that come later.
+-- Whether a publication sends every row that is inserted into a table or updated in it, with one column. Always one
+-- row. Needs Postgres 15. A partitioned table must be published itself, or by an ancestor: publishing its partitions
+-- one by one would omit partitions that are added later.
 -- psql -v publication=twinbloom -v oid=16384 -v column=id -f publication_check.sql
 WITH above AS (
     SELECT c.oid, c.relnamespace

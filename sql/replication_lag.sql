@@ -1,4 +1,4 @@
--- How far the furthest standby is behind in replay, in seconds; 0 where none streams or all have caught up; -1 where this role may not see it
+-- Replay lag of the furthest standby, in seconds; 0: none streams, or all have caught up; -1: this role may not see it
 -- (pg_monitor or pg_read_all_stats is needed: for others the columns are NULL).
 -- psql -f replication_lag.sql
 SELECT CASE WHEN count(*) > count(r.state) THEN -1

@@ -1,7 +1,7 @@
--- What the planner knows of a table. rows: how many there are; false where a part of the table that has pages was never
--- analysed (reltuples is -1 then, 0 before Postgres 14). columns: what is in them; VACUUM and CREATE INDEX count rows
--- only, and without statistics of columns the share that meets a condition is a constant guess. changed: rows written
--- since, none of which the statistics know; 0 after a crash of the server.
+-- What the planner knows about a table. rows: it knows how many there are; false if a part of the table that has pages
+-- was never analysed (reltuples is -1 then, 0 before Postgres 14). columns: it knows their contents; VACUUM and CREATE
+-- INDEX only count rows, and without statistics of columns the share that meets a condition is a constant guess.
+-- changed: rows written since, which the statistics do not cover; 0 after a crash of the server.
 -- psql -v oid=16384 -f rows_known.sql
 WITH part AS (
     SELECT c.oid, c.reltuples, n.nspname, c.relname

@@ -1,5 +1,5 @@
--- The largest cache of the sequences that a column's values come from. Over 1, each session takes ids in advance: rows that
--- are committed later may have smaller ids.
+-- The largest cache of the sequences that a column's values come from. Above 1, each session takes ids in advance:
+-- rows that are committed later may have smaller ids.
 -- psql -v oid=16384 -v column=id -f sequence_cache.sql
 SELECT coalesce(max(s.seqcache), 1) AS cache
   FROM pg_attribute a

@@ -1,5 +1,5 @@
--- What a server says of itself, and of this role: version, clock (milliseconds since 1970), who may be seen, what is open.
--- Transactions of other roles are seen with pg_read_all_stats alone.
+-- Facts about a server and this role: version, clock (milliseconds since 1970), which sessions it may see, open
+-- transactions. Transactions of other roles are visible only with pg_read_all_stats.
 -- psql -f server.sql
 SELECT current_setting('server_version') AS version,
        pg_is_in_recovery() AS is_standby,

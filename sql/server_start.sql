@@ -1,3 +1,3 @@
--- Since when the server runs: tells servers apart, and the time before a restart from that after it.
+-- The start time of the server: it tells servers apart, and the times before and after a restart.
 -- psql -f server_start.sql
 SELECT extract(epoch FROM pg_postmaster_start_time())::text;

@@ -1,4 +1,3 @@
--- Back to the session that the connection began with: the role's own search_path, among all else. For a connection
--- that is used again.
+-- Reset the session to its initial state, including the role's own search_path, for a connection that is used again.
 -- psql -f session_reset.sql
 RESET ALL;

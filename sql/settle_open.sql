@@ -1,6 +1,6 @@
--- The transactions that are open now and could write in this database, as virtual id @ pid. Every transaction holds its
--- virtual id from its first moment, with or without an xid. A backend whose database is unknown counts as ours. An
--- autovacuum worker writes no rows.
+-- The transactions that are open now and could write in this database, as virtual id @ pid. Every transaction has a
+-- virtual id from its beginning, with or without an xid. A backend whose database is unknown counts as one of this
+-- database. An autovacuum worker writes no rows.
 -- psql -f settle_open.sql
 SELECT pg_is_in_recovery() AS is_standby,
        coalesce(array_agg(l.virtualxid || '@' || l.pid), '{}')::text AS noted

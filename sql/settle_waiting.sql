@@ -1,4 +1,4 @@
--- Which of the noted transactions are still open, the oldest first. What may not be seen is empty or NULL.
+-- The noted transactions that are still open, the oldest first. What this role may not see is empty or NULL.
 -- psql -v noted='{3/17@1234}' -f settle_waiting.sql
 SELECT l.pid,
        extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS age_seconds,

@@ -1,5 +1,5 @@
--- A replication slot, and how much of the write-ahead log it holds back. Always one row. wal_status 'lost': the server
--- has removed what the slot had not read yet (max_slot_wal_keep_size), or invalidated it otherwise.
+-- A replication slot, and how much of the write-ahead log it retains. Always one row. wal_status 'lost': the server
+-- has removed WAL that the slot still needed (max_slot_wal_keep_size), or has invalidated the slot otherwise.
 -- psql -v slot=twinbloom -f slot_state.sql
 SELECT s.slot_name IS NOT NULL AS exists,
        coalesce(s.plugin, '') AS plugin,

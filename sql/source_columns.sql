@@ -1,4 +1,5 @@
--- One column: its type without domains, whether it may be NULL, whether we may read it. No row: no such column.
+-- One column: its type without domains, whether it may be NULL, whether this role may read it. No row: there is no
+-- such column.
 -- psql -v oid=16384 -v column=code -f source_columns.sql
 WITH RECURSIVE attribute AS (
     SELECT a.attrelid, a.attnum, a.attname, a.attnotnull, a.atttypid, a.attcollation

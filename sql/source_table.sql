@@ -1,4 +1,4 @@
--- What decides whether a table can be a source, and its name as the server quotes it.
+-- Facts that decide whether a table can be a source, and its name as the server quotes it.
 -- psql -v oid=16384 -f source_table.sql
 SELECT format('%I.%I', n.nspname, c.relname) AS name,
        c.relkind IN ('r', 'p') AS is_table,

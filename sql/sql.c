@@ -32,7 +32,7 @@ struct renderer {
     const struct sql_binding *bindings;
     size_t binding_count;
     const char *const *params;
-    const char *const *literals; /* what stands for the params; NULL: $1, $2, ... */
+    const char *const *literals; /* written instead of the params; NULL: $1, $2, ... */
     size_t param_count;
     struct buffer *out;
     struct error *e;
@@ -43,8 +43,8 @@ static bool is_name(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The end of what begins with the quote at @p: behind the closing quote, or at the end of the text. Doubled
- * quotes are two quoted pieces in a row, which comes to the same. */
+/* @p points to a quote. Returns what follows the closing quote, or the end of the text. A doubled quote is
+ * treated as two quoted pieces in a row: the end is the same. */
 static const char *skip_quoted(const char *p, bool backslash_escapes)
 {
     char quote = *p++;
@@ -53,7 +53,7 @@ static const char *skip_quoted(const char *p, bool backslash_escapes)
     return *p == '\0' ? p : p + 1;
 }
 
-/* Behind $tag$ ... $tag$; @p itself where no dollar quote begins there. */
+/* Returns what follows $tag$ ... $tag$, or @p itself if no dollar quote begins there. */
 static const char *skip_dollar_quoted(const char *p)
 {
     const char *tag_end = p + 1;
@@ -68,7 +68,7 @@ static const char *skip_dollar_quoted(const char *p)
     return p + strlen(p);
 }
 
-/* Comments in slashes nest, as they do in Postgres. */
+/* Block comments nest, as in Postgres. */
 static const char *skip_comment(const char *p)
 {
     if (p[0] == '-')
@@ -131,7 +131,7 @@ static enum err put_bound(struct renderer *r, const char *name, size_t length, b
     return unbound(r, name, length, "binding");
 }
 
-/* At a colon. What is no variable is copied. */
+/* r->at points to a colon. A colon that begins no variable is copied. */
 static enum err put_variable(struct renderer *r)
 {
     const char *p = r->at + 1;
@@ -149,7 +149,7 @@ static enum err put_variable(struct renderer *r)
     return quote == '\'' ? put_value(r, p, length) : put_bound(r, p, length, quote == '"');
 }
 
-/* One comment, quoted piece, variable, word or character. */
+/* Render one comment, quoted piece, variable, word or character. */
 static enum err render_piece(struct renderer *r)
 {
     const char *from = r->at;
@@ -175,7 +175,7 @@ static enum err render_piece(struct renderer *r)
     return ERR_OK;
 }
 
-/* Drop blanks, and the semicolon that ends the file, from the end of what was rendered. */
+/* Remove trailing blanks and the final semicolon from the rendered text. */
 static void trim_end(struct buffer *out, size_t start)
 {
     while (out->length > start &&
@@ -195,7 +195,7 @@ static enum err render(struct renderer *r)
         if (err != ERR_OK)
             return err;
         if (out->length == start + 1 && out->data[start] == ' ')
-            out->length = start; /* of a comment before the statement */
+            out->length = start; /* drop the blank of a comment in front of the statement */
     }
     trim_end(out, start);
     return buffer_failed(out) ? error_set(r->e, ERR_NOMEM, "statement %s: out of memory", r->statement)
@@ -203,14 +203,8 @@ static enum err render(struct renderer *r)
 }
 
 enum err sql_render(const char *name, const struct sql_binding *bindings, size_t binding_count,
-                    const char *const *params, size_t param_count, struct buffer *out, struct error *e)
-{
-    return sql_render_literals(name, bindings, binding_count, params, NULL, param_count, out, e);
-}
-
-enum err sql_render_literals(const char *name, const struct sql_binding *bindings, size_t binding_count,
-                             const char *const *params, const char *const *literals, size_t param_count,
-                             struct buffer *out, struct error *e)
+                    const char *const *params, const char *const *literals, size_t param_count,
+                    struct buffer *out, struct error *e)
 {
     struct renderer r = {.statement = name,
                          .at = sql_text(name),

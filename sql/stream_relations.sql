@@ -1,4 +1,4 @@
--- Under which relations the rows of a table may come in a stream: the table, its partitions, and, where a publication
+-- The relations under which the rows of a table may come in a stream: the table, its partitions, and, if a publication
 -- has publish_via_partition_root, a table that it is a partition of.
 -- psql -v oid=16384 -f stream_relations.sql
 SELECT :'oid'::oid AS relid

@@ -1,6 +1,6 @@
--- Tables and partitioned tables whose names a pattern describes (% any text, _ a character), of schemas that a pattern describes or
--- of those that the role's own search_path names; partitions are read with their parent, tables of sessions are not read. Runs
--- under the role's own search_path.
+-- Tables and partitioned tables whose names match a pattern (% any text, _ a character), in schemas that match a
+-- pattern or that the role's own search_path names. Partitions are omitted, as they are read with their parent, and
+-- temporary tables are, too. It runs under the role's own search_path.
 -- psql -v pattern='t\_link\_%' -v schema='' -f tables_like.sql
 SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) AS name
   FROM pg_catalog.pg_class c

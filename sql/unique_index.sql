@@ -1,5 +1,6 @@
--- The unique indexes that begin with the first column of an id, the best first. Usable for keyset pages: valid, of the id's
--- columns alone and in their order, over all rows, a btree of the columns' own order, all ascending or all descending.
+-- The unique indexes that begin with the first column of an id, the best first. Usable for keyset pages: valid, with
+-- exactly the id's columns in their order, over all rows, a btree with the columns' default order, all ascending or
+-- all descending.
 -- psql -v oid=16384 -v columns='{id}' -f unique_index.sql
 SELECT i.indexrelid::regclass::text AS name,
        i.indisvalid AND i.indisready AND i.indislive AS is_valid,

@@ -8,7 +8,7 @@ static double log_term(double n, double k, double p)
     return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(p) + (n - k) * log1p(-p);
 }
 
-/* Terms from @k on in steps of @step, until they no longer count. */
+/* Sum the terms from @k on in steps of @step, until they are negligible. */
 static double sum_from(uint64_t n, uint64_t k, double p, int step)
 {
     static const double negligible = 1e-12;
@@ -35,7 +35,7 @@ double binomial_tail(uint64_t n, uint64_t k, double p)
         return 0;
     if (p >= 1)
         return 1;
-    /* From the side on which terms fall. */
+    /* Sum on the side where terms fall. */
     double tail = (double)k > (double)n * p ? sum_from(n, k, p, 1) : 1 - sum_from(n, k - 1, p, -1);
     return tail < 0 ? 0 : tail > 1 ? 1 : tail;
 }

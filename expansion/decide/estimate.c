@@ -7,12 +7,7 @@
 #include "base/number.h"
 #include "shard/filter/generation.h"
 
-enum { AT_ONCE = 4 }; /* shards that are written, in their order, so on as many nodes */
-
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
+enum { AT_ONCE = 4 }; /* shards written concurrently; shards in order lie on different nodes */
 
 static uint64_t shard_memory(const struct geometry *g)
 {
@@ -20,10 +15,10 @@ static uint64_t shard_memory(const struct geometry *g)
     return geometry_memory_log(g) / g->shards;
 }
 
-/* On the node that has most, of @nodes. */
+/* Shards on the fullest of @nodes nodes. */
 static uint64_t share(const struct geometry *g, uint64_t nodes)
 {
-    return divide_up(g->shards, nodes) * shard_memory(g);
+    return number_divide_up(g->shards, nodes) * shard_memory(g);
 }
 
 static uint64_t during(const struct estimate *est, uint64_t nodes)
@@ -31,10 +26,10 @@ static uint64_t during(const struct estimate *est, uint64_t nodes)
     return share(&est->geometry, nodes) + share(&est->next, nodes);
 }
 
-/* The fewest nodes of which none has more than @room bytes; 0: even with a shard a node it is more. */
+/* The fewest nodes of which none needs more than @room bytes; 0: one shard per node is too much already. */
 static uint64_t nodes_needed(const struct estimate *est, uint64_t room)
 {
-    uint64_t low = 1; /* during() falls as nodes grow */
+    uint64_t low = 1; /* during() falls with the number of nodes */
     uint64_t high = est->next.shards > est->geometry.shards ? est->next.shards : est->geometry.shards;
     if (during(est, high) > room)
         return 0;
@@ -58,7 +53,7 @@ static void fill_nodes(struct estimate *est, const struct estimate_input *in)
     else if (est->nodes == 0)
         est->nodes =
             est->nodes_needed < GENERATION_NODES_MAX ? (unsigned)est->nodes_needed : GENERATION_NODES_MAX;
-    est->node_shards = divide_up(est->geometry.shards, est->nodes);
+    est->node_shards = number_divide_up(est->geometry.shards, est->nodes);
     est->before = share(&est->geometry, est->nodes);
     est->during = during(est, est->nodes);
     est->after = share(&est->next, est->nodes);
@@ -70,7 +65,7 @@ static void fill_build(struct estimate *est, const struct estimate_input *in)
     est->partitions = 1;
     if (in->build_memory == 0 || bytes <= in->build_memory)
         return;
-    uint64_t pieces = divide_up(bytes, in->build_memory);
+    uint64_t pieces = number_divide_up(bytes, in->build_memory);
     est->partitions = pieces < est->next.shards ? (uint32_t)pieces : est->next.shards;
     est->spilled = in->keys * ESTIMATE_HASH_BYTES;
     est->spill_peak = est->spilled < in->spill_bytes ? est->spilled : in->spill_bytes;
@@ -82,7 +77,7 @@ static void fill_times(struct estimate *est, const struct estimate_input *in)
     double mib = (double)geometry_bytes(&est->next) / (1024 * 1024);
     est->create_s = mib * ESTIMATE_CREATE_US / 1e6 / side_by_side;
     est->scan_s = (double)in->keys / (in->scan_rate * in->readers);
-    est->upload_s = mib * ESTIMATE_UPLOAD_US / 1e6; /* the last flush; those before go on beside the scan */
+    est->upload_s = mib * ESTIMATE_UPLOAD_US / 1e6; /* the last flush; earlier ones run during the scan */
     est->sweep_s = est->scan_s / ESTIMATE_SWEEPS_SHARE;
     est->rebuild_s = est->create_s + est->scan_s + est->upload_s + est->sweep_s;
 }

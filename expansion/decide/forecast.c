@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "expansion/decide/forecast.h"
 
-/* 0: not known. */
+/* When the fill reaches its threshold; 0: unknown. */
 static time_t by_fill(const struct forecast_input *in, time_t now)
 {
     double target = in->expand_at * (double)in->capacity;
@@ -13,7 +13,7 @@ static time_t by_fill(const struct forecast_input *in, time_t now)
     return seconds >= 0 && seconds <= FORECAST_DAYS * 86400.0 ? now + (time_t)seconds : 0;
 }
 
-/* When what is due at @at may begin; 0 where the window never opens. */
+/* When an expansion that is due at @at may begin; 0: the window never opens. */
 static time_t opened(const struct forecast_input *in, time_t at, time_t now)
 {
     if (in->window == NULL)

@@ -7,15 +7,15 @@
 
 #include "base/number.h"
 
-/* Beyond this a double no longer counts single keys; no geometry gets near it. */
+/* Above this a double does not count single keys; every geometry is far below. */
 static const double CAPACITY_MAX = 9007199254740992.0;
 
 static enum err scale(uint64_t value, double factor, const char *what, uint64_t *out, struct error *e)
 {
     if (!(factor >= 1.0))
         return error_set(e, ERR_RANGE, "%s is %g: it must be 1 or more", what, factor);
-    /* A whisker off before rounding up: 1.1 x 100 is 110, not the 111 that binary fractions would make of it.
-     */
+    /* Lower the product slightly before rounding up: 1.1 x 100 must give 110, though binary fractions would
+     * give 111. */
     double scaled = ceil((double)value * factor * (1.0 - 1e-15));
     if (!(scaled <= CAPACITY_MAX))
         return error_set(e, ERR_RANGE, "%s of %g makes a capacity out of range", what, factor);
@@ -52,16 +52,6 @@ static enum err decide_capacity(uint64_t *out, const struct plan_input *in, stru
     return ERR_OK;
 }
 
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
-static uint64_t shard_memory(const struct plan *p)
-{
-    return divide_up(p->memory_new, p->geometry.shards);
-}
-
 enum err plan_make(struct plan *out, const struct plan_input *in, struct error *e)
 {
     if (in->node_count == 0)
@@ -81,7 +71,7 @@ enum err plan_make(struct plan *out, const struct plan_input *in, struct error *
     p.memory_new = geometry_memory_log(&p.geometry);
     p.memory_peak = in->memory_now + p.memory_new;
     p.memory_after = p.memory_new;
-    uint64_t partitions = divide_up(geometry_bytes(&p.geometry), in->build_memory);
+    uint64_t partitions = number_divide_up(geometry_bytes(&p.geometry), in->build_memory);
     p.partitions = partitions < p.geometry.shards ? (unsigned)partitions : p.geometry.shards;
     *out = p;
     return ERR_OK;
@@ -96,8 +86,8 @@ static void warn_of_eviction(const struct plan_node *node, char warning[256])
                    node->name, node->policy);
 }
 
-/* How many shards may come to lie on the @i-th of @count nodes that take some. Dealt out in turn they are
- * known; by slots it is chance: the mean and three standard deviations of a binomial. */
+/* How many shards may lie on the @i-th of @count nodes that take some. Dealt in turn, the number is exact. By
+ * slots it is random: the mean plus three standard deviations of a binomial. */
 static uint32_t shards_on(const struct plan *p, const struct plan_node *node, unsigned i, unsigned count)
 {
     uint32_t shards = p->geometry.shards;
@@ -112,7 +102,7 @@ static uint32_t shards_on(const struct plan *p, const struct plan_node *node, un
 
 void plan_place(const struct plan *p, struct plan_node *nodes, unsigned count)
 {
-    uint64_t shard = shard_memory(p);
+    uint64_t shard = number_divide_up(p->memory_new, p->geometry.shards);
     unsigned taking = 0;
     while (taking < count && !nodes[taking].leaving)
         taking++;

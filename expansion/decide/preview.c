@@ -7,31 +7,32 @@ static const char *what_of(const struct preview_input *in, enum job_step step)
 {
     switch ((int)step) {
     case STEP_RECLAIM:
-        return "let go of what an earlier job left behind";
+        return "delete what an earlier job left";
     case STEP_PLAN:
         return "decide capacity, shards and memory";
     case STEP_OPEN:
-        return "the view has the new generation";
+        return "enter the new generation in the view";
     case STEP_SETTLE:
-        return "make the new shards, and wait for the transactions that are open";
+        return "make the new shards, and wait for open transactions";
     case STEP_SCAN:
-        return in->plan->partitions > 1 ? "read the table; hashes go by way of spill_dir" : "read the table";
+        return in->plan->partitions > 1 ? "read the table; hashes are spilled to spill_dir"
+                                        : "read the table";
     case STEP_CATCH_UP:
         return "read the rows that came meanwhile";
     case STEP_VERIFY:
-        return in->verify_full ? "look for every key of the table" : "look for a sample of the table's keys";
+        return in->verify_full ? "look up every key of the table" : "look up a sample of the table's keys";
     case STEP_HOLD:
-        return "wait for an operator's word";
+        return "wait for an operator's cutover";
     case STEP_CUTOVER:
-        return "the new generation answers";
+        return "switch to the new generation";
     case STEP_FOLLOW:
         return "read the rows that came meanwhile";
     case STEP_CONFIRM:
-        return "verify what is in use now";
+        return "verify the generation in use";
     case STEP_GRACE:
-        return "since the cutover: a rollback loses nothing";
+        return "keep both generations: a rollback loses nothing";
     case STEP_FINISH:
-        return "the old generation leaves the view, and its shards are deleted";
+        return "remove the old generation, and delete its shards";
     default:
         return "";
     }
@@ -46,7 +47,7 @@ static void read_rows(struct preview_step *s, const struct preview_input *in, ui
         s->seconds = (double)rows / in->rows_per_second;
 }
 
-/* A sample's time is that of Redis, which nothing foretells. */
+/* The time of a sample depends on Redis and cannot be predicted. */
 static void verify(struct preview_step *s, const struct preview_input *in)
 {
     uint64_t rows = in->in->source_rows;
@@ -86,7 +87,7 @@ static void fill(struct preview_step *s, const struct preview_input *in)
         s->memory_peak = plan->memory_peak;
 }
 
-/* What runs after the cutover has the grace time to do so. */
+/* What runs after the cutover runs within the grace time. */
 static void add_time(struct preview *p)
 {
     double followed = 0, grace = 0;
@@ -123,7 +124,7 @@ void preview_make(struct preview *out, const struct preview_input *in)
     while (!step_is_end(step)) {
         if (step != STEP_HOLD || hold)
             add_step(out, in, step);
-        /* After the word to switch it does not hold a second time. */
+        /* After an operator's request to switch it does not hold a second time. */
         bool held = step == STEP_HOLD && hold;
         step = held ? step_asked(step, REQUEST_CUTOVER) : step_next(step, ERR_OK);
         hold = hold && !held;

@@ -11,7 +11,7 @@
 struct field {
     const char *name;
     unsigned first, last;
-    const char *names; /* three letters each, of the values from @first on; "" if there are none */
+    const char *names; /* names of three letters for the values from @first on; "": none */
 };
 
 enum { MINUTE, HOUR, DAY, MONTH, WEEKDAY, FIELDS };
@@ -35,7 +35,7 @@ static enum err bad(const struct field *f, struct span s, const char *why, struc
                      why);
 }
 
-/* Split @s at the first @mark: @s keeps what is before it, @rest gets what is after. False if there is no
+/* Split @s at the first @mark: @s keeps the text before it, @rest gets the text behind it. False: there is no
  * mark. */
 static bool split(struct span *s, char mark, struct span *rest)
 {
@@ -48,7 +48,7 @@ static bool split(struct span *s, char mark, struct span *rest)
     return true;
 }
 
-/* @not_before: a name that stands for two values (sun) is the first of them that is not below it. */
+/* A name that stands for two values (sun) means the first of them that is at least @not_before. */
 static bool parse_value(const struct field *f, struct span s, unsigned not_before, unsigned *out)
 {
     uint64_t number;
@@ -67,7 +67,7 @@ static bool parse_value(const struct field *f, struct span s, unsigned not_befor
     return found;
 }
 
-/* One element of a list: *, value, from-to, each but a lone value with an optional /step. */
+/* Parse one element of a list: *, value, from-to; all but a single value may have a /step. */
 static enum err parse_element(const struct field *f, struct span element, uint64_t *bits, struct error *e)
 {
     struct span range = element;
@@ -142,7 +142,7 @@ enum err schedule_parse(struct schedule *out, const char *text, struct error *e)
     if (*at != '\0')
         return error_set(e, ERR_PARSE, "\"%.64s\" after the five fields of a schedule", at);
 
-    if ((bits[WEEKDAY] & (1u << 7)) != 0) /* Sunday is both 0 and 7 */
+    if ((bits[WEEKDAY] & (1u << 7)) != 0) /* Sunday is 0 and 7 */
         bits[WEEKDAY] = (bits[WEEKDAY] & 0x7fu) | 1u;
     *out = (struct schedule){.minutes = bits[MINUTE],
                              .hours = (uint32_t)bits[HOUR],
@@ -179,7 +179,7 @@ static long offset_at(time_t t)
     return localtime_r(&t, &tm) == NULL ? 0 : tm.tm_gmtoff;
 }
 
-/* Minutes of the wall clock that were jumped over just before @t (clocks went forward). */
+/* True if a matching minute of the wall clock was skipped just before @t (clocks went forward). */
 static bool skipped_matches(const struct schedule *s, time_t t, long before, long now)
 {
     if (now <= before || now - before > LARGEST_SHIFT)
@@ -192,15 +192,15 @@ static bool skipped_matches(const struct schedule *s, time_t t, long before, lon
     return false;
 }
 
-/* The wall clock has shown the minute of @t before (clocks went back). */
+/* True if the wall clock has shown the minute of @t before (clocks went back). */
 static bool is_repeated(time_t t, long now)
 {
     long earlier = offset_at(t - LARGEST_SHIFT);
     return earlier > now && offset_at(t + now - earlier) == earlier;
 }
 
-/* Schedules that name their hours run once where clocks change: a time that was jumped over is due when the
- * jump is done, one that comes twice is due the first time. Those of every hour go by the clock. */
+/* A schedule that names its hours runs once when clocks change: a skipped time is due after the change, a
+ * repeated time is due at its first occurrence. A schedule for every hour follows the clock. */
 static bool minute_matches(const struct schedule *s, time_t t, const struct tm *tm)
 {
     bool match = wall_matches(s, tm);
@@ -211,8 +211,8 @@ static bool minute_matches(const struct schedule *s, time_t t, const struct tm *
     return t % QUARTER == 0 && skipped_matches(s, t, offset_at(t - MINUTE_SECONDS), tm->tm_gmtoff);
 }
 
-/* Where to look next after @t, which does not match. Clocks change at quarters of an hour, so none is passed
- * over; of a day that does not match, most is. */
+/* The next time to examine after @t, which does not match. Clocks change at quarters of an hour, so stop at
+ * each quarter; of a day that does not match, skip most. */
 static time_t advance(const struct schedule *s, time_t t, const struct tm *tm)
 {
     if (day_matches(s, tm) && (s->hours >> tm->tm_hour & 1u) != 0)
@@ -222,7 +222,7 @@ static time_t advance(const struct schedule *s, time_t t, const struct tm *tm)
     return t - t % QUARTER + QUARTER;
 }
 
-/* The first matching minute in (after, until]; false if there is none. */
+/* Find the first matching minute in (after, until]; false: there is none. */
 static bool first_match(const struct schedule *s, time_t after, time_t until, time_t *out)
 {
     for (time_t t = after - after % MINUTE_SECONDS + MINUTE_SECONDS; t <= until;) {

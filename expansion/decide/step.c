@@ -4,14 +4,14 @@
 #include <assert.h>
 #include <string.h>
 
-/* Where an operator's word leads from a step; STEP_COUNT: the step does not listen to it. */
+/* In the columns of requests: the step does not accept the request. */
 #define NOWHERE STEP_COUNT
 
 struct step_row {
     const char *name;
     enum job_step next;    /* after ERR_OK */
-    enum job_step failure; /* after an error that trying again does not mend */
-    enum job_step changed; /* after ERR_CHANGED: what was read of the source counts no more */
+    enum job_step failure; /* after an error that a retry cannot fix */
+    enum job_step changed; /* after ERR_CHANGED: what was read of the source is invalid */
     enum job_step abort;
     enum job_step cutover;
     enum job_step rollback;
@@ -74,11 +74,11 @@ enum job_step step_next(enum job_step step, enum err code)
     switch (code) {
     case ERR_OK:
         return rows[step].next;
-    case ERR_UNREACHABLE: /* a server is away: wait for it; what was done may be done again */
+    case ERR_UNREACHABLE: /* a server is away: wait for it; the step may be repeated */
     case ERR_TIMEOUT:
     case ERR_IO:
         return step;
-    case ERR_MUTEX_LOST: /* another driver has the job, or will */
+    case ERR_MUTEX_LOST: /* another driver has the job, or will have it */
     case ERR_FENCED:
     case ERR_BUSY:
     case ERR_FORMAT:
@@ -120,7 +120,7 @@ enum job_step step_asked(enum job_step step, enum job_request request)
     return NOWHERE;
 }
 
-/* A record of another generation says nothing of this one: settle and scan from the beginning. */
+/* A record of another generation is useless for this one: settle and scan from the beginning. */
 static enum job_step resume_build(const struct view *view, uint64_t record_generation,
                                   enum job_step record_step)
 {
@@ -133,7 +133,7 @@ static enum job_step resume_build(const struct view *view, uint64_t record_gener
     case STEP_CATCH_UP:
     case STEP_VERIFY:
         return record_step;
-    case STEP_HOLD: /* however long ago that was */
+    case STEP_HOLD: /* the hold may have been long: catch up again */
     case STEP_CUTOVER:
         return STEP_CATCH_UP;
     default:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_DECIDE_STEP_H
 #define EXPANSION_DECIDE_STEP_H
-/* The steps of an expansion job and how one leads to the next: a table and pure functions. The driver
- * performs a step, hands in how it ended, and gets the next one. Each step is written to the job's record
- * before it is begun. */
+/* The steps of an expansion job and their order: a table and pure functions. The driver performs a step,
+ * reports how it ended, and gets the next one. It writes each step to the job's record before it begins the
+ * step. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,34 +11,34 @@
 #include "shard/filter/view.h"
 
 enum job_step {
-    STEP_RECLAIM,  /* delete what left the view; take over the build that it has */
+    STEP_RECLAIM,  /* delete what left the view; take over an unfinished build */
     STEP_PLAN,     /* capacity, geometry, memory */
-    STEP_OPEN,     /* the view gets the generation, and this driver as its writer */
-    STEP_SETTLE,   /* keep the lanes, make the shards; wait for the transactions that were open */
-    STEP_SCAN,     /* keyset pages into bitmaps into shards */
-    STEP_CATCH_UP, /* rows that came by other ways */
-    STEP_VERIFY,   /* source's keys present, false positives within bounds */
-    STEP_HOLD,     /* wait for an operator's word, where one wanted to give it */
-    STEP_CUTOVER,  /* one pointer in the view */
-    STEP_FOLLOW,   /* catch-up once more, as callers add keys */
-    STEP_CONFIRM,  /* verify once more, what is in use now */
-    STEP_GRACE,    /* time in which a rollback loses nothing */
-    STEP_FINISH,   /* the old generation leaves the view; its shards are deleted */
-    STEP_ROLLBACK, /* the pointer back; then the job holds */
-    STEP_ABORT,    /* the new generation leaves the view; its shards are deleted */
-    STEP_CHECK,    /* a job of its own: verify the generation in use */
+    STEP_OPEN,     /* enter the generation, with this driver as its writer, in the view */
+    STEP_SETTLE,   /* hold the lanes, make the shards; wait for open transactions */
+    STEP_SCAN,     /* read the source page by page into bitmaps and shards */
+    STEP_CATCH_UP, /* add rows that came without BF.ADD */
+    STEP_VERIFY,   /* the source's keys are present, false positives are within bounds */
+    STEP_HOLD,     /* wait for an operator's cutover, if one was requested */
+    STEP_CUTOVER,  /* switch the pointer in the view */
+    STEP_FOLLOW,   /* catch up once more, adding keys as callers do */
+    STEP_CONFIRM,  /* verify once more, the generation that is now in use */
+    STEP_GRACE,    /* during this time a rollback loses nothing */
+    STEP_FINISH,   /* remove the old generation from the view; delete its shards */
+    STEP_ROLLBACK, /* switch the pointer back; then hold */
+    STEP_ABORT,    /* remove the new generation from the view; delete its shards */
+    STEP_CHECK,    /* verify the generation in use, as a job of its own */
     STEP_DONE,
-    STEP_FAILED,  /* ended by an error or by an operator; the filter serves on */
-    STEP_STOPPED, /* this driver must stop; another one goes on from the record */
+    STEP_FAILED,  /* an error or an operator ended the job; the filter stays in service */
+    STEP_STOPPED, /* this driver must stop; another one continues from the record */
     STEP_COUNT
 };
 
-/* What may end a step early: what an operator asks of a running job. */
+/* What an operator may request of a running job; it ends a step early. */
 enum job_request { REQUEST_ABORT, REQUEST_CUTOVER, REQUEST_ROLLBACK, REQUEST_FINISH, REQUEST_COUNT };
 
-/* What a job is for. */
+/* The purpose of a job. */
 enum job_kind {
-    JOB_FINISH, /* only what another driver left unfinished */
+    JOB_FINISH, /* only complete what another driver left unfinished */
     JOB_EXPAND, /* a new generation */
     JOB_CHECK   /* verify the generation in use */
 };
@@ -47,18 +47,17 @@ const char *step_name(enum job_step step);
 bool step_parse(const char *name, size_t length, enum job_step *out);
 bool step_is_end(enum job_step step);
 
-/* True where the job is past its cutover, or was. */
+/* True if the job is past its cutover. */
 bool step_is_switched(enum job_step step);
 
-/* What the driver does after @step ended with @code. Same step again: the driver waits and tries again. */
+/* The next step after @step ended with @code. The same step: the driver waits and retries. */
 enum job_step step_next(enum job_step step, enum err code);
 
-/* Where @request leads while the driver is in @step; STEP_COUNT: nowhere, the request is not for this step.
- */
+/* The step that @request leads to from @step; STEP_COUNT: @step does not accept the request. */
 enum job_step step_asked(enum job_step step, enum job_request request);
 
-/* Where a driver that finds @view and the record of generation @record_generation at @record_step begins
- * after RECLAIM. What is unfinished comes before what is wanted. */
+/* The step that a driver begins with after RECLAIM, given @view and the record of generation
+ * @record_generation at @record_step. Unfinished work comes before wanted work. */
 enum job_step step_resume(const struct view *view, uint64_t record_generation, enum job_step record_step,
                           enum job_kind wanted);
 #endif

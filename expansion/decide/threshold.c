@@ -49,7 +49,7 @@ static bool dead_reached(const struct threshold_input *in, char *text, size_t te
     return true;
 }
 
-/* --- what is full --- */
+/* --- fill --- */
 
 static bool total_reached(const struct threshold_input *in, char *text, size_t text_size)
 {
@@ -79,7 +79,7 @@ static bool bytes_reached(const struct threshold_input *in, char *text, size_t t
     return true;
 }
 
-/* --- all of them --- */
+/* --- evaluation --- */
 
 enum threshold_reason threshold_evaluate(const struct threshold_input *in, char *text, size_t text_size)
 {

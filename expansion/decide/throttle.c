@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include "base/number.h"
 
-/* A decision that comes late is no reason to brake or to speed up by more than one that is in time. */
+/* A late decision changes the rate no more than a decision after this time. */
 static const double ELAPSED_MAX_S = 2;
-static const double HEALTHY = 0.8;   /* of a bound: between this and the bound the rate is kept */
-static const double STEP = 0.05;     /* of the unthrottled rate */
-static const double FORGET = 1.1;    /* times the unthrottled rate */
-static const double FALLING = 0.999; /* of the last value: falling */
+static const double HEALTHY = 0.8;   /* share of a bound: from here to the bound the rate is kept */
+static const double STEP = 0.05;     /* share of the unthrottled rate */
+static const double FORGET = 1.1;    /* times the unthrottled rate: above, the limit is dropped */
+static const double FALLING = 0.999; /* share of the last value: a lower value is falling */
 
 static bool exceeds(double value, double max)
 {
@@ -23,7 +23,7 @@ static bool falls(double value, double before)
     return value < before * FALLING;
 }
 
-/* Whole units where they say enough. */
+/* Print whole units when they are precise enough. */
 static void format_excess(char out[THROTTLE_REASON_MAX], const char *what, double value, double max,
                           const char *unit)
 {
@@ -31,7 +31,7 @@ static void format_excess(char out[THROTTLE_REASON_MAX], const char *what, doubl
                    max == floor(max) ? 0 : 1, max, unit);
 }
 
-/* The floor, and the step by which the rate is raised each second. */
+/* The lowest rate, and the amount by which the rate is raised per second. */
 static double floor_rate(const struct throttle *t)
 {
     return fmax(t->unthrottled * STEP, THROTTLE_FLOOR);
@@ -43,7 +43,7 @@ static void brake(struct throttle *t, const struct throttle_input *in, double el
     if (from <= 0 || (in->measured_rows_per_second > 0 && in->measured_rows_per_second < from))
         from = in->measured_rows_per_second;
     if (from <= 0)
-        return; /* nothing is read: there is nothing to slow down */
+        return; /* nothing is being read, so there is nothing to slow down */
     t->limit = fmax(from * exp2(-elapsed_s), floor_rate(t));
 }
 
@@ -82,7 +82,7 @@ void throttle_decide(struct throttle *t, const struct throttle_input *in)
         format_excess(t->excess, "Redis p99", in->redis_p99_ms, in->redis_p99_max_ms, "ms");
     else if (behind)
         format_excess(t->excess, "replication lag", in->replication_lag_s, in->replication_lag_max_s, "s");
-    /* What the last brake did shows late, above all in a lag: do not brake twice for it. */
+    /* The effect of a brake shows late, above all in a lag: while the value falls, do not brake again. */
     bool worse = (slow && !(t->limit > 0 && falls(in->redis_p99_ms, t->p99_ms))) ||
                  (behind && !(t->limit > 0 && falls(in->replication_lag_s, t->lag_s)));
     if (worse) {

@@ -9,7 +9,7 @@ enum { MINUTE_SECONDS = 60, DAY_MINUTES = 24 * 60, QUARTER_MINUTES = 15, HORIZON
 
 /* --- parsing --- */
 
-/* "HH:MM", blanks around it; 24:00 is the end of the day. */
+/* Parse "HH:MM" with blanks around it; 24:00 is the end of the day. */
 static bool parse_time(const char *text, size_t length, uint16_t *out)
 {
     uint64_t hour, minute;
@@ -89,8 +89,8 @@ bool window_is_open(const struct window *w, time_t now)
     return w->count == 0 || !minute_of_day(now, &minute) || is_open_at(w, minute);
 }
 
-/* Minutes from @minute to the next look: where a span begins, but at the latest at the next quarter of an
- * hour, as clocks are changed at quarters. */
+/* Minutes from @minute to the next look: to the beginning of a span, but at most to the next quarter of an
+ * hour, because clocks change at quarters. */
 static unsigned until_next_look(const struct window *w, unsigned minute)
 {
     unsigned best = QUARTER_MINUTES - minute % QUARTER_MINUTES;

@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-static const double SETTLE_S = 1; /* sessions tell of their transactions once a second: not counted */
+static const double SETTLE_S = 1; /* sessions report their transactions once a second: not counted yet */
 static const double TRY_S = 3;
 static const double HOLD_LEAST_S = 10, HOLD_MOST_S = 160;
-static const double FEW = 50; /* transactions a second: some are our own, of pages */
+static const double FEW = 50; /* transactions per second; some are our own reads of pages */
 
 static void begin(struct yield *y, bool rests)
 {
@@ -14,7 +14,7 @@ static void begin(struct yield *y, bool rests)
     y->passed_s = y->counted = y->counted_s = 0;
 }
 
-/* Both ways were tried. */
+/* Decide, after both ways were tried. */
 static void find(struct yield *y, double share)
 {
     bool rests = y->beside_all < share * y->beside_half;

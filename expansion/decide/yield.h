@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_DECIDE_YIELD_H
 #define EXPANSION_DECIDE_YIELD_H
-/* Whether half of a build's readers rest for the sake of others who use the database. It is tried out:
- * others' transactions are counted beside all readers, then beside half of them. Where all readers leave
- * others less than a share of what half of them do, half rest. What was found holds for a while, longer each
- * time that it is found again, and then the other way is tried again: so no rate must be known beforehand,
- * and one that changes by itself does no lasting harm. Pure; no I/O, no clock. */
+/* Decides whether half of a build's readers pause for other users of the database, by trial: it counts the
+ * others' transactions while all readers read, then while half of them do. If the others complete less than a
+ * given share beside all readers, half of the readers pause. The result holds for some time, longer each time
+ * that it is confirmed; then the other way is tried again. So no rate must be known beforehand, and a rate
+ * that changes by itself does no lasting harm. Pure; no I/O, no clock. */
 #include <stdbool.h>
 
 /* Zero-initialised: all readers read. */
 struct yield {
-    bool rests;                     /* result: half of the readers rest */
-    double beside_all, beside_half; /* transactions a second of others, as last counted */
-    bool found, found_rests;        /* what holds, once both ways were tried */
-    bool tries;                     /* the other way than @found_rests */
-    double hold_s;                  /* how long what was found holds */
+    bool rests;                     /* result: half of the readers pause */
+    double beside_all, beside_half; /* transactions per second of others, as last counted */
+    bool found, found_rests;        /* the result, once both ways were tried */
+    bool tries;                     /* trying the opposite of @found_rests */
+    double hold_s;                  /* how long the result holds */
     double passed_s;                /* since the last change */
     double counted, counted_s;
 };
 
-/* Others ended @transactions in the last @seconds. @share: of what they end beside half of the readers, from
- * below which half rest; 0: never. */
+/* Record that others completed @transactions in the last @seconds. @share: half of the readers pause if
+ * beside all readers the others complete less than this share of what they complete beside half; 0: never. */
 void yield_look(struct yield *y, double transactions, double seconds, double share);
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The follower's loop. The happy path is: the lease is taken, the source opened, the mode opened, and
- * followed until the end. Possible failure modes are: another coordinator has the lease (look again now and
- * then); Redis or Postgres is away, or what is configured does not fit (say so, and begin again, a little
- * later each time). */
+/* The follower's loop. The happy path is: take the lease, open the source and the mode, and follow until the
+ * end. Possible failure modes are: another coordinator has the lease (try again now and then); Redis or
+ * Postgres is away, or the configuration does not fit (report it, and begin again after a growing pause). */
 #include "expansion/follow/follower.h"
 
 #include <ctype.h>
@@ -21,7 +20,7 @@ enum {
     RETRY_MIN_US = 200 * 1000,
     RETRY_MAX_US = 5 * 1000 * 1000,
     RETRY_IMPOSSIBLE_US = 60 * 1000 * 1000,
-    ATTEMPTS_APART_US = 1000 * 1000, /* while another has the lease */
+    ATTEMPTS_APART_US = 1000 * 1000, /* pause between attempts while another coordinator has the lease */
 };
 
 const char *follower_mode_name(enum follower_mode mode)
@@ -49,7 +48,7 @@ bool follower_stops(const struct follower *t)
     return atomic_load(t->o->stop);
 }
 
-/* Say another state; one line in the log. */
+/* Change the reported state; logs one line. */
 static void follower_say(struct follower *t, const char *state)
 {
     t->state = state;
@@ -65,14 +64,13 @@ static void follower_say(struct follower *t, const char *state)
                  log_quote(t->problem.text));
 }
 
-/* Ends a wait for Postgres when the follower must end; keeps the lease meanwhile. */
-static enum err watch(void *arg, struct error *e)
+enum err follower_watch(void *arg, struct error *e)
 {
     struct follower *t = arg;
     if (follower_stops(t))
         return error_set(e, ERR_CANCELLED, "the coordinator stops");
     enum err code = t->held ? follower_tend(t, e) : ERR_OK;
-    return code == ERR_BUSY ? code : ERR_OK;
+    return code == ERR_BUSY ? code : ERR_OK; /* Redis may be away for a while */
 }
 
 static enum err open_source(struct follower *t, struct error *e)
@@ -81,7 +79,7 @@ static enum err open_source(struct follower *t, struct error *e)
         return source_take(t->source, e);
     struct source_config config = t->o->source;
     config.application = "twinbloom follower";
-    config.watch = (struct source_watch){watch, t};
+    config.watch = (struct source_watch){follower_watch, t};
     enum err code = pool_open(t->o->pool, &t->source, &config, t->o->postgres_timeout_ms, e);
     if (code == ERR_OK)
         code = source_check(t->source, e);
@@ -92,23 +90,7 @@ static enum err open_source(struct follower *t, struct error *e)
     return code;
 }
 
-static enum err open_mode(struct follower *t, struct error *e)
-{
-    return t->mode == FOLLOWER_KEYSET ? follower_keyset_open(t, e) : follower_feed_open(t, e);
-}
-
-static enum err step(struct follower *t, struct error *e)
-{
-    return t->mode == FOLLOWER_KEYSET ? follower_keyset_step(t, e) : follower_feed_step(t, e);
-}
-
-static void close_mode(struct follower *t)
-{
-    follower_keyset_close(t);
-    follower_feed_close(t);
-}
-
-/* From the lease to the first error. */
+/* Follow until the first error. The lease is held. */
 static enum err follow(struct follower *t, struct error *e)
 {
     enum err code = follower_hold(t, e);
@@ -117,9 +99,9 @@ static enum err follow(struct follower *t, struct error *e)
     if (code == ERR_OK)
         code = open_source(t, e);
     if (code == ERR_OK)
-        code = open_mode(t, e);
+        code = t->mode == FOLLOWER_KEYSET ? follower_keyset_open(t, e) : follower_feed_open(t, e);
     if (code == ERR_OK) {
-        /* Nothing that is committed from here on is missed while this number stays. */
+        /* As long as this number stays, no row that is committed from here on is missed. */
         (void)snprintf(t->coverage, sizeof(t->coverage), "%016" PRIx64, random_u64());
         t->problem.text[0] = '\0';
         follower_say(t, "running");
@@ -128,18 +110,19 @@ static enum err follow(struct follower *t, struct error *e)
     if (code == ERR_OK)
         source_rest(t->source);
     while (code == ERR_OK && !follower_stops(t)) {
-        code = step(t, e);
+        code = t->mode == FOLLOWER_KEYSET ? follower_keyset_step(t, e) : follower_feed_step(t, e);
         if (code == ERR_OK)
             t->stepped_at = clock_mono_us();
         if (code == ERR_OK)
             code = follower_tend(t, e);
     }
     t->coverage[0] = '\0';
-    close_mode(t);
+    follower_keyset_close(t);
+    follower_feed_close(t);
     return code;
 }
 
-/* The lease is kept meanwhile, so that what is wrong is to be seen. */
+/* Sleep, but renew the lease, so that the problem stays visible. */
 static void nap(struct follower *t, uint64_t us)
 {
     struct error e;
@@ -151,7 +134,7 @@ static void nap(struct follower *t, uint64_t us)
     }
 }
 
-/* What failed, for people; the lease is kept, so that it is seen. */
+/* Report a failure to people; renew the lease, so that it stays visible. */
 static void tell(struct follower *t, enum err code, const struct error *why)
 {
     struct error e;
@@ -169,7 +152,7 @@ static void tell(struct follower *t, enum err code, const struct error *why)
         t->held = t->held && code != ERR_BUSY;
 }
 
-/* What the server keeps for a slot grows while Redis is away, too. */
+/* While Redis is away, too, the server keeps more and more WAL for a slot. */
 static void watch_slot(struct follower *t)
 {
     struct error e = {.text = ""};
@@ -210,14 +193,14 @@ static void end(struct follower *t)
     free(t);
 }
 
-/* Before the lease is given back: nobody else has begun yet. */
+/* Clean up before the lease is released: no other follower runs yet. */
 static void leave(struct follower *t)
 {
     static const atomic_bool never;
     struct follower_options last = *t->o;
     struct error e = {.text = ""};
     if (t->held && atomic_load(t->o->drop)) {
-        last.stop = &never; /* or every wait would end at once */
+        last.stop = &never; /* otherwise every wait would end at once */
         t->o = &last;
         enum err code = open_source(t, &e);
         if (code == ERR_OK)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys that the follower read are added as those of any caller: whatever is built meanwhile follows the log.
- */
+/* Adds the keys that the follower has read, as any caller adds keys: a build, too, gets them from the log. */
 #include <stdlib.h>
 #include <string.h>
 #include "expansion/follow/follower_internal.h"

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows that a replication slot or an outbox tells of. The happy path is: a batch comes, its rows' keys are
- * read by their ids and added, the batch is confirmed. Possible failure modes are: a row is told of before it
- * is visible (a batch is awaited, see stream_await_visible()); the process dies or Redis is away before a
- * batch is confirmed (it comes again); the slot is gone, or the server has given it up (it is made again,
- * under another coverage); the server keeps too much for it (it is dropped, and the follower falls back to
- * ids).
- */
+/* Follows rows from a replication slot or an outbox. The happy path is: a batch comes, its rows' keys are
+ * read by id and added, the batch is confirmed. Possible failure modes are: a row is reported before it is
+ * visible (wait for the batch, see stream_await_visible()); the process dies or Redis is away before a batch
+ * is confirmed (the batch comes again); the slot is gone or was invalidated (make it again, with another
+ * coverage); the server keeps too much WAL for it (drop it, and fall back to ids). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +15,8 @@
 #include "migrate/source/scan.h"
 
 enum {
-    WAIT_MS = 200,            /* for rows, before anything else is looked at */
-    LOOK_US = 2 * 1000 * 1000 /* at slot and lag */
+    WAIT_MS = 200,            /* for rows, before other work is done */
+    LOOK_US = 2 * 1000 * 1000 /* between looks at slot and lag */
 };
 
 /* --- the slot --- */
@@ -56,20 +54,11 @@ enum err follower_feed_watch_slot(struct follower *t, struct error *e)
     t->mode = FOLLOWER_KEYSET;
     code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
     if (code == ERR_OK)
-        code = follower_mark_forget(t, "slot", e); /* may fail: a slot that is not there is dropped again */
+        code = follower_mark_forget(t, "slot", e); /* if this fails, it is repeated later */
     return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", t->fallback) : code;
 }
 
 /* --- open, close --- */
-
-static enum err watch(void *arg, struct error *e)
-{
-    struct follower *t = arg;
-    if (follower_stops(t))
-        return error_set(e, ERR_CANCELLED, "the coordinator stops");
-    enum err code = follower_tend(t, e);
-    return code == ERR_BUSY ? code : ERR_OK; /* Redis may be away for a while */
-}
 
 static enum err make_tables(struct follower *t, struct error *e)
 {
@@ -84,7 +73,7 @@ static enum err make_tables(struct follower *t, struct error *e)
     return ERR_OK;
 }
 
-/* That a slot is ours to drop is noted before it is made; and that rows came while there was none. */
+/* Note that the slot is ours to drop, and that rows came without a slot, before making the slot. */
 static enum err create_slot(struct follower *t, struct error *e)
 {
     char lsn[LSN_TEXT], gap[8] = "";
@@ -100,7 +89,7 @@ static enum err create_slot(struct follower *t, struct error *e)
         code = follower_mark_write(t, "slot", t->o->slot, e);
     if (code == ERR_OK && !slot.exists)
         code = follower_mark_write(t, "gap", "1", e);
-    source_rest(t->source); /* a slot's making may wait long for open transactions */
+    source_rest(t->source); /* making a slot may wait long for open transactions */
     if (code == ERR_OK)
         code = stream_create_slot(t->feed.stream, &created, lsn, e);
     if (code == ERR_OK)
@@ -124,7 +113,7 @@ static enum err open_stream(struct follower *t, struct error *e)
                                            .publication = t->o->publication,
                                            .timeout_ms = t->o->postgres_timeout_ms,
                                            .create_timeout_ms = t->o->settle_timeout_ms,
-                                           .watch = {watch, t},
+                                           .watch = {follower_watch, t},
                                            .tables = f->tables,
                                            .table_count = source_tables(t->source)};
     if (code == ERR_OK)
@@ -138,7 +127,7 @@ static enum err open_stream(struct follower *t, struct error *e)
     struct error why;
     if (drop_slot(t, &why) != ERR_OK)
         return error_prefix(e, code, "%s", why.text);
-    return code; /* the next try makes it */
+    return code; /* the next attempt makes the slot */
 }
 
 static enum err open_outbox(struct follower *t, struct error *e)
@@ -148,11 +137,11 @@ static enum err open_outbox(struct follower *t, struct error *e)
                                            .application = "twinbloom follower",
                                            .outbox = t->o->outbox,
                                            .timeout_ms = t->o->postgres_timeout_ms,
-                                           .watch = {watch, t}};
+                                           .watch = {follower_watch, t}};
     enum err code = ERR_OK;
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++) {
         struct outbox_options one = options;
-        outbox_close(f->outbox); /* each is looked at by an opening of its own; the last one stays */
+        outbox_close(f->outbox); /* each opening checks one table; the last stays open */
         f->outbox = NULL;
         one.table = source_table(t->source, i);
         code = outbox_open(&f->outbox, &one, e);
@@ -193,7 +182,7 @@ static enum err remember(struct follower_feed *f, uint32_t relid, size_t table, 
     return ERR_OK;
 }
 
-/* SIZE_MAX: none of ours; that is not remembered, as it may become a partition. */
+/* *@table SIZE_MAX: not one of ours. That is not cached, as the relation may become a partition. */
 static enum err table_of(struct follower *t, uint32_t relid, size_t *table, struct error *e)
 {
     struct follower_feed *f = &t->feed;
@@ -225,7 +214,7 @@ static enum err read_keys(struct follower *t, size_t table, struct ids *ids, str
     return code;
 }
 
-/* The keys of a batch's rows, table by table; @texts: their ids, each with a terminator. */
+/* Read the keys of a batch's rows, table by table; @texts: their ids, NUL-terminated. */
 static enum err keys_of_batch(struct follower *t, const struct feed_batch *batch, const char *texts,
                               struct tail_keys *keys, struct error *e)
 {
@@ -274,7 +263,8 @@ static enum err add_batch(struct follower *t, const struct feed_batch *batch, st
 
 /* --- requests, lag --- */
 
-/* Of another table nobody tells: whoever has the name now may lack the triggers, or the publication. */
+/* If a table's name now stands for another table, that one may lack the triggers or the publication: then its
+ * rows are not reported. */
 static enum err same_tables(struct follower *t, struct error *e)
 {
     uint64_t now = 0;
@@ -294,7 +284,7 @@ static enum err answer(struct follower *t, uint64_t request, struct error *e)
     return follower_hold(t, e);
 }
 
-/* What is committed when a request is seen ended before that position. */
+/* All that is committed when a request is seen ended before this position. */
 static enum err note_request(struct follower *t, struct error *e)
 {
     struct follower_feed *f = &t->feed;
@@ -335,19 +325,6 @@ static enum err look(struct follower *t, bool quiet, struct error *e)
 
 /* --- the mode --- */
 
-static enum err next(struct follower *t, struct feed_batch *batch, struct error *e)
-{
-    struct follower_feed *f = &t->feed;
-    return f->stream != NULL ? stream_next(f->stream, batch, WAIT_MS, e)
-                             : outbox_next(f->outbox, batch, WAIT_MS, e);
-}
-
-static enum err confirm(struct follower *t, uint64_t mark, struct error *e)
-{
-    struct follower_feed *f = &t->feed;
-    return f->stream != NULL ? stream_confirm(f->stream, mark, e) : outbox_confirm(f->outbox, mark, e);
-}
-
 static enum err feed_once(struct follower *t, struct error *e)
 {
     struct follower_feed *f = &t->feed;
@@ -358,13 +335,15 @@ static enum err feed_once(struct follower *t, struct error *e)
         code = note_request(t, e);
     source_rest(t->source);
     if (code == ERR_OK)
-        code = next(t, &batch, e);
+        code = f->stream != NULL ? stream_next(f->stream, &batch, WAIT_MS, e)
+                                 : outbox_next(f->outbox, &batch, WAIT_MS, e);
     if (code == ERR_OK)
         code = source_take(t->source, e);
     if (code == ERR_OK && batch.count > 0)
         code = add_batch(t, &batch, e);
     if (code == ERR_OK)
-        code = confirm(t, batch.mark, e);
+        code = f->stream != NULL ? stream_confirm(f->stream, batch.mark, e)
+                                 : outbox_confirm(f->outbox, batch.mark, e);
     if (code != ERR_OK)
         return code;
     bool quiet = f->stream != NULL ? batch.count == 0 : batch.all;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A feed moves the safe marks of P:{F}:marks, too, where ids are integers: who follows by ids after it has
- * ended (a fall-back, another mode), or with a slot that is new, begins there. The happy path is: the largest
- * ids are noted, a settle that begins then ends, the feed has told of all that was committed by then; so
- * every row at or below them is added. */
+/* If ids are integers, a feed moves the safe marks in P:{F}:marks, too. A follower by ids that runs after the
+ * feed (after a fallback, or in another mode), or a feed with a new slot, begins there. The happy path is:
+ * note the largest ids, begin a settle, wait for its end, wait until the feed has reported all that was
+ * committed by then. Then every row at or below the noted ids is added. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,12 +41,6 @@ void follower_gap_close(struct follower *t)
     t->feed.gap = (struct follower_noted){.settle = NULL};
 }
 
-/* Whether the feed has told of all that had ended when the settle did. */
-static bool has_told(const struct follower_feed *f, bool quiet)
-{
-    return f->stream != NULL ? stream_position(f->stream).complete >= f->gap_lsn : quiet;
-}
-
 enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)
 {
     struct follower_feed *f = &t->feed;
@@ -57,8 +51,10 @@ enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)
         return ERR_OK;
     if (f->gap.marks == NULL)
         return begin(t, e);
-    if (f->gap_lsn != 0)
-        return has_told(f, quiet) ? write_marks(t, e) : ERR_OK;
+    if (f->gap_lsn != 0) { /* has the feed reported all that had ended when the settle ended? */
+        done = f->stream != NULL ? stream_position(f->stream).complete >= f->gap_lsn : quiet;
+        return done ? write_marks(t, e) : ERR_OK;
+    }
     enum err code = transaction_wait_poll(f->gap.settle, &done, &blocker, 1, &waiting, e);
     if (code != ERR_OK || !done)
         return code;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows by their ids. The happy path is: each round notes the largest ids, adds the rows between those seen
- * and them, and begins a settle; when a settle has ended, nothing can be committed any more at or below the
- * ids that were noted before it, so the rows up to there are read a last time and the safe marks move.
- * Possible failure modes are: a transaction stays open for long: what lies above the safe marks is read again
- * and again meanwhile, ever more seldom the longer that takes, so that late rows are found before it ends.
- * The process dies: the next one begins at the safe marks. */
+/* Follows rows by ids. The happy path is: each round notes the largest ids, adds the rows between the ids
+ * seen so far and these, and begins a settle. When a settle has ended, nothing can be committed at or below
+ * the ids noted before it, so the rows up to there are read a last time and the safe marks move. Possible
+ * failure modes are: a transaction stays open for long (rows above the safe marks are reread meanwhile, so
+ * that late rows are found before it ends, less and less often the longer a reread takes); the process dies
+ * (the next follower begins at the safe marks). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@
 
 enum {
     PAGE_ROWS = 10000,
-    REREAD_US = 1000 * 1000, /* between two readings of the same rows */
-    REREAD_SHARE = 20,       /* and so many times as long as the last one took */
-    LOOK_SHARE = 5, /* between two looks at the largest ids: so many times as long as the last one took */
+    REREAD_US = 1000 * 1000, /* between two rereads of the same rows, at least */
+    REREAD_SHARE = 20,       /* and this many times as long as the last reread */
+    LOOK_SHARE = 5,          /* the same, between two looks at the largest ids */
     NAP_US = 50 * 1000,
 };
 
@@ -48,7 +48,7 @@ enum err follower_read_range(struct follower *t, unsigned table, int64_t after, 
             code = follower_add(t, &keys, e);
         if (code == ERR_OK)
             code = follower_tend(t, e);
-        source_rest(t->source); /* others wait for their turn */
+        source_rest(t->source); /* let other sources use the connection */
         if (code == ERR_OK)
             code = source_take(t->source, e);
     }
@@ -117,7 +117,7 @@ void follower_keyset_close(struct follower *t)
 
 /* --- a round --- */
 
-/* Add what is new; @marks gets the largest ids. */
+/* Add new rows; @marks gets the largest ids. */
 static enum err read_new(struct follower *t, int64_t *marks, struct error *e)
 {
     struct follower_keyset *k = &t->keyset;
@@ -128,7 +128,7 @@ static enum err read_new(struct follower *t, int64_t *marks, struct error *e)
         code = follower_largest(t, i, &marks[i], e);
         k->round_pause += (clock_mono_us() - began) * LOOK_SHARE;
         if (marks[i] < k->seen[i])
-            marks[i] = k->seen[i]; /* it was deleted since */
+            marks[i] = k->seen[i]; /* its row was deleted meanwhile */
         if (code == ERR_OK)
             code = follower_read_range(t, i, k->seen[i], marks[i], e);
         if (code == ERR_OK)
@@ -137,8 +137,8 @@ static enum err read_new(struct follower *t, int64_t *marks, struct error *e)
     return code;
 }
 
-/* Begin a settle for @marks, which were noted before. Where there are too many the newest gives way: it is
- * the oldest that lets the safe marks move. Takes @marks over. */
+/* Begin a settle for @marks, which were noted before. If there are too many settles, drop the newest: the
+ * oldest lets the safe marks move. Takes ownership of @marks. */
 static enum err note(struct follower *t, int64_t *marks, uint64_t request, struct error *e)
 {
     struct follower_keyset *k = &t->keyset;
@@ -150,7 +150,7 @@ static enum err note(struct follower *t, int64_t *marks, uint64_t request, struc
     return transaction_wait_begin(&n->settle, t->source, e);
 }
 
-/* Take away all that have ended, from the oldest on; the newest of them moves to *@ended. */
+/* Remove all settles that have ended, from the oldest on; the newest of these moves to *@ended. */
 static enum err take_ended(struct follower *t, struct follower_noted *ended, struct error *e)
 {
     struct follower_keyset *k = &t->keyset;
@@ -169,7 +169,8 @@ static enum err take_ended(struct follower *t, struct follower_noted *ended, str
     return code;
 }
 
-/* Read again what lies above the safe marks; up to @ended's marks nothing more can come after that. */
+/* Reread the rows above the safe marks. Nothing can be committed up to @ended's marks after that, so the safe
+ * marks move there. */
 static enum err read_again(struct follower *t, const struct follower_noted *ended, struct error *e)
 {
     struct follower_keyset *k = &t->keyset;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lease of a filter's follower, and what others read of it. */
+/* The lease of a filter's follower, and its status for others. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +50,7 @@ enum err follower_hold(struct follower *t, struct error *e)
     if (!t->held)
         return error_set(e, ERR_BUSY, "another coordinator follows the table");
     t->request = (uint64_t)answer;
-    if (t->request < t->done) /* the hash had expired: requests are counted again */
+    if (t->request < t->done) /* the hash had expired, so requests start again at 1 */
         t->done = 0;
     return ERR_OK;
 }
@@ -81,13 +81,10 @@ static const char *text_of(const redisReply *reply, size_t i)
 enum err follower_look(struct sync_client *l, const struct names *names, struct follower_status *out,
                        struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
     *out = (struct follower_status){.exists = false};
-    names_filter_key(names, "tail", &name);
-    enum err code =
-        sync_client_command(l, sync_client_home(l, names), &reply, e,
-                            "HMGET %b owner state mode coverage error done", name.text, name.length);
+    enum err code = sync_client_filter_command(l, names, "tail",
+                                               "HMGET %b owner state mode coverage error done", &reply, e);
     if (code != ERR_OK)
         return code;
     out->exists = text_of(reply, 0)[0] != '\0';

@@ -12,18 +12,20 @@ enum err follower_text_to_id(const char *text, int64_t *out, struct error *e)
                                                : error_set(e, ERR_PARSE, "an id was \"%.40s\"", text);
 }
 
-static void marks_key(const struct follower *t, struct key_name *name)
+/* Run @command, which has the key P:{F}:marks as %b, then @field and maybe @value as %s. */
+static enum err run(struct follower *t, const char *command, const char *field, const char *value,
+                    redisReply **reply, struct error *e)
 {
-    names_filter_key(&t->handle.names, "marks", name);
+    struct key_name name;
+    names_filter_key(&t->handle.names, "marks", &name);
+    return sync_client_command(t->redis, handle_home(&t->handle), reply, e, command, name.text, name.length,
+                               field, value);
 }
 
 enum err follower_mark_read(struct follower *t, const char *field, char *out, size_t size, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    marks_key(t, &name);
-    enum err code = sync_client_command(t->redis, handle_home(&t->handle), &reply, e, "HGET %b %s", name.text,
-                                        name.length, field);
+    enum err code = run(t, "HGET %b %s", field, "", &reply, e);
     if (code != ERR_OK)
         return code;
     (void)snprintf(out, size, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
@@ -33,11 +35,8 @@ enum err follower_mark_read(struct follower *t, const char *field, char *out, si
 
 enum err follower_mark_write(struct follower *t, const char *field, const char *value, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    marks_key(t, &name);
-    enum err code = sync_client_command(t->redis, handle_home(&t->handle), &reply, e, "HSET %b %s %s",
-                                        name.text, name.length, field, value);
+    enum err code = run(t, "HSET %b %s %s", field, value, &reply, e);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -45,25 +44,19 @@ enum err follower_mark_write(struct follower *t, const char *field, const char *
 
 enum err follower_mark_forget(struct follower *t, const char *field, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    marks_key(t, &name);
-    enum err code = sync_client_command(t->redis, handle_home(&t->handle), &reply, e, "HDEL %b %s", name.text,
-                                        name.length, field);
+    enum err code = run(t, "HDEL %b %s", field, "", &reply, e);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
 }
 
-/* The last job's low-water mark, where its tables are ours and its generation is one of the view's. */
+/* The last job's low-water mark, if the job read our tables and its generation is in the view. */
 static enum err mark_of_job(struct follower *t, unsigned i, bool *found, int64_t *out, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
     struct record r = {0};
-    names_filter_key(&t->handle.names, "job", &name);
-    enum err code = sync_client_command(t->redis, handle_home(&t->handle), &reply, e, "HGETALL %b", name.text,
-                                        name.length);
+    enum err code = sync_client_filter_command(t->redis, &t->handle.names, "job", "HGETALL %b", &reply, e);
     if (code != ERR_OK)
         return code;
     bool sound = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: read P:slots, ask the server for the state of each that lies there, note the time for
- * those that are needed. Possible failure modes are: Redis or Postgres is away (again at the next look),
- * another coordinator drops it at the same time (fine), or names it at the same time (it is asked for once
- * more just before the drop; what begins to read from a slot that is gone makes it again and reads the gap by
+/* The happy path is: read P:slots, ask the server for the state of each slot that lies there, record the time
+ * for those that are needed. Possible failure modes are: Redis or Postgres is away (retried at the next
+ * look); another coordinator drops the slot at the same time (harmless), or names it at the same time (so the
+ * note is read again just before the drop; a stream whose slot is gone makes it again, and reads the gap by
  * ids). */
 #include "expansion/follow/slots.h"
 
@@ -17,7 +17,7 @@
 #include "shard/filter/names.h"
 
 enum {
-    QUIET_MS = 2 * 60 * 1000, /* coordinators that are started again have said by then what they name */
+    QUIET_MS = 2 * 60 * 1000, /* time in which coordinators that restart name their slots */
     FIELD_MAX = STREAM_PLACE_MAX + 1 + FOLLOWER_SLOT_MAX
 };
 
@@ -28,8 +28,8 @@ struct slots {
     unsigned home;
     struct connection *server;
     char place[STREAM_PLACE_MAX];
-    bool marked;     /* a filter has noted a slot, as an earlier version did */
-    uint64_t now_ms; /* by the clock of Redis, which all coordinators share */
+    bool marked;     /* a filter has noted a slot, in the form of an earlier version */
+    uint64_t now_ms; /* Redis' clock, which all coordinators share */
 };
 
 enum slot_fate slots_judge(const struct stream_slot *slot, const struct slots_use *use, uint64_t grace_ms,
@@ -48,7 +48,7 @@ enum slot_fate slots_judge(const struct stream_slot *slot, const struct slots_us
     return fills || use->unnamed_ms > grace_ms ? SLOT_DROP : SLOT_UNUSED;
 }
 
-/* --- what is noted --- */
+/* --- notes --- */
 
 static unsigned key_of(const struct sync_client *l, const char *prefix, struct key_name *out)
 {
@@ -92,7 +92,7 @@ enum err slots_note(struct sync_client *l, const char *prefix, const char *place
     return code == ERR_OK ? write_note(l, home, &key, field, now, filter, e) : code;
 }
 
-/* "1700000000000:filter"; *@filter points into @value. */
+/* Parse "1700000000000:filter"; *@filter points into @value. */
 static bool parse_note(const char *value, uint64_t *ms, const char **filter)
 {
     const char *colon = strchr(value, ':');
@@ -110,7 +110,7 @@ static bool is_named(const struct slots_options *o, const char *slot)
     return false;
 }
 
-/* Nobody has named it since it was read. */
+/* *@still: no coordinator has named the slot since @value was read. */
 static enum err still_unnamed(struct slots *s, const char *field, const char *value, bool *still,
                               struct error *e)
 {
@@ -151,7 +151,7 @@ static enum err drop(struct slots *s, const char *field, const char *value, cons
     return code == ERR_OK ? forget(s, field, e) : code;
 }
 
-/* Ever more seldom. */
+/* Log less and less often. */
 static void warn(const char *slot, const char *filter, uint64_t unnamed_ms, const char *why,
                  uint64_t retained)
 {
@@ -167,7 +167,7 @@ static enum err look_at(struct slots *s, const char *field, const char *value, s
     const char *slot = strrchr(field, '/'), *filter;
     uint64_t ms = 0;
     if (slot == NULL || !parse_note(value, &ms, &filter))
-        return forget(s, field, e); /* another hand wrote it */
+        return forget(s, field, e); /* malformed: not written by a coordinator */
     size_t place = (size_t)(slot++ - field);
     uint64_t unnamed = s->now_ms > ms ? s->now_ms - ms : 0;
     if (s->server == NULL || strlen(s->place) != place || memcmp(s->place, field, place) != 0) {
@@ -195,9 +195,9 @@ static enum err look_at(struct slots *s, const char *field, const char *value, s
     return ERR_OK;
 }
 
-/* --- all --- */
+/* --- all slots --- */
 
-/* Whether Postgres can be reached or not. */
+/* Record that this coordinator names its own slots, even if Postgres is away. */
 static enum err name_it(struct slots *s, const char *field, const char *value, struct error *e)
 {
     const char *slot = strrchr(field, '/'), *filter;
@@ -246,7 +246,8 @@ static enum err take_over(struct slots *s, const char *filter, size_t length, st
     return code;
 }
 
-/* Where it is known which server is asked they are noted; else whether there are any. */
+/* Take over notes of an earlier version: if the server is known, add them to P:slots; otherwise only find out
+ * whether there are any. */
 static enum err take_over_all(struct slots *s, struct error *e)
 {
     redisReply *r;
@@ -276,7 +277,7 @@ static enum err reconcile(struct slots *s, struct error *e)
     if (code == ERR_OK && o->first)
         code = take_over_all(s, e);
     if (code != ERR_OK || (count == 0 && !s->marked))
-        return code; /* nothing to bother Postgres with */
+        return code; /* no slot, so do not connect to Postgres */
     if (o->dsn[0] != '\0') {
         code = connection_open(&s->server, o->dsn, "twinbloom slots", o->postgres_timeout_ms,
                                (struct source_watch){watch, (void *)(uintptr_t)o}, e);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The driver's loop.
  *
- * The happy path is the table of step.c from top to bottom. Possible failure modes are: a server is away (the
- * step is tried again, the record says what is waited for), the mutex is lost or the generation is another
- * driver's (stop at once), the build cannot succeed (abort: the new generation leaves the view, the current
- * one serves on), death at any point (the next driver begins where step_resume() says). */
+ * The happy path is the table of step.c from top to bottom. Possible failure modes are: a server is away
+ * (the step is retried; the record says what it waits for); the mutex is lost or another driver has the
+ * generation (stop at once); the build cannot succeed (abort: the new generation leaves the view, the current
+ * one stays in service); the process dies (the next driver begins where step_resume() says). */
 #include "expansion/job/driver.h"
 
 #include <inttypes.h>
@@ -21,8 +21,8 @@ enum {
     RETRY_MAX_US = 5 * 1000 * 1000,
     NAP_US = 50 * 1000,
     BEGIN_US = 30 * 1000 * 1000,
-    CHANGES_MAX = 5,         /* of the source, in a job that then gives up */
-    GAP_US = 5 * 1000 * 1000 /* without the table, between two renames */
+    CHANGES_MAX = 5,         /* after so many changes of the source the job fails */
+    GAP_US = 5 * 1000 * 1000 /* how long the table may be missing between two renames */
 };
 
 /* --- the view --- */
@@ -34,7 +34,7 @@ enum err driver_reload(struct driver *d, struct error *e)
     if (code != ERR_OK)
         return code == ERR_NOT_FOUND ? error_set(e, ERR_FENCED, "the view is no longer in Redis") : code;
     if (d->next.incarnation != d->view.incarnation)
-        return error_set(e, ERR_FENCED, "the filter was deleted, and made anew");
+        return error_set(e, ERR_FENCED, "the filter was deleted and created again");
     if (built != 0 && d->next.slot[0].number != built && d->next.slot[1].number != built)
         return error_set(e, ERR_FENCED, "generation %" PRIu64 " is not built any more", built);
     d->view = d->next;
@@ -106,7 +106,7 @@ static enum err perform(struct driver *d, struct error *e)
     return ERR_OK;
 }
 
-/* --- a source that changes under the job --- */
+/* --- changes of the source during the job --- */
 
 static bool relies_on_source(enum job_step step)
 {
@@ -114,8 +114,8 @@ static bool relies_on_source(enum job_step step)
            step == STEP_CONFIRM;
 }
 
-/* How a step that read ended: nothing of it counts where the source is another one than it was at the settle.
- * Whoever swaps tables by two renames leaves a moment without one. */
+/* Judge a step that has read the source: it is invalid if the source has changed since the settle. Swapping
+ * tables by two renames leaves a short time without a table. */
 static enum err judge_source(struct driver *d, enum err code, struct error *why)
 {
     bool refused = code == ERR_CONFIG || code == ERR_REFUSED || code == ERR_CONFLICT;
@@ -152,8 +152,8 @@ static bool server_is_away(enum err code)
     return code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO;
 }
 
-/* A server is away. Say so where that can be said, wait a little longer each time. The view may be another
- * afterwards: a change of ours whose reply was lost. */
+/* A server is away. Record that if possible, and wait a little longer each time. Reload the view afterwards:
+ * it may contain a change of ours whose reply was lost. */
 static enum err wait_and_reload(struct driver *d, enum err away, uint64_t *pause, struct error *why)
 {
     log_warn("job_waiting", "filter=%s step=%s code=%s error=%s", log_quote(d->o->filter), step_name(d->step),
@@ -180,7 +180,7 @@ static enum job_step after(struct driver *d, enum job_step step, enum err code, 
     }
     if (step == STEP_CONFIRM)
         d->unconfirmed = code != ERR_OK;
-    if (step == STEP_CONFIRM && code == ERR_CONFLICT) /* it could not be healed either */
+    if (step == STEP_CONFIRM && code == ERR_CONFLICT) /* a retry did not heal it either */
         return STEP_ROLLBACK;
     if (step == STEP_ROLLBACK && code == ERR_OK && d->unconfirmed)
         return STEP_ABORT;
@@ -191,13 +191,12 @@ static enum job_step after(struct driver *d, enum job_step step, enum err code, 
     return step_next(step, code);
 }
 
-/* One step to its end; *@code and @why say how. */
+/* Run one step to its end; *@code and @why: how it ended. */
 static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code, struct error *why)
 {
     *why = (struct error){.text = ""};
     d->request = REQUEST_COUNT;
-    *code =
-        d->step == STEP_HOLD ? ERR_OK : record_step(d, d->step, why); /* it writes itself, if it does hold */
+    *code = d->step == STEP_HOLD ? ERR_OK : record_step(d, d->step, why); /* a hold records itself */
     if (*code == ERR_OK)
         *code = judge_source(d, perform(d, why), why);
     if (*code == ERR_CHANGED)
@@ -212,7 +211,7 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
     return after(d, d->step, *code, why);
 }
 
-/* Not an end of the job: an operator's word on where to go on. */
+/* True if the job goes on: also after an operator's request to continue elsewhere. */
 static bool goes_on(const struct driver *d, enum err code)
 {
     return code == ERR_OK || code == ERR_CHANGED ||
@@ -224,7 +223,7 @@ static void write_end(struct driver *d, enum err failure)
     if (d->step == STEP_FAILED)
         record_end(d, failure == ERR_CANCELLED ? "aborted" : "failed", failure, d->why.text);
     else if (d->step != STEP_DONE || (d->o->kind == JOB_FINISH && !d->record.running))
-        return; /* somebody else's, or nothing was to do */
+        return; /* another driver's record, or there was nothing to do */
     else if (d->o->kind == JOB_FINISH && d->found_quiet && !step_is_switched(d->record.step))
         record_end(d, "failed", ERR_CANCELLED, record_orphaned);
     else if (d->unconfirmed)
@@ -276,7 +275,8 @@ static enum err begin(struct driver *d, struct error *e)
         code = record_end_former(d, e);
     if (code != ERR_OK)
         return code;
-    /* With one generation the record is of another job: nothing of it concerns a new one. */
+    /* With one generation in the view the record describes an earlier job, and does not apply to a new
+     * one. */
     if (d->found_quiet && o->kind != JOB_FINISH) {
         struct record fresh = {.step = STEP_RECLAIM, .verify_full = o->verify_full};
         memcpy(fresh.horizon, d->record.horizon, sizeof(fresh.horizon)); /* of the generation in use */
@@ -287,7 +287,7 @@ static enum err begin(struct driver *d, struct error *e)
         d->record = fresh;
     }
     if (d->record.id == 0 || (d->found_quiet && !d->record.running))
-        d->record.id = mutex_id(d->mutex); /* else the job of the record goes on: see control_unfinished() */
+        d->record.id = mutex_id(d->mutex); /* otherwise the recorded job goes on: see control_unfinished() */
     if (d->record.started_ms == 0)
         d->record.started_ms = clock_wall_us() / 1000;
     if (d->record.reason[0] == '\0')
@@ -298,8 +298,8 @@ static enum err begin(struct driver *d, struct error *e)
     return ERR_OK;
 }
 
-/* A master that fails over at this moment is waited for, as in a step: what was asked for was acknowledged.
- * Not for ever: others may want the mutex. */
+/* The start was acknowledged, so wait if a master is failing over, as in a step. The wait has a bound,
+ * because others may want the mutex. */
 static enum err begin_patiently(struct driver *d, struct error *e)
 {
     uint64_t pause = RETRY_MIN_US, until = clock_mono_us() + BEGIN_US;

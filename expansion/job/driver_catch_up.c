@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows that came by other ways than the service: by their ids, where these grow, and by the transaction that
- * wrote them, whatever their ids are.
+/* Adds rows that came without BF.ADD: by ids, if these grow, and by the transactions that wrote them,
+ * whatever the ids.
  *
- * A round by ids is cheap, so they come first, until one finds little. A sweep then looks at every row for
- * one that was written since the last sweep (or, at first, since the settle): an explicit id, a changed key,
- * an id that was committed out of order. */
+ * A round by ids is cheap, so rounds come first, until one finds few rows. Then a sweep examines every row
+ * for a write since the last sweep (the first time: since the settle): it finds explicit ids, changed keys,
+ * and ids committed out of order. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +20,12 @@ enum {
     LOOK_MS = 20,
 };
 
-/* --- what readers find, to this thread --- */
+/* --- from readers to this thread --- */
 
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
 {
     (void)i;
-    (void)key_queue_put(arg, key, length); /* on_page() asks whether it could */
+    (void)key_queue_put(arg, key, length); /* on_page() checks for its failure */
 }
 
 static enum err on_page(void *arg, unsigned i, struct error *e)
@@ -34,7 +34,7 @@ static enum err on_page(void *arg, unsigned i, struct error *e)
     return key_queue_failed(arg) ? error_set(e, ERR_NOMEM, "out of memory for keys of the source") : ERR_OK;
 }
 
-/* What is held back, or how far a sweep has come: few of the rows that it looks at are found. */
+/* The throttle's reason, or else the progress of a sweep: it finds few of the rows that it examines. */
 static const char *progress(struct driver *d, const struct readers_work *work, char text[RECORD_TEXT_MAX])
 {
     struct scan_range left[READERS_RANGES_MAX];
@@ -58,7 +58,7 @@ static const char *progress(struct driver *d, const struct readers_work *work, c
     return text;
 }
 
-/* Until readers and queue have no more. */
+/* Take keys until readers and queue are empty. */
 static enum err take_all(struct driver *d, const struct readers_work *work, struct key_queue *queue,
                          driver_keys_fn *fn, void *arg, struct error *e)
 {
@@ -102,7 +102,7 @@ enum err driver_read(struct driver *d, struct readers_work work, driver_keys_fn 
     return code;
 }
 
-/* --- both ways --- */
+/* --- for both ways --- */
 
 struct found {
     struct driver *d;
@@ -130,8 +130,8 @@ static enum err write_found(struct driver *d, struct error *e)
 
 /* --- by ids --- */
 
-/* Ranges between the low-water marks and the largest ids, which are noted in @marks; *@moved: there are any.
- */
+/* The ranges between the low-water marks and the largest ids, which are noted in @marks; *@moved: there are
+ * such ranges. */
 static enum err ranges_to_catch(struct driver *d, struct table_mark *marks, struct scan_range *ranges,
                                 size_t *count, struct error *e)
 {
@@ -175,8 +175,8 @@ static enum err move_marks(struct driver *d, const struct table_mark *marks, con
     return write_found(d, e);
 }
 
-/* Note the largest ids, wait until nothing that was open then can still commit at or below
- * them, add what lies between the low-water marks and them, move the marks. */
+/* Note the largest ids; wait until nothing that was open then can still commit at or below them; add the rows
+ * between the low-water marks and them; move the marks. */
 static enum err round_by_ids(struct driver *d, uint64_t *rows, struct error *e)
 {
     unsigned tables = source_tables(d->source);
@@ -201,7 +201,7 @@ out:
     return code;
 }
 
-/* --- by what wrote them --- */
+/* --- by transactions --- */
 
 enum err driver_sweep(struct driver *d, const char *horizon, driver_keys_fn *fn, void *arg, struct error *e)
 {
@@ -217,8 +217,8 @@ enum err driver_sweep(struct driver *d, const char *horizon, driver_keys_fn *fn,
     return code;
 }
 
-/* The horizon is noted first: transactions that got their id before it have ended after the settle, so their
- * rows are seen; rows of the others, and of partitions that are made later, are for the next sweep. */
+/* Note the horizon first: transactions with earlier ids have ended after the settle, so the sweep sees their
+ * rows. Rows of later transactions, and of partitions made later, are left to the next sweep. */
 static enum err sweep(struct driver *d, struct error *e)
 {
     char horizon[SOURCE_HORIZON_MAX], newest[SOURCE_HORIZON_MAX];
@@ -232,7 +232,7 @@ static enum err sweep(struct driver *d, struct error *e)
         code = driver_newest(d, newest, e);
     if (code == ERR_OK)
         code = driver_identity(d, newest, &source, e);
-    if (code == ERR_OK) /* until then; from then on it is compared at the step's end */
+    if (code == ERR_OK) /* up to here; from here on the step's end compares it */
         code = driver_unchanged(d, d->record.newest, d->record.source, e);
     if (code == ERR_OK)
         code = driver_sweep(d, d->record.swept, add_found, &f, e);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A full verification: readers hash every row of the source, and the hashes are compared with the
- * generation's shards, which are read whole. Where some are missing the source is read once more for their
- * keys. */
+/* Full verification: readers hash every row of the source, and the hashes are compared with the generation's
+ * shards, which are read completely. If some are missing, the source is read once more to find their keys. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -34,7 +33,7 @@ static enum err on_page(void *arg, unsigned i, struct error *e)
     return code == ERR_OK && atomic_load(&s->stop) ? error_set(e, ERR_CANCELLED, "stopped") : code;
 }
 
-/* All rows of the source, in the order that is fastest here; by blocks those of d->parts. */
+/* All rows of the source, in the fastest order here; for blocks those of d->parts. */
 static struct readers_work all_rows(const struct driver *d)
 {
     if (d->o->scan_blocks)
@@ -54,7 +53,7 @@ static enum err look_after(struct driver *d, struct sink *s, struct error *e)
         seen = p.rows;
         if (ended)
             return ended_with;
-        /* Readers wait behind their pages while the files are full. */
+        /* While the files are full, readers wait behind their pages. */
         enum err code = compare_is_full(s->compare) ? compare_finish(s->compare, e) : ERR_OK;
         if (code == ERR_OK)
             code = driver_poll(d, driver_pace_reason(d), e);
@@ -78,7 +77,7 @@ static enum err read_and_compare(struct driver *d, struct compare *compare, uint
     return code == ERR_OK ? compare_finish(compare, e) : code;
 }
 
-/* --- what is missing --- */
+/* --- missing keys --- */
 
 struct wanted {
     uint64_t seed, mix;
@@ -100,7 +99,7 @@ static enum err pick(void *arg, size_t count, const char *const *keys, const siz
     return code;
 }
 
-/* @in is there. */
+/* @in is initialised. */
 static enum err compare_with(struct driver *d, struct log_input *in, uint64_t seed, driver_keys_fn *missing,
                              void *arg, struct driver_compared *out, struct error *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens between two pieces of a job's work: an operator's requests are read, progress is written. */
+/* What happens between two pieces of a job's work: read an operator's requests, write progress. */
 #include <inttypes.h>
 #include <stdio.h>
 #include "base/clock.h"
@@ -43,14 +43,6 @@ static void report_scan(struct driver *d, uint64_t now)
     record_decimal(d, "eta_seconds", rate > 0 && left > 0 ? left / rate : 0);
 }
 
-static void report_rows(struct driver *d)
-{
-    record_number(d, "rows", d->record.rows);
-    record_number(d, "rows_total", d->record.rows_total);
-    record_number(d, "skipped_null", d->record.skipped_null);
-    record_number(d, "skipped_empty", d->record.skipped_empty);
-}
-
 static enum err report(struct driver *d, const char *waiting_for, struct error *e)
 {
     uint64_t now = clock_mono_us();
@@ -60,9 +52,13 @@ static enum err report(struct driver *d, const char *waiting_for, struct error *
     record_begin(d, false);
     record_text(d, "waiting_for", waiting_for);
     record_text(d, "throttle", driver_pace_throttle(d));
-    /* Nothing is read before; a check leaves what is known of the last expansion. */
-    if (d->step >= STEP_SETTLE && d->step != STEP_CHECK)
-        report_rows(d);
+    /* Before the settle nothing is read. A check keeps the last expansion's figures. */
+    if (d->step >= STEP_SETTLE && d->step != STEP_CHECK) {
+        record_number(d, "rows", d->record.rows);
+        record_number(d, "rows_total", d->record.rows_total);
+        record_number(d, "skipped_null", d->record.skipped_null);
+        record_number(d, "skipped_empty", d->record.skipped_empty);
+    }
     if (d->scan_started != 0 && d->step == STEP_SCAN && now > d->scan_started)
         report_scan(d, now);
     return record_write(d, e);
@@ -78,7 +74,8 @@ enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
         return error_set(e, ERR_BUSY, "the coordinator is stopping; another one continues the job");
     enum err code = ERR_OK;
     if (clock_mono_us() - d->controlled_at >= CONTROL_US) {
-        /* A job that only waits would keep the mutex from whoever has to make a lost view again. */
+        /* A job that only waits must not keep the mutex from a coordinator that has to recreate a lost
+         * view. */
         code = handle_look(&d->handle, &d->view, e);
         if (code == ERR_OK)
             code = driver_requests(d, e);

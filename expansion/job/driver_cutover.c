@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The switch to the generation that was built, the way back, and the end of the one that leaves: hold,
- * cutover, grace, rollback, finish, abort. */
+/* The switch to the built generation, the switch back, and the removal of the other one: hold, cutover,
+ * grace, rollback, finish, abort. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,14 +37,14 @@ enum err driver_hold(struct driver *d, struct error *e)
     log_info("job_held", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
     bool degraded = false;
     while (code == ERR_OK && d->control.hold && !degraded) {
-        code = driver_nap(d, "an operator's word to switch", e);
+        code = driver_nap(d, "an operator's cutover", e);
         degraded = driver_is_degraded(d, &looked_at);
     }
     if (code != ERR_OK)
         return code;
-    d->request = REQUEST_CUTOVER; /* rows have come meanwhile: catch up and verify again */
+    d->request = REQUEST_CUTOVER; /* rows have come during the hold: catch up and verify again */
     return error_set(e, ERR_CANCELLED,
-                     degraded ? "the filter is degraded, and is not to wait"
+                     degraded ? "the filter is degraded and must not wait"
                               : "an operator asked for the cutover");
 }
 
@@ -59,7 +59,7 @@ static enum err record_switched(struct driver *d, struct error *e)
 static enum err switch_view(struct driver *d, struct error *e)
 {
     enum err code = driver_reload(d, e);
-    if (code != ERR_OK || d->view.phase != PHASE_BUILDING) /* done before, and the reply was lost */
+    if (code != ERR_OK || d->view.phase != PHASE_BUILDING) /* it was done before, and the reply was lost */
         return code;
     uint64_t began = clock_mono_us();
     code = driver_requests(d, e);
@@ -71,7 +71,7 @@ static enum err switch_view(struct driver *d, struct error *e)
         return code;
     driver_end_builder(d);
     d->cutover_us = clock_mono_us() - began;
-    handle_announce(&d->handle); /* who is not asked reads no lane, and would go on with the old one */
+    handle_announce(&d->handle); /* processes without requests read no lane, and would not notice */
     code = driver_reload(d, e);
     if (code == ERR_OK)
         code = driver_await_generation(d, e);
@@ -79,8 +79,8 @@ static enum err switch_view(struct driver *d, struct error *e)
     return code;
 }
 
-/* The view and the record are two scripts: whoever finds the view switched counts the grace time from what
- * was written before. */
+/* View and record are written by two scripts. The record comes first, so that a driver that finds the view
+ * switched knows when the grace time began. */
 enum err driver_cutover(struct driver *d, struct error *e)
 {
     enum err code = d->view.phase == PHASE_BUILDING ? record_switched(d, e) : ERR_OK;
@@ -94,7 +94,7 @@ enum err driver_cutover(struct driver *d, struct error *e)
     return record_write(d, e);
 }
 
-/* What was asked for cannot be: it must not be asked again at once. */
+/* The requested rollback is impossible: clear the request, so that it is not tried again at once. */
 static enum err refuse_rollback(struct driver *d, const struct error *why, struct error *e)
 {
     log_warn("rollback_impossible", "filter=%s code=%s error=%s", log_quote(d->o->filter),
@@ -109,7 +109,7 @@ static enum err refuse_rollback(struct driver *d, const struct error *why, struc
 static enum err switch_back(struct driver *d, struct error *e)
 {
     enum err code = driver_reload(d, e);
-    if (code != ERR_OK || d->view.phase == PHASE_BUILDING) /* done before, and the reply was lost */
+    if (code != ERR_OK || d->view.phase == PHASE_BUILDING) /* it was done before, and the reply was lost */
         return code;
     const struct generation *old = view_alternate(&d->view);
     if (old == NULL)
@@ -121,8 +121,8 @@ static enum err switch_back(struct driver *d, struct error *e)
     return driver_reload(d, e);
 }
 
-/* Both generations have every add, so the old one lacks nothing. What was built and does not stand its
- * verification leaves; else an operator decides what becomes of it. */
+/* Both generations have every add, so the old one lacks nothing. If the new one failed its verification, it
+ * leaves; otherwise an operator decides about it. */
 enum err driver_rollback(struct driver *d, struct error *e)
 {
     struct error why;
@@ -142,12 +142,12 @@ enum err driver_rollback(struct driver *d, struct error *e)
 enum err driver_grace(struct driver *d, struct error *e)
 {
     const struct generation *old = view_alternate(&d->view);
-    if (old == NULL || !old->built) /* as of a first build: there is nothing to go back to */
+    if (old == NULL || !old->built) /* after a first build there is nothing to go back to */
         return ERR_OK;
     for (uint64_t looked_at = 0;;) {
         uint64_t now = clock_wall_us() / 1000;
-        /* The wall clock may be set back; the wait is for comfort, so never longer than asked for from now
-         * on. */
+        /* The wall clock may be set back. The wait is only for comfort, so wait at most the grace time from
+         * now. */
         uint64_t passed = now >= d->record.switched_ms ? now - d->record.switched_ms : 0;
         if (now < d->record.switched_ms)
             d->record.switched_ms = now;
@@ -159,10 +159,10 @@ enum err driver_grace(struct driver *d, struct error *e)
     }
 }
 
-/* Nodes that the filter leaves may be taken away when the job has ended: no lane stays there. */
+/* The job's end allows an operator to remove nodes that the filter leaves, so no lane may stay there. */
 static enum err move_lanes(struct driver *d, struct error *e)
 {
-    enum { TRIES = 8 /* whoever meets a lane that is closed replaces it, too */ };
+    enum { TRIES = 8 /* a process that meets a closed lane replaces it, too */ };
     struct roll roll;
     uint8_t writer[LOG_WRITER_BYTES];
     const uint64_t id[] = {random_u64(), random_u64()};
@@ -197,7 +197,7 @@ static enum err forget(struct driver *d, struct error *e)
     return driver_reload(d, e);
 }
 
-/* What a driver that is killed in between leaves, the next one deletes in `reclaim`. */
+/* If the driver is killed here, the next one deletes the rest in `reclaim`. */
 enum err driver_leave(struct driver *d, struct error *e)
 {
     enum err code = forget(d, e);

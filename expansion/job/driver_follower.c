@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the filter's follower tells of every row, a job need not look for rows that came by other ways: it
- * sees that the follower runs before it settles, and asks it in catch-up whether all is added. The follower
- * may be another coordinator's. Possible failure modes are: there is no follower in time, it fell back to
- * ids, or began again in between (another coverage): then the job looks for itself. */
+/* If the filter's follower reports every row, a job need not look for rows that came without BF.ADD: it
+ * checks before the settle that the follower runs, and asks it in catch-up whether all rows are added. The
+ * follower may run in another coordinator. Possible failure modes are: there is no follower in time, it fell
+ * back to ids, or it restarted meanwhile (another coverage). Then the job looks for the rows itself. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"
 
-enum { TROUBLE_US = 30 * 1000 * 1000 }; /* a follower that cannot begin is waited for no longer */
+enum { TROUBLE_US = 30 * 1000 * 1000 }; /* give up waiting for a follower that cannot begin */
 
 static uint64_t patience(const struct driver *d)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys to and from the generation of the job. Before the cutover they go into the builder's shards
- * (shard/generations/build.h); nobody else reads or writes these. After it they are added and looked up as
- * those of any caller. Callers do nothing differently meanwhile, so no step waits for them.
+/* Keys to and from the job's generation. Before the cutover they go into the builder's shards
+ * (shard/generations/build.h), which no other process reads or writes. After it they are added and looked up
+ * as any caller's. Callers act the same throughout, so no step waits for them.
  *
- * Possible failure modes are: a lane or a shard is not what it was when the build began (the builder is
- * `again`: ERR_CHANGED, and the job goes back to `settle`, as for a source that changed); another driver
- * builds (ERR_FENCED); a lane, or a node of the shards, is in an era that the view does not accept yet
- * (ERR_TIMEOUT: the step is tried again). */
+ * Possible failure modes are: a lane or a shard has changed since the build began (the builder's `anew`:
+ * ERR_CHANGED, and the job goes back to `settle`, as after a change of the source); another driver builds
+ * (ERR_FENCED); a lane or a node of the shards is in an era that the view has not accepted yet (ERR_TIMEOUT:
+ * the step is retried). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +22,11 @@
 enum err driver_build_failed(const struct driver *d, enum err code, struct error *e)
 {
     if (code == ERR_LOST && d->builder != NULL && d->builder->anew)
-        return error_prefix(e, ERR_CHANGED, "the build begins anew");
+        return error_prefix(e, ERR_CHANGED, "the build starts over");
     return code;
 }
 
-/* Before the cutover, unless the generation was in use already. */
+/* True before the cutover, unless the generation was in use already. */
 static bool is_apart(const struct driver *d)
 {
     return d->builder != NULL && d->view.phase == PHASE_BUILDING;
@@ -39,7 +39,7 @@ enum err driver_input_failed(struct driver *d, enum err code, struct error *e)
     if (!is_apart(d))
         return error_prefix(e, ERR_TIMEOUT, "the shards");
     d->builder->anew = true;
-    return error_prefix(e, ERR_CHANGED, "the build begins anew");
+    return error_prefix(e, ERR_CHANGED, "the build starts over");
 }
 
 /* A coordinator builds one generation at a time. */
@@ -104,7 +104,7 @@ enum err driver_checkpoint(struct driver *d, struct error *e)
 
 /* --- keys --- */
 
-/* This process answers from the generation that the view reads. */
+/* True if this process answers from the generation that the view reads. */
 static bool is_read_here(struct driver *d, struct log_status *status)
 {
     bool here = false;
@@ -126,8 +126,8 @@ static enum err open_client(struct driver *d, struct error *e)
                              : key_client_open(d->client, o->filter, o->filter_length, e);
 }
 
-/* After a cutover a process answers from the generation before until it has the next one in memory: what is
- * asked of that is not asked before. */
+/* After a cutover a process answers from the old generation until it has the new one in memory. So wait
+ * before keys are looked up in the new one. */
 enum err driver_await_generation(struct driver *d, struct error *e)
 {
     struct log_status *status = malloc(sizeof(*status));
@@ -136,14 +136,14 @@ enum err driver_await_generation(struct driver *d, struct error *e)
         return error_set(e, ERR_NOMEM, "out of memory");
     code = open_client(d, e);
     for (uint64_t looked_at = 0; code == ERR_OK && !is_read_here(d, status);) {
-        if (driver_is_degraded(d, &looked_at)) { /* shards may be lost: a new generation heals it */
+        if (driver_is_degraded(d, &looked_at)) { /* shards may be lost: a new generation heals that */
             code = error_set(e, ERR_LOST, "the filter is degraded, and this coordinator has not loaded it");
             break;
         }
         filters_look(d->o->logs, d->o->filter, d->o->filter_length);
         code = driver_nap(d, "this coordinator to load the new generation", e);
         if (code == ERR_OK)
-            code = open_client(d, e); /* it may have held a filter of that name that was lost */
+            code = open_client(d, e); /* it may have had an earlier filter of this name */
     }
     free(status);
     return code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From what an earlier job left, and the plan of a generation, to the view that has it: reclaim, plan, open.
- */
+/* The steps reclaim, plan and open: clean up after an earlier job, plan a generation, enter it in the
+ * view. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,14 +19,14 @@ static enum err make_builder(struct driver *d, struct error *e)
     return d->builder != NULL ? ERR_OK : builder_new(&d->builder, d->redis, &d->handle.names, e);
 }
 
-/* A generation that is not built yet is gone on with. */
+/* Continue with a generation that is not completely built. */
 static enum err resume(struct driver *d, struct error *e)
 {
     struct buffer rows = {0};
     enum err code = make_builder(d, e);
     if (code == ERR_OK)
         code = builder_resume(d->builder, &rows, e);
-    buffer_fini(&rows); /* the job's record has them, or earlier ones */
+    buffer_fini(&rows); /* the job's record has them, or an earlier state */
     if (code == ERR_OK && d->builder->anew)
         d->record.generation = 0;
     return code;
@@ -55,7 +55,7 @@ static enum err check_room(struct driver *d, char warning[256], struct error *e)
 
 enum { NODE_LIST_MAX = GENERATION_NODES_MAX * NODE_NAME_MAX };
 
-/* Those of the plan, for the record. */
+/* The plan's nodes, for the record. */
 static const char *node_list(const struct driver *d, char out[NODE_LIST_MAX])
 {
     const char *name;
@@ -103,12 +103,13 @@ enum err driver_plan(struct driver *d, struct error *e)
 
 /* --- open --- */
 
-/* Whoever finds the generation in the view without this record begins with its settle. */
+/* If a driver dies before this is recorded, the next one finds the generation in the view and begins with its
+ * settle. */
 static enum err record_opened(struct driver *d, struct error *e)
 {
     char nodes[NODE_LIST_MAX];
     bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
-    record_begin(d, false); /* `plan` has begun it */
+    record_begin(d, false); /* `plan` has reset it */
     record_number(d, "id", d->record.id);
     record_text(d, "state", "running");
     record_text(d, "step", step_name(STEP_SETTLE));
@@ -127,7 +128,7 @@ static enum err record_opened(struct driver *d, struct error *e)
     return record_write(d, e);
 }
 
-/* The generation of the plan; the builder gives it a number and a mix. */
+/* The plan's generation; the builder sets its number and mix. */
 static void fill_shape(struct driver *d, struct generation *g)
 {
     *g =
@@ -140,7 +141,7 @@ static void fill_shape(struct driver *d, struct generation *g)
 enum err driver_open(struct driver *d, struct error *e)
 {
     enum err code = driver_reload(d, e);
-    if (code == ERR_OK && d->view.phase == PHASE_BUILDING) /* tried before, and the reply was lost */
+    if (code == ERR_OK && d->view.phase == PHASE_BUILDING) /* it was tried before, and the reply was lost */
         return resume(d, e);
     if (code == ERR_OK)
         code = make_builder(d, e);

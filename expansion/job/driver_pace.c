@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How fast a job reads rows. Several times a second the throttle looks at what the readers of the filter and
- * of the database feel, and says how many rows a second are allowed; those who read them keep to it. */
+/* Controls the read rate of a job. Several times a second the throttle examines how Redis and the database
+ * serve others, and decides how many rows per second are allowed; the readers keep to it. */
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -9,12 +9,12 @@
 
 enum {
     DECIDE_US = 250 * 1000,
-    ASK_US = 1000 * 1000, /* how often the database is asked how others fare */
-    SAMPLES = 100         /* of fewer the p99 is judged once a second only: it is a single one of them */
+    ASK_US = 1000 * 1000, /* between questions to the database */
+    SAMPLES = 100         /* the p99 of fewer is a single one of them: judged once a second */
 };
-static const double LEAST_S = 0.2; /* in less a page more or less is no rate */
+static const double LEAST_S = 0.2; /* shortest time for a rate: one page must not change it too much */
 
-/* Since it was last known. Negative: not known yet. */
+/* The p99 since the last time that it was known. Negative: not known yet. */
 static double redis_p99(struct driver *d, uint64_t now)
 {
     struct latency_figures figures;
@@ -29,7 +29,7 @@ static double redis_p99(struct driver *d, uint64_t now)
     return figures.samples == 0 ? -1 : figures.p99_ms;
 }
 
-/* A question that fails is no reason to stop the job: NULL, or what closes the connection. */
+/* A connection for these questions; NULL: a failed question must not stop the job. */
 static struct source *aside(struct driver *d)
 {
     struct error ignored;
@@ -44,7 +44,7 @@ static void aside_failed(struct driver *d)
     d->pace.source = NULL;
 }
 
-/* Negative: not known. */
+/* Negative: unknown. */
 static double replication_lag(struct driver *d)
 {
     double seconds = -1;
@@ -57,7 +57,7 @@ static double replication_lag(struct driver *d)
     return -1;
 }
 
-/* A standby that rows are read from is there for that. Our own pages are few. */
+/* Not for a standby that rows are read from: that is its purpose. Our own pages are few transactions. */
 static void look_at_others(struct driver *d)
 {
     uint64_t now = clock_mono_us(), count = 0;
@@ -85,7 +85,7 @@ static void look_at_others(struct driver *d)
     d->pace.counted_at = now;
 }
 
-/* A rate would not help them: between its pauses each page takes all processors. */
+/* A lower rate would not help requests: between its pauses each page still takes all processors. */
 static void look_at_requests(struct driver *d, uint64_t now)
 {
     d->pace.beside_requests = d->o->latency != NULL && latency_is_used(d->o->latency, now);
@@ -125,15 +125,7 @@ static void decide(struct driver *d, uint64_t now)
     d->pace.decided_at = clock_mono_us();
 }
 
-static void decide_if_time(struct driver *d)
-{
-    uint64_t now = clock_mono_us();
-    if (now - d->pace.decided_at >= DECIDE_US || operator_limit(d) != d->pace.operator_limit)
-        decide(d, now);
-}
-
-/* Keys may be missing until the job has ended: answers that are not exact cost more than some that are slow.
- */
+/* Keys may be missing until the job ends: wrong answers cost more than slow ones. */
 static bool heals(const struct driver *d)
 {
     return d->view.degraded;
@@ -174,7 +166,9 @@ double driver_pace_limit(struct driver *d)
     driver_pace_begin(d);
     if (heals(d))
         return (double)operator_limit(d);
-    decide_if_time(d);
+    uint64_t now = clock_mono_us();
+    if (now - d->pace.decided_at >= DECIDE_US || operator_limit(d) != d->pace.operator_limit)
+        decide(d, now);
     return d->pace.throttle.rows_per_second;
 }
 

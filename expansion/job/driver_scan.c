@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The step that reads the source into the generation: readers hash rows into a build, this thread looks after
- * them, brings what they have to Redis, and notes how far they are. */
+/* The step that reads the source into the generation: readers hash rows into a build; this thread controls
+ * them, brings what they have to Redis, and records their progress. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum {
     LOOK_MS = 20,
     SILENT_US = 500 * 1000,
     FULL_NAP_US = 5 * 1000,
-    CHECKPOINT_SHARE = 10 /* a checkpoint may take a tenth of the time */
+    CHECKPOINT_SHARE = 10 /* a checkpoint may take at most a tenth of the time */
 };
 
 /* --- what readers do --- */
@@ -32,7 +32,7 @@ static void on_row(void *arg, unsigned i, const char *key, size_t length)
     log_build_put(s->build, i, hash_key(s->seed, key, length));
 }
 
-/* What was in the files is lost: the job must not go on as if it had it. */
+/* The hashes in the files are lost: the job must not go on as if it had them. */
 static enum err files_failed(enum err code, struct error *e)
 {
     return code == ERR_IO ? error_prefix(e, ERR_CONFLICT, "the build cannot go on") : code;
@@ -68,8 +68,8 @@ static void count_progress(struct driver *d, const struct readers_progress *p)
     d->paced = p->rows;
 }
 
-/* What is left to read, into the record, and what was read by the same moment: pages have ended since the
- * last look, many of them where Redis has let this thread wait. */
+/* Record what is left to read, and what was read by the same moment: since the last look pages have ended,
+ * many if this thread had to wait for Redis. */
 static enum err note_left(struct driver *d, struct error *e)
 {
     struct record *r = &d->record;
@@ -81,8 +81,8 @@ static enum err note_left(struct driver *d, struct error *e)
     return ERR_OK;
 }
 
-/* What is left is noted first, then flushed, then recorded: a driver that resumes reads again
- * what was not flushed. */
+/* Note first what is left, then flush, then record it: so a driver that resumes reads again what was not
+ * flushed. */
 static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
 {
     uint64_t began = clock_mono_us();
@@ -98,23 +98,16 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
     record_checkpoint(d, r, false);
     record_number(d, "partitions", build_partitions(d->build->build)); /* a short scan reports no progress */
     code = record_write(d, e);
-    r->scan_ended = scan_ended && code == ERR_OK; /* else it is written again */
+    r->scan_ended = scan_ended && code == ERR_OK; /* false: the next checkpoint writes it again */
     uint64_t now = clock_mono_us(), took = now - began;
     uint64_t pause = d->o->checkpoint_ms * 1000;
     d->checkpoint_at = now + (took * CHECKPOINT_SHARE > pause ? took * CHECKPOINT_SHARE : pause);
     return code;
 }
 
-/* --- looking after the readers --- */
+/* --- control of the readers --- */
 
-static void take_progress(struct driver *d)
-{
-    struct readers_progress p;
-    readers_progress(d->readers, &p);
-    count_progress(d, &p);
-}
-
-/* For people: why nothing moves. */
+/* What the scan waits for, for people. */
 static const char *waits_for(const struct driver *d)
 {
     bool silent = clock_mono_us() - d->progressed_at > SILENT_US;
@@ -125,8 +118,10 @@ static enum err look_after(struct driver *d, struct error *e)
 {
     for (;;) {
         enum err ended_with;
+        struct readers_progress progress;
         bool ended = readers_ended(d->readers, LOOK_MS, &ended_with, e);
-        take_progress(d);
+        readers_progress(d->readers, &progress);
+        count_progress(d, &progress);
         if (ended)
             return ended_with;
         enum err code = driver_poll(d, waits_for(d), e);
@@ -150,7 +145,7 @@ enum err driver_parts(struct driver *d, struct error *e)
     return code;
 }
 
-/* Where each table's scan ends, as readers want it; NULL: no memory, or there are no ends. */
+/* By table, where the scan ends, for the readers; NULL: no memory, or there are no ends. */
 static char (*ends_of(const struct record *r))[SOURCE_ID_MAX]
 {
     char(*ends)[SOURCE_ID_MAX] = calloc(r->marks_taken + 1, sizeof(*ends));
@@ -187,7 +182,7 @@ static enum err read_all(struct driver *d, struct error *e)
     if (d->readers != NULL && code == ERR_OK)
         code = checkpoint(d, true, e);
     else if (d->readers != NULL)
-        (void)note_left(d, &(struct error){.text = ""}); /* it may be tried again */
+        (void)note_left(d, &(struct error){.text = ""}); /* best effort: the step may be retried */
     atomic_store(&sink.stop, true);
     readers_stop(d->readers);
     d->readers = NULL;
@@ -242,7 +237,7 @@ enum err driver_scan(struct driver *d, struct error *e)
         code = driver_source(d, e);
     if (code == ERR_OK && d->record.blocks)
         code = driver_parts(d, e);
-    if (code == ERR_OK) /* it may be another driver's record */
+    if (code == ERR_OK) /* after an error the record may be another driver's */
         code = driver_unchanged(d, d->record.newest, d->record.source, e);
     if (code == ERR_OK)
         code = driver_replayed(d, e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The job's connections to the source, and the wait for transactions that were open. */
+/* The job's connections to the source, and the wait for open transactions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ enum {
     ASIDE_MS = 2000 /* for questions that the job can do without */
 };
 
-/* Ends a wait for Postgres when the job must end. */
+/* Lets a wait for Postgres end when the job must end. */
 static enum err watch(void *arg, struct error *e)
 {
     return driver_watch(arg, "an answer of Postgres", e);
@@ -29,12 +29,13 @@ enum err driver_second_source(struct driver *d, struct source **out, struct erro
 
 enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e)
 {
-    struct source *fresh = NULL; /* what the names stand for now */
+    struct source *fresh = NULL; /* opened to see what the names stand for now */
     struct source_config config = d->o->source;
     config.application = "twinbloom job";
     config.watch = (struct source_watch){watch, d};
     enum err code = source_open(&fresh, &config, d->o->postgres_timeout_ms, e);
-    /* Rows that were written again are found by a sweep; positions in a file are none in the next. */
+    /* A sweep finds rows of a table that was rewritten. But positions in its old file are not valid in the
+     * new one. */
     if (code == ERR_OK)
         code = source_identity(fresh, d->o->scan_blocks || !d->o->sweep, newest, out, e);
     source_close(fresh);
@@ -44,7 +45,7 @@ enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, st
 enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct error *e)
 {
     out[0] = '\0';
-    /* By blocks, positions are numbered by partition. */
+    /* When reading by blocks, positions are counted by partition. */
     return d->o->sweep && !d->o->scan_blocks ? source_horizon(d->source, out, e) : ERR_OK;
 }
 
@@ -142,7 +143,7 @@ enum err driver_settle_now(struct driver *d, struct error *e)
     return code;
 }
 
-/* What has ended at the primary until now is to be seen where rows are read. */
+/* Wait until the server that rows are read from has replayed all that the primary has committed by now. */
 enum err driver_replayed(struct driver *d, struct error *e)
 {
     char lsn[SOURCE_LSN_MAX];
@@ -180,7 +181,7 @@ static enum err note_marks(struct driver *d, enum mark which, struct error *e)
     return code;
 }
 
-/* What the scan reads, and in which order. */
+/* Record which ranges the scan reads, and in which order. */
 static enum err note_work(struct driver *d, struct error *e)
 {
     struct record *r = &d->record;
@@ -196,13 +197,13 @@ static enum err note_work(struct driver *d, struct error *e)
 
 /* low_water is read before the settle: an id at or below it was taken by a transaction that had ended or was
  * open then, so after the settle no row at or below it can still come from the sequence. upto is read after
- * it: it covers the rows of every transaction that was open when the lanes' ends were noted, and so every key
- * that was acknowledged before. Whatever comes later, with whatever id, carries a transaction id from the
+ * the settle: it covers the rows of every transaction that was open when the lanes' ends were noted, and so
+ * every key that was acknowledged before. Everything later, whatever its id, has a transaction id from the
  * horizon on. */
 enum err driver_settle(struct driver *d, struct error *e)
 {
     struct record *r = &d->record;
-    source_close(d->source); /* its names may be those of other tables by now */
+    source_close(d->source); /* the names may stand for other tables now */
     d->source = NULL;
     enum err code = driver_source(d, e);
     if (code == ERR_OK)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Verify: keys of the source are in the generation, random keys are not.
  *
- * The happy path is: nothing is missing. Where keys are missing they are listed, added, and the reason is
- * looked for in the source: a row that was written after the build began by another way than BF.ADD is no
- * fault of the build, so the generation is verified again; one that is older is: then the generation is not
- * used. */
+ * The happy path is: nothing is missing. Missing keys are listed and added, and the source is searched for
+ * the reason. A row that was written without BF.ADD after the build began is not the build's fault, so the
+ * generation is verified again. An older row is: then the generation is not used. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,21 +19,21 @@ enum {
     BATCH = 1000,
     LISTED = 20,
     ROUNDS = 3,
-    HEALS = 20 /* where more keys are missing than one comparison lists */
+    HEALS = 20 /* rounds, if more keys are missing than one comparison lists */
 };
 
-/* A generation whose rate is the promised one is refused once in a million times. */
+/* A generation with the promised false-positive rate is rejected once in a million times. */
 static const double CHANCE = 1e-6;
 
-/* The keys that are looked at, a batch at a time. */
+/* The keys that are checked, a batch at a time. */
 struct look {
     struct driver *d;
     size_t count;
     char *bytes[BATCH];
     size_t lengths[BATCH];
     uint64_t checked, missing, added;
-    bool more;                          /* keys are missing that were not handed out: look again */
-    uint64_t old, fresh, gone, unknown; /* of those that are listed: what the source says */
+    bool more;                          /* more keys are missing than were handed out: look again */
+    uint64_t old, fresh, gone, unknown; /* listed keys, by what the source says about them */
     unsigned listed_count;
     char *listed[LISTED];
     size_t listed_lengths[LISTED];
@@ -42,22 +41,15 @@ struct look {
     struct error *e;
 };
 
-/* Of all rounds. */
+/* Results of all rounds. */
 struct outcome {
     bool fine;
-    uint64_t checked; /* in the last round */
-    uint64_t added;   /* keys that were missing */
+    uint64_t checked; /* keys checked in the last round */
+    uint64_t added;   /* missing keys that were added */
     double rate;
     uint64_t items;
     struct source_rows rows;
 };
-
-static void forget_batch(struct look *l)
-{
-    for (size_t i = 0; i < l->count; i++)
-        free(l->bytes[i]);
-    l->count = 0;
-}
 
 static void list(struct look *l, size_t i)
 {
@@ -70,7 +62,7 @@ static void list(struct look *l, size_t i)
     l->bytes[i] = NULL;
 }
 
-/* What is missing is added at once, whatever the reason. */
+/* Add missing keys at once, whatever the reason. */
 static enum err take_missing(struct look *l, const uint8_t *found)
 {
     const char *keys[BATCH];
@@ -96,7 +88,9 @@ static void check_batch(struct look *l)
     if (l->count > 0 && l->code == ERR_OK)
         l->code = take_missing(l, found);
     l->checked += l->count;
-    forget_batch(l);
+    for (size_t i = 0; i < l->count; i++)
+        free(l->bytes[i]);
+    l->count = 0;
 }
 
 static void take_key(void *arg, const char *key, size_t length)
@@ -126,7 +120,7 @@ static enum err take_suspects(void *arg, size_t count, const char *const *keys, 
     for (size_t i = 0; i < count; i++)
         take_key(l, keys[i], lengths[i]);
     (void)e;
-    return l->code; /* its text is in the same place */
+    return l->code; /* its text is in the same struct error */
 }
 
 void driver_distrust(struct driver *d, const char *why)
@@ -162,21 +156,13 @@ static enum err look_at_all(struct look *l, struct error *e)
     if (code == ERR_OK)
         code = driver_compare(d, take_suspects, l, &all, e);
     l->more = all.missing > all.handed;
-    if (code == ERR_OK && heals(d) && d->o->sweep) /* rows that moved to where it had been */
+    if (code == ERR_OK && heals(d) && d->o->sweep) /* rows that moved to where the readers had been */
         code = driver_sweep(d, horizon, take_suspects, l, e);
     if (code == ERR_OK && heals(d))
         code = driver_unchanged(d, d->record.newest, d->record.source, e);
     check_batch(l);
     l->checked = all.rows;
     return code;
-}
-
-static enum err look_at_source(struct look *l, struct error *e)
-{
-    struct driver *d = l->d;
-    return d->record.verify_full
-               ? look_at_all(l, e)
-               : scan_sample(d->source, d->record.swept, d->o->verify_sample, take_key, l, e);
 }
 
 static enum err find_reasons(struct look *l, struct error *e)
@@ -244,7 +230,7 @@ static enum err write_look(const struct look *l, struct error *e)
 static enum err judge(const struct look *l, struct error *e)
 {
     const struct generation *g = driver_built(l->d);
-    if (l->missing == 0 || (heals(l->d) && !l->more)) /* all are added */
+    if (l->missing == 0 || (heals(l->d) && !l->more)) /* all missing keys were added */
         return ERR_OK;
     return error_set(e, ERR_CONFLICT,
                      "verify: %" PRIu64 " of %" PRIu64 " keys of the source were not in generation %" PRIu64
@@ -254,8 +240,8 @@ static enum err judge(const struct look *l, struct error *e)
                      l->listed_count > 0 ? log_quote(l->listed[0]) : "");
 }
 
-/* *@again: keys were missing, but the build is not to blame, or the generation is in use and can be healed.
- */
+/* *@again: keys were missing, but the build is not at fault, or the generation is in use and can be
+ * healed. */
 static enum err look_once(struct driver *d, bool last, struct outcome *o, bool *again, struct error *e)
 {
     struct look *l = calloc(1, sizeof(*l));
@@ -263,7 +249,9 @@ static enum err look_once(struct driver *d, bool last, struct outcome *o, bool *
         return error_set(e, ERR_NOMEM, "out of memory");
     l->d = d;
     l->e = e;
-    enum err code = look_at_source(l, e);
+    enum err code = d->record.verify_full
+                        ? look_at_all(l, e)
+                        : scan_sample(d->source, d->record.swept, d->o->verify_sample, take_key, l, e);
     check_batch(l);
     if (code == ERR_OK)
         code = l->code;
@@ -271,7 +259,7 @@ static enum err look_once(struct driver *d, bool last, struct outcome *o, bool *
         code = find_reasons(l, e);
     bool wrong = l->missing > 0 && (l->old > 0 || last);
     if (code == ERR_OK && wrong && d->step == STEP_CONFIRM && !heals(d) && judge(l, e) != ERR_OK) {
-        driver_distrust(d, e->text); /* the next look is the whole table */
+        driver_distrust(d, e->text); /* the next round compares the whole table */
         l->more = true;
     }
     if (code == ERR_OK)
@@ -302,8 +290,8 @@ static enum err verify_present(struct driver *d, struct outcome *o, struct error
 
 /* --- false positives --- */
 
-/* Keys that were never added: a random salt and a counter. One batch; counts those that the generation takes
- * for present. */
+/* Check one batch of keys that were never added: a random salt and a counter. Counts those that the
+ * generation reports as present. */
 static enum err probe_absent(struct driver *d, uint64_t salt, uint64_t first, size_t count,
                              uint64_t *positive, struct error *e)
 {
@@ -345,8 +333,9 @@ static enum err verify_rate(struct driver *d, double *rate, struct error *e)
 
 /* --- the step --- */
 
-/* What a generation that is new holds beyond the rows is no reason to build it again. Rows that went away
- * while it was built are one: so by what there were before, if that is more. For the cutover to record. */
+/* Note how many keys of a new generation have no row, for the record at the cutover: they are no reason to
+ * build again. Rows that were deleted during the build are a reason, so subtract the number of rows before
+ * the build if that is larger. */
 static void note_dead(struct driver *d, const struct outcome *o)
 {
     if (d->step != STEP_VERIFY || o->rows.by == SOURCE_ROWS_GUESSED)

@@ -7,15 +7,15 @@
 #include <time.h>
 #include "base/buffer.h"
 
-enum { ROOM = 4 * 1024 * 1024 /* bytes; one key more than that finds room when nothing is there */ };
+enum { ROOM = 4 * 1024 * 1024 /* bytes; a key that is longer fits only into an empty queue */ };
 
 struct key_queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool closed, failed;
-    struct buffer in;  /* a length and the bytes of each key */
-    struct buffer out; /* what is being taken out */
-    size_t at;         /* in `out` */
+    struct buffer in;  /* length and bytes of each key */
+    struct buffer out; /* being taken out */
+    size_t at;         /* position in `out` */
 };
 
 struct key_queue *key_queue_new(void)
@@ -76,7 +76,7 @@ void key_queue_close(struct key_queue *b)
     (void)pthread_mutex_unlock(&b->lock);
 }
 
-/* What came in becomes what is taken out. */
+/* Swap the buffers: what came in can be taken out. */
 static void turn(struct key_queue *b, unsigned wait_ms)
 {
     struct timespec until;

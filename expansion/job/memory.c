@@ -56,7 +56,7 @@ static void name_node(const struct sync_client *l, unsigned where, struct plan_n
 
 /* --- nodes --- */
 
-/* Those that are looked at, and of which address each is. */
+/* The nodes examined, with their addresses. */
 struct memory {
     struct sync_client *l;
     const struct placement *on;
@@ -69,7 +69,7 @@ static unsigned where_of(const struct memory *m, unsigned i)
     return m->on->count == 0 ? sync_client_master(m->l, i) : m->on->node[i];
 }
 
-/* Room for every node of the list: more of them may come to be looked at. */
+/* Make room for every node of the list: more of them may be added later. */
 static enum err make_room(struct memory *m, struct error *e)
 {
     enum err code = ERR_OK;
@@ -121,9 +121,9 @@ enum err memory_of_nodes(struct sync_client *l, const struct placement *on, stru
     return give(&m, look(&m, e), out, count);
 }
 
-/* --- what a filter has on them --- */
+/* --- a filter's memory on nodes --- */
 
-/* The node at an address of the list, which is added where it is new. */
+/* The node at an address of the list; a new one is added. */
 static struct plan_node *listed_node(struct memory *m, unsigned where)
 {
     unsigned i = 0;
@@ -137,7 +137,7 @@ static struct plan_node *listed_node(struct memory *m, unsigned where)
     struct plan_node *node = &m->node[m->count++];
     name_node(m->l, where, node);
     node->leaving = true;
-    struct error ignored; /* nothing is asked of it */
+    struct error ignored; /* it is not asked about its memory */
     if (memory_of_node(m->l, where, node, &ignored) != ERR_OK)
         node->known = false;
     return node;
@@ -150,7 +150,7 @@ static void add_listed(struct memory *m, const struct placement *placement, uint
             bytes * (shards / placement->count + (i < shards % placement->count));
 }
 
-/* A shard whose slot nobody holds is on none of them. */
+/* A shard whose slot no node holds counts for none. */
 static void add_slots(struct memory *m, const struct placement *placement, unsigned layer, uint32_t shards,
                       uint64_t bytes)
 {

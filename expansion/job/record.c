@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The job's record, P:{F}:job: progress for people, checkpoint for the next driver. Written only under the
- * mutex, but for what an operator asks (control.h). */
+/* The job's record, P:{F}:job: progress for people, a checkpoint for the next driver. Written only under the
+ * mutex, except for operators' requests (control.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 extern const char embedded_finish[], embedded_job[];
 
-/* What another hand wrote leads to no row: the next driver settles and scans from the beginning. */
+/* A field that no driver wrote must not make the job skip rows: the driver settles and scans from the
+ * beginning. */
 static void distrust(struct driver *d, const redisReply *broken)
 {
     log_warn("checkpoint_invalid", "filter=%s field=%s note=\"the scan begins again\"",
@@ -22,11 +23,8 @@ static void distrust(struct driver *d, const redisReply *broken)
 
 enum err record_read(struct driver *d, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&d->handle.names, "job", &name);
-    enum err code = sync_client_command(d->redis, handle_home(&d->handle), &reply, e, "HGETALL %b", name.text,
-                                        name.length);
+    enum err code = sync_client_filter_command(d->redis, &d->handle.names, "job", "HGETALL %b", &reply, e);
     if (code != ERR_OK)
         return code;
     record_fini(&d->record);
@@ -43,25 +41,18 @@ enum err record_read(struct driver *d, struct error *e)
     return ERR_OK;
 }
 
-static void add_key(struct driver *d, const char *what)
-{
-    struct key_name name;
-    names_filter_key(&d->handle.names, what, &name);
-    script_key(&d->call, &name);
-}
-
-/* The count of job arguments is known at the end only: the arguments are gathered in `pairs` of the script's
- * form with room for it, "0" padded to a fixed width, so that it can be filled in afterwards. */
+/* The number of job arguments is known only at the end. So a placeholder of COUNT_WIDTH digits is put among
+ * the script's arguments, and overwritten then. */
 enum { COUNT_WIDTH = 6 };
 
-/* @script has the form of job.lua up to the job pairs. @third_key: NULL: none. */
+/* Begin @script, whose arguments are those of job.lua up to the job pairs. @third_key NULL: none. */
 static void begin(struct driver *d, const char *script, const char *third_key, bool reset)
 {
     script_begin(&d->call, script);
-    add_key(d, "expansion_flag");
-    add_key(d, "job");
+    script_filter_key(&d->call, &d->handle.names, "expansion_flag");
+    script_filter_key(&d->call, &d->handle.names, "job");
     if (third_key != NULL)
-        add_key(d, third_key);
+        script_filter_key(&d->call, &d->handle.names, third_key);
     script_text(&d->call, mutex_value(d->mutex));
     script_text(&d->call, reset ? "1" : "0");
     d->record_count_at = d->call.count;
@@ -136,7 +127,7 @@ enum err record_write(struct driver *d, struct error *e)
     return code;
 }
 
-/* A check leaves what is known of the last expansion. */
+/* A check keeps what is known of the last expansion. */
 static void begin_job(struct driver *d, enum job_step step)
 {
     record_text(d, "reason", d->o->reason);
@@ -152,7 +143,8 @@ static void begin_job(struct driver *d, enum job_step step)
     record_kept(d);
 }
 
-/* Until when a rollback is possible; "": not, or what is in use did not stand its verification. */
+/* Write until when a rollback is possible; "": it is not, or the generation in use failed its
+ * verification. */
 static void put_end_of_grace(struct driver *d, enum job_step step)
 {
     const struct generation *former = step == STEP_GRACE ? view_alternate(&d->view) : NULL;
@@ -184,20 +176,20 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     if (d->cutover_us != 0)
         record_number(d, "cutover_us", d->cutover_us);
     d->cutover_us = 0;
-    if (step <= STEP_CUTOVER && d->view.phase != PHASE_SWITCHED) /* the one that serves until then */
+    if (step <= STEP_CUTOVER && d->view.phase != PHASE_SWITCHED) /* in service until the cutover */
         record_number(d, "generation_from", view_current(&d->view)->number);
     enum err code = record_write(d, e);
     d->recorded = d->recorded || code == ERR_OK;
     return code;
 }
 
-/* What the record gets with the end goes into the history in the same step. */
+/* The script that writes the end into the record also adds the history's entry. */
 static enum err write_end(struct driver *d, bool of_build, struct error *e)
 {
     script_number(&d->call, HISTORY_ENTRIES_MAX);
     for (size_t i = 0; i < history_field_count; i++) {
         if (!of_build && history_fields[i].of_build)
-            continue; /* the record still has them, of the last build */
+            continue; /* these fields of the record are of the last build */
         script_text(&d->call, history_fields[i].name);
         script_text(&d->call, history_fields[i].record);
     }
@@ -232,7 +224,7 @@ enum err record_end_former(struct driver *d, struct error *e)
 void record_end(struct driver *d, const char *state, enum err code, const char *text)
 {
     struct error e;
-    /* What is there is of another job. */
+    /* The record is another job's. */
     bool fresh = d->found_quiet && d->o->kind == JOB_EXPAND && !d->recorded;
     begin(d, embedded_finish, "history", fresh);
     if (fresh) {
@@ -245,7 +237,7 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
     record_text(d, "reason", d->record.reason);
     record_number(d, "started_ms", d->record.started_ms);
     put_end(d, state, code, text);
-    /* A check, also one that this driver has taken over. */
+    /* Also a check that this driver has taken over. */
     bool checked = d->found_quiet && (d->o->kind == JOB_CHECK || d->record.step == STEP_CHECK);
     enum err unwritten = write_end(d, !checked, &e);
     if (unwritten != ERR_OK)

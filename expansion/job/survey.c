@@ -7,9 +7,9 @@
 #include "expansion/decide/threshold.h"
 #include "shard/members/members.h"
 
-/* A generation grows when it is full, or when what started the job says so of a part of it. A rebuild for
- * another reason (an operator, a schedule, a loss) must not make it larger each time; one for dead keys is
- * full of what it is going to leave out. */
+/* A generation grows when it is full, or when the reason for the job says so of a part of it. A rebuild for
+ * another reason (an operator, a schedule, a loss) must not grow each time. A rebuild for dead keys is full
+ * of keys that it will leave out. */
 static bool is_full(const struct driver_options *o, const struct generation *g, uint64_t items, uint64_t rows)
 {
     bool dead = strcmp(o->trigger, threshold_name(THRESHOLD_DEAD)) == 0;

@@ -12,8 +12,8 @@ enum kind {
     NUMBER, /* uint64_t */
     COUNT,  /* unsigned */
     YES_NO,
-    TEXT,  /* taken whole or not at all */
-    REMARK /* for people: cut where it is too long */
+    TEXT,  /* rejected if too long */
+    REMARK /* for people: cut if too long */
 };
 
 enum writer { BY_OTHERS, BY_SETTLE, BY_SCAN };
@@ -58,7 +58,7 @@ static const struct field fields[] = {
 #undef FIELD
 };
 
-/* Of the lists: "range.3.after". */
+/* Fields in lists: "range.3.after". */
 static const struct list_field {
     const char *list, *name;
     enum kind kind;
@@ -173,7 +173,7 @@ static bool take(enum kind kind, void *member, size_t size, const char *value, s
     return false;
 }
 
-/* "range.3.after" as its parts; false: it is none of a list. */
+/* Split "range.3.after" into its parts; NULL: the name is not of a list. */
 static const struct list_field *find_in_list(const char *name, size_t length, uint64_t *index)
 {
     const char *dot = memchr(name, '.', length);
@@ -211,16 +211,16 @@ bool checkpoint_take(struct record *r, const char *name, size_t name_length, con
         if (is(name, name_length, fields[i].name)) {
             const struct field *f = &fields[i];
             bool fine = take(f->kind, (char *)r + f->offset, f->size, value, value_length);
-            return fine || f->writer == BY_OTHERS; /* these lead to no row */
+            return fine || f->writer == BY_OTHERS; /* other writers' fields select no rows */
         }
     if (is(name, name_length, "step"))
-        (void)step_parse(value, value_length, &r->step); /* one it does not know: from the settle */
+        (void)step_parse(value, value_length, &r->step); /* an unknown step: begin with the settle */
     else if (is(name, name_length, "state"))
         r->running = is(value, value_length, "running");
     return true;
 }
 
-/* Of blocks: from one number to another; "" where a part is read whole. */
+/* True if the range is of blocks: from a number to a number; "": a part that is read as a whole. */
 static bool are_blocks(const struct scan_range *at)
 {
     uint64_t after = 0, upto = UINT64_MAX;
@@ -231,7 +231,7 @@ static bool are_blocks(const struct scan_range *at)
 bool checkpoint_is_sound(const struct record *r)
 {
     if (!r->settled)
-        return true; /* nothing of it is used */
+        return true; /* none of it is used */
     bool sound = r->tables <= SOURCE_TABLES_MAX * 64u && r->next_table <= r->tables &&
                  r->range_count <= r->ranges_taken && r->range_count <= READERS_RANGES_MAX;
     for (unsigned i = 0; i < r->range_count && sound; i++)

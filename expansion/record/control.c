@@ -13,12 +13,9 @@ static bool is_one(const redisReply *r)
 
 enum err control_read(struct handle *f, struct control *out, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&f->names, "job", &name);
-    enum err code = sync_client_command(f->redis, handle_home(f), &reply, e,
-                                        "HMGET %b abort hold rollback finish paused rows_per_second",
-                                        name.text, name.length);
+    enum err code = sync_client_filter_command(
+        f->redis, &f->names, "job", "HMGET %b abort hold rollback finish paused rows_per_second", &reply, e);
     if (code != ERR_OK)
         return code;
     *out = (struct control){0};
@@ -38,12 +35,9 @@ enum err control_read(struct handle *f, struct control *out, struct error *e)
 
 enum err control_job(struct handle *f, uint64_t *id, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
     *id = 0;
-    names_filter_key(&f->names, "job", &name);
-    enum err code =
-        sync_client_command(f->redis, handle_home(f), &reply, e, "HGET %b id", name.text, name.length);
+    enum err code = sync_client_filter_command(f->redis, &f->names, "job", "HGET %b id", &reply, e);
     if (code == ERR_OK && reply->type == REDIS_REPLY_STRING)
         (void)number_u64(reply->str, (size_t)reply->len, id);
     if (code == ERR_OK)
@@ -53,12 +47,10 @@ enum err control_job(struct handle *f, uint64_t *id, struct error *e)
 
 enum err control_unfinished(struct handle *f, uint64_t *id, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
     *id = 0;
-    names_filter_key(&f->names, "view", &name);
-    enum err code = sync_client_command(f->redis, handle_home(f), &reply, e,
-                                        "HMGET %b generation0 generation1", name.text, name.length);
+    enum err code = sync_client_filter_command(f->redis, &f->names, "view",
+                                               "HMGET %b generation0 generation1", &reply, e);
     if (code != ERR_OK)
         return code;
     bool two = reply->elements == 2 && reply->element[0]->len > 0 && reply->element[1]->len > 0;
@@ -67,11 +59,11 @@ enum err control_unfinished(struct handle *f, uint64_t *id, struct error *e)
 }
 
 struct wish {
-    const char *phases; /* in which it may be asked */
-    bool early;         /* also of a job that has published nothing yet */
+    const char *phases; /* phases of the view in which the request is accepted */
+    bool early;         /* also before the job has published anything */
     const char *field;
-    uint64_t value;      /* but for the throttle */
-    const char *refusal; /* where a job is running, but not there */
+    uint64_t value;      /* written to the field, except for the throttle */
+    const char *refusal; /* error of a running job in another phase */
 };
 
 static const struct wish wishes[] = {
@@ -86,21 +78,14 @@ static const struct wish wishes[] = {
     [WISH_THROTTLE] = {",BUILDING,SWITCHED,", true, "rows_per_second", 0, ""},
 };
 
-static void add_key(struct handle *f, const char *what)
-{
-    struct key_name name;
-    names_filter_key(&f->names, what, &name);
-    script_key(&f->call, &name);
-}
-
 enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, struct error *e)
 {
     const struct wish *w = &wishes[wish];
     struct script_call *c = &f->call;
     script_begin(c, embedded_control);
-    add_key(f, "view");
-    add_key(f, "expansion_flag");
-    add_key(f, "job");
+    script_filter_key(c, &f->names, "view");
+    script_filter_key(c, &f->names, "expansion_flag");
+    script_filter_key(c, &f->names, "job");
     script_text(c, w->phases);
     script_text(c, w->early ? "1" : "0");
     script_text(c, w->field);

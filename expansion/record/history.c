@@ -12,14 +12,14 @@ const struct history_field history_fields[] = {
     {"trigger", "trigger", "trigger", HISTORY_TEXT, false},
     {"reason", "reason", "reason", HISTORY_TEXT, false},
     {"error", "error", "error", HISTORY_TEXT, false},
-    {"rows", "rows", "rows", HISTORY_COUNT, true}, /* read by the scan, all passes */
+    {"rows", "rows", "rows", HISTORY_COUNT, true}, /* read by the scan, in all passes */
     {"scan_seconds", "scan_seconds", "scan_seconds", HISTORY_DECIMAL, true},
     {"generation_from", "generation_from", "generation_from", HISTORY_COUNT, true},
-    {"generation", "generation", "generation", HISTORY_COUNT, true}, /* that was built */
-    {"capacity", "capacity", "capacity", HISTORY_COUNT, true},       /* of it */
-    {"owner", "owner", "owner", HISTORY_TEXT, false},                /* who drove it last */
+    {"generation", "generation", "generation", HISTORY_COUNT, true}, /* the one that was built */
+    {"capacity", "capacity", "capacity", HISTORY_COUNT, true},       /* capacity of that generation */
+    {"owner", "owner", "owner", HISTORY_TEXT, false},                /* the last driver */
     {"false_positive_rate", "false_positive_rate", "false_positive_rate", HISTORY_DECIMAL, false},
-    {"verified", "verified", "verified_keys", HISTORY_COUNT, false}, /* that were looked up */
+    {"verified", "verified", "verified_keys", HISTORY_COUNT, false}, /* keys that were looked up */
 };
 const size_t history_field_count = sizeof(history_fields) / sizeof(history_fields[0]);
 

@@ -23,7 +23,7 @@ enum { OWNER_MAX = 120 };
 struct mutex {
     struct names names;
     struct sync_client *redis; /* to take and release */
-    struct sync_client *own;   /* to renew; connected when that is first due */
+    struct sync_client *own;   /* to renew; connected when the first renewal is due */
     struct script_call call;
     unsigned lease_ms;
     char value[160];
@@ -80,10 +80,11 @@ static enum err busy(const char *holder, long long left_ms, struct error *e)
     return error_set(e, ERR_BUSY, "the mutex is held by %s for at most %lld ms more", holder, left_ms);
 }
 
-/* *@left_ms: of the holder's lease, where that is ERR_BUSY. */
+/* *@left_ms: the rest of the holder's lease, if the result is ERR_BUSY. */
 static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, struct error *e)
 {
-    /* The counter may go back with its node, so a token alone may come twice: within a process, too. */
+    /* The counter may go back with its node, so a token may come twice, even within a process. The random id
+     * makes the value unique. */
     char unique[OWNER_MAX];
     m->id = random_u64();
     (void)snprintf(unique, sizeof(unique), "%s/%016" PRIx64, owner, m->id);
@@ -103,7 +104,7 @@ static enum err take(struct mutex *m, const char *owner, uint64_t *left_ms, stru
                          reply->type == REDIS_REPLY_ERROR ? reply->str : "unexpected reply");
     else if (reply->element[0]->integer == 0) {
         long long left = reply->elements > 2 ? reply->element[2]->integer : 0;
-        *left_ms = left >= 0 ? (uint64_t)left : m->lease_ms; /* negative: somebody took its TTL away */
+        *left_ms = left >= 0 ? (uint64_t)left : m->lease_ms; /* negative: the key has lost its TTL */
         code = busy(reply->element[1]->str, left, e);
     } else {
         (void)snprintf(m->value, sizeof(m->value), "%s", reply->element[1]->str);
@@ -124,7 +125,7 @@ static void destroy(struct mutex *m)
     free(m);
 }
 
-/* With a connection, but not taken. *@out stays NULL on error. */
+/* Allocate and connect, without taking the mutex. *@out stays NULL on error. */
 static enum err make(struct mutex **out, const struct mutex_options *options, struct error *e)
 {
     struct mutex *m = calloc(1, sizeof(*m));
@@ -149,7 +150,7 @@ static enum err make(struct mutex **out, const struct mutex_options *options, st
     return code;
 }
 
-/* What was taken is renewed from here on; @m is freed where @code says that it was not taken. */
+/* Start the renewal of a mutex that was taken; free @m if @code says that it was not. */
 static enum err begin(struct mutex **out, struct mutex *m, enum err code, struct error *e)
 {
     if (code != ERR_OK) {
@@ -175,7 +176,7 @@ enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, 
 
 /* --- waiting --- */
 
-/* Added to the rest of a lease: Redis counts in whole milliseconds and must have come past its end. */
+/* Added to the rest of a lease: Redis counts whole milliseconds, and must have passed its end. */
 enum { PAST_LEASE_US = 2000, PAUSE_MIN_US = 10 * 1000, PAUSE_MAX_US = 1000 * 1000 };
 
 struct waiting {
@@ -183,7 +184,7 @@ struct waiting {
     const struct mutex_options *options;
     struct events *events; /* NULL: not subscribed now */
     bool refused;          /* this user may not subscribe */
-    uint64_t pause_us;     /* before the next try to subscribe */
+    uint64_t pause_us;     /* before the next attempt to subscribe */
 };
 
 static void subscribe(struct waiting *w)
@@ -207,8 +208,8 @@ static bool is_release_of(const struct events_message *message, const struct nam
            memcmp(message->filter, names->filter, names->filter_length) == 0;
 }
 
-/* Until the mutex is released, or until @until. A subscription that breaks ends the wait early: what was
- * published meanwhile is not known. */
+/* Wait for a release of the mutex, or until @until. The wait ends early if the subscription breaks, because a
+ * release may have been missed. */
 static void wait_for_release(struct waiting *w, uint64_t until)
 {
     struct events_message message;
@@ -230,7 +231,7 @@ static void wait_for_release(struct waiting *w, uint64_t until)
         clock_sleep_us(end - now);
 }
 
-/* The subscription is there before each try, so no release between the try and the wait is missed. */
+/* Subscribe before each attempt, so that no release between the attempt and the wait is missed. */
 static enum err take_when_free(struct waiting *w, uint64_t deadline, struct error *e)
 {
     for (;;) {
@@ -253,7 +254,7 @@ enum err mutex_wait(struct mutex **out, const struct mutex_options *options, uns
     enum err code = make(&w.mutex, options, e);
     if (w.mutex == NULL)
         return code;
-    /* Nobody holds it, as a rule: then there is nothing to subscribe for. */
+    /* Usually nobody holds the mutex: try first, without a subscription. */
     code = take(w.mutex, options->owner, &left_ms, e);
     if (code == ERR_BUSY && wait_ms > 0) {
         log_info("mutex_waiting", "filter=%s wait_ms=%u reason=%s", log_quote(w.mutex->names.filter), wait_ms,
@@ -268,18 +269,14 @@ enum err mutex_wait(struct mutex **out, const struct mutex_options *options, uns
 
 enum err mutex_look(struct sync_client *l, const struct names *names, struct error *e)
 {
-    struct key_name flag;
     redisReply *holder, *left;
-    names_filter_key(names, "expansion_flag", &flag);
-    enum err code =
-        sync_client_command(l, sync_client_home(l, names), &holder, e, "GET %b", flag.text, flag.length);
+    enum err code = sync_client_filter_command(l, names, "expansion_flag", "GET %b", &holder, e);
     if (code != ERR_OK)
         return code;
     if (holder->type == REDIS_REPLY_STRING) {
-        code =
-            sync_client_command(l, sync_client_home(l, names), &left, e, "PTTL %b", flag.text, flag.length);
+        code = sync_client_filter_command(l, names, "expansion_flag", "PTTL %b", &left, e);
         if (code == ERR_OK) {
-            code = left->integer == -2 ? ERR_OK : busy(holder->str, left->integer, e); /* -2: gone since */
+            code = left->integer == -2 ? ERR_OK : busy(holder->str, left->integer, e); /* -2: it is gone */
             freeReplyObject(left);
         }
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef EXPANSION_RECORD_MUTEX_H
 #define EXPANSION_RECORD_MUTEX_H
-/* The mutex key P:{F}:expansion_flag: a lease that one expansion job of a filter
- * holds. Its value is "<owner>/<id of its taking, 16 hexadecimal digits>:<token>"; the fencing token grows
- * with every taking, unless its node comes back with older data, and every script on view and job compares
- * the value, which never comes twice. A thread of its own renews the lease every third of its TTL. Losing it
- * is no danger, only a reason to stop: the scripts refuse what comes late. */
+/* The mutex key P:{F}:expansion_flag: a lease that one expansion job of a filter holds. Its value is
+ * "<owner>/<random id, 16 hexadecimal digits>:<token>". The fencing token grows with every taking, unless its
+ * node returns with older data. The value never comes twice, and every script on view and job compares it. A
+ * thread renews the lease every third of its TTL. Losing the lease is no danger, only a reason to stop: the
+ * scripts reject late commands. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -19,37 +19,37 @@ struct mutex;
 struct mutex_options {
     const struct nodes *nodes; /* borrowed */
     struct sync_client
-        *redis; /* of the caller's thread, to take and to release by; borrowed. NULL: one of its own */
+        *redis; /* the caller's thread's, to take and release; borrowed. NULL: the mutex makes its own */
     const char *prefix;
     const char *filter;
     size_t filter_length;
-    const char *owner; /* names this coordinator; no ':' */
+    const char *owner; /* this coordinator's name, without ':' */
     unsigned lease_ms;
     unsigned redis_timeout_ms;
 };
 
-/* ERR_BUSY: somebody holds it; the text names the holder and the rest of the lease. ERR_UNREACHABLE,
+/* ERR_BUSY: another owner holds it; the text names the holder and the rest of the lease. ERR_UNREACHABLE,
  * ERR_TIMEOUT. */
 MUST_CHECK enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, struct error *e);
-/* The same, but while somebody holds it wait for its release or the end of the holder's lease, whichever
- * comes first, and try again; for @wait_ms at most. A release is heard of by P:events, on a connection of
- * this call; where Redis does not let this user subscribe, only the end of the lease is waited for (logged
- * once). ERR_BUSY after the wait: the text names the holder. */
+/* As mutex_acquire(), but while the mutex is held, wait for its release or the end of the lease, and try
+ * again, for at most @wait_ms. Releases are announced on P:events, over a connection of this call; if Redis
+ * does not let this user subscribe, only the end of the lease is awaited (logged once). ERR_BUSY after the
+ * wait: the text names the holder. */
 MUST_CHECK enum err mutex_wait(struct mutex **out, const struct mutex_options *options, unsigned wait_ms,
                                struct error *e);
 
-/* Whether mutex_acquire() would have to wait; takes nothing. ERR_BUSY as it says it; ERR_UNREACHABLE, ... */
+/* Check, without taking it, whether the mutex is held: ERR_BUSY as of mutex_acquire(); ERR_UNREACHABLE,
+ * ... */
 MUST_CHECK enum err mutex_look(struct sync_client *l, const struct names *names, struct error *e);
 
 const char *mutex_value(const struct mutex *m);
 uint64_t mutex_token(const struct mutex *m);
-/* Random, never 0: of this taking, and of the job that begins under it. */
+/* Random, never 0: identifies this taking, and the job that begins under it. */
 uint64_t mutex_id(const struct mutex *m);
-/* @value is that of the taking with @id. */
+/* True if @value belongs to the taking with @id. */
 bool mutex_is_of(const char *value, uint64_t id);
-/* True once Redis has said that the lease is another's. */
+/* True once Redis has reported that the lease is another's. */
 bool mutex_lost(const struct mutex *m);
-/* Stop renewing, delete the key if it still is ours, wake waiters by the events channel, free. NULL is fine.
- */
+/* Stop renewing, delete the key if it is still ours, announce the release on P:events, free. NULL is fine. */
 void mutex_release(struct mutex *m);
 #endif

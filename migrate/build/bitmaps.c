@@ -9,24 +9,25 @@
 
 enum { WORD_BITS = 64, LINE_BYTES = 64, LINE_COUNTS = LINE_BYTES / sizeof(uint64_t), COUNTS_MAX = 1 << 19 };
 
-/* Bit p of a block is bit 7 - p % 8 of byte p / 8 (block.h): this is its number in a word of memory. */
+/* Bit p of a block is bit 7 - p % 8 of byte p / 8 (block.h). XOR with this gives its number in a word of
+ * memory. */
 enum { BIT_FLIP = __BYTE_ORDER == __LITTLE_ENDIAN ? 7 : 63 };
 
-/* Who has the block: the first bit of its tag, which bitmaps have no use for. */
+/* The lock of a block: the first bit of its tag, as bitmaps hold no tags. */
 #define LOCK (UINT64_C(1) << BIT_FLIP)
 
 struct bitmaps {
     struct geometry geometry;
     size_t block_words, shard_words, words;
-    uint32_t first; /* shard that is held */
-    bool alone;     /* one writer only: it has every block for itself */
-    unsigned lanes; /* rows of counts: one for each writer, or one for all */
-    size_t stride;  /* counts from one lane to the next: no two have a cache line in common */
+    uint32_t first; /* first of the shards that are held */
+    bool alone;     /* there is one writer, so blocks need no lock */
+    unsigned lanes; /* rows of counts: one per writer, or one for all */
+    size_t stride;  /* counts per row, a multiple of a cache line */
     uint64_t *counts;
     uint64_t *bits;
 };
 
-/* --- making them --- */
+/* --- construction --- */
 
 static size_t counts_bytes(const struct bitmaps *b)
 {
@@ -44,7 +45,8 @@ enum err bitmaps_new(struct bitmaps **out, const struct geometry *g, uint32_t he
                           .shard_words = geometry_shard_bytes(g) / sizeof(uint64_t),
                           .alone = writers == 1};
     b->words = held * b->shard_words;
-    /* A count that two writers share is a cache line that travels; where shards are many, two rarely meet. */
+    /* A count that two writers share is a cache line that moves between processors. With many shards two
+     * writers rarely need the same line. */
     b->lanes = (uint64_t)writers * held <= COUNTS_MAX ? writers : 1;
     b->stride = (held + LINE_COUNTS - 1) / LINE_COUNTS * LINE_COUNTS;
     b->counts = aligned_alloc(LINE_BYTES, counts_bytes(b));
@@ -57,7 +59,7 @@ enum err bitmaps_new(struct bitmaps **out, const struct geometry *g, uint32_t he
         bitmaps_free(b);
         return error_set(e, ERR_NOMEM, "no memory for %zu bytes of bitmaps; lower build_memory", bytes);
     }
-    (void)madvise(b->bits, bytes, MADV_HUGEPAGE); /* one random access a key: fewer TLB misses */
+    (void)madvise(b->bits, bytes, MADV_HUGEPAGE); /* a key is one random access: fewer TLB misses */
     *out = b;
     return ERR_OK;
 }
@@ -79,7 +81,7 @@ void bitmaps_writer_init(struct bitmaps_writer *w, struct bitmaps *b, unsigned i
 
 void bitmaps_hold(struct bitmaps *b, uint32_t first)
 {
-    /* Anonymous memory that is given back comes again as zeros. */
+    /* After MADV_DONTNEED anonymous memory reads as zeros. */
     if (madvise(b->bits, b->words * sizeof(*b->bits), MADV_DONTNEED) != 0)
         memset(b->bits, 0, b->words * sizeof(*b->bits));
     memset(b->counts, 0, counts_bytes(b));
@@ -103,7 +105,7 @@ static inline uint64_t mask_of(unsigned bit)
     return UINT64_C(1) << (bit % WORD_BITS ^ BIT_FLIP);
 }
 
-/* Of one writer at a time; a bitmaps_copy() may meet it. */
+/* For one writer at a time; a bitmaps_copy() may run meanwhile. */
 static bool set_bits(uint64_t *block, const struct key_place *place, unsigned hashes)
 {
     uint64_t unset = 0;
@@ -116,8 +118,8 @@ static bool set_bits(uint64_t *block, const struct key_place *place, unsigned ha
     return unset != 0;
 }
 
-/* Several writers take a block in turn: one atomic operation instead of one for each bit, and a line that has
- * to come from memory anyhow. Two hardly ever want the same block at the same time. */
+/* Several writers lock a block in turn: that is one atomic operation instead of one per bit, on a cache line
+ * that has to come from memory anyway. Two writers rarely want the same block at the same time. */
 static bool set_shared(uint64_t *block, const struct key_place *place, unsigned hashes)
 {
     while ((__atomic_fetch_or(block, LOCK, __ATOMIC_ACQUIRE) & LOCK) != 0)
@@ -127,7 +129,7 @@ static bool set_shared(uint64_t *block, const struct key_place *place, unsigned 
     return changed;
 }
 
-/* The count is what tells bitmaps_added() of the bits: it is published after them. */
+/* The count is stored after the bits (release), so whoever reads it in bitmaps_added() sees the bits. */
 static void count_new(struct bitmaps_writer *w, uint32_t index, bool own_lane)
 {
     uint64_t *added = &w->added[index];

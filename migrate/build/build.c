@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path of a flush is, in memory: for each shard with new keys, copy its bits and write them. With
- * spilled hashes: seal what was put; for each partition read its hashes, set their bits, write its shards,
- * forget it.
+/* The happy path of a flush in memory is: for each shard with new keys, copy its bits and write the copy.
+ * With spilled hashes: seal what was put; for each partition read its hashes, set their bits, write its
+ * shards, drop the hashes.
  *
- * Possible failure modes are: the output's, and a caller who wants to stop. In memory a shard counts as
- * flushed when it has arrived, and its bits stay where they are. Spilled hashes are forgotten only when all
- * shards of their partition have arrived: the next flush does the whole partition again. */
+ * Possible failure modes are: an error of the output, and a caller that stops the flush. In memory a shard
+ * counts as flushed when its write has arrived, and its bits stay. Spilled hashes are dropped only when all
+ * shards of their partition have arrived; until then the next flush repeats the whole partition. */
 #include "migrate/build/build.h"
 
 #include <inttypes.h>
@@ -17,29 +17,29 @@
 
 struct build_writer {
     _Alignas(64) struct build *build;
-    struct spill_writer *spill; /* NULL: memory */
-    struct bitmaps_writer keys; /* memory */
+    struct spill_writer *spill; /* NULL: bitmaps in memory */
+    struct bitmaps_writer keys; /* used with bitmaps in memory */
 };
 
-/* Copies of shards on their way to Redis: the bitmaps go on changing. */
+/* Copies of shards that are being written to Redis, because the bitmaps go on changing. */
 struct under_way {
     uint64_t *bits; /* LOG_OUTPUT_MAX shards */
     unsigned count;
     uint32_t shard[LOG_OUTPUT_MAX];
-    uint64_t added[LOG_OUTPUT_MAX]; /* keys of each that the copy has */
+    uint64_t added[LOG_OUTPUT_MAX]; /* keys in the copy of each shard */
 };
 
 struct build {
     struct build_options o;
     struct periodic periodic;
     struct partitions partitions;
-    /* Memory: of all shards, for all writers. Else: of one partition, for the driver. */
+    /* In memory: all shards, for all writers. Spilled: one partition, for the driver. */
     struct bitmaps *bitmaps;
-    struct spill *spill;        /* NULL: memory */
-    struct under_way sent;      /* memory */
-    uint64_t *flushed;          /* memory: keys of each shard that are in Redis */
-    uint64_t fresh;             /* new keys that were flushed since build_take_count() */
-    struct bitmaps_writer keys; /* of the driver, where hashes are spilled */
+    struct spill *spill;        /* NULL: bitmaps in memory */
+    struct under_way sent;      /* used with bitmaps in memory */
+    uint64_t *flushed;          /* by shard: number of keys in Redis; used with bitmaps in memory */
+    uint64_t fresh;             /* new keys flushed since build_take_count() */
+    struct bitmaps_writer keys; /* the driver's, when hashes are spilled */
     struct build_writer *writers;
 };
 
@@ -48,7 +48,7 @@ static bool spills(const struct build *b)
     return b->partitions.count > 1;
 }
 
-/* --- making it --- */
+/* --- construction --- */
 
 static enum err plan(struct build *b, struct error *e)
 {
@@ -178,7 +178,7 @@ uint64_t build_take_count(struct build *b)
     return n;
 }
 
-/* --- a flush of memory --- */
+/* --- flush of bitmaps in memory --- */
 
 static enum err arrive(struct build *b, struct error *e)
 {
@@ -219,7 +219,7 @@ static enum err flush_memory(struct build *b, struct error *e)
     return code == ERR_OK ? arrive(b, e) : code;
 }
 
-/* --- a flush of spilled hashes --- */
+/* --- flush of spilled hashes --- */
 
 static enum err set_bits(void *arg, const struct key_hash *hashes, uint32_t count, struct error *e)
 {
@@ -275,21 +275,23 @@ static enum err drain(struct build *b, struct error *e)
     return code;
 }
 
-/* What a flush that failed had sealed does not hold what was put since. */
+/* A failed flush leaves a sealed file, which lacks the hashes put since. Flush that file first, then seal
+ * again. */
 static enum err flush_spilled(struct build *b, struct error *e)
 {
     enum err code = spill_is_sealed(b->spill) ? drain(b, e) : ERR_OK;
     if (code == ERR_OK)
         code = drain(b, e);
-    bitmaps_hold(b->bitmaps, 0); /* gives the memory back */
+    bitmaps_hold(b->bitmaps, 0); /* frees the memory */
     return code;
 }
 
 /* --- both --- */
 
-/* After an error nothing is under way: the output has given up, or was waited for before @poll was asked. */
+/* After an error no write is under way: either the output gave up, or the writes were awaited before @poll
+ * was called. */
 enum err build_flush(struct build *b, struct error *e)
 {
-    b->sent.count = 0; /* of a flush that failed: repeated */
+    b->sent.count = 0; /* copies of a failed flush: they are written again */
     return spills(b) ? flush_spilled(b, e) : flush_memory(b, e);
 }

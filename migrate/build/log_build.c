@@ -49,7 +49,7 @@ enum err log_build_page_end(struct log_build *b, unsigned writer, struct error *
     return build_page_end(build_writer(b->build, writer), e);
 }
 
-/* --- entries --- */
+/* --- entries of the lanes --- */
 
 static enum err put_entry(void *arg, const struct tail_record *record, struct error *e)
 {
@@ -60,7 +60,8 @@ static enum err put_entry(void *arg, const struct tail_record *record, struct er
     return ERR_OK;
 }
 
-/* The positions may have moved before an error: what they passed is put, too. */
+/* An error may come after positions have moved: the entries that they passed are handed over in that case,
+ * too. */
 enum err log_build_follow(struct log_build *b, struct error *e)
 {
     struct error why;
@@ -71,8 +72,8 @@ enum err log_build_follow(struct log_build *b, struct error *e)
 
 /* --- to Redis --- */
 
-/* Note the positions before what they passed is written. Where no row is put meanwhile the keys that are
- * counted then are those up to the positions. */
+/* Note the positions before writing what they passed. If no row is put meanwhile, the counted keys are
+ * exactly those up to the positions. */
 static enum err flush(struct log_build *b, struct error *e)
 {
     enum err code = log_build_follow(b, e);

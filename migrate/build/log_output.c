@@ -5,10 +5,10 @@
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 256 << 10, /* that are read by one command */
+    PIECE_BYTES = 256 << 10, /* one read command covers at most these bytes */
     UNIT = 64,
-    NEAR = 2 * UNIT,  /* what changed at this distance is written together */
-    PIECES_MAX = 1000 /* of one script */
+    NEAR = 2 * UNIT,  /* changes that are this close are written as one piece */
+    PIECES_MAX = 1000 /* one script call writes at most these pieces */
 };
 
 static const struct geometry *geometry_of(const struct log_output *o, unsigned slot)
@@ -46,7 +46,7 @@ static enum err take_piece(struct log_output *o, unsigned slot, uint32_t at, uin
     if (r->type == REDIS_REPLY_ERROR)
         code = sync_client_refusal(l, where_of(o, slot), r, e);
     else if (r->type != REDIS_REPLY_STRING || r->len != length)
-        code = error_set(e, ERR_LOST, "it is missing or cut");
+        code = error_set(e, ERR_LOST, "it is missing or truncated");
     else
         memcpy(o->had + at, r->str, length);
     freeReplyObject(r);
@@ -63,7 +63,7 @@ static enum err take_shard(struct log_output *o, unsigned slot, struct error *e)
         code = take_piece(o, slot, at, bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES, e);
     for (uint32_t at = 0; at < bytes && code == ERR_OK; at += block)
         if (memcmp(o->had + at, tag, sizeof(tag)) != 0)
-            code = error_set(e, ERR_LOST, "a block has not the tag of its generation");
+            code = error_set(e, ERR_LOST, "a block lacks the tag of its generation");
     if (code == ERR_LOST) {
         const struct builder *b = o->builder;
         struct key_name key;
@@ -76,7 +76,7 @@ static enum err take_shard(struct log_output *o, unsigned slot, struct error *e)
 
 /* --- writing --- */
 
-/* OR the build's bits into a unit. True: it lacked some. */
+/* OR the build's bits into a unit. True: the unit lacked some of them. */
 static bool or_unit(uint8_t *had, const uint8_t *bits)
 {
     bool changed = false;
@@ -87,14 +87,14 @@ static bool or_unit(uint8_t *had, const uint8_t *bits)
     return changed;
 }
 
-/* Find the next piece at or behind *@at that changed, at most @most bytes. False: there is none. */
+/* Find the next changed piece at or behind *@at, of at most @most bytes. False: there is none. */
 static bool next_piece(uint8_t *had, const uint8_t *bits, uint32_t bytes, uint32_t most, uint32_t *at,
                        uint32_t *length)
 {
     uint32_t first = *at;
     while (first < bytes && !or_unit(had + first, bits + first))
         first += UNIT;
-    uint32_t end = first + UNIT; /* of what changed */
+    uint32_t end = first + UNIT; /* end of the changed bytes */
     for (uint32_t u = end; u < bytes && u - end < NEAR && u + UNIT - first <= most; u += UNIT)
         if (or_unit(had + u, bits + u))
             end = u + UNIT;
@@ -131,7 +131,8 @@ static enum err send_writes(struct log_output *o, unsigned slot, struct error *e
     return code;
 }
 
-/* Replies of one address come in the order of the commands: first all shards, then all writes. */
+/* Replies from one address come in the order of the commands: first the reads of all shards, then all
+ * writes. */
 static enum err finish_all(struct log_output *o, struct error *e)
 {
     enum err code = ERR_OK;
@@ -158,7 +159,7 @@ static enum err give_up(struct log_output *o, enum err code)
     return code;
 }
 
-/* --- the output --- */
+/* --- interface --- */
 
 enum err log_output_wait(struct log_output *o, struct error *e)
 {

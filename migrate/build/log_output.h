@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef MIGRATE_BUILD_LOG_OUTPUT_H
 #define MIGRATE_BUILD_LOG_OUTPUT_H
-/* A build's bits go into the shards of a generation of a log: each shard is read, and what it lacks is
- * written under the builder's token. Nobody else writes these shards under that token, so nothing comes
- * between.
+/* ORs a build's bits into the shards of a generation: reads each shard, and writes the bits that it lacks
+ * under the builder's token. No other process writes these shards under that token, so a shard does not
+ * change between read and write.
  *
- * Possible failure modes are: a shard is missing, cut or something else (ERR_LOST: the build begins `again`);
- * another builder took over (ERR_FENCED); a connection breaks. Behind any of them the builder has to take
- * over before the next write. */
+ * Possible failure modes are: a shard is missing, truncated or something else (ERR_LOST: the build begins
+ * `anew`); another builder took over (ERR_FENCED); a connection breaks. After each of these the builder has
+ * to take over before the next write. */
 #include "shard/generations/build.h"
 
 enum { LOG_OUTPUT_MAX = 4 /* shards under way */ };
 
 struct log_output {
     struct builder *builder; /* borrowed */
-    uint8_t *had;            /* bytes of a shard */
-    unsigned count;          /* shards under way: those that were asked for */
+    uint8_t *had;            /* buffer for the bytes of a shard */
+    unsigned count;          /* shards under way: their bytes were requested */
     struct {
         unsigned layer;
         uint32_t shard;
-        const uint8_t *bits; /* the build's */
-        unsigned scripts;    /* that were sent */
+        const uint8_t *bits; /* the build's; borrowed */
+        unsigned scripts;    /* scripts sent for this shard */
     } slot[LOG_OUTPUT_MAX];
 };
 
 MUST_CHECK enum err log_output_init(struct log_output *o, struct builder *builder, struct error *e);
 void log_output_fini(struct log_output *o);
 
-/* OR @bits, a shard of @layer with its tags zero, into that shard in Redis. It may wait for those that are
- * under way; @bits stay as they are until this one is not. */
+/* OR @bits, a shard of @layer with zero tags, into that shard in Redis. The call may wait for shards that are
+ * under way. @bits must not change until this shard has arrived. */
 MUST_CHECK enum err log_output_put(struct log_output *o, unsigned layer, uint32_t shard, const void *bits,
                                    struct error *e);
-/* Wait until no shard is under way: all have arrived. After an error of this or of log_output_put() none is
- * under way any more, and what of them has arrived is not known. */
+/* Wait until all shards have arrived. After an error of this call or of log_output_put() no shard is under
+ * way any more, and it is unknown which of them have arrived. */
 MUST_CHECK enum err log_output_wait(struct log_output *o, struct error *e);
 #endif

@@ -3,19 +3,15 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include "base/number.h"
 
 __extension__ typedef unsigned __int128 wide;
-
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
 
 uint32_t partitions_shards_max(const struct partitions *p, const struct geometry *g)
 {
     if (g->shards == p->shards)
         return p->each;
-    uint64_t most = divide_up((uint64_t)g->shards * p->each, p->shards) + 1;
+    uint64_t most = number_divide_up((uint64_t)g->shards * p->each, p->shards) + 1;
     return most < g->shards ? (uint32_t)most : g->shards;
 }
 
@@ -36,8 +32,8 @@ enum err partitions_plan(struct partitions *out, const struct geometry *g, unsig
     if (p.shards == 0)
         return error_set(e, ERR_RANGE, "there are no shards");
     for (uint32_t parts = 1; parts <= PARTITIONS_MAX; parts++) {
-        p.each = (uint32_t)divide_up(p.shards, parts);
-        p.count = (uint32_t)divide_up(p.shards, p.each);
+        p.each = (uint32_t)number_divide_up(p.shards, parts);
+        p.count = (uint32_t)number_divide_up(p.shards, p.each);
         if (p.each == 1 || bytes_at_once(&p, g, count) <= memory) {
             *out = p;
             return ERR_OK;
@@ -49,7 +45,7 @@ enum err partitions_plan(struct partitions *out, const struct geometry *g, unsig
                      setting, memory, p.shards, bytes_at_once(&p, g, count));
 }
 
-/* The first hash (its high half) of shard @shard of the layer that is divided. */
+/* The lowest high half of a hash that lies in shard @shard of the divided layer. */
 static uint64_t lowest(const struct partitions *p, uint64_t shard)
 {
     wide from = (wide)shard << 64;

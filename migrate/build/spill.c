@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: writers gather hashes in a buffer for each partition and append full ones to the file of
- * their round. To seal, the reader begins another round; each writer writes out what it has and goes over to
- * it at the end of its page. A writer that is between two pages is carried over by the reader. When all have
- * gone over nobody writes to the file of the last round any more.
+/* The happy path is: writers gather hashes in one buffer per partition, and append full buffers to the file
+ * of their round. To seal a file, the reader begins the next round. Each writer writes out its buffers and
+ * moves to the new round at the end of its page; the reader moves a writer that is between two pages. When
+ * all writers have moved, no writer uses the file of the last round any more.
  *
- * Possible failure modes are: the disk is full or broken (for good: the caller starts over from its
- * checkpoint), a writer that does not end its page. */
+ * Possible failure modes are: the disk is full or broken (permanent: the caller starts over from its
+ * checkpoint); a writer does not end its page. */
 #include "migrate/build/spill.h"
 
 #include <pthread.h>
@@ -18,29 +18,29 @@ enum { LINE_BYTES = 64, LOOK_US = 1000, PAGE_US = 60 * 1000 * 1000 };
 
 struct spill_writer {
     _Alignas(LINE_BYTES) struct spill *spill;
-    uint8_t *buffers;     /* a chunk for each partition */
-    bool in_page;         /* written by the writer, under the lock */
-    pthread_mutex_t lock; /* of the round and, between two pages, of everything */
-    uint64_t round;       /* writes go to the file of its parity */
+    uint8_t *buffers;     /* one chunk per partition */
+    bool in_page;         /* the writer changes it under the lock */
+    pthread_mutex_t lock; /* guards the round; between two pages, all fields */
+    uint64_t round;       /* its parity selects the file that writes go to */
 };
 
 struct spill {
     uint32_t partitions;
     unsigned writer_count;
     size_t buffer_bytes;
-    uint32_t room; /* hashes in a buffer */
+    uint32_t room; /* hashes that fit into a buffer */
     uint8_t *buffers;
     struct spill_writer *writers;
     struct spill_file *files[2];
     atomic_uint_least64_t round;
-    bool sealing; /* of the reader: not all writers have gone over to the round */
+    bool sealing; /* the reader's: some writers have not moved to the round yet */
     atomic_bool failed;
     pthread_mutex_t failure_lock;
-    enum err failure; /* the first one, under its lock */
+    enum err failure; /* the first failure, under its own lock */
     struct error text;
 };
 
-/* --- making it --- */
+/* --- construction --- */
 
 static size_t buffer_bytes(uint32_t partitions, unsigned writers)
 {
@@ -146,24 +146,20 @@ static void write_out(struct spill_writer *w, uint32_t partition)
     chunk->count = 0;
 }
 
-static void begin_page(struct spill_writer *w)
-{
-    (void)pthread_mutex_lock(&w->lock);
-    w->in_page = true;
-    (void)pthread_mutex_unlock(&w->lock);
-}
-
 void spill_put(struct spill_writer *w, uint32_t partition, struct key_hash h)
 {
-    if (!w->in_page)
-        begin_page(w);
+    if (!w->in_page) {
+        (void)pthread_mutex_lock(&w->lock);
+        w->in_page = true;
+        (void)pthread_mutex_unlock(&w->lock);
+    }
     struct spill_chunk *chunk = buffer_at(w, partition);
     chunk->hashes[chunk->count++] = h;
     if (chunk->count == w->spill->room)
         write_out(w, partition);
 }
 
-/* Under the lock, by the writer or, between two pages, by the reader. */
+/* Called with the lock held: by the writer, or between two pages by the reader. */
 static void go_over(struct spill_writer *w)
 {
     struct spill *s = w->spill;

@@ -21,14 +21,14 @@ static const uint32_t NONE = UINT32_MAX; /* no extent */
 _Static_assert(SPILL_CHUNK_BYTES_MAX <= SPILL_EXTENT_BYTES, "a chunk lies in one extent");
 _Static_assert(sizeof(struct spill_chunk) == 32, "no holes that a checksum would cover");
 
-/* A piece of the file that belongs to one partition: number i begins at i * SPILL_EXTENT_BYTES. */
+/* A piece of the file, used by one partition: number i begins at i * SPILL_EXTENT_BYTES. */
 struct extent {
-    uint32_t next; /* of the same partition; NONE: it is the last one */
+    uint32_t next; /* next extent of the partition; NONE: this is the last one */
     uint32_t used; /* bytes; the rest is a hole */
 };
 
 struct run {
-    uint32_t first, last; /* extents; NONE: there are none */
+    uint32_t first, last; /* extents; NONE: the run is empty */
 };
 
 struct spill_file {
@@ -36,16 +36,16 @@ struct spill_file {
     char *dir;
     uint32_t partitions;
     struct run *runs;
-    pthread_mutex_t lock; /* of what follows, while somebody may append */
+    pthread_mutex_t lock; /* guards the fields below while writers append */
     struct extent *extents;
     uint32_t extent_count, extent_room;
     atomic_uint_least64_t live, bytes;
-    uint8_t *page; /* SPILL_EXTENT_BYTES, for reading */
+    uint8_t *page; /* SPILL_EXTENT_BYTES; a buffer for reading */
 };
 
 /* --- the file --- */
 
-/* A directory's file system may have no nameless files: then one whose name is taken away at once. */
+/* For a file system without O_TMPFILE: make a file, and unlink its name at once. */
 static int open_named(const char *dir)
 {
     char *path = NULL;
@@ -149,7 +149,7 @@ static bool add_extent(struct spill_file *f, struct run *run)
     return true;
 }
 
-/* Where @bytes of @partition may be written. */
+/* Reserve space for @bytes of @partition; *@offset: where. False: no memory. */
 static bool reserve(struct spill_file *f, uint32_t partition, uint32_t bytes, uint64_t *offset)
 {
     struct run *run = &f->runs[partition];
@@ -231,7 +231,7 @@ static enum err read_all(struct spill_file *f, uint8_t *to, size_t left, uint64_
     return ERR_OK;
 }
 
-/* The chunk at @page, of whose extent @left bytes are left: is it what was written there? */
+/* True if @chunk, with @left bytes left in its extent, is what was written at @offset. */
 static bool is_whole(const struct spill_chunk *chunk, size_t left, uint32_t partition, uint64_t offset)
 {
     return left >= sizeof(*chunk) && chunk->magic == MAGIC && chunk->partition == partition &&

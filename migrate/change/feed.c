@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The letter behind the backslash; 0: the byte stands for itself. */
+/* The letter that follows the backslash; 0: the byte needs no escape. */
 static char escape_of(char c)
 {
     switch (c) {

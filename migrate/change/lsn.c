@@ -8,8 +8,8 @@
 #include "base/number.h"
 
 enum {
-    PAGE_HEADER = 24,    /* of a page of the log */
-    SEGMENT_HEADER = 40, /* of the first page of a segment */
+    PAGE_HEADER = 24,    /* bytes in front of the records of a WAL page */
+    SEGMENT_HEADER = 40, /* the same, of the first page of a segment */
     HALF_DIGITS = 8,
 };
 

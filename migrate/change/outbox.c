@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: outbox_open() listens; outbox_next() looks, waits for a notification and looks again,
- * hands rows out and remembers their numbers; outbox_confirm() deletes these numbers. Possible failure modes
- * are: a row is committed after one with a larger number (it is found by a later look: nothing is remembered
- * but what was handed out); the process dies (the rows are there still); a notification does not come (looks
- * every half second); two readers (both get the rows, the second one to delete finds none); the outbox is
- * dropped and made again (numbers begin again as well: a delete names the table's oid too, a read compares
- * it). */
+/* The happy path is: outbox_open() listens; outbox_next() reads rows, or waits for a notification and reads
+ * again, hands the rows out and remembers their numbers; outbox_confirm() deletes these numbers. Possible
+ * failure modes are:
+ * - a row is committed after one with a larger number: a later read finds it, because only numbers that were
+ *   handed out are remembered;
+ * - the process dies: the rows are still there;
+ * - a notification is missing: outbox_next() reads every half second;
+ * - there are two readers: both get the rows, and the second one to delete finds none;
+ * - the outbox is dropped and recreated, and its numbers start again: a delete names the table's oid, too,
+ *   and a read compares it. */
 #include "migrate/change/outbox.h"
 
 #include <stdbool.h>
@@ -19,26 +22,26 @@
 
 enum { POLL_MS = 500 };
 
-/* A row that was handed out and is not deleted. */
+/* A row that was handed out and is not deleted yet. */
 struct taken {
     int64_t seq;
-    uint64_t mark; /* of its batch */
+    uint64_t mark; /* mark of the row's batch */
 };
 
 struct outbox {
     struct connection *connection;
     char oid[16];
-    char name[288]; /* as the server quotes it */
+    char name[288]; /* the outbox, as the server quotes it */
     struct sql_binding binding;
     PGresult *page; /* holds the ids of the last batch */
     struct feed_row *rows;
-    struct taken *taken; /* by mark */
+    struct taken *taken; /* sorted by mark */
     size_t taken_count;
     size_t taken_room;
-    uint64_t mark; /* of the last batch */
+    uint64_t mark; /* mark of the last batch */
 };
 
-/* Statements. */
+/* --- statements --- */
 
 static enum err run(struct outbox *o, const char *name, const struct connection_param *params, size_t count,
                     PGresult **out, struct error *e)
@@ -50,7 +53,7 @@ static enum err run(struct outbox *o, const char *name, const struct connection_
     return connection_run(o->connection, &statement, out, e);
 }
 
-/* Once it is open: what the server does not accept any more is the outbox, or the right to it. */
+/* Run a statement on an open outbox: if the server rejects it now, the outbox or the right to it is gone. */
 static enum err run_open(struct outbox *o, const char *name, const struct connection_param *params,
                          size_t count, PGresult **out, struct error *e)
 {
@@ -72,9 +75,10 @@ static const char *field(const PGresult *r, const char *column)
     return PQgetvalue(r, 0, PQfnumber(r, column));
 }
 
-/* Opening. */
+/* --- opening --- */
 
-/* Under the role's own search_path: before the session is set up. "": there is no such table. */
+/* Look up the table under the role's own search_path, before the session is set up. @oid "": there is no such
+ * table. */
 static enum err resolve(struct outbox *o, const char *name, char oid[16], struct error *e)
 {
     const struct connection_param params[] = {{"table", name}};
@@ -92,7 +96,7 @@ static enum err set_up_session(struct outbox *o, unsigned timeout_ms, struct err
     char statement_ms[16];
     char lock_ms[16];
     unsigned ms = timeout_ms == 0 ? 1 : timeout_ms;
-    /* The last resort, should this process vanish from the network. */
+    /* The server's own timeouts are the last resort, in case this process vanishes from the network. */
     (void)snprintf(statement_ms, sizeof(statement_ms), "%u", ms < 1000 * 1000 ? 2 * ms : ms);
     (void)snprintf(lock_ms, sizeof(lock_ms), "%u", ms);
     const struct connection_param params[] = {{"statement_timeout", statement_ms}, {"lock_timeout", lock_ms}};
@@ -201,7 +205,7 @@ enum err outbox_open(struct outbox **out, const struct outbox_options *options, 
     }
     o->rows = rows;
     o->binding = (struct sql_binding){"outbox", o->name};
-    o->mark = clock_mono_us(); /* above every mark of an outbox that was opened before */
+    o->mark = clock_mono_us(); /* larger than every mark of an outbox that was opened earlier */
     const char *application = options->application != NULL ? options->application : "twinbloom";
     enum err err =
         connection_open(&o->connection, options->dsn, application, options->timeout_ms, options->watch, e);
@@ -226,9 +230,9 @@ void outbox_close(struct outbox *o)
     free(o);
 }
 
-/* Reading. */
+/* --- reading --- */
 
-/* The numbers of the first @count taken rows as an array of SQL. */
+/* The numbers of the first @count taken rows as an SQL array. */
 static void put_taken(const struct outbox *o, size_t count, struct buffer *out)
 {
     buffer_puts(out, "{");
@@ -237,7 +241,7 @@ static void put_taken(const struct outbox *o, size_t count, struct buffer *out)
     buffer_puts(out, "}");
 }
 
-/* How many rows the next batch may have. */
+/* The maximum number of rows of the next batch. */
 static size_t room_of(const struct outbox *o)
 {
     size_t room = OUTBOX_UNCONFIRMED_MAX - o->taken_count;
@@ -273,7 +277,8 @@ static enum err make_room(struct outbox *o, size_t count, struct error *e)
     return ERR_OK;
 }
 
-/* Row @i of the page, to the batch and to what is taken; it counts when the whole page has passed. */
+/* Copy row @i of the page to the batch and to `taken`. The caller counts it only when the whole page was
+ * copied. */
 static enum err take_row(struct outbox *o, int i, struct error *e)
 {
     const PGresult *r = o->page;
@@ -331,7 +336,7 @@ enum err outbox_next(struct outbox *o, struct feed_batch *batch, unsigned timeou
     }
 }
 
-/* Confirming. */
+/* --- confirming --- */
 
 enum err outbox_confirm(struct outbox *o, uint64_t mark, struct error *e)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef MIGRATE_CHANGE_OUTBOX_H
 #define MIGRATE_CHANGE_OUTBOX_H
-/* An outbox: a table in which triggers leave the id of every row that came into the source's table, or whose
- * id, key or other given columns changed (sql/outbox.sql), for those who may not replicate. Rows are read,
- * taken over by the caller, and then deleted one by one by their numbers, so that the order of commits does
- * not matter: a row that is committed late is found late. Who dies before it has confirmed finds its rows
- * again; several readers get the same rows and disturb nobody. One connection, owned by one thread. */
+/* An outbox: a table in which triggers record the id of each row of the source's table that was inserted, or
+ * whose id, key or other given columns changed (sql/outbox.sql). It is for roles that may not use logical
+ * replication. Rows are read, taken over by the caller, and then deleted by their numbers, so the order of
+ * commits does not matter: a late commit is found late. A reader that dies before it confirms finds its rows
+ * again. Several readers get the same rows and do not disturb each other. One thread owns the outbox, which
+ * has one connection. */
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -14,50 +15,48 @@
 
 enum {
     OUTBOX_BATCH_MAX = 5000,        /* rows */
-    OUTBOX_UNCONFIRMED_MAX = 50000, /* rows that were handed out and not confirmed */
-    OUTBOX_LAG_MAX = 1000 * 1000    /* rows are counted up to here */
+    OUTBOX_UNCONFIRMED_MAX = 50000, /* rows handed out and not confirmed */
+    OUTBOX_LAG_MAX = 1000 * 1000    /* rows are counted up to this number */
 };
 
 struct outbox;
 
-/* Strings are needed for the call alone. */
+/* Strings are borrowed for the call only. */
 struct outbox_options {
     const char *dsn;
     const char
-        *application;    /* what Postgres shows of the connection; NULL: twinbloom. The dsn's goes first */
+        *application;    /* application_name for Postgres; NULL: twinbloom. One in the dsn takes precedence */
     const char *outbox;  /* name, may be schema-qualified and quoted as in SQL */
-    const char *table;   /* the source's, likewise, which must write into the outbox; NULL: not looked at */
-    unsigned timeout_ms; /* bounds connecting and each statement */
+    const char *table;   /* the source's, likewise; it must write to the outbox; NULL: not checked */
+    unsigned timeout_ms; /* for connecting, and for each statement */
     struct source_watch watch;
 };
 
-/* Connect, look whether all is as it must be, and listen. ERR_CONFIG with the remedy: there is no such
- * outbox, SELECT or DELETE on it is not granted, it was not made by sql/outbox.sql, the table has no triggers
- * that write into it, or none of the kind that it needs, the server is a standby. ERR_UNREACHABLE,
- * ERR_TIMEOUT. */
+/* Connect, check the outbox, and listen. ERR_CONFIG, with the remedy: there is no such outbox; the role lacks
+ * SELECT or DELETE on it; sql/outbox.sql did not make it; the table's triggers that write to it are missing
+ * or of the wrong kind; the server is a standby. ERR_UNREACHABLE, ERR_TIMEOUT. */
 MUST_CHECK enum err outbox_open(struct outbox **out, const struct outbox_options *options, struct error *e);
 void outbox_close(struct outbox *o);
 
-/* The oldest rows that this outbox has not handed out yet; where there are none it waits for some until
- * @timeout_ms have passed (0: one look), and gives an empty batch if none came. Writers wake it up; where
- * they do not, it looks every half second. A row may come twice. ERR_CONFIG: the outbox, or the right to it,
- * is gone, or another one stands under its name: rows may have been missed. ERR_CONFLICT: so many rows wait
- * to be confirmed that no more are handed out. ERR_UNREACHABLE: open it again; what was not confirmed comes
- * again. ERR_TIMEOUT, or the watch's error: call again. After an error @batch is empty and nothing more was
- * handed out. */
+/* Get the oldest rows that were not handed out yet. If there are none, wait for some, at most @timeout_ms (0:
+ * do not wait); the batch is empty if none came. Triggers may notify; without a notification the outbox is
+ * read every half second. A row may come twice. ERR_CONFIG: the outbox or the right to it is gone, or another
+ * outbox has its name: rows may have been missed. ERR_CONFLICT: OUTBOX_UNCONFIRMED_MAX rows wait to be
+ * confirmed. ERR_UNREACHABLE: open the outbox again; unconfirmed rows come again. ERR_TIMEOUT, or the watch's
+ * error: call it again. After an error @batch is empty, and no further row counts as handed out. */
 MUST_CHECK enum err outbox_next(struct outbox *o, struct feed_batch *batch, unsigned timeout_ms,
                                 struct error *e);
 
-/* Delete exactly the rows of all batches up to @mark that are not deleted yet; may be repeated after an
- * error. A mark of an outbox that was opened before this one confirms nothing. ERR_RANGE: no batch had such a
- * mark. Else as outbox_next(). */
+/* Delete the rows of all batches up to @mark that are not deleted yet. After an error the call may be
+ * repeated. A mark of an outbox that was opened before this one confirms nothing. ERR_RANGE: no batch had
+ * this mark. Other errors as of outbox_next(). */
 MUST_CHECK enum err outbox_confirm(struct outbox *o, uint64_t mark, struct error *e);
 
 struct outbox_lag {
-    uint64_t rows;      /* that wait, with those handed out and not confirmed; at most OUTBOX_LAG_MAX */
-    double age_seconds; /* since the first of them was written; 0 where there is none */
+    uint64_t rows;      /* rows in the outbox, including those handed out; at most OUTBOX_LAG_MAX */
+    double age_seconds; /* age of the oldest row; 0: there is none */
 };
 
-/* Reads what waits, up to the bound. Errors as outbox_next(). */
+/* Reads the outbox, up to the bound. Errors as of outbox_next(). */
 MUST_CHECK enum err outbox_lag(struct outbox *o, struct outbox_lag *out, struct error *e);
 #endif

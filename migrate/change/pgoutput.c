@@ -6,14 +6,14 @@
 
 #include "migrate/change/feed.h"
 
-/* What is left of the message. Taking more than there is gives zeros and sets @cut. */
+/* The rest of the message. Reading beyond its end gives zeros and sets @cut. */
 struct reader {
     const uint8_t *at;
     const uint8_t *end;
     bool cut;
 };
 
-/* Skip @n bytes and return where they were; NULL where they are not there. */
+/* Skip @n bytes and return a pointer to them; NULL: there are fewer. */
 static const uint8_t *take(struct reader *r, size_t n)
 {
     if (n > (size_t)(r->end - r->at)) {
@@ -26,7 +26,7 @@ static const uint8_t *take(struct reader *r, size_t n)
     return from;
 }
 
-/* Big-endian, of up to 8 bytes. */
+/* Read a big-endian number of at most 8 bytes. */
 static uint64_t take_number(struct reader *r, size_t bytes)
 {
     const uint8_t *p = take(r, bytes);
@@ -56,7 +56,7 @@ static uint64_t take_u64(struct reader *r)
     return take_number(r, 8);
 }
 
-/* NUL-terminated; "" where the end is missing. */
+/* Read a NUL-terminated string; "": its end is missing. */
 static const char *take_string(struct reader *r)
 {
     const uint8_t *nul = r->at == r->end ? NULL : memchr(r->at, '\0', (size_t)(r->end - r->at));
@@ -76,15 +76,14 @@ static enum err malformed(struct error *e, const char *what, unsigned byte)
                      isprint((int)byte) ? (int)byte : '?');
 }
 
-/* Relations. */
+/* --- relations --- */
 
-/* Returns the column's name. */
 static const char *take_column(struct reader *r)
 {
     (void)take_u8(r); /* 1: part of the replica identity */
     const char *name = take_string(r);
-    (void)take_u32(r); /* type */
-    (void)take_u32(r); /* its modifier */
+    (void)take_u32(r); /* type's oid */
+    (void)take_u32(r); /* type modifier */
     return name;
 }
 
@@ -113,7 +112,7 @@ bool pgoutput_find_column(const struct pgoutput_relation *relation, const char *
     return false;
 }
 
-/* Rows. */
+/* --- rows --- */
 
 static struct pgoutput_value take_value(struct reader *r)
 {
@@ -158,7 +157,7 @@ struct pgoutput_value pgoutput_value_at(const struct pgoutput_row *row, uint16_t
     return value;
 }
 
-/* An old row, if there is one ('K' or 'O'), then the new one ('N'). */
+/* Read the old row, if there is one ('K' or 'O'), then the new one ('N'). */
 static enum err decode_change(struct pgoutput_message *m, struct reader *r, struct error *e)
 {
     struct pgoutput_change *change = &m->change;
@@ -179,7 +178,7 @@ static enum err decode_change(struct pgoutput_message *m, struct reader *r, stru
     return decode_row(&change->new_row, r, e);
 }
 
-/* Messages. */
+/* --- messages --- */
 
 static enum err decode_commit(struct pgoutput_message *m, struct reader *r, struct error *e)
 {
@@ -192,47 +191,15 @@ static enum err decode_commit(struct pgoutput_message *m, struct reader *r, stru
     return ERR_OK;
 }
 
-static void decode_begin(struct pgoutput_message *m, struct reader *r)
-{
-    m->begin.commit_lsn = take_u64(r);
-    m->begin.commit_us = take_u64(r) + (uint64_t)PGOUTPUT_EPOCH_S * 1000 * 1000;
-    m->begin.xid = take_u32(r);
-}
-
-/* What nobody reads is looked at all the same: bytes that are none of ours must not pass. */
-static void skip_truncate(struct reader *r)
-{
-    uint32_t relations = take_u32(r);
-    (void)take_u8(r); /* options */
-    (void)take(r, (size_t)relations * 4);
-}
-
-static void skip_message(struct reader *r)
-{
-    (void)take_u8(r);  /* flags */
-    (void)take_u64(r); /* position */
-    (void)take_string(r);
-    (void)take(r, take_u32(r));
-}
-
-static void skip_origin(struct reader *r)
-{
-    (void)take_u64(r);
-    (void)take_string(r);
-}
-
-static void skip_type(struct reader *r)
-{
-    (void)take_u32(r);
-    (void)take_string(r);
-    (void)take_string(r);
-}
-
+/* Messages without use are decoded, too: malformed bytes must not pass. */
 static enum err decode_body(struct pgoutput_message *m, struct reader *r, struct error *e)
 {
+    uint32_t relations;
     switch (m->kind) {
     case PGOUTPUT_BEGIN:
-        decode_begin(m, r);
+        m->begin.commit_lsn = take_u64(r);
+        m->begin.commit_us = take_u64(r) + (uint64_t)PGOUTPUT_EPOCH_S * 1000 * 1000;
+        m->begin.xid = take_u32(r);
         return ERR_OK;
     case PGOUTPUT_COMMIT:
         return decode_commit(m, r, e);
@@ -244,16 +211,24 @@ static enum err decode_body(struct pgoutput_message *m, struct reader *r, struct
     case PGOUTPUT_DELETE:
         return decode_change(m, r, e);
     case PGOUTPUT_TRUNCATE:
-        skip_truncate(r);
+        relations = take_u32(r);
+        (void)take_u8(r); /* options */
+        (void)take(r, (size_t)relations * 4);
         return ERR_OK;
     case PGOUTPUT_ORIGIN:
-        skip_origin(r);
+        (void)take_u64(r); /* position */
+        (void)take_string(r);
         return ERR_OK;
     case PGOUTPUT_TYPE:
-        skip_type(r);
+        (void)take_u32(r); /* oid */
+        (void)take_string(r);
+        (void)take_string(r);
         return ERR_OK;
     case PGOUTPUT_MESSAGE:
-        skip_message(r);
+        (void)take_u8(r);  /* flags */
+        (void)take_u64(r); /* position */
+        (void)take_string(r);
+        (void)take(r, take_u32(r));
         return ERR_OK;
     default:
         return malformed(e, "an unknown message", m->kind);
@@ -276,16 +251,16 @@ enum err pgoutput_decode(struct pgoutput_message *out, const void *bytes, size_t
     return ERR_OK;
 }
 
-/* Ids. */
+/* --- ids --- */
 
-/* What the row holds now: a value that did not change is in the old row, where that has it. */
+/* The current value of a column: if it was not sent because it did not change, the old row may have it. */
 static struct pgoutput_value current_value(const struct pgoutput_change *change, uint16_t column)
 {
     struct pgoutput_value value = pgoutput_value_at(&change->new_row, column);
     if (value.kind != PGOUTPUT_UNCHANGED || change->old_kind == '\0' || column >= change->old_row.count)
         return value;
     struct pgoutput_value old = pgoutput_value_at(&change->old_row, column);
-    /* NULL in an old row of key columns: it is none of them */
+    /* a NULL in an old row of key columns may only mean that the column is not in the key */
     return old.kind == PGOUTPUT_NULL ? value : old;
 }
 

@@ -2,8 +2,8 @@
 #ifndef MIGRATE_CHANGE_PGOUTPUT_H
 #define MIGRATE_CHANGE_PGOUTPUT_H
 /* Messages of Postgres's output plugin pgoutput, protocol version 1. Pure: bytes in, a description out whose
- * pointers lead into the bytes; nothing is allocated. What was decoded is sound to its end: rows and columns
- * may be walked without further checks. Source: PostgreSQL documentation, "Logical Replication Message
+ * pointers lead into the bytes; nothing is allocated. A decoded message was checked to its end: rows and
+ * columns need no further bounds checks. Source: PostgreSQL documentation, "Logical Replication Message
  * Formats". */
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-enum { PGOUTPUT_EPOCH_S = 946684800 }; /* of 2000-01-01, where Postgres counts from */
+enum { PGOUTPUT_EPOCH_S = 946684800 }; /* Unix time of 2000-01-01, Postgres' epoch */
 
 enum pgoutput_kind {
     PGOUTPUT_BEGIN = 'B',
@@ -26,20 +26,20 @@ enum pgoutput_kind {
     PGOUTPUT_MESSAGE = 'M',
 };
 
-/* Describes a table; sent before its first change, and again when it was altered. A leaf of a partitioned
- * table comes under its own name, unless the publication has publish_via_partition_root. */
+/* Describes a table. The server sends it before the table's first change, and again after an ALTER. A leaf of
+ * a partitioned table comes under its own name, unless the publication has publish_via_partition_root. */
 struct pgoutput_relation {
     uint32_t relid;
-    const char *schema; /* "" for pg_catalog */
+    const char *schema; /* "": pg_catalog */
     const char *name;
     char identity;         /* pg_class.relreplident */
-    uint16_t column_count; /* of those that are published */
+    uint16_t column_count; /* published columns */
     const uint8_t *columns, *end;
 };
 
 enum pgoutput_value_kind {
     PGOUTPUT_NULL = 'n',
-    PGOUTPUT_UNCHANGED = 'u', /* stored out of line and not changed, therefore not sent */
+    PGOUTPUT_UNCHANGED = 'u', /* stored out of line and unchanged, so the value is not sent */
     PGOUTPUT_TEXT = 't',
     PGOUTPUT_BINARY = 'b',
 };
@@ -58,9 +58,8 @@ struct pgoutput_row {
 
 struct pgoutput_change {
     uint32_t relid;
-    char old_kind; /* 'K': only the columns of the replica identity, the others NULL; 'O': all; 0: no old row
-                    */
-    bool has_new;  /* not of a delete */
+    char old_kind; /* 'K': the replica identity's columns, others NULL; 'O': all; 0: no old row */
+    bool has_new;  /* false for a delete */
     struct pgoutput_row old_row;
     struct pgoutput_row new_row;
 };
@@ -69,34 +68,34 @@ struct pgoutput_message {
     enum pgoutput_kind kind;
     union {
         struct {
-            uint64_t commit_lsn; /* of the transaction that begins here */
-            uint64_t commit_us;  /* when, on the server's clock, since the Unix epoch */
+            uint64_t commit_lsn; /* the beginning transaction's */
+            uint64_t commit_us;  /* commit time on the server's clock, since the Unix epoch */
             uint32_t xid;
         } begin;
         struct {
             uint64_t commit_lsn;
-            uint64_t end_lsn; /* behind the commit record: where to go on */
+            uint64_t end_lsn; /* end of the commit record: where to resume */
         } commit;
         struct pgoutput_relation relation;
         struct pgoutput_change change; /* insert, update, delete */
     };
 };
 
-/* ERR_PARSE: the bytes are no message of this protocol, are cut, or go on behind its end. On error *@out is
- * undefined. */
+/* ERR_PARSE: the bytes are not a message of this protocol, are cut, or go on behind its end. On error *@out
+ * is undefined. */
 MUST_CHECK enum err pgoutput_decode(struct pgoutput_message *out, const void *bytes, size_t length,
                                     struct error *e);
 
-/* Where a column stands in the relation's rows; false: it is not published. */
+/* The position of a column in the relation's rows; false: the column is not published. */
 bool pgoutput_find_column(const struct pgoutput_relation *r, const char *name, uint16_t *out);
 
-/* The value of column @index, which is below row->count. */
+/* The value of column @index, which must be below row->count. */
 struct pgoutput_value pgoutput_value_at(const struct pgoutput_row *row, uint16_t index);
 
-/* Append the id of the new row of an insert or update: the values of @columns in COPY's text form, a tab
- * between them. What was not sent because it did not change comes from the old row. On error nothing is
- * appended. ERR_CONFIG: a value is NULL, or was not sent and stands in no old row either. ERR_PARSE: the row
- * has no such column, or not as text. ERR_NOMEM. */
+/* Append the id of the new row of an insert or update: the values of @columns in COPY's text form, separated
+ * by tabs. A value that was not sent because it did not change comes from the old row. On error nothing is
+ * appended. ERR_CONFIG: a value is NULL, or is missing in both rows. ERR_PARSE: the row lacks such a column,
+ * or has it in binary form. ERR_NOMEM. */
 MUST_CHECK enum err pgoutput_put_id(const struct pgoutput_change *change, const uint16_t *columns,
                                     size_t count, struct buffer *out, struct error *e);
 #endif

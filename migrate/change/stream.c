@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: stream_open() connects on the protocol of replication and looks at server, tables and
- * publication; stream_create_slot() makes the slot, or finds it; stream_start() switches the connection over
- * to the stream of changes. Possible failure modes are: something has to be set up first (ERR_CONFIG, with
- * what to do); somebody else reads from the slot (ERR_BUSY; the same call may be made again); the slot is
- * gone, or its log is. */
+/* The happy path is: stream_open() connects with the replication protocol and checks server, tables and
+ * publication; stream_create_slot() makes or finds the slot; stream_start() switches the connection to the
+ * stream of changes. Possible failure modes are: something must be set up first (ERR_CONFIG, with the
+ * remedy); another connection reads from the slot (ERR_BUSY; the call may be repeated); the slot or its WAL
+ * is gone. */
 #include "migrate/change/stream.h"
 
 #include <stdio.h>
@@ -14,10 +14,10 @@
 
 enum {
     SLOT_NAME_MAX = 63,
-    CLOSE_MS = 1000, /* for the server to end what it is sending */
+    CLOSE_MS = 1000, /* for the server to finish what it is sending */
 };
 
-/* Opening. */
+/* --- opening --- */
 
 static bool is_slot_name(const char *name)
 {
@@ -94,9 +94,9 @@ void stream_close(struct stream *s)
     free(s);
 }
 
-/* The slot. */
+/* --- the slot --- */
 
-/* Where a slot of that name must be ours to be used. */
+/* Find the slot. A slot with this name that is not ours is an error. */
 static enum err find_slot(struct stream *s, struct stream_slot *out, struct error *e)
 {
     const char *slot = s->options.slot;
@@ -162,11 +162,11 @@ enum err stream_create_slot(struct stream *s, bool *created, char lsn[LSN_TEXT],
     return raced ? use(s, &found, lsn, e) : err; /* duplicate_object */
 }
 
-/* Starting. */
+/* --- starting --- */
 
 static void put_quoted(struct buffer *out, const char *text)
 {
-    /* an identifier in a list, in a literal */
+    /* an identifier in a list inside a literal */
     buffer_puts(out, "'\"");
     for (; *text != '\0'; text++)
         buffer_append(out,
@@ -192,7 +192,7 @@ static enum err begin(struct stream *s, struct error *e)
     return err;
 }
 
-/* What the server's refusal means. */
+/* Explain the server's refusal. */
 static enum err refused(const struct stream *s, enum err err, struct error *e)
 {
     const char *state = connection_state(s->connection);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether server, role and publication are what a stream needs, and what to do where they are not. */
+/* Checks that server, role and publication are fit for a stream; an error names the remedy. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 
 enum {
     SERVER_VERSION_MIN = 150000,
-    REPORT_MS = 10 * 1000,   /* between two reports; the server may want them more often */
-    REPORTS_PER_TIMEOUT = 4, /* so many in the server's timeout */
+    REPORT_MS = 10 * 1000,   /* between two reports; the server may require them more often */
+    REPORTS_PER_TIMEOUT = 4, /* reports within the server's timeout */
     REPORT_MS_MIN = 100,
 };
 
@@ -20,7 +20,8 @@ static enum err run_check(struct connection *c, PGresult **out, struct error *e)
     return connection_run(c, &statement, out, e);
 }
 
-/* Often enough for the server, which cuts those that are silent. 0: it does not. */
+/* The interval between reports, ms: short enough for the server, which closes silent connections. If
+ * wal_sender_timeout is 0, it does not. */
 static unsigned interval_for(const PGresult *r)
 {
     const char *text = stream_field(r, "wal_sender_timeout");
@@ -71,7 +72,7 @@ enum err stream_explain(const struct stream_options *options, enum err err, stru
     return err;
 }
 
-/* The publication. */
+/* --- publication --- */
 
 static enum err judge_table(const PGresult *r, struct error *e)
 {

@@ -7,8 +7,8 @@ static void raise_to(uint64_t *position, uint64_t to)
         *position = to;
 }
 
-/* Where nothing is owed the position follows the log, or the slot would hold it for ever while a busy
- * database has nothing for us. */
+/* If no handed-out row is unconfirmed, the position follows the WAL. Otherwise the slot would retain WAL for
+ * ever while the database is busy but has no rows for us. */
 static void follow(struct stream_progress *p)
 {
     if (p->confirmed >= p->owed)

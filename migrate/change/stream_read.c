@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: stream_next() takes what has come, message by message; of a row it keeps the id, of all
- * else the position; it waits where nothing has come. In between the server is told how far we are. Possible
- * failure modes are: the server ends the stream, or what came is not understood. Then the rows that were
- * taken before are handed out, and the next call says what happened. */
+/* The happy path is: stream_next() takes message after message, keeps the ids of rows and the positions of
+ * all messages, and waits if nothing has come. Meanwhile it reports the confirmed position to the server.
+ * Possible failure modes are: the server ends the stream, or a message cannot be decoded. Then the rows taken
+ * before are handed out, and the next call returns the error. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,17 +11,17 @@
 #include "migrate/change/stream_internal.h"
 
 enum {
-    ANSWER_MS = 100,       /* to a server that asks, where there is nothing new to tell */
-    NEWS_MS = 1000,        /* until the server hears of what was confirmed */
-    BATCH_BYTES = 1 << 20, /* of ids */
-    MESSAGES_MAX = 1000,   /* a call ends after so many, though more have come: most may not be ours */
+    ANSWER_MS = 100,       /* delay of a reply to the server if it has no news */
+    NEWS_MS = 1000,        /* a confirmed position is reported after this time */
+    BATCH_BYTES = 1 << 20, /* ids of a batch take at most these bytes */
+    MESSAGES_MAX = 1000,   /* messages that one call takes: all may be without rows */
     DATA_HEADER = 25,      /* 'w', start and end of the data, time */
     KEEPALIVE_LENGTH = 18, /* 'k', end of the log, time, whether to answer */
     REPORT_LENGTH = 34,    /* 'r', written, flushed, applied, time, whether to answer */
     SECOND_US = 1000 * 1000,
 };
 
-/* Numbers of the replication protocol. */
+/* Numbers in the replication protocol's byte order. */
 
 static uint64_t get_u64(const char *p)
 {
@@ -37,7 +37,7 @@ static void put_u64(char *p, uint64_t value)
         p[i] = (char)(value & 0xFF);
 }
 
-/* Reports to the server. */
+/* --- reports to the server --- */
 
 enum err stream_report(struct stream *s, struct error *e)
 {
@@ -55,8 +55,8 @@ enum err stream_report(struct stream *s, struct error *e)
     return err;
 }
 
-/* A server that shuts down asks again with every answer, until all is confirmed: what is no news can wait a
- * little. */
+/* A server that shuts down asks again after every report until all is confirmed. Delay reports without news,
+ * so that this does not become a busy loop. */
 static enum err report_if_due(struct stream *s, struct error *e)
 {
     bool news = s->progress.confirmed > s->told;
@@ -67,14 +67,15 @@ static enum err report_if_due(struct stream *s, struct error *e)
     return clock_mono_us() - s->told_at >= ms * UINT64_C(1000) ? stream_report(s, e) : ERR_OK;
 }
 
-/* Messages. */
+/* --- messages --- */
 
 static bool is_full(const struct stream *s)
 {
     return s->row_count == STREAM_BATCH_ROWS || s->ids.length >= BATCH_BYTES;
 }
 
-/* The ids may move while they grow: until the batch is complete a row has only its length. */
+/* The buffer of ids may move while it grows, so a row holds only its id's length until the batch is
+ * complete. */
 static enum err take_row(struct stream *s, const struct pgoutput_change *change, struct error *e)
 {
     const struct stream_relation *known = stream_find_relation(s, change->relid);
@@ -143,9 +144,9 @@ static enum err take_message(struct stream *s, const char *data, size_t length, 
     return ERR_OK;
 }
 
-/* Taking. */
+/* --- taking --- */
 
-/* The text that is there says what the server told. */
+/* @e holds the server's text; add what it means and the remedy. */
 static enum err unreadable(const struct stream *s, struct error *e)
 {
     return error_prefix(e, ERR_LOST,
@@ -154,7 +155,7 @@ static enum err unreadable(const struct stream *s, struct error *e)
                         s->options.slot);
 }
 
-/* What the end of the stream means. */
+/* Explain why the stream ended. */
 static enum err ended(const struct stream *s, enum err err, struct error *e)
 {
     static const char *const gone[] = {"42704", "55000", "58P01"};
@@ -165,8 +166,8 @@ static enum err ended(const struct stream *s, enum err err, struct error *e)
     return err;
 }
 
-/* From Postgres 18 on a publication that did not exist when a row was written is no error: the server warns,
- * and leaves the row out. */
+/* From Postgres 18 on it is no error if a publication did not exist when a row was written: the server warns
+ * and omits the row. */
 static enum err check_warning(const struct stream *s, struct error *e)
 {
     if (!connection_has_warned(s->connection))
@@ -175,7 +176,7 @@ static enum err check_warning(const struct stream *s, struct error *e)
     return unreadable(s, e);
 }
 
-/* One message, if one has come. */
+/* Take one message, if one has come. */
 static enum err take_one(struct stream *s, bool *taken, struct error *e)
 {
     char *data;
@@ -193,7 +194,7 @@ static enum err take_one(struct stream *s, bool *taken, struct error *e)
     return err;
 }
 
-/* @soft: an error, the end of the time among them, after which the stream goes on. */
+/* @soft: the stream can go on after this error, such as the end of the wait. */
 static enum err wait_for_more(struct stream *s, struct connection_wait *wait, bool *soft, struct error *e)
 {
     enum err err = connection_both_wait(s->connection, wait, e);
@@ -201,7 +202,7 @@ static enum err wait_for_more(struct stream *s, struct connection_wait *wait, bo
     return err;
 }
 
-/* Until the batch is full, or there is something in it and nothing more has come, or the time is over. */
+/* Take messages until the batch is full, or has rows and no message is left, or the time is over. */
 static enum err fill(struct stream *s, struct connection_wait *wait, bool *soft, struct error *e)
 {
     for (unsigned messages = 0; !is_full(s);) {
@@ -224,7 +225,7 @@ static enum err fill(struct stream *s, struct connection_wait *wait, bool *soft,
 
 static void hand_out(struct stream *s, struct feed_batch *batch)
 {
-    const char *id = s->ids.data == NULL ? "" : s->ids.data; /* all of them may be empty */
+    const char *id = s->ids.data == NULL ? "" : s->ids.data; /* all ids may be empty */
     for (size_t i = 0; i < s->row_count; i++) {
         s->rows[i].id = id;
         id += s->rows[i].length;
@@ -274,7 +275,7 @@ enum err stream_next(struct stream *s, struct feed_batch *batch, unsigned timeou
 
 enum err stream_confirm(struct stream *s, uint64_t mark, struct error *e)
 {
-    /* also where the stream has failed: what came before is confirmed when it is closed */
+    /* a failed stream confirms, too: stream_close() reports what came before */
     if (s->started && !stream_progress_confirm(&s->progress, mark)) {
         char text[LSN_TEXT];
         return error_set(e, ERR_RANGE, "no batch had the mark %s", lsn_format(mark, text));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which relations are ours. The tables, and the partitions that they have, are looked up before the stream
- * begins. A relation that the server tells of and that is not known (one of another table, or a partition
- * that was made since) is looked up over a connection of its own, as that of the stream can run no statement.
- */
+/* Which relations belong to the tables. The tables and their partitions are looked up before the stream
+ * begins. A relation that the server describes later and that is unknown (of another table, or a partition
+ * made since) is looked up over a separate connection, because the stream's connection cannot run
+ * statements. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 
 enum { RELATIONS_MIN = 16 };
 
-/* The table. */
+/* --- the list --- */
 
-/* Where @relid stands, or would. */
+/* The index of @relid in the list, or where it would be inserted. */
 static size_t place_of(const struct stream *s, uint32_t relid)
 {
     size_t low = 0;
@@ -42,7 +42,7 @@ const struct stream_relation *stream_find_relation(const struct stream *s, uint3
     return r != NULL && r->described ? r : NULL;
 }
 
-/* A row goes to one table: two that share a relation would miss each other's. */
+/* A relation belongs to one table only: with two, one of them would miss rows. */
 static enum err claim(const struct stream *s, struct stream_relation *known, size_t table, struct error *e)
 {
     if (known->table != table && known->table != SIZE_MAX && table != SIZE_MAX)
@@ -74,7 +74,7 @@ static enum err put_relation(struct stream *s, uint32_t relid, size_t table, str
     return ERR_OK;
 }
 
-/* Looking up. */
+/* --- looking up --- */
 
 static bool read_oid(const char *text, uint32_t *out)
 {
@@ -85,7 +85,7 @@ static bool read_oid(const char *text, uint32_t *out)
     return true;
 }
 
-/* Under the role's own search_path, as a source does it. */
+/* Use the role's own search_path, as a source does. */
 static enum err resolve_table(struct stream *s, struct connection *c, size_t table, struct error *e)
 {
     const char *name = s->options.tables[table].table;
@@ -102,8 +102,8 @@ static enum err resolve_table(struct stream *s, struct connection *c, size_t tab
     return err;
 }
 
-/* The same settings as a source's, so that an id has the same text form. No timeouts of the server: ours do.
- */
+/* Use the settings of a source, so that an id has the same text form. No statement timeouts on the server:
+ * this process has its own. */
 static enum err set_up_session(struct connection *c, struct error *e)
 {
     const struct statement statement = {
@@ -146,7 +146,7 @@ enum err stream_resolve(struct stream *s, struct connection *connection, struct 
     return err;
 }
 
-/* A relation that is none of ours after this is noted as such. */
+/* After this a relation that is not ours is in the list as such. */
 static enum err look_up(struct stream *s, uint32_t relid, struct error *e)
 {
     const struct stream_options *o = &s->options;
@@ -160,7 +160,7 @@ static enum err look_up(struct stream *s, uint32_t relid, struct error *e)
     return err;
 }
 
-/* Descriptions. */
+/* --- descriptions --- */
 
 static enum err find_columns(const struct stream *s, struct stream_relation *known,
                              const struct pgoutput_relation *r, struct error *e)
@@ -178,7 +178,7 @@ static enum err find_columns(const struct stream *s, struct stream_relation *kno
 
 enum err stream_describe(struct stream *s, const struct pgoutput_relation *r, struct error *e)
 {
-    /* one that was none of ours is described again when it becomes a partition */
+    /* a relation that was not ours is described again when it becomes a partition */
     if (stream_table_of(s, r->relid) == SIZE_MAX) {
         enum err err = look_up(s, r->relid, e);
         if (err != ERR_OK)

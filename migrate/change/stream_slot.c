@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The slot as the catalog shows it, and the way to be rid of it. */
+/* Reads a slot's state from the catalog, and drops slots. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static enum err drop(struct connection *c, const char *slot, struct error *e)
     if (err == ERR_OK)
         PQclear(r);
     const char *state = err == ERR_OK ? "" : connection_state(c);
-    if (strcmp(state, "42704") == 0) /* undefined_object: somebody else was faster */
+    if (strcmp(state, "42704") == 0) /* undefined_object: another session dropped it first */
         return ERR_OK;
     return strcmp(state, "55006") == 0 ? error_set(e, ERR_BUSY, "replication slot %s is in use", slot) : err;
 }

@@ -10,12 +10,12 @@
 #include "migrate/source/connection_internal.h"
 
 enum {
-    DRAIN_MS = 2000, /* for the server to obey a cancel */
+    DRAIN_MS = 2000, /* for the server to obey a cancel request */
 };
 
-/* Connecting. */
+/* --- connecting --- */
 
-/* libpq cuts a URI at the first '@' and '/': a password with such a character would end up as a host's name
+/* libpq splits a URI at the first '@' and '/': a password with such a character would appear as a host name
  * in its error texts. */
 static bool uri_is_ambiguous(const char *dsn)
 {
@@ -37,7 +37,7 @@ static enum err read_dsn(struct connection *c, const char *dsn, struct error *e)
         return error_set(e, ERR_CONFIG,
                          "dsn: write '@' as %%40 and '/' as %%2F in user, password and database");
     PQconninfoOption *options =
-        PQconninfoParse(dsn, NULL); /* its message may quote a piece of the password */
+        PQconninfoParse(dsn, NULL); /* libpq's message may quote a part of the password */
     if (options == NULL)
         return error_set(
             e, ERR_CONFIG,
@@ -64,8 +64,9 @@ static enum err read_dsn(struct connection *c, const char *dsn, struct error *e)
 
 /* --- several servers --- */
 
-/* libpq goes on to the next server when one refuses, but waits for one that does not answer (connect_timeout
- * is for its blocking calls). So each server gets a share of the time at the head of the list. */
+/* libpq goes on to the next server when one refuses, but waits for a server that does not answer
+ * (connect_timeout applies to its blocking calls only). So each server gets a share of the time at the head
+ * of the list. */
 
 static unsigned length_of_list(const char *list)
 {
@@ -88,12 +89,12 @@ static void rotate(char *list)
     if (comma == NULL)
         return;
     size_t head = (size_t)(comma - list), rest = strlen(comma + 1);
-    for (size_t i = 0; i < head; i++) { /* in place: a list is short */
+    for (size_t i = 0; i < head; i++) { /* in place, as lists are short */
         char first = list[0];
         memmove(list, list + 1, head + rest);
         list[head + rest] = first;
     }
-    memmove(list, list + 1, rest); /* the comma stands first now */
+    memmove(list, list + 1, rest); /* the comma is the first character now */
     list[rest] = ',';
 }
 
@@ -102,7 +103,7 @@ static enum err connect_within(struct connection *c, const char *dsn, const char
 {
     char user_timeout[16];
     (void)snprintf(user_timeout, sizeof(user_timeout), "%u", c->timeout_ms);
-    /* What stands before the dsn is a default that it may override, what is behind it overrides it. */
+    /* Parameters in front of the dsn are defaults that it may override; those behind it override the dsn. */
     const char *const keys[] = {"application_name",
                                 "tcp_user_timeout",
                                 "keepalives_idle",
@@ -118,7 +119,7 @@ static enum err connect_within(struct connection *c, const char *dsn, const char
     if (c->pg == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     struct connection_wait wait = connection_wait_begin(ms, c->watch);
-    wait.ms = c->timeout_ms; /* of all attempts, for the error's text */
+    wait.ms = c->timeout_ms; /* the error's text names the time of all attempts */
     PostgresPollingStatusType want =
         PQstatus(c->pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
     while (want != PGRES_POLLING_OK) {
@@ -157,8 +158,8 @@ static enum err connect_to(struct connection *c, const char *dsn, const char *ap
     return PQsetnonblocking(c->pg, 1) == 0 ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
 }
 
-/* Notices have nobody to read them, and standard error is not ours to write; but see connection_has_warned().
- */
+/* Notices are dropped: nobody would read them, and standard error belongs to the log. See
+ * connection_has_warned(). */
 static void take_notice(void *arg, const PGresult *result)
 {
     struct connection *c = arg;
@@ -216,9 +217,9 @@ void connection_close(struct connection *c)
     free(c);
 }
 
-/* Statements. */
+/* --- statements --- */
 
-/* What is left of a COPY's lines. */
+/* Read and drop the remaining lines of a COPY. */
 static enum err drop_lines(struct connection *c, struct connection_wait *wait, struct error *e)
 {
     char *line = NULL;
@@ -243,7 +244,7 @@ enum err connection_collect(struct connection *c, struct connection_wait *wait, 
         PGresult *result = PQgetResult(c->pg);
         if (result == NULL)
             return ERR_OK;
-        /* This "result" would come again and again, until its lines are taken. */
+        /* PQgetResult() would return this result again and again until the lines are read. */
         c->copies = PQresultStatus(result) == PGRES_COPY_OUT;
         if (*out == NULL && !c->copies)
             *out = result;
@@ -267,8 +268,8 @@ static void *run_cancel(void *arg)
     return NULL;
 }
 
-/* PQcancel() waits for the server's end of a second connection, however long that takes, so it has a thread:
- * where the server does not answer, that thread is left behind. False: it is. */
+/* PQcancel() opens a second connection and waits until the server closes it, without a bound, so it runs in a
+ * thread. If the server does not answer, that thread is left behind, and this returns false. */
 static bool cancel_statement(const struct connection *c)
 {
     pthread_t thread;
@@ -289,7 +290,7 @@ static bool cancel_statement(const struct connection *c)
 void connection_abandon(struct connection *c)
 {
     if (c->broken || PQtransactionStatus(c->pg) != PQTRANS_ACTIVE)
-        return; /* a cancel could hit what is sent next */
+        return; /* a cancel could hit the next statement */
     if (!cancel_statement(c)) {
         c->broken = true;
         return;
@@ -302,7 +303,7 @@ void connection_abandon(struct connection *c)
         PQclear(result);
 }
 
-/* After any error nothing is under way any more. */
+/* After any error no statement is under way. */
 static enum err receive(struct connection *c, unsigned timeout_ms, PGresult **out, struct error *e)
 {
     if (c->broken)
@@ -329,14 +330,7 @@ enum err connection_render(const struct statement *s, const char *const *literal
     const char *names[CONNECTION_PARAMS_MAX];
     for (size_t i = 0; i < s->param_count; i++)
         names[i] = s->params[i].name;
-    return sql_render_literals(s->name, s->bindings, s->binding_count, names, literals, s->param_count, text,
-                               e);
-}
-
-static void values_of(const struct statement *s, const char *values[CONNECTION_PARAMS_MAX])
-{
-    for (size_t i = 0; i < s->param_count; i++)
-        values[i] = s->params[i].value;
+    return sql_render(s->name, s->bindings, s->binding_count, names, literals, s->param_count, text, e);
 }
 
 static enum err run_with_parameters(struct connection *c, const struct statement *s, PGresult **out,
@@ -345,7 +339,8 @@ static enum err run_with_parameters(struct connection *c, const struct statement
     struct buffer text = {0};
     enum err err = connection_render(s, NULL, &text, e);
     const char *values[CONNECTION_PARAMS_MAX];
-    values_of(s, values);
+    for (size_t i = 0; i < s->param_count; i++)
+        values[i] = s->params[i].value;
     if (err == ERR_OK &&
         PQsendQueryParams(c->pg, buffer_text(&text), (int)s->param_count, NULL, values, NULL, NULL, 0) != 1)
         err = connection_lost(c, e);
@@ -353,7 +348,7 @@ static enum err run_with_parameters(struct connection *c, const struct statement
     return err == ERR_OK ? receive(c, c->timeout_ms, out, e) : err;
 }
 
-/* The protocol of replication has no parameters: values become literals, as psql does it. */
+/* The replication protocol has no parameters: values become literals, as in psql. */
 static enum err run_with_literals(struct connection *c, const struct statement *s, PGresult **out,
                                   struct error *e)
 {
@@ -393,7 +388,7 @@ enum err connection_command(struct connection *c, const char *text, unsigned tim
     return receive(c, timeout_ms, out, e);
 }
 
-/* Where nothing answers, nothing is cancelled either: that would wait longer. */
+/* If the server does not answer, send no cancel request: that would wait longer. */
 enum err connection_reset(struct connection *c, unsigned timeout_ms, struct error *e)
 {
     const struct statement statement = {.name = "session_reset"};

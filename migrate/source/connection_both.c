@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A copy in both directions, as replication has it. The happy path is: connection_both_begin() sends the
- * command and sees the server switch over; connection_both_take() hands out messages as long as some have
- * come, and connection_both_wait() waits for more. Possible failure modes are: the server ends the copy with
- * an error (its text and SQLSTATE); the connection breaks. */
+/* A copy in both directions, for replication. The happy path is: connection_both_begin() sends the command,
+ * and the server switches to the copy; connection_both_take() returns messages that have come,
+ * connection_both_wait() waits for more. Possible failure modes are: the server ends the copy with an error
+ * (its text and SQLSTATE); the connection breaks. */
 #include <stdio.h>
 
 #include "migrate/source/connection_internal.h"
 
-enum { TELL_MS = 2000 }; /* for what the server tells of the end of a copy */
+enum { TELL_MS = 2000 }; /* for the server's report about the end of a copy */
 
-/* The server told an error in place of the copy, and is ready for another command. */
+/* The server reported an error instead of beginning the copy, and is ready for another command. */
 static enum err refused(struct connection *c, struct connection_wait *wait, PGresult *result, struct error *e)
 {
     enum err err = connection_failed(c, result, e);
@@ -45,7 +45,7 @@ enum err connection_both_begin(struct connection *c, const char *text, unsigned 
     return ERR_OK;
 }
 
-/* Why there are no more messages. */
+/* Explain why there are no more messages. */
 static enum err ended(struct connection *c, struct error *e)
 {
     struct connection_wait wait = connection_wait_begin(TELL_MS, (struct source_watch){0});
@@ -91,13 +91,13 @@ enum err connection_both_send(struct connection *c, const void *data, size_t len
 {
     if (c->broken)
         return connection_refuse(e);
-    /* 0: the socket and its buffer are full; the next message says it all again */
+    /* 0: the socket and its buffer are full; the next message repeats this one's contents */
     if (PQputCopyData(c->pg, data, (int)length) < 0 || PQflush(c->pg) < 0)
         return connection_lost(c, e);
     return ERR_OK;
 }
 
-/* Throw messages away until the copy's end. */
+/* Drop messages until the copy ends. */
 static enum err drain(struct connection *c, struct connection_wait *wait)
 {
     for (;;) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines of COPY ... TO STDOUT as they come. The happy path is: the statement is sent, its answer begins, each
- * line is handed out, behind the last one the statement says how it ended. Possible failure modes are:
- * nothing comes in time, or the watch ends the wait (also where lines keep coming); then the statement is
- * stopped and what is under way thrown away. */
+/* Lines of COPY ... TO STDOUT as they come. The happy path is: the statement is sent, its reply begins, each
+ * line is handed out, and behind the last line the statement reports how it ended. Possible failure modes
+ * are: no line comes in time, or the watch ends the wait (even if lines keep coming). Then the statement is
+ * stopped and its remaining lines are dropped. */
 #include "migrate/source/connection_internal.h"
 
 enum err connection_copy(struct connection *c, const struct statement *s, struct error *e)
@@ -33,7 +33,7 @@ static enum err begin_lines(struct connection *c, struct connection_wait *wait, 
     return ERR_OK;
 }
 
-/* Behind the last line: how the statement ended. */
+/* Behind the last line: read how the statement ended. */
 static enum err end_lines(struct connection *c, struct connection_wait *wait, struct error *e)
 {
     c->copies = false;
@@ -59,7 +59,7 @@ static enum err next_line(struct connection *c, struct connection_wait *wait, si
         if (n < -1)
             return connection_lost(c, e);
         if (n > 0) {
-            *length = (size_t)n - 1; /* its newline */
+            *length = (size_t)n - 1; /* without the newline */
             return ERR_OK;
         }
         err = connection_wait_input(c, wait, "answer", e);
@@ -76,13 +76,13 @@ enum err connection_copy_line(struct connection *c, unsigned timeout_ms, const c
     c->line = NULL;
     *length = 0;
     int n = c->copies ? PQgetCopyData(c->pg, &c->line, 1)
-                      : 0; /* mostly there is one: without a look at the clock */
+                      : 0; /* a line has usually come: save the look at the clock */
     if (n > 0) {
         *length = (size_t)n - 1;
         *line = c->line;
         return ERR_OK;
     }
-    connection_wait_renew(&c->copy, timeout_ms); /* the watch is due as before */
+    connection_wait_renew(&c->copy, timeout_ms); /* new deadline, but the watch's time stays */
     enum err err = n == -1  ? end_lines(c, &c->copy, e)
                    : n < -1 ? connection_lost(c, e)
                             : next_line(c, &c->copy, length, e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting for Postgres: for answers and for notifications; and the texts of what went wrong. */
+/* Waits for replies and notifications from Postgres; error texts. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -11,9 +11,9 @@
 
 enum { WATCH_MS = 100 }; /* between two calls of the watch */
 
-/* Texts. */
+/* --- texts --- */
 
-/* One line, with the password masked: libpq and the server quote what they were given. */
+/* Make the text one line, and mask the password: libpq and the server quote what they were given. */
 static void clean_text(const struct connection *c, const char *text, char *out, size_t size)
 {
     size_t secret = c->password == NULL ? 0 : strlen(c->password);
@@ -30,7 +30,7 @@ static void clean_text(const struct connection *c, const char *text, char *out, 
     }
     while (n > 0 && out[n - 1] == ' ')
         n--;
-    /* libpq tries a server with and without TLS, and says of both what was wrong: once is enough. */
+    /* libpq tries a server with and without TLS, and reports both errors: if they are equal, keep one. */
     if (n % 2 == 1 && out[n / 2] == ' ' && memcmp(out, out + n / 2 + 1, n / 2) == 0)
         n /= 2;
     out[n] = '\0';
@@ -47,21 +47,20 @@ enum err connection_lost(struct connection *c, struct error *e)
 
 static enum err code_of_state(const char *state)
 {
-    /* query_canceled: statement_timeout or an operator; lock_not_available: lock_timeout; transaction
+    /* query_canceled: by statement_timeout or an operator; lock_not_available: by lock_timeout; transaction
      * rollback: a standby's replay had to go on */
     if (strcmp(state, "57014") == 0 || strcmp(state, "55P03") == 0 || strncmp(state, "40", 2) == 0)
         return ERR_TIMEOUT;
-    bool gone =
-        strncmp(state, "08", 2) == 0 && strcmp(state, "08P01") != 0; /* not: wrong number of parameters */
-    if (gone || strncmp(state, "57P", 3) == 0)                       /* connection exception, shutdown */
+    bool gone = strncmp(state, "08", 2) == 0 && strcmp(state, "08P01") != 0; /* wrong number of parameters */
+    if (gone || strncmp(state, "57P", 3) == 0) /* connection exception, shutdown */
         return ERR_UNREACHABLE;
     if (strncmp(state, "42", 2) == 0 || strncmp(state, "3F", 2) == 0) /* syntax, names, privileges; schema */
         return ERR_CONFIG;
     return ERR_REFUSED;
 }
 
-/* Errors go to logs and to whoever may read a filter's status, so the server's words are repeated only where
- * they name objects or say how the server fares: others quote values of rows, or the statement. */
+/* Error texts go to logs and to readers of a filter's status. So repeat the server's text only if it names
+ * objects or describes the server's state: other texts quote values of rows, or the statement. */
 static bool may_be_repeated(const char *state)
 {
     static const char classes[] = "08 0A 25 26 28 3D 3F 40 42 53 54 55 57 58";
@@ -124,7 +123,7 @@ enum err connection_refuse(struct error *e)
     return error_set(e, ERR_UNREACHABLE, "Postgres: the connection is lost; open it again");
 }
 
-/* Waits. */
+/* --- waits --- */
 
 struct connection_wait connection_wait_begin(unsigned ms, struct source_watch watch)
 {
@@ -156,7 +155,7 @@ enum err connection_slice(struct connection_wait *w, const char *what, int *ms, 
     return ERR_OK;
 }
 
-/* For reading and, where something is @unsent, for writing; what has come is taken. */
+/* Poll for reading and, if something is @unsent, for writing; take what has come. */
 static enum err poll_once(struct connection *c, bool unsent, int ms, struct error *e)
 {
     struct pollfd fd = {.fd = PQsocket(c->pg), .events = (short)(unsent ? POLLIN | POLLOUT : POLLIN)};
@@ -189,9 +188,9 @@ enum err connection_wait_result(struct connection *c, struct connection_wait *wa
     return err;
 }
 
-/* Notifications. */
+/* --- notifications --- */
 
-/* Drop the notifications that have come; true: one of them had the payload. */
+/* Drop the notifications that have come; true if one of them had the payload. */
 static bool drop_notifications(struct connection *c, const char *payload)
 {
     bool found = false;
@@ -209,7 +208,7 @@ enum err connection_await_notification(struct connection *c, const char *payload
     if (c->broken)
         return connection_refuse(e);
     uint64_t until = clock_mono_us() + (uint64_t)timeout_ms * 1000;
-    /* only the watch may end it with an error */
+    /* only the watch may end this wait with an error */
     struct connection_wait wait = connection_wait_begin(UINT_MAX, c->watch);
     for (;;) {
         uint64_t now = clock_mono_us();

@@ -17,7 +17,7 @@ static const char *either(const char *first, const char *second)
     return first[0] != '\0' ? first : second;
 }
 
-/* One of a list with commas. */
+/* True if the host, one of a comma-separated list, is this machine. */
 static bool is_here(const char *host, size_t length)
 {
     static const char *const here[] = {"localhost", "::1"};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: who comes first gets an idle connection, or makes one while there are fewer than the
- * limit, and gives it back. Possible failure modes are: a connection was lost (whoever had it closes it, and
- * the next one makes another); new ones lead to another server, or to one that was restarted (every source
- * that was opened before is refused); all are taken (the watch may end the wait). */
+/* The happy path is: the first in the queue gets an idle connection, or makes one if there are fewer than the
+ * limit, and gives it back later. Possible failure modes are: a connection was lost (its user closes it, and
+ * the next user makes another); new connections lead to another server, or to one that was restarted (sources
+ * that were opened before are refused); all connections are in use (the watch may end the wait). */
 #include "migrate/source/pool.h"
 
 #include <pthread.h>
@@ -25,9 +25,9 @@ struct pool {
     unsigned open; /* connections in use, idle, or being made */
     struct connection *idle[POOL_MOST];
     unsigned idle_count;
-    struct waiter *first; /* whose turn is next */
-    char server[64];      /* since when the server runs that connections lead to */
-    uint64_t epoch;       /* grows when that is another one */
+    struct waiter *first; /* the head of the queue has its turn */
+    char server[64];      /* start time of the server that connections lead to */
+    uint64_t epoch;       /* grows when the server changes */
 };
 
 struct pool *pool_new(unsigned limit)
@@ -70,7 +70,7 @@ static void leave_queue(struct pool *p, const struct waiter *me)
     (void)pthread_cond_broadcast(&p->changed);
 }
 
-/* Under the lock, but not while the watch is asked. */
+/* Called with the lock held; the lock is released while the watch is called. */
 static enum err await_turn(struct pool *p, const struct waiter *me, struct source_watch watch,
                            struct error *e)
 {
@@ -90,7 +90,7 @@ static enum err await_turn(struct pool *p, const struct waiter *me, struct sourc
     return err;
 }
 
-/* *@out NULL: one may be made. In either case give_back() follows. */
+/* *@out NULL: the caller may make a connection. Either way it must call give_back() later. */
 static enum err take(struct pool *p, struct source_watch watch, struct connection **out, struct error *e)
 {
     struct waiter me = {NULL}, **last;
@@ -111,7 +111,7 @@ static enum err take(struct pool *p, struct source_watch watch, struct connectio
     return err;
 }
 
-/* @c NULL: it was closed, or none was made. */
+/* @c NULL: the connection was closed, or none was made. */
 static void give_back(struct pool *p, struct connection *c)
 {
     (void)pthread_mutex_lock(&p->lock);
@@ -134,7 +134,7 @@ static uint64_t epoch_of(struct pool *p)
     return epoch;
 }
 
-/* Where a new connection leads. */
+/* Compare the server of a new connection with the known one. */
 static enum err note_server(struct pool *p, struct connection *c, struct error *e)
 {
     const struct statement statement = {.name = "server_start"};
@@ -218,7 +218,7 @@ void source_rest(struct source *s)
 void pool_leave(struct source *s)
 {
     struct pool *p = s->pool;
-    if (s->connection != NULL && !s->resolved) { /* its session is not set up */
+    if (s->connection != NULL && !s->resolved) { /* its session was not set up */
         connection_close(s->connection);
         s->connection = NULL;
         give_back(p, NULL);

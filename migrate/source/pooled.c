@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is pooled_open(), questions, pooled_close(), and again. Possible failure modes are: the
- * connection was cut meanwhile, or nothing answers at its other end (another one is opened, once); the server
- * is another one by now, or the configuration names another (the same). */
+ * connection broke meanwhile or the server does not answer (open a new connection, once); the connection
+ * leads to another server, or the configuration names another (likewise). */
 #include "migrate/source/pooled.h"
 
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 #include "base/clock.h"
 #include "migrate/source/source_internal.h"
 
-enum { ANSWER_MS = 1000 /* a connection that takes longer to say that it is there is as good as none */ };
+enum { ANSWER_MS = 1000 /* a connection that does not answer within this time is replaced */ };
 
 struct pooled {
     const char *application;
-    struct connection *connection; /* NULL: none is kept */
-    char *dsn;                     /* of it, or of the last one that was opened */
+    struct connection *connection; /* NULL: none is pooled */
+    char *dsn;                     /* dsn of the connection, or of the last one */
     unsigned timeout_ms;
     uint64_t opened_at, used_at;
 };
@@ -53,7 +53,7 @@ void pooled_tidy(struct pooled *k, const char *dsn, unsigned timeout_ms, uint64_
         drop(k);
 }
 
-/* False: there is none, or it is of no use any more and closed. */
+/* False: no connection is pooled, or it was unusable and is closed now. */
 static bool open_over_kept(struct pooled *k, struct source **out, const struct source_config *config)
 {
     struct error e;

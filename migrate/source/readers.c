@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: each reader takes a range, reads it page by page, takes the next one, until nothing is
- * left. Possible failure modes are: a page fails (its reader ends with the error, the others are told to
- * stop; the range is still among what is left), whoever started them stops them (a statement under way is
- * cancelled by the watch of its connection). One lock guards what they share; it is held for moments, but for
- * cutting a table into ranges. */
+/* The happy path is: each reader takes a range, reads it page by page, and takes the next one until none is
+ * left. Possible failure modes are: a page fails (its reader ends with the error and the others are told to
+ * stop; the range remains among those left); the owner stops the readers (the watch of a connection cancels
+ * the statement under way). One lock guards what they share. It is held briefly, and released while a table
+ * is cut into ranges. */
 #include "migrate/source/readers.h"
 
 #include <limits.h>
@@ -20,13 +20,13 @@
 #include "base/clock.h"
 
 enum {
-    PAGE_FIRST = 10 * 1000, /* rows of the first page; then by time */
+    PAGE_FIRST = 10 * 1000, /* rows of the first page; later pages adapt by time */
     PAGE_LEAST = 100,
     BLOCKS_FIRST = 128,
     BLOCKS_MAX = 128 * 1024,
-    PARTS_A_READER = 2, /* ranges of one table, so that none waits long for the last one */
+    PARTS_A_READER = 2, /* ranges of one table per reader, so that nobody waits long for the last one */
     NAP_MS = 100,
-    NICE = 10 /* requests of clients come first where processors are short */
+    NICE = 10 /* clients' requests get the processor first */
 };
 
 struct range {
@@ -39,8 +39,8 @@ struct reader {
     pthread_t thread;
     unsigned index;
     struct source *source;
-    size_t limit;                 /* of the next page */
-    struct readers_progress page; /* of the page under way */
+    size_t limit;                 /* rows of the next page */
+    struct readers_progress page; /* counts of the page under way */
 };
 
 struct readers {
@@ -49,10 +49,10 @@ struct readers {
     pthread_cond_t changed;
     struct range ranges[READERS_RANGES_MAX];
     unsigned next_table;
-    bool cutting; /* a reader is about to add ranges of next_table */
+    bool cutting; /* a reader is about to add the ranges of next_table */
     struct readers_progress progress;
-    double rate;         /* rows a second; 0: no limit */
-    uint64_t allowed_us; /* when the next page may begin under it */
+    double rate;         /* rows per second; 0: no limit */
+    uint64_t allowed_us; /* monotonic time, us: the rate allows no page before */
     unsigned at_once;
     unsigned in_page, running, started;
     bool resting;
@@ -62,7 +62,7 @@ struct readers {
     struct reader reader[READERS_MAX];
 };
 
-/* --- waiting, with the lock held --- */
+/* --- waiting, called with the lock held --- */
 
 static void wait_for_change(struct readers *r, unsigned ms)
 {
@@ -84,7 +84,7 @@ static void fail(struct readers *r, enum err code, const struct error *e)
     (void)pthread_cond_broadcast(&r->changed);
 }
 
-/* Ends a wait for Postgres. */
+/* Lets a wait for Postgres end when the readers must stop. */
 static enum err watch(void *arg, struct error *e)
 {
     const struct reader *me = arg;
@@ -93,7 +93,7 @@ static enum err watch(void *arg, struct error *e)
 
 /* --- ranges --- */
 
-/* There is room: a table is cut when no range waits, into no more than two for each reader. */
+/* There is always room: a table is cut only when no range waits, into at most two ranges per reader. */
 static void add_range(struct readers *r, const struct scan_range *at)
 {
     for (size_t i = 0; i < READERS_RANGES_MAX; i++)
@@ -130,7 +130,7 @@ static void add_blocks(struct readers *r, unsigned part, unsigned parts)
     }
 }
 
-/* The next table as ranges. The lock is given up while Postgres is asked where to cut. */
+/* Cut the next table into ranges. The lock is released while Postgres is asked for ids to cut at. */
 static enum err cut_table(struct reader *me, struct error *e)
 {
     struct readers *r = me->all;
@@ -159,7 +159,7 @@ static enum err cut_table(struct reader *me, struct error *e)
     return code;
 }
 
-/* A range that nobody has; NULL: none is left, or the reader must stop. */
+/* Take a range that no reader has. NULL: no range is left, or the reader must stop. */
 static struct range *take_range(struct reader *me, enum err *code, struct error *e)
 {
     struct readers *r = me->all;
@@ -193,7 +193,7 @@ static void on_row(void *arg, const char *key, size_t length)
         me->all->o.row(me->all->o.arg, me->index, key, length);
 }
 
-/* Until a page may begin. False: the reader must stop. */
+/* Wait until a page may begin. False: the reader must stop. */
 static bool may_begin(struct readers *r)
 {
     while (!atomic_load(&r->stop)) {
@@ -209,7 +209,7 @@ static bool may_begin(struct readers *r)
     return false;
 }
 
-/* Towards the time that a page should take. */
+/* Adapt the page's size towards the target time. */
 static void adapt(struct reader *me, double ms)
 {
     const struct readers_options *o = &me->all->o;
@@ -237,8 +237,8 @@ static void count_page(struct reader *me, double ms, bool whole)
         adapt(me, ms);
 }
 
-/* Under a limit no more rows than are allowed in a fifth of a second. Of blocks as many as hold about so many
- * rows. */
+/* Under a rate limit a page has at most the rows of a fifth of a second. For blocks: as many blocks as hold
+ * about that many rows. */
 static size_t page_limit(const struct reader *me)
 {
     enum { ROWS_A_BLOCK = 100 };
@@ -249,7 +249,7 @@ static size_t page_limit(const struct reader *me)
     return most < 1 ? 1 : (size_t)most;
 }
 
-/* One page, with the lock given up; the range moves when whoever takes the rows has them all. */
+/* Read one page with the lock released. The range advances after the consumer has taken all rows. */
 static enum err read_page(struct reader *me, struct range *range, bool *ended, struct error *e)
 {
     struct readers *r = me->all;
@@ -317,7 +317,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* --- from outside --- */
+/* --- interface --- */
 
 static enum err start_threads(struct readers *r, struct error *e)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: a page's statement is sent, its lines are taken apart as they come, behind the last one
- * the range moves. Possible failure modes are: no line in time or the watch ends the wait (the statement is
- * stopped), the connection is lost, the table's blocks were written again; the range stays then, and whoever
- * asks again gets the page again. */
+/* The happy path is: the statement of a page is sent, its lines are parsed as they come, and behind the last
+ * line the range advances. Possible failure modes are: no line comes in time, or the watch ends the wait (the
+ * statement is stopped); the connection is lost; the table was rewritten. Then the range stays, and the next
+ * call reads the page again. */
 #include "migrate/source/scan.h"
 
 #include <stdio.h>
@@ -14,9 +14,8 @@
 
 enum {
     SAMPLE_TIMEOUT_MS = 600 * 1000, /* a sample may read much of a table; the watch may end it */
-    SAMPLE_SMALL_ROWS = 50 * 1000,  /* up to here a sample looks at all rows */
-    SAMPLE_ROWS_MIN =
-        20 * 1000, /* pages are what is drawn: with few of them the count would be a matter of luck */
+    SAMPLE_SMALL_ROWS = 50 * 1000,  /* tables with up to this many rows are sampled row by row */
+    SAMPLE_ROWS_MIN = 20 * 1000, /* TABLESAMPLE draws pages: with few of them the count would vary too much */
 };
 
 /* --- lines --- */
@@ -24,16 +23,16 @@ enum {
 struct lines {
     struct source *source;
     unsigned timeout_ms;
-    unsigned id_columns; /* before the key */
+    unsigned id_columns; /* columns in front of the key */
     bool bytes;          /* the key is a bytea: \\x and hexadecimal digits */
     scan_row_fn *row;
     void *arg;
     size_t count;
     char last[SOURCE_ID_MAX]; /* id of the last line */
-    struct buffer key;        /* scratch */
+    struct buffer key;        /* scratch memory */
 };
 
-/* Where the key begins; NULL: no such line. */
+/* The beginning of the key in a line; NULL: the line is malformed. */
 static const char *skip_id(const char *line, size_t length, unsigned columns)
 {
     const char *p = line, *end = line + length;
@@ -105,7 +104,7 @@ static enum err take_line(struct lines *l, const char *line, size_t length, stru
     return buffer_failed(&l->key) ? error_set(e, ERR_NOMEM, "out of memory for a key") : ERR_OK;
 }
 
-/* All lines of a statement. */
+/* Read all lines of a statement. */
 static enum err read_lines(struct lines *l, const struct statement *statement, struct error *e)
 {
     struct connection *c = l->source->connection;
@@ -180,8 +179,8 @@ static enum err page_by_id(struct source *s, struct scan_range *r, const struct 
 
 enum { AGE_PIECE_MAX = 256 };
 
-/* age(t.xmin) against a horizon's age, which is looked up once. Ages are those of 32-bit ids: a horizon too
- * far back counts as older than every row. */
+/* Compare age(t.xmin) with a horizon's age, which is computed once. Ages are those of 32-bit ids: a horizon
+ * too far in the past counts as older than every row. */
 static void put_age(char out[AGE_PIECE_MAX], const char *operator, const char * horizon)
 {
     unsigned long long id = strtoull(horizon, NULL, 10);
@@ -191,7 +190,7 @@ static void put_age(char out[AGE_PIECE_MAX], const char *operator, const char * 
                    operator, id, id % (1ull << 32));
 }
 
-/* Behind the page: whatever wrote the part again before or within it is seen by now. */
+/* Check the file behind the page: a rewrite before or during the page is visible by now. */
 static enum err check_file(struct source *s, const struct source_part *part, struct error *e)
 {
     if (part->file[0] == '\0')
@@ -227,7 +226,7 @@ static enum err page_of_blocks(struct source *s, struct scan_range *r, const str
     if (o->newer != NULL)
         put_age(newer, "<=", o->newer);
     struct source_statement st;
-    /* A whole table may be several relations: its ctids are no places. */
+    /* A whole table may consist of several relations, so its ctids do not identify places. */
     source_bind(&st, s, part->table, o->newer != NULL && !whole ? "blocks_newer" : "blocks");
     source_bind_more(&st, "table", part->name);
     source_bind_more(&st, "blocks", blocks);
@@ -255,7 +254,7 @@ enum err scan_page(struct source *s, struct scan_range *range, const struct scan
                          : page_by_id(s, range, o, rows, ended, e);
 }
 
-/* --- rows whose ids are known --- */
+/* --- rows with known ids --- */
 
 enum err scan_keys_of(struct source *s, unsigned table, const char *const *ids, size_t count,
                       const struct scan_options *o, struct error *e)
@@ -292,8 +291,7 @@ static void pass_on(void *arg, const char *key, size_t length)
         sample->fn(sample->arg, key, length);
 }
 
-/* Per cent of the pages that will give @count rows, with some to spare: a share of what the planner expects.
- */
+/* The percentage of pages that holds about @count of the planner's @rows rows, with a margin. */
 static double percent_for(size_t count, uint64_t rows)
 {
     double wanted = 1.5 * (double)count;
@@ -324,7 +322,7 @@ static enum err sample_table(struct source *s, unsigned table, const char *horiz
     return err == ERR_OK ? ERR_OK : error_prefix(e, err, "sample of table %s", s->tables[table].name);
 }
 
-/* Each table's share of the sample is that of its rows. */
+/* A table's share of the sample is its share of the rows. */
 enum err scan_sample(struct source *s, const char *horizon, size_t count, scan_row_fn *fn, void *arg,
                      struct error *e)
 {

@@ -55,7 +55,7 @@ enum err source_run(struct source *s, unsigned table, const char *name, const st
     return connection_run(s->connection, &st.statement, out, e);
 }
 
-/* Statements that are about the server, not a table. */
+/* Run a statement about the server, not about a table. */
 static enum err ask(struct source *s, const char *name, const struct connection_param *params, size_t count,
                     PGresult **out, struct error *e)
 {
@@ -71,8 +71,7 @@ static enum err connect_source(struct source *s, const char *dsn, struct error *
     return connection_open(&s->connection, dsn, application, s->timeout_ms, s->config.watch, e);
 }
 
-/* NULL: one is opened. */
-static enum err open_over(struct source **out, struct connection *c, const struct source_config *config,
+enum err source_open_over(struct source **out, struct connection *c, const struct source_config *config,
                           unsigned timeout_ms, struct error *e)
 {
     struct source *s = calloc(1, sizeof(*s));
@@ -88,7 +87,7 @@ static enum err open_over(struct source **out, struct connection *c, const struc
         err = source_resolve(s, &s->problem);
         s->resolved = err == ERR_OK;
         if (err == ERR_CONFIG || err == ERR_REFUSED)
-            err = ERR_OK; /* for source_check() to say */
+            err = ERR_OK; /* source_check() reports it */
         else if (err != ERR_OK)
             (void)error_set(e, err, "%s", s->problem.text);
     }
@@ -103,13 +102,7 @@ static enum err open_over(struct source **out, struct connection *c, const struc
 enum err source_open(struct source **out, const struct source_config *config, unsigned timeout_ms,
                      struct error *e)
 {
-    return open_over(out, NULL, config, timeout_ms, e);
-}
-
-enum err source_open_over(struct source **out, struct connection *c, const struct source_config *config,
-                          unsigned timeout_ms, struct error *e)
-{
-    return open_over(out, c, config, timeout_ms, e);
+    return source_open_over(out, NULL, config, timeout_ms, e);
 }
 
 enum err source_connect(struct source *s, struct error *e)
@@ -253,7 +246,16 @@ bool source_id_is_integer(const struct source *s)
     return all;
 }
 
-/* --- where the server is --- */
+/* --- positions of the server --- */
+
+enum err source_take_count(PGresult *r, uint64_t *out, struct error *e)
+{
+    const char *count = PQgetvalue(r, 0, 0);
+    bool fine = number_u64(count, strlen(count), out);
+    enum err err = fine ? ERR_OK : error_set(e, ERR_PARSE, "Postgres: a count was \"%s\"", count);
+    PQclear(r);
+    return err;
+}
 
 static enum err one_text(struct source *s, const char *name, char *out, size_t size, struct error *e)
 {
@@ -305,11 +307,5 @@ enum err source_transactions(struct source *s, uint64_t *count, struct error *e)
     PGresult *r;
     const struct statement statement = {.name = "transactions"};
     enum err err = connection_run(s->connection, &statement, &r, e);
-    if (err != ERR_OK)
-        return err;
-    const char *text = PQgetvalue(r, 0, 0);
-    if (!number_u64(text, strlen(text), count))
-        err = error_set(e, ERR_PARSE, "Postgres: a count of transactions was \"%s\"", text);
-    PQclear(r);
-    return err;
+    return err == ERR_OK ? source_take_count(r, count, e) : err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a source can be read page by page, fast and whole; what cannot is said with its remedy. */
+/* Checks that a source can be read page by page, fast and completely; an error names the remedy. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,7 @@
 static const char *const key_types[] = {"text",     "character varying", "character", "bytea", "uuid",
                                         "smallint", "integer",           "bigint",    NULL};
 
-/* Types whose comparison does not depend on the search_path and whose text form stands for the value exactly.
- */
+/* Types whose order does not depend on the search_path and whose text form is exact. */
 static const char *const id_types[] = {"smallint",
                                        "integer",
                                        "bigint",
@@ -93,7 +92,7 @@ static enum err check_columns(const struct source *s, const struct source_table 
     return ERR_OK;
 }
 
-/* The id's columns as a list in SQL, or as an array's text. */
+/* Write the id's columns as an SQL list, or as the text of an array. */
 static void put_columns(const struct source *s, const struct source_table *t, bool array, struct buffer *out)
 {
     buffer_puts(out, array ? "{" : "");
@@ -148,7 +147,7 @@ static enum err try_statement(struct source *s, unsigned table, const char *name
     return err;
 }
 
-/* Plan the statement that the condition will stand in: the server is the only judge of SQL. */
+/* Plan the statement that will contain the condition: only the server can judge SQL. */
 static enum err check_where(struct source *s, unsigned table, struct error *e)
 {
     enum err err = try_statement(s, table, "condition", e);
@@ -162,8 +161,8 @@ static enum err check_where(struct source *s, unsigned table, struct error *e)
         s->tables[table].name, s->role);
 }
 
-/* A page must come in the order of an index: a sort of all that is left, for each page, would read the table
- * over and over. */
+/* A page must come in index order: sorting all that is left for each page would read the table over and
+ * over. */
 static enum err check_plan(struct source *s, unsigned table, struct error *e)
 {
     struct source_statement st;
@@ -172,7 +171,7 @@ static enum err check_plan(struct source *s, unsigned table, struct error *e)
     enum err err = source_last_id(s, table, id, e);
     if (err != ERR_OK)
         return err;
-    bool empty = id[0] == '\0'; /* sorting nothing is no harm, but the key may be wrong */
+    bool empty = id[0] == '\0'; /* a sort of no rows is harmless, but the key may be wrong */
     buffer_puts(&after, empty ? "true" : "");
     if (!empty) {
         buffer_printf(&after, "(%s) <= (", s->tables[table].id_piece);

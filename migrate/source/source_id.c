@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ids as COPY writes them: a tab between columns, a backslash before what would end a column or a line. */
+/* Ids as COPY writes them: a tab between columns, a backslash before bytes that would end a column or a
+ * line. */
 #include <string.h>
 
 #include "migrate/source/source_internal.h"

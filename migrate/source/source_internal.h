@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef MIGRATE_SOURCE_SOURCE_INTERNAL_H
 #define MIGRATE_SOURCE_SOURCE_INTERNAL_H
-/* What source*.c, scan and settle know of a source. Private to this folder. */
+/* A source's fields for source*.c, scan and transaction_wait. Private to this folder. */
 #include "base/buffer.h"
 #include "migrate/source/connection.h"
 #include "migrate/source/source.h"
@@ -9,10 +9,10 @@
 enum { SOURCE_TABLE, SOURCE_ID, SOURCE_DESCENDING, SOURCE_KEY, SOURCE_WHERE, SOURCE_BINDINGS };
 enum { SOURCE_NAME_MAX = 288 };
 
-/* What the catalog says of a column. */
+/* A column, from the catalog. */
 struct source_column {
     char name[144]; /* as the server quotes it */
-    char type[64];  /* without domains; "" where there is no such column */
+    char type[64];  /* without domains; "": the column does not exist */
     bool not_null;
     bool may_select;
 };
@@ -25,10 +25,10 @@ struct source_table {
     bool has_children;
     bool hides_rows;
     bool may_use_schema;
-    bool may_see_versions; /* xmin and ctid */
+    bool may_see_versions; /* the role may read xmin and ctid */
     struct source_column id[SOURCE_ID_COLUMNS_MAX];
-    struct source_column key; /* of an expression: its type alone */
-    /* Of the table's alias t. */
+    struct source_column key; /* for an expression only its type is set */
+    /* Pieces of SQL that use the table's alias t. */
     char *id_piece;
     char *descending_piece;
     char *key_piece;
@@ -37,39 +37,39 @@ struct source_table {
 struct pool;
 
 struct source {
-    struct connection *connection; /* NULL: it rests, see pool.h */
-    struct pool *pool;             /* whose connection it is; NULL: its own */
-    uint64_t epoch;                /* of the pool */
+    struct connection *connection; /* NULL: the source rests, see pool.h */
+    struct pool *pool;             /* the owner of the connection; NULL: the source */
+    uint64_t epoch;                /* the pool's, when the source was opened */
     struct source_config config;
     unsigned timeout_ms;
     char role[144];
     bool is_standby;
-    int version; /* of the server, as libpq tells it */
+    int version; /* the server's, from libpq */
     unsigned id_columns;
-    char id_column[SOURCE_ID_COLUMNS_MAX][64]; /* as the catalog has them */
-    char id_text[SOURCE_ID_TEXT_MAX];          /* as configured, or as found */
+    char id_column[SOURCE_ID_COLUMNS_MAX][64]; /* names, as in the catalog */
+    char id_text[SOURCE_ID_TEXT_MAX];          /* columns of the id, as configured or as found */
     char *where_piece;
     unsigned table_count;
     struct source_table *tables;
     struct error problem; /* why the names could not be resolved */
-    bool resolved;        /* else only source_check() makes sense: it says what is wrong */
+    bool resolved;        /* false: only source_check() is useful; it reports what is wrong */
 };
 
-/* source_open() over a connection that is there: it belongs to the source, or is closed with an error. */
+/* source_open() over @c: the source takes it, or it is closed with an error. NULL: open a connection. */
 MUST_CHECK enum err source_open_over(struct source **out, struct connection *c,
                                      const struct source_config *config, unsigned timeout_ms,
                                      struct error *e);
 
-/* A connection for a source whose tables are known, with its session. */
+/* Connect a source whose tables are known, and set up the session. */
 MUST_CHECK enum err source_connect(struct source *s, struct error *e);
 
-/* Back to the pool, for source_close(). */
+/* Return the connection to the pool, for source_close(). */
 void pool_leave(struct source *s);
 
-/* ERR_CONFIG where the names of the configuration could not be resolved. */
+/* ERR_CONFIG: the configured names could not be resolved. */
 MUST_CHECK enum err source_ready(const struct source *s, struct error *e);
 
-/* The statement of that name, bound to a table: @bindings are the caller's, behind them @more of them. */
+/* A statement bound to a table: @bindings are the caller's, followed by @more of them. */
 struct source_statement {
     struct statement statement;
     struct sql_binding bindings[SOURCE_BINDINGS + 4];
@@ -84,12 +84,14 @@ MUST_CHECK enum err source_run(struct source *s, unsigned table, const char *nam
 
 /* Fill s->tables from the configuration, and set up the session. */
 MUST_CHECK enum err source_resolve(struct source *s, struct error *e);
-/* The session of a source whose tables are known. */
+/* Set up the session of a source whose tables are known. */
 MUST_CHECK enum err source_set_up(struct source *s, struct error *e);
 void source_free_tables(struct source *s);
 
+/* Read the count in the first field of @r, and clear @r. */
+MUST_CHECK enum err source_take_count(PGresult *r, uint64_t *out, struct error *e);
 /* Append the columns of row @row as an id in the form of scan.h. */
 void source_put_id(struct buffer *out, const PGresult *r, int row, unsigned columns);
-/* Append an id as values in SQL: 'a', 'b'. */
+/* Append an id as SQL values: 'a', 'b'. */
 void source_put_literals(struct buffer *out, const char *id);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From the names of the configuration to tables and columns: first the tables' oids, under the role's own
- * search_path; all else under the session's empty one. */
+/* Resolves configured names to tables and columns: first the tables' oids, under the role's own search_path,
+ * then the rest under the session's empty one. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "migrate/source/source_internal.h"
 
-enum { SERVER_STATEMENT_TIMEOUT_MS = 3600 * 1000 /* the last resort, should this process vanish */ };
+enum { SERVER_STATEMENT_TIMEOUT_MS = 3600 * 1000 /* the server's last resort, if this process vanishes */ };
 
 static bool is_true(const PGresult *r, const char *column)
 {
@@ -22,8 +22,8 @@ static void copy_field(char *out, size_t size, const PGresult *r, const char *co
 
 /* --- the list of tables --- */
 
-/* The next name of a comma-separated list, without blanks around it; commas in double quotes are part of it.
- * False: there is none. */
+/* The next name of a comma-separated list, without blanks around it. Commas in double quotes belong to the
+ * name. False: there is none. */
 static bool next_name(const char **at, char *out, size_t size, bool *pattern)
 {
     const char *p = *at + strspn(*at, " \t\r\n,");
@@ -79,8 +79,8 @@ static enum err add_name(struct source *s, const char *name, struct error *e)
     return err;
 }
 
-/* What a part of a name stands for: in quotes as it is, else in small letters; * and ? become LIKE's % and _.
- * Returns where it ends: at a dot, or the end. */
+/* Convert a part of a name for LIKE: quoted text stays as it is, other text becomes lower case; * and ?
+ * become % and _. Returns the end of the part: a dot, or the end of the name. */
 static const char *to_like(char *out, size_t size, const char *p)
 {
     size_t n = 0;
@@ -90,7 +90,7 @@ static const char *to_like(char *out, size_t size, const char *p)
             quoted = !quoted;
             continue;
         }
-        p += *p == '"'; /* doubled in quotes */
+        p += *p == '"'; /* a doubled quote */
         bool wild = !quoted && (*p == '*' || *p == '?');
         if (strchr("%_\\", *p) != NULL)
             out[n++] = '\\';
@@ -182,7 +182,7 @@ static enum err read_table(struct source *s, unsigned table, struct error *e)
     return err;
 }
 
-/* out->type "" where there is no such column. */
+/* out->type "": there is no such column. */
 static enum err read_column(struct source *s, unsigned table, const char *name, struct source_column *out,
                             struct error *e)
 {
@@ -224,7 +224,7 @@ static enum err read_id(struct source *s, unsigned table, struct error *e)
     return err;
 }
 
-/* A bare word is a column, whether it exists or not. */
+/* True for a bare word: it is a column's name, even if there is no such column. */
 static bool is_word(const char *text)
 {
     const char *p = text;
@@ -233,7 +233,8 @@ static bool is_word(const char *text)
     return *p == '\0';
 }
 
-/* The type of an expression, as the server sees it; a comment in it ends with the line. */
+/* Let the server determine the type of an expression. It is followed by a newline, in case it ends with a
+ * comment. */
 static enum err read_expression(struct source *s, unsigned table, struct error *e)
 {
     struct source_table *t = &s->tables[table];
@@ -280,7 +281,7 @@ static enum err read_key(struct source *s, unsigned table, struct error *e)
 
 /* --- the id --- */
 
-/* A name in quotes without them, and with those that are doubled in it once; any other as it is. */
+/* Remove the quotes from a quoted name, and undouble quotes inside; copy any other name. */
 static void unquote(char *out, size_t size, const char *name)
 {
     size_t length = strlen(name), n = 0;
@@ -325,7 +326,7 @@ static enum err no_primary_key(const struct source *s, unsigned table, const PGr
     return err;
 }
 
-/* No id is configured: the primary key's columns, the same in all tables. */
+/* If no id is configured, use the primary key's columns, which must be the same in all tables. */
 static enum err find_id(struct source *s, unsigned table, struct error *e)
 {
     PGresult *r;
@@ -347,7 +348,7 @@ static enum err find_id(struct source *s, unsigned table, struct error *e)
     return err;
 }
 
-/* --- all --- */
+/* --- all tables --- */
 
 static enum err resolve_table(struct source *s, unsigned table, struct error *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many rows there are, and where. */
+/* Counts and estimates of rows, and ids that split a table. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,14 +10,14 @@
 #include "migrate/source/source_internal.h"
 
 enum {
-    SMALL_TABLE = 5000,        /* so many rows are counted rather than estimated */
-    BLIND_COUNT = 1000 * 1000, /* and so many where the table was never analysed */
-    PART_ROWS = 50 * 1000,     /* a part has no fewer rows */
+    SMALL_TABLE = 5000,        /* rows; up to this many are counted instead of estimated */
+    BLIND_COUNT = 1000 * 1000, /* the same, in a table that was never analysed */
+    PART_ROWS = 50 * 1000,     /* rows; the smallest part */
     SAMPLED_IDS = 20 * 1000,
-    SAMPLED_ROWS = 30 * 1000, /* by ANALYZE, at the default_statistics_target of 100 */
+    SAMPLED_ROWS = 30 * 1000, /* rows that ANALYZE samples at the default_statistics_target of 100 */
 };
 
-/* --- how many --- */
+/* --- counts --- */
 
 static enum err count_rows(struct source *s, unsigned table, bool with_where, uint64_t bound, uint64_t *out,
                            struct error *e)
@@ -32,17 +32,11 @@ static enum err count_rows(struct source *s, unsigned table, bool with_where, ui
     st.statement.param_count = 1;
     PGresult *r;
     enum err err = connection_run(s->connection, &st.statement, &r, e);
-    if (err != ERR_OK)
-        return err;
-    const char *count = PQgetvalue(r, 0, 0);
-    if (!number_u64(count, strlen(count), out))
-        err = error_set(e, ERR_PARSE, "Postgres: a count was \"%s\"", count);
-    PQclear(r);
-    return err;
+    return err == ERR_OK ? source_take_count(r, out, e) : err;
 }
 
-/* "Plan Rows" of the outermost plan, which comes before those of its children. In a string of the plan the
- * quotes would be escaped. */
+/* Find "Plan Rows" of the outermost plan, which precedes those of its children. Inside a string of the plan
+ * the quotes would be escaped. */
 static enum err planned_rows(struct source *s, unsigned table, bool with_where, uint64_t *out,
                              struct error *e)
 {
@@ -63,7 +57,7 @@ static enum err planned_rows(struct source *s, unsigned table, bool with_where, 
     return err;
 }
 
-/* What the planner knows: sql/rows_known.sql. */
+/* The planner's statistics: sql/rows_known.sql. */
 struct known {
     bool rows, columns;
     uint64_t changed;
@@ -80,13 +74,13 @@ static enum err look_up_known(struct source *s, unsigned table, struct known *ou
     out->columns = strcmp(PQgetvalue(r, 0, 1), "t") == 0;
     const char *changed = PQgetvalue(r, 0, 2);
     if (!number_u64(changed, strlen(changed), &out->changed))
-        out->changed = UINT64_MAX; /* nothing that the statistics say can be relied on */
+        out->changed = UINT64_MAX; /* the statistics tell nothing */
     PQclear(r);
     return ERR_OK;
 }
 
-/* Without statistics the planner's guess at the condition can be wrong by orders of magnitude: count instead,
- * as far as the time allows; where the table is larger than that, rather too many than too few. */
+/* Without statistics the planner's guess for a condition may be wrong by orders of magnitude. So count as far
+ * as the time allows; for a larger table return rather too many rows than too few. */
 static enum err blind_rows(struct source *s, unsigned table, struct source_rows *out, struct error *e)
 {
     uint64_t counted = 0;
@@ -192,7 +186,7 @@ enum err source_rows_estimate(struct source *s, uint64_t *out, struct error *e)
     return err;
 }
 
-/* --- where --- */
+/* --- splits --- */
 
 static enum err take_id(const struct source *s, unsigned table, const PGresult *r, int row,
                         char out[SOURCE_ID_MAX], struct error *e)
@@ -268,7 +262,7 @@ static enum err add_part(struct source_part **parts, size_t *count, const struct
     return ERR_OK;
 }
 
-/* Tid range scans came with Postgres 14; before it each range would read the whole table. */
+/* Tid range scans exist since Postgres 14; before, each range would read the whole table. */
 static bool reads_blocks(const struct source *s, const PGresult *r)
 {
     bool may = s->version >= 140000;
@@ -318,8 +312,8 @@ enum err source_parts(struct source *s, struct source_part **out, size_t *count,
 
 /* --- one row --- */
 
-/* A parameter that the server compares with a table's key: text, or bytea as it is written. NULL: no memory.
- */
+/* A parameter that the server compares with a table's key: text, or bytea in its text form. NULL: no
+ * memory. */
 static char *key_literal(const struct source_table *t, const char *key, size_t length)
 {
     if (strcmp(t->key.type, "bytea") != 0)
@@ -333,7 +327,7 @@ static char *key_literal(const struct source_table *t, const char *key, size_t l
     return text;
 }
 
-/* What counts is the oldest row of the key. */
+/* Judge by the oldest row of the key. */
 static void judge(const PGresult *r, enum source_finding *finding, char id[64])
 {
     if (PQntuples(r) == 0 || (*finding == SOURCE_ROW_NEW && strcmp(PQgetvalue(r, 0, 1), "t") == 0))
@@ -342,7 +336,7 @@ static void judge(const PGresult *r, enum source_finding *finding, char id[64])
     *finding = strcmp(PQgetvalue(r, 0, 1), "t") == 0 ? SOURCE_ROW_NEW : SOURCE_ROW_OLD;
 }
 
-/* ERR_TIMEOUT: it cannot be asked for. */
+/* ERR_TIMEOUT: the search took too long. */
 static enum err find_in(struct source *s, unsigned table, const char *key, size_t length, const char *horizon,
                         enum source_finding *finding, char id[64], struct error *e)
 {
@@ -403,11 +397,5 @@ enum err source_ending(struct source *s, const char *transactions, uint64_t *out
     PGresult *r;
     const struct connection_param params[] = {{"transactions", transactions}};
     enum err err = source_run(s, 0, "ending", params, 1, &r, e);
-    if (err != ERR_OK)
-        return err;
-    const char *count = PQgetvalue(r, 0, 0);
-    if (!number_u64(count, strlen(count), out))
-        err = error_set(e, ERR_PARSE, "Postgres: a count was \"%s\"", count);
-    PQclear(r);
-    return err;
+    return err == ERR_OK ? source_take_count(r, out, e) : err;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: transaction_wait_begin() notes the virtual ids of all open transactions;
- * transaction_wait_poll() looks until none of them is left, then notes the prepared transactions that there
- * are, and looks until none of these is left, then until the server has on disk what they wrote: a crash
- * would take back what was seen, and give ids and numbers of sequences again that lie below a horizon or a
- * mark. A prepared transaction becomes visible before its virtual id goes, and goes after its rows are
- * visible, so between the two looks none can hide. Possible failure modes are: a look fails (nothing is
- * forgotten; look again, over a source that lives); the server is a standby (refused: it cannot see the
- * transactions that write). */
+/* The happy path is: transaction_wait_begin() notes the virtual ids of all open transactions.
+ * transaction_wait_poll() first waits until all of these are gone, then notes the existing prepared
+ * transactions and waits until all of those are gone, then waits until the server has on disk what they
+ * wrote. (A crash would undo what was seen, and hand out again transaction ids and sequence numbers below a
+ * horizon or a mark.) A prepared transaction becomes visible before its virtual id disappears, and disappears
+ * after its rows are visible, so none can hide between the two steps. Possible failure modes are: a poll
+ * fails (nothing is forgotten; poll again, over a source that works); the server is a standby (refused: it
+ * cannot see the transactions that write). */
 #include "migrate/source/transaction_wait.h"
 
 #include <stdlib.h>
@@ -19,11 +19,11 @@ enum stage { WAITING_FOR_OPEN, WAITING_FOR_PREPARED, WAITING_FOR_DISK, SETTLED }
 struct transaction_wait {
     struct source *source;
     enum stage stage;
-    char *noted;              /* an array as the server wrote it */
-    char lsn[SOURCE_LSN_MAX]; /* that must be on disk; "": not known yet */
+    char *noted;              /* an array in the server's text form */
+    char lsn[SOURCE_LSN_MAX]; /* must be on disk; "": not known yet */
 };
 
-/* Run the statement that notes who is there; its column "noted" replaces what was noted before. */
+/* Run the statement that notes transactions; its column "noted" replaces the noted array. */
 static enum err note(struct transaction_wait *settle, const char *statement, PGresult **out, struct error *e)
 {
     PGresult *r;
@@ -64,7 +64,7 @@ enum err transaction_wait_begin(struct transaction_wait **out, struct source *s,
     return ERR_OK;
 }
 
-/* As much of @text as fits, no character cut in two. */
+/* Copy as much of @text as fits, without splitting a character. */
 static void copy_text(char *out, size_t size, const char *text)
 {
     size_t n = strnlen(text, size - 1);
@@ -83,7 +83,7 @@ static void read_blocker(struct transaction_wait_blocker *b, const PGresult *r, 
     copy_text(b->query, sizeof(b->query), PQgetvalue(r, row, 3));
 }
 
-/* Who of those noted is still there. */
+/* Which of the noted transactions still exist. */
 static enum err look(struct transaction_wait *settle, const char *statement,
                      struct transaction_wait_blocker *blockers, size_t blocker_max, size_t *waiting,
                      struct error *e)
@@ -100,7 +100,7 @@ static enum err look(struct transaction_wait *settle, const char *statement,
     return ERR_OK;
 }
 
-/* An end of our own that is not waited for has the server write soon where nobody else does. */
+/* An own commit, even asynchronous, makes the server flush its WAL soon if no other session does. */
 static enum err look_at_disk(struct transaction_wait *settle, bool *done, struct error *e)
 {
     PGresult *r = NULL;

@@ -11,7 +11,7 @@
 
 enum { AHEAD = BITMAPS_AHEAD, LIST_MIN = 64, READ_BYTES = 4 << 20 };
 
-/* What one thread found. */
+/* The result of one thread. */
 struct findings {
     struct key_hash *missing;
     size_t count, room;
@@ -20,11 +20,11 @@ struct findings {
 
 struct compare_writer {
     _Alignas(64) struct compare *compare;
-    struct spill_writer *spill; /* NULL: memory */
+    struct spill_writer *spill; /* NULL: shards in memory */
     struct findings findings;
     unsigned waiting;
     struct key_hash hash[AHEAD];
-    struct key_place *place; /* of each layer AHEAD */
+    struct key_place *place; /* AHEAD places for each layer */
 };
 
 struct compare {
@@ -33,16 +33,16 @@ struct compare {
     unsigned layer_count;
     struct geometry geometry[GENERATION_LAYERS_MAX];
     struct partitions partitions;
-    struct bitmaps *maps[GENERATION_LAYERS_MAX]; /* shards of all, or of one partition */
-    struct spill *spill;                         /* NULL: memory */
-    bool loaded;                                 /* memory: all shards are here */
-    struct key_place *places;                    /* of all writers and of the driver */
-    struct compare_writer *writers;              /* one more than there are: the driver's */
-    atomic_uint_least64_t listed;                /* missing hashes that are listed anywhere */
-    struct findings findings;                    /* of all that was finished */
+    struct bitmaps *maps[GENERATION_LAYERS_MAX]; /* all shards, or those of one partition */
+    struct spill *spill;                         /* NULL: shards in memory */
+    bool loaded;                                 /* shards in memory: all have been read */
+    struct key_place *places;                    /* places of all writers and the driver */
+    struct compare_writer *writers;              /* the last one is the driver's */
+    atomic_uint_least64_t listed;                /* missing hashes in all lists together */
+    struct findings findings;                    /* results of all that was finished */
 };
 
-/* --- making it --- */
+/* --- construction --- */
 
 static bool spills(const struct compare *c)
 {
@@ -125,11 +125,6 @@ void compare_free(struct compare *c)
     free(c);
 }
 
-uint32_t compare_partitions(const struct compare *c)
-{
-    return c->partitions.count;
-}
-
 /* --- testing --- */
 
 static bool make_room(struct findings *f, size_t more)
@@ -146,7 +141,7 @@ static bool make_room(struct findings *f, size_t more)
     return true;
 }
 
-/* A list that cannot grow is cut: the total says that there is more. */
+/* A list that cannot grow is cut; the total shows that there are more. */
 static void is_missing(struct compare *c, struct findings *f, struct key_hash h)
 {
     f->total++;
@@ -215,7 +210,7 @@ bool compare_is_full(const struct compare *c)
 
 /* --- reading shards --- */
 
-/* Some at a time: in between somebody may want to stop. */
+/* Read some shards per call, so that @poll is asked in between. */
 static enum err read_layer(struct compare *c, unsigned layer, uint32_t first, uint32_t count, struct error *e)
 {
     uint32_t bytes = geometry_shard_bytes(&c->geometry[layer]);
@@ -252,7 +247,8 @@ enum err compare_load(struct compare *c, struct error *e)
 
 /* --- what was found --- */
 
-/* Move what one thread found to what all found. Memory that is not there costs the list, not the total. */
+/* Add one thread's findings to the common ones. If memory runs out, the list is cut; the total stays
+ * right. */
 static void gather(struct compare *c, struct findings *from)
 {
     struct findings *all = &c->findings;
@@ -314,11 +310,11 @@ enum err compare_finish(struct compare *c, struct error *e)
 {
     enum err code = ERR_OK;
     if (spills(c)) {
-        code = spill_is_sealed(c->spill) ? test_sealed(c, e) : ERR_OK; /* what a finish that failed left */
+        code = spill_is_sealed(c->spill) ? test_sealed(c, e) : ERR_OK; /* hashes that a failed finish left */
         if (code == ERR_OK)
             code = test_sealed(c, e);
     } else if (!c->loaded) {
-        return error_set(e, ERR_CONFLICT, "the shards were not read before keys were compared with them");
+        return error_set(e, ERR_CONFLICT, "keys cannot be compared before the shards are read");
     } else {
         for (unsigned i = 0; i < c->o.writers; i++)
             gather(c, &c->writers[i].findings);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef MIGRATE_VERIFY_COMPARE_H
 #define MIGRATE_VERIFY_COMPARE_H
-/* Does a generation in Redis hold all keys of the source? Hashes of several threads are tested against whole
- * shards that were read into memory; where those of all layers do not fit, hashes are spilled to files by
- * ranges of shards (partitions.h), and each range is read and tested at the end. Either way every shard and
- * the source are read once.
+/* Checks that a generation in Redis holds all keys of the source. Hashes of several threads are tested
+ * against whole shards that were read into memory. If the shards of all layers do not fit, hashes are spilled
+ * to files by ranges of shards (partitions.h), and each range is read and tested at the end. Either way each
+ * shard and the source are read once.
  *
- * A key counts as present where any layer has all its bits, as in a check. What comes into the generation
- * after its shard was read, and layers that it gets after compare_new(), are not seen: whoever finds a key
- * missing asks for it again.
+ * A key counts as present if some layer has all its bits, as in a check. The compare does not see what
+ * enters the generation after its shard was read, nor layers added after compare_new(): check a missing key
+ * again before you report it.
  *
- * One thread, the driver's, uses all of this but for the writers; it alone uses the input. */
+ * The driver's thread makes all calls but those of the writers, and only this thread uses the input. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,53 +25,50 @@ enum { COMPARE_WRITERS_MAX = 64, COMPARE_MISSING_MAX = 1000000 };
 struct compare;
 struct compare_writer;
 
-/* Pointers are borrowed for as long as the compare lives. */
+/* Pointers are borrowed until compare_free(). */
 struct compare_options {
-    struct log_input *input; /* of the generation */
-    uint64_t memory;         /* bytes of shards at the most; but one shard is held, and one or two of other
-                              * layers */
+    struct log_input *input; /* reads the generation */
+    uint64_t memory;         /* bytes of shards at most, but at least one or two of each layer */
     unsigned writers;        /* 1 .. COMPARE_WRITERS_MAX */
-    const char *spill_dir;   /* NULL or "": none, then all shards must fit */
-    uint64_t spill_bytes;    /* as of a build */
-    periodic_fn *poll;       /* NULL: nobody is asked in the course of a load or a finish */
+    const char *spill_dir;   /* NULL or "": no spilling; all shards must fit */
+    uint64_t spill_bytes;    /* see struct build_options */
+    periodic_fn *poll;       /* called during a load or a finish; NULL: none */
     void *poll_arg;
 };
 
-/* Reads nothing. ERR_CONFIG, ERR_RANGE, ERR_IO, ERR_NOMEM as build_new(). */
+/* Reads no shards. ERR_CONFIG, ERR_RANGE, ERR_IO, ERR_NOMEM: as build_new(). */
 MUST_CHECK enum err compare_new(struct compare **out, const struct compare_options *o, struct error *e);
 /* No writer may be at work. */
 void compare_free(struct compare *c);
 
-/* Read all shards, before anything is put. Where they do not fit nothing is done. ERR_LOST: a shard is not
- * there with all its tags: lost, or the view moved on. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, what @poll
- * says: call again. */
+/* Read all shards, before anything is put. Does nothing if they do not fit into memory. ERR_LOST: a shard or
+ * one of its tags is missing: data were lost, or the view changed. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED,
+ * the error of @poll: call it again. */
 MUST_CHECK enum err compare_load(struct compare *c, struct error *e);
 
-/* --- writers: each is used by one thread at a time, and by any --- */
+/* --- writers: any thread may use one, but one thread at a time --- */
 
 struct compare_writer *compare_writer(struct compare *c, unsigned index);
 void compare_put(struct compare_writer *w, struct key_hash h);
-/* As build_page_end(): after each page, and before the thread waits or ends. ERR_IO. */
+/* As build_page_end(): call it after each page, and before the thread waits or ends. ERR_IO. */
 MUST_CHECK enum err compare_page_end(struct compare_writer *w, struct error *e);
 
-/* From any thread: so much is spilled that writers should not begin another page before compare_finish(). */
+/* From any thread. True if so much is spilled that writers should begin no page before compare_finish(). */
 bool compare_is_full(const struct compare *c);
 
 /* --- the driver --- */
 
-/* Test what was put before the page ends that came before this call. Hashes may be put, and this be called,
- * again. Where shards are read here (not after a load) writers may go on meanwhile; else none may be at work.
- * Errors as of compare_load(): call again, nothing is forgotten nor counted twice. But ERR_IO: start over.
- * ERR_CONFLICT: there was no compare_load() that succeeded. */
+/* Test what was put before the page ends that preceded this call. Hashes may be put afterwards, and this be
+ * called again. Writers may go on during the call if it reads shards; if compare_load() has read them, no
+ * writer may be at work. Errors as of compare_load(): call it again; nothing is lost or counted twice.
+ * ERR_IO: start over. ERR_CONFLICT: no compare_load() has succeeded. */
 MUST_CHECK enum err compare_finish(struct compare *c, struct error *e);
 
-/* Hashes that were tested by what was finished; those that are in no layer (more than once where they were
- * put more than once); the first COMPARE_MISSING_MAX that were found of these, sorted by high and low half,
- * valid until the next call but these three. */
+/* Of the hashes that were finished: how many were tested; how many are in no layer (a hash counts as often as
+ * it was put); the first COMPARE_MISSING_MAX of these, sorted by high and low half, valid until a call other
+ * than these three. */
 uint64_t compare_tested(const struct compare *c);
 uint64_t compare_missing_total(const struct compare *c);
 const struct key_hash *compare_missing(const struct compare *c, size_t *count);
 
-/* 1: all shards are in memory. */
-uint32_t compare_partitions(const struct compare *c);
 #endif

@@ -4,9 +4,9 @@
 #include <string.h>
 #include "shard/filter/block.h"
 
-enum { AT_ONCE = 500 /* blocks that are asked for before the first is read */ };
+enum { AT_ONCE = 500 /* blocks requested before the first reply is read */ };
 
-/* Where a key lies. */
+/* The header of a key's shard and the key's place. */
 static struct header find(const struct builder *b, unsigned layer, struct key_hash h, struct key_place *place,
                           unsigned *where)
 {

@@ -11,14 +11,14 @@ struct applying {
     unsigned lane;
 };
 
-/* Keys are set in the layer that has begun where their entry is. */
+/* Set the keys of an entry in the layer that had begun at the entry's place in its lane. */
 static enum err apply(void *arg, const struct tail_record *record, struct error *e)
 {
     const struct applying *to = arg;
     struct resident *r = to->in->resident;
     struct key_hash keys[LOG_KEYS_MAX];
     uint8_t added[LOG_KEYS_MAX];
-    struct error unknown; /* a layer that the view had not yet: nobody reads its shards */
+    struct error unknown; /* the view had no such layer yet: its shards are not read */
     if (record->entry.kind == LOG_LAYER && record->entry.sequence == to->in->generation->number &&
         resident_begin_layer(r, to->lane, record->id, record->entry.layer, &unknown) == ERR_OK)
         return ERR_OK;
@@ -65,8 +65,8 @@ static void copy(const struct bitmap *b, uint32_t shard, uint8_t *out)
     }
 }
 
-/* What the lanes have is applied while the shards are loading, so that it gets into them, too. They leave
- * memory without having been whole. */
+/* The lanes' entries are applied while shards are loading, so that they reach these shards, too. The shards
+ * leave memory without having been completed. */
 enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, uint32_t count, uint8_t *bytes,
                         struct error *e)
 {
@@ -77,7 +77,7 @@ enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, ui
                      .names = in->names,
                      .placement = &in->placement,
                      .generation = in->generation->number,
-                     .writer = {.number = UINT64_MAX}, /* what a later writer has written is more */
+                     .writer = {.number = UINT64_MAX}, /* any: a later writer has only added bits */
                      .made = in->generation->layers[layer].token,
                      .eras = &in->eras,
                      .piece_bytes = LOAD_PIECE,
@@ -98,7 +98,7 @@ enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, ui
     return code;
 }
 
-/* --- making it --- */
+/* --- construction --- */
 
 static enum err init(struct log_input *in, struct sync_client *l, const struct names *names,
                      const struct generation *g, const struct trusted *eras, unsigned lanes, struct error *e)

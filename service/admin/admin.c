@@ -134,11 +134,11 @@ static void run_task(void *arg)
     struct admin_task *task = arg;
     struct admin_call *call = task->call;
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
-    this_admin->config = live_config_acquire(this_admin->service->config); /* one from beginning to end */
+    this_admin->config = live_config_acquire(this_admin->service->config); /* one for the whole call */
     call->status = call->fn(this_admin, call, &r, &call->error);
     config_release(this_admin->config);
     this_admin->config = NULL;
-    if (call->status == ERR_ASIDE) { /* from its beginning, where nobody waits for the next call */
+    if (call->status == ERR_ASIDE) { /* repeat the call in the thread where no other call waits for it */
         buffer_clear(&call->reply);
         post(this_admin->threads->aside, call, task->back, task->done);
         free(task);
@@ -151,7 +151,7 @@ static void run_task(void *arg)
     free(task);
 }
 
-/* What makes and deletes filters is done by one thread: a name that is deleted is made again behind that. */
+/* One thread makes and deletes filters: a name that is being deleted is made again only after that. */
 static struct mailbox *desk_of(const struct admin_threads *t, const struct admin_call *call)
 {
     static admin_fn *const of_making[] = {admin_create, admin_grow,   admin_reserve, admin_init,
@@ -191,13 +191,6 @@ void admin_post_aside(struct admin_threads *t, struct admin_call *call, struct m
     post(t->aside, call, back, done);
 }
 
-static void tidy(struct admin *a)
-{
-    const struct config *config = live_config_acquire(a->service->config);
-    pooled_tidy(a->postgres, config->dsn, (unsigned)config->postgres_timeout_ms, clock_mono_us());
-    config_release(config);
-}
-
 static struct admin *admin_new(struct admin_threads *t, const char *name)
 {
     struct service *s = t->service;
@@ -221,8 +214,8 @@ static void admin_free(struct admin *a)
     free(a);
 }
 
-/* The first thing that it does: so it is done when somebody wants to make a filter. Where there is a single
- * node a new registry is complete, as a rule. */
+/* Runs first, so it is done before a filter is to be made. With a single node a new registry is usually
+ * complete. */
 static void complete_registries(struct admin *a)
 {
     struct error e;
@@ -232,12 +225,12 @@ static void complete_registries(struct admin *a)
     enum err code = names_init(&a->handle.names, config->prefix, "", 0, &e);
     if (code == ERR_OK)
         code = registry_complete(&a->handle, &e);
-    if (code != ERR_OK) /* whoever makes a filter does it */
+    if (code != ERR_OK) /* whoever makes a filter completes them */
         log_info("registry_incomplete", "code=%s error=%s", error_name(code), log_quote(e.text));
     config_release(config);
 }
 
-/* One of the threads, until @end. */
+/* The loop of one thread, until @end. */
 static void serve(struct admin_threads *t, const char *name, struct mailbox *mailbox, const atomic_bool *end)
 {
     bool aside = mailbox == t->aside;
@@ -247,16 +240,19 @@ static void serve(struct admin_threads *t, const char *name, struct mailbox *mai
         complete_registries(a);
     while (!atomic_load(end)) {
         mailbox_wait(mailbox, WAIT_MS);
-        if (aside)
-            tidy(a);
+        if (!aside)
+            continue;
+        const struct config *config = live_config_acquire(s->config);
+        pooled_tidy(a->postgres, config->dsn, (unsigned)config->postgres_timeout_ms, clock_mono_us());
+        config_release(config);
     }
-    mailbox_run(mailbox); /* whoever still waits gets an answer */
+    mailbox_run(mailbox); /* calls that still wait get an answer */
     admin_free(a);
 }
 
 struct aside {
     struct admin_threads *threads;
-    atomic_bool end; /* the others hand over nothing more */
+    atomic_bool end; /* no thread hands over calls any more */
 };
 
 static void *aside_run(void *arg)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_ADMIN_ADMIN_H
 #define SERVICE_ADMIN_ADMIN_H
-/* The admin threads: work on behalf of a request that takes several questions to Redis, with blocking
- * connections. The answer goes back to the thread that asked, by its mailbox. Each of three threads runs one
- * call at a time, and waits for no other. One makes and deletes filters. One is for calls that
- * ask Postgres, and for those that turn out to take long (status ERR_ASIDE). One is for all else. */
+/* The admin threads: work for a request that needs several commands to Redis, over blocking connections. The
+ * answer returns to the requesting thread by its mailbox. Each of three threads runs one call at a time and
+ * waits for no other: one makes and deletes filters; one runs calls that ask Postgres or turn out to take
+ * long (status ERR_ASIDE); one runs all others. */
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/mailbox.h"
@@ -41,81 +41,81 @@ struct admin {
     const struct config *config; /* held for one call */
     struct sync_client *redis;
     struct pooled *postgres;     /* for plans */
-    struct handle handle;        /* names are set by each call */
-    struct view view;            /* scratch */
-    struct key_client *client;   /* NULL: none yet */
-    struct shards_cache *shards; /* of admin_shards */
+    struct handle handle;        /* each call sets its names */
+    struct view view;            /* scratch memory */
+    struct key_client *client;   /* NULL: not opened yet */
+    struct shards_cache *shards; /* answers of admin_shards */
 };
 
-/* Answers by @r, or by what it returns, which is the call's status: where that is not ERR_OK, and @r has no
- * answer, @e is the answer. */
+/* Writes its answer to @r. Returns the call's status; if that is not ERR_OK and @r has no answer, @e is the
+ * answer. */
 typedef enum err admin_fn(struct admin *a, struct admin_call *call, struct reply *r, struct error *e);
 
 struct admin_call {
     admin_fn *fn;
-    void *asker; /* on whose behalf it is: a client, an HTTP request, a pending query; for @done of
-                    admin_post() */
-    void (*on_done)(struct admin_call *call, void *asker, void *arg); /* of HTTP, in its thread */
+    /* The requester: a client, an HTTP request, a pending query; for @done of admin_post(). */
+    void *asker;
+    void (*on_done)(struct admin_call *call, void *asker, void *arg); /* for HTTP, in its thread */
     void *done_arg;
-    int protocol; /* of the reply: 2, 3 or REPLY_TYPED */
-    char *filter; /* name as clients say it; "" where there is none */
+    int protocol; /* the reply's: 2, 3 or REPLY_TYPED */
+    char *filter; /* name as clients write it; "": none */
     size_t filter_length;
-    char *user;    /* who asks; NULL: nobody that has a quota */
-    char *visible; /* patterns of the filters that may be listed; NULL: all */
+    char *user;    /* the requester; NULL: nobody with a quota */
+    char *visible; /* patterns of the filters that the user may see; NULL: all */
     struct creation creation;
-    uint64_t capacity; /* TB.PLAN, TB.REBUILD: 0 where not given */
+    uint64_t capacity; /* TB.PLAN, TB.REBUILD; 0: not given */
     double error_rate;
-    char *nodes;              /* TB.PLAN, TB.REBUILD: as placement_choose() takes them; NULL: not given */
+    char *nodes;              /* TB.PLAN, TB.REBUILD: in the form of placement_choose(); NULL: not given */
     bool hold;                /* TB.REBUILD */
     bool verify_full;         /* TB.REBUILD, TB.VERIFY */
     bool dry_run;             /* TB.REBUILD */
     enum control_wish wish;   /* admin_control */
     uint64_t rows_per_second; /* TB.THROTTLE */
-    uint64_t count;           /* TB.HISTORY: 0 where not given */
+    uint64_t count;           /* TB.HISTORY; 0: not given */
     char field[32];           /* BF.INFO */
     /* BF.SCANDUMP, BF.LOADCHUNK */
-    bool position_given; /* it is a number */
+    bool position_given; /* the position is a number */
     int64_t position;
     struct buffer data;
     struct admin_names {
-        struct argument *name; /* in one allocation with their bytes */
+        struct argument *name; /* one allocation with the names' bytes */
         size_t count;
     } names;               /* DEL, EXISTS */
     uint64_t expire_at_ms; /* EXPIRE and the like; 0: PERSIST */
     uint64_t cursor;       /* SCAN */
-    unsigned flags;        /* of one command: EXPIRE_NX ..., TTL_..., LIST_... */
+    unsigned flags;        /* depend on the command: EXPIRE_NX ..., TTL_..., LIST_... */
     enum err status;
     struct error error;
-    uint64_t
-        job; /* the number in a job's id (job_id.h): of which it was asked, or which is asked for; 0: none */
+    uint64_t job; /* number in a job's id (job_id.h): in: the job asked about; out: the job begun; 0: none */
     struct buffer reply;
 };
 
 /* NULL: no memory. */
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length);
 void admin_call_free(struct admin_call *call);
-/* What the user may not see will not be listed, and what it makes counts for its quota. False: no memory. */
+/* Apply the user's limits: invisible filters are not listed, and filters made count for the quota. False: no
+ * memory. */
 MUST_CHECK bool admin_call_limit(struct admin_call *call, const struct config_user *user);
-/* May the user of @call have another filter of @bytes in Redis or, where it @makes none, another layer?
- * ERR_CONFLICT. */
+/* Check whether the user of @call may make another filter of @bytes in Redis or, unless @makes, add another
+ * layer. ERR_CONFLICT. */
 MUST_CHECK enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes, uint64_t bytes,
                                 struct error *e);
 bool admin_call_shows(const struct admin_call *call, const char *name, size_t length);
-/* Hand over to the thread that runs such calls. @done(@call) is called in the thread that owns @back, in any
- * case: where there is no memory the call has that as its answer. */
+/* Give the call to the thread that runs such calls. @done(@call) is always called, in the thread that owns
+ * @back: if there is no memory, that is the call's answer. */
 void admin_post(struct admin_threads *t, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* The same for the thread aside. */
+/* As admin_post(), to the thread aside. */
 void admin_post_aside(struct admin_threads *t, struct admin_call *call, struct mailbox *back,
                       mailbox_fn *done);
 
-/* The thread for all else, which starts and ends the others: runs until the stop of the service. Its argument
- * is the struct admin_threads. */
+/* The thread for all other calls, which starts and ends the other two. Runs until the service stops; @arg is
+ * the struct admin_threads. */
 void *admin_run(void *arg);
 
 /* --- calls --- */
-admin_fn admin_create;  /* make the filter: status only */
-admin_fn admin_grow;    /* may a full filter have another layer, which its control makes? status only */
+admin_fn admin_create;  /* make a filter: status only */
+admin_fn admin_grow;    /* may a full filter get another layer? Its control makes it: status only */
 admin_fn admin_reserve; /* BF.RESERVE */
 admin_fn admin_card;    /* BF.CARD */
 admin_fn admin_info;    /* BF.INFO */
@@ -124,7 +124,7 @@ admin_fn admin_debug;   /* BF.DEBUG */
 admin_fn admin_count;   /* TB.COUNT */
 admin_fn admin_usage;   /* MEMORY USAGE */
 admin_fn admin_drop;    /* DEL, UNLINK */
-admin_fn admin_delete;  /* the same of one filter, for HTTP: status only */
+admin_fn admin_delete;  /* DEL of one filter, for HTTP: status only */
 admin_fn admin_exists;  /* EXISTS */
 admin_fn admin_type;    /* TYPE */
 admin_fn admin_scan;    /* SCAN */
@@ -132,75 +132,73 @@ admin_fn admin_list;    /* KEYS, DBSIZE, RANDOMKEY */
 admin_fn admin_expire;  /* EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST */
 admin_fn admin_ttl;     /* TTL, PTTL, EXPIRETIME, PEXPIRETIME */
 admin_fn admin_status;  /* TB.STATUS */
-admin_fn admin_page;    /* of HTTP: the status of @count filters behind the name @filter */
+admin_fn admin_page;    /* for HTTP: the status of @count filters behind the name @filter */
 admin_fn admin_history; /* TB.HISTORY */
-admin_fn admin_samples; /* of HTTP: how full the filter was */
-admin_fn admin_shards;  /* of HTTP: how full its shards are, and which are lost */
+admin_fn admin_samples; /* for HTTP: the fill of a filter over time */
+admin_fn admin_shards;  /* for HTTP: the fill of each shard, and lost shards */
 void shards_cache_free(struct shards_cache *c);
-admin_fn admin_plan;    /* TB.PLAN, and TB.REBUILD where it is a dry run */
+admin_fn admin_plan;    /* TB.PLAN, and TB.REBUILD with DRYRUN */
 admin_fn admin_rebuild; /* TB.REBUILD */
 admin_fn admin_verify;  /* TB.VERIFY */
 admin_fn admin_accept;  /* TB.TRUST */
-admin_fn admin_job;     /* of HTTP: one job */
+admin_fn admin_job;     /* for HTTP: one job */
 admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUSE, TB.RESUME, TB.THROTTLE */
 
 struct fields;
 struct filter_note;
-/* The part of TB.STATUS that says what the last job does or did. @held: somebody drives it. */
+/* Add the fields of TB.STATUS about the last job. @held: a driver has the mutex. */
 MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                                      bool held, struct error *e);
-/* The part of TB.STATUS that says what is wrong with it, and how this coordinator has it. */
+/* Add the fields of TB.STATUS about what is wrong with the filter, and its state in this coordinator. */
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                       const struct filter_note *note, bool degraded);
 /* Append the status of one filter. ERR_NOT_FOUND. */
 MUST_CHECK enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length,
                                      struct error *e);
-/* Take a sample of a filter; the same of a->view, whose generation in use has @items keys. */
+/* Take a sample of a filter's fill; the second takes it of a->view, whose generation in use has @items
+ * keys. */
 void admin_sample(struct admin *a, const char *name, size_t length);
 void admin_note_sample(struct admin *a, const char *name, size_t length, uint64_t items);
 
-/* Of HTTP: the nodes of Redis, in the order of node_health_read(); needs no Redis, but for their memory. */
+/* For HTTP: the nodes of Redis, in the order of node_health_read(); needs Redis only for their memory. */
 admin_fn admin_nodes;
 
-/* TB.COORDINATORS. */
 admin_fn admin_coordinators;
 
-/* TB.DOCTOR. */
 admin_fn admin_doctor;
 
-/* Dump and load. */
 admin_fn admin_scandump;    /* BF.SCANDUMP */
 admin_fn admin_loadchunk;   /* BF.LOADCHUNK */
 admin_fn admin_load_status; /* TB.LOAD */
-/* ERR_OK where the filter has a source table; else the call is answered: there is nothing to @nothing. */
+/* ERR_OK if the filter has a source table. Otherwise the call is answered: there is nothing to @nothing. */
 MUST_CHECK enum err admin_need_source(struct admin *a, struct admin_call *call, struct reply *r,
                                       const char *nothing, struct error *e);
-/* The call's filter: a->fence, and a->view. */
+/* Load the call's filter: a->handle and a->view. */
 MUST_CHECK enum err admin_open(struct admin *a, const struct admin_call *call, struct error *e);
 
-/* The job that TB.REBUILD asks for, and TB.PLAN asks about. Borrows from both. */
+/* The job that TB.REBUILD requests and TB.PLAN previews. Borrows from both arguments. */
 struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call);
 
-/* call->flags */
+/* Values of call->flags. */
 enum { TTL_SECONDS = 1, TTL_ABSOLUTE = 2 };
-enum { LIST_COUNT = 1, LIST_ANY = 2 }; /* neither: all of them */
-enum { SCAN_OTHER_TYPE = 1 };          /* TYPE names one that no filter has */
+enum { LIST_COUNT = 1, LIST_ANY = 2 }; /* neither: all names */
+enum { SCAN_OTHER_TYPE = 1 };          /* TYPE names another type than that of filters */
 
-/* Copy names into the call, each with a NUL behind it. False: no memory. */
+/* Copy the names into the call, NUL-terminated. False: no memory. */
 MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);
 
-/* The names of all filters in Redis, in the order of their bytes: the order of a set changes between two
- * looks. The caller frees *@names. */
+/* The names of all filters in Redis, sorted by bytes: the order of a set differs from look to look. The
+ * caller frees *@names. */
 MUST_CHECK enum err admin_names(struct admin *a, redisReply **names, struct error *e);
 
-/* How an error begins that says why no filter was made, in RedisBloom's words. */
+/* The beginning of an error about a filter that was not made, in RedisBloom's words. */
 const char *admin_creation_failure(const struct admin_call *call, enum err code);
 
 /* Load the view of the call's filter, a->view, and *@items, of the generation in use: those that all
  * coordinators have added until now. ERR_NOT_FOUND. */
 MUST_CHECK enum err admin_load_items(struct admin *a, const struct admin_call *call, uint64_t *items,
                                      struct error *e);
-/* Keys in one layer of the generation in use: layers fill up one after the other. */
+/* Keys in one layer of the generation in use: layers fill one after the other. */
 uint64_t admin_layer_keys(const struct view *v, unsigned layer);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.TRUST: an operator accepts what a filter has lost. */
+/* TB.TRUST: an operator accepts a filter's losses. */
 #include <inttypes.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -8,7 +8,7 @@
 #include "shard/request/filters.h"
 #include "shard/members/lost.h"
 
-/* As finish.lua writes it. */
+/* In the form of finish.lua. */
 static void put_value(struct buffer *out, const char *name, const char *text)
 {
     buffer_printf(out, " %s=", name);
@@ -37,7 +37,7 @@ static enum err put_history(struct admin *a, const struct buffer *entry, struct 
     return code;
 }
 
-/* Behind the acceptance, which nothing takes back: an entry that is not written is told, and no error. */
+/* Runs after the acceptance, which cannot be undone: a failed history entry is logged and is no error. */
 static void tell_accepted(struct admin *a, const char *filter, uint64_t begun_ms, uint64_t made)
 {
     struct buffer entry = {0}, reason = {0};
@@ -75,7 +75,7 @@ enum err admin_accept(struct admin *a, struct admin_call *call, struct reply *r,
     struct mutex *mutex = NULL;
     const struct mutex_options options =
         filter_mutex_options(a->service, a->config, call->filter, call->filter_length);
-    enum err code = admin_open(a, call, e); /* no mutex for a name that is none */
+    enum err code = admin_open(a, call, e); /* take no mutex for an invalid name */
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
     if (code == ERR_OK)

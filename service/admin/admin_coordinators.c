@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.COORDINATORS: the list of members, as people and programs read it. Times are Redis's. */
+/* TB.COORDINATORS: the list of members, for people and programs. Times are those of Redis' clock. */
 #include <string.h>
 #include "base/number.h"
 #include "service/admin/admin.h"
@@ -10,9 +10,9 @@ struct listing {
     struct admin *a;
     const struct admin_call *call;
     struct buffer entries;
-    struct reply reply; /* into entries */
+    struct reply reply; /* collects the entries */
     size_t count;
-    uint64_t now_ms; /* by Redis */
+    uint64_t now_ms; /* Redis' clock */
 };
 
 static uint64_t number_of(const struct members_entry *entry, enum members_field field)
@@ -24,7 +24,7 @@ static uint64_t number_of(const struct members_entry *entry, enum members_field 
 
 /* --- lists --- */
 
-/* The next item of a list, or false. */
+/* Read the next item of a list; false: there is none. */
 static bool next_item(const char **at, const char **item, size_t *length)
 {
     if (**at == '\0')
@@ -46,7 +46,7 @@ static void node_list(struct fields *f, const char *list)
     buffer_fini(&text);
 }
 
-/* Names of filters, as clients say them; only those that whoever asks may see. */
+/* Add names of filters as clients write them; only those that the user may see. */
 static void filter_list(struct fields *f, const struct admin_call *call, const char *field, const char *list)
 {
     struct buffer names = {0};
@@ -67,7 +67,7 @@ static void filter_list(struct fields *f, const struct admin_call *call, const c
 
 /* --- one coordinator --- */
 
-/* It holds no view that is older than the one in Redis: the next request loads that. */
+/* True if the coordinator holds no view older than the one in Redis, which the next request would load. */
 static bool is_current(const struct listing *l, const struct members_entry *entry)
 {
     const struct view *v = &l->a->view;
@@ -119,7 +119,7 @@ static void take_entry(void *arg, const struct members_entry *entry)
     l->count++;
 }
 
-/* --- all --- */
+/* --- all coordinators --- */
 
 static enum err list(struct listing *l, struct error *e)
 {

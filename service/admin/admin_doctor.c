@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.DOCTOR: what the doctor finds, as a list of maps. */
+/* TB.DOCTOR: the doctor's findings, as a list of maps. */
 #include "service/admin/admin.h"
 #include "service/doctor/doctor.h"
 #include "service/protocol/field.h"
 
 struct findings {
     struct buffer entries;
-    struct reply reply; /* into entries */
+    struct reply reply; /* collects the findings */
     size_t count;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* DEL, the same for HTTP, and filters that are deleted at a time: EXPIRE, TTL. */
+/* DEL, also for HTTP, and deletion at a given time: EXPIRE, TTL. */
 #include "base/clock.h"
 #include "service/admin/admin.h"
 
@@ -13,7 +13,7 @@ static enum err refuse_configured(const char *name, size_t length, struct error 
     return error_set(e, ERR_CONFLICT, configured, (int)length, name, (int)length, name);
 }
 
-/* Say which filter was not deleted, and what helps. Returns @code. */
+/* Set the error: which filter was not deleted, and the remedy. Returns @code. */
 static enum err explain(const struct argument *name, enum err code, struct error *e)
 {
     const struct error why = *e;
@@ -26,7 +26,7 @@ static enum err explain(const struct argument *name, enum err code, struct error
 enum err admin_drop(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     int64_t dropped = 0;
-    for (size_t i = 0; i < call->names.count; i++) { /* before any is touched */
+    for (size_t i = 0; i < call->names.count; i++) { /* before any filter is deleted */
         const struct argument *name = &call->names.name[i];
         if (config_find(a->config, name->bytes, name->length) != NULL)
             return refuse_configured(name->bytes, name->length, e);
@@ -56,7 +56,7 @@ enum err admin_delete(struct admin *a, struct admin_call *call, struct reply *r,
 
 /* --- expiry --- */
 
-/* A time that has come already deletes at once. *@done: see handle_expire(). */
+/* Set the expiry; a time in the past deletes at once. *@done: see handle_expire(). */
 static enum err expire(struct admin *a, const struct admin_call *call, bool *done, struct error *e)
 {
     bool past = call->expire_at_ms != 0 && call->expire_at_ms <= clock_wall_us() / 1000;

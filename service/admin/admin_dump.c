@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.SCANDUMP. Nothing is kept between two calls: a position says which chunk of which dump is asked for.
+/* BF.SCANDUMP. No state is kept between calls: the position names the chunk and the dump.
  *
- * Why a dump holds every key that was acknowledged before it was begun: such a key is in its layer's shards
- * when a chunk of that layer is read, or else in the lanes behind what the shards have. From there it is put
- * into that layer (log_shards_read()). A cutover in between is noticed by the generation's number. */
+ * Why a dump holds every key that was acknowledged before the dump began: such a key is in its layer's
+ * shards when a chunk of that layer is read, or else in the lanes behind what the shards hold. From there it
+ * is put into that layer (log_shards_read()). A cutover in between shows in the generation's number. */
 #include <stdlib.h>
 #include "base/clock.h"
 #include "service/admin/admin.h"
@@ -60,8 +60,8 @@ static enum err send_header(struct admin *a, struct reply *r, struct error *e)
     return ERR_OK;
 }
 
-/* Read @run to @out. The view is looked at again after each failure that it may explain. ERR_CONFLICT: it is
- * another generation's turn. */
+/* Read @run to @out. After a failure that a change of the view may explain, load the view again.
+ * ERR_CONFLICT: another generation is in use now. */
 static enum err read_run(struct admin *a, const struct dump_header *h, const struct dump_run *run,
                          uint8_t *out, struct error *e)
 {
@@ -113,7 +113,7 @@ enum err admin_scandump(struct admin *a, struct admin_call *call, struct reply *
 {
     uint64_t items;
     enum err code = admin_open(a, call, e);
-    /* A header says how many keys there are; the filter would not know that it is full. */
+    /* The header contains the number of keys; without it the loaded filter would not know that it is full. */
     if (code == ERR_OK && call->position == 0 && call->position_given && !a->view.degraded)
         code = admin_load_items(a, call, &items, e);
     if (code != ERR_OK)

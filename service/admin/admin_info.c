@@ -13,7 +13,7 @@
 
 enum { COUNT_AGAIN_US = 5000 };
 
-/* False: shards are being loaded, or are about to be; behind that the count has all keys. */
+/* False: shards are being loaded or are about to be; after that the count is complete. */
 static bool take_count(const struct log_status *status, uint64_t *items)
 {
     bool counts = true;
@@ -26,12 +26,12 @@ static bool take_count(const struct log_status *status, uint64_t *items)
     return counts;
 }
 
-/* All that the lanes have now is counted, whichever coordinator added it: what the view has may be some
- * seconds old. */
+/* Count all keys that the lanes have now, whichever coordinator added them: the view's count may be seconds
+ * old. */
 static enum err count(struct admin *a, const struct admin_call *call, uint64_t *items, struct error *e)
 {
     const struct service *s = a->service;
-    enum { KEYS = 4 }; /* none of which is there, so that the lanes are read */
+    enum { KEYS = 4 }; /* none of them exists, so that the lanes are read */
     uint64_t random[KEYS];
     const char *keys[KEYS];
     size_t lengths[KEYS];
@@ -69,7 +69,7 @@ enum err admin_load_items(struct admin *a, const struct admin_call *call, uint64
     if (code == ERR_OK)
         code = count(a, call, items, e);
     if (code == ERR_OK)
-        a->view.keys[a->view.current] = *items; /* later than the view's */
+        a->view.keys[a->view.current] = *items; /* newer than the view's */
     return code;
 }
 
@@ -163,7 +163,7 @@ enum err admin_info(struct admin *a, struct admin_call *call, struct reply *r, s
     return ERR_OK;
 }
 
-/* Lines as RedisBloom prints them. */
+/* Lines in RedisBloom's format. */
 enum err admin_debug(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     uint64_t items;
@@ -185,10 +185,10 @@ enum err admin_debug(struct admin *a, struct admin_call *call, struct reply *r, 
     return ERR_OK;
 }
 
-/* A change of the view in the middle is no loss: again under the new one. */
+/* After a change of the view during the count, count again. */
 enum { COUNT_MS = 5000, COUNT_TRIES = 3 };
 
-/* ERR_LOST also where the view has changed. */
+/* ERR_LOST may also mean that the view has changed. */
 static enum err count_once(struct admin *a, double *in_layer, struct error *e)
 {
     struct log_shards *s = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.REBUILD, TB.VERIFY, and what is asked of a running job. */
+/* TB.REBUILD, TB.VERIFY, and requests to a running job. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "expansion/job/survey.h"
 #include "service/admin/admin.h"
 
-/* A job that has written its end releases its mutex a moment later: whoever saw the end is not told that it
- * runs. */
+/* A job records its end shortly before it releases its mutex: wait this long, so that a user who saw the end
+ * is not told that the job still runs. */
 enum { ENDING_MS = 500 };
 
 struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call)
@@ -42,7 +42,7 @@ enum err admin_need_source(struct admin *a, struct admin_call *call, struct repl
     return code;
 }
 
-/* The nodes that were asked for can be had: known to all coordinators, and they answer. */
+/* Check the requested nodes: all coordinators know them, and they reply. */
 static enum err check_nodes(struct admin *a, const struct runner_job *job, struct error *e)
 {
     struct driver_options options;
@@ -69,7 +69,7 @@ static enum err post(struct admin *a, struct admin_call *call, const struct runn
     return code;
 }
 
-/* What a job would find at its beginning is said at once, where it is known. */
+/* Report an error that the job would meet at its beginning right away, if it is known. */
 static enum err may_rebuild(struct admin *a, const struct admin_call *call, const struct runner_job *job,
                             struct error *e)
 {
@@ -90,8 +90,7 @@ enum err admin_rebuild(struct admin *a, struct admin_call *call, struct reply *r
     return code == ERR_OK ? post(a, call, &job, r, e) : code;
 }
 
-/* A generation that is not built has "maybe" for everything; and a verification would be in the way of its
- * build. */
+/* An unbuilt generation answers "maybe" for every key, and a verification would delay its build. */
 static enum err may_verify(struct admin *a, const struct admin_call *call, struct error *e)
 {
     enum err code = admin_open(a, call, e);
@@ -126,7 +125,7 @@ enum err admin_control(struct admin *a, struct admin_call *call, struct reply *r
     if (code != ERR_OK)
         return code;
     if (control_job(&a->handle, &call->job, &ignored) != ERR_OK)
-        call->job = 0; /* it was asked all the same */
+        call->job = 0; /* the request was made; only its job's number is unknown */
     reply_simple(r, "OK");
     return ERR_OK;
 }

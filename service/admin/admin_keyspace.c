@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters as keys: EXISTS, TYPE, SCAN, KEYS, DBSIZE, RANDOMKEY. Names are those of P:filters; one without a
- * view, or whose filter is deleted, does not count. */
+/* Filters as keys: EXISTS, TYPE, SCAN, KEYS, DBSIZE, RANDOMKEY. Names are those in P:filters, without filters
+ * that have no view or are deleted. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/glob.h"
@@ -15,7 +15,7 @@ static enum err send_look(struct admin *a, const struct argument *name, bool *se
     struct key_name key;
     struct error ignored;
     *sent = names_init(&a->handle.names, a->config->prefix, name->bytes, name->length, &ignored) == ERR_OK;
-    if (!*sent) /* too long for any filter */
+    if (!*sent) /* too long for a filter's name */
         return ERR_OK;
     names_filter_key(&a->handle.names, "view", &key);
     const char *const argv[] = {"HGET", key.text, "deleting"};
@@ -57,8 +57,8 @@ static enum err look(struct admin *a, const struct argument *names, size_t count
     return ERR_OK;
 }
 
-/* The names of @reply that fit the pattern, may be seen and are filters, to the front of *@out, which the
- * caller frees. */
+/* Copy the names of @reply that match the pattern, are visible and are filters to *@out, which the caller
+ * frees. */
 static enum err keep_filters(struct admin *a, const struct admin_call *call, const redisReply *reply,
                              struct argument **out, size_t *count, struct error *e)
 {
@@ -93,7 +93,7 @@ static void reply_names(struct reply *r, const struct argument *names, size_t co
         reply_bulk(r, names[i].bytes, names[i].length);
 }
 
-/* --- of names that are given --- */
+/* --- commands with names --- */
 
 enum err admin_exists(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
@@ -120,9 +120,9 @@ enum err admin_type(struct admin *a, struct admin_call *call, struct reply *r, s
     return code;
 }
 
-/* --- of all names --- */
+/* --- commands about all names --- */
 
-/* SSCAN of P:filters. The pattern, call->filter, is matched here: one that takes long would hold up all of
+/* SSCAN of P:filters. The pattern, call->filter, is matched here, because a slow match would block all of
  * Redis. */
 static enum err scan(struct admin *a, struct admin_call *call, uint64_t cursor, uint64_t count,
                      redisReply **out)
@@ -165,7 +165,7 @@ enum err admin_scan(struct admin *a, struct admin_call *call, struct reply *r, s
 
 enum err admin_list(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    /* All in one step, so that no name comes twice. */
+    /* Read all names with one command, so that no name comes twice. */
     static const uint64_t all_at_once = 1000 * 1000 * 1000;
     redisReply *page;
     struct argument *names = NULL;

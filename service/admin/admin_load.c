@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.LOADCHUNK and TB.LOAD. See shard/generations/loading.c for what is in Redis meanwhile. */
+/* BF.LOADCHUNK and TB.LOAD. shard/generations/loading.c describes what is in Redis meanwhile. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include "base/log.h"
@@ -20,14 +20,14 @@ static const char old_dump[] = "ERR received bad data: an earlier version made t
                                "rebuild the filter from its table, or add its keys again";
 static const char too_big[] = "ERR invalid chunk - Too big for current filter";
 
-/* One BF.LOADCHUNK. */
+/* State of one BF.LOADCHUNK. */
 struct load {
     struct admin *a;
     struct admin_call *call;
     struct handle *f;
     struct reply *r;
     struct error *e;
-    enum err code; /* of the call */
+    enum err code; /* result of the call */
     struct loading loading;
 };
 
@@ -38,18 +38,18 @@ static void refuse(struct load *l, const char *reply)
     reply_error(l->r, "%s", reply);
 }
 
-static admin_fn complete_load; /* the end of a BF.LOADCHUNK */
+static admin_fn complete_load; /* the second half of a BF.LOADCHUNK */
 
 static void fail(struct load *l, enum err code)
 {
     l->code = code;
-    if (code == ERR_ASIDE) /* what has come is stored */
+    if (code == ERR_ASIDE) /* the chunk is stored */
         l->call->fn = complete_load;
 }
 
-/* --- the end: all chunks have come --- */
+/* --- completion: all chunks have come --- */
 
-/* Name what is to be sent again, and forget that it has come. */
+/* Name the chunks that must be sent again, and forget that they have come. */
 static enum err ask_again(struct load *l, const uint8_t *there, struct error *e)
 {
     struct loading *g = &l->loading;
@@ -135,7 +135,7 @@ static enum err complete(struct load *l)
     return code;
 }
 
-/* OK where more is to come, or all has come and the filter is there. */
+/* Reply OK if chunks are still missing, or if all have come and the filter exists. */
 static void go_on(struct load *l)
 {
     enum err code = ERR_OK;
@@ -149,7 +149,7 @@ static void go_on(struct load *l)
 
 /* --- the header --- */
 
-/* Each layer beside those before it; it is made beside what is stored. */
+/* Check the memory for each layer on top of earlier ones: they are made beside the stored chunks. */
 static enum err check_memory(struct load *l, struct error *e)
 {
     struct plan_node *nodes = NULL;
@@ -175,11 +175,8 @@ static enum err check_memory(struct load *l, struct error *e)
 
 static enum err next_token(struct load *l, uint64_t *out, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&l->f->names, "token", &name);
-    enum err code =
-        sync_client_command(l->a->redis, handle_home(l->f), &reply, e, "INCR %b", name.text, name.length);
+    enum err code = sync_client_filter_command(l->a->redis, &l->f->names, "token", "INCR %b", &reply, e);
     if (code != ERR_OK)
         return code;
     *out = (uint64_t)reply->integer;
@@ -187,7 +184,7 @@ static enum err next_token(struct load *l, uint64_t *out, struct error *e)
     return ERR_OK;
 }
 
-/* The header of a dump of which nothing is there: what another dump has left goes. */
+/* Take the header of a new dump: remains of another dump are deleted. */
 static enum err begin(struct load *l, const struct dump_header *h, const struct loading *before)
 {
     uint64_t token;
@@ -236,7 +233,7 @@ static void take_header(struct load *l)
     code = loading_read(l->f, &l->loading, l->e);
     bool under_way = code == ERR_OK && !l->loading.done;
     if (under_way && l->loading.dump == header.id) {
-        code = loading_begin(l->f, &l->loading, l->e); /* it lives on */
+        code = loading_begin(l->f, &l->loading, l->e); /* renew its expiry */
     } else if (code == ERR_OK || code == ERR_NOT_FOUND || code == ERR_PARSE) {
         struct loading *before = under_way ? malloc(sizeof(*before)) : NULL;
         if (before != NULL)
@@ -252,7 +249,7 @@ static void take_header(struct load *l)
 
 /* --- chunks --- */
 
-/* NULL: @chunk is the one that the position says. */
+/* NULL: @chunk is the one at that position. */
 static const char *wrong(const struct load *l, const struct dump_chunk *chunk)
 {
     const struct loading *g = &l->loading;
@@ -267,7 +264,7 @@ static const char *wrong(const struct load *l, const struct dump_chunk *chunk)
     return chunk->run.count == run.count && chunk->run.bytes == run.bytes ? NULL : bad_data;
 }
 
-/* The view's incarnation. ERR_NOT_FOUND: there is no view. */
+/* Read the view's incarnation. ERR_NOT_FOUND: there is no view. */
 static enum err incarnation_there(struct load *l, uint64_t *out)
 {
     uint64_t now = l->f->names.incarnation;
@@ -279,7 +276,7 @@ static enum err incarnation_there(struct load *l, uint64_t *out)
 
 static void store_chunk(struct load *l, const struct dump_chunk *chunk)
 {
-    /* The call's own bytes. */
+    /* Inside the call's own buffer. */
     uint8_t *shards = (uint8_t *)l->call->data.data + DUMP_CHUNK_HEADER;
     enum err code = loading_write(l->f, &l->loading, &chunk->run, shards, l->e);
     if (code == ERR_PARSE) {
@@ -307,7 +304,7 @@ static void take_chunk(struct load *l)
         return;
     }
     if (view == ERR_OK && (code != ERR_OK || !l->loading.done || l->loading.incarnation != there)) {
-        fail(l, ERR_EXISTS); /* another one has made it */
+        fail(l, ERR_EXISTS); /* another load or command has made it */
         return;
     }
     if (code != ERR_OK || (view != ERR_OK && view != ERR_NOT_FOUND) || (l->loading.done && view != ERR_OK)) {
@@ -324,7 +321,7 @@ static void take_chunk(struct load *l)
     if (error != NULL)
         refuse(l, error);
     else if (l->loading.done)
-        reply_simple(l->r, "OK"); /* the answer to its last chunk was lost on the way */
+        reply_simple(l->r, "OK"); /* the reply to its last chunk was lost */
     else
         store_chunk(l, &chunk);
 }
@@ -366,8 +363,8 @@ static enum err complete_load(struct admin *a, struct admin_call *call, struct r
 
 /* --- TB.LOAD --- */
 
-/* Pairs of positions, first and last of chunks that have not come. Where there are too many the last pair
- * reaches to the end: a chunk that comes twice does no harm. */
+/* Add the missing chunks as pairs of first and last position. If there are too many pairs, the last one
+ * reaches to the end: sending a chunk twice is harmless. */
 static void missing_field(struct fields *f, const struct dump_header *h, const uint8_t *there)
 {
     struct buffer bytes = {0};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.STATUS of a filter that is a log: what is wrong with it, what this coordinator has of it in memory, its
- * lanes, and how folding goes. */
+/* TB.STATUS: what is wrong with a filter, its state in this coordinator's memory, its lanes, and folding. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include "service/filters/filter_states.h"
 #include "shard/request/filters.h"
 
-/* --- what is wrong --- */
+/* --- problems --- */
 
 static void lost_text(struct buffer *out, const struct log_lost_status *lost)
 {
@@ -42,7 +41,7 @@ static void health_fields(struct fields *f, const struct log_status *s, const st
     buffer_fini(&scope);
 }
 
-/* Whatever keeps requests waiting, or has them refused. */
+/* Add the error that delays requests or makes them fail. */
 static void error_field(struct fields *f, const struct log_status *s)
 {
     struct buffer text = {0};
@@ -85,7 +84,7 @@ static void memory_fields(struct fields *f, const struct log_status *s)
                      other->memory.overlay_bytes + other->memory.pinned_bytes);
 }
 
-/* --- lanes, and folding --- */
+/* --- lanes and folding --- */
 
 static void lane_fields(struct fields *f, const struct log_status *s)
 {
@@ -108,8 +107,7 @@ static void lane_fields(struct fields *f, const struct log_status *s)
     field_number(f, "fold_lag_bytes", lag.bytes);
 }
 
-/* As the coordinator that folds has told when it renewed its lease; where nobody folds now, as this one did
- * last. */
+/* From the last renewal of the folder's lease; if nobody folds now, from this coordinator's own last fold. */
 static void fold_fields(struct fields *f, struct admin *a, const struct log_folder_status *own)
 {
     struct lease_status lease = {0};

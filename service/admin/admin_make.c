@@ -20,7 +20,7 @@ enum err admin_grow(struct admin *a, struct admin_call *call, struct reply *r, s
 
 const char *admin_creation_failure(const struct admin_call *call, enum err code)
 {
-    bool large = code == ERR_RANGE && call->creation.capacity > INT32_MAX; /* no memory has so many shards */
+    bool large = code == ERR_RANGE && call->creation.capacity > INT32_MAX; /* too many shards */
     return large || code == ERR_NOMEM ? "Insufficient memory to create filter" : "could not create filter";
 }
 

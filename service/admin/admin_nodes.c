@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.NODES: the nodes of Redis, as this process fares with them, their version and memory.
+/* TB.NODES: the nodes of Redis, as this process's connections see them, with version and memory.
  *
- * The happy path is: what connections noted is read, and nodes that are up are asked for the rest.
- * Possible failure modes are: a node is down, or all of them took too long together (its version and memory
- * are null then). */
+ * The happy path is: read what connections have noted, and ask the nodes that are up for the rest.
+ * Possible failure modes are: a node is down, or asking all of them took too long (its version and memory are
+ * null). */
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -15,7 +15,7 @@
 
 enum { BUDGET_MS = 500 };
 
-/* By its name, as a list knows it, or a cluster now: @masters is what sync_client_masters() said. */
+/* Find the node by its name in the list or in the cluster; @masters: the result of sync_client_masters(). */
 static bool ask_memory(struct admin *a, unsigned masters, const char *name, struct plan_node *out)
 {
     struct error ignored;
@@ -25,7 +25,7 @@ static bool ask_memory(struct admin *a, unsigned masters, const char *name, stru
     return false;
 }
 
-/* What server runs there, and its version; null where it does not say. */
+/* Add the server's kind and version; null if it does not report them. */
 static void version_fields(struct fields *f, struct admin *a, unsigned masters, const char *name)
 {
     struct error ignored;
@@ -53,7 +53,7 @@ static void version_fields(struct fields *f, struct admin *a, unsigned masters, 
     freeReplyObject(info);
 }
 
-/* @masters: how many may be asked; 0: it is not to be. */
+/* @masters: how many may be asked; 0: do not ask. */
 static void put_node(struct admin *a, struct reply *r, const struct node_health_figures *n, unsigned masters)
 {
     struct fields f;

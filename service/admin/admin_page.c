@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* GET /v1/filters: the status of some filters at a time, in the order of the bytes of their names, so that
- * one that is created or deleted meanwhile moves no other to a page that was read. */
+/* GET /v1/filters: the status of filters, page by page, ordered by the bytes of their names, so that a filter
+ * created or deleted meanwhile moves no other one to a page that was read. */
 #include <stdlib.h>
 #include <string.h>
 #include "service/admin/admin.h"
@@ -19,7 +19,7 @@ static int by_order(const void *one, const void *other)
     return order(one, other);
 }
 
-/* Whether @name comes behind the cursor and may be seen. */
+/* True if @name comes after the cursor and the user may see it. */
 static bool is_wanted(const struct admin_call *call, const struct argument *name)
 {
     const struct argument cursor = {.bytes = call->filter, .length = call->filter_length};
@@ -27,8 +27,8 @@ static bool is_wanted(const struct admin_call *call, const struct argument *name
            admin_call_shows(call, name->bytes, name->length);
 }
 
-/* The wanted ones of the configuration and of Redis, in order, each once. NULL: no memory. The caller frees
- * them; their bytes are borrowed. */
+/* The wanted names of the configuration and of Redis, sorted, each once. NULL: no memory. The caller frees
+ * the array; its names are borrowed. */
 static struct argument *collect(struct admin *a, const struct admin_call *call, const redisReply *stored,
                                 size_t *count)
 {
@@ -61,7 +61,7 @@ static void put_page(struct admin *a, struct admin_call *call, struct reply *r, 
     struct reply each = {.out = &statuses, .protocol = call->protocol};
     struct fields f;
     size_t shown = 0, most = count < call->count ? count : call->count;
-    for (size_t i = 0; i < most; i++) { /* one that is gone by now is passed over */
+    for (size_t i = 0; i < most; i++) { /* skip a filter that is gone by now */
         struct error ignored;
         shown += admin_status_one(a, &each, list[i].bytes, list[i].length, &ignored) == ERR_OK;
     }
@@ -83,7 +83,7 @@ static void put_page(struct admin *a, struct admin_call *call, struct reply *r, 
 enum err admin_page(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     redisReply *stored = NULL;
-    struct error ignored; /* Redis is away: the statuses of configured filters say so */
+    struct error ignored; /* Redis is away: the statuses of configured filters report it */
     size_t count = 0;
     if (admin_names(a, &stored, &ignored) != ERR_OK)
         stored = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.PLAN: what a rebuild would make. TB.REBUILD with DRYRUN: what it would do, step by step, and what each
- * step costs. Neither changes anything. What a rebuild would be refused for is part of the answer; an error
- * is the answer where a server that is asked is away. */
+/* TB.PLAN: the generation that a rebuild would make. TB.REBUILD with DRYRUN: the steps of a rebuild and their
+ * costs. Neither changes anything. Reasons to refuse a rebuild are part of the answer; if a server that must
+ * be asked is away, the answer is an error. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -21,11 +21,11 @@ struct outlook {
     struct placement on;
     struct plan_input in;
     struct plan plan;
-    bool planned; /* in and plan are filled */
+    bool planned; /* `in` and `plan` are filled */
     unsigned node_count;
-    struct plan_node *nodes; /* NULL: they did not answer, or were not asked */
+    struct plan_node *nodes; /* NULL: they did not reply, or were not asked */
     char warning[256];
-    double rate; /* rows a second; 0: not known */
+    double rate; /* rows per second; 0: unknown */
     const char *rate_by;
 };
 
@@ -35,9 +35,9 @@ static bool is_refusal(enum err code)
            code == ERR_BUSY;
 }
 
-/* --- gathering --- */
+/* --- collecting facts --- */
 
-/* ERR_RANGE, ERR_REFUSED: as a job would fail. */
+/* ERR_RANGE, ERR_REFUSED: a job would fail likewise. */
 static enum err make_plan(struct outlook *o, struct error *e)
 {
     enum err code = survey_nodes(&o->options, o->a->redis, &o->on, e);
@@ -52,7 +52,7 @@ static enum err make_plan(struct outlook *o, struct error *e)
                        e);
 }
 
-/* A rebuild would be refused, or go on with what it finds, before it plans anything. */
+/* Set the reason if a rebuild would be refused, or would continue earlier work, before it plans. */
 static enum err may_begin(struct outlook *o, struct error *e)
 {
     const struct view *v = &o->a->view;
@@ -63,15 +63,13 @@ static enum err may_begin(struct outlook *o, struct error *e)
                      phase_row(v->phase)->name);
 }
 
-/* --- how fast a scan is --- */
+/* --- speed of a scan --- */
 
 static enum err rate_of_last_run(struct outlook *o, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&o->a->handle.names, "job", &name);
-    enum err code = sync_client_command(o->a->redis, handle_home(&o->a->handle), &reply, e, "HGET %b rate",
-                                        name.text, name.length);
+    enum err code =
+        sync_client_filter_command(o->a->redis, &o->a->handle.names, "job", "HGET %b rate", &reply, e);
     if (code != ERR_OK)
         return code;
     double rate;
@@ -111,12 +109,6 @@ static enum err rate_of_one_page(struct outlook *o, struct error *e)
     return code;
 }
 
-static enum err measure(struct outlook *o, struct error *e)
-{
-    enum err code = rate_of_last_run(o, e);
-    return code == ERR_OK && o->rate <= 0 ? rate_of_one_page(o, e) : code;
-}
-
 /* --- the answer --- */
 
 static void plan_fields(struct fields *f, const struct outlook *o)
@@ -147,7 +139,7 @@ static void plan_fields(struct fields *f, const struct outlook *o)
     field_text(f, "warning", o->warning);
 }
 
-/* Of a node that need not answer. */
+/* A node's number, if the node has reported it. */
 static void known_number(struct fields *f, const struct plan_node *node, const char *name, uint64_t n)
 {
     if (node->known)
@@ -211,7 +203,7 @@ static void preview_fields(struct fields *f, const struct outlook *o)
         step_fields(f, &p.step[i]);
 }
 
-/* @code and o->call->error: how the plan ended. */
+/* @code and o->call->error: the result of planning. */
 static void answer(const struct outlook *o, enum err code, struct reply *r)
 {
     struct fields f;
@@ -245,7 +237,9 @@ enum err admin_plan(struct admin *a, struct admin_call *call, struct reply *r, s
     if (code == ERR_OK)
         code = make_plan(&o, e);
     if (code == ERR_OK && call->dry_run)
-        code = measure(&o, e);
+        code = rate_of_last_run(&o, e);
+    if (code == ERR_OK && call->dry_run && o.rate <= 0)
+        code = rate_of_one_page(&o, e);
     pooled_close(a->postgres, o.source);
     if (code == ERR_OK || is_refusal(code)) {
         answer(&o, code, r);

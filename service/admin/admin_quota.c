@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* How much of Redis a user may take. With filters_max or bytes_max, the filters that its patterns match are
- * counted when it makes another one, and when one grows by what it adds. Without bytes_max, a filter that it
- * makes may take a share of what is left. Two that make filters at the same moment may both be let through.
- */
+/* Limits how much of Redis a user may use. With filters_max or bytes_max, the filters that match the user's
+ * patterns are counted when it makes a filter, or when one grows. Without bytes_max, a new filter may take a
+ * share of the free memory. Two filters that are made at the same time may both pass the check. */
 #include <string.h>
 #include "expansion/job/memory.h"
 #include "service/admin/admin.h"
 #include "service/config/users.h"
 
-enum { SHARE = 4 }; /* a quarter of what is left */
+enum { SHARE = 4 }; /* a quarter of the free memory */
 
 struct taken {
     uint64_t filters, bytes;
-    uint64_t own; /* bytes of the filter that is asked for */
+    uint64_t own; /* bytes of the filter that the call is about */
 };
 
-/* Add what is stored under @name, unless that is the filter which is asked for. */
+/* Add what is stored under @name, unless it is the filter that the call is about. */
 static enum err add_filter(struct admin *a, const struct admin_call *call, const redisReply *name,
                            struct taken *taken, struct error *e)
 {
     struct error ignored;
     if (names_init(&a->handle.names, a->config->prefix, name->str, (size_t)name->len, &ignored) != ERR_OK)
-        return ERR_OK; /* too long for any filter */
+        return ERR_OK; /* too long for a filter's name */
     enum err code = handle_load(&a->handle, &a->view, e);
     if (code == ERR_NOT_FOUND)
         return ERR_OK;
@@ -49,9 +48,9 @@ static enum err count(struct admin *a, const struct admin_call *call, const stru
     return code;
 }
 
-/* No single command of a user without bytes_max reserves all memory, so that filters of others can grow.
- * Large filters are spread evenly, so the node with the least memory left decides. Nodes that do not tell are
- * passed over: where they cannot be reached, making the filter says so. */
+/* No single command of a user without bytes_max may reserve all memory, so that others' filters can grow.
+ * Large filters are spread evenly, so the node with the least free memory decides. Nodes that do not report
+ * memory are skipped: if they cannot be reached, making the filter fails with that error. */
 static enum err check_share(struct admin *a, const struct config_user *u, uint64_t bytes, struct error *e)
 {
     unsigned count = 0;
@@ -92,12 +91,12 @@ enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes,
     }
     if (u->filters_max == 0 && u->bytes_max == 0)
         return ERR_OK;
-    const struct names names = a->handle.names; /* of the filter that is asked for */
+    const struct names names = a->handle.names; /* names of the filter that the call is about */
     enum err code = count(a, call, u, &taken, e);
     a->handle.names = names;
     if (code != ERR_OK)
         return code;
-    if (!makes) /* a layer is about as large as all before it */
+    if (!makes) /* a layer is about as large as all earlier ones together */
         bytes = taken.own;
     if (makes && u->filters_max != 0 && taken.filters >= u->filters_max)
         return error_set(e, ERR_CONFLICT, "user %s may have %llu filters (filters_max) and has as many",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the records of jobs say: TB.HISTORY, the part of TB.STATUS about the last job, GET /v1/jobs/{job}. */
+/* Reads job records: TB.HISTORY, the fields of TB.STATUS about the last job, GET /v1/jobs/{job}. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 #include "service/protocol/field.h"
 #include "service/protocol/job_id.h"
 
-/* --- of TB.STATUS --- */
+/* --- TB.STATUS --- */
 
-/* In this order. What a record has beside these is for drivers. */
+/* Fields in this order; a record's other fields are for drivers. */
 static const struct job_field {
     const char *record, *name;
     enum history_kind kind;
@@ -71,7 +71,7 @@ static const struct job_field {
     {"token", "job_token", HISTORY_COUNT},
 };
 
-/* A number that is not known is empty in the record, and left out. */
+/* A number that is unknown is empty in the record, and is omitted. */
 static void put_value(struct fields *f, const char *filter, size_t length, const char *name,
                       enum history_kind kind, const char *value)
 {
@@ -115,11 +115,8 @@ static const char *find(const redisReply *record, const char *field)
 enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length, bool held,
                           struct error *e)
 {
-    struct key_name key;
     redisReply *record;
-    names_filter_key(&a->handle.names, "job", &key);
-    enum err code = sync_client_command(a->redis, handle_home(&a->handle), &record, e, "HGETALL %b", key.text,
-                                        key.length);
+    enum err code = sync_client_filter_command(a->redis, &a->handle.names, "job", "HGETALL %b", &record, e);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < sizeof(job_fields) / sizeof(job_fields[0]); i++) {
@@ -127,7 +124,7 @@ enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, s
         if (i == 0 && value == NULL)
             value = "none";
         else if (i == 0 && strcmp(value, "running") == 0 && !held)
-            value = "waiting"; /* for a driver */
+            value = "waiting"; /* waiting for a driver */
         if (value != NULL)
             put_value(f, name, length, job_fields[i].name, job_fields[i].kind, value);
     }
@@ -178,13 +175,13 @@ enum err admin_history(struct admin *a, struct admin_call *call, struct reply *r
 
 /* --- GET /v1/jobs/{job} --- */
 
-/* A job is looked for where it can be at the same time, in the order in which it comes there: the mutex names
- * it from its first moment, the record once a step of it is begun, the history with its end. */
+/* Search a job where it can be, in the order in which it appears there: its mutex names it from the start,
+ * the record once a step has begun, the history after its end. */
 
-/* What the answer says of it, in this order behind its id. */
+/* The members of the answer behind the id, in this order. */
 enum { ID, STATE, STEP, TRIGGER, REASON, OWNER, ROWS, ROWS_TOTAL, STARTED, FINISHED, ERROR, MEMBERS };
 static const struct member {
-    const char *record, *entry; /* where it is; NULL: there it is not */
+    const char *record, *entry; /* names in the record and in the history; NULL: not there */
     const char *shown;
     enum history_kind kind;
 } members[MEMBERS] = {
@@ -202,7 +199,7 @@ static const struct member {
 };
 
 struct job {
-    char value[MEMBERS][HISTORY_VALUE_MAX]; /* "": not known */
+    char value[MEMBERS][HISTORY_VALUE_MAX]; /* "": unknown */
 };
 
 static void take(struct job *j, bool in_record, const char *name, const char *value)
@@ -220,18 +217,11 @@ static bool has_id(const struct job *j, uint64_t id)
     return number_u64(j->value[ID], strlen(j->value[ID]), &is) && is == id;
 }
 
-static enum err ask(struct admin *a, const char *command, const char *key, redisReply **reply,
-                    struct error *e)
-{
-    struct key_name name;
-    names_filter_key(&a->handle.names, key, &name);
-    return sync_client_command(a->redis, handle_home(&a->handle), reply, e, command, name.text, name.length);
-}
-
 static enum err look_at_mutex(struct admin *a, uint64_t id, bool *held, bool *is, struct error *e)
 {
     redisReply *reply;
-    enum err code = ask(a, "GET %b", "expansion_flag", &reply, e);
+    enum err code =
+        sync_client_filter_command(a->redis, &a->handle.names, "expansion_flag", "GET %b", &reply, e);
     if (code != ERR_OK)
         return code;
     *held = reply->type == REDIS_REPLY_STRING;
@@ -240,16 +230,16 @@ static enum err look_at_mutex(struct admin *a, uint64_t id, bool *held, bool *is
     return ERR_OK;
 }
 
-/* One that has ended is told by the history. */
+/* A job that has ended is read from the history. */
 static enum err look_at_record(struct admin *a, struct job *j, struct error *e)
 {
     redisReply *reply;
-    enum err code = ask(a, "HGETALL %b", "job", &reply, e);
+    enum err code = sync_client_filter_command(a->redis, &a->handle.names, "job", "HGETALL %b", &reply, e);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i + 1 < reply->elements; i += 2)
         take(j, true, reply->element[i]->str, reply->element[i + 1]->str);
-    enum job_step step; /* rows are those of the last scan: a job that scans nothing has none */
+    enum job_step step; /* rows are those of the last scan: not of a job without a scan */
     if (!step_parse(j->value[STEP], strlen(j->value[STEP]), &step) || step == STEP_CHECK)
         j->value[ROWS][0] = '\0';
     freeReplyObject(reply);
@@ -259,7 +249,8 @@ static enum err look_at_record(struct admin *a, struct job *j, struct error *e)
 static enum err look_at_history(struct admin *a, uint64_t id, struct job *j, struct error *e)
 {
     redisReply *reply;
-    enum err code = ask(a, "LRANGE %b 0 -1", "history", &reply, e);
+    enum err code =
+        sync_client_filter_command(a->redis, &a->handle.names, "history", "LRANGE %b 0 -1", &reply, e);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < reply->elements && !has_id(j, id); i++) {

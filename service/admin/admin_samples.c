@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How full a filter was, and what clients asked of it: taken where its status is read, and every 10 s. */
+/* Samples of a filter's fill and of clients' requests to it: taken when its status is read, and every 10
+ * s. */
 #include "base/clock.h"
 #include "service/admin/admin.h"
 #include "service/protocol/field.h"
@@ -39,8 +40,9 @@ enum err admin_samples(struct admin *a, struct admin_call *call, struct reply *r
 {
     struct fill kept[FILLS_MAX];
     struct fields f;
-    size_t count;
-    enum err code = read(a, call, kept, &count, e);
+    size_t count = fills_read(a->service->fills, call->filter, call->filter_length, kept);
+    bool known = count > 0 || config_find(a->config, call->filter, call->filter_length) != NULL;
+    enum err code = known ? ERR_OK : admin_open(a, call, e);
     if (code != ERR_OK)
         return code;
     fields_begin(&f, r->protocol);

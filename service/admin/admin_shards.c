@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* How full the shards of a filter are, and which are lost, for a map of at most CELLS_MAX cells a layer.
+/* The fill of a filter's shards, and which are lost, as a map of at most CELLS_MAX cells per layer.
  *
- * The happy path is: the view is read, then bits are counted, of at most LOG_SHARDS_SAMPLE bytes, or of one
- * shard a layer. The answer is kept for a while, the longer the more it cost. Possible failure modes are:
- * Redis is away, reading takes longer than DEADLINE_MS (ERR_TIMEOUT), or the last survey, of any filter, took
- * long and has just ended (ERR_BUSY): whoever may read must not have the admin thread for himself. */
+ * The happy path is: read the view, then count bits in at most LOG_SHARDS_SAMPLE bytes, or in one shard
+ * per layer. The answer is cached, the longer the more it cost. Possible failure modes are: Redis is away;
+ * reading takes longer than DEADLINE_MS (ERR_TIMEOUT); the last survey, of any filter, took long and has just
+ * ended (ERR_BUSY): a reader must not occupy the admin thread. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,22 +17,22 @@
 enum {
     CELLS_MAX = 1024,
     DEADLINE_MS = 3000,
-    KEPT_MAX = 8, /* answers */
+    KEPT_MAX = 8, /* cached answers */
     KEPT_MS = 2000,
-    KEPT_FACTOR = 20, /* of the time that it took */
-    BRIEF_MS = 100    /* what takes no longer is no burden */
+    KEPT_FACTOR = 20, /* an answer is cached for this many times its duration */
+    BRIEF_MS = 100    /* a shorter survey is no load */
 };
 
-/* --- answers that are kept --- */
+/* --- cached answers --- */
 
 struct shards_cache {
     struct kept_answer {
-        char *filter; /* NULL: free */
+        char *filter; /* NULL: unused */
         size_t length;
         uint64_t until_us;
         struct buffer reply;
     } kept[KEPT_MAX];
-    uint64_t ended_us, took_us; /* of the last survey */
+    uint64_t ended_us, took_us; /* end and duration of the last survey */
 };
 
 static void forget(struct kept_answer *k)
@@ -60,7 +60,7 @@ static const struct kept_answer *find_kept(const struct shards_cache *c, const s
     return NULL;
 }
 
-/* In the place of the one that is over first. */
+/* Store the answer in place of the one that expires first. */
 static void keep(struct admin *a, const struct admin_call *call, uint64_t ms)
 {
     struct kept_answer *to = &a->shards->kept[0];
@@ -85,7 +85,7 @@ static void keep(struct admin *a, const struct admin_call *call, uint64_t ms)
     to->until_us = clock_mono_us() + ms * 1000;
 }
 
-/* Half of the time is for others. */
+/* At least half of the time must be left for others. */
 static enum err may_survey(const struct shards_cache *c, struct error *e)
 {
     uint64_t since_us = clock_mono_us() - c->ended_us;
@@ -102,14 +102,14 @@ struct layer_map {
     uint64_t keys;
     double sum[CELLS_MAX], most[CELLS_MAX]; /* fill of a cell's shards */
     uint32_t lost[CELLS_MAX];
-    uint32_t resident[CELLS_MAX], loading[CELLS_MAX], dirty[CELLS_MAX]; /* in this coordinator's memory */
+    uint32_t resident[CELLS_MAX], loading[CELLS_MAX], dirty[CELLS_MAX]; /* shards in this coordinator */
 };
 
 struct survey {
     struct admin *a;
     const struct generation *g;
     uint64_t deadline_us;
-    bool in_memory; /* this coordinator has the generation */
+    bool in_memory; /* this coordinator holds the generation */
     const struct admin_call *call;
     struct log_shards *bits;
 };
@@ -121,7 +121,7 @@ static void begin_map(struct layer_map *m, uint32_t shards, uint32_t cells_max)
         .shards = shards, .per_cell = per_cell, .cells = (shards + per_cell - 1) / per_cell};
 }
 
-/* One shard of each cell of all layers is no more than the sample. */
+/* Limits the cells so that one shard of each cell, of all layers, fits into the sample. */
 static uint32_t cells_max(const struct survey *s)
 {
     uint64_t bytes = 0;
@@ -143,7 +143,7 @@ struct bits {
     struct survey *s;
     struct layer_map *m;
     unsigned layer;
-    bool sampled; /* one shard of each cell stands for all */
+    bool sampled; /* one shard represents its cell */
     uint8_t *bytes;
 };
 
@@ -170,7 +170,7 @@ static enum err read_run(struct bits *b, uint32_t first, uint32_t count, struct 
     return code;
 }
 
-/* Shards one by one where some of them are lost. */
+/* Read shards one by one if some of them are lost. */
 static enum err read_bits(struct survey *s, unsigned layer, struct layer_map *m, struct error *e)
 {
     struct bits b = {.s = s,
@@ -227,7 +227,7 @@ static void look_into_memory(struct survey *s, unsigned layer, struct layer_map 
                                   take_shard, &in);
 }
 
-/* [[cell, shards], ...] of those cells that have any. */
+/* Add [[cell, shards], ...] for the cells with a count. */
 static void pairs_field(struct fields *f, const char *name, const struct layer_map *m, const uint32_t *counts)
 {
     size_t some = 0;
@@ -242,7 +242,7 @@ static void pairs_field(struct fields *f, const char *name, const struct layer_m
         }
 }
 
-/* As thousandths: a map has no use for more. */
+/* In thousandths, which is precise enough for a map. */
 static void write_map(struct reply *r, const struct survey *s, unsigned layer, const struct layer_map *m)
 {
     struct fields f;
@@ -309,8 +309,8 @@ static enum err write_generation(struct reply *r, struct survey *s, struct error
     return code;
 }
 
-/* The generation in use, then the one that is being built or may be gone back to. Shards are not read
- * while they are being built: the builder has most of their keys. */
+/* The generation in use, then the one that is being built or may be rolled back to. Shards that are being
+ * built are not read: the builder has most of their keys in memory. */
 static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     struct buffer both = {0};

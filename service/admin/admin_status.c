@@ -18,10 +18,9 @@
 #include "service/protocol/field.h"
 #include "shard/redis/nodes/health.h"
 
-/* @known: the keys of a whole generation, @items, that no job is about to replace. */
-static void forecast_fields(struct fields *f, const struct config_filter *c,
-                            const struct filter_note *note, bool known, const struct view *v,
-                            uint64_t items)
+/* @known: @items are the keys of a complete generation that no job is about to replace. */
+static void forecast_fields(struct fields *f, const struct config_filter *c, const struct filter_note *note,
+                            bool known, const struct view *v, uint64_t items)
 {
     struct schedule schedule;
     struct window window;
@@ -45,7 +44,7 @@ static void forecast_fields(struct fields *f, const struct config_filter *c,
 
 /* --- parts of the status --- */
 
-/* The masters of the cluster, as this coordinator sees them. */
+/* Add the cluster's masters as this coordinator knows them. */
 static void masters_field(struct fields *f, const struct nodes *nodes)
 {
     struct buffer text = {0};
@@ -65,7 +64,8 @@ static bool is_pinned(const struct generation *g, const char *name)
     return false;
 }
 
-/* Those of the generation (of a cluster, all) that some thread of this process cannot reach, and why. */
+/* Add the generation's nodes (in a cluster: all nodes) that some thread of this process cannot reach, and
+ * why. */
 static void nodes_down_field(struct fields *f, const struct nodes *nodes, const struct generation *g)
 {
     struct buffer down = {0};
@@ -86,7 +86,7 @@ static void node_field(struct fields *f, const char *name, const struct generati
     buffer_fini(&nodes);
 }
 
-/* Keys of the generation in use. */
+/* Returns the keys of the generation in use. */
 static uint64_t view_fields(struct fields *f, struct admin *a, const struct view *v)
 {
     const struct generation *g = view_current(v), *other = view_alternate(v);
@@ -134,7 +134,7 @@ static const char *rows_by(const struct filter_note *note)
     return note->rows_ms == 0 ? "unknown" : names[note->rows.by];
 }
 
-/* @built: the filter's keys are those of a whole generation, @items of them. */
+/* @built: @items are the keys of a complete generation. */
 static void source_fields(struct fields *f, const struct filter_note *note, bool built, uint64_t items)
 {
     const struct threshold_input in = {.items = items, .source_rows = note->rows.rows};
@@ -181,18 +181,15 @@ struct mutex_state {
 
 static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&a->handle.names, "expansion_flag", &name);
     enum err code =
-        sync_client_command(a->redis, handle_home(&a->handle), &reply, e, "GET %b", name.text, name.length);
+        sync_client_filter_command(a->redis, &a->handle.names, "expansion_flag", "GET %b", &reply, e);
     if (code != ERR_OK)
         return code;
     m->held = reply->type == REDIS_REPLY_STRING;
     (void)snprintf(m->owner, sizeof(m->owner), "%s", m->held ? reply->str : "");
     freeReplyObject(reply);
-    code =
-        sync_client_command(a->redis, handle_home(&a->handle), &reply, e, "PTTL %b", name.text, name.length);
+    code = sync_client_filter_command(a->redis, &a->handle.names, "expansion_flag", "PTTL %b", &reply, e);
     if (code != ERR_OK)
         return code;
     m->ttl_ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
@@ -200,7 +197,8 @@ static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error 
     return ERR_OK;
 }
 
-/* What the last verification says of the generation in use: its fields in the record, in this order. */
+/* The result of the last verification of the generation in use; @r has its fields of the record in this
+ * order. */
 static const char *verified(const redisReply *r, uint64_t generation, uint64_t stale_ms, uint64_t *when)
 {
     uint64_t of = 0, now = clock_wall_us() / 1000;
@@ -217,13 +215,10 @@ static const char *verified(const redisReply *r, uint64_t generation, uint64_t s
 
 static enum err verify_fields(struct fields *f, struct admin *a, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
     uint64_t when;
-    names_filter_key(&a->handle.names, "job", &name);
-    enum err code =
-        sync_client_command(a->redis, handle_home(&a->handle), &reply, e,
-                            "HMGET %b verify_ok verify_generation verify_ms", name.text, name.length);
+    enum err code = sync_client_filter_command(a->redis, &a->handle.names, "job",
+                                               "HMGET %b verify_ok verify_generation verify_ms", &reply, e);
     if (code != ERR_OK)
         return code;
     field_text(f, "verification",
@@ -233,7 +228,7 @@ static enum err verify_fields(struct fields *f, struct admin *a, struct error *e
     return ERR_OK;
 }
 
-/* How the tail fares; "none" where no coordinator has it. */
+/* Add the follower's state; "none": no coordinator follows. */
 static enum err follower_fields(struct fields *f, struct admin *a, struct error *e)
 {
     static const struct {
@@ -242,12 +237,9 @@ static enum err follower_fields(struct fields *f, struct admin *a, struct error 
     } parts[] = {{"state", "follow_state", false},  {"mode", "follow_mode", false},
                  {"owner", "follow_owner", false},  {"error", "follow_error", false},
                  {"lag_ms", "follow_lag_ms", true}, {"rows", "follow_rows", true}};
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&a->handle.names, "tail", &name);
-    enum err code =
-        sync_client_command(a->redis, handle_home(&a->handle), &reply, e,
-                            "HMGET %b state mode owner error lag_ms rows", name.text, name.length);
+    enum err code = sync_client_filter_command(a->redis, &a->handle.names, "tail",
+                                               "HMGET %b state mode owner error lag_ms rows", &reply, e);
     if (code != ERR_OK)
         return code;
     bool any = reply->elements == 6 && reply->element[0]->type == REDIS_REPLY_STRING;
@@ -345,7 +337,7 @@ enum err admin_status_one(struct admin *a, struct reply *r, const char *name, si
     return code;
 }
 
-/* Configured filters, then those that were made by commands. */
+/* Configured filters first, then those made by commands. */
 static void status_all(struct admin *a, struct admin_call *call, struct reply *r)
 {
     const struct config *config = a->config;

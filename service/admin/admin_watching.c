@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: the names of all filters are known, each is looked at as TB.STATUS does, its status
- * becomes a record. Possible failure modes are: Redis is away (no names, no records but those of configured
- * filters), or so slow that the time is over before all were looked at: the others come next time. */
+/* The happy path is: read the names of all filters, read each one's status as TB.STATUS does, and write it as
+ * a record. Possible failure modes are: Redis is away (no names, and records only of configured filters), or
+ * is so slow that the time runs out (the remaining filters come next time). */
 #include "service/admin/admin_watching.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct look {
     struct admin *a;
     struct admin_call *call;
     uint64_t deadline_us;
-    uint64_t index; /* of the filter that comes next */
+    uint64_t index; /* index of the next filter */
     uint64_t from;
     bool over;
 };
@@ -79,7 +79,7 @@ static void take(struct look *l, const char *name, size_t length)
     buffer_fini(&reply);
 }
 
-/* --- coordinators, nodes --- */
+/* --- coordinators and nodes --- */
 
 static void take_list(struct look *l, enum watching_kind kind, admin_fn *fn)
 {
@@ -94,7 +94,7 @@ static void take_list(struct look *l, enum watching_kind kind, admin_fn *fn)
     admin_call_free(call);
 }
 
-/* --- all --- */
+/* --- the call --- */
 
 enum err admin_watching(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {

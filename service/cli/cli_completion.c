@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* completion bash|zsh|fish: scripts for shells. Each asks "twinbloom __complete WORDS" for what the last word
- * may become, which the tables of commands and options say, and the service where it is a filter's name. */
+/* completion bash|zsh|fish: scripts for shells. Each calls "twinbloom __complete WORDS" to get candidates for
+ * the last word. The tables of commands and options provide them, or the service if the word is a filter's
+ * name. */
 #include <stdio.h>
 #include <string.h>
 
 #include "service/cli/cli_table.h"
 
-/* Where __complete says so, the shell offers files. */
+/* The shell offers files if __complete prints this. */
 static const char files[] = ":files";
 
 extern const char embedded_complete_bash[], embedded_complete_zsh[], embedded_complete_fish[];
 
 /* --- names of filters --- */
 
-/* Those that begin with @begin, one a line; what a shell's word could not hold is left out. Silent where the
- * service does not answer. */
+/* Print the names that begin with @begin, one per line; skip names that a shell's word cannot hold. Prints
+ * nothing if the service does not answer. */
 static int print_filters(struct cli *cli, const char *begin)
 {
     struct error e = {""};
@@ -52,13 +53,13 @@ int cli_completion(struct cli *cli)
     return CLI_OK;
 }
 
-/* --- what a word may become --- */
+/* --- candidates for a word --- */
 
-/* What stands before the word. */
+/* What the words in front of the last one mean. */
 struct line {
-    const struct option_row *wants; /* the word is the value of this option; NULL: it is none */
-    const char *command;            /* NULL: it has not come yet */
-    size_t arguments;               /* of it */
+    const struct option_row *wants; /* the last word is this option's value; NULL: it is not a value */
+    const char *command;            /* NULL: there is none yet */
+    size_t arguments;               /* number of the command's arguments so far */
 };
 
 static const struct option_row *option_of(const char *word)
@@ -69,7 +70,7 @@ static const struct option_row *option_of(const char *word)
     return NULL;
 }
 
-/* Options that say where the service is count: those that are @early, or the others. */
+/* Apply options for the address of the service: those with @early set, or the others. */
 static struct line read_line(struct cli *cli, char *const *words, size_t count, bool early)
 {
     struct line l = {.command = NULL};
@@ -97,7 +98,7 @@ static void offer(const char *begin, const char *word, size_t length, const char
                      (int)strcspn(about, "\n"), about);
 }
 
-/* "a|b", or "[a|b] ...". */
+/* Print the words of "a|b" or "[a|b] ..." that begin with @begin. */
 static void offer_words(const char *begin, const char *text)
 {
     for (text += strspn(text, "["); *text != '\0' && *text != ' ' && *text != ']'; text += *text == '|') {
@@ -131,7 +132,7 @@ static void offer_value(const char *begin, const char *value)
         offer_words(begin, value);
 }
 
-/* Of a command's first argument; of several words only the first has any. */
+/* Print candidates for a command's first argument; further arguments have none. */
 static void offer_argument(struct cli *cli, const char *begin, const struct command *c)
 {
     const char *a = c->arguments;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* twinbloom, the command line: what it is asked, by the tables of commands and options, and who does it. */
+/* twinbloom, the command line: parses commands and options by their tables, and calls a handler. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/glob.h"
 #include "service/cli/cli_table.h"
 
-enum { COMPLETE_MS = 1000 /* a shell waits, and whoever sits there */ };
+enum { COMPLETE_MS = 1000 /* the shell and its user wait */ };
 
 struct suggestion {
     const char *word;
@@ -45,7 +45,7 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* --name=value too; @value gets what follows the =, or NULL. */
+/* Also finds --name=value; @value gets the text behind the '=', or NULL. */
 static const struct option_row *find_option(const char *word, const char **value)
 {
     struct suggestion s = {NULL, 0};
@@ -62,7 +62,7 @@ static const struct option_row *find_option(const char *word, const char **value
     return NULL;
 }
 
-struct given { /* an option of this command line */
+struct given { /* an option that was given */
     const struct option_row *row;
     const char *value;
 };
@@ -89,7 +89,7 @@ static bool apply_environment(struct cli *cli)
     return password == NULL || cli_set_password(cli, password);
 }
 
-/* Sort @argv into options (@given) and words (moved to the front of @argv); -1 if something is wrong. */
+/* Split @argv into options (@given) and words (moved to the front of @argv); -1: an option is invalid. */
 static int sort_arguments(int argc, char **argv, struct given *given, size_t *given_count)
 {
     int words = 0;
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
     size_t given_count = 0;
     int code = CLI_USAGE;
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0;
-         i++) /* before what may be wrong with the others */
+         i++) /* first, so that errors of other options have the right form */
         if (strcmp(argv[i], "--json") == 0)
             cli_errors_as_json();
     int words = sort_arguments(argc, argv, given, &given_count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of options, and how each is set. */
+/* The table of options, and their setters. */
 #include <float.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "service/cli/bench/cli_bench.h"
 #include "service/cli/cli_table.h"
 
-/* --- where the service is, and who asks --- */
+/* --- address and user --- */
 
 static bool set_text(char *out, size_t size, const char *value)
 {
@@ -77,7 +77,7 @@ static bool set_key(struct cli *cli, const char *value)
     return cli->address.tls = true;
 }
 
-/* --- values that are like no other --- */
+/* --- special values --- */
 
 static bool set_timeout(struct cli *cli, const char *value)
 {

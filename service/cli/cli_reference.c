@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Help and the reference, made of the tables. The reference is printed for programs; docs/generate makes
- * those for people of that, which are printed as they are in docs/. */
+/* Help and reference, generated from the tables. The reference is printed for programs; docs/generate
+ * converts it to the pages for people in docs/, which are embedded and printed unchanged. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "service/cli/cli_table.h"
 
-/* Exit codes, and what of the environment counts. */
+/* Exit codes and environment variables. */
 struct reference_row {
     const char *name, *meaning;
 };
@@ -36,7 +36,7 @@ static const struct reference_row reference_environment[] = {
 
 enum { LINE_MAX_COLUMNS = 100, RIGHT_LEAST = 30 };
 
-/* The command that begins each group of the table. */
+/* The first command of each group in the table. */
 static const struct {
     const char *first, *title;
 } groups[] = {{"status", "Look"},
@@ -56,7 +56,7 @@ static unsigned line_columns(void)
     return columns < LINE_MAX_COLUMNS ? columns : LINE_MAX_COLUMNS;
 }
 
-/* Words of @text from column @indent on, lines as long as they may be, with the last line's end. */
+/* Print the words of @text from column @indent on, wrapped, with a newline at the end. */
 static void put_wrapped(const char *text, unsigned indent)
 {
     unsigned most = line_columns();
@@ -182,8 +182,8 @@ void cli_print_command_help(const struct command *c)
 /* docs/man/twinbloom.1 and docs/reference/cli.md. */
 extern const char embedded_twinbloom[], embedded_cli[];
 
-/* The next line of a command's examples, without blanks at its ends; false at the end. Its length is
- * *@length. */
+/* The next line of a command's examples, without blanks at its ends, of *@length bytes; false: there is
+ * none. */
 static bool next_example(const char **at, const char **line, size_t *length)
 {
     *at += strspn(*at, " \n");
@@ -316,5 +316,5 @@ void reference_man(void)
 
 void reference_markdown(void)
 {
-    (void)fputs(strchr(embedded_cli, '\n') + 1, stdout); /* without the remark that it is generated */
+    (void)fputs(strchr(embedded_cli, '\n') + 1, stdout); /* without the "generated" line */
 }

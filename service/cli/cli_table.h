@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLI_TABLE_H
 #define SERVICE_CLI_TABLE_H
-/* The commands and the options of the command line as tables, and help, which is made of them. */
+/* The tables of commands and options, and help, which is generated from them. */
 #include "service/cli/common/cli.h"
 
-cli_handler cli_completion; /* without a connection, but for the names of filters */
+cli_handler cli_completion; /* without a connection, except for filters' names */
 
 /* Setters of options that say where the service is, and who asks. */
 cli_setter cli_set_url, cli_set_password;
@@ -30,7 +30,7 @@ enum {
     WITH_RESTART = 1 << 19,
     WITH_TOKEN = 1 << 20,
     OFFLINE = 1 << 21,       /* needs no service */
-    WITH_ESTIMATE = 1 << 22, /* nor does it without an argument: see cli_estimate() */
+    WITH_ESTIMATE = 1 << 22, /* needs none without an argument: see cli_estimate() */
     GROWTH = WITH_CAPACITY | WITH_ERROR_RATE,
     NEXT = GROWTH | WITH_NODES
 };
@@ -38,8 +38,8 @@ enum {
 struct command {
     const char *name;
     const char *arguments;
-    size_t least, most; /* arguments */
-    unsigned options;   /* of its own */
+    size_t least, most; /* number of arguments */
+    unsigned options;   /* WITH_... bits */
     const char *summary;
     const char *details;
     const char *example;
@@ -50,20 +50,20 @@ struct command {
 extern const struct command cli_command_table[];
 extern const size_t cli_command_count;
 
-/* Where an option's value goes. */
+/* Where an option's value is stored. */
 struct option_to {
     enum { OPTION_OWN, OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_DECIMAL } kind;
-    size_t offset;      /* of the member of struct cli: bool, const char *, uint64_t twice, double */
-    double least, most; /* of the number, or of the text's length */
-    cli_setter *set;    /* OPTION_OWN */
+    size_t offset;      /* in struct cli: of a bool, const char *, uint64_t (two kinds) or double */
+    double least, most; /* bounds of the number, or of the text's length */
+    cli_setter *set;    /* for OPTION_OWN */
 };
 
 struct option_row {
     const char *letter; /* "": none */
     const char *name;
-    const char *value; /* NULL: takes none */
-    unsigned command;  /* WITH_...; 0: for all */
-    bool early;        /* read before the others, which then override it */
+    const char *value; /* in help; NULL: the option has no value */
+    unsigned command;  /* WITH_... of the commands that have it; 0: all */
+    bool early;        /* read before the others, which override it */
     const char *help;
     struct option_to to;
 };
@@ -71,17 +71,17 @@ struct option_row {
 /* cli_option_table.c */
 extern const struct option_row cli_option_table[];
 extern const size_t cli_option_count;
-/* False: the value is none. @value NULL: the option takes none. */
+/* False: the value is invalid. @value NULL: the option has no value. */
 bool cli_option_set(struct cli *cli, const struct option_row *o, const char *value);
 
-/* Whether it is one of a command with these WITH_... bits; 0: one of all commands. */
+/* True if commands with these WITH_... bits have the option; 0: if all commands have it. */
 bool cli_option_belongs(const struct option_row *o, unsigned of_command);
 
-/* cli_completion.c: on standard output, what the last of @words may become, with its meaning behind a tab,
- * one a line; @words are those behind the program's name. */
+/* cli_completion.c: print candidates for the last of @words with their meaning behind a tab, one per line;
+ * @words are those behind the program's name. */
 int cli_complete(struct cli *cli, char *const *words, size_t count);
 
-/* cli_reference.c: help and the reference, made of the tables; on standard output. */
+/* cli_reference.c: print help and the reference, generated from the tables. */
 void cli_print_help(void);
 void cli_print_command_help(const struct command *c);
 void reference_man(void); /* roff: twinbloom.1 */

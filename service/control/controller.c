@@ -18,7 +18,7 @@
 
 enum { ACT_EVERY_US = 1000 * 1000 /* see controller_is_rate_limited() */ };
 
-/* --- one look at one filter --- */
+/* --- a look at one filter --- */
 
 bool controller_is_rate_limited(const struct controller *k, uint64_t at)
 {
@@ -26,7 +26,7 @@ bool controller_is_rate_limited(const struct controller *k, uint64_t at)
     return at != 0 && clock_mono_us() - at < (interval < ACT_EVERY_US ? interval : ACT_EVERY_US);
 }
 
-/* Why the filter is not as it should be; "": it is. */
+/* Note what is wrong with the filter; "": nothing. */
 static void note_problem(struct filter_state *w, const char *text)
 {
     if (strcmp(w->note.problem, text) != 0 && text[0] != '\0')
@@ -60,12 +60,10 @@ bool controller_start(struct controller *k, struct filter_state *w, const char *
 
 static bool mutex_is_held(struct controller *k)
 {
-    struct key_name name;
     redisReply *reply;
     struct error e;
-    names_filter_key(&k->handle.names, "expansion_flag", &name);
-    if (sync_client_command(k->redis, handle_home(&k->handle), &reply, &e, "EXISTS %b", name.text,
-                            name.length) != ERR_OK)
+    if (sync_client_filter_command(k->redis, &k->handle.names, "expansion_flag", "EXISTS %b", &reply, &e) !=
+        ERR_OK)
         return true;
     bool held = reply->integer == 1;
     freeReplyObject(reply);
@@ -81,12 +79,13 @@ static void make_missing(struct controller *k, struct filter_state *w, bool sour
 {
     struct error e;
     if (!sourced && filter_state_seen(w) != 0) {
-        note_problem(w, "its data in Redis are lost and it has no source: BF.RESERVE makes it anew, empty");
+        note_problem(w,
+                     "its data in Redis are lost and it has no source; BF.RESERVE creates it again, empty");
         return;
     }
     if (controller_is_rate_limited(k, w->made_at))
         return;
-    k->handle.requests_wait = true; /* other filters do */
+    k->handle.requests_wait = true; /* other filters wait for this one */
     enum err code = filter_make(k->service, k->config, &k->handle, w->name, w->length, NULL, &e);
     k->handle.requests_wait = false;
     if (code == ERR_ASIDE) {
@@ -100,7 +99,7 @@ static void make_missing(struct controller *k, struct filter_state *w, bool sour
     note_problem(w, well ? "" : e.text);
 }
 
-/* The filter's time has come. A configured filter would be made again. */
+/* True if the filter's expiry has come. A configured filter never expires, as it would be made again. */
 static bool is_due(struct controller *k, const struct config_filter *c)
 {
     uint64_t at = k->view.expire_at_ms;
@@ -113,7 +112,7 @@ static bool is_due(struct controller *k, const struct config_filter *c)
     return false;
 }
 
-/* Load the view, once what somebody began to delete, or what is due, is deleted. */
+/* Load the view, after deleting the filter if it is due or if its deletion was begun. */
 static enum err load_kept(struct controller *k, struct filter_state *w, const struct config_filter *c,
                           bool held, struct error *e)
 {
@@ -122,7 +121,7 @@ static enum err load_kept(struct controller *k, struct filter_state *w, const st
     bool due = code == ERR_OK && !begun && is_due(k, c);
     if ((begun || due) && !held && !controller_is_rate_limited(k, w->dropped_at)) {
         code = filter_drop(k->service, k->config, &k->handle, &k->view, w->name, w->length,
-                                 due ? DROP_IF_DUE : DROP_IF_BEGUN, e);
+                           due ? DROP_IF_DUE : DROP_IF_BEGUN, e);
         if (code != ERR_OK && code != ERR_NOT_FOUND && code != ERR_BUSY && code != ERR_CONFLICT) {
             w->dropped_at = clock_mono_us();
             return error_prefix(e, code, "it is not deleted yet");
@@ -133,8 +132,8 @@ static enum err load_kept(struct controller *k, struct filter_state *w, const st
     return code;
 }
 
-/* Whether rows of the filter's table are to be followed: always, or by all coordinators while a job that
- * relies on it runs. Where the view cannot be read nothing changes. */
+/* Decide whether to follow the filter's table: always, or in all coordinators while a job that relies on it
+ * runs. If the view cannot be read, nothing changes. */
 static void look_at_tail(struct controller *k, const struct config_filter *c, enum err code, bool held)
 {
     struct followers *followers = k->o->followers;
@@ -149,8 +148,8 @@ static void look_at_tail(struct controller *k, const struct config_filter *c, en
         followers_keep(followers, c->name);
 }
 
-/* There is no view. What a coordinator that was killed has left of the filter is deleted, and its name is
- * taken off the list. Nobody makes it meanwhile: that needs the mutex. */
+/* There is no view. Delete what a killed coordinator has left of the filter, and its name in the list. Nobody
+ * can make the filter meanwhile: that needs the mutex. */
 static void clear(struct controller *k, struct filter_state *w, bool held)
 {
     struct error e;
@@ -162,13 +161,13 @@ static void clear(struct controller *k, struct filter_state *w, bool held)
         w->dropped_at = clock_mono_us();
 }
 
-/* How the filter fares in this process: k->status. False: nobody has it open. */
+/* Load the filter's status in this process into k->status. False: the filter is not open here. */
 static bool load_status(struct controller *k, const struct filter_state *w)
 {
     return filters_status(k->service->logs, w->name, w->length, &k->status);
 }
 
-/* One line for each change of how many shards are missing in Redis. */
+/* Log a line for each change of the number of shards missing in Redis. */
 static void tell_lost(struct controller *k, struct filter_state *w)
 {
     uint64_t lost = load_status(k, w) ? k->status.lost.count : w->lost_shards;
@@ -178,7 +177,7 @@ static void tell_lost(struct controller *k, struct filter_state *w)
     w->lost_shards = lost;
 }
 
-/* Whether keys that were acknowledged may be missing. */
+/* Note whether acknowledged keys may be missing. */
 static void note_degraded(struct controller *k, struct filter_state *w)
 {
     bool degraded = k->view.degraded && view_current(&k->view)->built;
@@ -188,8 +187,8 @@ static void note_degraded(struct controller *k, struct filter_state *w)
     note_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
 }
 
-/* Which version of the view, k->view, this coordinator serves. All its event loops serve the same; one that
- * answers from the generation before still serves the version before. */
+/* Note which version of the view, k->view, this coordinator serves. All its event loops serve the same. A
+ * coordinator that still answers from the previous generation serves the previous version. */
 static void note_served(struct controller *k, const struct filter_state *w)
 {
     struct epochs *epochs = k->service->epochs;
@@ -203,8 +202,8 @@ static void note_served(struct controller *k, const struct filter_state *w)
     epochs_found(epochs, filter, k->view.incarnation, k->view.epoch);
 }
 
-/* There is no view. This process remembers the filter, and the list of members goes on saying so, until its
- * control has found out that it was deleted. */
+/* There is no view. True while this process remembers the filter: until its control has confirmed the
+ * deletion, the list of members says so. */
 static bool is_remembered(struct controller *k, const struct filter_state *w)
 {
     const struct log_status *s = &k->status;
@@ -214,8 +213,8 @@ static bool is_remembered(struct controller *k, const struct filter_state *w)
     return has;
 }
 
-/* The view is of an incarnation that was replaced: home went back. Asked where this process has not seen that
- * incarnation yet, or its control does not believe the view. */
+/* True if the view's incarnation was replaced: the metadata node went back. Asks the registries if this
+ * process has not seen that incarnation yet, or if the filter's control does not believe the view. */
 static bool is_replaced(struct controller *k, const struct filter_state *w, uint64_t seen)
 {
     struct registry_said said = {.named = false};
@@ -229,15 +228,16 @@ static bool is_replaced(struct controller *k, const struct filter_state *w, uint
            said.incarnation > k->view.incarnation;
 }
 
-/* Its control tends it, and says what is wrong with it. */
+/* The filter's control maintains it and reports what is wrong. */
 static enum err look_at(struct controller *k, struct filter_state *w, const struct config_filter *c,
                         bool held, struct error *e)
 {
-    uint64_t seen = filter_state_seen(w); /* one that is made behind the look at the view is another one */
+    uint64_t seen = filter_state_seen(w); /* an incarnation made after this look at the view is another one */
     enum err code = load_kept(k, w, c, held, e);
     if (code == ERR_OK && is_replaced(k, w, seen))
-        code = error_set(e, ERR_LOST,
-                         "home went back to an earlier incarnation of the filter: no key is reported absent");
+        code = error_set(
+            e, ERR_LOST,
+            "the metadata node went back to an earlier incarnation of the filter: no key is reported absent");
     bool replaced = code == ERR_LOST;
     if ((replaced || code == ERR_NOT_FOUND) && c != NULL && !k->view.deleting) {
         make_missing(k, w, c->table[0] != '\0');
@@ -278,7 +278,7 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
     return code;
 }
 
-/* ERR_OK: the filter has a view, by k->view. */
+/* ERR_OK: the filter has a view, in k->view. */
 static enum err look(struct controller *k, const char *name, size_t length)
 {
     struct error e = {.text = ""};
@@ -291,15 +291,15 @@ static enum err look(struct controller *k, const char *name, size_t length)
     if (code != ERR_OK)
         return code;
     controller_follow(w, c);
-    /* Before the view is read: a job that ends in between has left no unfinished view behind. */
+    /* Check the mutex before reading the view: if a job ends in between, the view shows it as finished. */
     bool held = mutex_is_held(k);
     return look_at(k, w, c, held, &e);
 }
 
 /* --- the thread --- */
 
-/* Filters that this process has seen and that P:filters does not have: deleted, as a rule. One that is there
- * is put back: whoever deleted the one before it took its name away late. */
+/* Filters that this process has seen and that P:filters lacks are usually deleted. If one exists, its name is
+ * put back: a deletion of the previous filter removed the name late. */
 static void look_at_unlisted(struct controller *k)
 {
     struct error e;
@@ -311,7 +311,7 @@ static void look_at_unlisted(struct controller *k)
         enum err code = ERR_OK;
         if (unlisted)
             code = registry_keep(&k->handle, &e);
-        /* Its deleter may have left the registries before. */
+        /* It may be deleted by now, and its deleter may have left the registries before. */
         if (unlisted && code == ERR_OK && handle_load_any(&k->handle, &k->view, &e) == ERR_NOT_FOUND)
             code = registry_leave(&k->handle, k->handle.names.incarnation, &e);
         if (code != ERR_OK)
@@ -349,7 +349,7 @@ static void look_at_all(struct controller *k)
     filter_states_forget(k->service->watch, k->round);
 }
 
-/* Until the next look: no longer than to the first filter that is due. */
+/* The time until the next look, ms: at most until the first filter is due. */
 static int wait_ms(const struct controller *k, uint64_t interval_ms)
 {
     uint64_t now = clock_wall_us() / 1000;

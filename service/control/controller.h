@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CONTROL_CONTROLLER_H
 #define SERVICE_CONTROL_CONTROLLER_H
-/* The controller: looks at every filter at an interval. It makes filters that are configured and not there,
- * starts expansions whose threshold or schedule says so, and hands unfinished jobs that nobody drives to the
+/* The controller: examines every filter at an interval. It makes configured filters that do not exist, starts
+ * expansions that a threshold or schedule requires, and gives unfinished jobs without a driver to the
  * runner. */
 #include "base/error.h"
 #include "service/core/service.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CONTROL_CONTROLLER_INTERNAL_H
 #define SERVICE_CONTROL_CONTROLLER_INTERNAL_H
-/* What the files of the controller share: controller.c (the thread, one look at one filter),
+/* What the files of the controller share: controller.c (the thread, a look at one filter),
  * controller_source.c (the rows of its source), controller_thresholds.c (whether it should be rebuilt). */
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,35 +20,36 @@ struct controller {
     struct view view;
     struct log_status status;
     uint64_t round;
-    /* Of the filter that is looked at: it needs a rebuild, and the last one's end holds the next
-     * up until then, wall clock; 0: it is not so. */
+    /* Of the filter examined: it needs a rebuild, which must wait until this wall-clock time because of the
+     * last one's end; 0: no. */
     uint64_t held_until_ms;
     char held_why[160];
-    bool listed;          /* the filter that is looked at is in P:filters */
-    uint64_t next_due_ms; /* the earliest time to come at which a filter is to be deleted; 0: none */
+    bool listed;          /* the filter examined is in P:filters */
+    uint64_t next_due_ms; /* the next time at which a filter must be deleted; 0: none */
 };
 
 /* --- controller.c --- */
-/* What fails ends with the release of a mutex, and each release wakes the controllers of all coordinators:
- * what was tried at @at is not tried again at once, or they would call each other for ever. */
+/* A failure ends with the release of a mutex, and each release wakes the controllers of all coordinators. So
+ * what was tried at @at must not be tried again at once, or they would wake each other for ever. */
 bool controller_is_rate_limited(const struct controller *k, uint64_t at);
-/* Start a job. True if it was begun. */
+/* Start a job. True if it began. */
 bool controller_start(struct controller *k, struct filter_state *w, const char *reason, const char *trigger,
                       enum job_kind kind);
 
 /* --- controller_source.c --- */
-/* A reload may have given the filter another source or schedule: what was found of the one before is void. */
+/* A reload may have changed the filter's source or schedule: then discard the findings about the previous
+ * one. */
 void controller_follow(struct filter_state *w, const struct config_filter *c);
-/* Take what a look at the source has found, and have it looked at again, not too often. Waits for nothing. */
+/* Take the result of a look at the source, and start another look, not too often. Never waits. */
 void controller_look_at_source(struct controller *k, struct filter_state *w, const struct config_filter *c);
 
 /* --- controller_thresholds.c --- */
-/* Whether the filter's job is under way, by its record: of any coordinator; without the mutex it is
- * unfinished. */
+/* *@runs: the record says that the filter's job is running, in any coordinator. If its mutex is free, that
+ * job is unfinished. */
 enum err controller_job_runs(struct controller *k, bool *runs, struct error *e) MUST_CHECK;
-/* Start a job that a threshold or the schedule asks for, or one that was left unfinished. No job runs. */
+/* No job runs. Start a job that a threshold or the schedule requires, or that was left unfinished. */
 void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
                                    const struct config_filter *c);
-/* Note k->held_until_ms and the reason. */
+/* Copy k->held_until_ms and its reason to the note. */
 void controller_note_held(const struct controller *k, struct filter_state *w);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the controller knows of the sources of filters. It never waits for them: sources.h looks. */
+/* What the controller knows about filters' sources. It never waits for them: sources.h does the looking. */
 #include <string.h>
 #include <xxhash.h>
 #include "base/clock.h"
@@ -7,9 +7,10 @@
 #include "service/control/controller_internal.h"
 #include "service/filters/sources.h"
 
-enum { ROWS_EVERY_US = 10 * 1000 * 1000 }; /* how often a source is looked at */
+enum { ROWS_EVERY_US = 10 * 1000 * 1000 }; /* interval between looks at a source */
 
-/* What is known of dead keys goes with the rows: two looks in a row have none between them that failed. */
+/* Discard what is known of the rows and the dead keys: looks that count as consecutive must have no failed
+ * one in between. */
 static void unknown(struct filter_state *w)
 {
     w->dead = (struct threshold_dead){.looks = 0};
@@ -37,13 +38,13 @@ void controller_follow(struct filter_state *w, const struct config_filter *c)
         w->checked = false;
         filter_states_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), "");
     }
-    if (schedule != w->schedule) { /* what it would have been due at before now is not made up for */
+    if (schedule != w->schedule) { /* earlier due times are not made up for */
         w->schedule = schedule;
         w->schedule_from = (time_t)(clock_wall_us() / 1000000);
     }
 }
 
-/* The answer of the look that is under way; the one for another source than the present one is dropped. */
+/* Take the result of the look under way; a look at another source than the present one is dropped. */
 static void take(struct filter_state *w, const struct source_facts *found)
 {
     bool good = found->code == ERR_OK, meant = w->look_source == w->source;
@@ -65,7 +66,7 @@ static void take(struct filter_state *w, const struct source_facts *found)
                             good ? "" : found->error.text);
 }
 
-/* Until the answer comes what was found last is what is known. */
+/* Until the result comes, the previous findings stay. */
 void controller_look_at_source(struct controller *k, struct filter_state *w, const struct config_filter *c)
 {
     struct source_facts found;

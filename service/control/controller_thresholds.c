@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether the controller finds that a filter should be rebuilt. */
+/* Decides whether a filter should be rebuilt. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +15,13 @@
 #include "service/control/controller_internal.h"
 
 enum {
-    RETRY_FAILED_MS = 30 * 1000,       /* after a failed job, before a threshold starts the next */
-    RETRY_LOST_MS = 2 * 1000,          /* likewise, where it failed because its data were lost */
+    RETRY_FAILED_MS = 30 * 1000,       /* after a failed job, before a threshold starts the next one */
+    RETRY_LOST_MS = 2 * 1000,          /* the same, if the job failed because its data were lost */
     RETRY_ABORTED_MS = 10 * 60 * 1000, /* after an operator's abort, */
-    RETRY_NEEDED_MS = 60 * 1000        /* or, where answers are not exact before it has succeeded, so long */
+    RETRY_NEEDED_MS = 60 * 1000        /* or, if no key can be reported absent until a job succeeds */
 };
 
-/* The first time that the schedule was due since it was served; 0: it is not due. */
+/* The first due time of the schedule since it was last served; 0: it is not due. */
 static time_t schedule_was_due(const struct filter_state *w, const struct config_filter *c, time_t now)
 {
     struct schedule schedule;
@@ -32,16 +32,16 @@ static time_t schedule_was_due(const struct filter_state *w, const struct config
     return schedule_next(&schedule, w->schedule_from);
 }
 
-/* The last job's end: a failed one is not begun again at once, and one that another coordinator ended after
- * our schedule fell due has served it. */
+/* The end of the last job. A failed job is not repeated at once. A job that another coordinator ended after
+ * the schedule became due has served the schedule. */
 struct last_job {
-    bool running; /* with a free mutex: its driver is gone */
+    bool running; /* with a free mutex: its driver has died */
     bool failed, aborted;
-    bool lost; /* it failed as shards were lost under it: those have to be built again */
+    bool lost; /* it failed because shards were lost: they must be built again */
     uint64_t finished_ms;
     uint64_t expanded_ms;                    /* when the last expansion began */
-    uint64_t bytes_generation;               /* that the memory threshold had made; 0: none */
-    uint64_t dead_generation, dead_at_build; /* see record_dead() */
+    uint64_t bytes_generation;               /* made because of the memory threshold; 0: none */
+    uint64_t dead_generation, dead_at_build; /* see record_kept() */
 };
 
 static enum err last_job(struct controller *k, struct last_job *last, struct error *e)
@@ -49,14 +49,12 @@ static enum err last_job(struct controller *k, struct last_job *last, struct err
     uint64_t *const numbers[] = {&last->finished_ms, &last->expanded_ms, &last->bytes_generation,
                                  &last->dead_generation, &last->dead_at_build};
     enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
-    struct key_name name;
     redisReply *reply;
     *last = (struct last_job){.running = false};
-    names_filter_key(&k->handle.names, "job", &name);
-    enum err code = sync_client_command(
-        k->redis, handle_home(&k->handle), &reply, e,
+    enum err code = sync_client_filter_command(
+        k->redis, &k->handle.names, "job",
         "HMGET %b state finished_ms expanded_ms bytes_generation dead_generation dead_at_build error_code",
-        name.text, name.length);
+        &reply, e);
     if (code != ERR_OK)
         return code;
     if (reply->elements == NUMBERS + 2 && reply->element[0]->type == REDIS_REPLY_STRING) {
@@ -83,7 +81,7 @@ enum err controller_job_runs(struct controller *k, bool *runs, struct error *e)
     return code;
 }
 
-/* @needed: answers are not exact before a job has succeeded; then k->held_until_ms says how long it is. */
+/* @needed: answers are unreliable until a job succeeds; k->held_until_ms then gets the end of the wait. */
 static bool too_soon(struct controller *k, const struct last_job *last, bool needed)
 {
     uint64_t now = clock_wall_us() / 1000, until = last->finished_ms;
@@ -96,8 +94,8 @@ static bool too_soon(struct controller *k, const struct last_job *last, bool nee
     if (needed) {
         k->held_until_ms = until;
         (void)snprintf(k->held_why, sizeof(k->held_why),
-                       "the last job %s, and none runs: not all answers are exact; a rebuild that an "
-                       "operator asks for begins at once",
+                       "the last job %s, and none runs: answers are unreliable until a rebuild succeeds; "
+                       "a rebuild that an operator starts does not wait",
                        last->failed ? "failed" : "was aborted by an operator");
     }
     return true;
@@ -111,7 +109,7 @@ void controller_note_held(const struct controller *k, struct filter_state *w)
     filter_state_note_attempt(w, k->held_until_ms, k->held_why);
 }
 
-/* What waits for the filter's window; "": nothing. */
+/* Note what waits for the filter's window; "": nothing. */
 static void note_wanted(struct filter_state *w, const char *text)
 {
     if (text[0] != '\0' && w->note.wanted[0] == '\0')
@@ -137,7 +135,7 @@ static struct threshold_input input_of(const struct filter_state *w, const struc
         .expand_at = c->expand_at,
         .expand_at_dead = c->expand_at_dead,
         .dead_at_build = last->dead_generation == g->number ? last->dead_at_build : 0,
-        /* A larger generation is above the bound again: once is enough. */
+        /* A larger generation is above the bound again: do not rebuild for it twice. */
         .expand_at_bytes = last->bytes_generation == g->number ? 0 : c->expand_at_bytes,
         .layers = g->layer_count,
         .rate_bound = layer_rate_bound(g),
@@ -171,7 +169,7 @@ void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
     char text[256];
     enum threshold_reason reason = threshold_evaluate(&in, text, sizeof(text));
     if (reason == THRESHOLD_SCHEDULE && last.expanded_ms / 1000 >= (uint64_t)due) {
-        w->schedule_from = now; /* another coordinator, or another reason, had it rebuilt since */
+        w->schedule_from = now; /* another coordinator, or another reason, has had it rebuilt */
         reason = THRESHOLD_NONE;
     }
     struct window window;

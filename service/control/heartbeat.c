@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: a heartbeat a second; at the end the record is deleted. Possible failure modes are: the
- * home node is away (the next heartbeat tries again; the log says so once), it lost the record (all epochs
- * are written again), another node is away or hangs (one of those is asked a heartbeat, so that a heartbeat
- * stays short). In a cluster nodes are its masters, as they are by the map. */
+/* The happy path is: one heartbeat a second; at the end the record is deleted. Possible failure modes are:
+ * the metadata node is away (the next heartbeat tries again; logged once); it lost the record (all epochs are
+ * written again); another node is away or hangs (each heartbeat asks only one of these, so that it stays
+ * short). In a cluster the nodes are its masters by the current map. */
 #include "service/control/heartbeat.h"
 
 #include <inttypes.h>
@@ -22,15 +22,15 @@
 
 enum {
     BEAT_MS = 1000,
-    NODE_MS = 500, /* for connecting to a node, and for its answer */
+    NODE_MS = 500, /* for connecting to a node, and for its reply */
     BEHIND_SHOWN = 16,
     BEHIND_LOOKED_AT = 256,
-    TIMES_BEHIND = 2,  /* then its event loops load the view again */
-    BEATS_AT_ONCE = 20 /* of MEMBERS_CHANGES_MAX epochs */
+    TIMES_BEHIND = 2,  /* after so many heartbeats its event loops load the view again */
+    BEATS_AT_ONCE = 20 /* chunks of MEMBERS_CHANGES_MAX epochs per heartbeat */
 };
 
 struct node_state {
-    unsigned where; /* of a cluster's master, one of its slots */
+    unsigned where; /* in a cluster: one slot of the master */
     bool down, was_down;
     char why[128];
 };
@@ -42,22 +42,22 @@ struct heartbeat {
     struct sync_client *redis;
     atomic_bool stop;
     bool silent;        /* the last heartbeat was not written */
-    unsigned next_down; /* of the nodes that are down: who is asked next */
+    unsigned next_down; /* index of the next node to ask of those that are down */
     unsigned node_count;
     struct node_state *node;
-    uint64_t map_version; /* of the cluster's map that they are by; 0: none */
+    uint64_t map_version; /* version of the cluster's map that the nodes are from; 0: none */
     struct members_heartbeat heartbeat;
     pthread_t thread;
 };
 
-/* --- how the nodes fare --- */
+/* --- health of the nodes --- */
 
 static struct node_state *nodes_new(unsigned count)
 {
     return calloc(count + 1, sizeof(struct node_state));
 }
 
-/* One slot for each master that has some: whoever holds it by the client's map is asked. */
+/* Take one slot of each master that has some: the client's map leads it to the master. */
 static void take_masters(struct heartbeat *p, const struct slot_map *map)
 {
     struct node_state *node = nodes_new(map->count);
@@ -79,7 +79,7 @@ static void take_masters(struct heartbeat *p, const struct slot_map *map)
     p->next_down = 0;
 }
 
-/* The map is asked for by whoever needs it first: before that there are no masters to look at. */
+/* Take the masters from the map, which the first user of the client loads: before that there are none. */
 static void find_masters(struct heartbeat *p)
 {
     struct cluster *cluster = p->service->nodes.cluster;
@@ -102,13 +102,13 @@ static void look_at_node(struct heartbeat *p, unsigned i)
     freeReplyObject(pong);
 }
 
-/* Of a list the first one has the list of members; in a cluster its keys are anywhere. */
+/* In a list the first node has the list of members; in a cluster no node is special. */
 static bool is_home(const struct heartbeat *p, unsigned i)
 {
     return p->service->nodes.cluster == NULL && i == NODE_HOME;
 }
 
-/* Home, all that answered the last time, and one of the others. */
+/* Look at the metadata node, all nodes that replied the last time, and one of the others. */
 static void look_at_nodes(struct heartbeat *p)
 {
     find_masters(p);
@@ -127,11 +127,6 @@ static void look_at_nodes(struct heartbeat *p)
     }
 }
 
-static const struct node_state *home_down(const struct heartbeat *p)
-{
-    return p->node_count > 0 && is_home(p, 0) && p->node[0].down ? &p->node[0] : NULL;
-}
-
 /* --- the fields --- */
 
 static void add_redis(struct heartbeat *p)
@@ -144,7 +139,7 @@ static void add_redis(struct heartbeat *p)
     members_text(&p->heartbeat, MEMBERS_REDIS, text[0] == '\0' ? "ok" : text);
 }
 
-/* As the controller last found it. */
+/* Postgres' state as the controller last found it. */
 static void add_postgres(struct heartbeat *p, const struct config *c)
 {
     const char *text = "none";
@@ -195,7 +190,7 @@ static void add_job(void *arg, const char *filter, size_t length)
         buffer_printf(list, "%s%s", list->length > 0 ? "\n" : "", names.filter);
 }
 
-/* --- who is behind --- */
+/* --- filters that are behind --- */
 
 struct behind {
     struct heartbeat *heartbeat;
@@ -260,7 +255,7 @@ static void add_epoch(void *arg, const char *filter, uint64_t incarnation, uint6
     members_epoch(arg, filter, incarnation, epoch);
 }
 
-/* What was taken and did not arrive, or was lost since, is taken again. */
+/* Epochs that were taken but did not arrive, or were lost since, are taken again. */
 static enum err write_heartbeat(struct heartbeat *p, struct error *e)
 {
     struct service *s = p->service;
@@ -283,11 +278,11 @@ static void heartbeat(struct heartbeat *p)
 {
     struct error e = {.text = ""};
     look_at_nodes(p);
-    const struct node_state *home = home_down(p);
-    enum err code = home != NULL ? ERR_UNREACHABLE : write_heartbeat(p, &e);
+    bool down = p->node_count > 0 && is_home(p, 0) && p->node[0].down;
+    enum err code = down ? ERR_UNREACHABLE : write_heartbeat(p, &e);
     if (code != ERR_OK && !p->silent)
         log_warn("heartbeat_failed", "code=%s error=%s note=\"other coordinators count this one as gone\"",
-                 error_name(code), log_quote(home != NULL ? home->why : e.text));
+                 error_name(code), log_quote(down ? p->node[0].why : e.text));
     if (code != ERR_OK)
         sync_client_forget(p->redis);
     p->silent = code != ERR_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: subscribe, then a task or a wake for each message. Possible failure modes are: the
- * subscription cannot be had or breaks (again after a pause; the controller looks once more, as something may
- * have happened meanwhile), this user may not subscribe (said once, tried again seldom). */
+/* The happy path is: subscribe; each message leads to a task or wakes the controller. Possible failure modes
+ * are: subscribing fails or the subscription breaks (retried after a pause; the controller then looks again,
+ * because messages may have been missed); this user may not subscribe (logged once, retried rarely). */
 #include "service/control/listener.h"
 
 #include <pthread.h>
@@ -12,25 +12,25 @@
 #include "shard/redis/events.h"
 
 enum {
-    WAKE_EVERY_US = 50 * 1000, /* the controller looks at all filters when it is woken */
+    WAKE_EVERY_US = 50 * 1000, /* the controller examines all filters when it is woken */
     IDLE_US = 1000 * 1000,
-    TIMEOUT_MS_MAX = 1000, /* a stop waits for an answer this long at most */
+    TIMEOUT_MS_MAX = 1000, /* bounds how long a stop waits for a reply */
     PAUSE_MIN_MS = 50,
     PAUSE_MAX_MS = 5000
 };
 
 struct listener {
     struct service *service;
-    struct mailbox *mailbox; /* for the word that it is to stop */
+    struct mailbox *mailbox; /* gets the request to stop */
     atomic_bool stop;
     uint64_t woken_at;
     bool wake_wanted;
-    bool deaf; /* not subscribed, and that was said */
+    bool deaf; /* not subscribed, and this was logged */
     unsigned pause_ms;
     pthread_t thread;
 };
 
-/* --- what a message leads to --- */
+/* --- effects of a message --- */
 
 static void wake_if_time(struct listener *l)
 {
@@ -42,7 +42,7 @@ static void wake_if_time(struct listener *l)
     service_wake_controller(l->service);
 }
 
-/* Until the subscription breaks or the service stops. */
+/* Take messages until the subscription breaks or the service stops. */
 static enum err take_messages(struct listener *l, struct events *s, struct error *e)
 {
     enum err code = ERR_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of probes, and what they share. */
+/* The table of probes, and their shared functions. */
 #include "service/doctor/doctor_internal.h"
 
 #include <stdarg.h>
@@ -46,7 +46,7 @@ const char *doctor_state_name(enum doctor_state state)
     return names[state];
 }
 
-/* --- telling --- */
+/* --- findings --- */
 
 void doctor_tell(struct doctor *d, enum doctor_state state, const char *subject, const char *remedy,
                  const char *format, ...)
@@ -103,7 +103,7 @@ unsigned doctor_redis_version(const struct doctor_node *n)
     return version;
 }
 
-/* --- what the configuration asks for --- */
+/* --- requirements of the configuration --- */
 
 void doctor_each_table(struct doctor *d, void (*fn)(struct doctor *d, const struct config_filter *f))
 {
@@ -140,7 +140,7 @@ bool doctor_add_fsync(const struct doctor *d)
     return wanted;
 }
 
-/* --- all of them --- */
+/* --- running the probes --- */
 
 void doctor_run(const struct doctor_options *o)
 {

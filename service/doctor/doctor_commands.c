@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether each command that the service needs is there and allowed. COMMAND INFO and ACL DRYRUN would be
- * rights of their own, and would not tell of keys and channels; so each is run once, on a scratch key under
- * the prefix that nothing else reads and that is gone at the end. A crash in the middle leaves a key with a
- * TTL of a minute.
+/* Checks that each command that the service needs exists and is allowed. COMMAND INFO and ACL DRYRUN would
+ * need rights of their own, and do not cover keys and channels. So each command is run once, on a scratch key
+ * under the prefix that nothing else reads and that is deleted at the end. After a crash a key with a TTL of
+ * a minute remains.
  *
  * To add one: a row, and its name in docs/howto/connect-to-redis.md (test_doctor compares them). */
 #include "service/doctor/doctor_internal.h"
@@ -29,7 +29,7 @@ static bool waits(const struct doctor *d)
     return doctor_add_acks(d) > 0;
 }
 
-/* In an order in which each finds what it needs, and the last ones leave nothing. */
+/* In an order in which each command finds the data it needs, and the last ones delete everything. */
 const struct doctor_command doctor_command_rows[] = {
     {"ping", NULL, {"PING"}},
     {"time", NULL, {"TIME"}},
@@ -78,20 +78,20 @@ const struct doctor_command doctor_command_rows[] = {
     {"cluster|slots", clustered, {"CLUSTER", "SLOTS"}},
     {"cluster|shards", clustered, {"CLUSTER", "SHARDS"}},
     {"asking", clustered, {"ASKING"}},
-    /* The connection is of no other use behind this. */
+    /* After this the connection is useless. */
     {"subscribe", NULL, {"SUBSCRIBE", "C"}},
 };
 const size_t doctor_command_count = sizeof(doctor_command_rows) / sizeof(doctor_command_rows[0]);
 
 /* --- one node --- */
 
-/* What a user may not run, and what the server does not have, as words for people and as a rule of ACL. */
+/* Commands that the user may not run and commands that the server lacks, as text and as an ACL rule. */
 struct refused {
     struct buffer denied, rule, missing;
-    char reason[REASON_MAX]; /* the first refusal, as Redis words it */
+    char reason[REASON_MAX]; /* the first error, in Redis' words */
 };
 
-/* Keys of one slot of that master. */
+/* Keys in one slot of that master. */
 struct scratch {
     struct key_name key[5]; /* S, H, L, Z, X */
     char channel[PREFIX_MAX + sizeof(":events")];
@@ -149,7 +149,7 @@ static void judge(struct refused *f, const struct doctor_command *row, const red
     } else if (begins(r->str, "ERR unknown command") || begins(r->str, "ERR unknown subcommand") ||
                begins(r->str, "ERR Unknown subcommand")) {
         buffer_printf(&f->missing, "%s%s", f->missing.length > 0 ? " " : "", row->name);
-    } /* anything else was run, or would have been: memory, a disk and a role are other probes' */
+    } /* other errors mean that it was allowed; memory, disk and role have probes of their own */
 }
 
 static void tell(struct doctor *d, const struct doctor_node *n, struct refused *f, unsigned count)
@@ -203,8 +203,7 @@ static void try_all(struct doctor *d, struct sync_client *l, const struct doctor
     buffer_fini(&f.missing);
 }
 
-/* @n by the numbers of another link, whose list of masters may have another order. False: it does not have
- * it. */
+/* Find @n in another client, whose list of masters may have another order. False: it is not there. */
 static bool find_node(struct sync_client *l, const struct doctor_node *n, struct doctor_node *out)
 {
     struct error ignored;
@@ -221,7 +220,7 @@ static bool find_node(struct sync_client *l, const struct doctor_node *n, struct
     return false;
 }
 
-/* Over connections of its own: they end as subscribers. */
+/* Uses connections of its own, as they end in subscriber mode. */
 void doctor_commands(struct doctor *d)
 {
     for (unsigned i = 0; i < d->node_count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether those who work together agree: the nodes, the versions, the clocks. */
+/* Checks that coordinators agree on nodes, versions and clocks. */
 #include "service/doctor/doctor_internal.h"
 
 #include <inttypes.h>
@@ -15,14 +15,14 @@ enum { CLOCK_WARN_MS = 2000 };
 
 /* --- nodes --- */
 
-/* What other coordinators have written on this node. */
+/* Check what other coordinators have written on this node. */
 static void tell_nodes(struct doctor *d, const struct doctor_node *n)
 {
     redisReply *r;
     struct error e;
     bool lacks = false;
     if (sync_client_command(d->redis, n->where, &r, &e, "GET %s:nodes", d->o->config->prefix) != ERR_OK)
-        return; /* the probe of commands says why */
+        return; /* the probe of commands reports the reason */
     if (r->type != REDIS_REPLY_STRING)
         doctor_tell(d, DOCTOR_OK, n->name, "", "no coordinator has used it with this prefix");
     else if (claim_judge(d->o->nodes, r->str, &lacks, &e) != ERR_OK)
@@ -48,11 +48,11 @@ void doctor_nodes(struct doctor *d)
 
 struct listing {
     struct doctor *d;
-    struct buffer nodes; /* as a record has it, made of the configuration here */
+    struct buffer nodes; /* the nodes configured here, in the form of a record */
     unsigned count, told;
 };
 
-/* One name a line, as a record has them. */
+/* One name per line, as in a record. */
 static void put_nodes(const struct nodes *nodes, struct buffer *out)
 {
     struct placement all;
@@ -63,7 +63,7 @@ static void put_nodes(const struct nodes *nodes, struct buffer *out)
             buffer_printf(out, "%s%s", i > 0 ? "\n" : "", name);
 }
 
-/* On one line. */
+/* Join the lines. */
 static const char *one_line(const char *list, char *out, size_t size)
 {
     size_t n = 0;
@@ -116,7 +116,7 @@ static void judge_entry(void *arg, const struct members_entry *entry)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "see whether its host reaches the database",
                     "it does not reach Postgres: %.300s", postgres);
     else
-        l->told = told; /* nothing to say */
+        l->told = told; /* agreement: nothing to report */
 }
 
 void doctor_coordinators(struct doctor *d)
@@ -127,7 +127,7 @@ void doctor_coordinators(struct doctor *d)
     for (unsigned i = 0; i < d->node_count; i++)
         up += d->node[i].info != NULL;
     if (up < d->node_count || up == 0)
-        return; /* what is missing is told, and the list of members may lie there */
+        return; /* the missing one is reported, and it may hold the list of members */
     put_nodes(d->o->nodes, &l.nodes);
     if (members_read(d->redis, d->o->config->prefix, NULL, judge_entry, &l, &e) != ERR_OK)
         doctor_tell(d, DOCTOR_PROBLEM, "", "see what the probe \"commands\" says", "they are not known: %s",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What following a table needs of the database: a standby, an outbox, logical replication and its slots. */
+/* Checks what following a table needs of the database: a standby, an outbox, logical replication and its
+ * slots. */
 #include "service/doctor/doctor_internal.h"
 
 #include <inttypes.h>
@@ -15,7 +16,7 @@
 
 static const struct source_watch nobody = {NULL, NULL};
 
-/* A source that is fit; else NULL: the probe of tables says why. */
+/* Open a valid source; NULL: the probe of tables reports the reason. */
 static struct source *open_source(const struct doctor *d, const struct config_filter *f)
 {
     struct source *s = NULL;
@@ -49,7 +50,7 @@ static enum err try_outbox(const struct doctor *d, const struct config_filter *f
     return code;
 }
 
-/* Opens a stream and reads nothing: no slot is made or moved. */
+/* Opens a stream without reading: no slot is made or moved. */
 static enum err try_stream(const struct doctor *d, const struct config_filter *f, struct source *s,
                            struct error *e)
 {
@@ -110,7 +111,7 @@ void doctor_followers(struct doctor *d)
     doctor_each_table(d, look_at_follower);
 }
 
-/* --- a standby that rebuilds read from --- */
+/* --- standby for rebuilds --- */
 
 void doctor_standby(struct doctor *d)
 {
@@ -177,7 +178,7 @@ void doctor_slot(struct doctor *d, const char *slot, const struct stream_slot *s
                     s->active ? "in use" : "not in use now", s->retained);
 }
 
-/* Slots that were noted for this database. */
+/* Check the slots that were noted for this database. */
 static void look_at_slots(struct doctor *d, struct connection *server, const redisReply *noted)
 {
     char place[STREAM_PLACE_MAX];
@@ -214,7 +215,7 @@ void doctor_slots(struct doctor *d)
     (void)snprintf(key, sizeof(key), "%s:slots", c->prefix);
     unsigned where = nodes_key(d->o->nodes, key, strlen(key));
     if (sync_client_command(d->redis, where, &noted, &e, "HGETALL %s", key) != ERR_OK)
-        return; /* told by others */
+        return; /* others report it */
     if (noted->type == REDIS_REPLY_ARRAY && noted->elements > 0) {
         if (connection_open(&server, c->dsn, "twinbloom slots", (unsigned)c->postgres_timeout_ms, nobody,
                             &e) == ERR_OK)

@@ -9,30 +9,30 @@
 #include "service/doctor/doctor.h"
 #include "shard/redis/sync_client.h"
 
-/* One master of the configuration, or of the cluster. */
+/* A master in the configuration or in the cluster. */
 struct doctor_node {
     char name[NODE_NAME_MAX];
-    unsigned where;   /* its address for the client */
-    unsigned slot;    /* the lowest that it holds, SLOTS: of a list, or none */
-    redisReply *info; /* INFO; NULL: it did not answer, and the probe "redis" has said so */
-    int64_t clock_ms; /* how far its clock is ahead of this machine's */
+    unsigned where;   /* its address in the client */
+    unsigned slot;    /* the lowest slot it holds; SLOTS: a listed node, or no slot */
+    redisReply *info; /* reply of INFO; NULL: none, and the probe "redis" has reported it */
+    int64_t clock_ms; /* its clock minus this machine's */
     bool has_clock;
 };
 
 struct doctor {
     const struct doctor_options *o;
-    const char *probe; /* that runs */
+    const char *probe; /* the running probe */
     struct sync_client *redis;
     struct doctor_node *node;
     unsigned node_count;
-    bool has_postgres; /* it answered */
+    bool has_postgres; /* the server has replied */
     struct server_facts postgres;
-    int64_t postgres_clock_ms; /* how far the database's clock is ahead of this machine's */
+    int64_t postgres_clock_ms; /* the database's clock minus this machine's */
 };
 
 typedef void doctor_fn(struct doctor *d);
 
-/* In the order in which they run: the first two find out who answers. */
+/* In the order in which they run: the first two find out which servers reply. */
 struct doctor_probe {
     const char *name, *what; /* @what it looks at, as docs/install.md says it */
     doctor_fn *fn;
@@ -44,47 +44,47 @@ extern const size_t doctor_probe_count;
  * channel of events. */
 enum { DOCTOR_WORDS_MAX = 6 };
 struct doctor_command {
-    const char *name;                       /* as in a rule of ACL */
+    const char *name;                       /* name in an ACL rule */
     bool (*needed)(const struct doctor *d); /* NULL: always */
     const char *word[DOCTOR_WORDS_MAX];
 };
 extern const struct doctor_command doctor_command_rows[];
 extern const size_t doctor_command_count;
 
-/* Tell a finding of the probe that runs. @subject, @remedy: as in struct doctor_finding. */
+/* Report a finding of the running probe. @subject, @remedy: as in struct doctor_finding. */
 void doctor_tell(struct doctor *d, enum doctor_state state, const char *subject, const char *remedy,
                  const char *format, ...) PRINTF_LIKE(5, 6);
-/* The same of an error's text, which is "what; remedy" where @remedy is "". */
+/* As doctor_tell(), with an error's text, which has the form "what; remedy" if @remedy is "". */
 void doctor_tell_error(struct doctor *d, enum doctor_state state, const char *subject, const struct error *e,
                        const char *remedy);
 
-/* A line of a node's INFO: its number, or 0 where there is none; its text, "" where there is none. */
+/* A line of a node's INFO: as a number, 0: missing; as text, "": missing. */
 uint64_t doctor_info_number(const struct doctor_node *n, const char *name);
 const char *doctor_info_text(const struct doctor_node *n, const char *name, char *out, size_t size);
-/* Redis' version as 70015 for 7.0.15; 0: unknown. Of Valkey: the version of Redis that it is compatible with.
- */
+/* Redis' version as 70015 for 7.0.15; 0: unknown. For Valkey: the Redis version that it is compatible
+ * with. */
 unsigned doctor_redis_version(const struct doctor_node *n);
 
 /* Where the database answered: call @fn for each filter that has a table. */
 void doctor_each_table(struct doctor *d, void (*fn)(struct doctor *d, const struct config_filter *f));
 
-/* The number of filters of the configuration that have a table. */
+/* The number of configured filters with a table. */
 size_t doctor_sources(const struct doctor *d);
 
-/* The greatest of [redis] add_acks and those of the filters; whether one of them wants add_fsync. */
+/* The largest add_acks of [redis] and the filters; whether one of them sets add_fsync. */
 unsigned doctor_add_acks(const struct doctor *d);
 bool doctor_add_fsync(const struct doctor *d);
 
-/* --- judgements of what was found, which ask nobody --- */
+/* --- judgements of collected facts, without I/O --- */
 
-/* Of each node's INFO, that is there. */
+/* Judge each node's INFO that was read. */
 doctor_fn doctor_versions, doctor_memory, doctor_persistence, doctor_replicas, doctor_replication;
-/* Of d->postgres. */
+/* Judge d->postgres. */
 doctor_fn doctor_server, doctor_rights, doctor_transactions;
-/* Of a slot that exists and is ours. */
+/* Judge a slot that exists and is ours. */
 void doctor_slot(struct doctor *d, const char *slot, const struct stream_slot *s);
 
-/* --- probes that ask --- */
+/* --- probes with I/O --- */
 doctor_fn doctor_redis;                                     /* doctor_redis.c */
 doctor_fn doctor_commands;                                  /* doctor_commands.c */
 doctor_fn doctor_postgres, doctor_tables;                   /* doctor_postgres.c */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The database: whether it answers, what this role may see, and each filter's tables. */
+/* Checks the database: whether it replies, what this role may see, and each filter's tables. */
 #include "service/doctor/doctor_internal.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include "service/filters/sources.h"
 
 enum {
-    VERSION_OLDEST = 130000, /* whose statements the tests once ran, or which its makers still mend */
+    VERSION_OLDEST = 130000, /* the oldest version that tests have run against and that is still maintained */
     VERSION_STREAM = 150000,
     LONG_SECONDS = 600
 };

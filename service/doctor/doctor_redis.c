@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What each node of Redis says of itself. INFO is enough: CONFIG GET is a right that the service does not
- * need. */
+/* Checks what each Redis node reports about itself. INFO is enough: CONFIG GET is a right that the service
+ * does not need. */
 #include "service/doctor/doctor_internal.h"
 
 #include <inttypes.h>
@@ -15,13 +15,13 @@
 enum {
     TEXT_MAX = 64,
     VERSION_WAITAOF = 70200,
-    VERSION_OLDEST = 60200, /* that the service can work with */
-    VERSION_COUNTS = 70000  /* from here on a server tells why its replication id is a new one */
+    VERSION_OLDEST = 60200, /* the oldest that the service works with */
+    VERSION_COUNTS = 70000  /* from here on INFO tells why the replication id changed */
 };
 
 /* --- redis --- */
 
-/* When a server answers TIME, against the clock here in the middle of the round trip. */
+/* Compare a server's TIME with the local clock in the middle of the round trip. */
 static void ask_clock(struct doctor *d, struct doctor_node *n)
 {
     redisReply *r;
@@ -66,7 +66,7 @@ void doctor_redis(struct doctor *d)
     if (d->node == NULL)
         return;
     d->node_count = count;
-    for (unsigned i = 0; i < count; i++) { /* numbers of masters are valid until others are asked for */
+    for (unsigned i = 0; i < count; i++) { /* numbers of masters are valid until the masters are read again */
         struct doctor_node *n = &d->node[i];
         n->where = sync_client_master(d->redis, i);
         n->slot = sync_client_master_slot(d->redis, i);
@@ -79,7 +79,7 @@ void doctor_redis(struct doctor *d)
 
 /* --- versions --- */
 
-/* Call @fn for each node that answered. */
+/* Call @fn for each node that replied. */
 static void each(struct doctor *d, void (*fn)(struct doctor *d, const struct doctor_node *n))
 {
     for (unsigned i = 0; i < d->node_count; i++)
@@ -175,7 +175,7 @@ void doctor_persistence(struct doctor *d)
 static unsigned in_step(const struct doctor_node *n)
 {
     unsigned count = 0;
-    for (unsigned i = 0;; i++) { /* they are numbered without gaps */
+    for (unsigned i = 0;; i++) { /* replicas are numbered without gaps */
         char name[24], line[TEXT_MAX];
         (void)snprintf(name, sizeof(name), "slave%u", i);
         if (doctor_info_text(n, name, line, sizeof(line))[0] == '\0')
@@ -189,7 +189,7 @@ static void tell_replicas(struct doctor *d, const struct doctor_node *n)
     char good[TEXT_MAX];
     unsigned acks = doctor_add_acks(d), replicas = in_step(n);
     if (!info_is(n->info->str, n->info->len, "role", "master"))
-        return; /* told by others */
+        return; /* others report it */
     if (replicas < acks)
         doctor_tell(d, DOCTOR_PROBLEM, n->name, "add replicas, or lower add_acks",
                     "add_acks = %u, but %u replicas are in step: adds are refused", acks, replicas);

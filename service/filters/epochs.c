@@ -15,12 +15,12 @@ struct held {
 };
 
 struct entry {
-    struct entry *next; /* of the hash chain */
+    struct entry *next; /* next entry of the hash chain */
     TAILQ_ENTRY(entry) changed_link;
     TAILQ_ENTRY(entry) behind_link;
-    bool changed, behind, told; /* told: somebody took an epoch other than 0 */
+    bool changed, behind, told; /* told: an epoch other than 0 was taken */
     unsigned times_behind;
-    struct held found; /* in Redis, as far as is known */
+    struct held found; /* the view in Redis, as far as known */
     struct held served;
     char *filter;
 };
@@ -73,7 +73,7 @@ static struct entry *make(struct entry **at, const char *filter)
 {
     struct entry *n = calloc(1, sizeof(*n));
     if (n == NULL || (n->filter = strdup(filter)) == NULL) {
-        free(n); /* it is not reported: nothing depends on it */
+        free(n); /* it is not reported, which is harmless */
         return NULL;
     }
     *at = n;
@@ -110,7 +110,7 @@ static void judge(struct epochs *e, struct entry *n)
                    (served->incarnation != found->incarnation || served->epoch < found->epoch));
 }
 
-/* What nobody holds, and nobody was told of, is not kept. */
+/* Drop an entry that is not served and has nothing left to report. */
 static void drop_if_idle(struct epochs *e, struct entry *n)
 {
     if (n->served.epoch != 0 || n->changed)
@@ -120,7 +120,7 @@ static void drop_if_idle(struct epochs *e, struct entry *n)
     free(n);
 }
 
-/* --- what is said --- */
+/* --- from the controller --- */
 
 void epochs_hold(struct epochs *e, const char *filter, uint64_t incarnation, uint64_t epoch)
 {
@@ -149,7 +149,7 @@ void epochs_found(struct epochs *e, const char *filter, uint64_t incarnation, ui
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-/* --- what is asked --- */
+/* --- for the heartbeat --- */
 
 struct epochs_total epochs_total(struct epochs *e)
 {
@@ -159,7 +159,7 @@ struct epochs_total epochs_total(struct epochs *e)
     return total;
 }
 
-/* The lock is given back between two of them: the controller may wait for it. */
+/* The lock is released between two filters, as the controller may wait for it. */
 size_t epochs_take(struct epochs *e, size_t most, epochs_fn *fn, void *arg)
 {
     size_t count = 0;

@@ -20,8 +20,8 @@ static enum err may_drop(const struct view *v, enum drop_when when, struct error
     return ERR_OK;
 }
 
-/* There is no view. A name that has lost it stays; else it is taken off the list. @cleared: what somebody had
- * begun to make or to delete was removed. */
+/* There is no view. A name that has lost its view stays registered; any other is removed. @cleared: the
+ * remains of an unfinished creation or deletion were removed. */
 static enum err unlist_nothing(struct handle *f, bool cleared, struct error *e)
 {
     struct registry_said said;
@@ -39,9 +39,9 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
     bool was = code == ERR_OK;
     if (was)
         code = may_drop(v, when, e);
-    if (was && code == ERR_OK) /* first: one that is named and has no view has lost it */
+    if (was && code == ERR_OK) /* first, because a registered name without a view counts as lost */
         code = registry_leave(f, v->incarnation, e);
-    if (code == ERR_OK || code == ERR_NOT_FOUND) /* who deleted it may have been killed behind the view */
+    if (code == ERR_OK || code == ERR_NOT_FOUND) /* a deleter may have died behind the view */
         code = log_drop(f->redis, &f->names, &work, e);
     filters_look(s->logs, name, length);
     if (code == ERR_NOT_FOUND || (code == ERR_OK && !was)) {
@@ -50,7 +50,7 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
             code = handle_drop_nothing(f, mutex_value(mutex), e);
         return code != ERR_OK ? code : error_set(e, ERR_NOT_FOUND, "the filter does not exist");
     }
-    /* A controller may have named it in between. Whoever looks now would take it for lost. */
+    /* A controller may have registered the name meanwhile: without a view it would count as lost. */
     if (code == ERR_OK)
         code = registry_leave(f, v->incarnation, e);
     if (code != ERR_OK)
@@ -71,9 +71,9 @@ enum err filter_drop(struct service *s, const struct config *config, struct hand
     struct mutex_options options = filter_mutex_options(s, config, name, length);
     options.redis = f->redis;
     enum err code = names_init(&f->names, config->prefix, name, length, e);
-    if (code == ERR_OK && when != DROP_IF_BEGUN) /* first: nothing is published behind the deletion */
+    if (code == ERR_OK && when != DROP_IF_BEGUN) /* first, so that no load publishes after it */
         code = loading_end(f, e);
-    if (code == ERR_OK) /* no mutex for a name that is none */
+    if (code == ERR_OK) /* take no mutex for an invalid name */
         code = handle_load_any(f, scratch, e);
     if (code == ERR_OK)
         code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);

@@ -6,8 +6,8 @@
 #include "service/core/service.h"
 #include "shard/view/handle.h"
 
-/* DROP_IF_DUE: only where its expire_at has come. DROP_IF_BEGUN: only where somebody began to. Another filter
- * may have taken the name while the mutex was waited for. */
+/* DROP_IF_DUE: only if its expire_at has passed. DROP_IF_BEGUN: only if its deletion was begun. Another
+ * filter may have taken the name during the wait for the mutex. */
 enum drop_when { DROP_NOW, DROP_IF_DUE, DROP_IF_BEGUN };
 
 /* Delete a filter under its mutex, or go on where somebody began to. ERR_NOT_FOUND, ERR_CONFLICT (@when does

@@ -23,14 +23,14 @@
 enum { DEFAULT_EXPANSION = 2 };
 static const double default_error_rate = 0.01;
 
-/* What a filter is made from: the command's options over the configuration over the defaults. */
+/* The parameters of a filter: options of the command override the configuration, which overrides defaults. */
 struct recipe {
     uint64_t capacity;
     double error_rate;
     uint32_t expansion;
     bool sourced;
     bool anew;         /* see struct creation */
-    const char *nodes; /* as placement_choose() takes them */
+    const char *nodes; /* in the form of placement_choose() */
 };
 
 static struct recipe recipe_for(const struct config_filter *c, const struct creation *wanted)
@@ -65,7 +65,7 @@ static void leave_registries(struct handle *f)
                  log_quote(f->names.filter));
 }
 
-/* One that is there already needs none. */
+/* An existing filter needs no check. */
 static enum err check_memory(const struct service *s, const struct handle *f, const struct make_options *o,
                              struct error *e)
 {
@@ -93,7 +93,7 @@ static enum err check_memory(const struct service *s, const struct handle *f, co
 
 static const char lost_view[] = "a filter of this name lost its view; BF.RESERVE creates it again, empty";
 
-/* *@latest: the latest incarnation that is known. */
+/* Raise *@latest to the latest incarnation in the registries. */
 static enum err look_for_latest(struct handle *f, uint64_t *latest, struct error *e)
 {
     struct registry_said said;
@@ -126,13 +126,13 @@ enum err filter_make_way(struct service *s, struct filter_naming *n, const char 
     return code == ERR_NOT_FOUND ? ERR_OK : code;
 }
 
-/* A coordinator that serves the filter, the earliest incarnation of those that are served. */
+/* A coordinator that serves the filter: the one with the earliest incarnation. */
 struct server {
     char id[MEMBERS_ID_MAX];
     uint64_t incarnation;
 };
 
-/* members_fn */
+/* A members_fn. */
 static void take_server(void *arg, const struct members_entry *entry)
 {
     struct server *s = arg;
@@ -142,9 +142,9 @@ static void take_server(void *arg, const struct members_entry *entry)
     (void)snprintf(s->id, sizeof(s->id), "%s", entry->id);
 }
 
-/* Nothing is stored of the filter, and its name is not registered: it was never made, unless somebody serves
- * it that was not deleted. Who serves one has said so a while ago, and may not have met its deletion yet.
- * ERR_LOST: somebody does. ERR_UNREACHABLE, ERR_TIMEOUT. */
+/* Nothing of the filter is stored and its name is not registered. So it was never made, unless a coordinator
+ * serves a filter of this name that was not deleted. (A coordinator's report is some time old: it may not
+ * have noticed the deletion.) ERR_LOST: a coordinator serves it. ERR_UNREACHABLE, ERR_TIMEOUT. */
 static enum err may_make(struct handle *f, struct error *e)
 {
     struct server server = {.id = ""};
@@ -161,9 +161,9 @@ static enum err may_make(struct handle *f, struct error *e)
                      server.id);
 }
 
-/* One that is named and has neither a view nor a record has lost its view. Who serves it is asked before it
- * is named here: others would see a name without a view or a record, again and again, and take that for lost.
- */
+/* A registered filter with neither a view nor a record has lost its view. Ask who serves it before
+ * registering it: otherwise repeated attempts would register a name without a view or record, which others
+ * take for a lost filter. */
 static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e)
 {
     struct filter_naming *n = arg;
@@ -253,7 +253,8 @@ enum err filter_make(struct service *s, const struct config *config, struct hand
     struct mutex *mutex = NULL;
     struct mutex_options options = filter_mutex_options(s, config, name, length);
     options.redis = f->redis;
-    /* This is short work: another coordinator that is at it is waited for, but not by those who wait here. */
+    /* Making a filter is quick, so wait for another coordinator that does it; but not if other requests wait
+     * here. */
     code = mutex_wait(&mutex, &options, f->requests_wait ? 0 : options.redis_timeout_ms, e);
     if (code == ERR_BUSY && f->requests_wait)
         code = ERR_ASIDE;
@@ -269,7 +270,7 @@ uint64_t filter_make_bytes(const struct config *config, const char *name, size_t
 {
     struct recipe r = recipe_for(config_find(config, name, length), creation);
     struct geometry g;
-    struct error ignored; /* it will be said when the filter is made */
+    struct error ignored; /* making the filter reports it */
     double rate = r.expansion != 0 ? grow_first_rate(r.error_rate) : r.error_rate;
     uint32_t most = (uint32_t)config->shard_bytes;
     if (r.sourced)

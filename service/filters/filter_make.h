@@ -36,24 +36,24 @@ uint64_t filter_make_bytes(const struct config *config, const char *name, size_t
 struct mutex_options filter_mutex_options(const struct service *s, const struct config *config,
                                           const char *name, size_t length);
 
-/* A work_fn of shard/view/shards.h, whose argument is a struct mutex: ERR_MUTEX_LOST ends the work. */
+/* A work_fn of shard/view/shards.h; @arg is a struct mutex. ERR_MUTEX_LOST ends the work. */
 enum err filter_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t of, struct error *e);
 
-/* A filter is made, under its mutex. */
+/* State of making a filter under its mutex. */
 struct filter_naming {
     struct handle *handle;
-    bool as_new;     /* whether a filter of that name lost its view does not matter */
-    bool deleted;    /* what had the name before was deleted here */
-    bool named;      /* it was named already */
-    bool entered;    /* by us, for an earlier try */
-    uint64_t latest; /* incarnation of that name that is known */
+    bool as_new;     /* ignore that a filter of this name lost its view */
+    bool deleted;    /* the previous filter was deleted by this call */
+    bool named;      /* it was registered before */
+    bool entered;    /* registered by an earlier attempt of this call */
+    uint64_t latest; /* latest known incarnation of the name */
 };
-/* First: what somebody began to delete is deleted, and a view of an incarnation that was replaced. What lies
- * there else is told: ERR_EXISTS, ERR_LOST. @is is for storage. */
+/* First step: complete a deletion that was begun, and delete a view of a replaced incarnation. Anything else
+ * there is an error: ERR_EXISTS, ERR_LOST. @is is scratch memory. */
 MUST_CHECK enum err filter_make_way(struct service *s, struct filter_naming *n, const char *name,
                                     size_t length, struct view *is, const struct work *work, struct error *e);
-/* Make it, and name it on all masters before its view is published. As log_make(), and ERR_LOST: a filter of
- * that name lost its view. */
+/* Make the filter, and register it on all masters before its view is published. Errors as of log_make(), and
+ * ERR_LOST: a filter of this name lost its view. */
 MUST_CHECK enum err filter_make_log(struct filter_naming *n, const struct make_options *options,
                                     struct log_view *out, const struct work *work, struct error *e);
 #endif

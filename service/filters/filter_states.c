@@ -89,7 +89,7 @@ struct filter_state *filter_states_next(struct filter_states *watch, const struc
     return next;
 }
 
-/* Nobody takes what a look has found once the filter has no source any more. */
+/* True if a result of the look will be taken: not if the filter has lost its source. */
 static bool is_looked_at(const struct filter_state *w)
 {
     struct source_facts ignored;
@@ -142,7 +142,7 @@ struct filter_note filter_states_note(struct filter_states *watch, const char *n
 void filter_states_note_text(struct filter_states *watch, char *out, size_t size, const char *text)
 {
     (void)pthread_mutex_lock(&watch->lock);
-    (void)snprintf(out, size, "%.*s", (int)size - 1, text); /* cut where it is too long */
+    (void)snprintf(out, size, "%.*s", (int)size - 1, text); /* cut if too long */
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
@@ -185,8 +185,8 @@ void filter_states_on_seen(void *states, const char *name, size_t length, uint64
     struct filter_states *watch = states;
     (void)pthread_mutex_lock(&watch->lock);
     struct filter_state *w = find_or_make_locked(watch, name, length);
-    if (w != NULL && incarnation > w->seen /* they are in order */ &&
-        incarnation != w->dropped) /* who had read it before tells it late */
+    if (w != NULL && incarnation > w->seen /* incarnations grow */ &&
+        incarnation != w->dropped) /* a thread that read it before the deletion reports late */
         w->seen = incarnation;
     (void)pthread_mutex_unlock(&watch->lock);
 }
@@ -198,7 +198,7 @@ void filter_states_on_dropped(struct filter_states *watch, const char *name, siz
     struct filter_state *w = find_locked(watch, name, length);
     if (w != NULL) {
         w->dropped = incarnation;
-        if (w->seen == incarnation) /* not one that was made since */
+        if (w->seen == incarnation) /* not for one made since */
             w->seen = 0;
     }
     (void)pthread_mutex_unlock(&watch->lock);

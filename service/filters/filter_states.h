@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CONTROL_FILTER_STATES_H
 #define SERVICE_CONTROL_FILTER_STATES_H
-/* What is known of the filters between two looks: kept by the controller, read by the admin thread. */
+/* What is known about filters between two looks: written by the controller, read by the admin threads. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -10,20 +10,21 @@
 #include "expansion/decide/window.h"
 #include "migrate/source/source.h"
 
-/* What the controller last found of a filter that is not in Redis; a copy. */
+/* The controller's last findings that are not in Redis; a copy. */
 struct filter_note {
-    uint64_t degraded_ms;     /* since when it is degraded, wall clock; 0: it is not */
-    struct source_rows rows;  /* of the source, as last looked up */
-    uint64_t rows_ms;         /* when, wall clock; 0: not yet, or not the last time */
-    double growth;            /* keys, or rows of the source, that came in a second; 0: unknown, or none */
-    char postgres[256];       /* "" where it answers or is not needed */
-    char problem[512];        /* why the filter is not as it should be; "" */
-    char wanted[256];         /* why an expansion is wanted that waits for the filter's window; "" */
-    uint64_t next_attempt_ms; /* a rebuild that it needs begins then, wall clock; 0: none waits */
+    uint64_t degraded_ms;     /* wall clock, since when it is degraded; 0: it is not */
+    struct source_rows rows;  /* rows of the source, as last counted */
+    uint64_t rows_ms;         /* wall clock, when; 0: never, or the last look failed */
+    double growth;            /* keys, or rows of the source, added per second; 0: unknown, or none */
+    char postgres[256];       /* error of Postgres; "": none, or not needed */
+    char problem[512];        /* what is wrong with the filter; "": nothing */
+    char wanted[256];         /* why an expansion that waits for the window is wanted; "" */
+    uint64_t next_attempt_ms; /* wall clock: start of a rebuild that it needs; 0: none waits */
     char next_attempt_why[160];
 };
 
-/* The controller's memory; made before any thread that uses it, freed after the last. NULL: no memory. */
+/* The controller's memory; make it before any thread that uses it, free it after the last. NULL: no
+ * memory. */
 struct filter_states *filter_states_new(void);
 void filter_states_free(struct filter_states *watch);
 
@@ -37,47 +38,47 @@ void filter_states_on_dropped(struct filter_states *watch, const char *name, siz
 /* The incarnation; 0: none was. */
 uint64_t filter_states_seen(struct filter_states *watch, const char *name, size_t length);
 
-/* One filter. The controller alone forgets it; but for `seen`, `dropped` and the note it is the
- * controller's alone. */
+/* One filter. Only the controller uses and frees it; other threads use `seen`, `dropped` and the note
+ * only. */
 struct filter_state {
     struct filter_states *watch;
     char *name;
     size_t length;
-    struct source_look *look; /* at the source, under way; NULL: none. Ours; see sources.h */
-    uint64_t look_source;     /* the source that it is at, as @source */
-    uint64_t rows_at;         /* when a look was last asked for */
-    uint64_t looks;           /* how often the source has answered */
+    struct source_look *look; /* under way; NULL: none; owned; see sources.h */
+    uint64_t look_source;     /* the source of the look, as @source */
+    uint64_t rows_at;         /* when a look was last requested */
+    uint64_t looks;           /* number of replies from the source */
     struct threshold_dead dead;
-    uint64_t seen;        /* the incarnation of the view that it had once; 0: none */
-    uint64_t dropped;     /* the last incarnation that was deleted */
-    uint64_t round;       /* of the controller, in which it was looked at */
-    uint64_t lost_shards; /* missing in Redis, as was told last */
-    bool checked;         /* the source's table and columns were found fit */
+    uint64_t seen;        /* incarnation of the last view seen; 0: none */
+    uint64_t dropped;     /* last incarnation that was deleted */
+    uint64_t round;       /* the controller's round in which it was last examined */
+    uint64_t lost_shards; /* missing in Redis, as last logged */
+    bool checked;         /* the source's table and columns were valid */
     time_t schedule_from;
     uint64_t made_at, started_at, dropped_at; /* see controller_is_rate_limited() */
     struct window_growth growth;
-    uint64_t source, schedule; /* as configured, hashed; see follow() */
+    uint64_t source, schedule; /* hash of the configuration; see controller_follow() */
     struct filter_note note;
-    struct filter_state *next; /* of the hash chain */
+    struct filter_state *next; /* next entry of the hash chain */
 };
 
-/* For the controller: the entry behind @w, the first one where @w is NULL. NULL: there is none. */
+/* For the controller: the entry behind @w; @w NULL: the first one. NULL: there is none. */
 struct filter_state *filter_states_next(struct filter_states *watch, const struct filter_state *w);
-/* For the controller: forget the entries of filters that are deleted, or were never there, and that it has
- * not looked at since round @round. */
+/* For the controller: drop the entries of filters that are deleted or never existed, and that were not
+ * examined since round @round. */
 void filter_states_forget(struct filter_states *watch, uint64_t round);
-/* The incarnation of the view that it had; 0: none. */
+/* The incarnation of the last view seen; 0: none. */
 uint64_t filter_state_seen(struct filter_state *w);
 /* For the controller: the entry of a filter, made if needed. NULL: no memory. */
 struct filter_state *filter_states_find(struct filter_states *watch, const char *name, size_t length);
-/* Write into the note (@out is a member of it); cut where it is too long. */
+/* Write to a text of the note, @out; cut if too long. */
 void filter_states_note_text(struct filter_states *watch, char *out, size_t size, const char *text);
-/* The filter is degraded, or is not any more. */
+/* Note that the filter is degraded, or is no longer. */
 void filter_state_note_degraded(struct filter_state *w, bool degraded);
-/* @at_ms 0: none waits. */
+/* @at_ms 0: no attempt waits. */
 void filter_state_note_attempt(struct filter_state *w, uint64_t at_ms, const char *why);
-/* See window_growth_note(). */
+/* @items_per_second: see window_growth_note(). */
 void filter_state_note_growth(struct filter_state *w, double items_per_second);
-/* @rows NULL: they are not known. */
+/* @rows NULL: unknown. */
 void filter_state_note_rows(struct filter_state *w, const struct source_rows *rows, uint64_t now_ms);
 #endif

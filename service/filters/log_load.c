@@ -9,17 +9,17 @@
 
 enum { LANES = 1, BATCH_BYTES = 4 << 20, BATCH_SHARDS = 512 };
 
-/* Shards of one layer on their way from where they are stored to where they will be read. */
+/* Copies shards of one layer from where they are stored to where they will be read. */
 struct copy {
-    struct handle *handle; /* its names have the incarnation under which the shards are stored */
+    struct handle *handle; /* its names have the incarnation of the stored shards */
     const struct loading *load;
     struct names stored;
-    struct fold fold; /* of the filter that is being made */
+    struct fold fold; /* writes the new filter */
     const struct generation *g;
     struct placement placement;
     uint16_t tag_stored, tag;
     unsigned layer;
-    uint8_t *bytes; /* of one batch */
+    uint8_t *bytes; /* buffer for one batch */
 };
 
 static struct header header_of(const struct copy *c, uint32_t shard)
@@ -35,24 +35,19 @@ static struct header header_of(const struct copy *c, uint32_t shard)
                            .hashes = (uint16_t)g->hashes};
 }
 
-static void stored_name(const struct copy *c, uint32_t shard, struct key_name *out)
-{
-    const struct generation *g = view_current(&c->load->view);
-    const struct shard_id id = {.generation = g->number, .layer = c->layer, .shard = shard};
-    names_new_shard(&c->stored, id, g->layers[c->layer].token, out);
-}
-
 static enum err send_get(struct copy *c, uint32_t shard, struct error *e)
 {
     struct key_name name;
-    stored_name(c, shard, &name);
+    const struct generation *g = view_current(&c->load->view);
+    const struct shard_id id = {.generation = g->number, .layer = c->layer, .shard = shard};
+    names_new_shard(&c->stored, id, g->layers[c->layer].token, &name);
     const char *const argv[] = {"GET", name.text};
     const size_t lengths[] = {3, name.length};
     return sync_client_append(c->fold.redis, placement_where(&c->placement, c->layer, shard), 2, argv,
                               lengths, e);
 }
 
-/* Its tags become those of the filter. */
+/* Read a shard; its tags are replaced by those of the new filter. */
 static enum err take_get(struct copy *c, uint32_t shard, uint8_t *out, struct error *e)
 {
     const struct geometry *g = &c->g->layers[c->layer].geometry;
@@ -130,7 +125,7 @@ static enum err copy_layer(struct copy *c, const struct work *w, struct error *e
     return code;
 }
 
-/* make_fill_fn */
+/* A make_fill_fn. */
 static enum err fill(void *arg, const struct names *names, const struct generation *g, const struct work *w,
                      struct error *e)
 {
@@ -149,15 +144,6 @@ static enum err fill(void *arg, const struct names *names, const struct generati
     return code;
 }
 
-/* As the dump has it, where it will lie. */
-static void shape_of(struct generation *out, const struct loading *l)
-{
-    *out = *view_current(&l->view);
-    out->seed = l->header.mix;
-    for (unsigned i = 0; i < out->layer_count; i++)
-        out->layers[i].token = 0;
-}
-
 static enum err publish(struct copy *c, struct filter_naming *as, struct generation *shape,
                         const struct placement *on, struct log_view *out, const struct work *w,
                         struct error *e)
@@ -172,7 +158,10 @@ static enum err publish(struct copy *c, struct filter_naming *as, struct generat
                                    .done_ms = LOADED_TTL_MS};
     const struct make_options o = {
         .expansion = l->header.expansion, .lanes = LANES, .placement = on, .content = &content};
-    shape_of(shape, l);
+    *shape = *view_current(&l->view);
+    shape->seed = l->header.mix;
+    for (unsigned i = 0; i < shape->layer_count; i++)
+        shape->layers[i].token = 0;
     for (unsigned i = 0; i < l->header.layer_count; i++)
         content.keys += l->header.layers[i].items;
     c->stored = c->handle->names;

@@ -11,7 +11,7 @@
 struct log_shards {
     struct log_view view;
     struct log_input input;
-    const struct generation *g; /* of the view */
+    const struct generation *g; /* the generation, in the view */
 };
 
 static enum err open_input(struct log_shards *s, struct sync_client *l, const struct names *names,
@@ -80,7 +80,7 @@ double log_shards_keys(const struct geometry *g, const uint8_t *shard)
     return geometry_keys(&one, 1 - (double)set / (g->blocks * (double)(g->block_bits - BLOCK_TAG_BITS)));
 }
 
-/* Runs of shards, every one of them or every few. */
+/* Count runs of shards: every run, or every few. */
 static enum err count_layer(struct log_shards *s, unsigned layer, uint64_t every, uint64_t deadline_us,
                             uint8_t *bytes, double *keys, struct error *e)
 {

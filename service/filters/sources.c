@@ -10,7 +10,7 @@ struct sources {
     struct mailbox *mailbox;
     pthread_t thread;
     atomic_bool stop;
-    /* The last time that the database could not be reached at all. */
+    /* The last time that the database was completely unreachable. */
     uint64_t away_at;
     struct source_facts away;
 };
@@ -55,8 +55,8 @@ static void look_at_table(struct sources *t, const struct source_look *l, struct
     source_close(source);
 }
 
-/* In the thread. There is one database: a look that was wanted before it was found away would have met the
- * same, so that many filters wait no longer than one. */
+/* Runs in the thread. There is one database. A look that was requested before the database was found away
+ * would find the same, so many filters wait no longer than one. */
 static void run_look(void *arg)
 {
     struct source_look *l = arg;
@@ -68,7 +68,7 @@ static void run_look(void *arg)
     l->facts.at_ms = clock_wall_us() / 1000;
     bool news = (l->facts.code == ERR_OK) != l->known;
     struct mailbox *controller = t->controller;
-    atomic_store(&l->ended, true); /* it is the controller's from here on */
+    atomic_store(&l->ended, true); /* from here on the controller owns it */
     if (news)
         mailbox_wake(controller);
 }

@@ -13,10 +13,10 @@
 #include "service/filters/sources.h"
 
 enum {
-    CLEAN_EVERY_US = 10 * 1000 * 1000, /* where a slot could not be dropped */
+    CLEAN_EVERY_US = 10 * 1000 * 1000, /* before a failed drop of a slot is repeated */
     SLOTS_EVERY_MS = 30 * 1000,
     SLOTS_LEAST_MS = 500,
-    FOLLOW_CONNECTIONS = 4 /* docs/howto/plan-capacity.md says it */
+    FOLLOW_CONNECTIONS = 4 /* docs/howto/plan-capacity.md gives this number */
 };
 
 _Static_assert((int)FOLLOWER_KEYSET == (int)FOLLOW_BY_IDS &&
@@ -24,16 +24,16 @@ _Static_assert((int)FOLLOWER_KEYSET == (int)FOLLOW_BY_IDS &&
                    (int)FOLLOWER_OUTBOX == (int)FOLLOW_BY_OUTBOX,
                "modes");
 
-/* One filter. Its thread, where there is one, follows it, or drops what was left. */
+/* One filter. Its thread, if any, follows, or drops a slot that was left. */
 struct entry {
     struct entry *next;
     char *name;
-    bool seen;    /* in this round */
-    bool runs;    /* there is a thread */
-    bool follows; /* it is to follow, not to clean up */
-    bool cleaned; /* nothing is left */
+    bool seen;    /* followers_want() named it in this round */
+    bool runs;    /* its thread exists */
+    bool follows; /* its thread follows; false: it cleans up */
+    bool cleaned; /* nothing is left to clean up */
     uint64_t tried_at;
-    uint64_t hash; /* of the configuration that it runs by */
+    uint64_t hash; /* hash of the configuration that the thread uses */
     const struct config *config;
     struct follower_options options;
     char slot[FOLLOWER_SLOT_MAX];
@@ -41,9 +41,9 @@ struct entry {
     pthread_t thread;
 };
 
-/* The look at all slots of the installation, in a thread of its own while it lasts. */
+/* The look at all slots of the installation, in a temporary thread. */
 struct slots_look {
-    bool runs, looked; /* looked: once in this process, to the end */
+    bool runs, looked; /* looked: completed once in this process */
     uint64_t due_at, first_at;
     const struct config *config;
     char (*slot)[FOLLOWER_SLOT_MAX];
@@ -56,7 +56,7 @@ struct slots_look {
 
 struct followers {
     struct service *service;
-    struct pool *pool; /* of all followers: there is one dsn */
+    struct pool *pool; /* for all followers, as there is one dsn */
     struct entry *first;
     struct slots_look slots;
 };
@@ -166,7 +166,7 @@ static void start(struct followers *t, struct entry *n, const struct config *con
     }
 }
 
-/* --- what the controller says --- */
+/* --- requests of the controller --- */
 
 static struct entry *find(struct followers *t, const char *name)
 {
@@ -183,7 +183,7 @@ static struct entry *find(struct followers *t, const char *name)
     return n;
 }
 
-/* What the slot holds is of no use to the follower that comes next. */
+/* True if the next follower cannot use the present slot. */
 static bool is_another_slot(const struct entry *n, const struct config_filter *f)
 {
     char slot[FOLLOWER_SLOT_MAX];
@@ -274,7 +274,7 @@ static bool name_slots(struct slots_look *l)
     return l->slot != NULL && l->named != NULL;
 }
 
-/* No later than half a grace time, or others would take ours for unnamed. */
+/* Every half grace time at the latest, or others would consider our slots unnamed. */
 static void begin_slots(struct followers *t)
 {
     struct slots_look *l = &t->slots;

@@ -19,10 +19,10 @@ enum { JOBS_MAX = 16 };
 struct runner {
     struct service *service;
     atomic_bool stop;
-    atomic_bool building; /* of driver_options */
+    atomic_bool building; /* for struct driver_options */
     pthread_mutex_t lock;
-    pthread_cond_t ended; /* a job has */
-    unsigned jobs;        /* that run, or are about to */
+    pthread_cond_t ended; /* signalled at the end of a job */
+    unsigned jobs;        /* running or about to run */
     LIST_HEAD(, running_job) running;
 };
 
@@ -30,10 +30,10 @@ struct running_job {
     LIST_ENTRY(running_job) link;
     struct runner *runner;
     struct mutex *mutex;
-    const struct config *config; /* held; options point into it */
+    const struct config *config; /* held, because options point into it */
     struct driver_options options;
     char *filter;
-    char *nodes; /* NULL: none were asked for */
+    char *nodes; /* NULL: not given */
     char reason[256];
 };
 
@@ -45,7 +45,7 @@ static void job_free(struct running_job *j)
     free(j);
 }
 
-/* A job may begin: there is a place for it. */
+/* Reserve a place for a job. False: there is none. */
 static bool take_place(struct runner *r)
 {
     (void)pthread_mutex_lock(&r->lock);
@@ -217,7 +217,7 @@ static struct running_job *job_new(struct runner *r, const struct runner_job *jo
     return j;
 }
 
-/* Under the filter's mutex, in a thread of its own that nobody joins. */
+/* Take the filter's mutex, and run the job in a detached thread. */
 static enum err start_job(struct running_job *j, const struct runner_job *job, uint64_t *id, struct error *e)
 {
     const struct mutex_options options =

@@ -8,7 +8,7 @@
 
 enum { FORGET_S = 24 * 3600 };
 
-/* The last ones of an array, which is written round. */
+/* The last entries of an array that is written in a circle. */
 struct ring {
     unsigned count, next;
 };
@@ -63,7 +63,7 @@ static const struct fill *at(const struct fill *array, unsigned size, const stru
     return &array[(ring->next + size - ring->count + i) % size];
 }
 
-/* When the newest came; 0: there is none. */
+/* Time of the newest entry; 0: there is none. */
 static uint32_t newest(const struct fill *array, unsigned size, const struct ring *ring)
 {
     return ring->count == 0 ? 0 : at(array, size, ring, ring->count - 1)->at_s;
@@ -118,12 +118,6 @@ static bool is_due(uint32_t now, uint32_t last, uint32_t interval)
     return last == 0 || now >= last + interval;
 }
 
-/* The clock was set back by so much that a curve would go back, too. */
-static bool is_back(const struct sampled *of, uint32_t now)
-{
-    return now + FILLS_COARSE_S < newest(of->fine, FILLS_FINE, &of->fine_ring);
-}
-
 void fills_note(struct fills *s, const char *name, size_t length, uint64_t incarnation,
                 const struct fill *one)
 {
@@ -131,7 +125,9 @@ void fills_note(struct fills *s, const char *name, size_t length, uint64_t incar
     struct sampled *of = find(s, name, length);
     if (of == NULL)
         of = make(s, name, length, one->at_s);
-    if (of != NULL && (of->incarnation != incarnation || is_back(of, one->at_s))) {
+    /* If the clock was set back far, the curve would go back, too. */
+    bool back = of != NULL && one->at_s + FILLS_COARSE_S < newest(of->fine, FILLS_FINE, &of->fine_ring);
+    if (of != NULL && (of->incarnation != incarnation || back)) {
         of->incarnation = incarnation;
         of->fine_ring = of->coarse_ring = (struct ring){0};
     }
@@ -151,7 +147,7 @@ size_t fills_read(struct fills *s, const char *name, size_t length, struct fill 
     uint32_t from = fine == 0 ? UINT32_MAX : at(of->fine, FILLS_FINE, &of->fine_ring, 0)->at_s;
     for (unsigned i = 0; i < coarse; i++) {
         const struct fill *one = at(of->coarse, FILLS_COARSE, &of->coarse_ring, i);
-        if (one->at_s < from) /* the finer ones begin there */
+        if (one->at_s < from) /* the finer ones begin here */
             out[count++] = *one;
     }
     for (unsigned i = 0; i < fine; i++)

@@ -8,13 +8,13 @@ enum { CHAINS = 256 };
 
 struct meter {
     const struct meter_kind *kind;
-    atomic_uint_fast64_t *count; /* rows x columns */
-    struct timing *timing;       /* rows */
+    atomic_uint_fast64_t *count; /* [rows][columns] */
+    struct timing *timing;       /* [rows] */
     atomic_uint_fast64_t slow;
     _Atomic(struct meter_filter *) filters;
     size_t filter_count;
-    struct meter_filter others;         /* together: those that came when there was no room */
-    struct meter_filter *chain[CHAINS]; /* for its thread alone */
+    struct meter_filter others;         /* sums of filters that came when the table was full */
+    struct meter_filter *chain[CHAINS]; /* hash table, for the owning thread only */
 };
 
 /* --- outcomes --- */

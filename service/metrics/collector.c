@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: a scrape asks, Redis answers within milliseconds, the scrape is told and writes.
- * Possible failure modes are: Redis is away or hangs (filters are called unreachable, after about COLLECT_US;
- * the scrape has written what was kept before), there is too much to ask for within COLLECT_US (the others
- * stay as they were said to be, and come next time), no memory (what was kept stays). */
+/* The happy path is: a scrape asks, Redis replies within milliseconds, the scrape is notified and writes.
+ * Possible failure modes are: Redis is away or hangs (filters are reported unreachable after about
+ * COLLECT_US; the scrape has written the previous samples); there is too much to collect within COLLECT_US
+ * (the remaining filters keep their previous status and come first next time); no memory (the previous
+ * samples stay). */
 #include "service/metrics/collector.h"
 
 #include <pthread.h>
@@ -19,15 +20,15 @@ struct collector {
     struct mailbox *mailbox;
     struct admin admin; /* for its functions, in this thread */
     atomic_bool stop;
-    uint64_t asked_us; /* when Redis was asked last; 0: not yet */
+    uint64_t asked_us; /* when Redis was last asked; 0: never */
     struct statuses statuses;
-    double reached_at; /* when it has answered, seconds of the wall clock; 0: not yet */
+    double reached_at; /* when Redis last replied, Unix time in seconds; 0: never */
     pthread_mutex_t lock;
-    struct samples kept; /* under the lock */
+    struct samples kept; /* guarded by the lock */
     pthread_t thread;
 };
 
-/* --- what Redis knows --- */
+/* --- data from Redis --- */
 
 static void collect(struct collector *c)
 {
@@ -52,7 +53,7 @@ static void collect(struct collector *c)
     c->asked_us = clock_mono_us();
 }
 
-/* --- who waits --- */
+/* --- waiting scrapes --- */
 
 struct ask {
     struct collector *collector;
@@ -107,7 +108,7 @@ static void *run(void *arg)
     struct collector *c = arg;
     while (!atomic_load(&c->stop))
         mailbox_wait(c->mailbox, IDLE_MS);
-    mailbox_run(c->mailbox); /* whoever still waits */
+    mailbox_run(c->mailbox); /* notify scrapes that still wait */
     return NULL;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_METRICS_COLLECTOR_H
 #define SERVICE_METRICS_COLLECTOR_H
-/* The collector: a thread that asks Redis, on behalf of scrapes, for what metrics say of filters and of the
- * memory of nodes, and keeps it. A scrape waits for it no longer than it wants to; what was kept is written
- * then. Nobody scrapes: nothing is asked. */
+/* The collector: a thread that reads from Redis, for scrapes, the figures of filters and of nodes' memory,
+ * and keeps the samples. A scrape decides how long it waits; after that it writes the samples that were kept.
+ * Without scrapes nothing is read. */
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/mailbox.h"
@@ -14,15 +14,16 @@ struct collector;
 
 /* @threads: whose samples of filters those that it takes are added to. */
 MUST_CHECK enum err collector_start(struct collector **out, struct admin_threads *threads, struct error *e);
-/* Whoever waits is told; then the thread ends. After HTTP has ended, before it is freed. NULL is fine. */
+/* Notify the waiting scrapes and end the thread. Call it after HTTP has ended, before HTTP is freed. NULL is
+ * fine. */
 void collector_stop(struct collector *c);
 void collector_free(struct collector *c);
 
-/* Have @fn(@arg) called in the thread of @back when what is kept is no older than a second, or was asked for
- * after this call. ERR_NOMEM: it is not. */
+/* Have @fn(@arg) called in the thread of @back once the samples are at most a second old, or were collected
+ * after this call. ERR_NOMEM: it will not be called. */
 MUST_CHECK enum err collector_ask(struct collector *c, struct mailbox *back, mailbox_fn *fn, void *arg);
 
-/* Append all metrics, as they are now; @connections of HTTP are open. From any thread while workers and HTTP
- * are there; waits for nobody. */
+/* Append all metrics as they are now; @connections of HTTP are open. From any thread while workers and HTTP
+ * exist; never waits. */
 void collector_write(struct collector *c, struct buffer *out, enum exposition format, size_t connections);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Metrics of filters: what TB.STATUS says of each, by a table of its fields. */
+/* Metrics of filters: converts TB.STATUS of each filter, by a table of its fields. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,7 +11,7 @@
 
 /* --- fields --- */
 
-/* A filter's status: names and values by turns. */
+/* A filter's status: alternating names and values. */
 static const redisReply *field(const redisReply *status, const char *name)
 {
     for (size_t i = 0; i + 1 < status->elements; i += 2)
@@ -40,14 +40,14 @@ static bool number(const redisReply *status, const char *name, double *out)
     return *end == '\0';
 }
 
-/* As RESP2 has it: 1 or 0. */
+/* A flag in RESP2: 1 or 0. */
 static bool flag(const redisReply *status, const char *name)
 {
     double is = 0;
     return number(status, name, &is) && is > 0;
 }
 
-/* What is a number there. A moment that has not come yet is 0 there, and no sample. */
+/* Numeric fields. A time of 0 means never, and gives no sample. */
 static const struct {
     const char *field;
     double divisor;
@@ -105,7 +105,7 @@ struct named {
     struct label filter;
 };
 
-/* 1 for the word that @is, 0 for the others. */
+/* Samples with value 1 for the word @is, 0 for the others. */
 static void put_words(const struct named *n, enum metric m, const char *const *words, const char *is)
 {
     for (; *words != NULL; words++)
@@ -120,7 +120,7 @@ static const char *known(const char *const *words, const char *word, const char 
     return other;
 }
 
-/* A job's reason to read slowly is a sentence with figures in it. */
+/* Map the reason of a throttle, a sentence with figures, to a fixed word. */
 static const char *reason_of(const char *throttle)
 {
     static const struct {
@@ -213,9 +213,9 @@ static void put_unreachable(struct samples *to, const char *name, size_t length)
     put_flag(&n, METRIC_OF_FILTER_READY, false);
 }
 
-/* --- asking --- */
+/* --- requests to Redis --- */
 
-/* @bytes as a reply of names and values; NULL: it is none. The caller frees it. */
+/* Parse @bytes as a reply with names and values; NULL: it is malformed. The caller frees it. */
 static redisReply *parse(const struct buffer *bytes)
 {
     redisReader *reader = bytes->length == 0 || buffer_failed(bytes) ? NULL : redisReaderCreate();
@@ -258,8 +258,8 @@ static enum status_is ask(void *arg, const char *name, size_t length, struct buf
 
 /* --- all filters --- */
 
-/* Beyond METER_FILTERS_MAX they are only counted. Configured filters come first: they are known without
- * Redis. */
+/* Collect the filters' names, configured ones first, as they are known without Redis. Filters beyond
+ * METER_FILTERS_MAX are only counted. */
 static uint64_t name_all(struct admin *a, struct statuses *s, const redisReply *names)
 {
     const struct config *c = a->config;
@@ -278,7 +278,7 @@ static uint64_t name_all(struct admin *a, struct statuses *s, const redisReply *
     return count;
 }
 
-/* True: it has series. */
+/* True: the filter has samples. */
 static bool put_one(struct samples *to, const struct status *s)
 {
     redisReply *status = parse(&s->reply);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Metrics of Redis nodes: what this process's connections have met, and the memory that nodes tell of. */
+/* Metrics of Redis nodes: the experience of this process's connections, and the memory that nodes report. */
 #include "base/clock.h"
 #include "expansion/job/memory.h"
 #include "service/metrics/metrics_internal.h"

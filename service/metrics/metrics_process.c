@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Metrics of this coordinator as a whole and of its process. */
+/* Metrics of this coordinator and its process. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,13 +18,14 @@ static uint64_t open_files(void)
     DIR *d = opendir("/proc/self/fd");
     if (d == NULL)
         return 0;
-    while (readdir(d) != NULL) /* of a stream of one's own: other threads do not matter */
+    while (readdir(d) != NULL) /* the stream is local, so this is thread-safe */
         count++;
     (void)closedir(d);
-    return count < 3 ? 0 : count - 3; /* "." and "..", and this one */
+    return count < 3 ? 0 : count - 3; /* without "." and "..", and without d's own */
 }
 
-/* The numbers of /proc/self/stat behind the name, which may hold anything: the first is the third field. */
+/* Read numbers of /proc/self/stat behind the name, which may contain anything: the first one is the third
+ * field. */
 static void memory_and_threads(struct samples *to)
 {
     enum { THREADS = 20 - 3, VIRTUAL = 23 - 3, RESIDENT = 24 - 3, FIELDS = RESIDENT + 1 };

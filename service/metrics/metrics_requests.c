@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Metrics of requests: what workers and the thread of HTTP have counted, added up. */
+/* Metrics of requests: the sums of what the workers and the HTTP thread have counted. */
 #include <stdlib.h>
 #include <string.h>
 #include "service/meter/meter.h"

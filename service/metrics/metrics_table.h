@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_METRICS_TABLE_H
 #define SERVICE_METRICS_TABLE_H
-/* The table of metrics: what /metrics writes and the reference says are made from it, and nothing that is not
- * in it can be written. To add one: a row in METRICS, and a sample of it where its figure is known
- * (metrics_filters.c, metrics_nodes.c, metrics_process.c, metrics_requests.c). */
+/* The table of metrics: /metrics and the reference are generated from it, and only metrics in it can be
+ * written. To add one: a row in METRICS, and a sample of it where its value is known (metrics_filters.c,
+ * metrics_nodes.c, metrics_process.c, metrics_requests.c). */
 #include <stddef.h>
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
 
 /* clang-format off */
-/* id, type, name as Prometheus sees it, unit (the end of the name; "": none), labels, help. Counters end in
- * _total, infos in _info. Labels are names of the configuration, of commands, or words of a fixed list. */
+/* id, type, name in Prometheus, unit (the end of the name; "": none), labels, help. Counters end in _total,
+ * infos in _info. Labels are configured names, names of commands, or words of a fixed list. */
 #define METRICS(X) \
     X(BUILD, INFO, "twinbloom_build_info", "", "version,coordinator", "Version and id of this coordinator, as in TB.COORDINATORS.") \
     X(UPTIME, GAUGE, "twinbloom_uptime_seconds", "seconds", "", "Time since this coordinator started.") \

@@ -9,7 +9,7 @@
 #include <strings.h>
 #include "base/utf8.h"
 
-/* --- which format --- */
+/* --- choice of the format --- */
 
 static const char *const types[] = {[EXPOSITION_PROMETHEUS] = "text/plain; version=0.0.4; charset=utf-8",
                                     [EXPOSITION_OPENMETRICS] =
@@ -25,7 +25,7 @@ static size_t skip_blanks(const char *text)
     return strspn(text, " \t");
 }
 
-/* The parameters behind a type, up to a comma: its weight, and whether a version is one of ours. */
+/* The weight of a type, from its parameters up to a comma; *@known: whether its version is supported. */
 static double weight_of(const char *parameters, size_t length, bool *known)
 {
     double weight = 1;
@@ -96,7 +96,7 @@ static void put_escaped(struct buffer *out, const struct label *value)
     }
 }
 
-/* {a="x",b="y"@more} where there are labels, or @more. */
+/* Write {a="x",b="y"@more} if there are labels, otherwise @more. */
 static void put_labels(struct buffer *out, enum metric m, const struct label *labels, const char *more)
 {
     const char *at = metric_rows[m].labels;
@@ -162,9 +162,9 @@ void sample_timing(struct samples *s, enum metric m, const struct label *labels,
     buffer_printf(out, " %" PRIu64 "\n", below);
 }
 
-/* --- all of them --- */
+/* --- all samples --- */
 
-/* The name of a metric's family: in OpenMetrics without what its samples end in. */
+/* The length of the name of a metric's family: in OpenMetrics without the samples' suffix. */
 static int family_length(const struct metric_row *row, enum exposition format)
 {
     size_t length = strlen(row->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_METRICS_SAMPLES_H
 #define SERVICE_METRICS_SAMPLES_H
-/* Samples of metrics, as text: gathered in any order, written in that of the table. Pure. */
+/* Samples of metrics as text: added in any order, written in the order of the table. Pure. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,33 +11,33 @@
 
 enum exposition { EXPOSITION_PROMETHEUS, EXPOSITION_OPENMETRICS };
 
-/* Which format a scraper with this header Accept (NULL: none) gets: OpenMetrics where it says so and likes
- * text/plain no better. */
+/* The format for a scraper with this Accept header (NULL: none): OpenMetrics if the header names it with at
+ * least the weight of text/plain. */
 enum exposition exposition_negotiate(const char *accept);
 const char *exposition_type(enum exposition format);
 
-/* The lines of each metric; zero-initialised there are none. */
+/* The lines of each metric; zero-initialised: none. */
 struct samples {
     struct buffer of[METRIC_COUNT];
 };
 
 void samples_fini(struct samples *s);
 
-/* A label's value, any bytes: what is no UTF-8 becomes U+FFFD. */
+/* The value of a label: any bytes; invalid UTF-8 becomes U+FFFD. */
 struct label {
     const char *bytes;
     size_t length;
 };
 struct label label(const char *text);
 
-/* One sample; as many labels as the table says, in its order. */
+/* Add a sample; @labels are as many as the table names, in its order. */
 void sample(struct samples *s, enum metric m, const struct label *labels, double value);
 void sample_count(struct samples *s, enum metric m, const struct label *labels, uint64_t value);
-/* The buckets, sum and count of a histogram. */
+/* Add the buckets, sum and count of a histogram. */
 void sample_timing(struct samples *s, enum metric m, const struct label *labels,
                    const struct timing_figures *t);
 
-/* Append all metrics that have samples in some of the @count parts; @parts may have NULLs. */
+/* Append all metrics with samples in any of the @count parts; entries of @parts may be NULL. */
 void samples_write(struct buffer *out, enum exposition format, const struct samples *const *parts,
                    size_t count);
 #endif

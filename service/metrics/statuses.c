@@ -40,7 +40,7 @@ static int by_name(const void *a, const void *b)
     return order != 0 ? order : (l->length > r->length) - (l->length < r->length);
 }
 
-/* What was said before is moved. */
+/* Move the previous status. */
 static void keep(struct status *to, struct statuses *before)
 {
     struct status *was =
@@ -53,7 +53,7 @@ static void keep(struct status *to, struct statuses *before)
     was->reply = (struct buffer){0};
 }
 
-/* How many were asked for; *@answered: Redis has answered some of them. */
+/* Returns how many filters were asked for; *@answered: Redis has replied to some. */
 static size_t ask(struct statuses *s, size_t from, const struct questions *q, bool *answered)
 {
     size_t n = 0;

@@ -250,3 +250,11 @@ void sync_client_forget(struct sync_client *l)
     if (l->route != NULL)
         sync_client_route_forget(l);
 }
+
+enum err sync_client_filter_command(struct sync_client *l, const struct names *names, const char *what,
+                                    const char *command, redisReply **out, struct error *e)
+{
+    struct key_name key;
+    names_filter_key(names, what, &key);
+    return sync_client_command(l, sync_client_home(l, names), out, e, command, key.text, key.length);
+}

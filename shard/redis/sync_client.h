@@ -90,4 +90,9 @@ MUST_CHECK enum err sync_client_command(struct sync_client *l, unsigned where, r
 /* Forget the replies that are still owed (closing their connections), so that work can start afresh after an
  * error in the middle of a pipeline. */
 void sync_client_forget(struct sync_client *l);
+
+/* As sync_client_command(), for the filter's key P:{F}:<what>; @command has one %b, which becomes the key. */
+MUST_CHECK enum err sync_client_filter_command(struct sync_client *l, const struct names *names,
+                                               const char *what, const char *command, redisReply **out,
+                                               struct error *e);
 #endif

@@ -139,7 +139,7 @@ static void missing_are(unsigned count)
 static void test_compare__finds_all_keys_that_are_there(void **state)
 {
     make(options(state));
-    assert_true(*state == NULL ? compare_partitions(c) == 1 : compare_partitions(c) > 4);
+    finish_gives(*state == NULL ? ERR_CONFLICT : ERR_OK); /* spilled hashes need no load */
     load();
     for (unsigned i = 0; i < WRITERS; i++)
         put(i, i * (KEYS / WRITERS), KEYS / WRITERS);

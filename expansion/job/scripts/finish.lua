@@ -1,11 +1,11 @@
--- Write the end of a job into its record, and what the record says of it into the history, in one step.
--- KEYS: expansion_flag, job, history. ARGV: mutex, 1 to delete what is in the record, count of job arguments, job pairs...,
--- most entries that are kept, then pairs (name in the entry, field of the record)...
--- An entry is one line: name=value with a blank between, in the order given; control characters, blanks and % of a
--- value as %XX; fields that the record does not have, or that are empty, are left out.
--- Returns 1, or -1 the mutex is not ours.
+-- Write the end of a job to its record, and fields of the record to the history, in one step.
+-- KEYS: expansion_flag, job, history. ARGV: mutex, 1 to delete the record's other fields, count of job arguments, job
+-- pairs..., maximum number of entries, then pairs (name in the entry, field of the record)...
+-- An entry is one line of name=value, separated by blanks, in the order given. Control characters, blanks and % of a
+-- value are written as %XX; missing and empty fields are omitted.
+-- Returns 1; -1: the mutex is not ours.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
--- A script that has written once may go on where Redis is out of memory: an abort or a finish must be able to free it.
+-- A script that has written once may continue if Redis is out of memory: abort and finish must be able to free some.
 redis.call('PERSIST', KEYS[2])
 local last, kept = 3 + tonumber(ARGV[3]), {}
 for i = 4, last, 2 do
@@ -13,7 +13,7 @@ for i = 4, last, 2 do
   kept[ARGV[i]] = 1
 end
 if ARGV[2] == '1' then
-  -- Field by field, last: in a slot that is on its way a key that was deleted may not be touched again.
+  -- Delete field by field, last: in a migrating slot a deleted key may not be accessed again.
   for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
     if not kept[field] then redis.call('HDEL', KEYS[2], field) end
   end

@@ -1,8 +1,8 @@
--- Write the job's record. KEYS: expansion_flag, job. ARGV: mutex, 1 to delete what is in the record, count of job
+-- Write the job's record. KEYS: expansion_flag, job. ARGV: mutex, 1 to delete the record's other fields, count of job
 -- arguments, job pairs...
--- Returns 1, or -1 the mutex is not ours.
+-- Returns 1; -1: the mutex is not ours.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
--- A script that has written once may go on where Redis is out of memory: an abort or a finish must be able to free it.
+-- A script that has written once may continue if Redis is out of memory: abort and finish must be able to free some.
 redis.call('PERSIST', KEYS[2])
 local kept = {}
 for i = 4, 3 + tonumber(ARGV[3]), 2 do
@@ -10,7 +10,7 @@ for i = 4, 3 + tonumber(ARGV[3]), 2 do
   kept[ARGV[i]] = 1
 end
 if ARGV[2] == '1' then
-  -- Field by field, last: in a slot that is on its way a key that was deleted may not be touched again.
+  -- Delete field by field, last: in a migrating slot a deleted key may not be accessed again.
   for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
     if not kept[field] then redis.call('HDEL', KEYS[2], field) end
   end

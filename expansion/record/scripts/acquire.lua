@@ -2,7 +2,7 @@
 -- Returns {1, "<owner>:<token>"}, or {0, "<holder>", its remaining ms}.
 local holder = redis.call('GET', KEYS[1])
 if holder then return {0, holder, redis.call('PTTL', KEYS[1])} end
--- A script that has written once may go on where Redis is out of memory: an abort or a finish must be able to free it.
+-- A script that has written once may continue if Redis is out of memory: abort and finish must be able to free some.
 redis.call('DEL', KEYS[1])
 local mutex = ARGV[1] .. ':' .. redis.call('INCR', KEYS[2])
 redis.call('SET', KEYS[1], mutex, 'PX', ARGV[2])

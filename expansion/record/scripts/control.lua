@@ -1,7 +1,8 @@
--- Ask something of a running job. KEYS: view, expansion_flag, job. ARGV: phases in which it may be asked, each between
--- commas; 1 where it may be asked before the view is BUILDING, too, and of a job that only verifies; field; value; the
--- format of views that is known.
--- Returns 1 done, 0 no view, or it is being deleted, -1 no job is running, -2 the phase does not allow it, -3 the view has a later format.
+-- Make a request to a running job. KEYS: view, expansion_flag, job. ARGV: the phases that allow it, with commas around;
+-- 1: also before the view is BUILDING, and for a job that only verifies; field; value; the format of views that the
+-- caller knows.
+-- Returns 1: done; 0: there is no view, or it is being deleted; -1: no job is running; -2: the phase does not allow it;
+-- -3: the view has a later format.
 local v = redis.call('HMGET', KEYS[1], 'format', 'deleting', 'bloom_filter_current_index', 'generation0', 'generation1')
 local format = tonumber(v[1] or 0)
 if format > tonumber(ARGV[5]) then return -3 end
@@ -11,7 +12,7 @@ local number, of_other = string.match(read, '^number=(%d+) '), string.match(othe
 local phase = not of_other and 'STEADY' or tonumber(of_other) > tonumber(number) and 'BUILDING' or 'SWITCHED'
 local mutex = redis.call('GET', KEYS[2])
 local job = redis.call('HMGET', KEYS[3], 'state', 'token')
--- The record is of the job that holds the mutex: before that it would be asked of the job before.
+-- The record must be that of the job that holds the mutex: otherwise the request would go to the previous job.
 local runs = mutex and job[1] == 'running' and job[2] and string.sub(mutex, -#job[2] - 1) == ':' .. job[2]
 local two = phase == 'BUILDING' or phase == 'SWITCHED'
 if string.find(ARGV[1], ',' .. phase .. ',', 1, true) or (ARGV[2] == '1' and runs and not two) then

@@ -11,7 +11,7 @@
 #include "service/cli/bench/cli_bench.h"
 #include "service/cli/common/cli_progress.h"
 
-/* --- what the server says of itself --- */
+/* --- the server's own figures --- */
 
 static bool seconds(const redisReply *info, const char *name, double *sum)
 {
@@ -32,7 +32,7 @@ static void look_at_server(struct bench_server *out, const struct cli *cli)
     struct error e = {""};
     size_t length = 0;
     *out = (struct bench_server){.known = false};
-    /* A connection of its own: the command's may have been closed as idle. */
+    /* Use a separate connection: the command's may have been closed for idleness. */
     enum err code = client_open(&client, &cli->address, cli->timeout_ms, &e);
     if (code == ERR_OK)
         code = client_call(client, &info, 1, argv, NULL, &e);
@@ -70,13 +70,12 @@ static void set_defaults(struct cli *cli)
     if (cli->error_rate == NULL)
         cli->error_rate = "0.001";
     if (cli->capacity == 0)
-        cli->capacity = 2 * o->keys + o->keys / 4 + 1; /* it does not fill up */
+        cli->capacity = 2 * o->keys + o->keys / 4 + 1; /* so that it does not fill up */
 }
 
 /* --- the filter --- */
 
-/* A command that makes or deletes a filter; what is busy for a moment, as a new filter may be, is asked
- * again. */
+/* Send a command that makes or deletes a filter; retry while the filter is busy, as a new one may be. */
 static enum err call(struct client *client, size_t argc, const char **argv, struct error *e)
 {
     uint64_t until = clock_mono_us() + BUSY_US;
@@ -124,7 +123,7 @@ static int drop(struct bench *b)
                           : cli_fail_with(code, "the filter %s was not deleted: %s", b->filter, e.text);
 }
 
-/* Replies of BF.MADD: each key must be in afterwards. */
+/* Take replies of BF.MADD: each key must be present afterwards. */
 static enum err settle(struct bench *b, struct error *e)
 {
     redisReply *reply = NULL;
@@ -187,7 +186,7 @@ static bool is_over(struct bench *b)
            (b->o->requests != 0 && atomic_load(&b->requests) >= b->o->requests);
 }
 
-/* Until it is over, with a line on a terminal. */
+/* Wait for the end, showing progress on a terminal. */
 static void watch(struct bench *b, const struct bench_thread *threads, size_t count)
 {
     bool terminal = isatty(STDERR_FILENO) == 1 && !b->cli->json;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLI_BENCH_H
 #define SERVICE_CLI_BENCH_H
-/* bench: load on a BF.* server, and how long its answers take. The happy path is: a filter is made, its first
- * keys are added in large batches, connections then ask and add for a while, the filter is deleted. Keys are
- * numbered: those below `keys` are in from the beginning, `keys` more are never added, so that an answer is
- * known to be right or wrong; adds take those behind. Possible failure modes are: the filter's name is taken,
- * so nothing is begun; a connection breaks and is made again while there is time; Ctrl-C, after which the
- * filter is deleted all the same. */
+/* bench: puts load on a BF.* server and measures latencies. The happy path is: make a filter, add its first
+ * keys in large batches, check and add over several connections for some time, delete the filter. Keys are
+ * numbered: those below `keys` are present from the beginning, `keys` more are never added, so that it is
+ * known whether an answer is right; adds use those behind. Possible failure modes are: the filter's name is
+ * taken (nothing is started); a connection breaks (it is opened again while there is time); Ctrl-C (the
+ * filter is deleted all the same). */
 #include <pthread.h>
 #include <stdatomic.h>
 #include "base/histogram.h"
@@ -23,21 +23,21 @@ enum {
     BENCH_THREADS_MAX = 512
 };
 
-/* What one connection, or all of them, have seen. */
+/* Measurements of one connection, or of all. */
 struct bench_figures {
-    struct histogram latency[BENCH_COMMANDS]; /* us; with --rate from when a request was due */
+    struct histogram latency[BENCH_COMMANDS]; /* us; with --rate from the time at which a request was due */
     uint64_t keys[BENCH_COMMANDS];
-    uint64_t errors[BENCH_COMMANDS]; /* error replies, to requests or to keys */
+    uint64_t errors[BENCH_COMMANDS]; /* error replies, for requests or for keys */
     uint64_t asked_present, false_negatives;
     uint64_t asked_absent, false_positives;
     uint64_t disconnects;
-    char error[512]; /* the first */
+    char error[512]; /* the first one */
 };
 
-/* What the server says of itself. */
+/* Figures that the server reports about itself. */
 struct bench_server {
-    bool known;       /* how much of the processor it has used */
-    bool coordinator; /* Twinbloom's, whose Redis uses some as well */
+    bool known;       /* it reports processor time */
+    bool coordinator; /* Twinbloom's coordinator; its Redis uses processor time, too */
     double cpu_s;
 };
 
@@ -47,10 +47,10 @@ struct bench {
     char filter[160];
     const char *command[BENCH_COMMANDS]; /* BF.EXISTS or BF.MEXISTS, ... */
     uint64_t begin_us, end_us;
-    atomic_uint_fast64_t requests; /* that were begun */
-    atomic_uint_fast64_t added;    /* keys that adds have taken */
+    atomic_uint_fast64_t requests; /* number of requests begun */
+    atomic_uint_fast64_t added;    /* number of keys used by adds */
     atomic_bool stop;
-    struct bench_server before, after; /* the load */
+    struct bench_server before, after; /* before and after the load */
 };
 
 struct bench_thread {
@@ -60,13 +60,13 @@ struct bench_thread {
     struct bench_figures figures;
 };
 
-/* The @number-th key in @size bytes, without a NUL. */
+/* Write the @number-th key to @out, @size bytes without a NUL. */
 void bench_key(char *out, uint64_t number, size_t size);
 
-/* A thread: argument and result are its struct bench_thread. */
+/* Thread function: argument and result are its struct bench_thread. */
 void *bench_run(void *arg);
 
-/* Of the keys that adds have taken, those that they had taken before. */
+/* How many keys were added twice, of those that adds have used. */
 uint64_t bench_added_again(const struct bench *b);
 
 void bench_merge(struct bench_figures *into, const struct bench_figures *from);

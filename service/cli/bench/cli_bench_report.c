@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What bench found, for people and for programs. */
+/* Prints bench's results, for people and for programs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

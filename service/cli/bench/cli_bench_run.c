@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One connection of bench: requests of a pipeline are sent, then their replies are read. */
+/* One connection of bench: it sends a pipeline of requests, then reads their replies. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { RECONNECT_US = 100 * 1000 };
 
 struct request {
     enum bench_command command;
-    bool present; /* of BENCH_EXISTS: its keys were added before */
+    bool present; /* BENCH_EXISTS: its keys were added before */
     uint64_t begin_us;
 };
 
@@ -19,8 +19,8 @@ struct runner {
     struct bench_thread *t;
     const struct cli_bench *o;
     struct client *client;
-    struct request *flight; /* o->pipeline of them */
-    char *keys;             /* o->batch keys */
+    struct request *flight; /* array of o->pipeline requests */
+    char *keys;             /* array of o->batch keys */
     const char **argv;
     size_t *lengths;
 };
@@ -28,27 +28,22 @@ struct runner {
 void bench_key(char *out, uint64_t number, size_t size)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
-    for (size_t i = 0; i < size && i < BENCH_KEY_MIN; i++) /* what tells keys apart */
+    for (size_t i = 0; i < size && i < BENCH_KEY_MIN; i++) /* the part in which keys differ */
         out[i] = digits[(number >> (6 * i)) % 64];
     uint64_t x = number;
-    for (size_t i = BENCH_KEY_MIN; i < size; i++) { /* what looks like keys */
+    for (size_t i = BENCH_KEY_MIN; i < size; i++) { /* filler that looks like a key */
         x = (x + i) * UINT64_C(0x9e3779b97f4a7c15);
         out[i] = digits[x >> 58];
     }
 }
 
-/* xorshift64*: fast, and good enough to choose keys. */
+/* xorshift64*: fast, and random enough to choose keys. */
 static uint64_t next_random(struct bench_thread *t)
 {
     t->random ^= t->random >> 12;
     t->random ^= t->random << 25;
     t->random ^= t->random >> 27;
     return t->random * UINT64_C(2685821657736338717);
-}
-
-static double next_share(struct bench_thread *t)
-{
-    return (double)(next_random(t) >> 11) / 9007199254740992.0;
 }
 
 static uint64_t key_number(struct runner *r, const struct request *q)
@@ -68,7 +63,8 @@ uint64_t bench_added_again(const struct bench *b)
 static enum err send_request(struct runner *r, struct request *q, uint64_t due_us, struct error *e)
 {
     const struct cli_bench *o = r->o;
-    q->command = next_share(r->t) < o->adds ? BENCH_ADD : BENCH_EXISTS;
+    double share = (double)(next_random(r->t) >> 11) / 9007199254740992.0; /* in [0, 1) */
+    q->command = share < o->adds ? BENCH_ADD : BENCH_EXISTS;
     q->present = (next_random(r->t) >> 32 & 1) != 0;
     r->argv[0] = r->t->bench->command[q->command];
     r->argv[1] = r->t->bench->filter;
@@ -119,7 +115,7 @@ static enum err receive_request(struct runner *r, const struct request *q, struc
     return ERR_OK;
 }
 
-/* How many requests the next pipeline may have, and when its first is due; 0: it is over. */
+/* The number of requests in the next pipeline, *@first: the number of the first; 0: the run is over. */
 static size_t take(struct runner *r, uint64_t *first)
 {
     struct bench *b = r->t->bench;
@@ -134,7 +130,8 @@ static size_t take(struct runner *r, uint64_t *first)
     return (size_t)wanted;
 }
 
-/* With --rate the @number-th request has its moment; 0: there is no rate, or it is over. */
+/* With --rate, wait until the @number-th request is due, and return that time; 0: there is no rate, or the
+ * run is over. */
 static uint64_t due(struct runner *r, uint64_t number)
 {
     struct bench *b = r->t->bench;

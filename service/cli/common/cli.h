@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLI_H
 #define SERVICE_CLI_H
-/* What the parts of the command line share: the options of this run, its exit codes, what is asked. */
+/* What the parts of the command line share: the options of this run, exit codes, handlers. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,9 +9,9 @@
 #include "service/cli/common/cli_output.h"
 #include "service/cli/common/cli_schema.h"
 
-/* base/error.h says which error leads to which of 3 to 6. */
+/* base/error.h says which error gives which of the codes 3 to 6. */
 enum cli_exit {
-    CLI_OK = 0, /* yes */
+    CLI_OK = 0, /* or the answer is yes */
     CLI_NO = 1,
     CLI_USAGE = 2,
     CLI_UNREACHABLE = 3,
@@ -21,17 +21,17 @@ enum cli_exit {
     CLI_INTERRUPTED = 130
 };
 
-/* For a plan without a service; 0 and NULL: not given. */
+/* Options of a plan without a service; 0 and NULL: not given. */
 struct cli_estimate {
     uint64_t keys, node_memory, scan_rate, readers, build_memory;
     double growth;
-    const char *given; /* one of these options that was */
+    const char *given; /* name of one such option that was given */
 };
 
-/* For bench; 0 and NULL: not given. */
+/* Options of bench; 0 and NULL: not given. */
 struct cli_bench {
     const char *filter;
-    double adds; /* their share; below 0: not given */
+    double adds; /* share of adds; below 0: not given */
     double seconds;
     uint64_t keys, batch, pipeline, connections, requests, rate, key_size;
 };
@@ -49,69 +49,68 @@ struct cli {
     const char *csv;    /* --csv: a column; NULL: not given */
     uint64_t skip;      /* --skip: keys */
     bool resume, null, no_create, nonscaling;
-    bool man, markdown;     /* forms of help */
-    const char *error_rate; /* as given, checked; NULL: not given */
+    bool man, markdown;     /* formats of help */
+    const char *error_rate; /* as given, validated; NULL: not given */
     const char *nodes;      /* --nodes; NULL: not given */
     struct cli_estimate estimate;
     struct cli_bench bench;
-    double interval;     /* of top, seconds */
-    const char *command; /* its name */
-    char **arguments;    /* after it */
+    double interval;     /* between refreshes of top, seconds */
+    const char *command; /* the command's name */
+    char **arguments;    /* behind the command */
     size_t count;
     bool terminal; /* standard output is one */
     bool color;
-    struct client *client; /* connected before a handler is called */
+    struct client *client; /* connected before a handler runs */
     int failure;           /* exit code of the last request that failed */
 };
 
-/* A handler: arity is checked and the connection open. It returns an exit code and has said why if that is
- * not 0. */
+/* Handlers of commands. The arity was checked and the connection is open. A handler returns an exit code, and
+ * has reported the error if it is not 0. */
 typedef int cli_handler(struct cli *cli);
-/* Setters of options that say where the service is, and who asks: false where the value is none. */
+/* Setters of options for the service's address and the user: false if the value is invalid. */
 typedef bool cli_setter(struct cli *cli, const char *value);
 
-/* Say "twinbloom: ..." on standard error, or {"error": {"code", "message"}} after cli_errors_as_json(), and
+/* Print "twinbloom: ..." to standard error, or {"error": {"code", "message"}} after cli_errors_as_json(), and
  * return the exit code. cli_fail(): the code is that of @status in cli_codes.h. */
 int cli_fail(enum cli_exit status, const char *format, ...) PRINTF_LIKE(2, 3);
-/* The same with code and exit code of base/error.h. */
+/* As cli_fail(), with code and exit code of base/error.h. */
 int cli_fail_with(enum err code, const char *format, ...) PRINTF_LIKE(2, 3);
-/* The same with a code that has another exit code here. */
+/* As cli_fail(), with a code that has another exit code here. */
 int cli_fail_as(enum cli_exit status, const char *code, const char *format, ...) PRINTF_LIKE(3, 4);
 enum cli_exit cli_exit_of(enum err code);
 void cli_errors_as_json(void);
-/* The member "error" of an object. */
+/* Write the member "error" of an object. */
 void cli_put_error(struct json *j, const char *code, const char *text);
 
-/* NULL, after saying that the reply to @command is none that the service gives; cli->failure is set. */
+/* Report that the reply to @command is not one that the service gives; sets cli->failure. Returns NULL. */
 redisReply *cli_odd_reply(struct cli *cli, redisReply *reply, const char *command);
 
-/* Send TB.<VERB> [FILTER] with the options that were given. NULL after saying why it failed; cli->failure is
- * the exit code then. */
+/* Send TB.<VERB> [FILTER] with the given options. NULL after an error message; cli->failure is then the exit
+ * code. */
 redisReply *cli_request(struct cli *cli, const char *verb);
 
-/* The same for a reply that is an array of flat lists. */
+/* As cli_request(), for a reply that is an array of flat lists. */
 redisReply *cli_request_array(struct cli *cli, const char *verb);
 
-/* @code, with a text in @e that names the filter where it does not exist, or exists already. */
+/* Return @code. If the filter does not exist, or exists already, @e gets a text that names it. */
 MUST_CHECK enum err cli_name_filter(const struct cli *cli, enum err code, struct error *e);
 
-/* client_call() whose error names the filter that does not exist, or exists already, where RESP has but few
- * words. */
+/* client_call() with cli_name_filter(), as RESP's own text names no filter. */
 MUST_CHECK enum err cli_call(struct cli *cli, redisReply **out, size_t argc, const char **argv,
                              const size_t *lengths, struct error *e);
 
-/* Send a command of @argc words. NULL as with cli_request(). */
+/* Send a command of @argc words. NULL as of cli_request(). */
 redisReply *cli_send(struct cli *cli, size_t argc, const char **argv);
 
-/* Whether a reply is a flat list name, value, name, value. */
+/* True if the reply is a flat list name, value, name, value. */
 bool cli_is_list(const redisReply *reply);
-/* Whether it is an array of these. */
+/* True if the reply is an array of flat lists. */
 bool cli_are_lists(const redisReply *reply);
 
-/* A flat list (or an array of them) as JSON object (or array), with a line's end, on standard output. Members
- * have the types of @shape; one that it does not list is a number where it looks like one. */
+/* Print a flat list as a JSON object (or an array of them as an array) with a newline, on standard output.
+ * Members have the types of @shape; a member that it does not list is a number if it looks like one. */
 void cli_print_json(const redisReply *reply, const char *shape);
 
-/* {"filter": the first argument, @name: true}, or *@number where it is not NULL. */
+/* Print {"filter": the first argument, @name: true}; with *@number as the value if @number is not NULL. */
 void cli_print_outcome(const struct cli *cli, const char *name, const uint64_t *number);
 #endif

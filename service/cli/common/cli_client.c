@@ -18,14 +18,14 @@
 #include "shard/redis/wire/transport.h"
 
 struct client {
-    struct nodes nodes; /* one of them: the service */
+    struct nodes nodes; /* one: the service */
     struct transport *transport;
     struct replies replies;
     struct buffer out;
-    size_t sent; /* of it */
+    size_t sent; /* bytes sent of the request */
     unsigned timeout_ms;
-    bool refused;   /* the last call was answered by an error */
-    char name[300]; /* host:port or the path, for errors */
+    bool refused;   /* the last call got an error reply */
+    char name[300]; /* host:port or path, for error texts */
 };
 
 /* --- address --- */
@@ -58,7 +58,7 @@ static enum err parse_host(struct client_address *a, const char *text, size_t le
     return ERR_OK;
 }
 
-/* "user:password@" in front of *@rest, if it is there. */
+/* Parse "user:password@" at the beginning of *@rest, if present; @at points to the '@'. */
 static enum err parse_login(struct client_address *a, const char **rest, const char *at, struct error *e)
 {
     if (at == NULL)
@@ -121,7 +121,7 @@ enum err client_parse_url(struct client_address *out, const char *url, struct er
 
 /* --- connection --- */
 
-/* OpenSSL's writes would raise a SIGPIPE, by which a command shall end only where nobody reads its output. */
+/* Block SIGPIPE while OpenSSL writes: the signal may end a command only when nobody reads its output. */
 static void hold_pipe(const struct client *c, bool hold)
 {
     sigset_t pipe;
@@ -165,7 +165,7 @@ static enum err set_up_tls(struct client *c, const struct client_address *a, str
     return load_files(context, a, e);
 }
 
-/* False: the deadline is over. */
+/* False: the deadline has passed. */
 static bool wait_for(int fd, short events, uint64_t deadline_us)
 {
     struct pollfd p = {.fd = fd, .events = events};
@@ -280,7 +280,7 @@ static enum err connection_failed(const struct client *c, const struct error *wh
     return error_set(e, ERR_UNREACHABLE, "the connection to %s failed: %s", c->name, why->text);
 }
 
-/* What is queued, as far as the connection takes it. False: it takes no more. *@events: what to wait for. */
+/* Send as much as the connection takes. False: it takes no more. *@events: what to wait for. */
 static bool send_some(struct client *c, short *events, struct error *why)
 {
     ssize_t n = 1;
@@ -297,7 +297,7 @@ static bool send_some(struct client *c, short *events, struct error *why)
     return n >= 0;
 }
 
-/* The deadline is one of the whole reply: a server that drips bytes does not hold it off. */
+/* The deadline is that of the whole reply, so a server that sends single bytes cannot extend it. */
 static enum err receive(struct client *c, redisReply **out, uint64_t deadline_us, struct error *e)
 {
     struct error why = {""};
@@ -308,7 +308,7 @@ static enum err receive(struct client *c, redisReply **out, uint64_t deadline_us
             return ERR_OK;
         short events = 0;
         bool sends = send_some(c, &events, &why);
-        /* Where writing has failed the server may have said why. */
+        /* If writing failed, the server may have sent the reason. */
         ssize_t n = transport_read(c->transport, replies_room(&c->replies), REPLIES_CHUNK, &why);
         if (n < 0 || (n == 0 && !sends))
             return connection_failed(c, &why, e);
@@ -356,7 +356,7 @@ enum err client_append(struct client *c, size_t argc, const char **argv, const s
 
 void client_flush(struct client *c)
 {
-    struct error ignored; /* client_receive() meets it, too */
+    struct error ignored; /* client_receive() meets the same error */
     short events = 0;
     hold_pipe(c, true);
     (void)send_some(c, &events, &ignored);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLI_CODES_H
 #define SERVICE_CLI_CODES_H
-/* Codes of errors that only the command line has, beside those of base/error.h: exit status, name, what it
- * means, what the one who meets it does. docs/reference/errors.md is made of this table, too. */
+/* Error codes of the command line only, in addition to base/error.h: exit status, name, meaning, remedy.
+ * docs/reference/errors.md is generated from this table, too. */
 #define CLI_CODES(X)                                                                                         \
     X(1, "no", "the answer is no: nothing was changed, or what was asked about is not possible",             \
       "Look at the message.")                                                                                \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What went wrong, on standard error: a sentence, or an object with --json. */
+/* Error messages on standard error: a sentence, or an object with --json. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers, moments and bytes for people; JSON; tables. */
+/* Numbers, times and bytes for people; JSON; tables. */
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "base/utf8.h"
 #include "service/cli/common/cli_output.h"
 
-/* --- numbers and moments --- */
+/* --- numbers and times --- */
 
 const char *output_bytes(uint64_t bytes, char out[OUTPUT_TEXT_SIZE])
 {
@@ -75,7 +75,7 @@ const char *output_rate(double rate, char out[OUTPUT_TEXT_SIZE])
     }
     int decimals = percent > 0 && percent < 100 ? 2 - (int)floor(log10(percent)) : 0;
     size_t n = (size_t)snprintf(out, OUTPUT_TEXT_SIZE, "%.*f", decimals < 20 ? decimals : 20, percent);
-    if (n >= OUTPUT_TEXT_SIZE - 1) /* no rate */
+    if (n >= OUTPUT_TEXT_SIZE - 1) /* a huge number, not a rate */
         n = (size_t)snprintf(out, OUTPUT_TEXT_SIZE, "%g", percent);
     while (memchr(out, '.', n) != NULL && (out[n - 1] == '0' || out[n - 1] == '.'))
         n--;
@@ -171,7 +171,7 @@ bool output_parse_count(const char *text, uint64_t *out)
     if (!number_double(text, length, &value))
         return false;
     value *= factor;
-    double nearest = round(value); /* 1.1 x 1e6 is off by a whisker */
+    double nearest = round(value); /* 1.1 x 1e6 is not exact */
     if (!(nearest >= 1 && nearest <= 9007199254740992.0) || fabs(value - nearest) > nearest * 1e-12)
         return false;
     *out = (uint64_t)nearest;
@@ -207,7 +207,7 @@ size_t output_utf8(const char *bytes, size_t length)
     return length == 0 ? 0 : utf8_sequence(bytes, length);
 }
 
-/* C0, DEL, and C1, which some terminals obey as they do ESC [. */
+/* C0, DEL, and C1, which some terminals interpret like ESC [. */
 static bool is_control(const char *bytes, size_t n)
 {
     unsigned char c = (unsigned char)bytes[0];
@@ -381,7 +381,7 @@ void table_cell(struct table *t, enum output_color color, const char *text)
     t->cells++;
 }
 
-/* Columns that @text takes on a terminal, as far as one character takes one. */
+/* The columns of @text on a terminal, if each character takes one. */
 static size_t width_of(const char *text)
 {
     size_t width = 0;
@@ -400,7 +400,8 @@ static size_t widest(const struct table *t, size_t column)
     return width;
 }
 
-/* Padding before a cell is kept back until something follows it on the line: @pad is carried along. */
+/* Print a cell. Padding is held back in @pad until text follows on the line, so that no line ends with
+ * blanks. */
 static void print_cell(const struct table *t, size_t column, size_t *pad, const char *text,
                        enum output_color color, FILE *to, bool colored)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLI_OUTPUT_H
 #define SERVICE_CLI_OUTPUT_H
-/* What the command line prints: numbers for people, tables, and JSON for programs. Pure but for
- * table_print(). */
+/* Output of the command line: numbers for people, tables, JSON for programs. Pure except table_print(). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +10,7 @@
 
 enum { OUTPUT_TEXT_SIZE = 64 };
 
-/* Each writes into @out and returns it. */
+/* Each function writes to @out and returns it. */
 const char *output_bytes(uint64_t bytes, char out[OUTPUT_TEXT_SIZE]);      /* 512 B, 1.5 KiB, 12.0 MiB */
 const char *output_duration(uint64_t seconds, char out[OUTPUT_TEXT_SIZE]); /* 42s, 3m 05s, 2h 07m, 3d 04h */
 const char *output_latency(uint64_t us, char out[OUTPUT_TEXT_SIZE]);       /* 850us, 1.23ms, 2.1s */
@@ -25,28 +24,28 @@ const char *output_count(uint64_t n, char out[OUTPUT_TEXT_SIZE]); /* 999, 1.2K, 
 const char *output_bar(double ratio, unsigned width,
                        char out[OUTPUT_TEXT_SIZE]); /* [#####.....], at most 60 wide */
 
-/* How wide the terminal at standard output is; 80 where it does not say. */
+/* The width of the terminal on standard output; 80 if unknown. */
 unsigned output_columns(void);
 
-/* "1000000", "1e6", "1.5M" (K, M, G, T: powers of 1000) to a whole number of at least 1; false if it is none.
- */
+/* Convert "1000000", "1e6", "1.5M" (K, M, G, T: powers of 1000) to a whole number of at least 1; false:
+ * invalid. */
 bool output_parse_count(const char *text, uint64_t *out);
-/* "1048576", "64GiB", "1.5T" (K to P, with or without iB: powers of 1024) to whole bytes, at least 1. */
+/* Convert "1048576", "64GiB", "1.5T" (K to P, with or without iB: powers of 1024) to whole bytes, at least 1;
+ * false: invalid. */
 bool output_parse_bytes(const char *text, uint64_t *out);
 
-/* Append bytes from outside so that a terminal shows them and obeys none: control characters, backslash and
- * what is not UTF-8 become \n, \t, \\ or \xNN. */
+/* Append bytes from outside so that a terminal shows them and interprets none: control characters, backslash
+ * and invalid UTF-8 become \n, \t, \\ or \xNN. */
 void output_escape(struct buffer *b, const char *bytes, size_t length);
 
-/* Length of the UTF-8 character at @bytes (1 to 4), or 0 if none stands there. Overlong forms and surrogates
- * are none. */
+/* The length of the UTF-8 character at @bytes (1 to 4); 0: it is malformed, overlong or a surrogate. */
 size_t output_utf8(const char *bytes, size_t length);
 
 enum output_color { COLOR_NONE, COLOR_GOOD, COLOR_WARN, COLOR_BAD, COLOR_QUIET };
-const char *output_color_on(enum output_color color, bool colored); /* "" where nothing is to be done */
+const char *output_color_on(enum output_color color, bool colored); /* "" if no color is needed */
 const char *output_color_off(enum output_color color, bool colored);
 
-/* --- JSON: compact, on one line. Commas are the writer's business. --- */
+/* --- JSON: compact, on one line. The caller opens and closes objects and arrays. --- */
 
 struct json {
     struct buffer *out;
@@ -56,35 +55,35 @@ struct json {
 void json_open(struct json *j, char bracket);
 void json_close(struct json *j, char bracket);
 void json_name(struct json *j, const char *name);
-/* What is not UTF-8 becomes U+FFFD, as a JSON string cannot hold it. */
+/* Write a string; invalid UTF-8 becomes U+FFFD. */
 void json_string(struct json *j, const char *bytes, size_t length);
-/* A member with its value. */
+/* Write a member with its value. */
 void json_text(struct json *j, const char *name, const char *text);
 void json_count(struct json *j, const char *name, uint64_t n);
 void json_null(struct json *j);
 void json_bool(struct json *j, bool value);
 void json_integer(struct json *j, int64_t value);
-/* A number if the bytes are one in JSON's own grammar (so not .5, 05, 1. or nan), else a string. */
+/* Write a number if the bytes are a valid JSON number (not .5, 05, 1. or nan), else a string. */
 void json_number_or_string(struct json *j, const char *bytes, size_t length);
 
 /* --- tables --- */
 
 struct table_column {
     const char *title;
-    bool right; /* aligned */
+    bool right; /* right-aligned */
 };
 
 struct table {
     const struct table_column *column;
     size_t columns;
     size_t cells;
-    struct buffer text; /* of all cells: one byte of color, the text, NUL */
+    struct buffer text; /* all cells: one byte of color, the text, NUL */
 };
 
 void table_init(struct table *t, const struct table_column *column, size_t columns);
 void table_fini(struct table *t);
-/* The next cell, row by row; @text is escaped already. */
+/* Add the next cell, row by row; @text is escaped already. */
 void table_cell(struct table *t, enum output_color color, const char *text);
-/* Titles (where there are any) and rows, two blanks apart, no blanks at the end of a line. */
+/* Print titles (if any) and rows, columns separated by two blanks, without blanks at the end of a line. */
 void table_print(const struct table *t, FILE *to, bool colored);
 #endif

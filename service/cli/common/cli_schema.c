@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What --json prints: by outputs.txt, of the replies of the daemon. */
+/* Prints the daemon's replies as JSON, with the types in outputs.txt. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 extern const char embedded_outputs[];
 
-/* The row at *@at, which moves behind it. False: the end. */
+/* Read the row at *@at and move *@at behind it. False: the end. */
 static bool next_row(const char **at, struct schema_row *row)
 {
     if (**at == '\0')
@@ -70,7 +70,7 @@ static const struct schema_row *find(const struct schema_shape *shape, const cha
     return NULL;
 }
 
-/* Whether @word is in the member's type. NULL: in none. */
+/* True if the member's type has @word. @member NULL: false. */
 static bool has(const struct schema_row *member, const char *word)
 {
     struct schema_text type = member == NULL ? (struct schema_text){"", 0} : member->field[MEMBER_TYPE];
@@ -120,14 +120,14 @@ static void write_array(struct json *j, const redisReply *r, const struct schema
     json_close(j, ']');
 }
 
-/* A whole number that many a reader of JSON could not hold. */
+/* True for a whole number that many JSON readers cannot represent. */
 static bool is_beyond(const redisReply *r)
 {
     uint64_t n;
     return r->type == REDIS_REPLY_STRING && number_u64(r->str, (size_t)r->len, &n) && n > INT64_MAX;
 }
 
-/* @member NULL: not listed. */
+/* @member NULL: the value is not listed. */
 static void write_value(struct json *j, const redisReply *r, const struct schema_row *member)
 {
     bool name = member != NULL ? has(member, "string") : is_beyond(r);

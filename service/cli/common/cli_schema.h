@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CLI_SCHEMA_H
 #define SERVICE_CLI_SCHEMA_H
-/* What --json prints, by outputs.txt: the types of what is printed, and the reference. */
+/* The form of --json output, from outputs.txt: types of values, and the reference. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,7 +12,7 @@ struct schema_text {
     size_t length;
 };
 
-/* A row of outputs.txt, which says what its fields are; those that it does not have are empty. */
+/* A row of outputs.txt, which describes its fields; missing ones are empty. */
 struct schema_row {
     struct schema_text field[SCHEMA_FIELDS];
 };
@@ -21,15 +21,15 @@ enum { MEMBER_NAME, MEMBER_TYPE, MEMBER_MEANING, MEMBER_SHAPE, MEMBER_LABEL, MEM
 struct schema_shape {
     size_t count;
     struct schema_member {
-        struct schema_row row;      /* without the ! behind the name */
+        struct schema_row row;      /* without the '!' behind the name */
         bool always;                /* never missing */
-        struct schema_text heading; /* of a sheet, under which it stands */
+        struct schema_text heading; /* the sheet's heading above it */
     } member[SCHEMA_MEMBERS_MAX];
 };
 
 bool schema_is(struct schema_text text, const char *word);
-/* The next output of @command, from *@at on, which is NULL before the first one. False: there are no more. */
+/* The next output of @command from *@at on; *@at is NULL before the first. False: there are no more. */
 bool schema_next_output(const char **at, const char *command, struct schema_row *out);
-/* The members of a shape; none where it is not known. */
+/* Load the members of a shape; an unknown shape has none. */
 void schema_load(struct schema_shape *out, struct schema_text name);
 #endif

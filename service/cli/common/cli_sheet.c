@@ -8,7 +8,7 @@
 
 enum { BAR_WIDTH = 12 };
 
-/* How a value is shown; of a member as outputs.txt says. */
+/* How a value is shown; outputs.txt says it for each member. */
 enum kind { WORD, COUNT, BYTES, RATE, PERCENT, FILL, TIME, MS_SPAN, SECONDS, FLAG, COLORED, WARNING, KINDS };
 
 static enum kind kind_of(struct schema_text name)
@@ -82,7 +82,7 @@ const char *sheet_seconds(double seconds, char out[OUTPUT_TEXT_SIZE])
     return out;
 }
 
-/* Layers that may exceed what was promised are worth a line. */
+/* Show the bound only if layers may exceed the promised rate. */
 static bool bound_is_quiet(const redisReply *list)
 {
     double bound, promised;
@@ -90,36 +90,36 @@ static bool bound_is_quiet(const redisReply *list)
            client_decimal(list, "error_rate", &promised) && bound <= promised;
 }
 
-/* A filter without a source has nothing that it could be verified against. */
+/* A filter without a source can never be verified. */
 static bool never_verifiable(const redisReply *list)
 {
     uint64_t sourced;
     return client_count(list, "has_source", &sourced) && sourced == 0;
 }
 
-/* There is such a value, but the service does not know it. */
+/* True if the value exists but the service does not know it. */
 static bool is_unknown(const redisReply *list, const char *field)
 {
     const redisReply *value = client_field(list, field);
     return value != NULL && value->type == REDIS_REPLY_NIL;
 }
 
-/* Missing, or what it always is unless something is to be said. */
+/* True if the value is missing or has its usual value. */
 static bool is_hidden(const redisReply *list, const char *field, struct schema_text usual)
 {
     char text[16];
     if (is_unknown(list, field))
         return strcmp(field, "degraded_at") == 0 || strcmp(field, "verified_at") == 0 ||
                strcmp(field, "source_rows_at") == 0 ||
-               strcmp(field, "folded_at") == 0; /* it is not, or was never */
+               strcmp(field, "folded_at") == 0; /* not now, or never */
     if (!client_text(list, field, text, sizeof(text)) || (usual.length > 0 && schema_is(usual, text)))
         return true;
     return (strcmp(field, "error_rate_bound") == 0 && bound_is_quiet(list)) ||
            (strcmp(field, "verification") == 0 && never_verifiable(list));
 }
 
-/* The two cells of one row, or nothing where the value is missing. A value that is not what its row expects
- * is shown as it is. */
+/* Add the two cells of a row, or nothing if the value is missing. A value of an unexpected form is shown
+ * unchanged. */
 static void sheet_cells(const struct cli *cli, struct table *t, const char *field,
                         const struct schema_row *row, const redisReply *list)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* dump and restore. The happy path is: pieces are asked for until there are no more, the file gets its end;
- * a file is read to its end once, then its pieces are sent, but for those that the service has. Possible
- * failure modes are: the connection breaks or the file is cut (the same command goes on where it stopped),
- * the filter is rebuilt meanwhile (the dump begins again), the file is damaged (nothing is sent; from a pipe:
- * the last piece is not, so nothing becomes visible). */
+/* dump and restore. The happy path of a dump is: request pieces until there are no more, then write the
+ * file's end. Of a restore: read the file to its end once to check it, then send the pieces that the service
+ * lacks. Possible failure modes are: the connection breaks or the file is cut (the same command continues
+ * where it stopped); the filter is rebuilt meanwhile (the dump begins again); the file is damaged (nothing is
+ * sent; from a pipe all but the last piece is sent, so nothing becomes visible). */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,17 +24,17 @@ struct dumping {
     struct cli *cli;
     struct dump_file file;
     struct progress progress;
-    uint64_t position; /* the next one to be asked for */
+    uint64_t position; /* next piece to request */
 };
 
 static int fail_with(enum err code, const struct error *e)
 {
-    /* A file that is damaged, not a command. */
+    /* The file is damaged; the command was valid. */
     return cli_fail_as(code == ERR_PARSE || code == ERR_LOST ? CLI_FAILED : cli_exit_of(code),
                        error_name(code), "%s", e->text);
 }
 
-/* The pieces that are there; the stream is left behind the last whole one. */
+/* Skip the existing pieces; leaves the stream behind the last complete one. */
 static enum err skip_whole_pieces(struct dumping *d, bool *complete, struct error *e)
 {
     struct buffer bytes = {0};
@@ -63,7 +63,7 @@ static enum err skip_whole_pieces(struct dumping *d, bool *complete, struct erro
     return ERR_OK;
 }
 
-/* One piece into the file. *@end: there was none. */
+/* Write one piece to the file. *@end: there was none. */
 static enum err next_piece(struct dumping *d, bool *end, struct error *e)
 {
     char position[24];
@@ -135,8 +135,8 @@ static int run_dump(struct dumping *d)
     return CLI_OK;
 }
 
-/* A file that is there is not written over: it may be a dump that somebody needs. A new one is its owner's
- * alone: it has the seed of the hash. */
+/* Never overwrite a file: it may be a dump that somebody needs. Only the owner may read a new one: it
+ * contains the seed of the hash. */
 static FILE *open_output(const struct cli *cli)
 {
     int fd = open(cli->output, O_RDWR | O_CLOEXEC | (cli->resume ? 0 : O_CREAT | O_EXCL), 0600);
@@ -170,7 +170,7 @@ int cli_dump(struct cli *cli)
     if (cli->output != NULL && fclose(stream) != 0 && code == CLI_OK)
         code = cli_fail_with(ERR_IO, "%s: %s", cli->output, strerror(errno));
     if (code != CLI_OK && cli->output != NULL && d->file.bytes == 0 && !cli->resume)
-        (void)unlink(cli->output); /* made for nothing */
+        (void)unlink(cli->output); /* remove the empty file */
     free(d);
     return code;
 }
@@ -185,12 +185,12 @@ struct restoring {
     struct dump_file file;
     struct progress progress;
     uint64_t pieces, sent;
-    bool loaded;        /* the service has all of it */
-    size_t range_count; /* of positions that it does not have */
+    bool loaded;        /* the service has all pieces */
+    size_t range_count; /* ranges of positions that the service lacks */
     uint64_t range[RANGES_MAX];
 };
 
-/* Whether the whole file is sound, where it can be read twice. */
+/* Check the whole file, if it can be read twice. */
 static enum err look_through(struct restoring *r, struct error *e)
 {
     struct buffer bytes = {0};
@@ -223,7 +223,7 @@ static enum err load(struct restoring *r, uint64_t position, const struct buffer
     return code;
 }
 
-/* What the service does not have yet, now that it has the header. */
+/* Ask which pieces the service lacks; it has the header now. */
 static enum err ask_missing(struct restoring *r, struct error *e)
 {
     const char *argv[] = {"TB.LOAD", r->cli->arguments[0]};
@@ -258,7 +258,8 @@ static enum err take_piece(struct restoring *r, uint64_t position, const struct 
 {
     enum err code = ERR_OK;
     bool header = r->pieces++ == 0;
-    /* The last one again, where all have come but the filter is not there: it makes it so. */
+    /* If all pieces have come but the filter does not exist, the last piece sent again makes the service
+     * complete it. */
     if (header || is_missing(r, position) || (last && r->range_count == 0 && !r->loaded))
         code = load(r, position, bytes, e);
     if (code == ERR_OK && header)
@@ -266,8 +267,8 @@ static enum err take_piece(struct restoring *r, uint64_t position, const struct 
     return code;
 }
 
-/* Each piece is held back until the next one, or the end, has been seen: of a file that was cut the last
- * piece is not sent, and what was sent stays invisible. */
+/* Hold back each piece until the next piece or the end was read: the last piece of a cut file is not sent, so
+ * what was sent stays invisible. */
 static enum err send_pieces(struct restoring *r, struct error *e)
 {
     struct buffer held = {0}, next = {0};

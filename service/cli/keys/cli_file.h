@@ -6,7 +6,7 @@
  *   for each piece: u64 position, u32 length, u32 0, the bytes, u64 XXH3-64 of all that
  *   u64 0, u32 0, u32 0, u64 number of pieces, u64 the chain of their checksums: XXH3-64 of each, its seed
  *   being the one before it (0 for the first)
- * Numbers are little-endian. What a piece is only the service knows. A file without its end was cut. */
+ * Numbers are little-endian. Only the service understands a piece. A file without its end was cut. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,12 +17,12 @@ enum { FILE_PIECE_MAX = 16 << 20 };
 
 struct dump_file {
     FILE *stream;
-    uint64_t bytes; /* read or written so far */
+    uint64_t bytes; /* bytes read or written so far */
     uint64_t count; /* pieces */
-    uint64_t sum;   /* over the checksums */
+    uint64_t sum;   /* checksum over the pieces' checksums */
 };
 
-/* Begin to write or read. The stream stays the caller's. */
+/* Begin to write or read. The caller owns the stream. */
 void dump_file_begin(struct dump_file *f, FILE *stream);
 
 /* ERR_IO. */
@@ -31,9 +31,9 @@ MUST_CHECK enum err dump_file_write(struct dump_file *f, uint64_t position, cons
                                     struct error *e);
 MUST_CHECK enum err dump_file_write_end(struct dump_file *f, struct error *e);
 
-/* ERR_PARSE: it is no such file. ERR_LOST: it was cut here. ERR_IO. */
+/* ERR_PARSE: not such a file. ERR_LOST: the file is cut here. ERR_IO. */
 MUST_CHECK enum err dump_file_read_start(struct dump_file *f, struct error *e);
-/* The next piece into @bytes, which is cleared first; *@end: there was none, the file is whole. */
+/* Read the next piece into @bytes, which is cleared first; *@end: there is none, the file is complete. */
 MUST_CHECK enum err dump_file_read(struct dump_file *f, uint64_t *position, struct buffer *bytes, bool *end,
                                    struct error *e);
 #endif

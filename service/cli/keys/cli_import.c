@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* import. The happy path is: bytes are read, split into keys, keys into batches, several batches are on their
- * way at once. Possible failure modes are: a key is refused (counted, the first few are shown, the others go
- * on), Redis is away for a while (the batch is sent again), a whole batch is refused for good, or the
- * connection breaks, or Ctrl-C (it ends, and says with which --skip the next run goes on: all keys before
- * that are in). */
+/* import. The happy path is: read bytes, split them into keys, gather keys into batches, send several batches
+ * before the first reply. Possible failure modes are: a key is rejected (counted, the first few are shown,
+ * the import goes on); Redis is away for some time (the batch is sent again); a batch is rejected for good,
+ * the connection breaks, or Ctrl-C (the import ends, and prints the --skip with which the next run continues:
+ * all keys before it are in). */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,17 +22,17 @@
 enum {
     BATCH_KEYS = 1000,
     BATCH_BYTES = 1 << 20,
-    BATCHES = 16, /* on their way at once */
+    BATCHES = 16, /* sent before the first reply */
     PREFIX_WORDS = 9,
     READ_BYTES = 1 << 18,
-    RETRY_US = 30000000, /* as long as that a batch is tried again */
+    RETRY_US = 30000000, /* how long a batch is retried */
     PAUSE_US = 100000,
     ERRORS_SHOWN = 5
 };
 
 struct batch {
     size_t count;
-    redisReply *reply; /* read before its turn; else NULL */
+    redisReply *reply; /* read before its turn; otherwise NULL */
     struct buffer keys;
     size_t offset[BATCH_KEYS + 1];
 };
@@ -42,13 +42,13 @@ struct import {
     int input;
     struct split split;
     struct progress progress;
-    uint64_t bytes; /* read */
-    uint64_t seen;  /* keys, with those that were skipped */
+    uint64_t bytes; /* bytes read */
+    uint64_t seen;  /* keys read, including skipped ones */
     uint64_t skip;
-    uint64_t settled; /* keys that are in, or were refused one by one: all before it are */
+    uint64_t settled; /* keys that are in or were rejected individually, without a gap from the beginning */
     uint64_t added, present, refused;
     bool carriage_return;
-    struct error error; /* why it ended */
+    struct error error; /* why the import ended */
     enum err status;
     size_t first, in_flight;
     struct batch batch[BATCHES + 1]; /* a ring; the last one is being filled */
@@ -72,7 +72,7 @@ static void show_refused(struct import *im, const char *key, size_t length, cons
     buffer_fini(&b);
 }
 
-/* Each key's answer. False: the array ends before its keys do, or is none; im->error says why. */
+/* Take each key's reply. False: the array is too short, or the reply is not an array; im->error says why. */
 static bool take_reply(struct import *im, const struct batch *b, const redisReply *r)
 {
     if (r->type == REDIS_REPLY_ERROR) {
@@ -88,7 +88,7 @@ static bool take_reply(struct import *im, const struct batch *b, const redisRepl
             im->status =
                 refused ? error_set(&im->error, error_of_reply(answer->str, answer->len), "%s", answer->str)
                         : error_set(&im->error, ERR_IO, "the service's reply has an unexpected form");
-            return false; /* a full filter: no key after this one was tried */
+            return false; /* the filter is full: no later key was tried */
         }
         if (refused)
             show_refused(im, b->keys.data + b->offset[i], b->offset[i + 1] - b->offset[i], answer);
@@ -108,8 +108,8 @@ static bool may_pass_error(const redisReply *r)
     return code == ERR_UNREACHABLE || code == ERR_TIMEOUT;
 }
 
-/* Redis was away for a while: the keys are not lost, and adding them twice does no harm (but those that were
- * in already are then counted as present). */
+/* True if Redis was away for some time: the batch can be sent again. Keys that were added the first time are
+ * then counted as present. */
 static bool may_pass(const redisReply *r)
 {
     for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i < r->elements; i++)
@@ -135,7 +135,7 @@ static bool read_reply(struct import *im, struct batch *b)
     return im->status == ERR_OK;
 }
 
-/* Send the first batch again, when those behind it have been answered. */
+/* Send the first batch again, after the replies to those behind it. */
 static bool try_again(struct import *im, struct batch *b)
 {
     uint64_t until = clock_mono_us() + RETRY_US;
@@ -163,14 +163,6 @@ static bool take_batch(struct import *im)
     freeReplyObject(b->reply);
     b->reply = NULL;
     progress_show(&im->progress, im->bytes, im->settled - im->skip);
-    return good;
-}
-
-static bool take_all(struct import *im)
-{
-    bool good = true;
-    while (good && im->in_flight > 0)
-        good = take_batch(im);
     return good;
 }
 
@@ -214,7 +206,7 @@ static bool on_key(void *arg, const char *key, size_t length)
     return b->count < BATCH_KEYS && b->keys.length < BATCH_BYTES ? true : send_batch(im);
 }
 
-/* --- the whole --- */
+/* --- the import --- */
 
 static void read_keys(struct import *im, char *bytes)
 {
@@ -236,14 +228,15 @@ static void read_keys(struct import *im, char *bytes)
         im->status = code;
 }
 
-/* What was read before it broke off is sent all the same: it was read. */
+/* Send what was read before the interruption. */
 static void finish(struct import *im)
 {
     struct error first = im->error;
     enum err status = im->status;
     bool usable = status == ERR_OK || status == ERR_PARSE || status == ERR_RANGE || status == ERR_IO;
     if (usable && (progress_interrupted() || send_batch(im)))
-        (void)take_all(im);
+        while (im->in_flight > 0 && take_batch(im))
+            ;
     if (status != ERR_OK) {
         im->status = status;
         im->error = first;
@@ -296,7 +289,7 @@ static int judge(const struct import *im)
 {
     bool interrupted = progress_interrupted();
     enum cli_exit why = im->status == ERR_OK      ? CLI_INTERRUPTED
-                        : im->status == ERR_PARSE ? CLI_FAILED /* the file, not a command */
+                        : im->status == ERR_PARSE ? CLI_FAILED /* the file is wrong, not the command */
                                                   : cli_exit_of(im->status);
     if (im->status != ERR_OK || interrupted) {
         char skip[96] = "";

@@ -13,21 +13,21 @@ enum { CHUNK_KEYS = 1000, CHUNK_BYTES = 1 << 20 };
 struct chunk {
     const char *argv[2 + CHUNK_KEYS]; /* command, filter, keys */
     size_t length[2 + CHUNK_KEYS];
-    size_t count; /* of argv */
+    size_t count; /* words in argv */
     size_t bytes;
 };
 
 struct keys {
     struct cli *cli;
-    const char *yes, *no;           /* what is said of a key by the reply 1 or 0 */
-    const char *yes_name, *no_name; /* of their counts in JSON */
+    const char *yes, *no;           /* text for a key with reply 1, with reply 0 */
+    const char *yes_name, *no_name; /* names of their counts in JSON */
     uint64_t yes_count, no_count;
     struct chunk chunk;
     struct buffer text;
     struct json json;
     struct error error;
-    enum err status; /* of error */
-    bool exists;     /* the filter is known to */
+    enum err status; /* code of error */
+    bool exists;     /* the filter is known to exist */
 };
 
 static void chunk_clear(struct chunk *c)
@@ -81,7 +81,7 @@ static bool take_replies(struct keys *k, const redisReply *reply)
     size_t taken = 0;
     while (reply->type == REDIS_REPLY_ARRAY && taken < keys && taken < reply->elements) {
         const redisReply *r = reply->element[taken];
-        if (r->type == REDIS_REPLY_ERROR) { /* of this key; none after it was tried */
+        if (r->type == REDIS_REPLY_ERROR) { /* an error for this key; later ones were not tried */
             k->status = error_set(&k->error, error_of_reply(r->str, r->len), "%s", r->str);
             return false;
         }
@@ -103,7 +103,8 @@ static bool is_absent(const redisReply *reply)
     return absent;
 }
 
-/* BF.MEXISTS says 0 of a filter that does not exist, as RedisBloom does; "absent" would mislead here. */
+/* For a filter that does not exist, BF.MEXISTS replies 0, as in RedisBloom; "absent" would be misleading
+ * here. */
 static bool may_be_absent(struct keys *k, const redisReply *reply)
 {
     redisReply *exists = NULL;
@@ -157,14 +158,7 @@ static bool from_arguments(struct keys *k)
     return true;
 }
 
-static void free_lines(struct chunk *c)
-{
-    for (size_t i = 2; i < c->count; i++)
-        free((void *)(uintptr_t)c->argv[i]);
-    chunk_clear(c);
-}
-
-/* Each line is its own allocation, which the chunk holds until its reply is there. */
+/* Each line is allocated separately; the chunk owns it until its reply has come. */
 static bool from_stdin(struct keys *k)
 {
     if (isatty(STDIN_FILENO) == 1)
@@ -185,7 +179,9 @@ static bool from_stdin(struct keys *k)
         if (more && !chunk_full(&k->chunk))
             continue;
         good = send_chunk(k);
-        free_lines(&k->chunk);
+        for (size_t i = 2; i < k->chunk.count; i++)
+            free((void *)(uintptr_t)k->chunk.argv[i]);
+        chunk_clear(&k->chunk);
     }
     if (good && ferror(stdin) != 0) {
         k->status = error_set(&k->error, ERR_IO, "standard input could not be read");
@@ -194,7 +190,7 @@ static bool from_stdin(struct keys *k)
     return good;
 }
 
-/* JSON stays whole if the work breaks off: "error" says why. */
+/* Close the JSON properly if the work was interrupted: "error" says why. */
 static void close_json(struct keys *k, bool good)
 {
     json_close(&k->json, ']');
@@ -246,6 +242,6 @@ int cli_add(struct cli *cli)
                      .no = "present",
                      .yes_name = "added_count",
                      .no_name = "present_count",
-                     .exists = true}; /* an add makes it */
+                     .exists = true}; /* an add creates it */
     return run_keys(&k, "BF.MADD");
 }

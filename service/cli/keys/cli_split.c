@@ -25,7 +25,7 @@ void split_fini(struct split *s)
     buffer_fini(&s->key);
 }
 
-/* The key that was gathered. */
+/* Hand out the gathered key. */
 static enum err emit(struct split *s, const char *key, size_t length, split_fn *fn, void *arg)
 {
     if (length == 0)
@@ -54,7 +54,7 @@ static enum err feed_separated(struct split *s, const char *bytes, size_t length
     while (length > 0 && code == ERR_OK) {
         const char *end = memchr(bytes, separator, length);
         size_t n = end == NULL ? length : (size_t)(end - bytes);
-        if (end != NULL && s->key.length == 0) { /* whole: no copy */
+        if (end != NULL && s->key.length == 0) { /* a complete key in the buffer needs no copy */
             code = emit(s, bytes, n, fn, arg);
         } else {
             code = gather(s, bytes, n, e);
@@ -77,7 +77,7 @@ static bool is_wanted(const struct split *s)
     return s->searching || s->field == s->column;
 }
 
-/* A field of the first record, where the column is looked for by its name. */
+/* Compare a field of the first record with the wanted column's name. */
 static void compare_name(struct split *s)
 {
     if (s->column == 0 && s->key.length == strlen(s->name) &&
@@ -99,7 +99,7 @@ static enum err end_record(struct split *s, split_fn *fn, void *arg, struct erro
     enum err code = ERR_OK;
     bool blank = s->field == 1 && s->state == AT_START;
     if (s->state == IN_FIELD && is_wanted(s) && s->key.length > 0 &&
-        s->key.data[s->key.length - 1] == '\r') { /* of CR LF */
+        s->key.data[s->key.length - 1] == '\r') { /* part of CR LF */
         s->key.length--;
         blank = s->field == 1 && s->key.length == 0;
     }
@@ -132,7 +132,7 @@ static enum err take_quoted(struct split *s, char c, split_fn *fn, void *arg, st
         s->state = BEHIND_QUOTE;
         return ERR_OK;
     }
-    if (c == '"') { /* two of them stand for one */
+    if (c == '"') { /* a doubled quote is one quote */
         s->state = IN_QUOTES;
         return is_wanted(s) ? gather(s, &c, 1, e) : ERR_OK;
     }
@@ -164,7 +164,8 @@ static enum err take(struct split *s, char c, split_fn *fn, void *arg, struct er
     return is_wanted(s) ? gather(s, &c, 1, e) : ERR_OK;
 }
 
-/* What some programs write before UTF-8. True: @c may be a part of it, and is not taken yet. */
+/* Skip the byte order mark that some programs write before UTF-8. True: @c may belong to it, and is not taken
+ * as text yet. */
 static bool is_mark(struct split *s, char c, split_fn *fn, void *arg, enum err *code, struct error *e)
 {
     static const char mark[] = "\xef\xbb\xbf";
@@ -175,7 +176,7 @@ static bool is_mark(struct split *s, char c, split_fn *fn, void *arg, enum err *
         s->mark++;
         return true;
     }
-    for (unsigned i = 0; i < s->mark && *code == ERR_OK; i++) /* it was none */
+    for (unsigned i = 0; i < s->mark && *code == ERR_OK; i++) /* it was not a byte order mark */
         *code = take(s, mark[i], fn, arg, e);
     s->mark = MARK_BYTES;
     return false;
@@ -191,7 +192,7 @@ static enum err feed_csv(struct split *s, const char *bytes, size_t length, spli
     return code;
 }
 
-/* --- both --- */
+/* --- both formats --- */
 
 enum err split_feed(struct split *s, const char *bytes, size_t length, split_fn *fn, void *arg,
                     struct error *e)

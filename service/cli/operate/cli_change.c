@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is asked of a running job: abort, cutover, rollback, finish, pause, resume, throttle; and what is done
- * to a filter: create, delete, trust, count. */
+/* Requests to a running job: abort, cutover, rollback, finish, pause, resume, throttle. Changes of a filter:
+ * create, delete, trust, count. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #include "base/number.h"
 #include "service/cli/operate/cli_operate.h"
 
-/* --- questions before what cannot be taken back --- */
+/* --- confirmation of what cannot be undone --- */
 
-/* @question up to its %s, the filter's name as a terminal may see it, and what follows. */
+/* Print @question up to its %s, the filter's name escaped, and the rest. */
 static void put_question(const struct cli *cli, const char *question)
 {
     const char *name = strstr(question, "%s");
@@ -39,9 +39,9 @@ int cli_confirm(const struct cli *cli, const char *why, const char *question)
 struct control {
     const char *command;
     const char *verb;
-    const char *outcome;        /* its name in JSON */
-    const char *before, *then;  /* the sentence around the filter's name */
-    const char *why, *question; /* of what cannot be taken back; see cli_confirm(). NULL: it can */
+    const char *outcome;        /* name in JSON */
+    const char *before, *then;  /* text before and behind the filter's name */
+    const char *why, *question; /* for what cannot be undone; see cli_confirm(). NULL: it can */
 };
 
 static const struct control controls[] = {
@@ -68,7 +68,7 @@ static const struct control *find(const char *command)
     return &controls[i];
 }
 
-/* 0: no limit. */
+/* *@rows 0: no limit. */
 static bool parse_rows(const char *text, uint64_t *rows)
 {
     *rows = 0;
@@ -116,7 +116,7 @@ int cli_control(struct cli *cli)
 
 /* --- filters --- */
 
-/* One command that changes the filter; @said of its name, for people. */
+/* Run one command that changes the filter. @said: what to print behind its name, for people. */
 static int change(struct cli *cli, size_t argc, const char **argv, const char *outcome, const char *said)
 {
     redisReply *reply = cli_send(cli, argc, argv);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands about filters as a whole: status, plan, rebuild, verify. */
+/* Commands about whole filters: status, plan, rebuild, verify. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "service/cli/common/cli_sheet.h"
 #include "service/cli/operate/cli_operate.h"
 
-/* One flat list, or NULL after saying what came instead. */
+/* Request one flat list; NULL after an error message. */
 static redisReply *request_list(struct cli *cli, const char *verb)
 {
     redisReply *reply = cli_request(cli, verb);
@@ -16,7 +16,7 @@ static redisReply *request_list(struct cli *cli, const char *verb)
     return cli_odd_reply(cli, reply, verb);
 }
 
-/* Show what @verb answers, an array of lists. */
+/* Print the reply to @verb, an array of lists. */
 static int show_array(struct cli *cli, const char *verb, const char *shape,
                       void (*print)(const struct cli *cli, const redisReply *all))
 {
@@ -31,7 +31,7 @@ static int show_array(struct cli *cli, const char *verb, const char *shape,
     return CLI_OK;
 }
 
-/* Below the sheet; what cannot be had is left out. */
+/* Print the last runs below the sheet; nothing if they are unavailable. */
 static void print_last_runs(struct cli *cli)
 {
     struct error e;
@@ -88,7 +88,7 @@ int cli_plan(struct cli *cli)
 
 enum { RESTART_S = 120, RESTART_LOOK_US = 100 * 1000 };
 
-/* Without options, which status and abort do not have. */
+/* A copy without options that status and abort do not have. */
 static struct cli plain_of(const struct cli *cli)
 {
     struct cli plain = *cli;
@@ -115,7 +115,7 @@ static int dry_run(struct cli *cli)
         return cli->failure;
     if (cli->json) {
         cli_print_json(reply, "plan");
-    } else if (client_field(reply, "capacity") != NULL) { /* else it never came to a plan */
+    } else if (client_field(reply, "capacity") != NULL) { /* otherwise no plan was made */
         cli_print_plan(cli, reply);
         cli_print_steps(cli, reply);
     }
@@ -130,7 +130,7 @@ static int dry_run(struct cli *cli)
     return CLI_NO;
 }
 
-/* Start a job, and follow it if that is wanted. @job: as cli_follow(); @shows: what status then does. */
+/* Start a job, and follow it with --wait. @job: as for cli_follow(); @shows: what status shows then. */
 static int start(struct cli *cli, const char *verb, const char *job, const char *shows)
 {
     redisReply *before = NULL;
@@ -155,7 +155,7 @@ static int start(struct cli *cli, const char *verb, const char *job, const char 
     return code;
 }
 
-/* There is a job that has not come to its end, whether somebody drives it or not. False: no answer. */
+/* *@unfinished: there is a job that has not ended, with or without a driver. False: no reply. */
 static bool is_unfinished(struct cli *cli, bool *unfinished)
 {
     char state[32] = "";
@@ -168,7 +168,7 @@ static bool is_unfinished(struct cli *cli, bool *unfinished)
     return true;
 }
 
-/* Abort the job that is unfinished, if there is one, and wait until it has ended. */
+/* Abort the unfinished job, if there is one, and wait for its end. */
 static int throw_away(const struct cli *cli)
 {
     struct cli plain = plain_of(cli);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* config: what the running service is configured with, and changes of it while it runs. */
+/* config: the running service's configuration, and changes to it at run time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "service/cli/operate/cli_operate.h"
 
-/* CONFIG GET also answers what generic tools of Redis ask for; a key of ours has a section. */
-static bool is_ours(const redisReply *name)
+/* CONFIG GET also returns what generic Redis tools ask for; Twinbloom's keys have a section. */
+static bool is_shown(const redisReply *name, const redisReply *value, bool all)
 {
-    return name->type == REDIS_REPLY_STRING && strchr(name->str, '.') != NULL;
+    return name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING &&
+           (all || strchr(name->str, '.') != NULL);
 }
 
 static void print_json(const redisReply *reply, bool all)
@@ -21,7 +22,7 @@ static void print_json(const redisReply *reply, bool all)
     json_open(&j, '[');
     for (size_t i = 0; i + 1 < reply->elements; i += 2) {
         const redisReply *name = reply->element[i], *value = reply->element[i + 1];
-        if (name->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING || (!all && !is_ours(name)))
+        if (!is_shown(name, value, all))
             continue;
         json_open(&j, '{');
         json_name(&j, "key");
@@ -51,7 +52,7 @@ static void print_table(const struct cli *cli, const redisReply *reply, bool all
     table_init(&t, columns, 2);
     for (size_t i = 0; i + 1 < reply->elements; i += 2) {
         const redisReply *name = reply->element[i], *value = reply->element[i + 1];
-        if (name->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING || (!all && !is_ours(name)))
+        if (!is_shown(name, value, all))
             continue;
         text_cell(&t, COLOR_NONE, name);
         text_cell(&t, COLOR_NONE, value);
@@ -60,7 +61,7 @@ static void print_table(const struct cli *cli, const redisReply *reply, bool all
     table_fini(&t);
 }
 
-/* CONFIG GET or SET with @count words behind it. NULL after saying why it failed. */
+/* Send CONFIG GET or SET with @count words. NULL after an error message. */
 static redisReply *ask(struct cli *cli, const char *verb, char *const *words, size_t count)
 {
     const char **argv = calloc(count + 2, sizeof(*argv));
@@ -80,7 +81,7 @@ static redisReply *ask(struct cli *cli, const char *verb, char *const *words, si
     return cli_odd_reply(cli, reply, "CONFIG GET");
 }
 
-/* @patterns 0: all keys of ours. */
+/* @count 0: show all of Twinbloom's keys. */
 static int show(struct cli *cli, char **patterns, size_t count)
 {
     char everything[] = "*", *all[] = {everything};

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* rebuild --wait, verify --wait. The happy path is: a job shows up that is another than the one before, its
- * progress is shown, it ends as done, or its grace time begins, or it holds where that was asked for.
- * Possible failure modes are: no job shows up; the connection breaks (the job runs on, so it is tried again
- * for a while); the job fails, is aborted, rolled back, or has given way to yet another one; Ctrl-C, which
- * leaves the job running. */
-#include <signal.h>
+/* rebuild --wait, verify --wait. The happy path is: a job appears that is not the previous one, its progress
+ * is shown, and it ends as done, or its grace time begins, or it holds if that was requested. Possible
+ * failure modes are: no job appears; the connection breaks (the job goes on, so retry for some time); the job
+ * fails, is aborted or rolled back, or is replaced by another one; Ctrl-C (the job goes on). */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +11,7 @@
 #include "service/cli/operate/cli_operate.h"
 #include "service/cli/operate/cli_status.h"
 
-/* --- how far the job is, in a line --- */
+/* --- progress in one line --- */
 
 enum { NARROW = 100, BAR_WIDE = 20, BAR_NARROW = 10 };
 
@@ -42,7 +40,7 @@ static void rows(struct buffer *line, const redisReply *status, unsigned columns
             buffer_printf(line, "  %s rows", count(done, narrow, a));
         return;
     }
-    /* The total is an estimate: what is not done is not shown as done. */
+    /* The total is an estimate: an unfinished scan must not be shown as finished. */
     double ratio = done < total ? (double)done / (double)total : 1;
     if (columns != 0)
         buffer_printf(line, "  %s %s", output_bar(ratio, narrow ? BAR_NARROW : BAR_WIDE, a),
@@ -86,7 +84,7 @@ void follow_line(struct buffer *line, const redisReply *status, unsigned columns
     words(line, status, "  reason: ", "job_reason");
 }
 
-/* --- the job, to its end --- */
+/* --- following a job to its end --- */
 
 enum { POLL_US = 500000, LINE_US = 2000000, PATIENCE_US = 30000000 };
 
@@ -97,22 +95,14 @@ struct job_id {
 
 struct follow {
     struct cli *cli;
-    const char *job; /* what it is called */
+    const char *job; /* name of the kind of job */
     struct job_id before, ours;
     bool ours_known;
     bool line_open; /* a live line is on the terminal */
     char last_step[64];
     uint64_t last_line_us;
-    uint64_t quiet_since_us; /* since when there is no connection, or no job */
+    uint64_t quiet_since_us; /* since when there is no connection or no job */
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal)
-{
-    (void)signal;
-    interrupted = 1;
-}
 
 static struct job_id id_of(const redisReply *status)
 {
@@ -122,7 +112,7 @@ static struct job_id id_of(const redisReply *status)
     return id;
 }
 
-/* The token alone does not tell: a job that another coordinator takes over gets a new one but keeps its
+/* The token is not enough: if another coordinator takes the job over, it gets a new token but keeps its
  * start. */
 static bool same_job(const struct job_id *a, const struct job_id *b)
 {
@@ -136,7 +126,8 @@ static bool same_id(const struct job_id *a, const struct job_id *b)
     return strcmp(a->token, b->token) == 0 && strcmp(a->started, b->started) == 0;
 }
 
-/* A line longer than the terminal is wide would wrap, and \r would not get back to its beginning. */
+/* The length that fits into one line of the terminal: a longer line would wrap, and \r would not return to
+ * its beginning. */
 static size_t fitting(const char *text, size_t length)
 {
     size_t at = 0, columns = output_columns();
@@ -179,7 +170,7 @@ static void end_line(struct follow *f)
     f->line_open = false;
 }
 
-/* @what: "is done"; @end: the field with the time of that. */
+/* @what: e.g. "is done"; @end: the field with the time of the end. */
 static void print_end(const struct follow *f, const redisReply *status, const char *what, const char *end)
 {
     char a[OUTPUT_TEXT_SIZE];
@@ -203,7 +194,7 @@ static void print_end(const struct follow *f, const redisReply *status, const ch
     buffer_fini(&b);
 }
 
-/* The new generation serves, confirmed; what is left of the job is the grace time. */
+/* The new generation is in use and confirmed; only the grace time is left. */
 static int serves(struct follow *f, const redisReply *status, uint64_t until)
 {
     char a[OUTPUT_TEXT_SIZE];
@@ -240,7 +231,8 @@ static int finish(struct follow *f, const redisReply *status, const char *state)
     return CLI_FAILED;
 }
 
-/* An exit code for a job that has come to a halt, or -1 to go on. It was in use before if it was switched. */
+/* The exit code for a job that holds, or -1 to go on. If it was switched before, its generation was in
+ * use. */
 static int judge_hold(struct follow *f, const redisReply *status)
 {
     const char *filter = f->cli->arguments[0];
@@ -265,7 +257,7 @@ static int judge_hold(struct follow *f, const redisReply *status)
     return CLI_OK;
 }
 
-/* An exit code, or -1 to go on. */
+/* The exit code, or -1 to go on. */
 static int judge(struct follow *f, const redisReply *status)
 {
     struct job_id id = id_of(status);
@@ -299,7 +291,7 @@ static int judge(struct follow *f, const redisReply *status)
     return code;
 }
 
-/* The status, over a new connection if the old one broke; NULL with the reason in @e. */
+/* Request the status, over a new connection if the old one broke; NULL with the reason in @e. */
 static redisReply *ask(struct follow *f, enum err *why, struct error *e)
 {
     struct cli *cli = f->cli;
@@ -337,14 +329,11 @@ static int poll_once(struct follow *f)
 int cli_follow(struct cli *cli, const char *job, const redisReply *before)
 {
     struct follow f = {.cli = cli, .job = job, .before = id_of(before), .quiet_since_us = clock_mono_us()};
-    /* The second Ctrl-C ends the command at once. */
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
+    progress_catch_interrupt();
     int code = -1;
-    while (code < 0 && !interrupted) {
+    while (code < 0 && !progress_interrupted()) {
         code = poll_once(&f);
-        if (code < 0 && !interrupted)
+        if (code < 0 && !progress_interrupted())
             clock_sleep_us(POLL_US);
     }
     if (code >= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hash-password: hashes for the configuration. Asks no service. */
+/* hash-password: hashes for the configuration. Needs no service. */
 #include <crypt.h>
 #include <errno.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ enum { PASSWORD_MAX = 511, TOKEN_BYTES = 32 };
 
 static void on_interrupt(int number)
 {
-    (void)number; /* read() ends with EINTR; that is all */
+    (void)number; /* the signal only makes read() end with EINTR */
 }
 
 static void to_hex(const unsigned char *bytes, size_t count, char *out)
@@ -28,7 +28,7 @@ static void to_hex(const unsigned char *bytes, size_t count, char *out)
         (void)sprintf(out + 2 * i, "%02x", bytes[i]);
 }
 
-/* A line without its end into @out. Negative: interrupted, or the end of the input. */
+/* Read a line without its end into @out. Negative: interrupted, or end of input. */
 static int read_line(char out[PASSWORD_MAX + 2])
 {
     size_t n = 0;
@@ -46,7 +46,7 @@ static int read_line(char out[PASSWORD_MAX + 2])
     return (int)n;
 }
 
-/* From the terminal nothing is shown, whatever ends the reading. */
+/* Read from the terminal without echo; restores the terminal however the reading ends. */
 static int ask(const char *prompt, char out[PASSWORD_MAX + 2])
 {
     struct termios before, silent;

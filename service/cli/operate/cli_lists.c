@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* history, nodes, doctor, coordinators: what the service says of many things, a line each. */
+/* history, nodes, doctor, coordinators: lists from the service, one line per item. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "service/cli/operate/cli_operate.h"
 #include "service/cli/common/cli_sheet.h"
 
-/* --- the last runs of a filter --- */
+/* --- history --- */
 
 static void took_cell(struct table *t, const redisReply *run)
 {
@@ -28,7 +28,7 @@ static void started_cell(struct table *t, const redisReply *run)
     table_cell(t, COLOR_NONE, text);
 }
 
-/* "4 -> 5"; of a run whose generation did not come into use "4". */
+/* "4 -> 5"; only "4" for a run whose generation did not come into use. */
 static void generations_cell(struct table *t, const redisReply *run)
 {
     char outcome[16] = "", from[24] = "?", to[24] = "", text[64];
@@ -83,7 +83,7 @@ static void version_cell(struct table *t, const redisReply *node)
     sheet_word_cell(t, known ? COLOR_NONE : COLOR_QUIET, known ? text : "-");
 }
 
-/* Red from 95% of what Redis may use. */
+/* Red from 95 % of Redis' maximum. */
 static void memory_cells(struct table *t, const redisReply *node)
 {
     char text[OUTPUT_TEXT_SIZE];
@@ -168,7 +168,7 @@ static int state_of(const redisReply *finding)
                                            : DOCTOR_PROBLEM;
 }
 
-/* A field, as a terminal may have it; the caller frees @b. */
+/* A field, escaped for a terminal; the caller frees @b. */
 static const char *field(struct buffer *b, const redisReply *finding, const char *name)
 {
     char text[2048] = "";
@@ -347,7 +347,7 @@ void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow)
     }
 }
 
-/* Of those that are not gone: whether all serve the epoch that Redis has. */
+/* True if all coordinators that are not gone serve the epoch in Redis. */
 static bool all_current(const redisReply *all)
 {
     bool current = true;

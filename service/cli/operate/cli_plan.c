@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* plan: what TB.PLAN and a dry run say, for people: a sheet, the nodes, the steps. And plan --keys: what a
- * filter would need, without a service; it is put into the form of a reply, so that it is shown as the others
- * are. */
+/* plan: prints TB.PLAN and dry runs for people: a sheet, the nodes, the steps. plan --keys: estimates a
+ * filter without a service; the result gets the form of a reply, so that the same code prints it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +31,8 @@ static void node_cells(struct table *t, const redisReply *node)
         table_cell(t, COLOR_QUIET, told ? "none" : "unknown");
 }
 
-/* What the filter has on each node before, during and after the rebuild; what all has there now and then. */
+/* Print what the filter occupies on each node before, during and after the rebuild, and each node's total now
+ * and then. */
 static void print_nodes(const struct cli *cli, const redisReply *nodes)
 {
     static const struct table_column columns[] = {{"NODE", false},     {"SHARDS", true},   {"BEFORE", true},
@@ -87,7 +87,7 @@ void cli_print_steps(const struct cli *cli, const redisReply *plan)
 
 enum { NODES_MAX = 10000 };
 
-/* --- the answer --- */
+/* --- the reply --- */
 
 /* A flat list of names and values in RESP. */
 struct list {
@@ -195,7 +195,7 @@ static int show(const struct cli *cli, struct list *l)
     return CLI_OK;
 }
 
-/* Of a filter that is there, --nodes is a list of them. */
+/* For an existing filter, --nodes is a list of nodes. */
 static bool parse_nodes(const char *text, unsigned *out)
 {
     uint64_t n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What TB.STATUS says, for people: a table of filters, the sheet of one. */
+/* Prints TB.STATUS for people: a table of filters, or the sheet of one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ void status_fill_cell(const struct cli *cli, struct table *t, const redisReply *
     table_cell(t, color, text);
 }
 
-/* "0.016% of 0.1%"; far below the promise it does not matter how far: "<0.0001% of 0.1%". */
+/* "0.016% of 0.1%". Far below the promise the digits do not matter: "<0.0001% of 0.1%". */
 void status_rates_cell(struct table *t, const redisReply *filter)
 {
     char now[OUTPUT_TEXT_SIZE], promised[OUTPUT_TEXT_SIZE], text[2 * OUTPUT_TEXT_SIZE + 8] = "-";
@@ -71,7 +71,7 @@ void status_job_cell(struct table *t, const redisReply *filter)
     sheet_word_cell(t, sheet_color(state), text);
 }
 
-/* Whether answers can be relied on, in a word. */
+/* Whether answers are reliable, in a word. */
 void status_health_cell(struct table *t, const redisReply *filter)
 {
     uint64_t lost = 0;

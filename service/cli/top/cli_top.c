@@ -14,7 +14,7 @@
 #include "base/info.h"
 #include "base/number.h"
 
-enum { PATIENCE_MS = 3000 /* a screen that hangs for longer would look dead */ };
+enum { PATIENCE_MS = 3000 /* without a reply for longer, the screen would look frozen */ };
 
 /* --- the terminal --- */
 
@@ -42,7 +42,8 @@ static void catch_signals(void)
     (void)sigaction(SIGWINCH, &resize, NULL);
 }
 
-/* Keys come at once and unseen; Ctrl-Z would leave the other screen on the terminal. */
+/* Read keys at once and without echo; disable Ctrl-Z, which would leave the alternate screen on the
+ * terminal. */
 static bool take_terminal(struct termios *before)
 {
     if (tcgetattr(STDIN_FILENO, before) != 0)
@@ -54,7 +55,7 @@ static bool take_terminal(struct termios *before)
     raw.c_cc[VSUSP] = _POSIX_VDISABLE;
     if (tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0)
         return false;
-    (void)fputs("\033[?1049h\033[?25l\033[2J", stdout); /* the other screen, without a cursor */
+    (void)fputs("\033[?1049h\033[?25l\033[2J", stdout); /* alternate screen, no cursor */
     return true;
 }
 
@@ -78,7 +79,7 @@ static void draw(struct top *t)
     const char *text = buffer_text(&screen);
     while (*text != '\0') {
         size_t n = strcspn(text, "\n");
-        bool last = text[n] == '\0' || text[n + 1] == '\0'; /* its end would scroll */
+        bool last = text[n] == '\0' || text[n + 1] == '\0'; /* a newline at the end would scroll */
         (void)printf("%.*s\033[K%s", (int)n, text, last ? "" : "\r\n");
         text += n + (text[n] == '\n');
     }
@@ -87,9 +88,9 @@ static void draw(struct top *t)
     buffer_fini(&screen);
 }
 
-/* --- a look --- */
+/* --- requests --- */
 
-/* 0 where there is no such line. */
+/* The number in that line of INFO; 0: there is no such line. */
 static double info_decimal(const redisReply *info, const char *name)
 {
     size_t length = 0;
@@ -130,7 +131,7 @@ static void forget(struct top_look *look)
     *look = (struct top_look){.at_us = 0};
 }
 
-/* One command; what is refused, as this user may not send it, is left out. */
+/* Send one command; an error reply (this user may not send it) leaves *@out NULL. */
 static enum err ask(struct client *c, const char *command, redisReply **out, struct error *e)
 {
     const char *argv[] = {command};
@@ -167,7 +168,7 @@ static enum err look(struct cli *cli, struct top *t, struct top_look *out, struc
                : code;
 }
 
-/* What was found before stays on the screen where nothing can be found now. */
+/* If a look fails, the earlier figures stay on the screen. */
 static void look_again(struct cli *cli, struct top *t)
 {
     struct top_look found = {.at_us = 0};
@@ -190,7 +191,7 @@ static void look_again(struct cli *cli, struct top *t)
 
 /* --- the command --- */
 
-/* Until the next look; true where somebody wants to leave. */
+/* Wait until the next look; true if the user wants to leave. */
 static bool rest(struct top *t, uint64_t until_us)
 {
     for (uint64_t now = clock_mono_us(); now < until_us && !ended; now = clock_mono_us()) {
@@ -199,7 +200,7 @@ static bool rest(struct top *t, uint64_t until_us)
         char key;
         if (ready > 0) {
             if (read(STDIN_FILENO, &key, 1) <= 0) {
-                ended = SIGHUP; /* nobody else may say so: a hang-up's signal is for the session's leader */
+                ended = SIGHUP; /* no signal may come: SIGHUP is sent to the session's leader */
                 return true;
             }
             if (key == 'q' || key == 'Q')
@@ -234,9 +235,8 @@ int cli_top(struct cli *cli)
         draw(&t);
         leave = rest(&t, next);
     }
-    /* The terminal is gone, and whoever sat there: nothing is to be given back. An exit() under LeakSanitizer
-     * may spin for ever there: the SIGCONT that comes with a hang-up takes away the SIGSTOP that it waits
-     * for. */
+    /* The terminal is gone, so there is nothing to restore. exit() under LeakSanitizer may hang here: the
+     * SIGCONT that accompanies a hang-up cancels the SIGSTOP that it waits for. */
     if (ended == SIGHUP)
         _exit(CLI_INTERRUPTED);
     give_terminal_back(&before);

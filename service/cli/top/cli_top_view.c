@@ -47,7 +47,7 @@ uint64_t top_trip(const struct top *t, double quantile)
     return sorted[at < count ? at : count - 1];
 }
 
-/* --- the head: items that flow over as many lines as they need --- */
+/* --- the head: items on as many lines as they need --- */
 
 struct head {
     struct buffer *out;
@@ -70,7 +70,7 @@ static void put_item(struct head *h, const char *name, const char *value)
     buffer_printf(&h->line, "%s%s %s", h->line.length > 0 ? "   " : "", name, value);
 }
 
-/* A second, by two looks; "-" where there is but one, or the service began again between them. */
+/* The rate per second between two looks; "-": there is only one, or the service restarted between them. */
 static const char *rate_of(const struct top *t, uint64_t now, uint64_t before, char out[OUTPUT_TEXT_SIZE])
 {
     double seconds = (double)(t->now.at_us - t->before.at_us) / 1e6;
@@ -104,7 +104,7 @@ static void put_head(struct buffer *out, const struct top *t, unsigned columns)
     if (n->has_info)
         put_item(&h, "up", output_duration(n->uptime_s, text));
     (void)output_time(t->wall_s, text);
-    text[19] = '\0'; /* without the zone */
+    text[19] = '\0'; /* without the time zone */
     put_item(&h, "", text + 11);
     end_head(&h);
     if (n->has_info) {
@@ -131,7 +131,7 @@ static void put_head(struct buffer *out, const struct top *t, unsigned columns)
 
 /* --- tables --- */
 
-/* Lines of what was printed, cut. */
+/* Append printed lines, each cut to @columns. */
 static void put_lines(struct buffer *out, const char *text, size_t length, unsigned columns)
 {
     for (size_t at = 0; at < length;) {
@@ -164,7 +164,7 @@ static const redisReply *find(const redisReply *all, const char *field, const ch
     return NULL;
 }
 
-/* Cut, so that a long name does not push all else off the screen. */
+/* Cut the name, so that a long one does not push other cells off the screen. */
 static void name_cell(struct table *t, const redisReply *filter, size_t most)
 {
     char name[512] = "-";
@@ -181,7 +181,7 @@ static void name_cell(struct table *t, const redisReply *filter, size_t most)
     buffer_fini(&b);
 }
 
-/* Keys that came in a second, of the same generation. */
+/* Keys added per second, in the same generation. */
 static void growth_cell(struct table *table, const struct top *t, const redisReply *filter)
 {
     char name[512] = "", text[OUTPUT_TEXT_SIZE] = "-";
@@ -233,7 +233,7 @@ static void put_filters(struct buffer *out, const struct top *t, unsigned column
     table_fini(&table);
 }
 
-/* A line for each job that runs. */
+/* A line for each running job. */
 static void put_jobs(struct buffer *out, const struct top *t, unsigned columns)
 {
     char state[32], name[512];
@@ -277,7 +277,7 @@ void top_render(struct buffer *out, const struct top *t, unsigned columns, unsig
         put_filters(&all, t, columns);
     put_jobs(&all, t, columns);
     put_coordinators(&all, t, columns);
-    /* The last line says how to leave. */
+    /* The last line shows how to leave. */
     const char *text = buffer_text(&all);
     unsigned lines = 0;
     for (; *text != '\0' && lines + 1 < rows; lines++) {

@@ -70,7 +70,7 @@ static void test_sample_timing__buckets_hold_all_that_is_not_longer(void **state
     struct timing_figures figures = {0};
     static const uint64_t us[] = {0, 50, 51, 100, 101, 13107200, 13107201, UINT64_C(1) << 40};
     for (size_t i = 0; i < sizeof(us) / sizeof(us[0]); i++)
-        timing_record(&t, us[i]);
+        timing_record_many(&t, us[i], 1);
     timing_record_shared(&t, 50);
     timing_add(&t, &figures);
     const struct label command = label("BF.ADD");

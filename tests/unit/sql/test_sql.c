@@ -18,7 +18,7 @@ static void expect(const char *statement, const char *rendered)
     struct buffer out = {0};
     struct error e = {0};
     buffer_puts(&out, "kept|");
-    enum err err = sql_render(statement, bindings, 3, params, 2, &out, &e);
+    enum err err = sql_render(statement, bindings, 3, params, NULL, 2, &out, &e);
     if (err != ERR_OK)
         fail_msg("%s: %s", statement, e.text);
     assert_memory_equal(out.data, "kept|", 5);
@@ -29,7 +29,7 @@ static void expect(const char *statement, const char *rendered)
 static enum err fails(const char *statement, struct error *e)
 {
     struct buffer out = {0};
-    enum err err = sql_render(statement, NULL, 0, NULL, 0, &out, e);
+    enum err err = sql_render(statement, NULL, 0, NULL, NULL, 0, &out, e);
     buffer_fini(&out);
     return err;
 }
@@ -57,7 +57,7 @@ static void test_sql_render__drops_comments_and_the_last_semicolon(void **state)
     expect("glued", "SELECT 1 FROM t");
 }
 
-static void test_sql_render_literals__puts_values_into_the_text(void **state)
+static void test_sql_render__puts_literals_into_the_text(void **state)
 {
     (void)state;
     const struct sql_binding bindings[] = {
@@ -66,7 +66,7 @@ static void test_sql_render_literals__puts_values_into_the_text(void **state)
     const char *const literals[] = {"'10'", " E'it''s'"};
     struct buffer out = {0};
     struct error e = {0};
-    assert_int_equal(sql_render_literals("variables", bindings, 4, params, literals, 2, &out, &e), ERR_OK);
+    assert_int_equal(sql_render("variables", bindings, 4, params, literals, 2, &out, &e), ERR_OK);
     assert_string_equal(buffer_text(&out), "SELECT t.\"id\"::text FROM t AS t\n"
                                            " WHERE t.\"id\" >  E'it''s' AND (true) LIMIT '10' + '10'");
     buffer_fini(&out);
@@ -98,7 +98,7 @@ int main(void)
         cmocka_unit_test(test_sql_render__binds_identifiers_pieces_and_values),
         cmocka_unit_test(test_sql_render__leaves_casts_and_quoted_text_alone),
         cmocka_unit_test(test_sql_render__drops_comments_and_the_last_semicolon),
-        cmocka_unit_test(test_sql_render_literals__puts_values_into_the_text),
+        cmocka_unit_test(test_sql_render__puts_literals_into_the_text),
         cmocka_unit_test(test_sql_render__names_the_variable_that_is_not_bound),
         cmocka_unit_test(test_sql_render__ends_with_the_text_where_a_quote_is_open),
     };
