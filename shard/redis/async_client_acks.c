@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines: connections on which replicas, or disks, are waited for.
+/* Ack connections: each waits for replicas, or disks, of one node.
  *
- * The happy path is: whoever wants to know joins; at the end of the turn, or when the WAIT before is
- * answered, a small write and WAIT leave; the answer is that of all who had joined by then. Possible failure
- * modes are: fewer replicas than wanted in time, a node that refuses WAIT, or the small write (each is told
- * as the outcome), a line that breaks (ACK_BROKEN), a node that is stopped (the line is dropped when WAIT is
- * not answered for as long as it and a command may take). */
+ * The happy path is: a caller joins; at the end of the loop's turn, or when the WAIT before is answered, a
+ * small write and WAIT leave; the reply counts for all callers that had joined by then. Possible failure
+ * modes are: too few replicas in time, a node that refuses WAIT or the small write (the outcome says each of
+ * these), a connection that breaks (ACK_BROKEN), a node that is stopped (the connection is dropped when WAIT
+ * exceeds its own time-out and that of a command). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,27 +25,27 @@ struct ack_waiter {
     TAILQ_ENTRY(ack_waiter) link;
     async_client_ack_fn *acked;
     void *arg;
-    uint64_t era; /* what the node must be in; 0: it does not matter */
+    uint64_t era; /* the replication id that the node must have; 0: any */
 };
 TAILQ_HEAD(ack_list, ack_waiter);
 
 struct ack_line {
     struct ack_line *next;
     struct async_client_peer *peer;
-    struct ack_need need; /* with the longest time-out of who is in @current */
+    struct ack_need need; /* what the next WAIT asks for; timeout_ms is the longest of those in @current */
     struct async_connection *connection;
-    struct event *turn;      /* at its end WAIT is sent */
-    struct ack_list current; /* joined since the last WAIT */
-    struct ack_list waiting; /* for the one that is under way */
-    struct ack_need waits;   /* what that one asks for */
+    struct event *turn;      /* active until the end of the turn, which sends WAIT */
+    struct ack_list current; /* waiters that joined since the last WAIT was sent */
+    struct ack_list waiting; /* waiters of the WAIT that is under way */
+    struct ack_need waits;   /* what the WAIT that is under way asks for */
     bool under_way;
-    enum ack_outcome outcome; /* of the WAIT that was answered last, and why */
+    enum ack_outcome outcome; /* of the WAIT that was answered last, with its reason */
     struct error why;
-    uint64_t since; /* WAIT was sent, or the line was begun */
+    uint64_t since; /* when WAIT was sent, or connecting began */
     uint64_t next_attempt;
-    struct error marker_error; /* of the last small write; "" where it was taken */
+    struct error marker_error; /* of the last small write; "" if the node accepted it */
     size_t marker_length;
-    char marker[KEY_NAME_MAX]; /* where the next one goes: beside the key of who joined last */
+    char marker[KEY_NAME_MAX]; /* the key of the next small write: beside the key of the last waiter */
 };
 
 static void finish(struct ack_waiter *w, enum ack_outcome outcome, const char *why)
@@ -56,7 +56,7 @@ static void finish(struct ack_waiter *w, enum ack_outcome outcome, const char *w
 
 /* --- a line's end --- */
 
-/* Who has no WAIT yet; the channel tells the others. */
+/* Fail the waiters that have no WAIT yet. The others are told by async_connection_close(). */
 static void fail_current(struct ack_line *l)
 {
     struct ack_list failed = TAILQ_HEAD_INITIALIZER(failed);
@@ -149,7 +149,7 @@ static void on_wait(void *arg, const redisReply *reply)
     l->outcome = judge(l, reply, &l->why);
 }
 
-/* The era that WAIT was answered under: asked behind it, as a connection outlives a demotion. */
+/* The era that WAIT was answered under. INFO is sent behind WAIT, as a connection outlives a demotion. */
 static uint64_t era_of(const redisReply *reply)
 {
     bool told = reply != NULL && reply->type == REDIS_REPLY_STRING;
@@ -251,7 +251,7 @@ static bool line_ready(struct ack_line *l)
     return l->connection != NULL;
 }
 
-/* Of that need at that node. NULL: no memory. */
+/* The ack connection for @need at @p. NULL: no memory. */
 static struct ack_line *line_of(struct async_client_peer *p, const struct ack_need *need)
 {
     struct ack_line *l;
@@ -275,8 +275,8 @@ static struct ack_line *line_of(struct async_client_peer *p, const struct ack_ne
     return l;
 }
 
-/* The write ahead of WAIT goes to a name with the hash tag of @key, which tells of the slot: in a cluster the
- * node has that. */
+/* The small write goes to a name with the hash tag of @key: in a cluster it must be in a slot of that
+ * node. */
 static void note_marker(struct ack_line *l, const char *key, size_t length)
 {
     static const char suffix[] = ":acks";

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM_FIRST = 32 /* a power of two, as SCRIPT_ARGUMENTS_MAX is */ };
+enum { ROOM_FIRST = 32 /* a power of two, like SCRIPT_ARGUMENTS_MAX */ };
 
 void script_begin(struct script_call *c, const char *text)
 {
@@ -78,7 +78,7 @@ void script_incarnation(struct script_call *c, uint64_t incarnation)
     script_bytes(c, digits, (size_t)n);
 }
 
-/* Hand the argument vector to buffer_command() or sync_client_append(). */
+/* Fill the argument vector. Returns the number of arguments. */
 static size_t vector(const struct script_call *c, char keys[24], const char **argv, size_t *lengths)
 {
     argv[0] = "EVAL";

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: one sentinel is connected to, twice: it is asked for the address of each master, and its
- * +switch-master is listened to. Possible failure modes are: a sentinel that is away (the next one), one that
- * does not know the master (said once), one that is cut off from the others and names the old master (whoever
- * connects there finds that it is none, or nobody, and wants to know again: after a while the next sentinel
- * is asked). What is announced is not believed but asked for. */
+/* The happy path is: connect to one sentinel twice; over one connection ask for the address of each master,
+ * over the other listen to +switch-master. Possible failure modes are: a sentinel that is down (try the next
+ * one), one that does not know the master (logged once), one that is cut off from the others and names the
+ * old master (whoever connects there finds no master, or nobody, and wants the address again: after a while
+ * the next sentinel is asked). An announcement is not believed; it is a reason to ask. */
 #include "shard/redis/sentinel_watch.h"
 
 #include <poll.h>
@@ -19,10 +19,11 @@
 #include "shard/redis/sync_connection.h"
 
 enum {
-    PAUSE_MS = 50,   /* between two rounds of questions, at the least */
-    ASK_MS = 1000,   /* nobody announces anything: asked all the same */
-    DOUBTS_MAX = 20, /* rounds that somebody wanted and that brought nothing new: the next sentinel */
-    AWAY_MS = 200    /* before the next sentinel is tried */
+    PAUSE_MS = 50,   /* the shortest pause between two rounds of questions */
+    ASK_MS = 1000,   /* the pause between two rounds if nothing is announced */
+    DOUBTS_MAX = 20, /* rounds that somebody wanted and that brought nothing new; then the next sentinel is
+                      * asked */
+    AWAY_MS = 200    /* the pause before the next sentinel is tried */
 };
 
 struct sentinel_watch {
@@ -32,7 +33,7 @@ struct sentinel_watch {
     pthread_t thread;
     atomic_bool ends;
     unsigned turn, doubts;
-    bool complained[GENERATION_NODES_MAX]; /* of a master that the sentinels do not know */
+    bool complained[GENERATION_NODES_MAX]; /* by master: it was logged that the sentinels do not know it */
 };
 
 static enum err send_words(struct sync_connection *c, size_t count, const char *const *words, struct error *e)
@@ -93,7 +94,7 @@ static enum err ask_all(struct sentinel_watch *w, struct sync_connection *c, str
     return code;
 }
 
-/* Whatever is announced is a reason to ask. */
+/* Read all announcements. Whatever they say, the caller asks. */
 static enum err take_announced(struct sync_connection *c, struct error *e)
 {
     redisReply *reply;

@@ -10,7 +10,7 @@
 #include "shard/redis/nodes/health.h"
 #include "shard/filter/slots.h"
 
-/* How long a node that is silent is waited for: enough for one that is back. */
+/* How long to wait for a node that was silent: enough for one that is back. */
 enum { SILENT_MS = 50 };
 
 void sync_client_peer_init(struct sync_client_peer *p, const struct node *node)
@@ -122,7 +122,7 @@ void sync_client_peer_break(struct sync_client_peer *p)
 
 enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer *p, struct error *e)
 {
-    /* Closed by the server while nothing was asked: a restart, say. Nothing is lost with it. */
+    /* The server may have closed an idle connection, for example at a restart. Nothing is lost with it. */
     bool owed = p->pending > 0 || p->failed > 0 || !TAILQ_EMPTY(&p->sent);
     if (p->connection != NULL && !owed && sync_connection_is_stale(p->connection))
         sync_client_peer_break(p);
@@ -180,7 +180,7 @@ enum err sync_client_append_together(struct sync_client *l, unsigned where, stru
     for (unsigned i = 0; i < count; begin = ends[i++]) {
         enum err code = sync_client_append_formatted(l, where, commands + begin, ends[i] - begin, e);
         if (code != ERR_OK) {
-            p->failed -= i; /* with the connection: nobody asks for their replies */
+            p->failed -= i; /* nobody reads the replies of those that were queued */
             return code;
         }
     }
@@ -205,7 +205,7 @@ enum err sync_client_reply(struct sync_client *l, unsigned where, redisReply **o
         return ERR_OK;
     }
     sync_client_peer_break(p);
-    p->failed--; /* the one that is reported here */
+    p->failed--; /* this call reports that one */
     return code;
 }
 

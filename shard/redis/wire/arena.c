@@ -14,8 +14,8 @@ struct block {
 };
 
 struct arena {
-    struct block *first, *last; /* the first one stays */
-    size_t used;                /* of the last */
+    struct block *first, *last; /* the first one is kept */
+    size_t used;                /* bytes of the last block */
 };
 
 static struct block *block_new(size_t size)
@@ -79,7 +79,7 @@ void *arena_take(struct arena *a, size_t size)
     return taken;
 }
 
-/* --- as hiredis makes replies --- */
+/* --- the functions that make hiredis' replies --- */
 
 static redisReply *take_reply(const redisReadTask *task, int type)
 {
@@ -89,7 +89,7 @@ static redisReply *take_reply(const redisReadTask *task, int type)
     return r;
 }
 
-/* It is whole: put it where it belongs. */
+/* Put a complete reply into its parent. */
 static void *settle(const redisReadTask *task, redisReply *r)
 {
     if (task->parent != NULL) {
@@ -145,7 +145,7 @@ static void *create_nil(const redisReadTask *task)
 
 static void free_object(void *object)
 {
-    (void)object; /* goes with the rest */
+    (void)object; /* freed with the arena */
 }
 
 redisReplyObjectFunctions *arena_functions(void)

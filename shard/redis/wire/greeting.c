@@ -73,7 +73,7 @@ enum err greeting_judge(struct greeting *g, unsigned i, const redisReply *reply,
         return greeting_judge_replication(g->cluster, reply, &g->replication, e);
     if (reply->type != REDIS_REPLY_ERROR)
         return ERR_OK;
-    /* Without a login nothing else is allowed either. */
+    /* A refused name does no harm; but without a login nothing else is allowed either. */
     if (i == g->naming && strncmp(reply->str, "NOAUTH", 6) != 0)
         return ERR_OK;
     return error_set(e, ERR_REFUSED, "%s", reply->str);
