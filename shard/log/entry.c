@@ -74,7 +74,7 @@ size_t log_entry_encode_layer(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t generat
     return encode_mark(out, LOG_LAYER, generation, layer);
 }
 
-/* Bytes of the length of an entry without keys or more. */
+/* @in holds at least LOG_ENTRY_BYTES_MIN bytes. */
 static bool is_mark(const uint8_t *in)
 {
     unsigned layer = in[AT_WRITER];

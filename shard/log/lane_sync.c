@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is a round: the commands in one write, their replies, and what they prove. Possible failure
- * modes are: the connection breaks (an entry that was sent may be in the lane, or come into it later: it is
- * looked for before it is sent again), the lane's slot has moved (the round is made again at its new node,
- * whose era is another one), the lane is missing, trimmed, forked, or no lane at all. */
+ * modes are: the connection breaks (an entry that was sent may be in the lane, or come into it later), the
+ * lane's slot has moved (the round is made again at its new node, whose era is another one), the lane is
+ * missing, trimmed, forked, or no lane at all. */
 #include "shard/log/lane_sync.h"
 
 #include <stdio.h>
@@ -15,24 +15,24 @@ enum {
     REDIRECTIONS_MAX = 16,
     PAUSE_US = 10 * 1000,
     CLOSED_NAME_MAX = KEY_NAME_MAX + 8,
-    TRIM_AT_ONCE = 10000 /* entries; whole nodes, so that some fewer go */
+    TRIM_AT_ONCE = 10000 /* entries; XTRIM removes whole nodes, so a few less */
 };
 
 extern const char embedded_lane_trim[];
 
-/* What became of an entry in one round. */
-enum added { ADDED_NOT, ADDED_YES, ADDED_MISSING /* there is no such lane */, ADDED_PERHAPS };
+/* The outcome of an entry in one round. */
+enum added { ADDED_NOT, ADDED_YES, ADDED_MISSING /* XADD found no lane */, ADDED_PERHAPS };
 
 struct round {
     struct sync_client *redis;
     const struct lane *lane;
     struct lane_commands commands;
     struct tail tail;
-    const struct log_position *from; /* of the tail read; NULL: none is in it */
-    const struct log_id *look;       /* where a look begins; NULL: there is none */
+    const struct log_position *from; /* where the tail read begins; NULL: the round has none */
+    const struct log_id *look;       /* where the look begins; NULL: the round has none */
     unsigned look_count;
     enum added added;
-    struct log_id id; /* of an entry that was added */
+    struct log_id id; /* of the entry that was added */
     struct slot_redirect redirect;
 };
 
@@ -64,7 +64,7 @@ static enum err take(struct round *r, enum lane_command kind, const redisReply *
     return ERR_OK;
 }
 
-/* All replies, also behind an error: of several errors the first. */
+/* Take all replies, also after an error. Returns the first error. */
 static enum err take_all(struct round *r, struct error *e)
 {
     enum err first = ERR_OK;
@@ -81,7 +81,7 @@ static enum err take_all(struct round *r, struct error *e)
     return first;
 }
 
-/* One write and its replies. @entry (NULL: none) is added before the tail read, if there is one. */
+/* One write and its replies. @entry (or NULL) is added before the tail read, if there is one. */
 static enum err make_round(struct round *r, bool asking, const void *entry, size_t length, bool with_length,
                            struct error *e)
 {
@@ -105,8 +105,8 @@ static enum err make_round(struct round *r, bool asking, const void *entry, size
     return take_all(r, e);
 }
 
-/* The same, at whichever node has the lane's slot. What was added before a later command was redirected stays
- * added. */
+/* As make_round(), at the node that has the lane's slot. An entry that was added before a later command was
+ * redirected stays added. */
 static enum err go_round(struct round *r, const void *entry, size_t length, bool with_length, struct error *e)
 {
     enum err code = ERR_OK;
@@ -150,7 +150,8 @@ static enum err read_round(struct round *r, struct log_position *at, const void 
         r->added = added;
     }
     if (tail_is_other_era(&r->tail, r->lane)) {
-        *state = TAIL_ERA; /* its errors do not count either: a former master's READONLY, say */
+        *state = TAIL_ERA; /* errors of such a node do not count either, for example a former master's
+                            * READONLY */
         return ERR_OK;
     }
     if (code != ERR_OK)
@@ -192,7 +193,7 @@ enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id
         .era = r.tail.era, .length = r.tail.length, .more = r.tail.count == count, .last = from};
     bool counts = page->era != 0 && (lane->era == 0 || lane->era == page->era);
     if (r.tail.has_info && !counts)
-        code = ERR_OK; /* nor do its errors: a former master's READONLY, say */
+        code = ERR_OK; /* errors of such a node do not count either, for example a former master's READONLY */
     else if (code == ERR_OK)
         code = show_all(&r, page, apply, arg, e);
     round_fini(&r);
@@ -283,7 +284,7 @@ enum err lane_put(struct sync_client *l, const struct lane *lane, struct lane_pu
     for (unsigned i = 0; i < count && code == ERR_OK; i++)
         code = put_reply(l, lane, &put[i].id, e);
     if (code != ERR_OK)
-        sync_client_forget(l); /* replies that are still owed */
+        sync_client_forget(l); /* drop the replies that were not read */
     return code;
 }
 

@@ -7,19 +7,19 @@
 
 struct pooled {
     uint64_t sequence;
-    struct log_id id; /* under which it was met or sent last */
+    struct log_id id; /* under which it was last met or sent */
     uint8_t *bytes;
     uint32_t length;
-    bool is_met; /* in the stream and era of now */
+    bool is_met; /* in the current stream and era */
 };
 
 struct own {
     pthread_mutex_t lock;
     struct lane lane;
-    struct pooled *one; /* [first, end), by sequence */
+    struct pooled *one; /* elements [first, end), in order of sequence */
     size_t first, end, room;
     size_t bytes, bytes_max;
-    uint64_t registration, removed; /* the number of a removal that was met; 0: none was */
+    uint64_t registration, removed; /* the highest number of a removal that was met; 0: none was */
 };
 
 struct own *own_new(size_t bytes_max)
@@ -115,7 +115,7 @@ enum err own_room(struct own *own, unsigned entries, size_t bytes, struct error 
                      (int)key.length, key.text, kept, own->bytes_max);
 }
 
-/* The place of the first entry with at least that sequence. */
+/* The index of the first entry with at least that sequence. */
 static size_t place(const struct own *own, uint64_t sequence)
 {
     size_t low = own->first, high = own->end;
@@ -135,7 +135,7 @@ static struct pooled *find(struct own *own, uint64_t sequence)
     return i < own->end && own->one[i].sequence == sequence ? &own->one[i] : NULL;
 }
 
-/* Have a free element behind the end. */
+/* Make room for an element behind the end. */
 static bool make_room(struct own *own)
 {
     if (own->end < own->room)
