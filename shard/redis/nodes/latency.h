@@ -25,7 +25,7 @@ struct latency {
  * therefore those of commands sent evenly over time, and a stall counts for as long as it lasted. */
 void latency_record(struct latency *l, uint64_t now_us, uint64_t us);
 
-/* Note at @now_us that requests use the filter, whether or not Redis is asked. */
+/* Note that a request came at @now_us, whether or not it needs Redis. */
 void latency_use(struct latency *l, uint64_t now_us);
 
 /* One reader's state; zero-initialise it. */
