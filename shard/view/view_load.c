@@ -7,7 +7,7 @@
 
 enum { FIELDS_MAX = 1024 };
 
-/* --- kept --- */
+/* --- kept fields --- */
 
 static void keep_text(struct buffer *kept, const char *text, size_t length)
 {
