@@ -61,7 +61,7 @@ enum err fold_draw_next(struct fold *f, uint64_t at_least, struct error *e)
     return draw(f, at_least, was, e);
 }
 
-/* The header of the shard as this writer's. */
+/* Write the header of the shard with this writer's token. */
 static void header_of(const struct fold *f, const struct header *h, uint8_t *out)
 {
     struct header mine = *h;
@@ -79,7 +79,7 @@ bool fold_is_lost(enum err code)
     return code == ERR_LOST || code == ERR_WRONG_TYPE || code == ERR_FORMAT;
 }
 
-/* The key of the shard as text for errors. */
+/* The key of the shard, for error texts. */
 static const char *shard_text(struct fold *f, const struct header *h, char out[KEY_NAME_MAX + 1])
 {
     struct key_name key;
@@ -88,7 +88,7 @@ static const char *shard_text(struct fold *f, const struct header *h, char out[K
     return out;
 }
 
-/* What an error reply to a command on the shard means. */
+/* The code for an error reply to a command on the shard. */
 static enum err refused(struct fold *f, unsigned where, const struct header *h, const redisReply *r,
                         struct error *e)
 {
@@ -99,7 +99,7 @@ static enum err refused(struct fold *f, unsigned where, const struct header *h, 
     return error_prefix(e, sync_client_refusal(f->redis, where, r, e), "shard %s", name);
 }
 
-/* What is there where @h was expected. */
+/* Judge what was found instead of @h. */
 static enum err judge(struct fold *f, const struct header *h, const void *bytes, size_t length,
                       struct error *e)
 {
@@ -112,7 +112,7 @@ static enum err judge(struct fold *f, const struct header *h, const void *bytes,
         code = header_check(&found, &mine, name, e);
     if (code == ERR_OK)
         code = header_check_made(&found, h->writer.number, name, e);
-    if (code == ERR_OK) /* an older one: the shard went back */
+    if (code == ERR_OK) /* its token is an older one: the shard went back */
         code = error_set(e, ERR_FENCED, "shard %s has token %" PRIu64 ", not %" PRIu64, name,
                          found.writer.number, f->token.number);
     return code;
@@ -276,7 +276,7 @@ enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes
                : code;
 }
 
-/* One of the ids that fold_store answers. */
+/* Take one of the ids that fold_store.lua returns. */
 static enum err take_bound(const redisReply *r, struct fold_bound *out, struct error *e)
 {
     out->some = r->len > 0;

@@ -11,12 +11,12 @@
 
 enum {
     WINDOW = 8,              /* scripts under way */
-    PIECE_BYTES = 256 << 10, /* of shards that are read at a time */
-    PIECES = 64,             /* at a time */
-    TAKE_OVERS_MAX = 8,      /* tokens that are drawn until one is the latest */
-    KEYS = 4096,             /* of the overlay at a time */
-    BLOCKS = 256,            /* that are read at a time */
-    TAIL_KEYS = 1 << 18      /* that are counted at once, at most */
+    PIECE_BYTES = 256 << 10, /* bytes of shards that are read at a time */
+    PIECES = 64,             /* pieces that are read at a time */
+    TAKE_OVERS_MAX = 8,      /* the most tokens to draw until one is the latest */
+    KEYS = 4096,             /* keys of the overlay at a time */
+    BLOCKS = 256,            /* blocks that are read at a time */
+    TAIL_KEYS = 1 << 18      /* the most keys that are counted at a time */
 };
 
 /* Scripts under way, oldest first. */
@@ -28,19 +28,19 @@ struct window {
     unsigned first, count;
 };
 
-/* What one fold needs beside the folder. */
+/* The storage of one fold. */
 struct work {
     struct window window;
     struct {
         unsigned layer;
         struct dirty_batch batch;
-    } copied[WINDOW]; /* to be sent next */
+    } copied[WINDOW]; /* batches to send next */
     unsigned copies;
     struct overlay_met met[KEYS];
     uint8_t block[BLOCKS][BLOCK_BITS_MAX / 8];
 };
 
-/* Room for the shards of all layers. What is new has not the token yet. */
+/* Make room for the shards of all layers. New shards do not have the token yet. */
 static enum err widen(struct folder *f, struct error *e)
 {
     uint64_t count = 0;
@@ -118,8 +118,8 @@ static enum err for_each_shard(struct folder *f, shard_fn *fn, void *arg, struct
     return code;
 }
 
-/* Where @code is about this shard alone, go on without it. What it was written before counts no more: it may
- * come back as another one, so all that the overlay has is written again. */
+/* If @code is about this shard only, go on without it. What was written into it no longer counts: it may come
+ * back as another shard, so all that the overlay has will be written again. */
 static enum err go_on(struct folder *f, unsigned layer, uint32_t shard, enum err code, const struct error *e)
 {
     if (!fold_is_lost(code))
@@ -154,7 +154,7 @@ static void pop(struct window *w, unsigned *layer, uint32_t *shard)
 
 struct entering {
     struct window window;
-    uint64_t later; /* the number of a later token that a shard has; 0: none has */
+    uint64_t later; /* the number of a later token in a shard; 0: none */
 };
 
 static enum err take_entered(struct folder *f, struct entering *n, struct error *e)
@@ -206,7 +206,7 @@ struct pieces {
     struct piece {
         unsigned layer;
         uint32_t shard, offset, length;
-        bool is_last; /* of its shard */
+        bool is_last; /* the last piece of its shard */
         redisReply *reply;
     } piece[PIECES];
 };
@@ -240,7 +240,7 @@ static enum err join_piece(struct folder *f, const struct piece *p, struct error
     return code == ERR_LOST ? error_prefix(e, code, "shard %.*s", (int)key.length, key.text) : code;
 }
 
-/* Read what has gathered, apply what the lanes have, and have it in memory. */
+/* Read the gathered pieces, apply what the lanes have, and join the pieces with memory. */
 static enum err read_pieces(struct folder *f, struct pieces *p, struct error *e)
 {
     enum err code = ask_pieces(f, p, e);
@@ -249,10 +249,10 @@ static enum err read_pieces(struct folder *f, struct pieces *p, struct error *e)
     for (unsigned i = 0; i < p->count; i++) {
         const struct piece *one = &p->piece[i];
         struct folder_shard *shard = shard_of(f, one->layer, one->shard);
-        if (code == ERR_OK && shard->state == FOLDER_ENTERED) { /* no piece of it has failed */
+        if (code == ERR_OK && shard->state == FOLDER_ENTERED) { /* no piece of the shard has failed */
             code = join_piece(f, one, e);
             if (code == ERR_CONFLICT ||
-                (code == ERR_OK && one->is_last)) { /* it has left memory, or is whole */
+                (code == ERR_OK && one->is_last)) { /* it has left memory, or all of it was joined */
                 shard->state = FOLDER_JOINED;
                 code = ERR_OK;
             }
@@ -283,7 +283,7 @@ static enum err read_shard(struct folder *f, unsigned layer, uint32_t shard, str
     return code;
 }
 
-/* What others wrote into the shard before the token came gets into memory. Whatever is loaded from now on has
+/* Get what others wrote into the shard before our token into memory. A shard that is loaded from now on has
  * it; a shard that is loading now may have been read before. */
 static enum err join(struct folder *f, unsigned layer, uint32_t shard, void *pieces, struct error *e)
 {
@@ -316,7 +316,7 @@ enum err folder_take_over(struct folder *f, struct error *e)
 {
     uint64_t later = 0;
     enum err code;
-    sync_client_forget(f->fold.redis); /* replies of before are nobody's */
+    sync_client_forget(f->fold.redis); /* earlier replies belong to nobody */
     memset(f->stored, 0, sizeof(f->stored));
     for (unsigned i = 0; i < TAKE_OVERS_MAX; i++) {
         f->lost = 0;
@@ -381,7 +381,8 @@ static enum err send_batch(struct folder *f, struct work *w, unsigned layer, con
     return send_script(f, w, layer, b->shard, e);
 }
 
-/* What was copied has no entry that is applied behind this: its keys count before they are in Redis. */
+/* Store the number of keys before the copied pages are sent: the pages hold no entry that is applied after
+ * this. */
 static enum err count_copied(struct folder *f, struct work *w, struct error *e)
 {
     struct log_counted at[LOG_LANES_MAX];
@@ -407,8 +408,8 @@ static enum err send_copied(struct folder *f, struct work *w, struct error *e)
     return code;
 }
 
-/* Each page once: of two writes of one page, both under way, the first may be executed last where a node of a
- * cluster has it sent again. */
+/* Take each page once. If two writes of a page were under way, and a cluster's node redirected the first one,
+ * it could be executed last. */
 static enum err write_shard(struct folder *f, struct work *w, unsigned layer, uint32_t shard, struct error *e)
 {
     struct bitmap *b = f->resident->layer[layer];
@@ -431,10 +432,11 @@ static enum err write_marked(struct folder *f, struct work *w, struct error *e)
                 code = write_shard(f, w, layer, s, e);
     if (code == ERR_OK)
         code = send_copied(f, w, e);
-    return code == ERR_OK ? take_replies(f, w, e) : code; /* the next take-over finds what was not written */
+    return code == ERR_OK ? take_replies(f, w, e) : code; /* after an error, the next take-over finds what was
+                                                           * not written */
 }
 
-/* --- the others: what the overlay has --- */
+/* --- other shards: the keys of the overlay --- */
 
 static bool is_written_by_keys(struct folder *f, const struct overlay_met *m)
 {
@@ -453,7 +455,7 @@ static int compare(const void *a, const void *b)
     return (x->key.block > y->key.block) - (x->key.block < y->key.block);
 }
 
-/* How many of @count keys, in order, lie in the block of the first. */
+/* The number of keys, out of @count in order, that lie in the block of the first one. */
 static unsigned in_one_block(const struct overlay_met *met, unsigned count)
 {
     unsigned n = 1;
@@ -462,7 +464,7 @@ static unsigned in_one_block(const struct overlay_met *met, unsigned count)
     return n;
 }
 
-/* Set the bits of @count keys of one block. How many of the keys set some. */
+/* Set the bits of @count keys of one block. Returns the number of keys that set some. */
 static unsigned complete(struct folder *f, const struct overlay_met *met, unsigned count, uint8_t *block)
 {
     const struct geometry *g = &f->shape->layers[met->layer].geometry;
@@ -476,7 +478,8 @@ static unsigned complete(struct folder *f, const struct overlay_met *met, unsign
     return changed;
 }
 
-/* Read the blocks that @count keys, in order, lie in; at most BLOCKS. Returns how many keys that were. */
+/* Read the blocks of @count keys, which are in order; at most BLOCKS blocks. *@taken: the number of keys in
+ * them. */
 static enum err read_blocks(struct folder *f, struct work *w, const struct overlay_met *met, unsigned count,
                             unsigned *taken, struct error *e)
 {
@@ -499,7 +502,8 @@ static enum err read_blocks(struct folder *f, struct work *w, const struct overl
     return code;
 }
 
-/* A key that was applied while its shard loaded, and its place in log order among all that are counted. */
+/* A key that was applied while its shard was loading, and its place in log order among all that are
+ * counted. */
 struct tail_key {
     struct overlay_met met;
     uint64_t order;
@@ -512,13 +516,13 @@ static int compare_tail(const void *a, const void *b)
     return order != 0 ? order : (x->order > y->order) - (x->order < y->order);
 }
 
-/* The overlay's keys of some of its blocks: one of @parts. */
+/* The overlay's keys of a part of the blocks: part @part of @parts. */
 struct tail {
-    unsigned part, parts, count, before; /* keys, those up to @from first in log order */
+    unsigned part, parts, count, before; /* number of keys; those up to @from come first in log order */
     struct tail_key key[TAIL_KEYS];
 };
 
-/* Those behind @from and up to @to. */
+/* Add the keys behind @from, up to @to. */
 static enum err take_tail(struct tail *t, struct resident *r, const struct log_id *from,
                           const struct log_id *to, struct overlay_met *met, struct error *e)
 {
@@ -540,7 +544,7 @@ static enum err take_tail(struct tail *t, struct resident *r, const struct log_i
     return code;
 }
 
-/* How many of the first @count keys to take together: no block in part, but for one of more keys. */
+/* How many of the first @count keys to take together: whole blocks, unless a single block has more keys. */
 static unsigned whole_blocks(const struct tail_key *tail, unsigned count)
 {
     unsigned n = count < KEYS ? count : KEYS, all = n;
@@ -549,8 +553,8 @@ static unsigned whole_blocks(const struct tail_key *tail, unsigned count)
     return n > 0 ? n : all;
 }
 
-/* How many of @count keys, in w->met and in order, are new: block by block, in log order, behind those of
- * earlier positions. */
+/* Count the new keys among @count keys, which are in w->met and in order: block by block, in log order, after
+ * the keys of earlier positions. */
 static enum err count_keys(struct folder *f, struct work *w, const struct tail *t, const struct tail_key *key,
                            unsigned count, uint64_t *keys, struct error *e)
 {
@@ -575,7 +579,7 @@ static enum err count_keys(struct folder *f, struct work *w, const struct tail *
     return code;
 }
 
-/* How many of a part are new. */
+/* Count the new keys of a part. */
 static enum err count_part(struct folder *f, struct work *w, const struct tail *t, uint64_t *keys,
                            struct error *e)
 {
@@ -604,7 +608,8 @@ enum err folder_count(struct folder *f, const struct log_id *from, const struct 
         return error_set(e, ERR_NOMEM, "no memory to count keys");
     }
     overlay_size(f->resident->overlay, &held, &bytes);
-    unsigned parts = (unsigned)(2 * held / TAIL_KEYS) + 1; /* half full, as blocks fill by chance */
+    unsigned parts = (unsigned)(2 * held / TAIL_KEYS) + 1; /* half full on average, as the parts are not
+                                                            * equal */
     for (unsigned part = 0; part < parts && code == ERR_OK; part++) {
         t->parts = parts;
         t->part = part;
@@ -622,7 +627,8 @@ enum err folder_count(struct folder *f, const struct log_id *from, const struct 
     return code;
 }
 
-/* Write those blocks of one shard that the keys change. @counts: who changes one was not counted yet. */
+/* Write those blocks of one shard that the keys change. @counts: keys that change one were not counted
+ * yet. */
 static enum err write_blocks(struct folder *f, struct work *w, const struct overlay_met *met, unsigned count,
                              bool counts, uint8_t (**blocks)[BLOCK_BITS_MAX / 8], unsigned *taken,
                              struct error *e)
@@ -649,7 +655,7 @@ static enum err write_blocks(struct folder *f, struct work *w, const struct over
     return send_script(f, w, layer, shard, e);
 }
 
-/* A block that a later batch has more keys for is read when this one was written. */
+/* A block with more keys in a later batch is read again after this write. */
 static enum err write_met(struct folder *f, struct work *w, unsigned count, bool counts, struct error *e)
 {
     enum err code = ERR_OK;
@@ -665,7 +671,7 @@ static enum err write_met(struct folder *f, struct work *w, unsigned count, bool
     return code;
 }
 
-/* Of entries behind @from, up to @to. */
+/* Write the keys of entries behind @from, up to @to. */
 static enum err write_keys(struct folder *f, struct work *w, const struct log_id *from,
                            const struct log_id *to, bool counts, struct error *e)
 {
@@ -689,7 +695,7 @@ static enum err write_keys(struct folder *f, struct work *w, const struct log_id
 
 /* --- folding --- */
 
-/* Layers that memory has got since are those of the shape by now. */
+/* Memory may have gained layers; the shape must have the same ones. */
 static enum err check(struct folder *f, unsigned lanes, struct error *e)
 {
     unsigned layers = atomic_load_explicit(&f->resident->layer_count, memory_order_acquire);
@@ -701,7 +707,7 @@ static enum err check(struct folder *f, unsigned lanes, struct error *e)
     return f->layers < layers ? widen(f, e) : ERR_OK;
 }
 
-/* First those that the view has counted. */
+/* First the keys that the view has counted, then the others. */
 static enum err write_all_keys(struct folder *f, struct work *w, const struct log_id *to, struct error *e)
 {
     struct log_id counted[LOG_LANES_MAX] = {{0}};
@@ -717,7 +723,7 @@ static enum err write_all_keys(struct folder *f, struct work *w, const struct lo
     return code == ERR_OK ? write_keys(f, w, counted, to, true, e) : code;
 }
 
-/* What of the entries up to @to Redis lacks. */
+/* Write what Redis lacks of the entries up to @to. */
 static enum err write_all(struct folder *f, struct work *w, const struct log_id *to, struct error *e)
 {
     uint64_t later;
@@ -738,7 +744,8 @@ static enum err write_all(struct folder *f, struct work *w, const struct log_id 
     return code;
 }
 
-/* By then they are known where blocks were written, too. */
+/* Store the number of keys, unless it was stored before the pages. By now it includes keys of written
+ * blocks. */
 static enum err store_keys(struct folder *f, const struct folder_lane *lanes, unsigned count, struct error *e)
 {
     struct log_counted at[LOG_LANES_MAX];
@@ -778,13 +785,13 @@ enum err folder_fold(struct folder *f, struct folder_lane *lanes, unsigned count
     w->window.first = w->window.count = w->copies = 0;
     for (unsigned i = 0; i < count; i++)
         to[i] = lanes[i].position.id;
-    resident_barrier(f->resident); /* no bit that a position counts on is without its mark */
+    resident_barrier(f->resident); /* every bit that a position counts on has its mark */
     code = write_all(f, w, to, e);
     free(w);
     if (code == ERR_OK)
         code = store_positions(f, lanes, count, e);
     f->took_over &= code == ERR_OK || fold_is_lost(code);
     if (!f->took_over)
-        sync_client_forget(f->fold.redis); /* replies that are still to come are nobody's */
+        sync_client_forget(f->fold.redis); /* replies that are still to come belong to nobody */
     return code;
 }

@@ -8,7 +8,7 @@
 
 extern const char embedded_lease_return[], embedded_lease_take[];
 
-enum { RENEWALS = 3 /* while it lasts */, PAST_END_US = 2000 /* Redis counts in whole milliseconds */ };
+enum { RENEWALS = 3 /* before it expires */, PAST_END_US = 2000 /* Redis counts in whole milliseconds */ };
 
 void lease_name(char out[LEASE_OWNER_MAX], const char *owner, const uint8_t writer[LOG_WRITER_BYTES])
 {
@@ -51,7 +51,7 @@ static void begin(struct lease *l, const char *script)
     script_text(&l->call, l->owner);
 }
 
-/* The error of a reply that is one. */
+/* The error for an error reply. */
 static enum err refused(struct sync_client *l, const struct names *names, const redisReply *r,
                         struct error *e)
 {
@@ -119,7 +119,7 @@ void lease_give_back(struct lease *l)
     if (l->until != 0) {
         begin(l, embedded_lease_return);
         enum err code = script_run(&l->call, l->redis, sync_client_home(l->redis, l->names), &answer, NULL);
-        (void)code; /* it ends by itself */
+        (void)code; /* it expires */
     }
     l->until = l->again = 0;
     l->holder[0] = '\0';
