@@ -25,15 +25,6 @@ typedef enum err lane_apply_fn(void *arg, const struct tail_record *record, stru
 MUST_CHECK enum err lane_read(struct sync_client *l, const struct lane *lane, struct log_position *at,
                               lane_apply_fn *apply, void *arg, enum tail_state *state, struct error *e);
 
-/* Append an entry, as log_entry_encode() wrote it, and read the tail until it is met there: then it is
- * acknowledged, and *@state is TAIL_COMPLETE or TAIL_MORE. After a broken connection the entry is looked for
- * in the tail, and sent again only if it is not there; the first that is in the lane counts, a second one
- * changes nothing. Any other *@state: it is not acknowledged, and may be in the lane or not; so after an
- * error, but for those of lane_refusal(). @timeout_ms bounds all of it. */
-MUST_CHECK enum err lane_append(struct sync_client *l, const struct lane *lane, struct log_position *at,
-                                const void *entry, size_t length, unsigned timeout_ms, lane_apply_fn *apply,
-                                void *arg, enum tail_state *state, struct error *e);
-
 /* What lane_look() met. */
 struct lane_page {
     uint64_t era;    /* of the node; 0: the node is no master */

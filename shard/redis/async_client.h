@@ -59,6 +59,4 @@ bool async_client_any_down(const struct async_client *s, const char **name, cons
 /* During a call of async_client_reply_fn: when the reply's connection became ready (clock_mono_us()). */
 uint64_t async_client_replying_since(const struct async_client *s);
 
-/* How many times a command was sent to another node than the first; grows. */
-uint64_t async_client_redirected(const struct async_client *s);
 #endif

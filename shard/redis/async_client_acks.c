@@ -18,7 +18,7 @@
 #include "shard/filter/slots.h"
 #include "shard/redis/async_client_internal.h"
 
-enum { LINE_PAUSE_US = 100 * 1000 };
+enum { RECONNECT_PAUSE_US = 100 * 1000 };
 #define MARKER_TTL_MS "10000"
 
 struct ack_waiter {
@@ -29,8 +29,8 @@ struct ack_waiter {
 };
 TAILQ_HEAD(ack_list, ack_waiter);
 
-struct ack_line {
-    struct ack_line *next;
+struct ack_connection {
+    struct ack_connection *next;
     struct async_client_peer *peer;
     struct ack_need need; /* what the next WAIT asks for; timeout_ms is the longest of those in @current */
     struct async_connection *connection;
@@ -54,10 +54,10 @@ static void finish(struct ack_waiter *w, enum ack_outcome outcome, const char *w
     free(w);
 }
 
-/* --- a line's end --- */
+/* --- the end of an ack connection --- */
 
 /* Fail the waiters that have no WAIT yet. The others are told by async_connection_close(). */
-static void fail_current(struct ack_line *l)
+static void fail_current(struct ack_connection *l)
 {
     struct ack_list failed = TAILQ_HEAD_INITIALIZER(failed);
     struct ack_waiter *w;
@@ -72,13 +72,13 @@ static void on_closed(void *arg, enum err code, const char *why)
 {
     (void)code;
     (void)why;
-    struct ack_line *l = arg;
+    struct ack_connection *l = arg;
     l->connection = NULL;
-    l->next_attempt = clock_mono_us() + LINE_PAUSE_US;
+    l->next_attempt = clock_mono_us() + RECONNECT_PAUSE_US;
     fail_current(l);
 }
 
-static void line_drop(struct ack_line *l)
+static void connection_drop(struct ack_connection *l)
 {
     struct async_connection *connection = l->connection;
     on_closed(l, ERR_OK, NULL);
@@ -87,9 +87,9 @@ static void line_drop(struct ack_line *l)
 
 void async_client_acks_fini(struct async_client_peer *p)
 {
-    for (struct ack_line *l = p->acks, *next; l != NULL; l = next) {
+    for (struct ack_connection *l = p->acks, *next; l != NULL; l = next) {
         next = l->next;
-        line_drop(l);
+        connection_drop(l);
         event_free(l->turn);
         free(l);
     }
@@ -98,12 +98,12 @@ void async_client_acks_fini(struct async_client_peer *p)
 
 void async_client_acks_tick(struct async_client_peer *p, uint64_t now)
 {
-    for (struct ack_line *l = p->acks; l != NULL; l = l->next) {
+    for (struct ack_connection *l = p->acks; l != NULL; l = l->next) {
         uint64_t patience = p->async->timeout_ms;
         if (l->connection == NULL)
             continue;
         if (async_connection_is_past(l->connection)) {
-            line_drop(l);
+            connection_drop(l);
             continue;
         }
         if (l->under_way)
@@ -111,17 +111,17 @@ void async_client_acks_tick(struct async_client_peer *p, uint64_t now)
         else if (async_connection_is_ready(l->connection))
             continue;
         if (now > l->since + patience * 1000)
-            line_drop(l);
+            connection_drop(l);
     }
 }
 
 /* --- WAIT --- */
 
-static void send_wait(struct ack_line *l);
+static void send_wait(struct ack_connection *l);
 
 static void on_marker(void *arg, const redisReply *reply)
 {
-    struct ack_line *l = arg;
+    struct ack_connection *l = arg;
     struct async_client *s = l->peer->async;
     l->marker_error.text[0] = '\0';
     if (reply == NULL || reply->type != REDIS_REPLY_ERROR)
@@ -132,7 +132,7 @@ static void on_marker(void *arg, const redisReply *reply)
                     reply->str);
 }
 
-static enum ack_outcome judge(const struct ack_line *l, const redisReply *reply, struct error *e)
+static enum ack_outcome judge(const struct ack_connection *l, const redisReply *reply, struct error *e)
 {
     if (reply == NULL)
         return ACK_BROKEN;
@@ -144,7 +144,7 @@ static enum ack_outcome judge(const struct ack_line *l, const redisReply *reply,
 
 static void on_wait(void *arg, const redisReply *reply)
 {
-    struct ack_line *l = arg;
+    struct ack_connection *l = arg;
     l->why.text[0] = '\0';
     l->outcome = judge(l, reply, &l->why);
 }
@@ -158,7 +158,7 @@ static uint64_t era_of(const redisReply *reply)
 
 static void on_info(void *arg, const redisReply *reply)
 {
-    struct ack_line *l = arg;
+    struct ack_connection *l = arg;
     struct ack_list over = TAILQ_HEAD_INITIALIZER(over);
     struct ack_waiter *w;
     struct error why = l->why;
@@ -175,8 +175,8 @@ static void on_info(void *arg, const redisReply *reply)
     }
 }
 
-static bool send_words(struct ack_line *l, size_t count, const char *const *words, const size_t *lengths,
-                       async_connection_reply_fn *fn)
+static bool send_words(struct ack_connection *l, size_t count, const char *const *words,
+                       const size_t *lengths, async_connection_reply_fn *fn)
 {
     struct buffer b = {0};
     buffer_command(&b, count, words, lengths);
@@ -185,14 +185,14 @@ static bool send_words(struct ack_line *l, size_t count, const char *const *word
     return sent;
 }
 
-static bool send_marker(struct ack_line *l)
+static bool send_marker(struct ack_connection *l)
 {
     const char *const words[] = {"SET", l->marker, "1", "PX", MARKER_TTL_MS};
     const size_t lengths[] = {3, l->marker_length, 1, 2, sizeof(MARKER_TTL_MS) - 1};
     return send_words(l, 5, words, lengths, on_marker);
 }
 
-static bool send_query(struct ack_line *l)
+static bool send_query(struct ack_connection *l)
 {
     char replicas[16], ms[16];
     (void)snprintf(replicas, sizeof(replicas), "%u", l->need.replicas);
@@ -207,10 +207,10 @@ static bool send_query(struct ack_line *l)
                                  on_info, l);
 }
 
-static void send_wait(struct ack_line *l)
+static void send_wait(struct ack_connection *l)
 {
     if (!send_marker(l) || !send_query(l)) {
-        line_drop(l);
+        connection_drop(l);
         return;
     }
     TAILQ_CONCAT(&l->waiting, &l->current, link);
@@ -224,7 +224,7 @@ static void on_turn(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
     (void)events;
-    struct ack_line *l = arg;
+    struct ack_connection *l = arg;
     if (l->connection != NULL && !l->under_way && !TAILQ_EMPTY(&l->current))
         send_wait(l);
 }
@@ -236,7 +236,7 @@ static void on_ready(void *arg)
     (void)arg;
 }
 
-static bool line_ready(struct ack_line *l)
+static bool connection_ready(struct ack_connection *l)
 {
     struct async_client *s = l->peer->async;
     const struct async_connection_events events = {
@@ -252,9 +252,9 @@ static bool line_ready(struct ack_line *l)
 }
 
 /* The ack connection for @need at @p. NULL: no memory. */
-static struct ack_line *line_of(struct async_client_peer *p, const struct ack_need *need)
+static struct ack_connection *connection_for(struct async_client_peer *p, const struct ack_need *need)
 {
-    struct ack_line *l;
+    struct ack_connection *l;
     for (l = p->acks; l != NULL; l = l->next)
         if (l->need.replicas == need->replicas && l->need.fsync == need->fsync)
             return l;
@@ -277,7 +277,7 @@ static struct ack_line *line_of(struct async_client_peer *p, const struct ack_ne
 
 /* The small write goes to a name with the hash tag of @key: in a cluster it must be in a slot of that
  * node. */
-static void note_marker(struct ack_line *l, const char *key, size_t length)
+static void note_marker(struct ack_connection *l, const char *key, size_t length)
 {
     static const char suffix[] = ":acks";
     const char *open = memchr(key, '{', length);
@@ -294,8 +294,8 @@ bool async_client_await_acks(struct async_client *s, unsigned where, const char 
                              uint64_t era, const struct ack_need *need, async_client_ack_fn *acked, void *arg)
 {
     struct async_client_peer *p = where >= WHERE_SLOT ? async_client_route_master(s, where) : &s->peer[where];
-    struct ack_line *l = p != NULL ? line_of(p, need) : NULL;
-    if (l == NULL || !line_ready(l))
+    struct ack_connection *l = p != NULL ? connection_for(p, need) : NULL;
+    if (l == NULL || !connection_ready(l))
         return false;
     struct ack_waiter *w = malloc(sizeof(*w));
     if (w == NULL)

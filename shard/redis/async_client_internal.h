@@ -8,7 +8,7 @@
 #include "shard/redis/async_client.h"
 
 struct async_client_route;
-struct ack_line;
+struct ack_connection;
 
 struct async_client_peer {
     struct async_client *async;
@@ -29,7 +29,7 @@ struct async_client_peer {
     void *sample_arg;
     uint64_t sample_sent;
     uint64_t sampled_at; /* when a time was last recorded, clock_mono_us() */
-    struct ack_line *acks;
+    struct ack_connection *acks;
 };
 
 struct async_client {

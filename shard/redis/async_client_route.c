@@ -29,7 +29,6 @@ enum {
 struct async_client_route {
     struct slot_map map;
     uint64_t version; /* of the map; 0: there is none */
-    uint64_t redirected;
     bool wanted;
     bool asking;               /* this client is asking for the map */
     bool complained;           /* it was logged that no node gave a map */
@@ -291,7 +290,7 @@ void async_client_route_tick(struct async_client *s, uint64_t now)
 /* --- commands --- */
 
 /* A command, kept until its reply, as it may have to be sent again. */
-struct store_command {
+struct routed_command {
     async_client_reply_fn *fn;
     void *arg;
     struct async_client_peer *peer;
@@ -302,7 +301,7 @@ struct store_command {
 
 static void on_routed(void *arg, const redisReply *reply);
 
-static void finish(struct store_command *c, const redisReply *reply)
+static void finish(struct routed_command *c, const redisReply *reply)
 {
     if (c->fn != NULL)
         c->fn(c->arg, reply);
@@ -310,7 +309,7 @@ static void finish(struct store_command *c, const redisReply *reply)
 }
 
 /* False: it cannot be sent now; the caller still owns it. */
-static bool dispatch(struct async_client_peer *p, struct store_command *c, bool asking)
+static bool dispatch(struct async_client_peer *p, struct routed_command *c, bool asking)
 {
     static const char text[] = "*1\r\n$6\r\nASKING\r\n";
     c->peer = p;
@@ -325,7 +324,6 @@ static struct async_client_peer *redirected(struct async_client *s, const struct
                                             unsigned *times)
 {
     struct async_client_route *r = s->route;
-    r->redirected++;
     if (s->closing || (*times)++ == REDIRECTIONS_MAX)
         return NULL;
     if (!to->ask) {
@@ -336,7 +334,7 @@ static struct async_client_peer *redirected(struct async_client *s, const struct
     return peer_at_address(s, to->host, to->port);
 }
 
-static bool follow(struct async_client *s, struct store_command *c, const struct slot_redirect *to)
+static bool follow(struct async_client *s, struct routed_command *c, const struct slot_redirect *to)
 {
     struct async_client_peer *p = redirected(s, to, &c->redirections);
     return p != NULL && dispatch(p, c, to->ask);
@@ -344,7 +342,7 @@ static bool follow(struct async_client *s, struct store_command *c, const struct
 
 static void on_routed(void *arg, const redisReply *reply)
 {
-    struct store_command *c = arg;
+    struct routed_command *c = arg;
     struct async_client *s = c->peer->async;
     struct slot_redirect to;
     if (reply == NULL || reply->type != REDIS_REPLY_ERROR) {
@@ -385,10 +383,10 @@ bool async_client_route_send(struct async_client *s, unsigned where, const char 
     struct async_client_peer *p = async_client_route_master(s, where);
     if (p == NULL || !async_client_peer_ready(p))
         return false;
-    struct store_command *c = malloc(sizeof(*c) + length);
+    struct routed_command *c = malloc(sizeof(*c) + length);
     if (c == NULL)
         return false;
-    *c = (struct store_command){.fn = fn, .arg = arg, .length = length};
+    *c = (struct routed_command){.fn = fn, .arg = arg, .length = length};
     memcpy(c->bytes, bytes, length);
     if (dispatch(p, c, false))
         return true;
@@ -450,11 +448,6 @@ unsigned async_client_route_send_together(struct async_client *s, unsigned where
 }
 
 /* --- for people --- */
-
-uint64_t async_client_redirected(const struct async_client *s)
-{
-    return s->route == NULL ? 0 : s->route->redirected;
-}
 
 bool async_client_route_is_blind(const struct async_client *s)
 {

@@ -100,7 +100,7 @@ unsigned sync_client_master_slot(const struct sync_client *l, unsigned i)
     return l->route == NULL ? SLOTS : sync_client_route_lowest(l, i);
 }
 
-unsigned link_master_keys(const struct sync_client *l, unsigned i)
+unsigned sync_client_master_keys(const struct sync_client *l, unsigned i)
 {
     return l->route == NULL ? i : (unsigned)WHERE_SLOT | sync_client_route_lowest(l, i);
 }
@@ -141,8 +141,8 @@ enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer
 
 /* --- commands --- */
 
-enum err sync_client_append_formatted(struct sync_client *l, unsigned where, const char *command,
-                                      size_t length, struct error *e)
+static enum err append_formatted(struct sync_client *l, unsigned where, const char *command, size_t length,
+                                 struct error *e)
 {
     if (where >= WHERE_SLOT)
         return sync_client_route_append(l, where, command, length, e);
@@ -166,7 +166,7 @@ enum err sync_client_append(struct sync_client *l, unsigned where, size_t argc, 
     buffer_command(&l->command, argc, argv, lengths);
     if (buffer_failed(&l->command))
         return error_set(e, ERR_NOMEM, "out of memory");
-    return sync_client_append_formatted(l, where, l->command.data, l->command.length, e);
+    return append_formatted(l, where, l->command.data, l->command.length, e);
 }
 
 enum err sync_client_append_together(struct sync_client *l, unsigned where, struct slot_redirect *redirect,
@@ -178,7 +178,7 @@ enum err sync_client_append_together(struct sync_client *l, unsigned where, stru
     struct sync_client_peer *p = &l->peer[where];
     size_t begin = 0;
     for (unsigned i = 0; i < count; begin = ends[i++]) {
-        enum err code = sync_client_append_formatted(l, where, commands + begin, ends[i] - begin, e);
+        enum err code = append_formatted(l, where, commands + begin, ends[i] - begin, e);
         if (code != ERR_OK) {
             p->failed -= i; /* nobody reads the replies of those that were queued */
             return code;
@@ -227,7 +227,7 @@ enum err sync_client_command(struct sync_client *l, unsigned where, redisReply *
     va_end(ap);
     if (length < 0)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = sync_client_append_formatted(l, where, command, (size_t)length, e);
+    enum err code = append_formatted(l, where, command, (size_t)length, e);
     redisFreeCommand(command);
     if (code == ERR_OK)
         code = sync_client_reply(l, where, out, e);

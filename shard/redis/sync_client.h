@@ -47,17 +47,13 @@ unsigned sync_client_master_of(const struct sync_client *l, unsigned where);
 unsigned sync_client_master_slot(const struct sync_client *l, unsigned i);
 /* The address of a key of names_on_master() for master @i. Commands to this address follow a slot that moves;
  * commands to the master's own address then fail. */
-unsigned link_master_keys(const struct sync_client *l, unsigned i);
+unsigned sync_client_master_keys(const struct sync_client *l, unsigned i);
 /* True if keys may lie on master @i: not on a cluster's master without slots. */
 bool sync_client_master_has_slots(const struct sync_client *l, unsigned i);
 
 /* Queue a command for @where. sync_client_reply() reads the replies in order. ERR_UNREACHABLE, ERR_NOMEM. */
 MUST_CHECK enum err sync_client_append(struct sync_client *l, unsigned where, size_t argc,
                                        const char *const *argv, const size_t *lengths, struct error *e);
-
-/* As above, for a command that is already formatted. */
-MUST_CHECK enum err sync_client_append_formatted(struct sync_client *l, unsigned where, const char *command,
-                                                 size_t length, struct error *e);
 
 /* Queue @count commands that go over one connection together. @commands holds them, formatted; @ends holds
  * their ends. sync_client_reply() reads each reply. In a cluster these commands are not redirected one by

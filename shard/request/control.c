@@ -81,11 +81,6 @@ void control_free(struct control *c)
     free(c);
 }
 
-void control_set_folding(struct control *c, bool folds)
-{
-    c->folds = folds;
-}
-
 /* --- the view --- */
 
 static enum err gone(struct control *c, const char *why, struct error *e)

@@ -26,7 +26,6 @@ struct control;
 
 enum {
     CONTROL_GRACE_US = 10 * 1000 * 1000,
-    CONTROL_REST_US = 10 * 1000 * 1000,
     LOOK_INTERVAL_US = 1000 * 1000,
     LOOK_RARELY = 10 /* intervals, for a process that is not a registered writer */
 };
@@ -58,9 +57,6 @@ struct control_options {
 MUST_CHECK enum err control_new(struct control **out, const struct control_options *o, struct error *e);
 /* Pending and later requests get ERR_CANCELLED. @c may be NULL. */
 void control_free(struct control *c);
-
-/* Whether this process may fold. Any thread. */
-void control_set_folding(struct control *c, bool folds);
 
 /* Do what is due. *@next: when to call it again at the latest, monotonic us; 0: at once. An error says what
  * could not be done; the next call tries it again, and requests are answered as far as possible meanwhile.

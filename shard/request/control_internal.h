@@ -49,7 +49,7 @@ struct control {
     uint64_t grew;          /* the generation to which this process has added the newest layer */
     uint64_t rest_us, resident_idle_us, dear_bytes, tailed_at; /* tailed_at: when the lanes were last read at
                                                                 * rest */
-    _Atomic bool folds;
+    _Atomic bool folds; /* may take the folder's lease; tests change it, from any thread */
     bool leaves;
     bool rests;                    /* send nothing until filter->rests is cleared, or the time has come */
     bool leaving;                  /* the process is leaving the register, and lets no add in until it has */

@@ -123,13 +123,6 @@ static void leave(struct key_request *q)
         log_filter_changed(q->filter); /* adds that wait behind it go on */
 }
 
-void key_cancel(struct key_request *q)
-{
-    leave(q);
-    TAILQ_REMOVE(&q->port->active, q, active);
-    release(q);
-}
-
 /* --- binding --- */
 
 /* One piece of memory: hashes, parts, order, what is new, and what was found before. */

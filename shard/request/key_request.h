@@ -59,8 +59,7 @@ struct key_acks;
 struct lane_part;
 struct block_read;
 
-/* Lies in the caller's storage until its callback runs, or it is cancelled. The fields belong to the
- * request. */
+/* Lies in the caller's storage until its callback runs. The fields belong to the request. */
 struct key_request {
     TAILQ_ENTRY(key_request) active; /* in the port's list, by deadline */
     TAILQ_ENTRY(key_request) parked; /* in the filter's list; or in the port's, until acks are asked again */
@@ -119,6 +118,4 @@ void key_add(struct request_port *p, struct log_filter *f, struct key_request *q
 /* True for an add that has not ended, and whose keys are all on their way to their lanes, ahead of those of
  * any add that this port begins later. */
 bool key_request_is_in_order(const struct key_request *q);
-/* @done is not called any more. What was sent may be executed. */
-void key_cancel(struct key_request *q);
 #endif

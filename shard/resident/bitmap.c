@@ -241,19 +241,6 @@ static inline bool all_there(const struct bitmap *b, const struct bitmap_aim *ai
     return all != 0;
 }
 
-/* Acquire, so that the state of the shard can be looked at again behind it. No branch for each bit: where the
- * answer is "no", nobody can foretell by which bit. */
-static inline bool all_set(const struct bitmap *b, const struct key_place *place)
-{
-    const atomic_word *block = block_words(b, place);
-    uint64_t missing = 0;
-    for (unsigned i = 0; i < b->geometry.hashes; i++) {
-        unsigned p = place->bits[i];
-        missing |= ~atomic_load_explicit(&block[word_index(p)], memory_order_acquire) & word_mask(p);
-    }
-    return missing == 0;
-}
-
 /* A shard that leaves while it is looked at reads as zeros: "no" counts only if its state was the same before
  * and after. A set bit is true forever. */
 static uint8_t answer(const struct bitmap *b, uint32_t shard, uint32_t before, bool all)
@@ -266,14 +253,6 @@ uint8_t bitmap_see(const struct bitmap *b, const struct bitmap_aim *aim)
 {
     uint32_t before = state_of(b, aim->shard);
     return answer(b, aim->shard, before, all_there(b, aim));
-}
-
-void bitmap_look(const struct bitmap *b, const struct key_place *places, unsigned count, uint8_t *answers)
-{
-    for (unsigned i = 0; i < count; i++) {
-        uint32_t before = state_of(b, places[i].shard);
-        answers[i] = answer(b, places[i].shard, before, all_set(b, &places[i]));
-    }
 }
 
 /* --- bits --- */

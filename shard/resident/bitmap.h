@@ -84,8 +84,6 @@ void bitmap_aim(const struct bitmap *b, struct key_hash hash, struct bitmap_aim 
 /* Returns an enum bitmap_answer. Any thread, at any time. */
 uint8_t bitmap_see(const struct bitmap *b, const struct bitmap_aim *aim);
 
-/* Look up @count places. Any thread, at any time. */
-void bitmap_look(const struct bitmap *b, const struct key_place *places, unsigned count, uint8_t *answers);
 /* Let the processor fetch the blocks of these places. */
 void bitmap_fetch(const struct bitmap *b, const struct key_place *places, unsigned count);
 

@@ -17,11 +17,6 @@ void budget_init(struct budget *b, uint64_t limit)
     atomic_init(&b->load_ns, 0);
 }
 
-void budget_set(struct budget *b, uint64_t limit)
-{
-    atomic_store(&b->limit, limit);
-}
-
 static bool take(_Atomic uint64_t *taken, uint64_t limit, uint64_t bytes)
 {
     uint64_t used = atomic_load(taken);

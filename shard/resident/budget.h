@@ -25,8 +25,6 @@ enum {
 };
 
 void budget_init(struct budget *b, uint64_t limit);
-/* Nothing that is in memory leaves it by this; there is no room until enough has. */
-void budget_set(struct budget *b, uint64_t limit);
 /* False: there is no room for @bytes more. */
 bool budget_take(struct budget *b, uint64_t bytes);
 void budget_give(struct budget *b, uint64_t bytes);

@@ -105,12 +105,6 @@ bool dirty_take_from(struct bitmap *b, uint32_t shard, uint32_t *page, struct di
     return out->count > 0;
 }
 
-bool dirty_take(struct bitmap *b, uint32_t shard, struct dirty_batch *out)
-{
-    uint32_t page = 0;
-    return dirty_take_from(b, shard, &page, out);
-}
-
 bool dirty_copy(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out)
 {
     out->shard = shard;

@@ -37,9 +37,6 @@ struct dirty_batch {
  * none. */
 bool dirty_next(const struct bitmap *b, uint32_t *shard);
 
-/* Take marks of @shard and copy what they say, as much as a batch holds. False: there were none. Of one
- * thread at a time for each shard. */
-bool dirty_take(struct bitmap *b, uint32_t shard, struct dirty_batch *out);
 /* Take marks of @shard from page *@page on, and copy their bytes, as many as a batch holds; *@page moves
  * behind the pages that were looked at. Called from page 0 until it returns false, it takes each page once,
  * however many bits are set meanwhile. One thread at a time for each shard. */

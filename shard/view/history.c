@@ -57,7 +57,7 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
         script_incarnation(&call, v->incarnation);
         script_incarnation(&call, v->history[0]);
         script_bytes(&call, all.data, all.length);
-        code = script_run(&call, l, link_master_keys(l, i), &named, e);
+        code = script_run(&call, l, sync_client_master_keys(l, i), &named, e);
         if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
             code = ERR_OK;
         *again |= named != 1;

@@ -64,7 +64,7 @@ static enum err find_places(struct handle *f, struct places *out, struct error *
         if (!sync_client_master_has_slots(f->redis, i))
             continue;
         struct place *one = &out->one[out->count++];
-        one->where = link_master_keys(f->redis, i);
+        one->where = sync_client_master_keys(f->redis, i);
         one->master = sync_client_master(f->redis, i);
         one->listed = !cluster && i == NODE_HOME;
         one->kind = !cluster && count == 1 ? "alone" : "one";
@@ -247,8 +247,8 @@ static enum err look_at(struct sync_client *l, unsigned i, const struct names *n
     size_t length = registry_history_field(names, history);
     names_on_master(names->prefix, sync_client_master_slot(l, i), "incarnations", &key);
     enum err code =
-        sync_client_command(l, link_master_keys(l, i), &reply, e, "HMGET %b %b {complete} %b", key.text,
-                            key.length, names->filter, names->filter_length, history, length);
+        sync_client_command(l, sync_client_master_keys(l, i), &reply, e, "HMGET %b %b {complete} %b",
+                            key.text, key.length, names->filter, names->filter_length, history, length);
     if (code != ERR_OK)
         return code;
     take_said(reply, out);

@@ -54,7 +54,7 @@ enum err log_view_another(const struct names *names, struct error *e)
                      (int)names->filter_length, names->filter);
 }
 
-enum err log_view_take(struct log_view *out, const redisReply *reply, struct error *e)
+static enum err take(struct log_view *out, const redisReply *reply, struct error *e)
 {
     struct view_field fields[FIELDS_MAX];
     size_t count = 0;
@@ -86,7 +86,7 @@ static enum err load(struct sync_client *l, const struct names *names, const cha
         code = sync_client_reply(l, home, &reply, e);
     if (code != ERR_OK)
         return code;
-    code = log_view_take(out, reply, e);
+    code = take(out, reply, e);
     if (reply->type == REDIS_REPLY_ERROR && code != ERR_WRONG_TYPE)
         code = sync_client_refusal(l, home, reply, e);
     else if (code == ERR_PARSE || code == ERR_WRONG_TYPE)

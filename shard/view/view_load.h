@@ -9,9 +9,6 @@
 /* ERR_FENCED: a caller that acted by a view found another one in Redis, and must read it again. */
 enum err log_view_another(const struct names *names, struct error *e);
 
-/* Parse the reply to HGETALL of the view, as log_view_parse(). ERR_WRONG_TYPE: the key is no hash. */
-MUST_CHECK enum err log_view_take(struct log_view *out, const redisReply *reply, struct error *e);
-
 /* Load the view. ERR_NOT_FOUND: there is none. ERR_PARSE, ERR_FORMAT, ERR_WRONG_TYPE: the text names the key,
  * and what is wrong. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. On error *@out is undefined. */
 MUST_CHECK enum err log_view_load(struct sync_client *l, const struct names *names, struct log_view *out,

@@ -2,6 +2,7 @@
 /* Folding on a real Redis while shards leave, come and are lost, without memory, and with a lane that is
  * trimmed. */
 #include "tests/integration/folding.h"
+#include "tests/integration/lane_append.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -319,7 +320,7 @@ static void add(struct folding_member *p, const struct lane *lane, struct log_po
         for (unsigned k = 0; k < ENTRY_KEYS; k++)
             keys[k] = folding_key(i + k);
         size_t length = log_entry_encode(bytes, writer, 2 + i, keys, ENTRY_KEYS);
-        must(lane_append(p->link, lane, at, bytes, length, SYNC_CLIENT_MS, apply_record, p, &state, &e), e);
+        must(lane_append(p->link, lane, at, bytes, length, apply_record, p, &state, &e), e);
         assert_true(state == TAIL_COMPLETE);
     }
 }

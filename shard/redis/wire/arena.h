@@ -13,9 +13,6 @@ struct arena *arena_new(void);
 void arena_free(struct arena *a);
 /* Give back all that was taken. */
 void arena_reset(struct arena *a);
-/* @size bytes, aligned for any type. NULL: no memory. */
-void *arena_take(struct arena *a, size_t size);
-
 /* Functions for a redisReader whose privdata is the arena: its replies lie in the arena. */
 redisReplyObjectFunctions *arena_functions(void);
 #endif
