@@ -16,9 +16,9 @@
  *   whole all the time    by its marks (dirty.h), once it was read under the token: otherwise its pages could
  *                         overwrite what another folder wrote
  *   not whole at some     by its keys in the overlay, block by block: read under the token, completed,
- * written. time                  The overlay has all that Redis may lack: it gets every entry while the shard
- * is not resident, and a shard finishes leaving only once `folded` has passed what was applied before
- * (resident_leave_end())
+ *   time                  written. The overlay has all that Redis may lack: it gets every entry while the
+ *                         shard is not resident, and a shard finishes leaving only once `folded` has passed
+ *                         what was applied before (resident_leave_end())
  *
  * So each fold ends, and stores its positions, however shards load and leave meanwhile.
  *

@@ -11,9 +11,9 @@
  *   a shard is missing, another one, cut, or     | that error
  *   was made late by an attempt given up         |
  *   a node is busy, loading, without a master    | all of it again, after a pause
- *   anything else                                | blocks are taken; after MOVED or ASK a block is asked for
- *                                                | at the node named there, each slot in a batch of its
- * own */
+ *   anything else                                | blocks are taken; a block with MOVED or ASK is asked
+ *                                                | for at the node named there, each slot in its own batch
+ */
 #include "shard/resident/block_read_internal.h"
 
 #include <inttypes.h>
