@@ -44,7 +44,6 @@ struct ack_connection {
     uint64_t since; /* when WAIT was sent, or connecting began */
     uint64_t next_attempt;
     struct error marker_error; /* of the last small write; "" if the node accepted it */
-    size_t marker_length;
     char marker[KEY_NAME_MAX]; /* the key of the next small write: beside the key of the last waiter */
 };
 
@@ -176,10 +175,10 @@ static void on_info(void *arg, const redisReply *reply)
 }
 
 static bool send_words(struct ack_connection *l, size_t count, const char *const *words,
-                       const size_t *lengths, async_connection_reply_fn *fn)
+                       async_connection_reply_fn *fn)
 {
     struct buffer b = {0};
-    buffer_command(&b, count, words, lengths);
+    buffer_command(&b, count, words, NULL);
     bool sent = !buffer_failed(&b) && async_connection_send(l->connection, b.data, b.length, fn, l);
     buffer_fini(&b);
     return sent;
@@ -188,8 +187,7 @@ static bool send_words(struct ack_connection *l, size_t count, const char *const
 static bool send_marker(struct ack_connection *l)
 {
     const char *const words[] = {"SET", l->marker, "1", "PX", MARKER_TTL_MS};
-    const size_t lengths[] = {3, l->marker_length, 1, 2, sizeof(MARKER_TTL_MS) - 1};
-    return send_words(l, 5, words, lengths, on_marker);
+    return send_words(l, 5, words, on_marker);
 }
 
 static bool send_query(struct ack_connection *l)
@@ -199,10 +197,7 @@ static bool send_query(struct ack_connection *l)
     (void)snprintf(ms, sizeof(ms), "%u", l->need.timeout_ms);
     const char *const wait[] = {"WAIT", replicas, ms};
     const char *const aof[] = {"WAITAOF", "1", replicas, ms};
-    const size_t wait_lengths[] = {4, strlen(replicas), strlen(ms)};
-    const size_t aof_lengths[] = {7, 1, strlen(replicas), strlen(ms)};
-    return (l->need.fsync ? send_words(l, 4, aof, aof_lengths, on_wait)
-                          : send_words(l, 3, wait, wait_lengths, on_wait)) &&
+    return (l->need.fsync ? send_words(l, 4, aof, on_wait) : send_words(l, 3, wait, on_wait)) &&
            async_connection_send(l->connection, greeting_ask_replication, strlen(greeting_ask_replication),
                                  on_info, l);
 }
@@ -287,7 +282,6 @@ static void note_marker(struct ack_connection *l, const char *key, size_t length
         return;
     memcpy(l->marker, key, n);
     memcpy(l->marker + n, suffix, sizeof(suffix));
-    l->marker_length = n + sizeof(suffix) - 1;
 }
 
 bool async_client_await_acks(struct async_client *s, unsigned where, const char *key, size_t length,

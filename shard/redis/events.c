@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "shard/redis/nodes/cluster.h"
@@ -35,25 +34,13 @@ void events_close(struct events *s)
     free(s);
 }
 
-static enum err ask(struct events *s, const char *word, const char *channel, struct error *e)
-{
-    struct buffer command = {0};
-    const char *const argv[] = {word, channel};
-    const size_t lengths[] = {strlen(word), channel != NULL ? strlen(channel) : 0};
-    buffer_command(&command, channel != NULL ? 2 : 1, argv, lengths);
-    enum err code = buffer_failed(&command)
-                        ? error_set(e, ERR_NOMEM, "out of memory")
-                        : sync_connection_append(s->connection, command.data, command.length, e);
-    buffer_fini(&command);
-    return code;
-}
-
 static enum err subscribe(struct events *s, const char *prefix, struct error *e)
 {
     char channel[PREFIX_MAX + sizeof(":events")];
     redisReply *r = NULL;
     (void)snprintf(channel, sizeof(channel), "%s:events", prefix);
-    enum err code = ask(s, "SUBSCRIBE", channel, e);
+    enum err code =
+        sync_connection_append_words(s->connection, 2, (const char *const[]){"SUBSCRIBE", channel}, e);
     if (code == ERR_OK)
         code = sync_connection_reply(s->connection, &r, e);
     if (code == ERR_OK && r->type == REDIS_REPLY_ERROR)
@@ -172,7 +159,7 @@ static enum err keep_alive(struct events *s, uint64_t now, struct error *e)
     if (now - sync_connection_heard_us(s->connection) < SILENCE_US)
         return ERR_OK;
     s->asked_at = now;
-    return ask(s, "PING", NULL, e);
+    return sync_connection_append_words(s->connection, 1, (const char *const[]){"PING"}, e);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)

@@ -10,9 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
@@ -36,19 +34,6 @@ struct sentinel_watch {
     bool complained[GENERATION_NODES_MAX]; /* by master: it was logged that the sentinels do not know it */
 };
 
-static enum err send_words(struct sync_connection *c, size_t count, const char *const *words, struct error *e)
-{
-    struct buffer b = {0};
-    size_t lengths[3];
-    for (size_t i = 0; i < count; i++)
-        lengths[i] = strlen(words[i]);
-    buffer_command(&b, count, words, lengths);
-    enum err code = buffer_failed(&b) ? error_set(e, ERR_NOMEM, "out of memory")
-                                      : sync_connection_append(c, b.data, b.length, e);
-    buffer_fini(&b);
-    return code;
-}
-
 static bool is_address(const redisReply *r)
 {
     return r->type == REDIS_REPLY_ARRAY && r->elements == 2 && r->element[0]->type == REDIS_REPLY_STRING &&
@@ -63,7 +48,7 @@ static enum err ask_one(struct sentinel_watch *w, struct sync_connection *c, uns
     const char *const words[] = {"SENTINEL", "get-master-addr-by-name", name};
     redisReply *reply = NULL;
     uint64_t port;
-    enum err code = send_words(c, 3, words, e);
+    enum err code = sync_connection_append_words(c, 3, words, e);
     if (code == ERR_OK)
         code = sync_connection_reply(c, &reply, e);
     if (code != ERR_OK)
@@ -130,7 +115,7 @@ static enum err stay_with(struct sentinel_watch *w, struct sync_connection *aske
                           struct sync_connection *listener, struct error *e)
 {
     static const char *const words[] = {"SUBSCRIBE", "+switch-master"};
-    enum err code = send_words(listener, 2, words, e);
+    enum err code = sync_connection_append_words(listener, 2, words, e);
     w->doubts = 0;
     while (code == ERR_OK && !atomic_load(&w->ends) && w->doubts < DOUBTS_MAX) {
         code = take_announced(listener, e);

@@ -24,15 +24,13 @@ static bool adopt(struct sync_client *l)
 static enum err ask(struct sync_client *l, const struct node *n, bool shards, unsigned timeout_ms,
                     redisReply **out, struct error *e)
 {
-    static const char slots_text[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
-    static const char shards_text[] = "*2\r\n$7\r\nCLUSTER\r\n$6\r\nSHARDS\r\n";
-    const char *text = shards ? shards_text : slots_text;
+    const char *const words[] = {"CLUSTER", shards ? "SHARDS" : "SLOTS"};
     struct sync_connection *connection;
     *out = NULL;
     enum err code = sync_connection_open(&connection, l->nodes, n, l->name, timeout_ms, timeout_ms, e);
     if (code != ERR_OK)
         return code;
-    code = sync_connection_append(connection, text, strlen(text), e);
+    code = sync_connection_append_words(connection, 2, words, e);
     if (code == ERR_OK)
         code = sync_connection_reply(connection, out, e);
     sync_connection_close(connection);

@@ -200,14 +200,26 @@ enum err sync_connection_open(struct sync_connection **out, const struct nodes *
     return ERR_OK;
 }
 
-enum err sync_connection_append(struct sync_connection *c, const char *command, size_t length,
-                                struct error *e)
+static enum err queued(struct sync_connection *c, struct error *e)
 {
-    buffer_append(&c->out, command, length);
     if (c->write_events == 0)
         c->write_events = POLLOUT; /* nobody has tried to write yet */
     return buffer_failed(&c->out) ? error_set(e, ERR_NOMEM, "Redis node %s: out of memory", c->node->name)
                                   : ERR_OK;
+}
+
+enum err sync_connection_append(struct sync_connection *c, const char *command, size_t length,
+                                struct error *e)
+{
+    buffer_append(&c->out, command, length);
+    return queued(c, e);
+}
+
+enum err sync_connection_append_words(struct sync_connection *c, size_t count, const char *const *words,
+                                      struct error *e)
+{
+    buffer_command(&c->out, count, words, NULL);
+    return queued(c, e);
 }
 
 enum err sync_connection_reply(struct sync_connection *c, redisReply **out, struct error *e)

@@ -25,6 +25,9 @@ void sync_connection_close(struct sync_connection *c);
 /* Queue a formatted command; the bytes are copied. ERR_NOMEM. */
 MUST_CHECK enum err sync_connection_append(struct sync_connection *c, const char *command, size_t length,
                                            struct error *e);
+/* The same for a command of @count strings. */
+MUST_CHECK enum err sync_connection_append_words(struct sync_connection *c, size_t count,
+                                                 const char *const *words, struct error *e);
 
 /* Send what is queued, and read the next reply; the caller frees it (freeReplyObject()). After an error close
  * the connection: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_NOMEM. */
