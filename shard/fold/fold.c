@@ -88,9 +88,8 @@ static const char *shard_text(struct fold *f, const struct header *h, char out[K
     return out;
 }
 
-/* The code for an error reply to a command on the shard. */
-static enum err refused(struct fold *f, unsigned where, const struct header *h, const redisReply *r,
-                        struct error *e)
+enum err fold_refused(struct fold *f, unsigned where, const struct header *h, const redisReply *r,
+                      struct error *e)
 {
     char name[KEY_NAME_MAX + 1];
     (void)shard_text(f, h, name);
@@ -145,7 +144,7 @@ enum err fold_entered(struct fold *f, unsigned where, const struct header *h, ui
         return code;
     (void)shard_text(f, h, name);
     if (r->type == REDIS_REPLY_ERROR)
-        code = refused(f, where, h, r, e);
+        code = fold_refused(f, where, h, r, e);
     else if (r->type == REDIS_REPLY_STRING)
         code = judge(f, h, r->str, r->len, e);
     else if (r->type != REDIS_REPLY_INTEGER)
@@ -217,7 +216,7 @@ enum err fold_reply(struct fold *f, unsigned where, const struct header *h, stru
     if (code != ERR_OK)
         return code;
     if (r->type == REDIS_REPLY_ERROR)
-        code = refused(f, where, h, r, e);
+        code = fold_refused(f, where, h, r, e);
     else if (r->type == REDIS_REPLY_STRING)
         code = judge(f, h, r->str, r->len, e);
     freeReplyObject(r);
@@ -240,7 +239,7 @@ enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32
         return code;
     const uint8_t *bytes = (const uint8_t *)r->str;
     if (r->type == REDIS_REPLY_ERROR)
-        code = refused(f, where, h, r, e);
+        code = fold_refused(f, where, h, r, e);
     else if (r->type != REDIS_REPLY_STRING || r->len != h->block_bits / 8U ||
              (bytes[0] << 8 | bytes[1]) != h->tag)
         code = error_set(e, ERR_LOST, "shard %s: its block %" PRIu32 " is missing, or has not its tag",

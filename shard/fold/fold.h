@@ -61,9 +61,13 @@ MUST_CHECK enum err fold_enter(struct fold *f, unsigned where, const struct head
 MUST_CHECK enum err fold_entered(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
                                  struct error *e);
 
-/* Queue a read of @length bytes of a shard. sync_client_reply() reads the reply. */
+/* Queue a read of @length bytes of a shard. sync_client_reply() reads the reply, fold_refused() judges an
+ * error. */
 MUST_CHECK enum err fold_read(struct fold *f, unsigned where, const struct header *h, uint64_t offset,
                               uint32_t length, struct error *e);
+/* The error for an error reply to a command on the shard. */
+MUST_CHECK enum err fold_refused(struct fold *f, unsigned where, const struct header *h, const redisReply *r,
+                                 struct error *e);
 
 /* Queue what to write into one shard: fold_begin(), any number of fold_piece(), fold_send(). fold_reply()
  * reads the replies: one for each fold_send() to that address, in order. */

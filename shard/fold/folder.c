@@ -183,9 +183,13 @@ static enum err join_piece(struct folder *f, const struct piece *p, struct error
 {
     struct key_name key;
     const redisReply *r = p->reply;
+    struct header h = header_of(f, p->layer, p->shard);
+    if (r->type == REDIS_REPLY_ERROR)
+        return fold_refused(&f->fold, where_of(f, p->layer, p->shard), &h, r, e);
     enum err code =
         r->type != REDIS_REPLY_STRING || r->len != p->length
-            ? error_set(e, ERR_LOST, "it is cut")
+            ? error_set(e, ERR_LOST, "it is cut: some of its %u bytes at %u are missing", p->length,
+                        p->offset)
             : resident_join_piece(f->resident, p->layer, p->shard, p->offset, r->str, p->length, e);
     names_log_shard(f->fold.names, (struct shard_id){f->shape->number, p->layer, p->shard}, &key);
     return code == ERR_LOST ? error_prefix(e, code, "shard %.*s", (int)key.length, key.text) : code;
