@@ -246,7 +246,8 @@ static enum err check_header(const struct dump_header *h, struct error *e)
         h->expansion > DUMP_EXPANSION_MAX)
         return error_set(e, ERR_PARSE, "dump: rate, capacity or expansion are out of bounds");
     if (h->chunk_bytes <= DUMP_CHUNK_HEADER || h->chunk_bytes > DUMP_CHUNK_LIMIT)
-        return error_set(e, ERR_PARSE, "dump: chunks of %u bytes", h->chunk_bytes);
+        return error_set(e, ERR_PARSE, "dump: chunks of %u bytes, not %d to %d", h->chunk_bytes,
+                         DUMP_CHUNK_HEADER + 1, DUMP_CHUNK_LIMIT);
     for (unsigned i = 0; i < h->layer_count; i++) {
         enum err code = check_layer(h, i, e);
         if (code != ERR_OK)

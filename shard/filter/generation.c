@@ -168,7 +168,8 @@ static enum err nodes_of(struct generation *g, struct span text, struct error *e
 enum err generation_parse(struct generation *out, const char *text, size_t length, struct error *e)
 {
     if (length >= GENERATION_TEXT_MAX)
-        return error_set(e, ERR_PARSE, "the text of a generation has %zu bytes", length);
+        return error_set(e, ERR_PARSE, "the text of a generation has %zu bytes, more than %d", length,
+                         GENERATION_TEXT_MAX - 1);
     struct span rest = {text, length};
     struct span value = {NULL, 0};
     if (!cut_value(&rest, "number", &value) || !number_u64(value.at, value.length, &out->number) ||

@@ -41,7 +41,8 @@ static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct 
     script_text(&f->call, was);
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &number, e);
     if (code == ERR_OK && number < 0)
-        code = error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer", f->generation);
+        code = error_set(e, ERR_FENCED, "another process has taken over the shards of generation %" PRIu64,
+                         f->generation);
     else if (code == ERR_OK && number == 0)
         code = error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", f->generation);
     if (code == ERR_OK)
@@ -270,7 +271,9 @@ enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes
     }
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &stored, e);
     return code == ERR_OK && stored != 1
-               ? error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer, or a lane another era",
+               ? error_set(e, ERR_FENCED,
+                           "another process has taken over the shards of generation %" PRIu64
+                           ", or the era of a lane has changed",
                            f->generation)
                : code;
 }
@@ -291,7 +294,8 @@ static enum err take_bounds(struct fold *f, const redisReply *r, unsigned where,
         return sync_client_refusal(f->redis, where, r, e);
     if (r->type != REDIS_REPLY_ARRAY || r->elements != 2)
         return error_set(e, ERR_FENCED,
-                         "generation %" PRIu64 " has another writer, or its lane or era was replaced",
+                         "another process has taken over the shards of generation %" PRIu64
+                         ", or the lane or its era was replaced",
                          f->generation);
     enum err code = take_bound(r->element[0], needed, e);
     return code == ERR_OK ? take_bound(r->element[1], over_hold, e) : code;

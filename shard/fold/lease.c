@@ -58,7 +58,7 @@ static enum err refused(struct sync_client *l, const struct names *names, const 
     struct key_name key;
     names_filter_key(names, "folder", &key);
     if (strncmp(r->str, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
-        return error_set(e, ERR_WRONG_TYPE, "%.*s is no hash: delete or rename the foreign key",
+        return error_set(e, ERR_WRONG_TYPE, "%.*s is not a hash: delete or rename the foreign key",
                          (int)key.length, key.text);
     return error_prefix(e, sync_client_refusal(l, sync_client_home(l, names), r, e), "%.*s", (int)key.length,
                         key.text);

@@ -64,7 +64,7 @@ enum err builder_run(struct builder *b, long long *result, struct error *e)
 enum err builder_fenced(const struct builder *b, struct error *e)
 {
     return error_set(e, ERR_FENCED,
-                     "generation %" PRIu64 " is built by another one, or is not to be built any more",
+                     "another process builds generation %" PRIu64 ", or its build was given up",
                      b->shape.number);
 }
 

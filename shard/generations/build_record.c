@@ -104,7 +104,7 @@ static enum err load_record(struct builder *b, struct buffer *rows, struct error
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_ARRAY)
-        code = error_set(e, ERR_PARSE, "no hash was answered");
+        code = error_set(e, ERR_PARSE, "the reply is not a hash");
     else if (r->elements > 0)
         code = take_record(b, r, rows, e);
     freeReplyObject(r);

@@ -112,7 +112,7 @@ enum err grace_delete(struct sync_client *l, const struct names *names, struct e
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_ARRAY)
-        code = error_set(e, ERR_PARSE, "no hash was answered");
+        code = error_set(e, ERR_PARSE, "the reply is not a hash");
     for (size_t i = 0; code == ERR_OK && i + 1 < r->elements; i += 2)
         code = delete_one(l, names, &key, r->element[i], r->element[i + 1], e);
     freeReplyObject(r);

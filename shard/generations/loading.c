@@ -94,7 +94,7 @@ enum err loading_read(struct handle *f, struct loading *out, struct error *e)
         return code;
     *out = (struct loading){0};
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != FIELDS)
-        code = damaged(e, "it is no hash");
+        code = damaged(e, "it is not a hash");
     else if (!is_text(reply->element[FIELD_STATE]))
         code = error_set(e, ERR_NOT_FOUND, "the filter is not being loaded");
     else

@@ -315,7 +315,8 @@ static enum err check_token(struct lost_work *w, struct error *e)
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_STRING || strcmp(r->str, token) != 0)
-        code = error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer", f->generation);
+        code = error_set(e, ERR_FENCED, "another process has taken over the shards of generation %" PRIu64,
+                         f->generation);
     freeReplyObject(r);
     return code;
 }
@@ -469,7 +470,7 @@ static enum err check_eras(struct sync_client *l, const struct names *names, con
     return code == ERR_OK && !known
                ? error_set(e, ERR_BUSY,
                            "nodes of filter \"%.*s\" have other replication ids than its view accepts: "
-                           "its processes see to that first",
+                           "wait until its processes have settled that",
                            (int)names->filter_length, names->filter)
                : code;
 }

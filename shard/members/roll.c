@@ -311,7 +311,7 @@ enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, st
         code = make_whole(r, &there, own, &whole, e);
     }
     if (code == ERR_OK && !whole)
-        code = error_set(e, ERR_UNREACHABLE, "lane %.*s: its replication id does not stay the same",
+        code = error_set(e, ERR_UNREACHABLE, "lane %.*s: its replication id keeps changing",
                          (int)there.key.length, there.key.text);
     *era = there.era;
     const struct log_lane stream = {v->lane[lane].number, there.era};

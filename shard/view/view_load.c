@@ -59,9 +59,9 @@ static enum err take(struct log_view *out, const redisReply *reply, struct error
     struct view_field fields[FIELDS_MAX];
     size_t count = 0;
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0)
-        return error_set(e, ERR_WRONG_TYPE, "it is no hash");
+        return error_set(e, ERR_WRONG_TYPE, "it is not a hash");
     if (reply->type != REDIS_REPLY_ARRAY)
-        return error_set(e, ERR_PARSE, "no hash was answered");
+        return error_set(e, ERR_PARSE, "the reply is not a hash");
     if (reply->elements > (size_t)2 * FIELDS_MAX)
         return error_set(e, ERR_PARSE, "it has more than %d fields", FIELDS_MAX);
     for (size_t i = 0; i + 1 < reply->elements; i += 2)
