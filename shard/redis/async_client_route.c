@@ -108,11 +108,6 @@ struct async_client_peer *async_client_route_each(const struct async_client *s, 
     return i < s->route->count ? s->route->peer[i] : NULL;
 }
 
-static bool is_up(const struct async_client_peer *p)
-{
-    return p->connection != NULL && async_connection_is_ready(p->connection);
-}
-
 static bool is_master(const struct async_client_route *r, const struct async_client_peer *p)
 {
     unsigned at = slot_map_find(&r->map, p->node.host, p->node.port);
@@ -200,7 +195,7 @@ static struct async_client_peer *choose(struct async_client *s)
     unsigned turn = r->turn++;
     for (unsigned i = 0; i < r->count; i++) {
         struct async_client_peer *p = r->peer[(turn + i) % r->count];
-        if (is_up(p) && p != r->asked)
+        if (p->connection != NULL && async_connection_is_ready(p->connection) && p != r->asked)
             return p;
     }
     (void)cluster_candidate(s->nodes->cluster, turn, &node);

@@ -95,18 +95,13 @@ static size_t vector(const struct script_call *c, char keys[24], const char **ar
     return 3 + c->count;
 }
 
-static enum err out_of_memory(struct error *e)
-{
-    return error_set(e, ERR_NOMEM, "script: out of memory or too many arguments");
-}
-
 enum err script_send(struct script_call *c, struct sync_client *l, unsigned where, struct error *e)
 {
     const char *argv[3 + SCRIPT_ARGUMENTS_MAX];
     size_t lengths[3 + SCRIPT_ARGUMENTS_MAX];
     char keys[24];
     if (buffer_failed(&c->bytes))
-        return out_of_memory(e);
+        return error_set(e, ERR_NOMEM, "script: out of memory or too many arguments");
     size_t argc = vector(c, keys, argv, lengths);
     return sync_client_append(l, where, argc, argv, lengths, e);
 }

@@ -35,11 +35,6 @@ struct places {
     struct place *one;
 };
 
-static void list_key(const struct handle *f, struct key_name *out)
-{
-    out->length = (size_t)snprintf(out->text, sizeof(out->text), "%s:filters", f->names.prefix);
-}
-
 static void add_list(const struct handle *f, struct places *p)
 {
     struct place *one = &p->one[p->count++];
@@ -85,7 +80,7 @@ static void put_call(struct handle *f, const char *script, const struct place *a
     script_begin(&f->call, script);
     script_key(&f->call, &at->key);
     if (at->listed) {
-        list_key(f, &list);
+        list.length = (size_t)snprintf(list.text, sizeof(list.text), "%s:filters", f->names.prefix);
         script_key(&f->call, &list);
     }
     script_bytes(&f->call, f->names.filter, f->names.filter_length);
