@@ -9,12 +9,12 @@
 #include "shard/filter/hash.h"
 
 enum block_answer {
-    BLOCK_ABSENT,  /* tag seen, some bit is not set */
-    BLOCK_PRESENT, /* tag seen, all bits are set */
-    BLOCK_BAD      /* wrong length or no tag: not an answer */
+    BLOCK_ABSENT,  /* the tag is right, and at least one bit of the key is unset */
+    BLOCK_PRESENT, /* the tag is right, and all bits of the key are set */
+    BLOCK_BAD      /* the length or the tag is wrong: this says nothing about the key */
 };
 
-/* Look @place up in the @length bytes that GETRANGE gave for its block. */
+/* Look up @place in its block: the @length bytes that GETRANGE returned. */
 enum block_answer block_test(const struct geometry *g, uint16_t tag, const struct key_place *place,
                              const void *bytes, size_t length);
 

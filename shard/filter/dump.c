@@ -12,13 +12,14 @@ enum {
     MAGIC_BYTES = 8,
     HEADER_FIXED = 64,
     LAYER_BYTES = 40,
-    MIX_BYTES = 8, /* behind the layers */
+    MIX_BYTES = 8, /* the generation's mix, after the layers */
     CHECKSUM_BYTES = 8,
     LAYERS_BITS = 5,
 };
 
-/* Bits of a position: chunk, layers, a part of the id. Clients in Lua write numbers of more digits as 1e+15.
- * What is kept for each chunk stays small, whatever a header says. */
+/* A position consists of chunk number, number of layers, and a part of the id. It stays below 2^31, since Lua
+ * clients write longer numbers as 1e+15. CHUNKS_MAX also bounds what is kept for each chunk, whatever a
+ * header says. */
 enum { NUMBER_BITS = 16, ID_BITS = 10, CHUNKS_MAX = (1 << 16) - 2 };
 
 _Static_assert(GENERATION_LAYERS_MAX < 1 << LAYERS_BITS, "the number of layers has its bits");
@@ -144,8 +145,8 @@ bool dump_position_chunk(const struct dump_header *h, uint64_t position, uint32_
 
 /* --- the header --- */
 
-/* The part that positions have is the generation's number: a rebuild, or a filter that is made again, is
- * noticed for certain, and what chance would hide by the chunks, which have the whole id. */
+/* The id's low bits, which positions carry, are the generation's number: so a position from before a rebuild
+ * or a recreation is always noticed. Chunks carry the whole id, which tells apart what a position cannot. */
 static uint64_t make_id(uint64_t incarnation, uint64_t generation, unsigned layers, uint32_t chunk_bytes)
 {
     uint8_t what[16];
@@ -238,14 +239,15 @@ static enum err check_layer(const struct dump_header *h, unsigned i, struct erro
     return ERR_OK;
 }
 
-/* Bounds first: nothing is computed from a value that has not passed them. */
+/* Check bounds first: compute nothing from a value that has not passed them. */
 static enum err check_header(const struct dump_header *h, struct error *e)
 {
     if (!is_rate(h->error_rate) || h->capacity == 0 || h->capacity > INT64_MAX ||
         h->expansion > DUMP_EXPANSION_MAX)
         return error_set(e, ERR_PARSE, "dump: rate, capacity or expansion are out of bounds");
     if (h->chunk_bytes <= DUMP_CHUNK_HEADER || h->chunk_bytes > DUMP_CHUNK_LIMIT)
-        return error_set(e, ERR_PARSE, "dump: chunks of %u bytes", h->chunk_bytes);
+        return error_set(e, ERR_PARSE, "dump: chunks of %u bytes, not %d to %d", h->chunk_bytes,
+                         DUMP_CHUNK_HEADER + 1, DUMP_CHUNK_LIMIT);
     for (unsigned i = 0; i < h->layer_count; i++) {
         enum err code = check_layer(h, i, e);
         if (code != ERR_OK)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_FILTER_DUMP_H
 #define SHARD_FILTER_DUMP_H
-/* The form of a dump: a header, then chunks, each a run of whole shards whose tags are blanked. Pure; no I/O.
- * Numbers are little-endian, lengths come first, checksums are XXH3-64. What is decoded here may come from
- * anybody.
+/* The form of a dump: a header, then chunks. A chunk is a run of whole shards whose tags are zeroed. Pure; no
+ * I/O. Numbers are little-endian, lengths come before data, checksums are XXH3-64. Decoders must expect bytes
+ * from anybody.
  *
- * A dump is of the first layers of one generation: those that its header names. Its id is derived from
- * incarnation, generation, number of layers and size of chunks, so that any coordinator can tell whether a
- * position belongs to what it serves, and none keeps a state between two calls. */
+ * A dump holds the first layers of one generation; its header names them. The dump's id is derived from
+ * incarnation, generation, number of layers and chunk size. So any coordinator can tell whether a position
+ * belongs to the filter that it serves, and no coordinator keeps state between two calls. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,91 +16,91 @@
 #include "shard/filter/view.h"
 
 enum {
-    DUMP_VERSION = 3, /* what keys are hashed to, and what a shard is, were other things in 1 and 2 */
+    DUMP_VERSION = 3, /* versions 1 and 2 hashed keys otherwise, and their shards had another form */
     DUMP_CHUNK_VERSION = 2,
-    DUMP_CHUNK_BYTES = 4 << 20,  /* of the chunks that are made: four of the largest shards */
-    DUMP_CHUNK_LIMIT = 16 << 20, /* of those that are accepted */
+    DUMP_CHUNK_BYTES = 4 << 20,  /* of chunks that are written: room for four of the largest shards */
+    DUMP_CHUNK_LIMIT = 16 << 20, /* of chunks that are accepted */
     DUMP_CHUNK_HEADER = 48,
     DUMP_HEADER_LIMIT = 80 + GENERATION_LAYERS_MAX * 40,
     DUMP_EXPANSION_MAX = 32768
 };
 
-/* Of one layer, so that the sum over all can be told and counted on. */
+/* The most keys of one layer: the sum over all layers fits into an int64_t. */
 #define DUMP_ITEMS_MAX ((uint64_t)INT64_MAX / GENERATION_LAYERS_MAX)
 
 struct dump_layer {
     struct geometry geometry;
     uint64_t capacity;
     double error_rate;
-    uint64_t items; /* keys that were counted into it */
+    uint64_t items; /* keys that were added to the layer */
 };
 
 struct dump_header {
     uint64_t id;
-    uint64_t seed; /* secret of the hash */
-    uint64_t mix;  /* of the generation (hash_mix()) */
+    uint64_t seed; /* the secret seed of hash_key() */
+    uint64_t mix;  /* the generation's mix, for hash_mix() */
     uint64_t capacity;
     double error_rate;
-    uint32_t expansion;   /* 0: non-scaling */
-    uint32_t chunk_bytes; /* the most that a chunk has, with its header */
+    uint32_t expansion;   /* growth factor of layers; 0: the filter does not grow */
+    uint32_t chunk_bytes; /* the most bytes of a chunk, its header included */
     uint32_t chunks;
     unsigned layer_count;
     struct dump_layer layers[GENERATION_LAYERS_MAX];
 };
 
-/* Shards [first, first + count) of one layer: what one chunk holds. */
+/* Shards [first, first + count) of one layer: the contents of one chunk. */
 struct dump_run {
     unsigned layer;
     uint32_t first, count;
-    uint32_t bytes; /* of all of them */
+    uint32_t bytes; /* of the run's shards together */
 };
 
-/* The header of a dump of the first @layers layers of @v's generation in use; items are 0, and of a filter
- * that is a log the seed, which @v has not. ERR_RANGE: there
- * are not so many layers, or more chunks than a position can say. */
+/* The header of a dump of the first @layers layers of @v's current generation. The header's items are 0, and
+ * so is its seed, which @v does not have. ERR_RANGE: the generation has fewer layers, or the dump has more
+ * chunks than a position can number. */
 MUST_CHECK enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned layers,
                                    struct error *e);
 void dump_header_encode(const struct dump_header *h, struct buffer *out);
-/* ERR_PARSE: no header, damaged, or of values that no header has. ERR_FORMAT: of an earlier version. *@out is
- * then undefined. */
+/* ERR_PARSE: @bytes are no header, are damaged, or hold values out of bounds. ERR_FORMAT: an earlier version
+ * wrote the dump. On error *@out is undefined. */
 MUST_CHECK enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t length,
                                        struct error *e);
-/* True where @bytes begin as a header does. */
+/* True if @bytes begin with a header's magic. */
 bool dump_is_header(const void *bytes, size_t length);
-/* The same of a chunk. */
+/* True if @bytes begin with a chunk's magic. */
 bool dump_is_chunk(const void *bytes, size_t length);
 
-/* What chunk @number (1 .. h->chunks) holds. False: there is no such chunk. */
+/* The run of chunk @number (1 .. h->chunks). False: the dump has no such chunk. */
 MUST_CHECK bool dump_run_at(const struct dump_header *h, uint32_t number, struct dump_run *out);
-/* The number of the chunk with shard @shard of @layer. */
+/* The number of the chunk that holds shard @shard of @layer. */
 uint32_t dump_chunk_of(const struct dump_header *h, unsigned layer, uint32_t shard);
 
-/* Positions, as clients see them: never 0, below 2^31. The one that asks for chunk
- * @number is what is given with the chunk before it (with the header for 1). */
+/* The position that asks for chunk @number, as clients see it: never 0, below 2^31. A client gets it together
+ * with the chunk before (with the header, for chunk 1). */
 uint64_t dump_position(const struct dump_header *h, uint32_t number);
-/* The number of layers that @position is about: 1 or more; 0: it is no position. */
+/* The number of layers of the dump that @position belongs to, 1 or more; 0: @position is invalid. */
 unsigned dump_position_layers(uint64_t position);
-/* The chunk that @position asks for: 1 .. h->chunks + 1. False: it is not one of this dump. */
+/* The chunk that @position asks for: 1 .. h->chunks + 1. False: @position does not belong to this dump. */
 MUST_CHECK bool dump_position_chunk(const struct dump_header *h, uint64_t position, uint32_t *number);
 
-/* What a chunk says of itself. */
+/* A decoded chunk. */
 struct dump_chunk {
     uint64_t id;
     uint32_t number;
     struct dump_run run;
-    const uint8_t *shards; /* run.bytes; in the bytes that were decoded */
+    const uint8_t *shards; /* run.bytes bytes, inside the bytes that were decoded */
 };
 
-/* Write the header of chunk @number before its shards: @chunk has DUMP_CHUNK_HEADER bytes of room, then
- * run->bytes. */
+/* Write the header of chunk @number to @chunk, which has DUMP_CHUNK_HEADER bytes of room and then the shards:
+ * run->bytes bytes. */
 void dump_chunk_encode(const struct dump_header *h, uint32_t number, const struct dump_run *run,
                        uint8_t *chunk);
-/* ERR_PARSE: no chunk, or damaged. Whether it is one of a certain dump is the caller's to see. */
+/* ERR_PARSE: @bytes are no chunk, or are damaged. The caller compares the chunk with the dump's header. */
 MUST_CHECK enum err dump_chunk_decode(struct dump_chunk *out, const void *bytes, size_t length,
                                       struct error *e);
 
-/* Take the tag out of every block of one shard. False: a block does not have it. */
+/* Zero the tag of every block of one shard. False: a block does not have the tag @tag. */
 MUST_CHECK bool dump_tags_strip(const struct geometry *g, uint16_t tag, uint8_t *shard);
-/* Put it in again. False: something is where tags go. */
+/* Write the tag @tag into every block. False: a block's tag is not zero. */
 MUST_CHECK bool dump_tags_put(const struct geometry *g, uint16_t tag, uint8_t *shard);
 #endif

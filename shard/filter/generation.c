@@ -9,7 +9,7 @@
 #include <string.h>
 #include "base/number.h"
 
-/* Text being written; GENERATION_TEXT_MAX holds whatever the bounds of a generation allow. */
+/* The text being written. GENERATION_TEXT_MAX bytes hold any generation within its bounds. */
 struct writer {
     char *at;
     char *end;
@@ -45,13 +45,13 @@ size_t generation_text(const struct generation *g, char out[GENERATION_TEXT_MAX]
     return (size_t)(w.at - out);
 }
 
-/* A piece of the text; pieces are cut off its front. */
+/* A piece of the text. Pieces are cut off its front. */
 struct span {
     const char *at;
     size_t length;
 };
 
-/* Cut off what lies before the first @separator (all, if there is none). False: nothing is left to cut. */
+/* Cut off what lies before the first @separator, or all of it if there is none. False: nothing is left. */
 static bool cut(struct span *rest, char separator, struct span *piece)
 {
     if (rest->at == NULL)
@@ -68,7 +68,7 @@ static bool cut(struct span *rest, char separator, struct span *piece)
     return true;
 }
 
-/* Cut off the word "@key=value", which must come next, and give its value. */
+/* Cut off the next word, which must be "@key=value", and give its value. */
 static bool cut_value(struct span *rest, const char *key, struct span *value)
 {
     size_t n = strlen(key);
@@ -80,7 +80,7 @@ static bool cut_value(struct span *rest, const char *key, struct span *value)
     return true;
 }
 
-/* For "%.*s". */
+/* The length to print with "%.*s". */
 static int shown(struct span text)
 {
     return text.length < 80 ? (int)text.length : 80;
@@ -168,7 +168,8 @@ static enum err nodes_of(struct generation *g, struct span text, struct error *e
 enum err generation_parse(struct generation *out, const char *text, size_t length, struct error *e)
 {
     if (length >= GENERATION_TEXT_MAX)
-        return error_set(e, ERR_PARSE, "the text of a generation has %zu bytes", length);
+        return error_set(e, ERR_PARSE, "the text of a generation has %zu bytes, more than %d", length,
+                         GENERATION_TEXT_MAX - 1);
     struct span rest = {text, length};
     struct span value = {NULL, 0};
     if (!cut_value(&rest, "number", &value) || !number_u64(value.at, value.length, &out->number) ||
@@ -214,8 +215,7 @@ uint64_t generation_bytes(const struct generation *g)
 
 double generation_rate(const struct generation *g, uint64_t keys)
 {
-    double log_clean =
-        0; /* log of the chance that no layer is wrong: keeps what 1 - (1 - p) would round away */
+    double log_clean = 0; /* log of P(no layer is wrong): keeps digits that 1 - (1 - p) would round away */
     for (unsigned i = 0; i < g->layer_count; i++) {
         const struct layer *l = &g->layers[i];
         uint64_t here = i + 1 == g->layer_count || keys < l->capacity ? keys : l->capacity;

@@ -5,18 +5,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Loads of a block that have a row in the table; above them the expected share of set bits is exact enough.
- */
+/* Loads of a block that have a row in the table. Above them the expected share of set bits is exact
+ * enough. */
 enum { MODEL_LOADS = 4096 };
 
-/* The block formula for one block size and one k: rate[j] is the false-positive rate of a block that holds j
- * keys.
+/* The block formula for one block size and one k: rate[j] is the false-positive rate of a block with j keys.
  *
- * With k positions drawn with replacement, both by the keys that are in and by the key that is asked for,
- *     rate[j] = sum over d of P(k draws hit d distinct bits) * P(d given bits are all set after j*k draws).
- * Both factors come from recurrences over draws that only add positive terms, so the value is the exact
- * E[(X / m)^k], X being the number of set bits: no variance is left out and nothing cancels, however small
- * the rate. (The usual (1 - (1 - 1/m)^(jk))^k takes the mean of X alone and is too low.) */
+ * Both the keys in the block and the key that is checked draw k positions with replacement, so
+ *   rate[j] = sum over d of P(k draws hit d distinct bits) * P(d given bits are all set after j*k draws).
+ * Both factors come from recurrences over draws that only add positive terms. The value is therefore the
+ * exact E[(X / m)^k], X being the number of set bits: it keeps the variance, and nothing cancels, however
+ * small the rate. (The usual (1 - (1 - 1/m)^(jk))^k takes the mean of X alone and is too low.) */
 struct model {
     unsigned bits; /* m: bits of a block that keys may use */
     unsigned hashes;
@@ -48,7 +47,7 @@ static void model_extend(struct model *m, unsigned load)
     for (unsigned d = 0; d <= m->hashes; d++)
         hit[d] = (double)d / m->bits;
     for (; m->loads <= load; m->loads++) {
-        /* A draw either hits one of the d bits and leaves d - 1 to the other draws, or it does not. */
+        /* A draw hits one of the d bits and leaves d - 1 to the other draws, or it hits none of them. */
         for (unsigned draw = 0; draw < m->hashes; draw++)
             for (unsigned d = m->hashes; d > 0; d--)
                 m->all_set[d] += hit[d] * (m->all_set[d - 1] - m->all_set[d]);
@@ -75,7 +74,7 @@ static double model_mixed(struct model *m, double mean)
     const double negligible = 1e-17;
     if (mean <= 0)
         return 0;
-    if (mean * m->hashes / m->bits > 60) /* every bit is set but for a share of e^-60 */
+    if (mean * m->hashes / m->bits > 60) /* all bits are set but for a share of e^-60 */
         return 1;
     int sign;
     uint64_t mode = (uint64_t)mean;
@@ -118,7 +117,8 @@ double geometry_classic_bits(double rate)
     return -log(rate) / (M_LN2 * M_LN2);
 }
 
-/* What a classic filter can do with a whole number of hashes: above 0.5 even one is more than the ideal. */
+/* Bits per key of a classic filter with a whole number of hashes. Above a rate of 0.5 even one hash is more
+ * than the ideal. */
 static double yardstick(double rate)
 {
     return rate > 0.5 ? -1 / log1p(-rate) : geometry_classic_bits(rate);
@@ -130,7 +130,7 @@ struct block_plan {
     double load; /* keys in a block, on average */
 };
 
-/* The ideal k of a blocked filter is at most the classic one, and the load falls off on both sides of it. */
+/* The ideal k of a blocked filter is at most the classic one. The load falls on both sides of the ideal. */
 static struct block_plan plan_hashes(struct model *m, unsigned block_bits, double rate)
 {
     struct block_plan best = {.block_bits = block_bits};
@@ -146,8 +146,8 @@ static struct block_plan plan_hashes(struct model *m, unsigned block_bits, doubl
     return best;
 }
 
-/* Bits for each key at the most, as a multiple of a classic filter's: reached at a rate of some 1e-27, as no
- * key sets more than GEOMETRY_HASHES_MAX bits. */
+/* The most bits per key, as a multiple of a classic filter's. A rate of about 1e-27 reaches it, as a key sets
+ * at most GEOMETRY_HASHES_MAX bits. */
 static const double WORST_RATIO = 2.5;
 
 static bool plan_block(struct block_plan *out, double rate)
@@ -162,8 +162,8 @@ static bool plan_block(struct block_plan *out, double rate)
     return BLOCK_BITS_MAX <= WORST_RATIO * classic * out->load;
 }
 
-/* jemalloc's classes of allocations, four a doubling: how far the one for @size bytes is from the next below.
- */
+/* The distance from jemalloc's class for @size bytes to the next lower one. jemalloc has four classes a
+ * doubling. */
 static uint64_t class_step(uint64_t size)
 {
     uint64_t step = 16;
@@ -178,12 +178,12 @@ static uint64_t allocation_class(uint64_t size)
     return (size + step - 1) / step * step;
 }
 
-/* What a string needs beside its bytes: at most 10 for sds header and NUL, 2 for the CRLF that SET of a large
- * value takes over with the query buffer. */
+/* Bytes that a string needs beside its content: at most 10 for sds header and NUL, and 2 for the CRLF that
+ * SET of a large value takes over with the query buffer. */
 enum { STRING_SLACK = 12 };
 
-/* A key's robj, dictEntry and hash bucket, and the sds of a name of usual length. Measured: 48 bytes and the
- * name. */
+/* Bytes of a key's robj, dictEntry and hash bucket, and of the sds of a name of usual length. Measured: 48
+ * bytes and the name. */
 enum { KEY_OVERHEAD = 128 };
 
 static uint64_t string_memory(uint64_t length)
@@ -197,14 +197,15 @@ struct shard_plan {
     uint64_t memory;
 };
 
-/* What a shard is made of. */
+/* The form of a shard. */
 struct shard_form {
     uint64_t block_bytes;
     uint64_t header; /* blocks before those that hold keys */
-    uint64_t limit;  /* bytes of all */
+    uint64_t limit;  /* of the whole shard, in bytes */
 };
 
-/* The fewest shards that hold @total blocks in strings of class @size or, if less, of form->limit bytes. */
+/* The fewest shards that hold @total blocks in strings of class @size, or of form->limit bytes if that is
+ * less. */
 static struct shard_plan fill_class(uint64_t total, uint64_t size, const struct shard_form *form)
 {
     uint64_t room = size - STRING_SLACK;
@@ -217,11 +218,9 @@ static struct shard_plan fill_class(uint64_t total, uint64_t size, const struct 
     return plan;
 }
 
-/* For each number of shards there is one smallest class, and for each class one smallest number of shards;
- * going through the few dozen classes therefore sees every optimum. Each shard costs
- * commands, so of the plans within half a percent of the least memory the one with the fewest shards is
- * taken.
- */
+/* Each number of shards has one smallest class, and each class has one smallest number of shards: a walk over
+ * the few dozen classes sees every optimum. Each shard costs commands; so among the plans within half a
+ * percent of the least memory, take the one with the fewest shards. */
 static struct shard_plan plan_shards(uint64_t total, const struct shard_form *form)
 {
     uint64_t largest = allocation_class(form->limit + STRING_SLACK);

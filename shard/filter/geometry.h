@@ -17,7 +17,7 @@ enum {
     GEOMETRY_HASHES_MAX = 40,
     SHARD_BYTES_DEFAULT = (1 << 20) - 64,
     SHARD_BYTES_MIN = 512,      /* one block of any size */
-    SHARD_BYTES_MIN_LOG = 1024, /* and a header */
+    SHARD_BYTES_MIN_LOG = 1024, /* one block and a header of one block */
     SHARD_BYTES_MAX = (1 << 20) - 64
 };
 
@@ -29,35 +29,35 @@ struct geometry {
 };
 
 /* Plan a layer for @keys keys at false-positive rate @rate, in shards of at most @shard_bytes bytes, the
- * header of one block included. The block size is the smallest whose bits per key stay within 5 % of a
- * classic filter's, or the largest: within 15 % down to a rate of 1e-10, within 60 % down to 1e-20; the
- * number of shards is chosen so that a shard fills an allocation class of jemalloc, and its length is then
- * enlarged to fill it. The caller owns *@out; on error it is untouched. ERR_RANGE: @rate outside (0, 1),
- * below what the block formula can reach, @keys is 0, @shard_bytes out of bounds, or more than 2^31 shards
- * would be needed. */
+ * header of one block included. The caller owns *@out; on error it is untouched. ERR_RANGE: @rate is outside
+ * (0, 1) or below what blocks can reach, @keys is 0, @shard_bytes is out of bounds, or more than 2^31 shards
+ * would be needed.
+ *
+ * The block size is the smallest whose bits per key stay within 5 % of a classic filter's, or else the
+ * largest: within 15 % down to a rate of 1e-10, within 60 % down to 1e-20. The number of shards is chosen so
+ * that a shard fills an allocation class of jemalloc; the shard's length is then enlarged to fill it. */
 MUST_CHECK enum err geometry_plan(struct geometry *out, uint64_t keys, double rate, uint32_t shard_bytes,
                                   struct error *e);
 
-/* ERR_RANGE where a geometry read from outside is not one geometry_plan() could have made. */
+/* ERR_RANGE: geometry_plan() could not have made this geometry. For geometries from outside. */
 MUST_CHECK enum err geometry_check(const struct geometry *g, struct error *e);
 
-/* Expected false-positive rate with @keys keys added. In [0, 1]. */
+/* Expected false-positive rate, in [0, 1], once @keys keys were added. */
 double geometry_rate(const struct geometry *g, uint64_t keys);
 
-/* The number of keys with which a share of @zeros (0 to 1) of the bits that keys may use is expected to be
- * unset: the inverse of zeros = (1 - (1 - (1 - 1/m)^k) / N)^n, as each of n keys draws one of N blocks, and k
- * of its m usable bits with replacement. Where no bit is unset, what half a bit would say. */
+/* The number of keys after which a share @zeros (0 to 1) of the usable bits is expected to be unset. It is
+ * the inverse of zeros = (1 - (1 - (1 - 1/m)^k) / N)^n: each of n keys draws one of N blocks, and k of its m
+ * usable bits with replacement. If no bit is unset, the result is that of half an unset bit. */
 double geometry_keys(const struct geometry *g, double zeros);
 
 /* Length in bytes of one shard, and of all of them. */
 uint32_t geometry_shard_bytes(const struct geometry *g);
 uint64_t geometry_bytes(const struct geometry *g);
 
-/* What Redis allocates for all shards: jemalloc's class of each string plus the keyspace's overhead. Bytes.
- */
+/* Bytes that Redis allocates for all shards: jemalloc's class of each string, and the keyspace's overhead. */
 uint64_t geometry_memory(const struct geometry *g);
 
-/* The same two of shards that begin with a header of one block. */
+/* As geometry_bytes() and geometry_memory(), for shards that begin with a header of one block. */
 uint64_t geometry_bytes_log(const struct geometry *g);
 uint64_t geometry_memory_log(const struct geometry *g);
 

@@ -14,7 +14,8 @@ struct key_hash hash_key(uint64_t seed, const void *key, size_t length)
     return (struct key_hash){.high = h.high64, .low = h.low64};
 }
 
-/* Two rounds of a Feistel network: each half is changed by a function of the other, so all can be undone. */
+/* Two rounds of a Feistel network: each half is changed by a function of the other, so each round can be
+ * undone. */
 struct key_hash hash_mix(struct key_hash h, uint64_t mix)
 {
     if (mix == 0)

@@ -10,7 +10,7 @@
 #include "base/number.h"
 #include "shard/filter/slots.h"
 
-/* These run once for every command that is sent, so text is put together by hand. */
+/* These functions run for every command that is sent, so they write text by hand. */
 
 static const char hex[] = "0123456789abcdef";
 
@@ -50,13 +50,13 @@ static bool escape(struct names *n, const char *filter, size_t length)
         }
     }
     if (length == 0)
-        *at++ = '%'; /* a % that no digits follow: no other name is written so */
+        *at++ = '%'; /* a % without digits: no other name has this form */
     *at = '\0';
     n->filter_length = (size_t)(at - n->filter);
     return true;
 }
 
-/* In the form that escape() writes: lower case only. */
+/* Read two digits in the form that escape() writes: lower case only. */
 static bool unhex(const char *two, char *out)
 {
     unsigned high = 0, low = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_FILTER_PHASE_H
 #define SHARD_FILTER_PHASE_H
-/* What a filter is doing, as status says it. */
+/* What a filter is doing, as the status shows it. */
 enum phase { PHASE_STEADY, PHASE_BUILDING, PHASE_SWITCHED, PHASE_OVERFLOW, PHASE_COUNT };
 
 struct phase_row {
@@ -10,6 +10,6 @@ struct phase_row {
 };
 
 const struct phase_row *phase_row(enum phase phase);
-/* The phase in which only the current generation is left, of @layers layers. */
+/* The phase of a filter that has one generation, of @layers layers. */
 enum phase phase_alone(unsigned layers);
 #endif

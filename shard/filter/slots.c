@@ -10,7 +10,7 @@
 
 /* --- keys --- */
 
-/* Polynomial 0x1021, four bits at a time: tags are short, and 32 bytes stay in the cache. */
+/* Polynomial 0x1021, four bits at a time: tags are short, and a table of 32 bytes stays in the cache. */
 uint16_t slots_crc(uint16_t crc, const void *bytes, size_t n)
 {
     static const uint16_t table[16] = {0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
@@ -65,8 +65,8 @@ enum err slot_map_copy(struct slot_map *out, const struct slot_map *from, struct
     return ERR_OK;
 }
 
-/* What may be in a host: as in a list of nodes, and the underscores that some networks have. It is logged,
- * and given to the resolver. */
+/* Accept the characters of a list of nodes, and the underscores of some networks: hosts are logged, and
+ * passed to the resolver. */
 static bool host_ok(const char *host, size_t length)
 {
     if (length == 0 || length > NODE_NAME_MAX - sizeof("[]:65535"))
@@ -85,7 +85,7 @@ unsigned slot_map_find(const struct slot_map *m, const char *host, uint16_t port
     return i;
 }
 
-/* The node's index, added where it is new. */
+/* Give the node's index; add the node if it is new. */
 static enum err add_node(struct slot_map *m, const char *host, uint16_t port, bool replica, unsigned *at,
                          struct error *e)
 {
@@ -160,7 +160,7 @@ static bool is_text(const redisReply *r)
     return r->type == REDIS_REPLY_STRING || r->type == REDIS_REPLY_STATUS;
 }
 
-/* The host that a reply means, into @out; "" where nobody knows it. False: it is no host. */
+/* Write the host that a reply means to @out; "" if the node does not know it. False: the reply is no host. */
 static bool take_host(const redisReply *r, const char *asked_host, char out[NODE_NAME_MAX])
 {
     out[0] = '\0';
@@ -246,7 +246,7 @@ enum err slot_map_parse_slots(struct slot_map *out, const redisReply *reply, con
     return ERR_OK;
 }
 
-/* The value behind a name in a flat list of both; NULL where it is not there. */
+/* The value of a field in a flat list of names and values; NULL if the list does not have it. */
 static const redisReply *field(const redisReply *list, const char *name)
 {
     if (list->type != REDIS_REPLY_ARRAY)
@@ -263,13 +263,13 @@ static bool field_is(const redisReply *list, const char *name, const char *value
     return r != NULL && is_text(r) && strcmp(r->str, value) == 0;
 }
 
-/* "fail" is what servers say, "failed" what their manual says. */
+/* Servers say "fail", their manual says "failed". */
 static bool has_failed(const redisReply *node)
 {
     return field_is(node, "health", "fail") || field_is(node, "health", "failed");
 }
 
-/* A shard that holds slots may have two masters: the one that has failed, too, which holds none any more. */
+/* A shard with slots may list two masters: the failed one, which holds no slots any more, is still there. */
 static bool has_master_online(const redisReply *nodes)
 {
     for (size_t i = 0; i < nodes->elements; i++)
@@ -278,8 +278,8 @@ static bool has_master_online(const redisReply *nodes)
     return false;
 }
 
-/* One node of a shard, whose master it may be while it is away (@holds slots), or may not. *@at: its index,
- * or SLOT_UNOWNED where it cannot be reached by what is said of it. */
+/* Add one node of a shard. @holds: the shard has slots and no other master, so a failed node counts as its
+ * master. *@at: the node's index, or SLOT_UNOWNED if the reply does not say how to reach it. */
 static enum err parse_shard_node(struct slot_map *m, const redisReply *r, const char *asked_host, bool tls,
                                  bool holds, unsigned *at, struct error *e)
 {
@@ -290,7 +290,8 @@ static enum err parse_shard_node(struct slot_map *m, const redisReply *r, const 
     *at = SLOT_UNOWNED;
     if (endpoint == NULL || !take_host(endpoint, asked_host, host) || field(r, "role") == NULL)
         return error_set(e, ERR_PARSE, "not a node of a shard");
-    /* Not on this kind of port, nobody knows where, or a master of old, which has failed and was replaced. */
+    /* The node has no port of this kind, or no known host, or is a former master that failed and was
+     * replaced. */
     if (number == NULL || host[0] == '\0' || (!holds && has_failed(r)))
         return ERR_OK;
     if (!take_port(number, &port))
@@ -312,7 +313,7 @@ static enum err parse_shard(struct slot_map *m, const redisReply *r, const char 
         enum err code = parse_shard_node(m, nodes->element[i], asked_host, tls, holds, &at, e);
         if (code != ERR_OK)
             return code;
-        /* In a failover two may say that they are it. */
+        /* In a failover two nodes may both say that they are the master. */
         if (at == SLOT_UNOWNED || !field_is(nodes->element[i], "role", "master") || online)
             continue;
         master = at;
@@ -392,7 +393,7 @@ static bool begins(const char *text, const char *const *words, size_t count)
 bool slots_error_passes(const char *text)
 {
     static const char *const words[] = {"LOADING", "BUSY ", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN"};
-    /* A script that deletes one of its keys while the slot is on its way may not touch it again. */
+    /* A script that deletes one of its keys while the slot is being moved may not touch that key again. */
     bool gone = strstr(text, "attempted to access a non local key") != NULL ||
                 strstr(text, "keys were accessed during rehashing of the slot") != NULL;
     return gone || begins(text, words, sizeof(words) / sizeof(words[0]));

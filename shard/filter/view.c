@@ -74,7 +74,7 @@ static const char *expected(const struct view_row *row)
 
 enum err view_damaged(struct error *e, const struct view_field *f, const char *wanted)
 {
-    char text[64]; /* its beginning: a generation is long */
+    char text[64]; /* the value's beginning: generations are long */
     size_t n = f->value_length < sizeof(text) - 1 ? f->value_length : sizeof(text) - 1;
     memcpy(text, f->value, n);
     text[n] = '\0';
@@ -88,7 +88,7 @@ static enum err parse_field(void *out, const struct view_row *row, const struct 
     struct error why = {""};
     if (parse_value(out, row, f->value, f->value_length, &why))
         return ERR_OK;
-    return why.text[0] == '\0' ? view_damaged(e, f, expected(row)) /* else it quotes the part */
+    return why.text[0] == '\0' ? view_damaged(e, f, expected(row)) /* `why` quotes the part that is wrong */
                                : error_set(e, ERR_PARSE, "field %s: %.250s", row->name, why.text);
 }
 
@@ -97,7 +97,7 @@ static bool is_named(const struct view_field *f, const char *name)
     return strlen(name) == f->name_length && memcmp(name, f->name, f->name_length) == 0;
 }
 
-/* Looked at before all else: of another format no other field need be what it seems. */
+/* Check the format before all else: the fields of another format may mean other things. */
 static enum err check_format(const struct view_field *fields, size_t count, uint64_t format, struct error *e)
 {
     for (size_t i = 0; i < count; i++)
@@ -146,7 +146,7 @@ enum err view_parse_rows(void *out, const struct view_row *rows, unsigned count,
 
 /* --- the summary --- */
 
-/* "<generation> <keys>", and maybe where they were counted */
+/* "<generation> <keys>", and optionally where the keys were counted */
 static bool parse_keys(struct view *v, unsigned slot, const char *value, size_t length)
 {
     const char *space = memchr(value, ' ', length);
@@ -186,8 +186,8 @@ static const struct view_row known[] = {
     {FIELD("healthy_ms", VIEW_NUMBER, healthy_ms), .is_optional = true},
 };
 
-/* A later generation beside the one that is read is being built, or was read before a rollback; an earlier
- * one was read before the cutover. */
+/* A later generation beside the current one is being built, or was current before a rollback. An earlier one
+ * was current before the cutover. */
 static enum phase phase_of(const struct view *v)
 {
     const struct generation *current = view_current(v), *other = view_alternate(v);

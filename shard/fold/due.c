@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/fold/due.h"
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 uint64_t fold_due(const struct due_facts *f)
 {
     uint64_t interval = f->interval == 0 ? DUE_INTERVAL_US : f->interval;
@@ -18,7 +13,8 @@ uint64_t fold_due(const struct due_facts *f)
         return soon;
     if (f->unfolded_bytes >= DUE_SOME_BYTES)
         return next;
-    return later(next, f->oldest + DUE_LITTLE * interval);
+    uint64_t latest = f->oldest + DUE_LITTLE * interval;
+    return latest > next ? latest : next;
 }
 
 bool log_is_full(uint64_t lane_bytes, uint64_t log_max)

@@ -4,12 +4,12 @@
 /* When a filter is folded, and what the length of a lane decides. Pure.
  *
  *   nothing is unfolded                                never
- *   much is: DUE_MUCH_BYTES, or an eighth of log_max  at once, but DUE_LEAST_US after the last fold
- *   some is: DUE_SOME_BYTES                           an interval after the last fold
+ *   much is: DUE_MUCH_BYTES, or an eighth of log_max   at once, but DUE_LEAST_US after the last fold
+ *   some is: DUE_SOME_BYTES                            an interval after the last fold
  *   little is                                          when the oldest of it is DUE_LITTLE intervals old, and
  *                                                      an interval after the last fold
  *
- * So a filter that gets a key now and then is folded for some ten seconds of keys at a time. */
+ * So a filter that gets few keys is folded about every ten seconds. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,26 +20,26 @@ enum {
     DUE_MUCH_BYTES = 16 << 20,
     DUE_LITTLE = 10,
     LOG_MAX_DEFAULT = 64 << 20,          /* bytes of a lane in Redis */
-    LOG_RETAIN_US_DEFAULT = 60 * 1000000 /* log_retain */
+    LOG_RETAIN_US_DEFAULT = 60 * 1000000 /* log_retain, us */
 };
 #define DUE_NEVER UINT64_MAX
 
 /* Times are monotonic, in us. */
 struct due_facts {
     uint64_t last;           /* the end of the last fold; 0: there was none */
-    uint64_t oldest;         /* when the oldest entry that is not folded was applied */
-    uint64_t unfolded_bytes; /* of entries that are not folded; 0: there are none */
-    uint64_t dirty_bytes;    /* that a fold would write at least: resident_status() */
-    uint64_t log_max;        /* bytes that a lane may have */
+    uint64_t oldest;         /* when the oldest unfolded entry was applied */
+    uint64_t unfolded_bytes; /* of unfolded entries; 0: there are none */
+    uint64_t dirty_bytes;    /* the least that a fold would write: resident_status() */
+    uint64_t log_max;        /* the most bytes of a lane */
     uint64_t interval;       /* 0: DUE_INTERVAL_US */
 };
 
 /* When to fold; DUE_NEVER: there is nothing to fold. */
 uint64_t fold_due(const struct due_facts *f);
 
-/* A lane with so many bytes in Redis (lane_trim()) takes no more keys: an add is refused with ERR_NOMEM, as
- * Redis itself refuses it at maxmemory, and checks go on. */
+/* True if a lane with so many bytes in Redis (lane_trim()) takes no more keys: adds are refused with
+ * ERR_NOMEM, as Redis refuses them at maxmemory; checks go on. */
 bool log_is_full(uint64_t lane_bytes, uint64_t log_max);
-/* Bytes of entries that are kept at most for readers that lag behind (retain.h). */
+/* The most bytes of entries that are kept for readers that lag behind (retain.h). */
 uint64_t log_retain_bytes(uint64_t log_max);
 #endif

@@ -41,7 +41,8 @@ static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct 
     script_text(&f->call, was);
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &number, e);
     if (code == ERR_OK && number < 0)
-        code = error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer", f->generation);
+        code = error_set(e, ERR_FENCED, "another process has taken over the shards of generation %" PRIu64,
+                         f->generation);
     else if (code == ERR_OK && number == 0)
         code = error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", f->generation);
     if (code == ERR_OK)
@@ -61,7 +62,7 @@ enum err fold_draw_next(struct fold *f, uint64_t at_least, struct error *e)
     return draw(f, at_least, was, e);
 }
 
-/* The header of the shard as this writer's. */
+/* Write the header of the shard with this writer's token. */
 static void header_of(const struct fold *f, const struct header *h, uint8_t *out)
 {
     struct header mine = *h;
@@ -79,7 +80,7 @@ bool fold_is_lost(enum err code)
     return code == ERR_LOST || code == ERR_WRONG_TYPE || code == ERR_FORMAT;
 }
 
-/* The key of the shard as text for errors. */
+/* The key of the shard, for error texts. */
 static const char *shard_text(struct fold *f, const struct header *h, char out[KEY_NAME_MAX + 1])
 {
     struct key_name key;
@@ -88,9 +89,8 @@ static const char *shard_text(struct fold *f, const struct header *h, char out[K
     return out;
 }
 
-/* What an error reply to a command on the shard means. */
-static enum err refused(struct fold *f, unsigned where, const struct header *h, const redisReply *r,
-                        struct error *e)
+enum err fold_refused(struct fold *f, unsigned where, const struct header *h, const redisReply *r,
+                      struct error *e)
 {
     char name[KEY_NAME_MAX + 1];
     (void)shard_text(f, h, name);
@@ -99,7 +99,7 @@ static enum err refused(struct fold *f, unsigned where, const struct header *h, 
     return error_prefix(e, sync_client_refusal(f->redis, where, r, e), "shard %s", name);
 }
 
-/* What is there where @h was expected. */
+/* Judge what was found instead of @h. */
 static enum err judge(struct fold *f, const struct header *h, const void *bytes, size_t length,
                       struct error *e)
 {
@@ -112,7 +112,7 @@ static enum err judge(struct fold *f, const struct header *h, const void *bytes,
         code = header_check(&found, &mine, name, e);
     if (code == ERR_OK)
         code = header_check_made(&found, h->writer.number, name, e);
-    if (code == ERR_OK) /* an older one: the shard went back */
+    if (code == ERR_OK) /* its token is an older one: the shard went back */
         code = error_set(e, ERR_FENCED, "shard %s has token %" PRIu64 ", not %" PRIu64, name,
                          found.writer.number, f->token.number);
     return code;
@@ -145,7 +145,7 @@ enum err fold_entered(struct fold *f, unsigned where, const struct header *h, ui
         return code;
     (void)shard_text(f, h, name);
     if (r->type == REDIS_REPLY_ERROR)
-        code = refused(f, where, h, r, e);
+        code = fold_refused(f, where, h, r, e);
     else if (r->type == REDIS_REPLY_STRING)
         code = judge(f, h, r->str, r->len, e);
     else if (r->type != REDIS_REPLY_INTEGER)
@@ -217,7 +217,7 @@ enum err fold_reply(struct fold *f, unsigned where, const struct header *h, stru
     if (code != ERR_OK)
         return code;
     if (r->type == REDIS_REPLY_ERROR)
-        code = refused(f, where, h, r, e);
+        code = fold_refused(f, where, h, r, e);
     else if (r->type == REDIS_REPLY_STRING)
         code = judge(f, h, r->str, r->len, e);
     freeReplyObject(r);
@@ -240,7 +240,7 @@ enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32
         return code;
     const uint8_t *bytes = (const uint8_t *)r->str;
     if (r->type == REDIS_REPLY_ERROR)
-        code = refused(f, where, h, r, e);
+        code = fold_refused(f, where, h, r, e);
     else if (r->type != REDIS_REPLY_STRING || r->len != h->block_bits / 8U ||
              (bytes[0] << 8 | bytes[1]) != h->tag)
         code = error_set(e, ERR_LOST, "shard %s: its block %" PRIu32 " is missing, or has not its tag",
@@ -271,12 +271,14 @@ enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes
     }
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &stored, e);
     return code == ERR_OK && stored != 1
-               ? error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer, or a lane another era",
+               ? error_set(e, ERR_FENCED,
+                           "another process has taken over the shards of generation %" PRIu64
+                           ", or the era of a lane has changed",
                            f->generation)
                : code;
 }
 
-/* One of the ids that fold_store answers. */
+/* Take one of the ids that fold_store.lua returns. */
 static enum err take_bound(const redisReply *r, struct fold_bound *out, struct error *e)
 {
     out->some = r->len > 0;
@@ -292,7 +294,8 @@ static enum err take_bounds(struct fold *f, const redisReply *r, unsigned where,
         return sync_client_refusal(f->redis, where, r, e);
     if (r->type != REDIS_REPLY_ARRAY || r->elements != 2)
         return error_set(e, ERR_FENCED,
-                         "generation %" PRIu64 " has another writer, or its lane or era was replaced",
+                         "another process has taken over the shards of generation %" PRIu64
+                         ", or the lane or its era was replaced",
                          f->generation);
     enum err code = take_bound(r->element[0], needed, e);
     return code == ERR_OK ? take_bound(r->element[1], over_hold, e) : code;

@@ -9,7 +9,7 @@ void lag_begin(struct lag *l, struct lag_count now)
     l->marks = 0;
 }
 
-/* Room for one more: the mark goes that is closest to its neighbours; never the last one. */
+/* Make room: drop the mark that is closest to its neighbours, but never the last one. */
 static void thin(struct lag *l)
 {
     unsigned closest = 0;

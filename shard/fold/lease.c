@@ -8,7 +8,7 @@
 
 extern const char embedded_lease_return[], embedded_lease_take[];
 
-enum { RENEWALS = 3 /* while it lasts */, PAST_END_US = 2000 /* Redis counts in whole milliseconds */ };
+enum { RENEWALS = 3 /* before it expires */, PAST_END_US = 2000 /* Redis counts in whole milliseconds */ };
 
 void lease_name(char out[LEASE_OWNER_MAX], const char *owner, const uint8_t writer[LOG_WRITER_BYTES])
 {
@@ -51,14 +51,14 @@ static void begin(struct lease *l, const char *script)
     script_text(&l->call, l->owner);
 }
 
-/* The error of a reply that is one. */
+/* The error for an error reply. */
 static enum err refused(struct sync_client *l, const struct names *names, const redisReply *r,
                         struct error *e)
 {
     struct key_name key;
     names_filter_key(names, "folder", &key);
     if (strncmp(r->str, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
-        return error_set(e, ERR_WRONG_TYPE, "%.*s is no hash: delete or rename the foreign key",
+        return error_set(e, ERR_WRONG_TYPE, "%.*s is not a hash: delete or rename the foreign key",
                          (int)key.length, key.text);
     return error_prefix(e, sync_client_refusal(l, sync_client_home(l, names), r, e), "%.*s", (int)key.length,
                         key.text);
@@ -119,7 +119,7 @@ void lease_give_back(struct lease *l)
     if (l->until != 0) {
         begin(l, embedded_lease_return);
         enum err code = script_run(&l->call, l->redis, sync_client_home(l->redis, l->names), &answer, NULL);
-        (void)code; /* it ends by itself */
+        (void)code; /* it expires */
     }
     l->until = l->again = 0;
     l->holder[0] = '\0';

@@ -3,15 +3,15 @@
 
 #include <string.h>
 
-enum { STEPS = RETAIN_MARKS / 2 /* into which the time and the bytes are divided */ };
+enum { STEPS = RETAIN_MARKS / 2 /* the parts into which the time and the bytes are divided */ };
 
 void retain_init(struct retain *r, uint64_t us, uint64_t bytes, uint64_t bytes_now)
 {
     *r = (struct retain){.us = us, .bytes = bytes, .before = bytes_now};
 }
 
-/* Where trimming has to wait for long, what was noted long ago gets coarser: that one goes whose neighbours
- * are closest to each other, measured by its age. */
+/* If trimming has to wait for long, old positions get coarser: drop the one whose neighbours are closest to
+ * each other, relative to its age. */
 static void drop_one(struct retain *r, uint64_t now)
 {
     unsigned least = 1;

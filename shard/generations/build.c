@@ -11,7 +11,7 @@
 
 extern const char embedded_build_begin[], embedded_build_cutover[], embedded_build_hold[];
 
-enum { TAKE_OVERS_MAX = 8 /* tokens that are drawn until one is the latest */ };
+enum { TAKE_OVERS_MAX = 8 /* the most tokens to draw until one is the latest */ };
 
 enum err builder_new(struct builder **out, struct sync_client *l, const struct names *names, struct error *e)
 {
@@ -34,7 +34,7 @@ void builder_free(struct builder *b)
     free(b);
 }
 
-/* --- scripts at home --- */
+/* --- scripts on the metadata node --- */
 
 void builder_script(struct builder *b, const char *text)
 {
@@ -64,7 +64,7 @@ enum err builder_run(struct builder *b, long long *result, struct error *e)
 enum err builder_fenced(const struct builder *b, struct error *e)
 {
     return error_set(e, ERR_FENCED,
-                     "generation %" PRIu64 " is built by another one, or is not to be built any more",
+                     "another process builds generation %" PRIu64 ", or its build was given up",
                      b->shape.number);
 }
 
@@ -93,7 +93,7 @@ struct header builder_header(const struct builder *b, unsigned layer, uint32_t s
     return header_of_shard(&b->shape, b->fold.names->incarnation, b->tag, layer, shard);
 }
 
-/* Put the token into the headers of all shards. */
+/* Enter the token into the headers of all shards. */
 static enum err adopt_shards(struct builder *b, uint64_t *later, struct error *e)
 {
     enum err code = ERR_OK;
@@ -115,13 +115,13 @@ static enum err make_shards(struct builder *b, uint64_t *later, struct error *e)
     return code;
 }
 
-/* No shard is made while there is a record: if this ended behind it, the next one would take an empty shard
- * for what the record says. */
+/* Do not make shards while there is a record: if this process ended after that, the next builder would
+ * believe that an empty shard has all that the record says. */
 enum err builder_take_over(struct builder *b, struct error *e)
 {
     uint64_t later = 0;
     enum err code = ERR_FENCED;
-    sync_client_forget(b->fold.redis); /* replies of before are nobody's */
+    sync_client_forget(b->fold.redis); /* earlier replies belong to nobody */
     b->took_over = b->near = false;
     for (unsigned i = 0; i < TAKE_OVERS_MAX && code == ERR_FENCED; i++) {
         code = fold_draw(&b->fold, later + 1, e);
@@ -148,7 +148,7 @@ enum err builder_settle_shape(struct builder *b, uint64_t filter_seed, struct er
     return placement_resolve(&b->placement, names, &b->shape, sync_client_nodes(l), e);
 }
 
-/* The least number above all that were given whose slot is not the one that is read. */
+/* The least number above all former ones whose slot is not the current one. */
 static uint64_t next_number(const struct log_view *v)
 {
     uint64_t next = v->last_generation + 1;
@@ -162,7 +162,7 @@ static enum err choose_shape(struct builder *b, const struct generation *shape, 
     if (code == ERR_OK) {
         b->shape = *shape;
         b->shape.number = next_number(v);
-        b->shape.seed = random_u64() | 1; /* 0 mixes nothing */
+        b->shape.seed = random_u64() | 1; /* 0 would mix nothing */
         b->shape.built = false;
         code = builder_settle_shape(b, v->seed, e);
     }
@@ -193,7 +193,7 @@ enum err builder_begin(struct builder *b, const struct generation *shape, struct
 
 /* --- S0 --- */
 
-/* The record goes, the lanes are kept, and the view says under which token the shards are made. */
+/* Delete the record, keep the lanes, and make the view name the token under which the shards are made. */
 static enum err hold_lanes(struct builder *b, struct error *e)
 {
     long long result = 0;
@@ -208,13 +208,13 @@ static enum err hold_lanes(struct builder *b, struct error *e)
     return code == ERR_OK && result != 1 ? builder_fenced(b, e) : code;
 }
 
-/* All shards are made under a token of their own: what an earlier attempt has put into one goes, and what it
- * sends late is refused. */
+/* Make all shards under a new token: that drops what an earlier attempt wrote, and refuses what it sends
+ * late. */
 static enum err hold_and_make(struct builder *b, struct error *e)
 {
     uint64_t later = 0;
     enum err code = ERR_FENCED;
-    if (b->fold.token.number == 0) /* as the view has it of one that nobody builds */
+    if (b->fold.token.number == 0) /* as in a view whose generation has no builder */
         return builder_fenced(b, e);
     sync_client_forget(b->fold.redis);
     b->took_over = b->near = false;
@@ -230,8 +230,8 @@ static enum err hold_and_make(struct builder *b, struct error *e)
     return code;
 }
 
-/* The view still names this builder, and is loaded into *@v. If it has forgotten the generation, or is gone,
- * shards that were made behind that are nobody's: they are deleted here. */
+/* Check that the view still names this builder, and load it into *@v. If the view does not have the
+ * generation, or is gone, the shards that were just made belong to nobody: delete them. */
 static enum err check_named(struct builder *b, struct log_view **v, struct error *e)
 {
     enum err code = builder_load_view(b, v, e);
@@ -246,7 +246,8 @@ static enum err check_named(struct builder *b, struct log_view **v, struct error
     return code == ERR_OK ? builder_fenced(b, e) : code;
 }
 
-/* All nodes of the shards have what was acknowledged: they are in an era that the view had at S0. */
+/* Check that all nodes of the shards are in an era that the view had at S0: so they have all that was
+ * acknowledged. */
 static enum err check_eras(struct builder *b, struct error *e)
 {
     struct trusted now;
@@ -278,7 +279,7 @@ enum err builder_start(struct builder *b, struct error *e)
     return code;
 }
 
-/* --- the end --- */
+/* --- the cutover --- */
 
 static enum err run_cutover(struct builder *b, bool heals, long long *result, struct error *e)
 {
@@ -317,7 +318,8 @@ enum err builder_cutover(struct builder *b, bool heals, bool *read, struct error
     if (code == ERR_OK)
         code = run_cutover(b, heals, &result, e);
     b->near = result == 2;
-    b->took_over &= code == ERR_OK; /* what has no reply may be executed later: not under another token */
+    b->took_over &= code == ERR_OK; /* without a reply the script may be executed later: do not let that
+                                     * happen under another token */
     if (code == ERR_OK && result == 0)
         return builder_fenced(b, e);
     if (code == ERR_OK && result < 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lanes of a build: those of S0, their ends then, and the entries behind. */
+/* The lanes of a build: those of S0, where they ended then, and the entries after that. */
 #include "shard/generations/build_internal.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ static enum err read_on(struct builder *b, unsigned i, lane_apply_fn *apply, voi
                      lane->key.text, tail_state_name(state));
 }
 
-/* The last entry of a lane: any entry will do as a first position, and the tail read from it proves the
+/* Read the last entry of a lane: any entry will do as a first position, and the tail read from it proves the
  * rest. */
 static enum err find_last(struct builder *b, unsigned i, struct error *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The record of a build: what the shards have, and from where on its builder needs the lanes. */
+/* The record of a build: what the shards have, and the positions from which its builder needs the lanes. */
 #include "shard/generations/build_internal.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static bool is_text(const redisReply *value, const struct buffer *text)
     return value->len == text->length && memcmp(value->str, text->data, text->length) == 0;
 }
 
-/* A field of the record; NULL: it has none. */
+/* A field of the record; NULL: the record does not have it. */
 static const redisReply *field(const redisReply *record, const char *name)
 {
     for (size_t i = 0; i + 1 < record->elements; i += 2)
@@ -70,7 +70,7 @@ static enum err take_position(struct builder *b, const redisReply *record, unsig
     return log_position_parse(&b->at[lane], blank + 1, value->len - (size_t)(blank + 1 - value->str), e);
 }
 
-/* @b has lanes and eras of the view. Where the record has others the build begins again. */
+/* @b has lanes and eras of the view. If the record has others, the build begins again. */
 static enum err take_record(struct builder *b, const redisReply *record, struct buffer *rows, struct error *e)
 {
     const redisReply *number = field(record, "generation"), *lanes = field(record, "lanes"),
@@ -104,7 +104,7 @@ static enum err load_record(struct builder *b, struct buffer *rows, struct error
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_ARRAY)
-        code = error_set(e, ERR_PARSE, "no hash was answered");
+        code = error_set(e, ERR_PARSE, "the reply is not a hash");
     else if (r->elements > 0)
         code = take_record(b, r, rows, e);
     freeReplyObject(r);
@@ -121,7 +121,7 @@ static enum err find_build(struct builder *b, const struct log_view *v, struct e
     return code == ERR_OK ? builder_settle_shape(b, v->seed, e) : code;
 }
 
-/* The record is read behind the take-over: the one before records nothing any more. */
+/* Read the record after the take-over: then the former builder records nothing any more. */
 enum err builder_resume(struct builder *b, struct buffer *rows, struct error *e)
 {
     struct log_view *v;

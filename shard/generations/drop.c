@@ -11,8 +11,8 @@
 
 extern const char embedded_drop_begin[], embedded_drop_view[];
 
-/* What a filter has at its metadata node beside its view, and what leftover_remove() removes. Its lease ends
- * by itself. */
+/* A filter's keys on its metadata node, besides the view and what leftover_remove() removes. Its lease
+ * expires. */
 static const char *const others[] = {"token", "job", "history", "count", "build"};
 
 enum { OTHERS = sizeof(others) / sizeof(others[0]), RECORDS_MAX = 3 };
@@ -59,8 +59,8 @@ static enum err look_at_lane(struct sync_client *l, const struct lane *lane, str
     return code;
 }
 
-/* The view says so, and its lanes are those that it had then: who replaces one looks whether it says so.
- * ERR_NOT_FOUND: it is gone already. */
+/* Make the view say `deleting`, and load it: its lanes are then final, as whoever replaces a lane checks for
+ * `deleting`. ERR_NOT_FOUND: the view is already gone. */
 static enum err begin(struct dropper *d, struct error *e)
 {
     long long answer = 0;
@@ -71,7 +71,7 @@ static enum err begin(struct dropper *d, struct error *e)
         return code;
     code = log_view_load(d->redis, &d->names, &d->view, e);
     if (code == ERR_OK && d->view.incarnation != d->names.incarnation)
-        code = ERR_NOT_FOUND; /* another one was made since */
+        code = ERR_NOT_FOUND; /* a later filter was made meanwhile */
     return code;
 }
 
@@ -85,7 +85,7 @@ static enum err remove_view(struct dropper *d, long long *answer, struct error *
     return run(d, answer, e);
 }
 
-/* A record beside a view is none that this library leaves; what it names goes first. */
+/* Turn the view into the record. A record beside a view comes from elsewhere: remove first what it names. */
 static enum err end(struct dropper *d, struct error *e)
 {
     long long answer = -2;
@@ -109,7 +109,7 @@ static enum err drop_view(struct dropper *d, struct error *e)
     enum err code = for_each_lane(d, look_at_lane, e);
     if (code == ERR_OK)
         code = begin(d, e);
-    if (code == ERR_NOT_FOUND) /* by another deleter, who may have been killed since */
+    if (code == ERR_NOT_FOUND) /* removed by another deleter, which may have been killed since */
         return leftover_clear(d->redis, &d->names, d->names.incarnation, &was, d->work, e);
     if (code == ERR_OK)
         code = for_each_lane(d, lane_close, e);

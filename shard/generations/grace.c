@@ -15,7 +15,7 @@ extern const char embedded_grace_forget[], embedded_grace_switch[];
 
 enum { DIGITS = 16 /* of an incarnation */ };
 
-/* --- which generation is read --- */
+/* --- the current generation --- */
 
 static enum err count_shards(struct sync_client *l, const struct names *names, uint64_t number,
                              uint64_t *shards, struct error *e)
@@ -79,7 +79,7 @@ enum err grace_forget(struct sync_client *l, const struct names *names, uint64_t
 
 /* --- deletion --- */
 
-/* A field of the hash: its shards go, then the field. */
+/* Delete the shards of one field of the hash, then the field. */
 static enum err delete_one(struct sync_client *l, const struct names *names, const struct key_name *key,
                            const redisReply *name, const redisReply *text, struct error *e)
 {
@@ -112,7 +112,7 @@ enum err grace_delete(struct sync_client *l, const struct names *names, struct e
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_ARRAY)
-        code = error_set(e, ERR_PARSE, "no hash was answered");
+        code = error_set(e, ERR_PARSE, "the reply is not a hash");
     for (size_t i = 0; code == ERR_OK && i + 1 < r->elements; i += 2)
         code = delete_one(l, names, &key, r->element[i], r->element[i + 1], e);
     freeReplyObject(r);

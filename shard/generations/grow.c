@@ -9,13 +9,14 @@
 
 extern const char embedded_grow_back[], embedded_grow_begin[], embedded_grow_end[];
 
-/* From so many layers on they grow faster, and share what is left of the promised rate evenly. */
+/* From this number on layers grow faster, and share the rest of the promised rate evenly. */
 enum { LAYERS_EVEN = 8, END_TRIES = 3 };
 
-/* Of the generation's capacity, however small `growth` is: a layer must be worth a take-over. */
+/* The least share of the generation's capacity, however small `growth` is: a layer must be worth a
+ * take-over. */
 static const double LEAST_SHARE = 0.25;
 
-/* --- pure --- */
+/* --- decisions --- */
 
 enum grow_action grow_decide(uint64_t keys, uint64_t capacity, unsigned layers, bool fixed)
 {
@@ -37,7 +38,7 @@ static double next_rate(const struct generation *g, bool sourced)
     unsigned to_come = GENERATION_LAYERS_MAX - g->layer_count;
     for (unsigned i = 0; i < g->layer_count; i++)
         left -= g->layers[i].error_rate;
-    if (!(left > 0)) /* whoever made its layers promised less than they keep */
+    if (!(left > 0)) /* earlier layers already exceed the promised rate */
         return g->layers[g->layer_count - 1].error_rate / 2;
     return left / (g->layer_count < LAYERS_EVEN ? 2 : to_come);
 }
@@ -87,7 +88,7 @@ struct grower {
     struct fold fold;
     struct log_view *view;
     struct generation next;
-    bool kept; /* shards of the layer were there, and have bits */
+    bool kept; /* shards of the layer were there before, with bits */
     char was[GENERATION_TEXT_MAX], will_be[GENERATION_TEXT_MAX];
 };
 
@@ -112,7 +113,7 @@ static enum err run(struct grower *g, const char *script, bool with_shards, stru
     return code;
 }
 
-/* Each node that holds shards is one that the view accepts: else its shards are being made good. */
+/* Check that the view accepts each node that holds shards; if not, its shards are being repaired. */
 static enum err check_eras(struct grower *g, struct error *e)
 {
     struct trusted now;
@@ -126,8 +127,8 @@ static enum err check_eras(struct grower *g, struct error *e)
     return code;
 }
 
-/* What could not be removed is taken over by the next grower, or removed with the filter. So are shards of
- * which some were there before: somebody may read them. */
+/* Remove the layer's shards. What cannot be removed is taken over by the next grower, or removed with the
+ * filter; so are shards if some of them were there before, as others may read those. */
 static void unmake_layer(struct grower *g)
 {
     struct error ignored;
@@ -148,14 +149,15 @@ static enum err make_layer(struct grower *g, struct error *e)
     if (code == ERR_OK)
         code = check_eras(g, e);
     if (code != ERR_OK)
-        sync_client_forget(g->redis); /* replies that nobody has read */
+        sync_client_forget(g->redis); /* drop replies that nobody has read */
     if (code != ERR_OK && code != ERR_UNREACHABLE && code != ERR_TIMEOUT)
         unmake_layer(g);
     return code;
 }
 
-/* The reply may be lost; the script says then that it was done before. Where the first answer is that the
- * layer is not wanted any more, as the filter was deleted say, its shards are removed. */
+/* Add the layer to the generation. If a reply is lost, the script says the next time that it was done before.
+ * If the first reply is that the layer is no longer wanted (for example as the filter was deleted), remove
+ * its shards. */
 static enum err end(struct grower *g, struct error *e)
 {
     enum err code = run(g, embedded_grow_end, true, e);

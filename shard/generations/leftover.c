@@ -86,16 +86,16 @@ enum err leftover_clear(struct sync_client *l, const struct names *names, uint64
 
 /* --- what no record names --- */
 
-/* Read "<number><end>"; NULL: that is not there. */
+/* Skip "<number><end>"; NULL: the text has another form. */
 static const char *skip_number(const char *text, char end)
 {
     size_t digits = strspn(text, "0123456789");
     return digits > 0 && text[digits] == end ? text + digits + 1 : NULL;
 }
 
-/* What stands behind "P:{F." in the name of a lane, "<l>}:<incarnation>.log<n>", closed or not, or of a
- * shard, "<g>.<layer>.<i>}:<incarnation>"; the type that such a key has. NULL: it is neither. So is a name of
- * another filter, "F.<l>" say. */
+/* Judge a name by its part behind "P:{F.": that of a lane, "<l>}:<incarnation>.log<n>", closed or not, or of
+ * a shard, "<g>.<layer>.<i>}:<incarnation>". Returns the type of such a key. NULL: it is neither, for example
+ * a name of another filter, "F.<l>". */
 static const char *judge_name(const char *text, uint64_t *incarnation)
 {
     const char *lane = skip_number(text, '}');
@@ -118,16 +118,16 @@ static const char *judge_name(const char *text, uint64_t *incarnation)
 struct sweep {
     struct sync_client *redis;
     const struct names *names;
-    const char *record;           /* what must be ours: the key's name */
-    bool all;                     /* keys of our own incarnation, and no others */
+    const char *record;           /* the name of the key whose incarnation must be ours */
+    bool all;                     /* true: search keys of our own incarnation; false: keys of the others */
     struct leftover_streams *own; /* NULL: not wanted */
     struct script_call call;
     struct buffer pattern;
-    uint64_t found; /* in this pass */
+    uint64_t found; /* number of keys removed in this pass */
 };
 
-/* What was found until now is of incarnations that are published no more: their makers have lost the record
- * to ours, or there is a view, which is ours. */
+/* Check that the record or view is still ours. Then nobody can publish the incarnations that were found:
+ * their makers have lost the record to us, or the view is ours. */
 static enum err still_ours(struct sweep *s, struct error *e)
 {
     char text[INCARNATION_DIGITS + 1];
@@ -141,7 +141,7 @@ static enum err still_ours(struct sweep *s, struct error *e)
     (void)snprintf(text, sizeof(text), "%016" PRIx64, s->names->incarnation);
     if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, text) != 0)
         code = error_set(e, ERR_CONFLICT,
-                         "%.*s: it is another process' by now, which makes or deletes this filter",
+                         "key %.*s belongs to another process by now, which makes or deletes this filter",
                          (int)key.length, key.text);
     freeReplyObject(reply);
     return code;
@@ -162,7 +162,7 @@ static enum err remove_found(struct sweep *s, unsigned found_on, const redisRepl
     return code;
 }
 
-/* @text: of a lane of ours, behind "P:{F.". */
+/* @text: the name of one of our lanes, behind "P:{F.". */
 static void note_own(struct leftover_streams *own, const char *text)
 {
     char *end;
@@ -232,8 +232,8 @@ static enum err sweep_pass(struct sweep *s, const struct work *w, struct error *
     return code;
 }
 
-/* In a cluster a key may move from a node that was not looked at yet to one that was: so until nothing was
- * found twice. To be missed then it had to move there, back, and there again. */
+/* In a cluster a key may move from a node that was not searched yet to one that was. So search until nothing
+ * was found twice: a key would have to move there, back, and there again to be missed. */
 static enum err sweep_all(struct sweep *s, const char *rest, uint64_t *swept, const struct work *w,
                           struct error *e)
 {
@@ -265,7 +265,7 @@ enum err leftover_sweep(struct sync_client *l, const struct names *names, uint64
     return sweep_all(&s, "", swept, w, e);
 }
 
-/* All lanes and shards of the incarnation of @names, whose record says that it is being deleted. */
+/* Remove all lanes and shards of the incarnation of @names, whose record says that it is being deleted. */
 static enum err sweep_strays(struct sync_client *l, const struct names *names, const struct work *w,
                              struct error *e)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Loading a filter. The happy path is: a record, the shards of each chunk and a note that it has come, a look
- * whether all are there; then the filter is made of them (shard/generations/make.h). Possible failure modes
- * are: whoever loads dies at any point (nothing is visible, what was written is found again by the next one
- * or expires); shards are gone by the end (their chunks are asked for again); somebody makes the filter
- * meanwhile (the record's shards expire); another dump is loaded instead (likewise). */
+/* The happy path is: a record; the shards of each chunk, and a note that it has arrived; a check that all are
+ * there; then the filter is made of them (make.h). Possible failure modes are: the loader dies at any point
+ * (nothing is visible; the next loader finds what was written, or it expires); shards are gone by the end
+ * (their chunks are asked for again); somebody makes the filter meanwhile (the record's shards expire);
+ * another dump is loaded instead (likewise). */
 #include "shard/generations/loading.h"
 
 #include <inttypes.h>
@@ -94,7 +94,7 @@ enum err loading_read(struct handle *f, struct loading *out, struct error *e)
         return code;
     *out = (struct loading){0};
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != FIELDS)
-        code = damaged(e, "it is no hash");
+        code = damaged(e, "it is not a hash");
     else if (!is_text(reply->element[FIELD_STATE]))
         code = error_set(e, ERR_NOT_FOUND, "the filter is not being loaded");
     else
@@ -115,7 +115,7 @@ enum err loading_begin(struct handle *f, const struct loading *l, struct error *
     script_begin(c, embedded_load_begin);
     script_filter_key(&f->call, &f->names, "load");
     script_filter_key(&f->call, &f->names, "view");
-    script_incarnation(c, l->header.id); /* the same form */
+    script_incarnation(c, l->header.id); /* the id has the same form */
     script_number(c, LOADING_TTL_MS);
     script_text(c, "incarnation");
     script_incarnation(c, l->view.incarnation);
@@ -259,7 +259,7 @@ static void new_name(struct handle *f, const struct loading *l, unsigned layer, 
     names_new_shard(&f->names, id, g->layers[layer].token, out);
 }
 
-/* NX: what is there already has come by the same dump. */
+/* NX: a shard that is there already came from the same dump. */
 static enum err write_some(struct handle *f, const struct loading *l, const struct placement *placement,
                            const struct dump_run *run, const uint8_t *shards, struct error *e)
 {
@@ -306,7 +306,7 @@ enum err loading_write(struct handle *f, const struct loading *l, const struct d
     return code;
 }
 
-/* PEXPIRE, and the last block's tag. */
+/* PEXPIRE, and GETRANGE of the last block's tag. */
 static enum err send_look(struct handle *f, const struct loading *l, unsigned layer, uint32_t shard,
                           unsigned where, struct error *e)
 {

@@ -15,9 +15,9 @@
 extern const char embedded_make_begin[], embedded_make_publish[];
 
 enum {
-    TRIES = 3,         /* of making all of it, while replication ids change */
-    PUBLISH_TRIES = 3, /* while its reply is lost */
-    RECORDS_MAX = 3    /* of others, that are cleared away before our own is written */
+    TRIES = 3,         /* attempts to make all of it, while replication ids change */
+    PUBLISH_TRIES = 3, /* attempts to publish, while replies are lost */
+    RECORDS_MAX = 3    /* records of others to remove before our own is written */
 };
 
 struct maker {
@@ -27,9 +27,9 @@ struct maker {
     const struct work *work;
     struct log_view *view;
     struct log_position anchor[LOG_LANES_MAX];
-    bool is_published_perhaps; /* a reply to that was lost, so nothing may be removed */
+    bool is_published_perhaps; /* a reply to the publication was lost, so nothing may be removed */
     struct script_call call;
-    bool was_left; /* a record of an earlier maker or deleter was cleared away */
+    bool was_left; /* a record of an earlier maker or deleter was removed */
 };
 
 static bool is_broken(enum err code)
@@ -74,7 +74,7 @@ static enum err plan_generation(struct maker *m, struct generation *g, struct er
     return geometry_plan(&g->layers[0].geometry, o->capacity, g->layers[0].error_rate, o->shard_bytes, e);
 }
 
-/* The view as it will be, but for what is only known when lanes and shards are there. */
+/* Plan the view, except for what is only known once lanes and shards are there. */
 static enum err plan(struct maker *m, struct error *e)
 {
     const struct make_options *o = m->options;
@@ -110,11 +110,11 @@ static enum err foreign(struct maker *m, const char *what, struct error *e)
 {
     struct key_name key;
     names_filter_key(m->names, what, &key);
-    return error_set(e, ERR_WRONG_TYPE, "%.*s is no hash: delete or rename the foreign key", (int)key.length,
-                     key.text);
+    return error_set(e, ERR_WRONG_TYPE, "%.*s is not a hash: delete or rename the foreign key",
+                     (int)key.length, key.text);
 }
 
-/* *@written: ours is; else there was another one, which is cleared away by now. */
+/* *@written: our record is written; else another one was there, which is removed by now. */
 static enum err write_record(struct maker *m, bool *written, struct error *e)
 {
     long long answer = 0;
@@ -167,7 +167,7 @@ static enum err make_lanes(struct maker *m, struct error *e)
     return code;
 }
 
-/* *@there: each lane begins with its anchor, under the era that it was made in. */
+/* *@there: each lane begins with its anchor, under the era in which it was made. */
 static enum err look_at_lanes(struct maker *m, bool *there, struct error *e)
 {
     struct log_view *v = m->view;
@@ -186,7 +186,7 @@ static enum err look_at_lanes(struct maker *m, bool *there, struct error *e)
 
 /* --- shards --- */
 
-/* *@lasting: the nodes have the replication ids that they had before all of it was made. */
+/* *@lasting: the nodes still have the replication ids that they had before all of it was made. */
 static enum err make_all(struct maker *m, bool *lasting, struct error *e)
 {
     struct log_view *v = m->view;
@@ -251,7 +251,7 @@ static void put_publication(struct maker *m)
     script_incarnation(&m->call, m->names->incarnation);
     if (content != NULL) {
         script_incarnation(&m->call, content->loading);
-        script_incarnation(&m->call, content->dump); /* the same form */
+        script_incarnation(&m->call, content->dump); /* the id has the same form */
         script_number(&m->call, content->done_ms);
         put_keys(m, content->keys);
     }
@@ -287,7 +287,7 @@ static enum err make_once(struct maker *m, bool *again, struct error *e)
     if (code == ERR_OK)
         code = begin(m, e);
     if (code != ERR_OK)
-        return code; /* nothing of it is there */
+        return code; /* nothing was made yet */
     bool clean = m->options->clean;
     if (m->options->enter != NULL)
         code = m->options->enter(m->options->arg, m->was_left, &clean, e);
@@ -300,7 +300,7 @@ static enum err make_once(struct maker *m, bool *again, struct error *e)
         code = publish(m, e);
     if ((code != ERR_OK || *again) && !is_broken(code) && !m->is_published_perhaps &&
         leftover_remove(m->redis, m->names, m->view, NULL, &ignored) != ERR_OK)
-        *again = false; /* the record stays for the next one */
+        *again = false; /* the record stays for the next maker */
     return code;
 }
 

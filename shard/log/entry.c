@@ -74,7 +74,7 @@ size_t log_entry_encode_layer(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t generat
     return encode_mark(out, LOG_LAYER, generation, layer);
 }
 
-/* Bytes of the length of an entry without keys or more. */
+/* @in holds at least LOG_ENTRY_BYTES_MIN bytes. */
 static bool is_mark(const uint8_t *in)
 {
     unsigned layer = in[AT_WRITER];
@@ -98,10 +98,10 @@ enum err log_entry_decode(struct log_entry *out, const void *bytes, size_t lengt
                          "entry format %u is newer than this version supports (%d); upgrade it",
                          in[AT_FORMAT], LOG_FORMAT);
     if (length < LOG_ENTRY_BYTES_MIN || in[AT_MAGIC] != LOG_MAGIC || in[AT_FORMAT] != LOG_FORMAT)
-        return error_set(e, ERR_PARSE, "%zu bytes that do not begin as an entry does", length);
+        return error_set(e, ERR_PARSE, "%zu bytes that do not begin like an entry", length);
     unsigned count = in[AT_COUNT];
     if (in[AT_KIND] != LOG_KEYS && !is_mark(in) && !is_removal(in))
-        return error_set(e, ERR_PARSE, "an entry of kind %u, which is none", in[AT_KIND]);
+        return error_set(e, ERR_PARSE, "an entry of unknown kind %u", in[AT_KIND]);
     if (count > LOG_KEYS_MAX || length != LOG_ENTRY_BYTES_MIN + (size_t)count * LOG_HASH_BYTES)
         return error_set(e, ERR_PARSE, "%zu bytes are not the length of an entry of %u keys", length, count);
     out->kind = (enum log_entry_kind)in[AT_KIND];

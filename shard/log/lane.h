@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_LOG_LANE_H
 #define SHARD_LOG_LANE_H
-/* A lane: a stream in Redis, the log of the keys whose hash leads there. Its name, the commands on it, and
- * what an error reply to them means. Pure.
+/* A lane: a stream in Redis, which is the log of some of a filter's keys; a key's hash says which lane. Here
+ * are the lane's name, the commands on it, and the meaning of an error reply to them. Pure.
  *
- * A lane is made with its first entry, the anchor, before a view names it, and is never empty: readers hold
- * the last entry that they applied, and trimming keeps it. Appends never make a lane (NOMKSTREAM). */
+ * A lane is made with its first entry, the anchor, before a view names it. It is never empty: readers hold
+ * the last entry that they applied, and trimming keeps that entry. Appends never make a lane (NOMKSTREAM). */
 #include <stdbool.h>
 #include <stdint.h>
 #include <hiredis/hiredis.h>
@@ -16,9 +16,8 @@
 
 struct lane {
     struct key_name key;
-    unsigned where; /* its address (nodes.h) */
-    uint64_t
-        era; /* the replication id of its node, as info_id() has it, that its view has accepted; 0: none */
+    unsigned where; /* the address of its node (nodes.h) */
+    uint64_t era;   /* the node's replication id that the view accepts, by info_id(); 0: none */
 };
 
 /* "P:{F.lane}:<incarnation>.log<number>" */
@@ -27,11 +26,11 @@ void lane_key(struct key_name *out, const struct names *names, unsigned lane, ui
 /* --- commands that go to one server together, in one write --- */
 
 enum lane_command {
-    LANE_ASKING, /* before a command on the lane, where a node of a cluster said ASK */
+    LANE_ASKING, /* before each command on the lane, if a node of a cluster said ASK */
     LANE_ADD,    /* XADD of an entry */
-    LANE_LENGTH, /* XLEN: only asked for to tell a lane that is lost from one that was trimmed or forked */
+    LANE_LENGTH, /* XLEN; sent only to tell a lost lane from a trimmed or forked one */
     LANE_RANGE,  /* XRANGE from a position on, that entry included */
-    LANE_INFO    /* INFO replication: whether the replies before it count */
+    LANE_INFO    /* INFO replication: it decides whether the replies before it count */
 };
 
 enum { LANE_COMMANDS_MAX = 72, LANE_RANGE_COUNT = 512 /* entries of a tail read */ };
@@ -39,29 +38,29 @@ enum { LANE_COMMANDS_MAX = 72, LANE_RANGE_COUNT = 512 /* entries of a tail read 
 /* Zero-initialised it is empty. */
 struct lane_commands {
     struct buffer bytes;
-    bool asking; /* the commands on the lane are preceded by ASKING */
+    bool asking; /* ASKING precedes each command on the lane */
     unsigned count;
     uint8_t kind[LANE_COMMANDS_MAX]; /* enum lane_command */
-    size_t end[LANE_COMMANDS_MAX];   /* of each, in the bytes */
+    size_t end[LANE_COMMANDS_MAX];   /* the end of each command in @bytes */
 };
 
-/* Forget what is there, but for the memory. */
+/* Forget all commands, and keep the memory. */
 void lane_commands_clear(struct lane_commands *c, bool asking);
 void lane_commands_fini(struct lane_commands *c);
 void lane_commands_add(struct lane_commands *c, const struct lane *lane, const void *entry, size_t length);
-/* The tail read from @from on, with what tells whether it counts. */
+/* The tail read from @from on, and INFO. */
 void lane_commands_tail(struct lane_commands *c, const struct lane *lane, struct log_id from,
                         bool with_length);
-/* A look for entries from @from on, at most @count; with the length and what tells whether it counts. */
+/* A look for at most @count entries from @from on, with XLEN and INFO. */
 void lane_commands_look(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned count);
 
 /* --- replies --- */
 
-/* What an error reply to a command on the lane means; the text names the lane. ERR_UNREACHABLE: it will pass.
- * ERR_WRONG_TYPE: the key is no stream. ERR_CONFLICT: the last id is the highest there is, so the lane must
- * be replaced. ERR_NOMEM: Redis has no memory. ERR_REFUSED: anything else. */
+/* The code for an error reply to a command on the lane; the text names the lane. ERR_UNREACHABLE: the error
+ * passes. ERR_WRONG_TYPE: the key is no stream. ERR_CONFLICT: the last id is the highest possible one, so the
+ * lane must be replaced. ERR_NOMEM: Redis has no memory. ERR_REFUSED: anything else. */
 enum err lane_refusal(const struct lane *lane, const redisReply *reply, struct error *e);
-/* The id that XADD answered. ERR_PARSE: the reply is no id. */
+/* The id that XADD returned. ERR_PARSE: the reply is no id. */
 MUST_CHECK enum err lane_take_id(const struct lane *lane, const redisReply *reply, struct log_id *out,
                                  struct error *e);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_LOG_LANE_INTERNAL_H
 #define SHARD_LOG_LANE_INTERNAL_H
-/* What lane_reader.c (a reader, as others see it), lane_turn.c (requests that have gathered), lane_round.c
- * (one write and its replies) and lane_port.c (requests of a worker) share.
+/* What lane_reader.c (a reader's interface), lane_turn.c (gathered requests), lane_round.c (one write and its
+ * replies) and lane_port.c (the requests of a worker) share.
  *
  * Locks: a reader's, then a port's. A request's state changes under its reader's lock. */
 #include <pthread.h>
@@ -20,52 +20,52 @@ enum entry_state {
     ENTRY_REFUSED
 };
 
-/* An entry has LOG_KEYS_MAX keys, but for the last one of a turn. */
+/* An entry has LOG_KEYS_MAX keys, except for the last entry of a turn. */
 enum { TURN_ENTRIES_MAX = LANE_REQUEST_KEYS_MAX / LOG_KEYS_MAX };
 _Static_assert(2 * TURN_ENTRIES_MAX + 5 <= LANE_COMMANDS_MAX, "each with ASKING, and the tail read");
 
-/* What is asked and added together: until a tail read that began after all of it is complete. */
+/* Requests that are handled together, until a tail read that began after all of them is complete. */
 struct turn {
-    struct lane_requests requests; /* under the reader's lock */
+    struct lane_requests requests; /* guarded by the reader's lock */
     unsigned keys, entries;
     uint64_t sequence; /* of the first entry */
     uint8_t state[TURN_ENTRIES_MAX];
-    unsigned room; /* keys that the two have room for */
+    unsigned room; /* the number of keys that @hashes and @fresh have room for */
     struct key_hash *hashes;
     uint8_t *fresh;
-    enum err refused; /* why an entry was; ERR_OK: none */
+    enum err refused; /* why an entry was refused; ERR_OK: none was */
     struct error why_refused;
-    unsigned redirections; /* one after the other */
-    bool with_length;      /* the next round is to tell a lane that is lost from a gap */
+    unsigned redirections; /* redirections without a success between them */
+    bool with_length;      /* the next round asks for the length, to tell a lost lane from a gap */
 };
 
-/* One write and its replies. It lives until the last one, though the reader may have gone on without it. */
+/* One write and its replies. It lives until the last reply, even if the reader has gone on without it. */
 struct round {
-    struct lane_reader *reader; /* NULL: it has */
+    struct lane_reader *reader; /* NULL: the reader has gone on without it */
     struct lane_commands commands;
     struct tail tail;
-    unsigned next, awaited;          /* replies: the one that comes, and how many come */
-    unsigned added;                  /* replies to XADD */
-    uint8_t entry[TURN_ENTRIES_MAX]; /* whose they are */
+    unsigned next, awaited;          /* index of the next reply; number of replies to come */
+    unsigned added;                  /* number of XADD commands; while replies come, of replies to them */
+    uint8_t entry[TURN_ENTRIES_MAX]; /* by XADD command, the index of its entry in the turn */
     bool missing;                    /* XADD found no lane */
-    uint64_t since;                  /* the connection of its replies is there */
+    uint64_t since;                  /* when the connection of the replies became ready, clock_mono_us() */
     enum err code;                   /* the first error */
     struct error why;
     struct slot_redirect redirect;
 };
 
 struct lane_reader {
-    pthread_mutex_t applying; /* held while entries are applied; taken before @lock. @at is read under both */
+    pthread_mutex_t applying; /* held while entries are applied; taken before @lock. @at changes under both */
     pthread_mutex_t lock;
-    /* Under the lock. */
+    /* Guarded by @lock: */
     struct lane_requests queue;
-    bool busy;     /* a port has it: what is below is that runner's alone */
-    bool stopped;  /* no port takes it, and whichever has it lets it go, until it is moved */
-    enum err over; /* what lane_reader_end() was given; ERR_OK: nothing */
+    bool busy;     /* a port has the reader: what follows below the guarded fields belongs to that port */
+    bool stopped;  /* no port takes the reader, and a port that has it lets it go, until it is moved */
+    enum err over; /* the code of lane_reader_end(); ERR_OK: it was not called */
     char why_over[200];
-    bool moved;      /* next_lane and next_at are to be taken */
-    uint64_t breaks; /* how often it was moved to where entries may be missing, or in another order */
-    uint64_t taken;  /* of these, in the turn */
+    bool moved;      /* next_lane and next_at are to be taken over */
+    uint64_t breaks; /* the number of moves to where entries may be missing, or in another order */
+    uint64_t taken;  /* how many of these moves the turn has taken over */
     struct lane next_lane;
     struct log_position next_at;
 
@@ -75,60 +75,61 @@ struct lane_reader {
     uint64_t sequence; /* of the next entry */
     struct lane_reader_hooks hooks;
     void *arg;
-    struct own *own; /* borrowed; NULL: nothing is kept */
+    struct own *own; /* borrowed; NULL: acknowledged entries are not kept */
     struct turn turn;
-    bool in_turn;                 /* else a new one is to begin */
-    bool is_unreadable;           /* what the lane has could not be read last: nothing is added behind it */
+    bool in_turn;                 /* false: a new turn is to begin */
+    bool is_unreadable;           /* the last read could not be understood: nothing is appended until one can
+                                   * be */
     struct round *round;          /* NULL: none yet */
-    struct lane_port *runner;     /* whose store the round went over */
-    TAILQ_ENTRY(lane_reader) run; /* of a port: to go on with, or waiting for replies */
-    uint64_t not_before;          /* when to go on */
+    struct lane_port *runner;     /* the port whose client sent the round */
+    TAILQ_ENTRY(lane_reader) run; /* in a port's list of readers: ready, or waiting for replies */
+    uint64_t not_before;          /* when to go on, clock_mono_us() */
 };
 
 struct lane_port {
     struct event_base *base;
     struct async_client *async;
     uint64_t timeout_us;
-    struct worker_queue ended; /* requests that are to be told */
+    struct worker_queue ended; /* requests whose callbacks the port must run */
     struct event *tick;
-    bool ticks; /* it is pending: it ends by itself, where nothing is active or ready any more */
+    bool ticks; /* @tick is pending: it ends by itself when nothing is active or ready */
     struct lane_requests active;
-    struct lane_readers waiting; /* for replies over this port's store */
+    struct lane_readers waiting; /* readers that wait for replies to this port's client */
     pthread_mutex_t lock;
-    struct lane_readers ready; /* under the lock: to go on with */
+    struct lane_readers ready; /* guarded by @lock: readers to go on with */
 };
 
 /* --- lane_reader.c --- */
-/* Under the lock: have a port go on with it, if somebody waits and it may be. */
+/* Under the lock: let a port go on with the reader, if a request waits and the reader is not stopped. */
 void lane_reader_wake(struct lane_reader *r, const struct lane_port *self);
-/* Under the lock: @q, which is in no list, ends as the reader did. */
+/* Under the lock: end @q, which is in no list, with the error of lane_reader_end(). */
 void lane_reader_refuse(struct lane_reader *r, struct lane_request *q);
 
 /* --- lane_turn.c --- */
-/* Take what has gathered. False: there is no memory for it, and the turn has ended. */
+/* Take the requests that have gathered. False: no memory; the turn has ended. */
 bool lane_turn_begin(struct lane_reader *r, struct lane_port *p);
-/* False: the reader is to stop, and nobody has it any more. Else it is where its owner moved it. */
+/* False: the reader is stopped, and no port has it any more. True: a move by its owner was taken over. */
 bool lane_turn_may_go_on(struct lane_reader *r);
 bool lane_turn_is_waited_for(struct lane_reader *r);
-/* The port of a request that waits goes on with the turn, after a pause. Nobody waits: the turn is over. */
+/* Let the port of a waiting request go on with the turn, after a pause. If no request waits, the turn
+ * ends. */
 void lane_turn_go_on_later(struct lane_reader *r, const struct lane_port *self);
-/* All requests are told; @p begins the next turn, if somebody waits for it. */
+/* End all requests of the turn. If more requests wait, @p or another port begins the next turn. */
 void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, const char *text);
 /* Free the room for keys. */
 void lane_turn_give_back(struct turn *t);
 
 /* --- lane_round.c --- */
-/* Begin a turn, or make the next round of it, by @p, whose thread this is. */
+/* Begin a turn, or make its next round. @p is the port of the calling thread. */
 void lane_reader_go_on(struct lane_reader *r, struct lane_port *p);
-/* @p goes, and has @r among those to go on with; or @is_waiting for replies: another port repeats the round.
- */
+/* @p ends, and has @r ready, or @is_waiting for replies: another port makes the round again. */
 void lane_reader_leave(struct lane_reader *r, struct lane_port *p, bool is_waiting);
 void lane_round_free(struct round *o);
 
 /* --- lane_port.c --- */
-/* Have @p go on with @r at @not_before (clock_mono_us()). @self is the port whose thread this is. */
+/* Let @p go on with @r at @not_before (clock_mono_us()). @self is the port of the calling thread. */
 void lane_port_run(struct lane_port *p, struct lane_reader *r, uint64_t not_before,
                    const struct lane_port *self);
-/* Have @p tell that @q has ended, under its reader's lock. */
+/* Let @p run the callback of @q, which has ended. Called under the lock of @q's reader. */
 void lane_port_tell(struct lane_port *p, struct lane_request *q, const struct lane_port *self);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A worker's requests: their deadlines, and telling them in its thread. Readers come to a port to be gone on
- * with by its store, from its own thread or another one. */
+/* A worker's requests: their deadlines, and their callbacks, which run in the worker's thread. Any thread may
+ * hand a reader to a port; the port's thread then goes on with it, over its own client. */
 #include "shard/log/lane_internal.h"
 
 #include <assert.h>
@@ -35,7 +35,7 @@ static void tick(struct lane_port *p)
     if (p->ticks)
         return;
     p->ticks = event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000}) == 0;
-    if (!p->ticks) /* no memory: deadlines count all the same */
+    if (!p->ticks) /* no memory: check deadlines all the same */
         event_active(p->tick, EV_TIMEOUT, 0);
 }
 
@@ -75,7 +75,7 @@ void lane_add(struct lane_port *p, struct lane_reader *r, struct lane_request *q
     begin(p, r, q);
 }
 
-/* Take it back from its reader. False: it has ended, and waits to be told. */
+/* Take @q back from its reader. False: it has ended, and its callback is due. */
 static bool take_back(struct lane_request *q)
 {
     struct lane_reader *r = q->reader;
@@ -129,7 +129,7 @@ static void expire(struct lane_port *p, uint64_t now)
         (void)snprintf(q->text, sizeof(q->text), "Redis node %s: %s", async_client_name(p->async, q->where),
                        why[0] != '\0' ? why : "the lane was not read within the deadline");
         tell(p, q);
-        next = TAILQ_FIRST(&p->active); /* whoever was told may have cancelled the next one */
+        next = TAILQ_FIRST(&p->active); /* the callback may have cancelled the next one */
     }
 }
 
@@ -214,7 +214,7 @@ void lane_port_free(struct lane_port *p)
     while ((q = worker_queue_take(&p->ended)) != NULL)
         tell(p, q);
     TAILQ_FOREACH(q, &p->active, active)
-    if (take_back(q)) /* all of them, before any reader looks for another port */
+    if (take_back(q)) /* first take all requests back, before a reader looks for another port */
         q->state = REQUEST_ENDED;
     hand_over(p);
     while ((q = TAILQ_FIRST(&p->active)) != NULL) {

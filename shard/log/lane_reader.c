@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A lane's reader as others see it: it is made, moved, stopped, ended. */
+/* A reader's interface: make, move, stop, end. */
 #include "shard/log/lane_internal.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct lane_reader *lane_reader_new(const struct lane *lane, const struct log_po
     r->lane = *lane;
     r->at = *at;
     memcpy(r->writer, writer, LOG_WRITER_BYTES);
-    r->sequence = 1; /* 0 is that of notices */
+    r->sequence = 1; /* 0 is the sequence of notices */
     r->hooks = *hooks;
     r->arg = arg;
     return r;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is a turn of one round: what has gathered leaves as entries with a tail read and INFO behind
- * them, the replies prove that the read counts and is complete, the entries are applied, the requests are
- * told. Possible failure modes are: a full reply (a round more), a connection that breaks (a pause, and a
- * round without the entries that may be in the lane: those that are not met are sent by the next one), a lane
- * whose slot has moved (the round again, at its new node), a port that goes (another one makes the round
- * again), entries that Redis refuses (the requests whose keys they have are told), a lane that is none, or
- * has what is no entry (all are told, and nothing is added until it can be read), and a gap, a loss or
- * another era or a connection that is new: the reader stops, its owner is told and moves it, and the turn
- * goes on from there. */
+/* The happy path is a turn of one round: what has gathered leaves as entries, with a tail read and INFO
+ * behind them; the replies prove that the read counts and is complete; the entries are applied; the requests
+ * end. Possible failure modes are:
+ * - a full reply: one more round
+ * - a connection that breaks: a pause, then a round without the entries that may be in the lane; the round
+ *   after that sends those which were not met
+ * - a lane whose slot has moved: the round again, at its new node
+ * - a port that ends: another one makes the round again
+ * - entries that Redis refuses: the requests with those keys end with the error
+ * - a key that is no lane, or content that is no entry: all requests end with the error, and nothing is
+ *   appended until the lane can be read
+ * - a gap, a loss, another era, a new connection or an unknown layer: the reader stops, its owner is told and
+ *   moves it, and the turn goes on from there */
 #include "shard/log/lane_internal.h"
 
 #include <stdlib.h>
@@ -28,7 +32,7 @@ void lane_round_free(struct round *o)
 
 static void on_reply(void *arg, const redisReply *reply);
 
-/* False: no memory. What it was redirected to stays. */
+/* False: no memory. Keeps the redirection. */
 static bool write_round(struct lane_reader *r, struct round *o)
 {
     struct turn *t = &r->turn;
@@ -89,7 +93,7 @@ void lane_reader_go_on(struct lane_reader *r, struct lane_port *p)
 void lane_reader_leave(struct lane_reader *r, struct lane_port *p, bool is_waiting)
 {
     if (is_waiting) {
-        r->round->reader = NULL; /* freed by its last reply */
+        r->round->reader = NULL; /* its last reply frees it */
         r->round = NULL;
     }
     lane_turn_go_on_later(r, p);
@@ -116,13 +120,13 @@ static void take_added(struct round *o, const redisReply *reply)
         return;
     }
     enum err code = lane_take_id(&o->reader->lane, reply, &id, &e);
-    if (code == ERR_CONFLICT) { /* it takes no entry any more: another one takes its place, too */
+    if (code == ERR_CONFLICT) { /* the lane takes no more entries: replace it as if it were missing */
         o->missing = true;
         return;
     }
     if (reply->type != REDIS_REPLY_ERROR) {
         note(o, code, e.text);
-    } else if (code == ERR_UNREACHABLE) { /* it passes; nothing was executed */
+    } else if (code == ERR_UNREACHABLE) { /* the error passes; nothing was executed */
         t->state[i] = ENTRY_UNSENT;
         note(o, code, e.text);
     } else {
@@ -156,7 +160,7 @@ static void take(struct round *o, enum lane_command kind, const redisReply *repl
     note(o, code, e.text);
 }
 
-/* The entry of this turn that @record is, where it is the first such one; t->entries: none. */
+/* The index of @record among the turn's entries, if the turn meets it for the first time; else t->entries. */
 static unsigned own_entry(const struct lane_reader *r, const struct tail_record *record)
 {
     const struct turn *t = &r->turn;
@@ -173,8 +177,8 @@ static enum err keep(struct lane_reader *r, const struct tail_record *record, st
     return own_met(r->own, &r->lane, record->entry.sequence, record->id, record->bytes, record->length, e);
 }
 
-/* Behind a removal of this process' writer nothing that is met is acknowledged, until it is registered again.
- */
+/* Behind a removal of this process's writer no entry that is met is acknowledged, until the writer is
+ * registered again. */
 static void heed_removal(const struct lane_reader *r, const struct tail_record *record)
 {
     if (r->own != NULL && record->entry.kind == LOG_REMOVAL &&
@@ -182,8 +186,8 @@ static void heed_removal(const struct lane_reader *r, const struct tail_record *
         own_remove(r->own, record->entry.sequence);
 }
 
-/* *@stalls: TAIL_ERA: the process has entered another era since, or is removed, so that what is met under
- * this one does not count; TAIL_LAYER: the owner waits for a view. */
+/* *@stalls: TAIL_ERA: the process has entered another era meanwhile, or was removed as a writer, so what is
+ * met here does not count. TAIL_LAYER: the owner waits for a view. */
 static enum err apply_entries(struct lane_reader *r, enum tail_state *stalls, struct error *e)
 {
     struct turn *t = &r->turn;
@@ -220,7 +224,7 @@ static bool is_superseded(struct lane_reader *r)
     return yes;
 }
 
-/* It cannot be read on from here. Who has moved it meanwhile knows that. */
+/* The lane cannot be read from here. Tell the owner, unless it stopped or moved the reader meanwhile. */
 static void stall(struct lane_reader *r, struct lane_port *p, enum tail_state state)
 {
     (void)pthread_mutex_lock(&r->lock);
@@ -236,8 +240,8 @@ static void stall(struct lane_reader *r, struct lane_port *p, enum tail_state st
         r->hooks.stalled(r->arg, state);
 }
 
-/* Apply what was read, unless the reader was to stop or was moved since: then the round is made again.
- * False: the turn goes on without it. */
+/* Apply what was read; if the reader was stopped or moved meanwhile, make the round again instead. True: the
+ * turn continues here. */
 static bool apply_all(struct lane_reader *r, struct lane_port *p)
 {
     struct error e = {""};
@@ -257,7 +261,8 @@ static bool apply_all(struct lane_reader *r, struct lane_port *p)
     return !superseded && code == ERR_OK;
 }
 
-/* All of the lane was read: entries that may have been in it are not. True: there is one. */
+/* All of the lane was read: entries that were sent and not met are not in it. True: there are unsent
+ * entries. */
 static bool unmet(struct turn *t)
 {
     bool any = false;

@@ -1,38 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is a round: the commands in one write, their replies, and what they prove. Possible failure
- * modes are: the connection breaks (an entry that was sent may be in the lane, or come into it later: it is
- * looked for before it is sent again), the lane's slot has moved (the round is made again at its new node,
- * whose era is another one), the lane is missing, trimmed, forked, or no lane at all. */
+ * modes are: the connection breaks (what was sent may be executed later), the lane's slot has moved (the
+ * round is made again at its new node, whose era is another one), the lane is missing, trimmed, forked, or no
+ * lane at all. */
 #include "shard/log/lane_sync.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
 #include "shard/redis/script_call.h"
 
 enum {
     REDIRECTIONS_MAX = 16,
-    PAUSE_US = 10 * 1000,
     CLOSED_NAME_MAX = KEY_NAME_MAX + 8,
-    TRIM_AT_ONCE = 10000 /* entries; whole nodes, so that some fewer go */
+    TRIM_AT_ONCE = 10000 /* entries; XTRIM removes whole nodes, so a few less */
 };
 
 extern const char embedded_lane_trim[];
-
-/* What became of an entry in one round. */
-enum added { ADDED_NOT, ADDED_YES, ADDED_MISSING /* there is no such lane */, ADDED_PERHAPS };
 
 struct round {
     struct sync_client *redis;
     const struct lane *lane;
     struct lane_commands commands;
     struct tail tail;
-    const struct log_position *from; /* of the tail read; NULL: none is in it */
-    const struct log_id *look;       /* where a look begins; NULL: there is none */
+    const struct log_position *from; /* where the tail read begins; NULL: the round has none */
+    const struct log_id *look;       /* where the look begins; NULL: the round has none */
     unsigned look_count;
-    enum added added;
-    struct log_id id; /* of an entry that was added */
     struct slot_redirect redirect;
 };
 
@@ -46,14 +39,8 @@ static enum err take(struct round *r, enum lane_command kind, const redisReply *
 {
     switch (kind) {
     case LANE_ASKING:
+    case LANE_ADD: /* no round has one */
         return ERR_OK;
-    case LANE_ADD:
-        r->added = reply->type == REDIS_REPLY_NIL ? ADDED_MISSING : ADDED_NOT;
-        if (reply->type == REDIS_REPLY_NIL)
-            return ERR_OK;
-        if (reply->type != REDIS_REPLY_ERROR)
-            r->added = ADDED_YES;
-        return lane_take_id(r->lane, reply, &r->id, e);
     case LANE_LENGTH:
         return tail_take_length(&r->tail, r->lane, reply, e);
     case LANE_RANGE:
@@ -64,7 +51,7 @@ static enum err take(struct round *r, enum lane_command kind, const redisReply *
     return ERR_OK;
 }
 
-/* All replies, also behind an error: of several errors the first. */
+/* Take all replies, also after an error. Returns the first error. */
 static enum err take_all(struct round *r, struct error *e)
 {
     enum err first = ERR_OK;
@@ -81,16 +68,12 @@ static enum err take_all(struct round *r, struct error *e)
     return first;
 }
 
-/* One write and its replies. @entry (NULL: none) is added before the tail read, if there is one. */
-static enum err make_round(struct round *r, bool asking, const void *entry, size_t length, bool with_length,
-                           struct error *e)
+/* One write and its replies. */
+static enum err make_round(struct round *r, bool with_length, struct error *e)
 {
     struct lane_commands *c = &r->commands;
-    lane_commands_clear(c, asking);
+    lane_commands_clear(c, r->redirect.port != 0 && r->redirect.ask);
     tail_clear(&r->tail);
-    r->added = ADDED_NOT;
-    if (entry != NULL)
-        lane_commands_add(c, r->lane, entry, length);
     if (r->from != NULL)
         lane_commands_tail(c, r->lane, r->from->id, with_length);
     if (r->look != NULL)
@@ -99,21 +82,17 @@ static enum err make_round(struct round *r, bool asking, const void *entry, size
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = sync_client_append_together(r->redis, r->lane->where, &r->redirect, c->count,
                                                 c->bytes.data, c->end, e);
-    if (code != ERR_OK)
-        return code;
-    r->added = entry != NULL ? ADDED_PERHAPS : ADDED_NOT;
-    return take_all(r, e);
+    return code == ERR_OK ? take_all(r, e) : code;
 }
 
-/* The same, at whichever node has the lane's slot. What was added before a later command was redirected stays
- * added. */
-static enum err go_round(struct round *r, const void *entry, size_t length, bool with_length, struct error *e)
+/* As make_round(), at the node that has the lane's slot. */
+static enum err go_round(struct round *r, bool with_length, struct error *e)
 {
     enum err code = ERR_OK;
     r->redirect = (struct slot_redirect){0};
     for (unsigned i = 0; i < REDIRECTIONS_MAX; i++) {
-        code = make_round(r, r->redirect.port != 0 && r->redirect.ask, entry, length, with_length, e);
-        if (r->redirect.port == 0 || r->added != ADDED_NOT)
+        code = make_round(r, with_length, e);
+        if (r->redirect.port == 0)
             return code;
     }
     return code;
@@ -121,8 +100,8 @@ static enum err go_round(struct round *r, const void *entry, size_t length, bool
 
 /* --- reading --- */
 
-static enum err apply_all(struct round *r, struct log_position *at, const struct log_entry *own, bool *met,
-                          lane_apply_fn *apply, void *arg, struct error *e)
+static enum err apply_all(struct round *r, struct log_position *at, lane_apply_fn *apply, void *arg,
+                          struct error *e)
 {
     struct tail_record record;
     while (tail_next(&r->tail, &record)) {
@@ -130,43 +109,32 @@ static enum err apply_all(struct round *r, struct log_position *at, const struct
         if (code != ERR_OK)
             return code;
         log_position_set(at, record.id, record.bytes, record.length);
-        *met |= own != NULL && record.entry.sequence == own->sequence &&
-                memcmp(record.entry.writer, own->writer, LOG_WRITER_BYTES) == 0;
     }
     return ERR_OK;
 }
 
-/* One round with a tail read; @own is the entry that is waited for, NULL: none. */
-static enum err read_round(struct round *r, struct log_position *at, const void *entry, size_t length,
-                           const struct log_entry *own, bool *met, lane_apply_fn *apply, void *arg,
+static enum err read_round(struct round *r, struct log_position *at, lane_apply_fn *apply, void *arg,
                            enum tail_state *state, struct error *e)
 {
-    struct log_position from = *at; /* @at moves while the entries are applied */
-    r->from = &from;
-    enum err code = go_round(r, entry, length, false, e);
-    if (code == ERR_OK && tail_state(&r->tail, r->lane) == TAIL_EMPTY) {
-        enum added added = r->added;
-        code = go_round(r, NULL, 0, true, e);
-        r->added = added;
-    }
+    enum err code = go_round(r, false, e);
+    if (code == ERR_OK && tail_state(&r->tail, r->lane) == TAIL_EMPTY)
+        code = go_round(r, true, e);
     if (tail_is_other_era(&r->tail, r->lane)) {
-        *state = TAIL_ERA; /* its errors do not count either: a former master's READONLY, say */
+        *state = TAIL_ERA; /* errors of such a node, for example a former master's READONLY, do not count */
         return ERR_OK;
     }
     if (code != ERR_OK)
         return code;
     *state = tail_state(&r->tail, r->lane);
-    if (*state == TAIL_COMPLETE || *state == TAIL_MORE)
-        code = apply_all(r, at, own, met, apply, arg, e);
-    return code;
+    return *state == TAIL_COMPLETE || *state == TAIL_MORE ? apply_all(r, at, apply, arg, e) : ERR_OK;
 }
 
 enum err lane_read(struct sync_client *l, const struct lane *lane, struct log_position *at,
                    lane_apply_fn *apply, void *arg, enum tail_state *state, struct error *e)
 {
-    struct round r = {.redis = l, .lane = lane};
-    bool met = false;
-    enum err code = read_round(&r, at, NULL, 0, NULL, &met, apply, arg, state, e);
+    struct log_position from = *at; /* @at moves while the entries are applied */
+    struct round r = {.redis = l, .lane = lane, .from = &from};
+    enum err code = read_round(&r, at, apply, arg, state, e);
     round_fini(&r);
     return code;
 }
@@ -187,12 +155,12 @@ enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id
                    lane_apply_fn *apply, void *arg, struct lane_page *page, struct error *e)
 {
     struct round r = {.redis = l, .lane = lane, .look = &from, .look_count = count};
-    enum err code = go_round(&r, NULL, 0, false, e);
+    enum err code = go_round(&r, false, e);
     *page = (struct lane_page){
         .era = r.tail.era, .length = r.tail.length, .more = r.tail.count == count, .last = from};
     bool counts = page->era != 0 && (lane->era == 0 || lane->era == page->era);
     if (r.tail.has_info && !counts)
-        code = ERR_OK; /* nor do its errors: a former master's READONLY, say */
+        code = ERR_OK; /* errors of such a node do not count either */
     else if (code == ERR_OK)
         code = show_all(&r, page, apply, arg, e);
     round_fini(&r);
@@ -200,43 +168,6 @@ enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id
 }
 
 /* --- appending --- */
-
-static bool is_broken(enum err code)
-{
-    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT;
-}
-
-enum err lane_append(struct sync_client *l, const struct lane *lane, struct log_position *at,
-                     const void *entry, size_t length, unsigned timeout_ms, lane_apply_fn *apply, void *arg,
-                     enum tail_state *state, struct error *e)
-{
-    struct round r = {.redis = l, .lane = lane};
-    struct log_entry own;
-    bool met = false, sent = false; /* it may be in the lane */
-    uint64_t deadline = clock_mono_us() + (uint64_t)timeout_ms * 1000;
-    enum err code = log_entry_decode(&own, entry, length, e);
-    while (code == ERR_OK && !met) {
-        code = read_round(&r, at, sent ? NULL : entry, length, &own, &met, apply, arg, state, e);
-        sent |= r.added == ADDED_YES || r.added == ADDED_PERHAPS;
-        bool late = clock_mono_us() >= deadline;
-        if (is_broken(code) && !late) {
-            clock_sleep_us(PAUSE_US);
-            code = ERR_OK;
-            continue;
-        }
-        if (code == ERR_OK && r.added == ADDED_MISSING && *state != TAIL_ERA)
-            *state = TAIL_LOST;
-        if (code != ERR_OK || (*state != TAIL_COMPLETE && *state != TAIL_MORE))
-            break;
-        if (!met && *state == TAIL_COMPLETE)
-            sent = false; /* all of the lane was read, and it is not there */
-        if (!met && late)
-            code = error_set(e, ERR_TIMEOUT, "lane %.*s: the entry was not met in it within the deadline",
-                             (int)lane->key.length, lane->key.text);
-    }
-    round_fini(&r);
-    return code;
-}
 
 /* One command by itself; the caller frees *@out. ERR_NOT_FOUND: RENAME found no such key. */
 static enum err command(struct sync_client *l, const struct lane *lane, redisReply **out, struct error *e,
@@ -283,7 +214,7 @@ enum err lane_put(struct sync_client *l, const struct lane *lane, struct lane_pu
     for (unsigned i = 0; i < count && code == ERR_OK; i++)
         code = put_reply(l, lane, &put[i].id, e);
     if (code != ERR_OK)
-        sync_client_forget(l); /* replies that are still owed */
+        sync_client_forget(l); /* drop the replies that were not read */
     return code;
 }
 
@@ -304,7 +235,7 @@ enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t write
     if (code == ERR_OK) {
         log_position_set(anchor, id, bytes, length);
         r.from = anchor;
-        code = go_round(&r, NULL, 0, false, e);
+        code = go_round(&r, false, e);
     }
     if (code == ERR_OK && (r.tail.era == 0 || !r.tail.is_anchored))
         code = error_set(e, ERR_UNREACHABLE, "lane %.*s: the node is no master, or lost the anchor at once",
@@ -315,38 +246,27 @@ enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t write
     return code;
 }
 
-/* An entry that nobody waits for. */
-static enum err append(struct sync_client *l, const struct lane *lane, const uint8_t *bytes, size_t length,
-                       struct error *e)
-{
-    const char *const argv[] = {"XADD", lane->key.text, "NOMKSTREAM", "*", "e", (const char *)bytes};
-    const size_t lengths[] = {4, lane->key.length, 10, 1, 1, length};
-    redisReply *reply = NULL;
-    enum err code = command(l, lane, &reply, e, 6, argv, lengths);
-    if (code == ERR_OK && reply->type == REDIS_REPLY_NIL)
-        code = error_set(e, ERR_NOT_FOUND, "lane %.*s is missing", (int)lane->key.length, lane->key.text);
-    freeReplyObject(reply);
-    return code;
-}
-
 enum err lane_notice(struct sync_client *l, const struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
                      uint64_t sequence, struct error *e)
 {
-    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
-    return append(l, lane, bytes, log_entry_encode(bytes, writer, sequence, NULL, 0), e);
+    struct lane_put put;
+    put.length = log_entry_encode(put.bytes, writer, sequence, NULL, 0);
+    return lane_put(l, lane, &put, 1, e);
 }
 
 enum err lane_mark_full(struct sync_client *l, const struct lane *lane, uint64_t generation, struct error *e)
 {
-    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
-    return append(l, lane, bytes, log_entry_encode_full(bytes, generation), e);
+    struct lane_put put;
+    put.length = log_entry_encode_full(put.bytes, generation);
+    return lane_put(l, lane, &put, 1, e);
 }
 
 enum err lane_mark_layer(struct sync_client *l, const struct lane *lane, uint64_t generation, unsigned layer,
                          struct error *e)
 {
-    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
-    return append(l, lane, bytes, log_entry_encode_layer(bytes, generation, layer), e);
+    struct lane_put put;
+    put.length = log_entry_encode_layer(put.bytes, generation, layer);
+    return lane_put(l, lane, &put, 1, e);
 }
 
 static enum err take_trimmed(const struct lane *lane, const redisReply *r, int64_t *gone, uint64_t *bytes,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A turn: requests that have gathered, their keys as entries, and that they are told. */
+/* A turn: takes the requests that have gathered, makes entries of their keys, and ends them. */
 #include "shard/log/lane_internal.h"
 
 #include <stdio.h>
@@ -46,8 +46,7 @@ static unsigned keys_that_fit(const struct lane_reader *r)
     return keys;
 }
 
-/* Under the lock: move requests of the queue to the turn, with as many keys as fit. False: no memory for the
- * keys. */
+/* Under the lock: move requests from the queue to the turn, as many as fit. False: no memory for the keys. */
 static bool take_requests(struct lane_reader *r)
 {
     struct turn *t = &r->turn;
@@ -94,8 +93,8 @@ static void end_request(struct lane_reader *r, struct lane_request *q, enum err 
     q->state = REQUEST_ENDED;
 }
 
-/* Under the lock: who begins the next turn: @p, where a request of its own waits, else the port of another
- * one, as @p's thread may have nothing more to wait for, and run its loop no further. NULL: nobody waits. */
+/* Under the lock: the port that begins the next turn: @p, if one of its own requests waits, else the port of
+ * another request, as the thread of @p may run its loop no further. NULL: no request waits. */
 static struct lane_port *next_runner(const struct lane_reader *r, struct lane_port *p)
 {
     const struct lane_request *q;
@@ -125,7 +124,7 @@ void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, co
     (void)pthread_mutex_unlock(&r->lock);
 }
 
-/* Under the lock: go on from where the owner said. What was met before is to be met again there. */
+/* Under the lock: take over the owner's move. Entries that were met before must be met again there. */
 static void take_move(struct lane_reader *r)
 {
     struct turn *t = &r->turn;
@@ -154,7 +153,7 @@ bool lane_turn_may_go_on(struct lane_reader *r)
     return may;
 }
 
-/* Entries that could not be kept are not sent. */
+/* Refuse entries that could not be kept: they are not sent. */
 static void refuse_beyond_own(struct lane_reader *r)
 {
     struct turn *t = &r->turn;

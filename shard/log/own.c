@@ -5,21 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct pooled {
+struct kept {
     uint64_t sequence;
-    struct log_id id; /* under which it was met or sent last */
+    struct log_id id; /* under which it was last met or sent */
     uint8_t *bytes;
     uint32_t length;
-    bool is_met; /* in the stream and era of now */
+    bool is_met; /* in the current stream and era */
 };
 
 struct own {
     pthread_mutex_t lock;
     struct lane lane;
-    struct pooled *one; /* [first, end), by sequence */
+    struct kept *one; /* elements [first, end), in order of sequence */
     size_t first, end, room;
     size_t bytes, bytes_max;
-    uint64_t registration, removed; /* the number of a removal that was met; 0: none was */
+    uint64_t registration, removed; /* the highest number of a removal that was met; 0: none was */
 };
 
 struct own *own_new(size_t bytes_max)
@@ -98,7 +98,7 @@ uint64_t own_is_removed(struct own *own)
 
 static size_t cost(unsigned entries, size_t bytes)
 {
-    return entries * sizeof(struct pooled) + bytes;
+    return entries * sizeof(struct kept) + bytes;
 }
 
 enum err own_room(struct own *own, unsigned entries, size_t bytes, struct error *e)
@@ -115,7 +115,7 @@ enum err own_room(struct own *own, unsigned entries, size_t bytes, struct error 
                      (int)key.length, key.text, kept, own->bytes_max);
 }
 
-/* The place of the first entry with at least that sequence. */
+/* The index of the first entry with at least that sequence. */
 static size_t place(const struct own *own, uint64_t sequence)
 {
     size_t low = own->first, high = own->end;
@@ -129,13 +129,13 @@ static size_t place(const struct own *own, uint64_t sequence)
     return low;
 }
 
-static struct pooled *find(struct own *own, uint64_t sequence)
+static struct kept *find(struct own *own, uint64_t sequence)
 {
     size_t i = place(own, sequence);
     return i < own->end && own->one[i].sequence == sequence ? &own->one[i] : NULL;
 }
 
-/* Have a free element behind the end. */
+/* Make room for an element behind the end. */
 static bool make_room(struct own *own)
 {
     if (own->end < own->room)
@@ -147,7 +147,7 @@ static bool make_room(struct own *own)
         return true;
     }
     size_t room = own->room == 0 ? 64 : 2 * own->room;
-    struct pooled *one = realloc(own->one, room * sizeof(*one));
+    struct kept *one = realloc(own->one, room * sizeof(*one));
     if (one == NULL)
         return false;
     own->one = one;
@@ -155,7 +155,7 @@ static bool make_room(struct own *own)
     return true;
 }
 
-static struct pooled *keep(struct own *own, uint64_t sequence, const void *bytes, size_t length)
+static struct kept *keep(struct own *own, uint64_t sequence, const void *bytes, size_t length)
 {
     uint8_t *copy = malloc(length);
     if (copy == NULL || !make_room(own)) {
@@ -166,7 +166,7 @@ static struct pooled *keep(struct own *own, uint64_t sequence, const void *bytes
     memcpy(copy, bytes, length);
     memmove(own->one + i + 1, own->one + i, (own->end - i) * sizeof(*own->one));
     own->end++;
-    own->one[i] = (struct pooled){.sequence = sequence, .bytes = copy, .length = (uint32_t)length};
+    own->one[i] = (struct kept){.sequence = sequence, .bytes = copy, .length = (uint32_t)length};
     own->bytes += cost(1, length);
     return &own->one[i];
 }
@@ -176,7 +176,7 @@ enum err own_met(struct own *own, const struct lane *lane, uint64_t sequence, st
 {
     enum err code = ERR_OK;
     (void)pthread_mutex_lock(&own->lock);
-    struct pooled *one = find(own, sequence);
+    struct kept *one = find(own, sequence);
     if (!is_in(own, lane))
         code = error_set(e, ERR_FENCED, "lane %.*s has another replication id, or was replaced",
                          (int)lane->key.length, lane->key.text);
@@ -197,7 +197,7 @@ void own_folded(struct own *own, const struct lane *lane, struct log_id id)
 {
     (void)pthread_mutex_lock(&own->lock);
     while (is_in(own, lane) && own->first < own->end) {
-        struct pooled *one = &own->one[own->first];
+        struct kept *one = &own->one[own->first];
         if (!one->is_met || log_id_compare(one->id, id) > 0)
             break;
         own->bytes -= cost(1, one->length);
@@ -222,7 +222,7 @@ bool own_from(struct own *own, struct log_id *out)
     bool any = false;
     (void)pthread_mutex_lock(&own->lock);
     for (size_t i = own->first; i < own->end; i++) {
-        const struct pooled *one = &own->one[i];
+        const struct kept *one = &own->one[i];
         if (!one->is_met && (!any || log_id_compare(one->id, *out) < 0)) {
             *out = one->id;
             any = true;
@@ -252,7 +252,7 @@ bool own_missing(struct own *own, uint64_t sequence, uint64_t *found, uint8_t by
 void own_sent(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id)
 {
     (void)pthread_mutex_lock(&own->lock);
-    struct pooled *one = find(own, sequence);
+    struct kept *one = find(own, sequence);
     if (one != NULL && is_in(own, lane) && !one->is_met)
         one->id = id;
     (void)pthread_mutex_unlock(&own->lock);
@@ -261,7 +261,7 @@ void own_sent(struct own *own, const struct lane *lane, uint64_t sequence, struc
 void own_found(struct own *own, const struct lane *lane, uint64_t sequence, struct log_id id)
 {
     (void)pthread_mutex_lock(&own->lock);
-    struct pooled *one = find(own, sequence);
+    struct kept *one = find(own, sequence);
     if (one != NULL && is_in(own, lane) && !one->is_met) {
         one->id = id;
         one->is_met = true;

@@ -57,7 +57,7 @@ struct log_mark log_mark_of(const struct log_position *p)
     return mark;
 }
 
-/* Below 0: it is no digit. */
+/* Below 0: @c is no digit. */
 static int digit_value(char c)
 {
     if (c >= '0' && c <= '9')

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_LOG_POSITION_H
 #define SHARD_LOG_POSITION_H
-/* How far a lane was applied: the id of the last entry, and its bytes, as an id alone may name another entry
- * after a failover. Pure. */
+/* How far a lane was applied: the id of the last entry, and its bytes, as after a failover the same id may
+ * name another entry. Pure. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,8 +21,8 @@ struct log_position {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
 };
 
-/* An entry of a lane, by its id and by how its bytes begin: its writer and sequence tell it from any other.
- */
+/* An entry of a lane: its id, and its first bytes. Writer and sequence, which are in them, tell it from any
+ * other. */
 struct log_mark {
     struct log_id id;
     uint8_t head[LOG_ENTRY_BYTES_MIN];
@@ -30,25 +30,25 @@ struct log_mark {
 
 enum { LOG_ID_TEXT_MAX = 42 /* "18446744073709551615-18446744073709551615", NUL */ };
 
-/* Below 0: @a is before @b; 0: the same; above 0: behind it. */
+/* Below 0: @a is before @b; 0: they are equal; above 0: @a is behind @b. */
 int log_id_compare(struct log_id a, struct log_id b);
-/* Write "ms-number", NUL-terminated; returns its length. */
+/* Write "ms-number", NUL-terminated. Returns its length. */
 size_t log_id_format(struct log_id id, char out[LOG_ID_TEXT_MAX]);
 /* False: @text is no id. */
 MUST_CHECK bool log_id_parse(struct log_id *out, const char *text, size_t length);
 
 /* @length is at most LOG_ENTRY_BYTES_MAX. */
 void log_position_set(struct log_position *p, struct log_id id, const void *bytes, size_t length);
-/* The same id, with the same bytes. */
+/* True if the id and the bytes are those of @p. */
 bool log_position_is(const struct log_position *p, struct log_id id, const void *bytes, size_t length);
 
-/* The entry that @p is at. */
+/* The mark of the entry at @p. */
 struct log_mark log_mark_of(const struct log_position *p);
 
 /* Append "ms-number " and the bytes in hexadecimal digits. */
 void log_position_format(const struct log_position *p, struct buffer *out);
-/* ERR_PARSE: @text was not made by log_position_format(), or its bytes are no entry. ERR_FORMAT: an entry of
- * a later version. On error *@out is undefined. */
+/* ERR_PARSE: log_position_format() did not write @text, or its bytes are no entry. ERR_FORMAT: a later
+ * version wrote the entry. On error *@out is undefined. */
 MUST_CHECK enum err log_position_parse(struct log_position *out, const char *text, size_t length,
                                        struct error *e);
 #endif

@@ -101,7 +101,7 @@ bool tail_next(struct tail *t, struct tail_record *out)
     out->bytes = (const uint8_t *)t->entries.data + t->next + sizeof(head);
     t->next += sizeof(head) + head.length;
     enum err code = log_entry_decode(&out->entry, out->bytes, out->length, NULL);
-    assert(code == ERR_OK); /* decoded when it was taken */
+    assert(code == ERR_OK); /* tail_take_range() has decoded it */
     (void)code;
     return true;
 }

@@ -3,24 +3,23 @@
 #define SHARD_LOG_TAIL_H
 /* One tail read of a lane: its replies, taken one after the other, and what they prove. Pure.
  *
- * The first entry must be the very one that the reader holds, byte for byte: an id alone may name another
- * entry after a failover. The replies count only if the server that gave them, asked behind them on the same
- * connection, is a master of the era that the view has accepted. */
+ * The first entry must be the very one that the reader holds, byte for byte: after a failover the same id may
+ * name another entry. The replies count only if the server is a master of the era that the view accepts;
+ * INFO, behind them on the same connection, says so. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <hiredis/hiredis.h>
 #include "shard/log/lane.h"
 
 enum tail_state {
-    TAIL_COMPLETE, /* all that the lane had */
+    TAIL_COMPLETE, /* the lane has no more entries */
     TAIL_MORE,     /* the reply was full: read on */
-    TAIL_GAP,      /* the lane was trimmed past the position, or forked: shards must be loaded again */
+    TAIL_GAP,      /* the lane was trimmed past the position, or forked: load the shards again */
     TAIL_LOST,     /* the lane is missing */
-    TAIL_ERA,      /* another server, or another history: nothing that it said counts */
+    TAIL_ERA,      /* another server, or another history: none of its replies counts */
     TAIL_EMPTY,    /* no entry: TAIL_GAP or TAIL_LOST; read again with the length */
-    TAIL_NEW,  /* over a connection that is younger than what the reader's owner knows; of lane_reader.h alone
-                */
-    TAIL_LAYER /* a layer begins that the reader's owner does not know yet; of lane_reader.h alone */
+    TAIL_NEW,      /* the connection is newer than its owner's last look at the view; lane_reader.h only */
+    TAIL_LAYER     /* a layer begins that the reader's owner does not know yet; lane_reader.h only */
 };
 
 /* For people: "complete", "another era". Static storage. */
@@ -28,22 +27,22 @@ const char *tail_state_name(enum tail_state state);
 
 /* Zero-initialised it is ready. */
 struct tail {
-    struct buffer entries; /* behind the first; each: struct log_id, length, bytes */
-    size_t next;           /* of tail_next(), in the entries */
-    unsigned count;        /* of the reply, the first included */
+    struct buffer entries; /* entries behind the first one; each: struct log_id, length, bytes */
+    size_t next;           /* offset of the next entry for tail_next() */
+    unsigned count;        /* entries of the reply, the first included */
     bool is_anchored;      /* the first entry is that of the position */
     bool has_length, has_range, has_info;
-    uint64_t length; /* of the lane */
+    uint64_t length; /* of the lane, in entries */
     uint64_t era;    /* of the server; 0: it is no master */
 };
 
 void tail_clear(struct tail *t);
 void tail_fini(struct tail *t);
 
-/* The replies to LANE_LENGTH, LANE_RANGE (from @from on; NULL: of a look, all of which is taken) and
- * LANE_INFO. The entries are copied. ERR_PARSE: an
- * entry is none, or the reply is none of that command; ERR_FORMAT: an entry of a later version; the text
- * names the lane and the entry. ERR_NOMEM; an error reply: as lane_refusal(). */
+/* Take the reply to LANE_LENGTH, LANE_RANGE or LANE_INFO. @from: the position where the range begins; NULL: a
+ * look, all of whose entries are taken. The entries are copied. ERR_PARSE: an entry is none, or the reply has
+ * another form; ERR_FORMAT: a later version wrote an entry; the text names the lane and the entry. ERR_NOMEM;
+ * for an error reply the code of lane_refusal(). */
 MUST_CHECK enum err tail_take_length(struct tail *t, const struct lane *lane, const redisReply *reply,
                                      struct error *e);
 MUST_CHECK enum err tail_take_range(struct tail *t, const struct lane *lane, const struct log_position *from,
@@ -51,13 +50,13 @@ MUST_CHECK enum err tail_take_range(struct tail *t, const struct lane *lane, con
 MUST_CHECK enum err tail_take_info(struct tail *t, const struct lane *lane, const redisReply *reply,
                                    struct error *e);
 
-/* The server has said that it is not a master of the lane's era. */
+/* True if the server said that it is not a master of the lane's era. */
 bool tail_is_other_era(const struct tail *t, const struct lane *lane);
-/* What all of them together prove. */
+/* What all the replies together prove. */
 enum tail_state tail_state(const struct tail *t, const struct lane *lane);
 
-/* The entries behind the first one (of a look all), in order; they are valid until tail_clear(). False: there
- * are no more. */
+/* The next entry behind the first one (of a look: of all). It is valid until tail_clear(). False: there are
+ * no more. */
 struct tail_record {
     struct log_id id;
     const uint8_t *bytes;

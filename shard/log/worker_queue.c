@@ -15,7 +15,7 @@ static void on_wake(evutil_socket_t fd, short events, void *arg)
 bool worker_queue_init(struct worker_queue *b, struct event_base *base, worker_queue_fn *fn, void *arg)
 {
     *b = (struct worker_queue){.fn = fn, .arg = arg, .mailbox = mailbox_new()};
-    (void)pthread_mutex_init(&b->lock, NULL); /* it does not fail without attributes */
+    (void)pthread_mutex_init(&b->lock, NULL); /* does not fail without attributes */
     TAILQ_INIT(&b->items);
     if (b->mailbox != NULL)
         b->wake = event_new(base, mailbox_fd(b->mailbox), EV_READ | EV_PERSIST, on_wake, b);
@@ -38,7 +38,7 @@ void worker_queue_wake(struct worker_queue *b, bool by_worker)
         mailbox_wake(b->mailbox);
 }
 
-/* Woken under the lock, so that it is not freed meanwhile by whoever takes the last item. */
+/* Wakes under the lock, so that the thread that takes the last item does not free the queue meanwhile. */
 void worker_queue_put(struct worker_queue *b, struct worker_queue_item *item, void *of, bool by_worker)
 {
     (void)pthread_mutex_lock(&b->lock);

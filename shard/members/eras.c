@@ -19,7 +19,7 @@ void eras_fini(struct eras *s)
     replications_fini(&s->there);
 }
 
-/* Of the nodes that hold shards of either generation. */
+/* Find the ids of the nodes that hold shards of either generation. */
 static enum err find(struct sync_client *l, const struct names *names, const struct log_view *v,
                      struct trusted *out, struct error *e)
 {
@@ -37,7 +37,7 @@ static enum err find(struct sync_client *l, const struct names *names, const str
     return code;
 }
 
-/* It was watched under an id that the view accepts, and has lost nothing since. */
+/* True if the node was watched under an id that the view accepts, and has lost nothing since. */
 static bool goes_on(const struct eras *s, const struct log_view *v, const struct replication *now)
 {
     for (unsigned i = 0; i < s->seen.count; i++)
@@ -46,8 +46,8 @@ static bool goes_on(const struct eras *s, const struct log_view *v, const struct
     return false;
 }
 
-/* An id of a node that has no shard any more is left in the view: where nodes of a cluster do not agree on
- * who has slots, it would go and come with each look. */
+/* The view keeps ids of nodes that no longer have shards: if nodes of a cluster do not agree on who has
+ * slots, such an id would go and come with each look. */
 static enum eras_action judge(const struct eras *s, const struct log_view *v, const struct replications *now)
 {
     enum eras_action action = ERAS_KEEP;
@@ -100,7 +100,7 @@ static uint64_t generation_of(const struct log_view *v)
     return v->slot[v->current].shape.number;
 }
 
-/* What a writer says of the generation that @v reads. */
+/* Write what a writer says of the current generation of @v. */
 static void format_said(struct buffer *out, const struct eras *s, const struct log_view *v,
                         const struct eras_written *what)
 {
@@ -133,7 +133,7 @@ static void put_said(struct script_call *c, const struct eras *s, const struct l
     buffer_fini(&text);
 }
 
-/* A script on the view, whose first argument is the incarnation. */
+/* Begin a script on the view, whose first argument is the incarnation. */
 static void begin(struct script_call *c, const char *text, const struct names *names)
 {
     script_begin(c, text);
@@ -141,7 +141,7 @@ static void begin(struct script_call *c, const char *text, const struct names *n
     script_incarnation(c, names->incarnation);
 }
 
-/* The nodes are those that were looked at. */
+/* Check that the nodes are still those that were looked at. */
 static enum err look_again(const struct eras *s, struct sync_client *l, const struct names *names,
                            const struct log_view *v, struct error *e)
 {
@@ -162,7 +162,7 @@ static void name_said(const uint8_t writer[LOG_WRITER_BYTES], char out[SAID_MAX]
     (void)snprintf(out, SAID_MAX, "wrote.%.32s", strchr(name, '.') + 1);
 }
 
-/* @text, or @text and a space and more behind it. */
+/* True if the reply is @text; if @may_have_more, also if it is @text, a blank and more. */
 static bool has_text(const redisReply *r, const struct buffer *text, bool may_have_more)
 {
     return !buffer_failed(text) && r->type == REDIS_REPLY_STRING && r->len >= text->length &&

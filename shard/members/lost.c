@@ -18,10 +18,10 @@ extern const char embedded_lost_say[], embedded_lost_lack[], embedded_lost_end[]
 enum {
     LOOKS = 64,       /* shards, or blocks, that are asked for at a time */
     WINDOW = 8,       /* scripts under way */
-    ACCEPT_TRIES = 20 /* while others take over */
+    ACCEPT_TRIES = 20 /* attempts while others take over */
 };
 
-/* --- what heals it --- */
+/* --- the remedy --- */
 
 enum lost_remedy lost_remedy(const struct log_view *v)
 {
@@ -60,8 +60,8 @@ static unsigned where_of(const struct lost_work *w, unsigned layer, uint32_t sha
 
 enum found {
     IS_THERE,
-    IS_MISSING, /* or cut, or blank */
-    IS_FOREIGN  /* its name has something else, which is left as it is */
+    IS_MISSING, /* missing, cut, or blank */
+    IS_FOREIGN  /* something else has its name, and is kept */
 };
 
 static enum found judge(enum err *code)
@@ -72,8 +72,8 @@ static enum found judge(enum err *code)
     return found;
 }
 
-/* The last block of each of @count shards from @first: shards are written from the first block to the last.
- */
+/* Check the last block of each of @count shards from @first: shards are written from the first block to the
+ * last. */
 static enum err look_at_ends(struct lost_work *w, unsigned layer, uint32_t first, uint32_t count,
                              enum found *found, struct error *e)
 {
@@ -92,7 +92,7 @@ static enum err look_at_ends(struct lost_work *w, unsigned layer, uint32_t first
     return code;
 }
 
-/* The header, which gets the token, and every block. */
+/* Enter the token into the header, and check every block. */
 static enum err look_at_all(struct lost_work *w, unsigned layer, uint32_t shard, enum found *found,
                             struct error *e)
 {
@@ -126,7 +126,8 @@ static enum err look(struct lost_work *w, unsigned layer, uint32_t first, uint32
 
 /* --- making --- */
 
-/* A header with the token, and blocks without tags, in place of what an earlier token has left. */
+/* Make a shard with our token in its header, and with blocks without tags, in place of one with an earlier
+ * token. */
 static enum err make_blank(struct lost_work *w, const struct header *h, struct error *e)
 {
     uint8_t block[BLOCK_BITS_MAX / 8] = {0};
@@ -162,7 +163,7 @@ static enum err send_batch(struct lost_work *w, const struct header *h, const st
 
 typedef bool next_fn(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out);
 
-/* All blocks from memory, in batches. What is not written is found by the next take-over. */
+/* Write all blocks from memory, in batches. After an error, the next take-over finds what was not written. */
 static enum err write_all(struct lost_work *w, const struct header *h, next_fn *next, struct dirty_batch *b,
                           struct error *e)
 {
@@ -183,7 +184,7 @@ static enum err write_all(struct lost_work *w, const struct header *h, next_fn *
     return code;
 }
 
-/* All blocks, with their tags and nothing in them. */
+/* Write all blocks, with their tags and without any bit. */
 static enum err write_empty(struct lost_work *w, const struct header *h, struct error *e)
 {
     const struct geometry *g = &w->shape->layers[h->layer].geometry;
@@ -215,9 +216,10 @@ static enum err tend(const struct lost_work *w, struct error *e)
     return w->tend == NULL ? ERR_OK : w->tend(w->arg, e);
 }
 
-enum { UNSTAMPED = 1 /* no stamp of a shard that is whole */ };
+enum { UNSTAMPED = 1 /* not the stamp of a whole shard */ };
 
-/* A shard that is written: missing and whole in memory, with its stamp; or one that is to be loaded again. */
+/* A shard to write: one that is missing and whole in memory, with its stamp; or one that must be loaded
+ * again. */
 struct again {
     unsigned layer;
     uint32_t shard, stamp;
@@ -229,7 +231,7 @@ static bool is_to_load_again(const struct lost_work *w, unsigned layer, uint32_t
     return w->join != NULL && bitmap_state(w->resident->layer[layer], shard) == BITMAP_RELOADING;
 }
 
-/* 0: it is not written. */
+/* 0: the shard is not written. */
 static uint32_t stamp_of(const struct lost_work *w, unsigned layer, uint32_t shard)
 {
     if (w->resident == NULL || is_to_load_again(w, layer, shard))
@@ -237,7 +239,8 @@ static uint32_t stamp_of(const struct lost_work *w, unsigned layer, uint32_t sha
     return bitmap_stamp(w->resident->layer[layer], shard);
 }
 
-/* The token into those that are there and are to be loaded again: what others wrote before is read then. */
+/* Enter the token into shards that exist and must be loaded again: what others wrote before is read after
+ * that. */
 static enum err enter_some(struct lost_work *w, unsigned layer, uint32_t first, uint32_t count,
                            const enum found *found, struct error *e)
 {
@@ -256,7 +259,7 @@ static enum err enter_some(struct lost_work *w, unsigned layer, uint32_t first, 
     return code;
 }
 
-/* Make blank ones of those of @count shards from @first that are missing; *@n are to be written. */
+/* Check @count shards from @first, and make a blank one for each that is missing; *@n are to be written. */
 static enum err blank_some(struct lost_work *w, unsigned layer, uint32_t first, uint32_t count,
                            struct again *again, uint64_t *n, struct error *e)
 {
@@ -297,8 +300,8 @@ static enum err blank_all(struct lost_work *w, struct again *again, uint64_t *n,
     return code;
 }
 
-/* The view names this token still: nobody has drawn a later one, and stored positions, before the blank
- * shards were there. */
+/* Check that the view still names this token: so nobody drew a later one, and stored positions, before the
+ * blank shards were there. */
 static enum err check_token(struct lost_work *w, struct error *e)
 {
     struct fold *f = w->fold;
@@ -312,12 +315,13 @@ static enum err check_token(struct lost_work *w, struct error *e)
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_STRING || strcmp(r->str, token) != 0)
-        code = error_set(e, ERR_FENCED, "generation %" PRIu64 " has another writer", f->generation);
+        code = error_set(e, ERR_FENCED, "another process has taken over the shards of generation %" PRIu64,
+                         f->generation);
     freeReplyObject(r);
     return code;
 }
 
-/* *@whole: it is written, of what was whole in memory all the time. */
+/* *@whole: the shard was written, and was whole in memory all the time. */
 static enum err write_one(struct lost_work *w, const struct again *a, struct dirty_batch *b, bool *whole,
                           struct error *e)
 {
@@ -337,7 +341,7 @@ static enum err write_one(struct lost_work *w, const struct again *a, struct dir
     return code;
 }
 
-/* Those that were there, or the others. */
+/* Write either the shards that were there, or the others. */
 static enum err write_those(struct lost_work *w, const struct again *again, uint64_t n, bool were_there,
                             struct dirty_batch *b, struct error *e)
 {
@@ -390,7 +394,7 @@ enum err lost_make(struct lost_work *w, struct error *e)
 
 /* --- the view --- */
 
-/* A script on the view. */
+/* Begin a script on the view. */
 static struct script_call begin(const char *text, const struct names *names, uint64_t generation)
 {
     struct script_call c = {0};
@@ -451,8 +455,8 @@ enum err lost_end(struct fold *f, const struct log_lost *lost, struct error *e)
 
 /* --- accepting --- */
 
-/* Each lane, and each node that holds shards, has the era that the view has: else keys that are there still
- * are being made good. */
+/* Check that each lane, and each node with shards, has the era that the view accepts: if not, a repair of
+ * existing keys is under way. */
 static enum err check_eras(struct sync_client *l, const struct names *names, const struct log_view *v,
                            struct error *e)
 {
@@ -466,12 +470,12 @@ static enum err check_eras(struct sync_client *l, const struct names *names, con
     return code == ERR_OK && !known
                ? error_set(e, ERR_BUSY,
                            "nodes of filter \"%.*s\" have other replication ids than its view accepts: "
-                           "its processes see to that first",
+                           "wait until its processes have settled that",
                            (int)names->filter_length, names->filter)
                : code;
 }
 
-/* *@nothing: there is nothing to be accepted. */
+/* *@nothing: there is nothing to accept. */
 static enum err check_view(struct sync_client *l, const struct names *names, const struct log_view *v,
                            bool *nothing, struct error *e)
 {
@@ -495,7 +499,7 @@ static enum err check_view(struct sync_client *l, const struct names *names, con
     return check_eras(l, names, v, e);
 }
 
-/* No shard is missing: the view says so. */
+/* No shard is missing: say so in the view. */
 static enum err say_accepted(struct fold *f, const struct log_lost *lost, struct error *e)
 {
     char text[LOG_LOST_TEXT_MAX] = "", token[LOG_TOKEN_TEXT_MAX];
@@ -509,7 +513,8 @@ static enum err say_accepted(struct fold *f, const struct log_lost *lost, struct
     return run(&c, f->redis, f->names, 1, &result, e);
 }
 
-/* Behind the draw: whoever has accepted it before that has ended this, and nobody does so behind it. */
+/* Called after the draw: a process that accepted before the draw has ended the loss, and none can accept
+ * after it. */
 static enum err check_again(const struct fold *f, struct log_view *v, struct error *e)
 {
     enum err code = log_view_load(f->redis, f->names, v, e);
@@ -521,7 +526,8 @@ static enum err check_again(const struct fold *f, struct log_view *v, struct err
 static enum err make_empty(struct lost_work *w, struct log_view *v, uint64_t *made, struct error *e)
 {
     struct key_name key;
-    enum err code = fold_draw_next(w->fold, 0, e); /* nobody has made it since, and it was lost again */
+    enum err code = fold_draw_next(w->fold, 0, e); /* so nobody else has made the shard meanwhile, and lost it
+                                                    * again */
     if (code == ERR_OK)
         code = check_again(w->fold, v, e);
     if (code == ERR_OK)

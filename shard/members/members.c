@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: one script a second writes the record, another keeps the id in the list. Possible
- * failure modes are: the coordinator dies (its record's TTL goes on, then the record is gone, and whoever
- * reads takes the id off the list), stops and wakes (its next heartbeat makes record and entry again), Redis
- * starts empty (likewise), two read at once (both take the same id off). */
+/* The happy path is: once a second one script writes the record, and another keeps the id in the list.
+ * Possible failure modes are: the coordinator dies (its record expires, and whoever reads then drops the id
+ * from the list), it stops and wakes (its next heartbeat makes record and entry again), Redis starts empty
+ * (likewise), two processes read at once (both drop the same id). */
 #include "shard/members/members.h"
 
 #include <inttypes.h>
@@ -31,8 +31,8 @@ static void list_key(const char *prefix, struct key_name *out)
     out->length = (size_t)snprintf(out->text, sizeof(out->text), "%s:coordinators", prefix);
 }
 
-/* Of the list and of the records: all lie in one slot of a cluster, so that the list of members can be read
- * while other masters than that one are away. */
+/* The address of the list and of the records: in a cluster they lie in one slot, so that they can be read
+ * while masters of other slots are down. */
 static unsigned members_home(const struct sync_client *l, const char *prefix)
 {
     struct key_name list;
@@ -46,9 +46,10 @@ static void record_key(const char *prefix, const char *id, struct key_name *out)
                                    MEMBERS_ID_MAX - 1, id);
 }
 
-/* --- one's own record --- */
+/* --- the own record --- */
 
-/* The count of pairs is known at the end only: as wide as it may become, filled in afterwards. */
+/* The number of pairs is known only at the end: write zeros of full width first, and fill it in
+ * afterwards. */
 enum { COUNT_ARGUMENT = 2, COUNT_WIDTH = 6 };
 
 void members_begin(struct members_heartbeat *b, const char *prefix, const char *id)
@@ -159,7 +160,7 @@ void members_fini(struct members_heartbeat *b)
     script_fini(&b->call);
 }
 
-/* --- everybody's --- */
+/* --- all records --- */
 
 const char *members_value(const struct members_entry *entry, enum members_field field)
 {
@@ -173,7 +174,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*x, *y);
 }
 
-/* Ask for the record of @id and for its TTL. */
+/* Ask for the record of @id, and for its TTL. */
 static enum err ask(struct sync_client *l, const char *prefix, const char *id, const char *filter,
                     struct error *e)
 {
@@ -214,7 +215,7 @@ static void take_epoch(struct members_entry *entry)
     entry->epoch = epoch;
 }
 
-/* True where there is such a record. */
+/* True if there is a record. */
 static bool take(struct members_entry *entry, const redisReply *values, const redisReply *ttl)
 {
     uint64_t keep = MEMBERS_KEEP_MS;
@@ -313,9 +314,9 @@ enum err members_read(struct sync_client *l, const char *prefix, const char *fil
     return code;
 }
 
-/* --- who knows which node --- */
+/* --- which nodes members know --- */
 
-/* Hosts are the same in small and large letters, paths of sockets are not. */
+/* Compare host names without regard to case, and paths of sockets with it. */
 static bool has_item(const char *list, const char *item)
 {
     size_t length = strlen(item);

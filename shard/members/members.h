@@ -4,13 +4,12 @@
 /* The list of members: which coordinators there are, as each says of itself once a second.
  *   P:coordinators           set of ids
  *   P:{P:coordinators}:<id>  hash with a TTL: the fields below, and epoch:<filter> = <incarnation>:<epoch>
- *                            of each filter whose view it holds
+ *                            of each filter whose view the coordinator holds
  * In a cluster all of it lies in one slot.
  *
- * How long ago a coordinator was there follows from the rest of its record's TTL, so that no clock but that
- * of Redis matters. A record that is lost (FLUSHALL, eviction) is whole again
- * after two heartbeats. Nothing relies on the list of members being complete: it is for people, and for what
- * would otherwise end in errors. */
+ * The rest of a record's TTL says how long ago the coordinator's last heartbeat was, so only the clock of
+ * Redis matters. A record that is lost (FLUSHALL, eviction) is complete again after two heartbeats. Nothing
+ * relies on the list being complete: it is for people, and avoids some errors. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,15 +18,15 @@
 #include "shard/redis/script_call.h"
 
 enum {
-    MEMBERS_KEEP_MS = 3600 * 1000, /* how long one that is gone is listed */
-    MEMBERS_GONE_MS = 6000,        /* after so long without a heartbeat it counts as gone */
+    MEMBERS_KEEP_MS = 3600 * 1000, /* how long one that is gone stays in the list */
+    MEMBERS_GONE_MS = 6000,        /* without a heartbeat for so long it counts as gone */
     MEMBERS_MAX = 1024,            /* in the list */
     MEMBERS_ID_MAX = 96,
     MEMBERS_CHANGES_MAX = 500 /* epochs in one heartbeat */
 };
 
-/* Fields of a record; later versions may have more, and earlier ones less. Lists have a newline between two
- * items. */
+/* Fields of a record; later versions may have more, earlier ones fewer. Items of a list are separated by
+ * newlines. */
 #define MEMBERS_FIELDS(X)                                                                                    \
     X(MEMBERS_HOST, "host")                                                                                  \
     X(MEMBERS_PID, "pid")                                                                                    \
@@ -39,13 +38,14 @@ enum {
     X(MEMBERS_UPTIME, "uptime_ms")                                                                           \
     X(MEMBERS_CLIENTS, "clients")                                                                            \
     X(MEMBERS_JOBS, "jobs")                     /* list: filters whose jobs it drives */                     \
-    X(MEMBERS_SERVES, "filters")                /* how many it holds views of */                             \
-    X(MEMBERS_BEHIND, "behind")                 /* of how many an older one than Redis has */                \
-    X(MEMBERS_BEHIND_FILTERS, "behind_filters") /* list: some of these */                                    \
-    X(MEMBERS_REDIS, "redis")                   /* ok, or which nodes are away and why */                    \
-    X(MEMBERS_POSTGRES, "postgres")             /* the same; none: it needs none */                          \
-    X(MEMBERS_NODES, "nodes")                   /* list: configured, home first; or that it is a cluster */  \
-    X(MEMBERS_KEEP, "keep_ms")                  /* the TTL that the record is given */
+    X(MEMBERS_SERVES, "filters")                /* number of filters whose views it holds */                 \
+    X(MEMBERS_BEHIND, "behind")                 /* number of those whose view is older than in Redis */      \
+    X(MEMBERS_BEHIND_FILTERS, "behind_filters") /* list: some of those */                                    \
+    X(MEMBERS_REDIS, "redis")                   /* ok, or which nodes are down and why */                    \
+    X(MEMBERS_POSTGRES, "postgres")             /* likewise; none: it needs none */                          \
+    X(MEMBERS_NODES, "nodes")                   /* list: the configured nodes, the metadata node first; or   \
+                                                 * that it is a cluster */                                   \
+    X(MEMBERS_KEEP, "keep_ms")                  /* the TTL of the record */
 
 enum members_field {
 #define X(field, name) field,
@@ -54,11 +54,10 @@ enum members_field {
         MEMBERS_FIELD_COUNT
 };
 
-/* --- one's own record --- */
+/* --- the own record --- */
 
-/* A heartbeat that is being put together: fields first, then epochs. Zero-initialise; members_fini() at the
- * end.
- */
+/* A heartbeat that is being put together: fields first, then epochs. Zero-initialise it, and call
+ * members_fini() at the end. */
 struct members_heartbeat {
     char prefix[PREFIX_MAX + 1];
     char id[MEMBERS_ID_MAX];
@@ -71,41 +70,43 @@ struct members_heartbeat {
 void members_begin(struct members_heartbeat *b, const char *prefix, const char *id);
 void members_text(struct members_heartbeat *b, enum members_field field, const char *value);
 void members_number(struct members_heartbeat *b, enum members_field field, uint64_t value);
-/* @filter is escaped, as in key names. @epoch 0: it holds no view any more. At most MEMBERS_CHANGES_MAX. */
+/* @filter is escaped, as in key names. @epoch 0: the coordinator no longer holds a view of it. At most
+ * MEMBERS_CHANGES_MAX calls. */
 void members_epoch(struct members_heartbeat *b, const char *filter, uint64_t incarnation, uint64_t epoch);
-/* *@whole: the record was there. If not, epochs that were written before are gone. ERR_UNREACHABLE,
- * ERR_TIMEOUT, ERR_REFUSED. */
+/* *@whole: the record was there. If not, epochs of former heartbeats are lost. ERR_UNREACHABLE, ERR_TIMEOUT,
+ * ERR_REFUSED. */
 MUST_CHECK enum err members_write(struct members_heartbeat *b, struct sync_client *l, bool *whole,
                                   struct error *e);
-/* Take oneself off the list of members: a clean end. */
+/* Leave the list, at a clean end. */
 MUST_CHECK enum err members_leave(struct sync_client *l, const char *prefix, const char *id, struct error *e);
 void members_fini(struct members_heartbeat *b);
 
-/* --- everybody's --- */
+/* --- all records --- */
 
 struct members_entry {
     const char *id;
-    uint64_t age_ms; /* since its last heartbeat */
+    uint64_t age_ms; /* since the last heartbeat */
     bool gone;
     const redisReply *values; /* by enum members_field, then the epoch that was asked for */
-    uint64_t incarnation;     /* of the filter that was asked for; 0: it holds no view of it */
+    uint64_t incarnation;     /* of the filter that was asked for; 0: the coordinator holds no view of it */
     uint64_t epoch;
 };
 
-/* The value as text; "" where there is none. */
+/* A field's value as text; "" if there is none. */
 const char *members_value(const struct members_entry *entry, enum members_field field);
 
-/* The time by the Redis node that has the list, in ms since the Unix epoch. */
+/* The time of the Redis node that has the list, Unix time in ms. */
 MUST_CHECK enum err members_clock(struct sync_client *l, const char *prefix, uint64_t *ms, struct error *e);
 
-/* Called for each, by id; not for those that are forgotten. */
+/* Called for each member, in order of ids, except those that are dropped from the list. */
 typedef void members_fn(void *arg, const struct members_entry *entry);
-/* @filter: escaped; its epochs are read too. NULL: none. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED. */
+/* @filter: an escaped name, whose epochs are read, too; NULL: none. ERR_UNREACHABLE, ERR_TIMEOUT,
+ * ERR_REFUSED. */
 MUST_CHECK enum err members_read(struct sync_client *l, const char *prefix, const char *filter,
                                  members_fn *fn, void *arg, struct error *e);
 
-/* Every coordinator that is not gone has @g's nodes in its configuration. ERR_REFUSED names one that has not:
- * it would answer errors for the filter as soon as a view names them. */
+/* Check that every coordinator which is not gone has the nodes of @g in its configuration. ERR_REFUSED names
+ * one that does not: it would return errors for the filter as soon as a view names these nodes. */
 MUST_CHECK enum err members_knows(struct sync_client *l, const char *prefix, const struct generation *g,
                                   struct error *e);
 

@@ -11,7 +11,7 @@
 extern const char embedded_remove_doubt[], embedded_remove_folded[], embedded_remove_degraded[],
     embedded_remove_restore[];
 
-/* A script on the view of the writer. */
+/* Begin a script on the view, with the writer as argument. */
 static void begin(struct roll *r, const char *text, const uint8_t writer[LOG_WRITER_BYTES])
 {
     roll_begin(r, text);
@@ -19,7 +19,7 @@ static void begin(struct roll *r, const char *text, const uint8_t writer[LOG_WRI
     roll_put_writer(r, writer);
 }
 
-/* As the view has them. */
+/* Add the lanes, in the view's form. */
 static void put_lanes(struct roll *r, const struct log_lane *lane, unsigned count)
 {
     struct buffer text = {0};
@@ -45,7 +45,7 @@ enum err remove_doubt(struct roll *r, const struct log_writer *w, struct error *
     return code;
 }
 
-/* --- when all of it is folded --- */
+/* --- removal once all entries are folded --- */
 
 struct looked {
     const struct lane_put *put;
@@ -60,7 +60,7 @@ static enum err compare(void *arg, const struct tail_record *record, struct erro
     return ERR_OK;
 }
 
-/* Append @put to @lane, and look that it is there, under the lane's era. */
+/* Append @put to @lane, and check that it is there, under the lane's era. */
 static enum err append(struct roll *r, const struct lane *lane, struct lane_put *put, struct error *e)
 {
     struct looked k = {.put = put};
@@ -84,7 +84,7 @@ enum err remove_begin(struct roll *r, const struct log_view *v, const struct log
         return error_set(e, ERR_NOMEM, "out of memory");
     *out = (struct removal){.registration = w->registration, .lanes = v->lane_count};
     memcpy(out->writer, w->id, LOG_WRITER_BYTES);
-    sync_client_forget(r->redis); /* replies of before are nobody's */
+    sync_client_forget(r->redis); /* earlier replies belong to nobody */
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
         struct lane lane;
         roll_lane(r, v, i, &lane);
@@ -116,9 +116,10 @@ enum err remove_end(struct roll *r, const struct removal *m, struct error *e)
     return result == -1 ? roll_not_registered(m->writer, e) : log_view_another(r->names, e);
 }
 
-/* --- while a roll call waits for it --- */
+/* --- removal while a roll call waits --- */
 
-/* The eras of the lanes' nodes. *@waits: a roll call waits for @w. *@same: a lane's era is the view's. */
+/* Read the eras of the lanes' nodes. *@waits: a roll call waits for @w. *@same: some lane's era is the
+ * view's. */
 static enum err look_at_eras(struct roll *r, const struct log_view *v, const struct log_writer *w,
                              uint64_t era[LOG_LANES_MAX], bool *waits, bool *same, struct error *e)
 {
@@ -136,7 +137,7 @@ static enum err look_at_eras(struct roll *r, const struct log_view *v, const str
     return code;
 }
 
-/* Replace the lanes whose era is the view's, and read the view again. */
+/* Replace the lanes whose era is the view's, and load the view again. */
 static enum err leave_eras(struct roll *r, struct log_view *v, const uint64_t era[LOG_LANES_MAX],
                            struct error *e)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path of a roll call is: read the era; look for the own entries; append those that are missing;
- * look for them; say it. Possible failure modes are: the era changes meanwhile (all of it again), the lane is
- * missing (it is to be replaced), the view has another stream or era by now (it is to be read again), a
- * connection breaks (the caller repeats all of it). */
+/* The happy path of a roll call is: read the era; look for the own entries; append the missing ones; look for
+ * them; say so. Possible failure modes are: the era changes meanwhile (repeat all of it), the lane is missing
+ * (it must be replaced), the view has another stream or era by now (load it again), a connection breaks (the
+ * caller repeats all of it). */
 #include "shard/members/roll_internal.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ extern const char embedded_roll_register[], embedded_roll_leave[], embedded_roll
 
 enum {
     PUT_COUNT = 64, /* entries in one write */
-    LOOKS_MAX = 16  /* until an era is given up, or an entry that does not come */
+    LOOKS_MAX = 16  /* attempts until an era, or a missing entry, is given up */
 };
 
 void roll_init(struct roll *r, struct sync_client *l, const struct names *names,
@@ -146,7 +146,7 @@ void roll_forget(const struct roll *r, const struct log_view *v, unsigned lane, 
     for (unsigned slot = 0; slot < 2; slot++) {
         const struct log_generation *g = &v->slot[slot];
         if (g->shape.number == 0 || (!g->shape.built && slot != v->current))
-            continue; /* a build begins again where a lane loses something, until its cutover is near */
+            continue; /* a build begins again if a lane loses something, until its cutover is near */
         if (!log_view_is_folded(v, g, lane))
             return;
         if (log_id_compare(g->folded[lane].position.id, least) < 0)
@@ -200,7 +200,7 @@ static enum err note_own(void *arg, const struct tail_record *record, struct err
     return ERR_OK;
 }
 
-/* The id behind @id; the highest there is stays. */
+/* The id after @id; the highest possible id stays. */
 static struct log_id behind(struct log_id id)
 {
     if (++id.number == 0 && ++id.ms == 0)
@@ -208,7 +208,8 @@ static struct log_id behind(struct log_id id)
     return id;
 }
 
-/* Look for all that is missing, to the end of the lane. *@same: the lane's era did not change, and counts. */
+/* Look for all that is missing, up to the end of the lane. *@same: the lane's era did not change, so this
+ * counts. */
 static enum err look_for_own(struct roll *r, const struct lane *lane, struct own *own, bool *same,
                              struct error *e)
 {
@@ -229,7 +230,7 @@ static enum err look_for_own(struct roll *r, const struct lane *lane, struct own
     return code;
 }
 
-/* Append a batch of what is missing, from *@sequence on. *@count: how many. */
+/* Append a batch of what is missing, from *@sequence on. *@count: its size. */
 static enum err put_batch(struct roll *r, const struct lane *lane, struct own *own, struct lane_put *put,
                           uint64_t *sequence, unsigned *count, struct error *e)
 {
@@ -259,8 +260,8 @@ static enum err put_missing(struct roll *r, const struct lane *lane, struct own 
     return code;
 }
 
-/* *@whole: all own entries were found in the lane under its era. False: the era is another one by now, or an
- * entry is not there yet. */
+/* *@whole: all own entries were found in the lane under its era. False: the era has changed, or an entry is
+ * not there yet. */
 static enum err make_whole(struct roll *r, const struct lane *lane, struct own *own, bool *whole,
                            struct error *e)
 {
@@ -298,7 +299,7 @@ enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, st
     bool whole = false;
     if (log_view_writer(v, r->writer) == NULL)
         return roll_not_registered(r->writer, e);
-    sync_client_forget(r->redis); /* replies of before are nobody's */
+    sync_client_forget(r->redis); /* earlier replies belong to nobody */
     for (unsigned i = 0; i < LOOKS_MAX && code == ERR_OK && !whole; i++) {
         code = roll_look_at_era(r, &there, NULL, &page, e);
         if (code == ERR_OK && page.length == 0)
@@ -306,11 +307,11 @@ enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, st
         if (code != ERR_OK)
             break;
         there.era = page.era;
-        own_enter(own, &there); /* behind this nothing is acknowledged under an older one */
+        own_enter(own, &there); /* from here on nothing is acknowledged under an older era */
         code = make_whole(r, &there, own, &whole, e);
     }
     if (code == ERR_OK && !whole)
-        code = error_set(e, ERR_UNREACHABLE, "lane %.*s: its replication id does not stay the same",
+        code = error_set(e, ERR_UNREACHABLE, "lane %.*s: its replication id keeps changing",
                          (int)there.key.length, there.key.text);
     *era = there.era;
     const struct log_lane stream = {v->lane[lane].number, there.era};
@@ -386,8 +387,8 @@ static enum err draw(struct roll *r, unsigned lane, const struct log_lane *strea
     return code == ERR_OK && result <= 0 ? log_view_another(r->names, e) : code;
 }
 
-/* A lane stays on its node while the generation that is read has shards there. Else its next stream is on one
- * of that generation's nodes. */
+/* A lane stays on its node while the current generation has shards there. Otherwise its next stream lies on
+ * one of that generation's nodes. */
 static enum err next_node(const struct roll *r, const struct log_view *v, unsigned lane, unsigned *where,
                           struct error *e)
 {
@@ -418,8 +419,8 @@ static enum err put_into_view(struct roll *r, unsigned lane, const struct log_la
     return code == ERR_OK && result != 1 ? log_view_another(r->names, e) : code;
 }
 
-/* Delete what no view names, or will name: appends to it make nothing. If that fails, it stays until the lane
- * is replaced again, or the filter is deleted. */
+/* Delete a stream that no view names, or ever will: appends do not make it again. If that fails, it stays
+ * until the lane is replaced again, or the filter is deleted. */
 static void forget(struct roll *r, const struct lane *lane)
 {
     struct error e = {""};
@@ -427,7 +428,7 @@ static void forget(struct roll *r, const struct lane *lane)
     (void)unused;
 }
 
-/* Numbers only go up: nobody puts a lower one into the view that has this one. */
+/* Numbers only go up: nobody puts a lower one into a view that has this one. */
 static void forget_others(struct roll *r, const struct leftover_streams *found, uint64_t number)
 {
     for (unsigned i = 0; i < found->count; i++)

@@ -2,20 +2,20 @@
 #ifndef SHARD_MEMBERS_ROLL_H
 #define SHARD_MEMBERS_ROLL_H
 /* The register of a filter's writers, and the roll call: how a lane goes on when its node is in another era
- * (a failover, a restart, also the first replica that comes), and how a lane that is lost is replaced.
+ * (after a failover, a restart, or the first replica's attachment), and how a lost lane is replaced.
  *
  * A writer is registered before its first entry, and keeps its acknowledged entries until they are folded
- * (own.h). Under a new era each one appends again what is missing of them, and says in the view that it has;
- * when all have, the view takes the era. A lane that is lost gets another stream, of which no era is accepted
- * yet: the same roll call makes it whole, as what was acknowledged is folded or kept by its writer.
+ * (own.h). Under a new era each writer appends those of its entries that are missing, and says so in the
+ * view; when all have, the view takes the era. A lost lane gets another stream, of which no era is accepted
+ * yet: the same roll call makes it complete, as what was acknowledged is either folded or kept by its writer.
  *
- * Blocking; one thread for each struct roll. Anything here may be repeated after an error, and by several
- * processes at once. What was sent on a connection that broke may be executed later, and does no harm:
- * entries are those of acknowledged keys, and the second of two same entries is nothing; scripts compare what
- * they were made for; a lane's number is used once.
+ * Blocking; one thread for each struct roll. All of this may be repeated after an error, and by several
+ * processes at once. What was sent over a connection that broke may be executed later, and does no harm:
+ * entries are those of acknowledged keys, and the second of two equal entries changes nothing; scripts
+ * compare what they were made for; a lane's number is used once.
  *
- * Errors of all: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. ERR_FENCED: the view is another one by
- * now (or being deleted): read it again. */
+ * All functions may return ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. ERR_FENCED: the view has
+ * changed (or the filter is being deleted): load it again. */
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/redis/wire/replication.h"
@@ -26,12 +26,11 @@
 #include "shard/view/log_view.h"
 
 struct roll {
-    struct sync_client *redis; /* borrowed, as the names are */
+    struct sync_client *redis; /* borrowed, like @names */
     const struct names *names;
     uint8_t writer[LOG_WRITER_BYTES];
-    uint64_t
-        registration; /* of this writer: its number; 0: none yet. roll_register() gives at least this one */
-    uint64_t left;    /* the registration that was given up last; 0: none. It is never taken up again */
+    uint64_t registration; /* number of the own registration; 0: none yet. The next one is not lower */
+    uint64_t left;         /* the registration that was given up last; 0: none. It is never used again */
     unsigned where[LOG_LANES_MAX]; /* addresses of the lanes; roll_init() takes those of their keys */
     struct script_call call;       /* storage */
 };
@@ -40,59 +39,58 @@ void roll_init(struct roll *r, struct sync_client *l, const struct names *names,
                const uint8_t writer[LOG_WRITER_BYTES]);
 void roll_fini(struct roll *r);
 
-/* Lane @lane as the view has it. */
+/* Lane @lane, as in the view. */
 void roll_lane(const struct roll *r, const struct log_view *v, unsigned lane, struct lane *out);
-/* Take the lanes' addresses from @v, where it names nodes for them. ERR_CONFIG: one is not configured. */
+/* Take the lanes' addresses from @v, if it names nodes for them. ERR_CONFIG: a node is not configured. */
 MUST_CHECK enum err roll_find_lanes(struct roll *r, const struct log_view *v, struct error *e);
 
 /* --- the register --- */
 
-/* Register the writer; one that is registered stays so, unless it is in doubt (remove.h), its number is below
- * r->registration, or it was given up by roll_leave(): then it gets another number. ERR_NOT_FOUND: no such
+/* Register the writer. A registered writer stays so, unless it is in doubt (remove.h), its number is below
+ * r->registration, or roll_leave() gave it up: then it gets another number. ERR_NOT_FOUND: there is no such
  * view. ERR_CONFLICT: the filter is being deleted. ERR_RANGE: there are LOG_WRITERS_MAX already. */
 MUST_CHECK enum err roll_register(struct roll *r, struct error *e);
-/* @v has the writer under the number that it knows, and nobody doubts that it is there. Otherwise it
- * registers again before it goes on from a position of @v. */
+/* True if @v has the writer under the number that it knows, and not in doubt. If false, the writer must
+ * register again before it goes on from a position of @v. */
 bool roll_is_registered(const struct roll *r, const struct log_view *v);
-/* Leave, at a clean stop or for a time: nothing more is sent before the writer has registered again, and all
- * its entries are folded: own_count() is 0 for every lane. A writer that is not registered has left. Where
- * this fails the command may be executed later, and then ends no registration but this one. */
+/* Leave the register, at a clean stop or for a time. All entries of the writer must be folded: own_count() is
+ * 0 for every lane. Send nothing more before registering again. ERR_OK also if the writer is not registered.
+ * After an error the command may be executed later; it then ends only this registration. */
 MUST_CHECK enum err roll_leave(struct roll *r, struct error *e);
 
 /* --- the roll call --- */
 
-/* Have @own forget what the shards of every generation of the view hold. One that is being built counts when
- * its cutover is near: up to the hold. */
+/* Let @own forget what the shards of every generation of the view hold. A generation that is being built
+ * counts once its cutover is near: up to the hold. */
 void roll_forget(const struct roll *r, const struct log_view *v, unsigned lane, struct own *own);
 
-/* Answer the roll call of @lane, when a tail read met another era than the view's: enter the era of its node
- * in @own, append again what is missing of it, and say so in the view, unless that has the era already. *@era
- * is the era. ERR_LOST: the lane is missing: replace it. ERR_NOT_FOUND: the writer is not registered: it was
- * removed, and registers again before anything else. */
+/* Answer the roll call of @lane, after a tail read met another era than the view's: enter the era of its node
+ * in @own, append what is missing, and say so in the view, unless the view has that era. *@era is the era.
+ * ERR_LOST: the lane is missing: replace it. ERR_NOT_FOUND: the writer is not registered: it was removed, and
+ * must register again first. */
 MUST_CHECK enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, struct own *own,
                                 uint64_t *era, struct error *e);
 
-/* Have the view take the era of @lane's node, if every registered writer has answered: *@missing is how many
- * have not; 0: the view has the era, read it again. Where @was (NULL: is not known) is what the node was when
- * the view had its era, and its history goes on, nobody has to answer. ERR_LOST as above. */
+/* Let the view take the era of @lane's node, if every registered writer has answered. *@missing: the number
+ * of those that have not; 0: the view has the era, load it again. @was: the state of the node when the view
+ * had its era (NULL: unknown); if the node's history goes on from there, no writer has to answer. ERR_LOST as
+ * above. */
 MUST_CHECK enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane,
                                   const struct replication *was, unsigned *missing, struct error *e);
 
-/* *@out: the node that @was is the one whose id is @era now, and has lost nothing since
- * (replication_goes_on()).
- */
+/* *@out: the node @was has the id @era now, and has lost nothing since (replication_goes_on()). */
 MUST_CHECK enum err roll_goes_on(struct sync_client *l, const struct replication *was, uint64_t era,
                                  bool *out, struct error *e);
 
 /* --- a lane that is lost, or cannot go on --- */
 
 /* Close the lane, make another stream for it, remove lanes of other incarnations of the filter (leftover.h),
- * and put the stream into the view; a roll call makes it whole. It lies where the lane was, or, if the
- * generation that is read has no shard there, on one of that generation's nodes. If a node cannot be reached,
- * nothing is changed. Streams of the lane with lower numbers are deleted then, also those that others have
- * left who were killed: no view will name them. */
+ * and put the stream into the view; a roll call makes it complete. The stream lies where the lane was, or, if
+ * the current generation has no shard there, on one of that generation's nodes. If a node cannot be reached,
+ * nothing is changed. Then delete all streams of the lane with lower numbers, also those that killed
+ * processes left: no view will name them. */
 MUST_CHECK enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned lane,
                                       struct error *e);
-/* Replace the lanes on nodes where the generation that is read has no shard: the filter has left them. */
+/* Replace the lanes on nodes where the current generation has no shard: the filter has left these nodes. */
 MUST_CHECK enum err roll_move_lanes(struct roll *r, const struct log_view *v, struct error *e);
 #endif

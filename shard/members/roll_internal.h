@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_MEMBERS_ROLL_INTERNAL_H
 #define SHARD_MEMBERS_ROLL_INTERNAL_H
-/* What roll.c and remove.c share: scripts on the view, and looks at lanes. */
+/* What roll.c and remove.c share: scripts on the view, and looks into lanes. */
 #include "shard/log/lane_sync.h"
 #include "shard/members/roll.h"
 
@@ -13,8 +13,8 @@ MUST_CHECK enum err roll_run(struct roll *r, long long *result, struct error *e)
 /* ERR_NOT_FOUND. */
 enum err roll_not_registered(const uint8_t writer[LOG_WRITER_BYTES], struct error *e);
 
-/* The era of the lane's node, in *@page, and where the lane is not missing, the position of its first entry
- * (NULL: is not wanted). ERR_UNREACHABLE also where the node is no master. */
+/* Read the era of the lane's node into *@page, and the position of the lane's first entry, if there is one,
+ * into @first (or NULL). ERR_UNREACHABLE: also if the node is no master. */
 MUST_CHECK enum err roll_look_at_era(struct roll *r, const struct lane *lane, struct log_position *first,
                                      struct lane_page *page, struct error *e);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is async_client_send(): connected, append, the loop writes. Possible failure modes are: no
- * connection (false, until one has been made by the timer), connect refused or timed out, a certificate,
- * login or database that the node refuses, connection reset, a node that is stopped and does not answer (a
- * PING behind the pending commands passes its deadline). In each the callbacks get NULL. */
+ * connection (false, until the timer has made one), a connection that is refused or times out, a node that
+ * refuses certificate, login or database, a connection that is reset, a node that is stopped and does not
+ * answer (a PING behind the pending commands exceeds its deadline). In each case the callbacks get NULL. */
 #include "shard/redis/async_client_internal.h"
 
 #include <assert.h>
@@ -13,8 +13,8 @@
 #include "base/random.h"
 #include "shard/redis/nodes/health.h"
 
-/* REPLICATION_US: a node may be demoted and promoted again under a connection that lives on. DOUBT_US: there
- * is a reason to think so. */
+/* How often a connection asks for the replication id. REPLICATION_US: always, as a node may be demoted and
+ * promoted again while its connection lives. DOUBT_US: if there is a reason to expect another id. */
 enum {
     TICK_MS = 50,
     BACKOFF_MIN_US = 20 * 1000,
@@ -40,7 +40,8 @@ void async_client_peer_fini(struct async_client_peer *p)
         node_health_down(p->async->nodes, &p->node, false);
 }
 
-/* Loops, and coordinators, do not come back all at once: between half of the pause and the whole. */
+/* A pause between half of @pause and all of it, so that loops and coordinators do not reconnect all at
+ * once. */
 static uint64_t with_jitter(uint64_t pause)
 {
     return pause / 2 + random_u64() % (pause / 2 + 1);
@@ -73,7 +74,7 @@ static void peer_up(struct async_client_peer *p)
     p->why[0] = '\0';
 }
 
-/* Close from our side: callbacks run with NULL, and find no connection. */
+/* Close the connection from our side. Callbacks get NULL, and find no connection. */
 static void peer_drop(struct async_client_peer *p, const char *why)
 {
     struct async_connection *connection = p->connection;
@@ -231,8 +232,8 @@ void async_client_free(struct async_client *s)
 
 /* --- how long Redis takes --- */
 
-/* The command was answered, or given up: then it counts as what was waited for it. Of many short waits one
- * every interval is recorded, a long one always. */
+/* The command was answered, or it was given up: then the time until that counts. Of many short waits one is
+ * recorded every LATENCY_INTERVAL_US, a long one always. */
 static void on_sample(void *arg, const redisReply *reply)
 {
     struct async_client_peer *p = arg;
@@ -262,7 +263,7 @@ bool async_client_peer_ready(struct async_client_peer *p)
 {
     if (p->connection == NULL)
         peer_connect(p);
-    /* One that is down must be up first: what is sent to it now would wait, and fail in the end. */
+    /* A node that is down must be up first: a command sent now would wait, and fail in the end. */
     return p->connection != NULL && p->down_since == 0;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines: connections on which replicas, or disks, are waited for.
+/* Ack connections: each waits for replicas, or disks, of one node.
  *
- * The happy path is: whoever wants to know joins; at the end of the turn, or when the WAIT before is
- * answered, a small write and WAIT leave; the answer is that of all who had joined by then. Possible failure
- * modes are: fewer replicas than wanted in time, a node that refuses WAIT, or the small write (each is told
- * as the outcome), a line that breaks (ACK_BROKEN), a node that is stopped (the line is dropped when WAIT is
- * not answered for as long as it and a command may take). */
+ * The happy path is: a caller joins; at the end of the loop's turn, or when the WAIT before is answered, a
+ * small write and WAIT leave; the reply counts for all callers that had joined by then. Possible failure
+ * modes are: too few replicas in time, a node that refuses WAIT or the small write (the outcome says each of
+ * these), a connection that breaks (ACK_BROKEN), a node that is stopped (the connection is dropped when WAIT
+ * exceeds its own time-out and that of a command). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,34 +18,33 @@
 #include "shard/filter/slots.h"
 #include "shard/redis/async_client_internal.h"
 
-enum { LINE_PAUSE_US = 100 * 1000 };
+enum { RECONNECT_PAUSE_US = 100 * 1000 };
 #define MARKER_TTL_MS "10000"
 
 struct ack_waiter {
     TAILQ_ENTRY(ack_waiter) link;
     async_client_ack_fn *acked;
     void *arg;
-    uint64_t era; /* what the node must be in; 0: it does not matter */
+    uint64_t era; /* the replication id that the node must have; 0: any */
 };
 TAILQ_HEAD(ack_list, ack_waiter);
 
-struct ack_line {
-    struct ack_line *next;
+struct ack_connection {
+    struct ack_connection *next;
     struct async_client_peer *peer;
-    struct ack_need need; /* with the longest time-out of who is in @current */
+    struct ack_need need; /* what the next WAIT asks for; timeout_ms is the longest of those in @current */
     struct async_connection *connection;
-    struct event *turn;      /* at its end WAIT is sent */
-    struct ack_list current; /* joined since the last WAIT */
-    struct ack_list waiting; /* for the one that is under way */
-    struct ack_need waits;   /* what that one asks for */
+    struct event *turn;      /* active until the end of the turn, which sends WAIT */
+    struct ack_list current; /* waiters that joined since the last WAIT was sent */
+    struct ack_list waiting; /* waiters of the WAIT that is under way */
+    struct ack_need waits;   /* what the WAIT that is under way asks for */
     bool under_way;
-    enum ack_outcome outcome; /* of the WAIT that was answered last, and why */
+    enum ack_outcome outcome; /* of the WAIT that was answered last, with its reason */
     struct error why;
-    uint64_t since; /* WAIT was sent, or the line was begun */
+    uint64_t since; /* when WAIT was sent, or connecting began */
     uint64_t next_attempt;
-    struct error marker_error; /* of the last small write; "" where it was taken */
-    size_t marker_length;
-    char marker[KEY_NAME_MAX]; /* where the next one goes: beside the key of who joined last */
+    struct error marker_error; /* of the last small write; "" if the node accepted it */
+    char marker[KEY_NAME_MAX]; /* the key of the next small write: beside the key of the last waiter */
 };
 
 static void finish(struct ack_waiter *w, enum ack_outcome outcome, const char *why)
@@ -54,10 +53,10 @@ static void finish(struct ack_waiter *w, enum ack_outcome outcome, const char *w
     free(w);
 }
 
-/* --- a line's end --- */
+/* --- the end of an ack connection --- */
 
-/* Who has no WAIT yet; the channel tells the others. */
-static void fail_current(struct ack_line *l)
+/* Fail the waiters that have no WAIT yet. The others are told by async_connection_close(). */
+static void fail_current(struct ack_connection *l)
 {
     struct ack_list failed = TAILQ_HEAD_INITIALIZER(failed);
     struct ack_waiter *w;
@@ -72,13 +71,13 @@ static void on_closed(void *arg, enum err code, const char *why)
 {
     (void)code;
     (void)why;
-    struct ack_line *l = arg;
+    struct ack_connection *l = arg;
     l->connection = NULL;
-    l->next_attempt = clock_mono_us() + LINE_PAUSE_US;
+    l->next_attempt = clock_mono_us() + RECONNECT_PAUSE_US;
     fail_current(l);
 }
 
-static void line_drop(struct ack_line *l)
+static void connection_drop(struct ack_connection *l)
 {
     struct async_connection *connection = l->connection;
     on_closed(l, ERR_OK, NULL);
@@ -87,9 +86,9 @@ static void line_drop(struct ack_line *l)
 
 void async_client_acks_fini(struct async_client_peer *p)
 {
-    for (struct ack_line *l = p->acks, *next; l != NULL; l = next) {
+    for (struct ack_connection *l = p->acks, *next; l != NULL; l = next) {
         next = l->next;
-        line_drop(l);
+        connection_drop(l);
         event_free(l->turn);
         free(l);
     }
@@ -98,12 +97,12 @@ void async_client_acks_fini(struct async_client_peer *p)
 
 void async_client_acks_tick(struct async_client_peer *p, uint64_t now)
 {
-    for (struct ack_line *l = p->acks; l != NULL; l = l->next) {
+    for (struct ack_connection *l = p->acks; l != NULL; l = l->next) {
         uint64_t patience = p->async->timeout_ms;
         if (l->connection == NULL)
             continue;
         if (async_connection_is_past(l->connection)) {
-            line_drop(l);
+            connection_drop(l);
             continue;
         }
         if (l->under_way)
@@ -111,17 +110,17 @@ void async_client_acks_tick(struct async_client_peer *p, uint64_t now)
         else if (async_connection_is_ready(l->connection))
             continue;
         if (now > l->since + patience * 1000)
-            line_drop(l);
+            connection_drop(l);
     }
 }
 
 /* --- WAIT --- */
 
-static void send_wait(struct ack_line *l);
+static void send_wait(struct ack_connection *l);
 
 static void on_marker(void *arg, const redisReply *reply)
 {
-    struct ack_line *l = arg;
+    struct ack_connection *l = arg;
     struct async_client *s = l->peer->async;
     l->marker_error.text[0] = '\0';
     if (reply == NULL || reply->type != REDIS_REPLY_ERROR)
@@ -132,7 +131,7 @@ static void on_marker(void *arg, const redisReply *reply)
                     reply->str);
 }
 
-static enum ack_outcome judge(const struct ack_line *l, const redisReply *reply, struct error *e)
+static enum ack_outcome judge(const struct ack_connection *l, const redisReply *reply, struct error *e)
 {
     if (reply == NULL)
         return ACK_BROKEN;
@@ -144,12 +143,12 @@ static enum ack_outcome judge(const struct ack_line *l, const redisReply *reply,
 
 static void on_wait(void *arg, const redisReply *reply)
 {
-    struct ack_line *l = arg;
+    struct ack_connection *l = arg;
     l->why.text[0] = '\0';
     l->outcome = judge(l, reply, &l->why);
 }
 
-/* The era that WAIT was answered under: asked behind it, as a connection outlives a demotion. */
+/* The era that WAIT was answered under. INFO is sent behind WAIT, as a connection outlives a demotion. */
 static uint64_t era_of(const redisReply *reply)
 {
     bool told = reply != NULL && reply->type == REDIS_REPLY_STRING;
@@ -158,7 +157,7 @@ static uint64_t era_of(const redisReply *reply)
 
 static void on_info(void *arg, const redisReply *reply)
 {
-    struct ack_line *l = arg;
+    struct ack_connection *l = arg;
     struct ack_list over = TAILQ_HEAD_INITIALIZER(over);
     struct ack_waiter *w;
     struct error why = l->why;
@@ -175,42 +174,38 @@ static void on_info(void *arg, const redisReply *reply)
     }
 }
 
-static bool send_words(struct ack_line *l, size_t count, const char *const *words, const size_t *lengths,
+static bool send_words(struct ack_connection *l, size_t count, const char *const *words,
                        async_connection_reply_fn *fn)
 {
     struct buffer b = {0};
-    buffer_command(&b, count, words, lengths);
+    buffer_command(&b, count, words, NULL);
     bool sent = !buffer_failed(&b) && async_connection_send(l->connection, b.data, b.length, fn, l);
     buffer_fini(&b);
     return sent;
 }
 
-static bool send_marker(struct ack_line *l)
+static bool send_marker(struct ack_connection *l)
 {
     const char *const words[] = {"SET", l->marker, "1", "PX", MARKER_TTL_MS};
-    const size_t lengths[] = {3, l->marker_length, 1, 2, sizeof(MARKER_TTL_MS) - 1};
-    return send_words(l, 5, words, lengths, on_marker);
+    return send_words(l, 5, words, on_marker);
 }
 
-static bool send_query(struct ack_line *l)
+static bool send_query(struct ack_connection *l)
 {
     char replicas[16], ms[16];
     (void)snprintf(replicas, sizeof(replicas), "%u", l->need.replicas);
     (void)snprintf(ms, sizeof(ms), "%u", l->need.timeout_ms);
     const char *const wait[] = {"WAIT", replicas, ms};
     const char *const aof[] = {"WAITAOF", "1", replicas, ms};
-    const size_t wait_lengths[] = {4, strlen(replicas), strlen(ms)};
-    const size_t aof_lengths[] = {7, 1, strlen(replicas), strlen(ms)};
-    return (l->need.fsync ? send_words(l, 4, aof, aof_lengths, on_wait)
-                          : send_words(l, 3, wait, wait_lengths, on_wait)) &&
+    return (l->need.fsync ? send_words(l, 4, aof, on_wait) : send_words(l, 3, wait, on_wait)) &&
            async_connection_send(l->connection, greeting_ask_replication, strlen(greeting_ask_replication),
                                  on_info, l);
 }
 
-static void send_wait(struct ack_line *l)
+static void send_wait(struct ack_connection *l)
 {
     if (!send_marker(l) || !send_query(l)) {
-        line_drop(l);
+        connection_drop(l);
         return;
     }
     TAILQ_CONCAT(&l->waiting, &l->current, link);
@@ -224,7 +219,7 @@ static void on_turn(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
     (void)events;
-    struct ack_line *l = arg;
+    struct ack_connection *l = arg;
     if (l->connection != NULL && !l->under_way && !TAILQ_EMPTY(&l->current))
         send_wait(l);
 }
@@ -236,7 +231,7 @@ static void on_ready(void *arg)
     (void)arg;
 }
 
-static bool line_ready(struct ack_line *l)
+static bool connection_ready(struct ack_connection *l)
 {
     struct async_client *s = l->peer->async;
     const struct async_connection_events events = {
@@ -251,10 +246,10 @@ static bool line_ready(struct ack_line *l)
     return l->connection != NULL;
 }
 
-/* Of that need at that node. NULL: no memory. */
-static struct ack_line *line_of(struct async_client_peer *p, const struct ack_need *need)
+/* The ack connection for @need at @p. NULL: no memory. */
+static struct ack_connection *connection_for(struct async_client_peer *p, const struct ack_need *need)
 {
-    struct ack_line *l;
+    struct ack_connection *l;
     for (l = p->acks; l != NULL; l = l->next)
         if (l->need.replicas == need->replicas && l->need.fsync == need->fsync)
             return l;
@@ -275,9 +270,9 @@ static struct ack_line *line_of(struct async_client_peer *p, const struct ack_ne
     return l;
 }
 
-/* The write ahead of WAIT goes to a name with the hash tag of @key, which tells of the slot: in a cluster the
- * node has that. */
-static void note_marker(struct ack_line *l, const char *key, size_t length)
+/* The small write goes to a name with the hash tag of @key: in a cluster it must be in a slot of that
+ * node. */
+static void note_marker(struct ack_connection *l, const char *key, size_t length)
 {
     static const char suffix[] = ":acks";
     const char *open = memchr(key, '{', length);
@@ -287,15 +282,14 @@ static void note_marker(struct ack_line *l, const char *key, size_t length)
         return;
     memcpy(l->marker, key, n);
     memcpy(l->marker + n, suffix, sizeof(suffix));
-    l->marker_length = n + sizeof(suffix) - 1;
 }
 
 bool async_client_await_acks(struct async_client *s, unsigned where, const char *key, size_t length,
                              uint64_t era, const struct ack_need *need, async_client_ack_fn *acked, void *arg)
 {
     struct async_client_peer *p = where >= WHERE_SLOT ? async_client_route_master(s, where) : &s->peer[where];
-    struct ack_line *l = p != NULL ? line_of(p, need) : NULL;
-    if (l == NULL || !line_ready(l))
+    struct ack_connection *l = p != NULL ? connection_for(p, need) : NULL;
+    if (l == NULL || !connection_ready(l))
         return false;
     struct ack_waiter *w = malloc(sizeof(*w));
     if (w == NULL)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A store's way through a cluster.
+/* How an async client finds its way through a cluster.
  *
- * The happy path is: the slot's master by the map, a copy of the command for the case that it has to be sent
- * once more, the reply to whoever asked. Possible failure modes are: no map yet (false, and a node is asked),
- * MOVED (the map is patched, a whole one wanted, the command sent on), ASK (sent on, this once), too many of
- * both (NULL), a master that is gone (a map is wanted until it names another one; meanwhile false, as for any
- * node that is away), an error that will pass (the caller sees it and tries again until its deadline).
+ * The happy path is: the map names the slot's master; the client copies the command, in case it must be sent
+ * again; the reply goes to the caller. Possible failure modes are: no map yet (the call returns false, and a
+ * node is asked), MOVED (the map is patched, a whole map is wanted, the command is sent on), ASK (the command
+ * is sent on once), too many of both (NULL), a master that is gone (a map is wanted until it names another
+ * master; meanwhile the call returns false, as for any node that is down), an error that will pass (the
+ * caller gets it, and tries again until its deadline).
  *
- * A map that is wanted is asked for by one thread of the process at a time, with pauses (cluster.h); the
- * others take it from there. */
+ * One thread of the process at a time asks for a map that is wanted, with pauses (cluster.h). The others take
+ * its result. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,27 +20,26 @@
 #include "shard/redis/async_client_internal.h"
 
 enum {
-    REDIRECTIONS_MAX = 5,            /* of one command: more, and the nodes do not agree yet */
-    PEERS_MAX = SLOT_NODES_MAX + 64, /* those of the map, and some on their way into it or out of it */
-    PATIENCE_MS = 300,               /* with a node that is asked for the map */
+    REDIRECTIONS_MAX = 5,            /* of one command; with more the nodes do not agree yet */
+    PEERS_MAX = SLOT_NODES_MAX + 64, /* the nodes of the map, and some that were or will be in it */
+    PATIENCE_MS = 300,               /* the longest wait for a map from one node */
     IDLE_US = 10 * 1000 * 1000
 };
 
 struct async_client_route {
     struct slot_map map;
-    uint64_t version; /* of the map; 0: none */
-    uint64_t redirected;
+    uint64_t version; /* of the map; 0: there is none */
     bool wanted;
-    bool asking;               /* this store is the one that asks */
-    bool complained;           /* the log has it that nobody gave a map */
-    bool shards;               /* by CLUSTER SHARDS, as SLOTS was refused */
-    unsigned turn, turns_left; /* whom to ask, and how many more */
+    bool asking;               /* this client is asking for the map */
+    bool complained;           /* it was logged that no node gave a map */
+    bool shards;               /* ask by CLUSTER SHARDS, as CLUSTER SLOTS was refused */
+    unsigned turn, turns_left; /* the next node to ask; how many more to ask */
     struct async_client_peer *asked;
     uint64_t asked_until;
-    char why[160]; /* the last one gave no map */
+    char why[160]; /* why the last node that was asked gave no map */
     unsigned count;
     struct async_client_peer *peer[PEERS_MAX];
-    struct async_client_peer *by_node[SLOT_NODES_MAX]; /* of map.node; NULL: not looked up */
+    struct async_client_peer *by_node[SLOT_NODES_MAX]; /* by index in map.node; NULL: not looked up yet */
 };
 
 struct async_client_route *async_client_route_new(void)
@@ -68,7 +68,7 @@ void async_client_route_free(struct async_client *s)
 
 /* --- peers --- */
 
-/* NULL: no memory, or too many. */
+/* NULL: no memory, or too many peers. */
 static struct async_client_peer *peer_of(struct async_client *s, const struct node *node)
 {
     struct async_client_route *r = s->route;
@@ -91,7 +91,7 @@ static struct async_client_peer *peer_at_address(struct async_client *s, const c
     return peer_of(s, &node);
 }
 
-/* NULL: the slot is nobody's. */
+/* NULL: no master holds the slot. */
 static struct async_client_peer *peer_of_slot(struct async_client *s, unsigned slot)
 {
     struct async_client_route *r = s->route;
@@ -108,11 +108,6 @@ struct async_client_peer *async_client_route_each(const struct async_client *s, 
     return i < s->route->count ? s->route->peer[i] : NULL;
 }
 
-static bool is_up(const struct async_client_peer *p)
-{
-    return p->connection != NULL && async_connection_is_ready(p->connection);
-}
-
 static bool is_master(const struct async_client_route *r, const struct async_client_peer *p)
 {
     unsigned at = slot_map_find(&r->map, p->node.host, p->node.port);
@@ -123,7 +118,7 @@ static bool is_master(const struct async_client_route *r, const struct async_cli
 
 static void ask_next(struct async_client *s);
 
-/* Take the map that some thread has got since. */
+/* Take the map that another thread got in the meantime. False: there is none newer. */
 static bool adopt(struct async_client *s)
 {
     struct async_client_route *r = s->route;
@@ -135,7 +130,7 @@ static bool adopt(struct async_client *s)
     return true;
 }
 
-/* The node that was asked gave a map (or @m is NULL: the last of all nodes did not). */
+/* End the search for a map. @m is the map that a node gave, or NULL: none of the nodes gave one. */
 static void end_query(struct async_client *s, const struct slot_map *m)
 {
     struct async_client_route *r = s->route;
@@ -192,7 +187,7 @@ static bool ask_peer(struct async_client_peer *p)
     return async_client_peer_ready(p) && async_client_peer_send(p, text, strlen(text), on_map, p);
 }
 
-/* One that is connected, by turns; else one that is known, or a seed. */
+/* The next node to ask: a connected one, by turns; else a known one, or a seed. */
 static struct async_client_peer *choose(struct async_client *s)
 {
     struct async_client_route *r = s->route;
@@ -200,7 +195,7 @@ static struct async_client_peer *choose(struct async_client *s)
     unsigned turn = r->turn++;
     for (unsigned i = 0; i < r->count; i++) {
         struct async_client_peer *p = r->peer[(turn + i) % r->count];
-        if (is_up(p) && p != r->asked)
+        if (p->connection != NULL && async_connection_is_ready(p->connection) && p != r->asked)
             return p;
     }
     (void)cluster_candidate(s->nodes->cluster, turn, &node);
@@ -216,7 +211,7 @@ static void ask_next(struct async_client *s)
         struct async_client_peer *p = choose(s);
         if (p == NULL)
             break;
-        r->asked = p; /* before it is asked: a connection that fails at once is told of in ask_peer() */
+        r->asked = p; /* set first: a connection that fails at once calls back from inside ask_peer() */
         r->asked_until = clock_mono_us() + patience * 1000u;
         if (p->down_since != 0)
             (void)snprintf(r->why, sizeof(r->why), "%s: %.60s", p->node.name, p->why);
@@ -243,10 +238,10 @@ static void want_map(struct async_client *s)
 void async_client_route_lost(struct async_client *s)
 {
     s->route->wanted =
-        true; /* asked for by the next turn of the timer: callers are in the middle of something */
+        true; /* the timer asks for it: callers of this function are in the middle of something */
 }
 
-/* Peers of no use any more: not in the map, and nothing was sent for a while. */
+/* Drop peers that are not in the map, and to which nothing was sent for IDLE_US. */
 static void drop_idle(struct async_client *s, uint64_t now)
 {
     struct async_client_route *r = s->route;
@@ -289,8 +284,8 @@ void async_client_route_tick(struct async_client *s, uint64_t now)
 
 /* --- commands --- */
 
-/* Kept until its reply is there, as it may have to be sent again. */
-struct store_command {
+/* A command, kept until its reply, as it may have to be sent again. */
+struct routed_command {
     async_client_reply_fn *fn;
     void *arg;
     struct async_client_peer *peer;
@@ -301,15 +296,15 @@ struct store_command {
 
 static void on_routed(void *arg, const redisReply *reply);
 
-static void finish(struct store_command *c, const redisReply *reply)
+static void finish(struct routed_command *c, const redisReply *reply)
 {
     if (c->fn != NULL)
         c->fn(c->arg, reply);
     free(c);
 }
 
-/* False: it cannot be sent now; the caller still has it. */
-static bool dispatch(struct async_client_peer *p, struct store_command *c, bool asking)
+/* False: it cannot be sent now; the caller still owns it. */
+static bool dispatch(struct async_client_peer *p, struct routed_command *c, bool asking)
 {
     static const char text[] = "*1\r\n$6\r\nASKING\r\n";
     c->peer = p;
@@ -319,22 +314,22 @@ static bool dispatch(struct async_client_peer *p, struct store_command *c, bool 
            async_client_peer_send(p, c->bytes, c->length, on_routed, c);
 }
 
-/* Where a command goes that was answered with a redirection; counts it in *@times. NULL: nowhere. */
+/* Where to send a command that was redirected; counts redirections in *@times. NULL: nowhere. */
 static struct async_client_peer *redirected(struct async_client *s, const struct slot_redirect *to,
                                             unsigned *times)
 {
     struct async_client_route *r = s->route;
-    r->redirected++;
     if (s->closing || (*times)++ == REDIRECTIONS_MAX)
         return NULL;
     if (!to->ask) {
         want_map(s);
-        (void)slot_map_patch(&r->map, to->slot, to->host, to->port, NULL); /* or MOVED again */
+        (void)slot_map_patch(&r->map, to->slot, to->host, to->port, NULL); /* if that fails, the next command
+                                                                            * gets MOVED again */
     }
     return peer_at_address(s, to->host, to->port);
 }
 
-static bool follow(struct async_client *s, struct store_command *c, const struct slot_redirect *to)
+static bool follow(struct async_client *s, struct routed_command *c, const struct slot_redirect *to)
 {
     struct async_client_peer *p = redirected(s, to, &c->redirections);
     return p != NULL && dispatch(p, c, to->ask);
@@ -342,7 +337,7 @@ static bool follow(struct async_client *s, struct store_command *c, const struct
 
 static void on_routed(void *arg, const redisReply *reply)
 {
-    struct store_command *c = arg;
+    struct routed_command *c = arg;
     struct async_client *s = c->peer->async;
     struct slot_redirect to;
     if (reply == NULL || reply->type != REDIS_REPLY_ERROR) {
@@ -383,10 +378,10 @@ bool async_client_route_send(struct async_client *s, unsigned where, const char 
     struct async_client_peer *p = async_client_route_master(s, where);
     if (p == NULL || !async_client_peer_ready(p))
         return false;
-    struct store_command *c = malloc(sizeof(*c) + length);
+    struct routed_command *c = malloc(sizeof(*c) + length);
     if (c == NULL)
         return false;
-    *c = (struct store_command){.fn = fn, .arg = arg, .length = length};
+    *c = (struct routed_command){.fn = fn, .arg = arg, .length = length};
     memcpy(c->bytes, bytes, length);
     if (dispatch(p, c, false))
         return true;
@@ -448,11 +443,6 @@ unsigned async_client_route_send_together(struct async_client *s, unsigned where
 }
 
 /* --- for people --- */
-
-uint64_t async_client_redirected(const struct async_client *s)
-{
-    return s->route == NULL ? 0 : s->route->redirected;
-}
 
 bool async_client_route_is_blind(const struct async_client *s)
 {

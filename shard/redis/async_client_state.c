@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known of a store's nodes, and of what is under way to them. */
+/* What an async client knows of its nodes. */
 #include "shard/redis/async_client_internal.h"
 
-/* By number: of the list of nodes, then of the cluster. */
+/* The @i-th peer: those of the list of nodes, then those of the cluster. NULL: there are no more. */
 static struct async_client_peer *each_peer(const struct async_client *s, unsigned i)
 {
     if (i < s->nodes->count)
@@ -12,7 +12,7 @@ static struct async_client_peer *each_peer(const struct async_client *s, unsigne
 
 /* --- how the nodes fare --- */
 
-/* NULL: of a cluster that is not known. */
+/* NULL: the cluster's node for @where is unknown; *why says why. */
 static const struct async_client_peer *peer_at(const struct async_client *s, unsigned where, const char **why)
 {
     *why = "";

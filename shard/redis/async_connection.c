@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: connect, greet, then what was sent in a turn of the loop leaves at its end and replies
- * are told in order. Possible failure modes are: no connection, a login that is refused, a connection that
- * breaks, a server that speaks another protocol. Each ends the channel: `closed`, then every pending callback
- * gets NULL. A callback may close the channel that calls it; what it stands on is freed when it returns. */
+/* The happy path is: connect, greet; then the commands of a turn of the loop leave at its end, and callbacks
+ * get replies in order. Possible failure modes are: no connection, a login that is refused, a connection that
+ * breaks, a server that speaks another protocol. Each ends the connection: `closed` is called, then every
+ * pending callback gets NULL. A callback may close the connection that calls it; the connection is freed when
+ * the callback returns. */
 #include "shard/redis/async_connection.h"
 
 #include <poll.h>
@@ -16,9 +17,9 @@
 #include "shard/redis/wire/transport.h"
 
 enum {
-    PENDING_FIRST = 64,      /* a power of two, as are all sizes of the ring */
-    COMPACT_BYTES = 65536,   /* what was written is moved out of the way from so much on */
-    KEPT_BYTES = 1024 * 1024 /* a buffer that has become larger is not kept */
+    PENDING_FIRST = 64,      /* a power of two, like all sizes of the ring */
+    COMPACT_BYTES = 65536,   /* once so many bytes were written, the rest is moved to the front */
+    KEPT_BYTES = 1024 * 1024 /* a buffer that has grown larger is freed */
 };
 
 struct pending {
@@ -34,21 +35,21 @@ struct async_connection {
     struct async_connection_events events;
     struct transport *transport;
     struct event *connecting;
-    struct event *reading, *writing; /* NULL until it is open */
+    struct event *reading, *writing; /* NULL until the transport is open */
     bool ready, closed;
-    bool inside; /* in an event of its own, whose end frees it if it was closed */
+    bool inside; /* in an event of its own: the end of the event frees a closed connection */
     struct greeting greeting;
-    unsigned greeted; /* replies to it */
+    unsigned greeted; /* the number of replies to the greeting so far */
     struct async_connection_source source;
     bool asking_replication;
     struct replies replies;
     struct pending *pending; /* a ring of @room */
     size_t first, count, room;
-    struct buffer early; /* commands, until it is ready */
+    struct buffer early; /* commands that were sent before the connection was ready */
     struct buffer out;
-    size_t written; /* of it */
+    size_t written; /* bytes of @out */
     bool flushing;  /* @writing is pending or active */
-    bool stuck;     /* TLS cannot read before it has written something of its own */
+    bool stuck;     /* TLS must write something of its own before it can read */
 };
 
 /* --- its end --- */
@@ -75,7 +76,7 @@ static struct pending take_pending(struct async_connection *c)
     return p;
 }
 
-/* No event comes any more. */
+/* Stop all events. */
 static void shut(struct async_connection *c)
 {
     c->closed = true;
@@ -108,7 +109,7 @@ void async_connection_close(struct async_connection *c)
         async_connection_free(c);
 }
 
-/* It ends by itself, in an event of its own. */
+/* End the connection by itself, in an event of its own. */
 static void end(struct async_connection *c, enum err code, const char *why)
 {
     shut(c);
@@ -132,7 +133,8 @@ static void wait_to_write(struct async_connection *c, bool at_once)
         return;
     c->flushing = true;
     if (at_once)
-        event_active(c->writing, EV_WRITE, 0); /* behind what the loop has found to do in this turn */
+        event_active(c->writing, EV_WRITE, 0); /* runs behind the events that the loop has already found in
+                                                * this turn */
     else
         (void)event_add(c->writing, NULL);
 }
@@ -229,7 +231,7 @@ static void take_replies(struct async_connection *c)
     } while (reply != NULL && !c->closed);
 }
 
-/* All that there is: with TLS the socket does not tell of what was decrypted already. */
+/* Read all that there is: with TLS the socket does not show bytes that were decrypted already. */
 static void read_all(struct async_connection *c)
 {
     struct error e = {""};
@@ -257,7 +259,7 @@ static void on_readable(evutil_socket_t fd, short events, void *arg)
     struct async_connection *c = arg;
     c->inside = true;
     read_all(c);
-    if (!c->closed && c->written < c->out.length) /* TLS may have had to read something first */
+    if (!c->closed && c->written < c->out.length) /* TLS may have had to read first */
         wait_to_write(c, true);
     leave(c);
 }
@@ -315,7 +317,7 @@ static void on_connecting(evutil_socket_t fd, short events, void *arg)
     leave(c);
 }
 
-/* The descriptor may be another one than before; the event is not pending. */
+/* Wait for the transport's current descriptor, which may have changed. The event is not pending. */
 static bool wait_to_connect(struct async_connection *c)
 {
     short wanted = transport_events(c->transport);
@@ -352,7 +354,8 @@ static bool grow(struct async_connection *c)
     struct pending *larger = malloc(2 * c->room * sizeof(*larger));
     if (larger == NULL)
         return false;
-    size_t tail = c->room - c->first; /* all are taken: the first ones lie behind, the last ones before */
+    size_t tail = c->room - c->first; /* the ring is full: the oldest are at its end, the newest at its
+                                       * beginning */
     memcpy(larger, c->pending + c->first, tail * sizeof(*larger));
     memcpy(larger + tail, c->pending, c->first * sizeof(*larger));
     free(c->pending);
@@ -370,7 +373,7 @@ bool async_connection_send(struct async_connection *c, const char *command, size
         return false;
     buffer_append(to, command, length);
     if (buffer_failed(to)) {
-        to->failed = false; /* what is in it is whole: this command may be the only one that it cannot take */
+        to->failed = false; /* the buffer's content is whole: perhaps only this command is too large */
         return false;
     }
     c->pending[(c->first + c->count) & (c->room - 1)] = (struct pending){fn, arg};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: connect, SUBSCRIBE, then messages for ever. Possible failure modes are: the connection
- * breaks (read fails), it dies without a word (a PING after a silence is not answered), this user may not
- * subscribe (an error reply). In each the subscription is over and says so. */
+ * breaks (a read fails), it dies silently (a PING after a silence is not answered), this user may not
+ * subscribe (an error reply). In each case the subscription has ended and says so. */
 #include "shard/redis/events.h"
 
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "shard/redis/nodes/cluster.h"
@@ -20,9 +19,9 @@ enum { SILENCE_US = 5 * 1000 * 1000 };
 
 struct events {
     struct sync_connection *connection;
-    redisReply *held; /* the message that was given out last */
+    redisReply *held; /* the message that was returned last */
     uint64_t timeout_us;
-    uint64_t asked_at; /* PING without an answer; 0: none */
+    uint64_t asked_at; /* clock_mono_us() of a PING without an answer; 0: none */
     struct node node;
 };
 
@@ -35,25 +34,13 @@ void events_close(struct events *s)
     free(s);
 }
 
-static enum err ask(struct events *s, const char *word, const char *channel, struct error *e)
-{
-    struct buffer command = {0};
-    const char *const argv[] = {word, channel};
-    const size_t lengths[] = {strlen(word), channel != NULL ? strlen(channel) : 0};
-    buffer_command(&command, channel != NULL ? 2 : 1, argv, lengths);
-    enum err code = buffer_failed(&command)
-                        ? error_set(e, ERR_NOMEM, "out of memory")
-                        : sync_connection_append(s->connection, command.data, command.length, e);
-    buffer_fini(&command);
-    return code;
-}
-
 static enum err subscribe(struct events *s, const char *prefix, struct error *e)
 {
     char channel[PREFIX_MAX + sizeof(":events")];
     redisReply *r = NULL;
     (void)snprintf(channel, sizeof(channel), "%s:events", prefix);
-    enum err code = ask(s, "SUBSCRIBE", channel, e);
+    enum err code =
+        sync_connection_append_words(s->connection, 2, (const char *const[]){"SUBSCRIBE", channel}, e);
     if (code == ERR_OK)
         code = sync_connection_reply(s->connection, &r, e);
     if (code == ERR_OK && r->type == REDIS_REPLY_ERROR)
@@ -77,8 +64,7 @@ static enum err hear(struct events *s, const struct nodes *nodes, unsigned timeo
     return code;
 }
 
-/* What is published anywhere in a cluster is heard everywhere: any node will do, and the next one if it dies.
- */
+/* A cluster passes messages to all its nodes: any node will do, and the next one if that fails. */
 static enum err hear_any(struct events *s, const struct nodes *nodes, unsigned timeout_ms, const char *prefix,
                          struct error *e)
 {
@@ -121,8 +107,8 @@ static bool begins(const redisReply *r, const char *word, size_t length)
     return r->type == REDIS_REPLY_STRING && (size_t)r->len > length && memcmp(r->str, word, length) == 0;
 }
 
-/* {"message", channel, payload}; anything else (the answer to a PING, a word of a later version) is passed
- * over. */
+/* Parse {"message", channel, payload}. Anything else is skipped: an answer to a PING, a word of a later
+ * version. */
 static bool is_message(const redisReply *r, struct events_message *out)
 {
     static const char view[] = "view ", released[] = "released ";
@@ -143,7 +129,7 @@ static bool is_message(const redisReply *r, struct events_message *out)
     return skip != 0;
 }
 
-/* What has come. *@found: *@out is filled. */
+/* Take what has arrived. *@found: *@out is filled. */
 static enum err take(struct events *s, bool *found, struct events_message *out, struct error *e)
 {
     *found = false;
@@ -162,7 +148,7 @@ static enum err take(struct events *s, bool *found, struct events_message *out, 
     }
 }
 
-/* A connection that nothing comes from may be dead: ask. */
+/* Send a PING on a silent connection, which may be dead. */
 static enum err keep_alive(struct events *s, uint64_t now, struct error *e)
 {
     if (s->asked_at != 0)
@@ -173,7 +159,7 @@ static enum err keep_alive(struct events *s, uint64_t now, struct error *e)
     if (now - sync_connection_heard_us(s->connection) < SILENCE_US)
         return ERR_OK;
     s->asked_at = now;
-    return ask(s, "PING", NULL, e);
+    return sync_connection_append_words(s->connection, 1, (const char *const[]){"PING"}, e);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -181,7 +167,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Wait until there is something to read, or to be done. */
+/* Wait until there is something to read, or until a PING is due. */
 static enum err wait_readable(struct events *s, int wake_fd, uint64_t deadline_us, struct error *e)
 {
     uint64_t now = clock_mono_us();

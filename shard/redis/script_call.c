@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM_FIRST = 32 /* a power of two, as SCRIPT_ARGUMENTS_MAX is */ };
+enum { ROOM_FIRST = 32 /* a power of two, like SCRIPT_ARGUMENTS_MAX */ };
 
 void script_begin(struct script_call *c, const char *text)
 {
@@ -78,7 +78,7 @@ void script_incarnation(struct script_call *c, uint64_t incarnation)
     script_bytes(c, digits, (size_t)n);
 }
 
-/* Hand the argument vector to buffer_command() or sync_client_append(). */
+/* Fill the argument vector. Returns the number of arguments. */
 static size_t vector(const struct script_call *c, char keys[24], const char **argv, size_t *lengths)
 {
     argv[0] = "EVAL";
@@ -95,18 +95,13 @@ static size_t vector(const struct script_call *c, char keys[24], const char **ar
     return 3 + c->count;
 }
 
-static enum err out_of_memory(struct error *e)
-{
-    return error_set(e, ERR_NOMEM, "script: out of memory or too many arguments");
-}
-
 enum err script_send(struct script_call *c, struct sync_client *l, unsigned where, struct error *e)
 {
     const char *argv[3 + SCRIPT_ARGUMENTS_MAX];
     size_t lengths[3 + SCRIPT_ARGUMENTS_MAX];
     char keys[24];
     if (buffer_failed(&c->bytes))
-        return out_of_memory(e);
+        return error_set(e, ERR_NOMEM, "script: out of memory or too many arguments");
     size_t argc = vector(c, keys, argv, lengths);
     return sync_client_append(l, where, argc, argv, lengths, e);
 }

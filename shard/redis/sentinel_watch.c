@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: one sentinel is connected to, twice: it is asked for the address of each master, and its
- * +switch-master is listened to. Possible failure modes are: a sentinel that is away (the next one), one that
- * does not know the master (said once), one that is cut off from the others and names the old master (whoever
- * connects there finds that it is none, or nobody, and wants to know again: after a while the next sentinel
- * is asked). What is announced is not believed but asked for. */
+/* The happy path is: connect to one sentinel twice; over one connection ask for the address of each master,
+ * over the other listen to +switch-master. Possible failure modes are: a sentinel that is down (try the next
+ * one), one that does not know the master (logged once), one that is cut off from the others and names the
+ * old master (whoever connects there finds no master, or nobody, and wants the address again: after a while
+ * the next sentinel is asked). An announcement is not believed; it is a reason to ask. */
 #include "shard/redis/sentinel_watch.h"
 
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "shard/redis/sync_connection.h"
 
 enum {
-    PAUSE_MS = 50,   /* between two rounds of questions, at the least */
-    ASK_MS = 1000,   /* nobody announces anything: asked all the same */
-    DOUBTS_MAX = 20, /* rounds that somebody wanted and that brought nothing new: the next sentinel */
-    AWAY_MS = 200    /* before the next sentinel is tried */
+    PAUSE_MS = 50,   /* the shortest pause between two rounds of questions */
+    ASK_MS = 1000,   /* the pause between two rounds if nothing is announced */
+    DOUBTS_MAX = 20, /* rounds that somebody wanted and that brought nothing new; then the next sentinel is
+                      * asked */
+    AWAY_MS = 200    /* the pause before the next sentinel is tried */
 };
 
 struct sentinel_watch {
@@ -32,21 +31,8 @@ struct sentinel_watch {
     pthread_t thread;
     atomic_bool ends;
     unsigned turn, doubts;
-    bool complained[GENERATION_NODES_MAX]; /* of a master that the sentinels do not know */
+    bool complained[GENERATION_NODES_MAX]; /* by master: it was logged that the sentinels do not know it */
 };
-
-static enum err send_words(struct sync_connection *c, size_t count, const char *const *words, struct error *e)
-{
-    struct buffer b = {0};
-    size_t lengths[3];
-    for (size_t i = 0; i < count; i++)
-        lengths[i] = strlen(words[i]);
-    buffer_command(&b, count, words, lengths);
-    enum err code = buffer_failed(&b) ? error_set(e, ERR_NOMEM, "out of memory")
-                                      : sync_connection_append(c, b.data, b.length, e);
-    buffer_fini(&b);
-    return code;
-}
 
 static bool is_address(const redisReply *r)
 {
@@ -62,7 +48,7 @@ static enum err ask_one(struct sentinel_watch *w, struct sync_connection *c, uns
     const char *const words[] = {"SENTINEL", "get-master-addr-by-name", name};
     redisReply *reply = NULL;
     uint64_t port;
-    enum err code = send_words(c, 3, words, e);
+    enum err code = sync_connection_append_words(c, 3, words, e);
     if (code == ERR_OK)
         code = sync_connection_reply(c, &reply, e);
     if (code != ERR_OK)
@@ -93,7 +79,7 @@ static enum err ask_all(struct sentinel_watch *w, struct sync_connection *c, str
     return code;
 }
 
-/* Whatever is announced is a reason to ask. */
+/* Read all announcements. Whatever they say, the caller asks. */
 static enum err take_announced(struct sync_connection *c, struct error *e)
 {
     redisReply *reply;
@@ -129,7 +115,7 @@ static enum err stay_with(struct sentinel_watch *w, struct sync_connection *aske
                           struct sync_connection *listener, struct error *e)
 {
     static const char *const words[] = {"SUBSCRIBE", "+switch-master"};
-    enum err code = send_words(listener, 2, words, e);
+    enum err code = sync_connection_append_words(listener, 2, words, e);
     w->doubts = 0;
     while (code == ERR_OK && !atomic_load(&w->ends) && w->doubts < DOUBTS_MAX) {
         code = take_announced(listener, e);

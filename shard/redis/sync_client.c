@@ -10,7 +10,7 @@
 #include "shard/redis/nodes/health.h"
 #include "shard/filter/slots.h"
 
-/* How long a node that is silent is waited for: enough for one that is back. */
+/* How long to wait for a node that was silent: enough for one that is back. */
 enum { SILENT_MS = 50 };
 
 void sync_client_peer_init(struct sync_client_peer *p, const struct node *node)
@@ -100,7 +100,7 @@ unsigned sync_client_master_slot(const struct sync_client *l, unsigned i)
     return l->route == NULL ? SLOTS : sync_client_route_lowest(l, i);
 }
 
-unsigned link_master_keys(const struct sync_client *l, unsigned i)
+unsigned sync_client_master_keys(const struct sync_client *l, unsigned i)
 {
     return l->route == NULL ? i : (unsigned)WHERE_SLOT | sync_client_route_lowest(l, i);
 }
@@ -122,7 +122,7 @@ void sync_client_peer_break(struct sync_client_peer *p)
 
 enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer *p, struct error *e)
 {
-    /* Closed by the server while nothing was asked: a restart, say. Nothing is lost with it. */
+    /* The server may have closed an idle connection, for example at a restart. Nothing is lost with it. */
     bool owed = p->pending > 0 || p->failed > 0 || !TAILQ_EMPTY(&p->sent);
     if (p->connection != NULL && !owed && sync_connection_is_stale(p->connection))
         sync_client_peer_break(p);
@@ -141,8 +141,8 @@ enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer
 
 /* --- commands --- */
 
-enum err sync_client_append_formatted(struct sync_client *l, unsigned where, const char *command,
-                                      size_t length, struct error *e)
+static enum err append_formatted(struct sync_client *l, unsigned where, const char *command, size_t length,
+                                 struct error *e)
 {
     if (where >= WHERE_SLOT)
         return sync_client_route_append(l, where, command, length, e);
@@ -166,7 +166,7 @@ enum err sync_client_append(struct sync_client *l, unsigned where, size_t argc, 
     buffer_command(&l->command, argc, argv, lengths);
     if (buffer_failed(&l->command))
         return error_set(e, ERR_NOMEM, "out of memory");
-    return sync_client_append_formatted(l, where, l->command.data, l->command.length, e);
+    return append_formatted(l, where, l->command.data, l->command.length, e);
 }
 
 enum err sync_client_append_together(struct sync_client *l, unsigned where, struct slot_redirect *redirect,
@@ -178,9 +178,9 @@ enum err sync_client_append_together(struct sync_client *l, unsigned where, stru
     struct sync_client_peer *p = &l->peer[where];
     size_t begin = 0;
     for (unsigned i = 0; i < count; begin = ends[i++]) {
-        enum err code = sync_client_append_formatted(l, where, commands + begin, ends[i] - begin, e);
+        enum err code = append_formatted(l, where, commands + begin, ends[i] - begin, e);
         if (code != ERR_OK) {
-            p->failed -= i; /* with the connection: nobody asks for their replies */
+            p->failed -= i; /* nobody reads the replies of those that were queued */
             return code;
         }
     }
@@ -205,7 +205,7 @@ enum err sync_client_reply(struct sync_client *l, unsigned where, redisReply **o
         return ERR_OK;
     }
     sync_client_peer_break(p);
-    p->failed--; /* the one that is reported here */
+    p->failed--; /* this call reports that one */
     return code;
 }
 
@@ -227,7 +227,7 @@ enum err sync_client_command(struct sync_client *l, unsigned where, redisReply *
     va_end(ap);
     if (length < 0)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = sync_client_append_formatted(l, where, command, (size_t)length, e);
+    enum err code = append_formatted(l, where, command, (size_t)length, e);
     redisFreeCommand(command);
     if (code == ERR_OK)
         code = sync_client_reply(l, where, out, e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a link gets its map of slots from: what some thread of the process has got already, or a node that is
- * asked on a connection of its own. */
+/* Where a sync client gets its map of slots: from another thread of the process that already has it, or from
+ * a node that it asks over a separate connection. */
 #include <string.h>
 #include "base/clock.h"
 #include "shard/redis/nodes/cluster.h"
@@ -8,7 +8,8 @@
 
 enum { PAUSE_US = 10 * 1000 };
 
-/* Take the map that another thread, or this one, has got since. No peer may be held over this. */
+/* Take the map that this or another thread got in the meantime. May drop peers: hold none across this
+ * call. */
 static bool adopt(struct sync_client *l)
 {
     struct sync_client_route *r = l->route;
@@ -23,23 +24,21 @@ static bool adopt(struct sync_client *l)
 static enum err ask(struct sync_client *l, const struct node *n, bool shards, unsigned timeout_ms,
                     redisReply **out, struct error *e)
 {
-    static const char slots_text[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
-    static const char shards_text[] = "*2\r\n$7\r\nCLUSTER\r\n$6\r\nSHARDS\r\n";
-    const char *text = shards ? shards_text : slots_text;
+    const char *const words[] = {"CLUSTER", shards ? "SHARDS" : "SLOTS"};
     struct sync_connection *connection;
     *out = NULL;
     enum err code = sync_connection_open(&connection, l->nodes, n, l->name, timeout_ms, timeout_ms, e);
     if (code != ERR_OK)
         return code;
-    code = sync_connection_append(connection, text, strlen(text), e);
+    code = sync_connection_append_words(connection, 2, words, e);
     if (code == ERR_OK)
         code = sync_connection_reply(connection, out, e);
     sync_connection_close(connection);
     return code;
 }
 
-/* CLUSTER SLOTS, which old servers and new ones have; CLUSTER SHARDS where it is taken away, and first where
- * masters without slots are wanted. */
+/* Use CLUSTER SLOTS, which old and new servers have. Use CLUSTER SHARDS if SLOTS is refused, and first if
+ * masters without slots are wanted too. */
 static enum err ask_node(struct sync_client *l, const struct node *n, bool all, unsigned timeout_ms,
                          struct slot_map *out, struct error *e)
 {
@@ -65,7 +64,7 @@ static enum err ask_node(struct sync_client *l, const struct node *n, bool all, 
     return code;
 }
 
-/* Ask one node after the other, until the deadline. Those that do not answer at all must not use it up. */
+/* Ask one node after the other, until the deadline. A node that does not answer must not use up all of it. */
 static enum err ask_nodes(struct sync_client *l, bool all, struct slot_map *out, struct error *e)
 {
     enum { PATIENCE_MS = 300 };
@@ -118,7 +117,7 @@ enum err sync_client_map_need(struct sync_client *l, struct error *e)
 static enum err take_masters(struct sync_client *l, const struct slot_map *map, struct error *e)
 {
     struct sync_client_route *r = l->route;
-    uint16_t master[SLOT_NODES_MAX]; /* by node of the map */
+    uint16_t master[SLOT_NODES_MAX]; /* index of the master, by node of the map */
     for (unsigned i = 0; i < map->count; i++) {
         const struct slot_node *n = &map->node[i];
         master[i] = SLOT_NODES_MAX;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A link's way through a cluster.
+/* How a sync client finds its way through a cluster.
  *
- * The happy path is: the slot's master by the map, append, the reply of the oldest command that waits for one
- * on that connection. Possible failure modes are: there is no map yet (nodes are asked until the deadline),
- * the slot has moved (MOVED: the map is patched, a whole one asked for if nobody did, the command sent on),
- * it is moving (ASK: sent on this once; TRYAGAIN, where a script has keys on both sides: again until it has
- * moved or the deadline passes), no master for a moment (CLUSTERDOWN: again), the connection broke (what was
- * on it has failed, and whoever repeats its step finds the map that the cluster has by then). */
+ * The happy path is: the map names the slot's master; append; read the reply of the oldest waiting command on
+ * that connection. Possible failure modes are: there is no map yet (nodes are asked until the deadline), the
+ * slot has moved (MOVED: the map is patched, a whole map is asked for if nobody did, the command is sent on),
+ * the slot is moving (ASK: the command is sent on once; TRYAGAIN, if a script has keys on both sides: it is
+ * sent again until the slot has moved or the deadline passes), no master for a moment (CLUSTERDOWN: again),
+ * the connection broke (its commands have failed; whoever repeats them uses the cluster's map at that
+ * time). */
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -15,7 +16,7 @@
 #include "shard/redis/sync_client_internal.h"
 
 enum {
-    REDIRECTIONS_MAX = 16, /* of one command: more, and the nodes do not agree */
+    REDIRECTIONS_MAX = 16, /* of one command; with more the nodes do not agree */
     PAUSE_MIN_US = 10 * 1000,
     PAUSE_MAX_US = 40 * 1000
 };
@@ -23,17 +24,16 @@ enum {
 enum command_state { COMMAND_SENT, COMMAND_ANSWERED, COMMAND_FAILED };
 
 struct sync_client_command {
-    TAILQ_ENTRY(sync_client_command) all;  /* in the order in which they were given */
-    TAILQ_ENTRY(sync_client_command) sent; /* on its peer, in the order of replies */
+    TAILQ_ENTRY(sync_client_command) all;  /* in the order in which callers appended them */
+    TAILQ_ENTRY(sync_client_command) sent; /* of one peer, in the order of replies */
     struct sync_client_peer *peer;
     unsigned where;
     enum command_state state;
-    enum err code; /* of one that failed */
-    bool asking;   /* the reply to ASKING comes first */
-    struct slot_redirect
-        *redirect; /* of commands that stay together: where it says MOVED or ASK; else NULL */
+    enum err code;                  /* if state is COMMAND_FAILED */
+    bool asking;                    /* the reply to ASKING comes first */
+    struct slot_redirect *redirect; /* of commands that stay together: set by MOVED or ASK; else NULL */
     unsigned redirections;
-    uint64_t deadline; /* of trying again; 0: it has not begun */
+    uint64_t deadline; /* clock_mono_us() until which the command is repeated; 0: it was not repeated yet */
     redisReply *reply;
     size_t length;
     char bytes[];
@@ -87,7 +87,7 @@ void sync_client_route_forget(struct sync_client *l)
 
 /* --- peers --- */
 
-/* NULL: no memory. */
+/* NULL: no memory, or too many peers. */
 struct sync_client_peer *sync_client_route_peer(struct sync_client *l, const char *host, uint16_t port)
 {
     struct sync_client_route *r = l->route;
@@ -130,7 +130,7 @@ void sync_client_route_drop_unwanted(struct sync_client *l)
 
 /* --- sending --- */
 
-/* Whoever holds @where by the map, connected or not. */
+/* The peer that holds @where by the map, connected or not. */
 static enum err find_peer(struct sync_client *l, unsigned where, struct sync_client_peer **out,
                           struct error *e)
 {
@@ -153,7 +153,8 @@ static enum err find_peer(struct sync_client *l, unsigned where, struct sync_cli
     return *out != NULL ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
 }
 
-/* The same with a connection. A master that cannot be reached may have been replaced. */
+/* As find_peer(), and connected. A master that cannot be reached may have been replaced: ask for a newer
+ * map. */
 static enum err reach_peer(struct sync_client *l, unsigned where, struct sync_client_peer **out,
                            struct error *e)
 {
@@ -171,7 +172,7 @@ static enum err reach_peer(struct sync_client *l, unsigned where, struct sync_cl
     return error_set(e, code, "%s", first.text);
 }
 
-/* What was on the connection has failed with it; the one at hand is among that. */
+/* Fail all commands on the broken connection of @p. */
 static void fail_all(struct sync_client_peer *p, enum err code)
 {
     struct sync_client_command *c;
@@ -227,7 +228,7 @@ enum err sync_client_route_append(struct sync_client *l, unsigned where, const c
     return error_set(e, code, "Redis node %s: the connection broke", p->node.name);
 }
 
-/* A redirection that a command told has the next ones go there. */
+/* Reach the node of *@redirect, if a command was redirected; else that of @where. */
 static enum err reach_redirected(struct sync_client *l, unsigned where, struct slot_redirect *redirect,
                                  struct sync_client_peer **out, struct error *e)
 {
@@ -237,7 +238,8 @@ static enum err reach_redirected(struct sync_client *l, unsigned where, struct s
         return reach_peer(l, where, out, e);
     if (!to.ask) {
         (void)sync_client_map_refresh(l, NULL);
-        (void)slot_map_patch(&l->route->map, to.slot, to.host, to.port, NULL); /* or MOVED again */
+        (void)slot_map_patch(&l->route->map, to.slot, to.host, to.port, NULL); /* if that fails, the next
+                                                                                * command gets MOVED again */
     }
     *out = sync_client_route_peer(l, to.host, to.port);
     return *out == NULL ? error_set(e, ERR_NOMEM, "out of memory") : sync_client_peer_connect(l, *out, e);
@@ -268,7 +270,7 @@ enum err sync_client_route_append_together(struct sync_client *l, unsigned where
     }
     if (code == ERR_OK)
         return ERR_OK;
-    sync_client_peer_break(p); /* some of them may be queued in it */
+    sync_client_peer_break(p); /* some of the commands may be queued in it */
     fail_all(p, ERR_UNREACHABLE);
     for (; first != NULL; first = next) {
         next = TAILQ_NEXT(first, all);
@@ -279,7 +281,7 @@ enum err sync_client_route_append_together(struct sync_client *l, unsigned where
 
 /* --- replies --- */
 
-/* Nothing is sent again; whoever has them together goes another way with all. */
+/* Note a redirection. Nothing is sent again: the caller sends all of its commands elsewhere. */
 static void note_redirect(struct sync_client *l, struct sync_client_command *c, const redisReply *reply,
                           const char *host)
 {
@@ -307,7 +309,8 @@ static void follow(struct sync_client *l, struct sync_client_command *c, const s
     struct sync_client_route *r = l->route;
     if (!to->ask) {
         (void)sync_client_map_refresh(l, NULL);
-        (void)slot_map_patch(&r->map, to->slot, to->host, to->port, NULL); /* or MOVED again */
+        (void)slot_map_patch(&r->map, to->slot, to->host, to->port, NULL); /* if that fails, the next command
+                                                                            * gets MOVED again */
     }
     struct sync_client_peer *p = sync_client_route_peer(l, to->host, to->port);
     enum err code = p == NULL ? ERR_NOMEM : sync_client_peer_connect(l, p, NULL);
@@ -317,7 +320,7 @@ static void follow(struct sync_client *l, struct sync_client_command *c, const s
         fail(c, code);
 }
 
-/* True: the reply is not for whoever asked, as the command was sent again. */
+/* True: the command was sent again, and this reply is not for the caller. */
 static bool takes_another_way(struct sync_client *l, struct sync_client_command *c, const redisReply *reply,
                               const char *host)
 {
@@ -345,7 +348,7 @@ static bool takes_another_way(struct sync_client *l, struct sync_client_command 
     return true;
 }
 
-/* Read one reply of the connection that @c waits on. */
+/* Read one reply of the connection of @p. */
 static enum err read_one(struct sync_client *l, struct sync_client_peer *p, struct error *e)
 {
     char host[NODE_NAME_MAX];
@@ -365,7 +368,7 @@ static enum err read_one(struct sync_client *l, struct sync_client_peer *p, stru
     }
     TAILQ_REMOVE(&p->sent, c, sent);
     c->state = COMMAND_ANSWERED;
-    memcpy(host, p->node.host, sizeof(host)); /* the peer may go with a new map */
+    memcpy(host, p->node.host, sizeof(host)); /* a new map may drop the peer */
     if (c->redirect != NULL)
         note_redirect(l, c, got, host);
     if (c->redirect == NULL && takes_another_way(l, c, got, host))

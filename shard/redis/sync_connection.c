@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: connect, greet, then commands out and replies in, both ways at once. Possible failure
+/* The happy path is: connect, greet, then send commands and read replies, both ways at once. Possible failure
  * modes are: no connection within the deadline, a login that is refused, a connection that breaks, a server
- * that is stopped (no byte goes either way until the deadline). A server that writes no more until somebody
- * reads is read from, also while commands are still to be sent. */
+ * that is stopped (no byte goes either way until the deadline). A server may stop reading until somebody
+ * reads its replies: so this side also reads while it still has commands to send. */
 #include "shard/redis/sync_connection.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "shard/redis/wire/replies.h"
 #include "shard/redis/wire/transport.h"
 
-/* A buffer that has become larger than this is not kept. */
+/* A buffer that has grown larger is freed. */
 enum { KEPT_BYTES = 1 << 20 };
 
 struct sync_connection {
@@ -27,8 +27,8 @@ struct sync_connection {
     bool greeted;
     uint64_t heard_at;
     struct buffer out;
-    size_t sent;                     /* of it */
-    short write_events, read_events; /* what the transport waits for */
+    size_t sent;                     /* bytes of @out */
+    short write_events, read_events; /* what the transport waits for, in poll()'s terms */
     struct replies replies;
 };
 
@@ -44,7 +44,7 @@ void sync_connection_close(struct sync_connection *c)
     free(c);
 }
 
-/* Put the node's name before the text, and let the world know. */
+/* Prefix the text with the node's name, and note the failure in the node's health. */
 static enum err fail(const struct sync_connection *c, enum err code, struct error *e)
 {
     node_health_failed(c->nodes, c->node, e->text);
@@ -53,7 +53,7 @@ static enum err fail(const struct sync_connection *c, enum err code, struct erro
 
 /* --- one step, without waiting --- */
 
-/* *@moved: some byte went. */
+/* *@moved: true if a byte was sent. */
 static enum err send_some(struct sync_connection *c, bool *moved, struct error *e)
 {
     while (c->sent < c->out.length) {
@@ -88,7 +88,7 @@ static enum err read_some(struct sync_connection *c, bool *moved, struct error *
     return ERR_OK;
 }
 
-/* A reply, if one is whole or becomes so by what there is to read. */
+/* The next reply, if it is complete or becomes so with the bytes that can be read now. */
 static enum err go_on(struct sync_connection *c, redisReply **out, bool *moved, struct error *e)
 {
     enum err code = replies_next(&c->replies, out, e);
@@ -122,7 +122,7 @@ static enum err wait_for(int fd, short events, uint64_t deadline, struct error *
     }
 }
 
-/* @deadline: 0 where each byte that goes either way sets another one. */
+/* @deadline: clock_mono_us(); 0: timeout_ms after the last byte that went either way. */
 static enum err next_reply(struct sync_connection *c, uint64_t deadline, redisReply **out, struct error *e)
 {
     uint64_t until = deadline != 0 ? deadline : clock_mono_us() + (uint64_t)c->timeout_ms * 1000;
@@ -200,14 +200,26 @@ enum err sync_connection_open(struct sync_connection **out, const struct nodes *
     return ERR_OK;
 }
 
+static enum err queued(struct sync_connection *c, struct error *e)
+{
+    if (c->write_events == 0)
+        c->write_events = POLLOUT; /* nobody has tried to write yet */
+    return buffer_failed(&c->out) ? error_set(e, ERR_NOMEM, "Redis node %s: out of memory", c->node->name)
+                                  : ERR_OK;
+}
+
 enum err sync_connection_append(struct sync_connection *c, const char *command, size_t length,
                                 struct error *e)
 {
     buffer_append(&c->out, command, length);
-    if (c->write_events == 0)
-        c->write_events = POLLOUT; /* nobody has tried yet */
-    return buffer_failed(&c->out) ? error_set(e, ERR_NOMEM, "Redis node %s: out of memory", c->node->name)
-                                  : ERR_OK;
+    return queued(c, e);
+}
+
+enum err sync_connection_append_words(struct sync_connection *c, size_t count, const char *const *words,
+                                      struct error *e)
+{
+    buffer_command(&c->out, count, words, NULL);
+    return queued(c, e);
 }
 
 enum err sync_connection_reply(struct sync_connection *c, redisReply **out, struct error *e)

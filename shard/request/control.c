@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path of a new filter is: load the view; hold the generation that is read, with nothing in memory;
- * have the lanes' readers read from `folded` on, and requests go on; load the shards. Until then what the log
- * has is in memory, and the rest is read from the shards' blocks.
+/* The happy path of a new filter is: load the view; hold the current generation, with nothing in memory; let
+ * the lanes' readers read from `folded` on, and let requests go on; load the shards. Until those are loaded,
+ * the entries behind `folded` are in memory, and the rest is read from the shards' blocks.
  *
- * Whatever breaks a lane (it is lost, trimmed past us, in another era, replaced) is met in one way: the
- * readers stop, what is in memory counts no longer as whole, and the readers read again from `folded` of a
- * new view. So is a generation that becomes the current one: it is held beside the other one, and the readers
- * go back to where it begins; the other one answers until the shards of the new one are in memory. */
+ * Whatever breaks a lane (it is lost, was trimmed past us, is in another era, was replaced) is handled in one
+ * way: the readers stop, what is in memory no longer counts as whole, and the readers read again from
+ * `folded` of a new view. A generation that becomes current is handled in the same way: the process holds it
+ * beside the former one, and the readers go back to where it begins; the former one answers until the shards
+ * of the new one are in memory. */
 #include "shard/request/control_internal.h"
 #include "shard/view/registry.h"
 
@@ -80,11 +81,6 @@ void control_free(struct control *c)
     free(c);
 }
 
-void control_set_folding(struct control *c, bool folds)
-{
-    c->folds = folds;
-}
-
 /* --- the view --- */
 
 static enum err gone(struct control *c, const char *why, struct error *e)
@@ -98,8 +94,8 @@ static bool is_no_view(enum err code)
     return code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE;
 }
 
-/* What has the view's name is none that this process can read, or use. Requests are told at once; who asks
- * later has it read again. Of a filter that is open what was read before counts on. */
+/* The view cannot be read or used by this process. A filter that is opening closes with this error: its
+ * requests end, and later ones let it be opened again. An open filter goes on by the last view. */
 static enum err refuse(struct control *c, enum err code, const struct error *e)
 {
     if (c->filter->state == FILTER_OPENING)
@@ -120,7 +116,7 @@ static enum err make_lane_room(struct control *c, unsigned lanes, struct error *
     return ERR_OK;
 }
 
-/* Others of this thread were tended since. */
+/* Take the view of this control again, if another control of this thread was tended since. */
 static enum err take_view(struct control *c, struct error *e)
 {
     enum err code = ERR_OK;
@@ -130,7 +126,7 @@ static enum err take_view(struct control *c, struct error *e)
     return code;
 }
 
-/* @look: the number of the look that found it missing; 0: it is there. */
+/* @look: the number of the look that found no view; 0: there is a view. */
 static void set_missing(struct log_filter *f, uint64_t look)
 {
     (void)pthread_rwlock_wrlock(&f->lock);
@@ -140,8 +136,8 @@ static void set_missing(struct log_filter *f, uint64_t look)
     log_filter_changed(f);
 }
 
-/* What @said names was not lost: there is a record that somebody makes or deletes the filter, or a view by
- * now; or it is named no more, as it was deleted since. */
+/* *@yes: the filter that @said names was not lost: there is a record that somebody makes or deletes it, or a
+ * view by now; or it is no longer named, as it was deleted meanwhile. */
 static enum err is_in_between(struct control *c, const struct registry_said *said, bool *yes, struct error *e)
 {
     struct registry_said now = *said;
@@ -159,9 +155,8 @@ static enum err is_in_between(struct control *c, const struct registry_said *sai
     return code;
 }
 
-/* There is no view. Whoever deletes a filter takes its name from the registries first. Where no registry is
- * left that is as old as the filter all masters came back empty: then a process that has had the filter
- * remembers it. */
+/* There is no view. Whoever deletes a filter removes its name from the registries first. If no registry is as
+ * old as the filter, all masters came back empty: then a process that has had the filter remembers it. */
 static enum err miss(struct control *c, uint64_t look, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -180,9 +175,10 @@ static enum err miss(struct control *c, uint64_t look, struct error *e)
     return error_set(e, ERR_LOST, "the filter lost its view");
 }
 
-/* *@yes: the view is of an incarnation that was replaced: the address of the metadata node leads to an older
- * server, or to an older state. It is as if there was no view. Of the same incarnation, it is degraded, or
- * was read too early: *@again. Masters that do not answer say nothing. */
+/* *@yes: the view is of an incarnation that was replaced, as the metadata node's address leads to an older
+ * server, or to an older state; treat it as if there was no view. *@again: the incarnation is the same, but
+ * the view became degraded, or was loaded too early: load it again. Masters that do not answer are not
+ * counted. */
 static enum err is_replaced(struct control *c, bool *yes, bool *again, struct error *e)
 {
     const struct log_filter *f = c->filter;
@@ -207,7 +203,7 @@ static enum err is_replaced(struct control *c, bool *yes, bool *again, struct er
     return code;
 }
 
-/* As control_load_view(); *@again: it is to be loaded once more. */
+/* As control_load_view(). *@again: load it once more. */
 static enum err load_view(struct control *c, bool *again, struct error *e)
 {
     bool replaced;
@@ -215,7 +211,8 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
     struct log_filter *f = c->filter;
     uint64_t look = atomic_fetch_add(&f->looks, 1) + 1;
     enum err code = log_view_load_kept(c->redis, &f->names, c->view, &c->kept, e);
-    c->thread->viewer = code == ERR_OK ? c : NULL; /* of what was loaded before some may be left */
+    c->thread->viewer = code == ERR_OK ? c : NULL; /* after an error the memory may hold a part of the former
+                                                    * view */
     if (code == ERR_NOT_FOUND)
         return miss(c, look, e);
     if (code != ERR_OK)
@@ -231,7 +228,7 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
         return gone(c, "the filter was deleted, and made anew", e);
     if (c->view->deleting)
         return gone(c, "the filter is being deleted", e);
-    /* Of another history it was degraded, and is made whole by a build. */
+    /* with another history it was degraded, and a build heals it */
     bool is_same =
         c->histories.count == 0 || (c->view->history_count > 0 && c->view->history[0] == c->histories.id[0]);
     if (c->view->version < c->version && is_same) {
@@ -267,14 +264,14 @@ enum err control_load_view(struct control *c, struct error *e)
 
 /* --- all of it --- */
 
-/* Forget what this process has appended and all generations have. */
+/* Forget those of the own entries that all generations have. */
 static void forget_own(struct control *c)
 {
     for (unsigned i = 0; i < c->filter->lanes; i++)
         roll_forget(&c->roll, c->view, i, c->filter->lane[i].own);
 }
 
-/* The view, and what is to be done before anything else because of it. */
+/* Load the view, and do what must precede all else. */
 static enum err look(struct control *c, struct error *e)
 {
     bool again = false;
@@ -327,7 +324,7 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
         control_know_left(c);
         control_count_loaded(c);
     }
-    /* Whoever folds may be fenced all the time, and what is full still grows. */
+    /* Even if the folder is fenced all the time, a full generation must grow. */
     enum err grown = control_grow(c, soon, code == ERR_OK ? e : NULL);
     if (code == ERR_OK)
         code = grown;
@@ -339,7 +336,7 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
 
 static enum err tend_and_remove(struct control *c, bool *soon, struct error *e)
 {
-    sync_client_forget(c->redis); /* what an error in the middle of a pipeline has left */
+    sync_client_forget(c->redis); /* an earlier error may have left replies in the pipeline */
     enum err code = tend(c, soon, e);
     bool has_view = !c->filter->is_missing;
     if (!c->folds || !has_view || (code != ERR_OK && code != ERR_BUSY && !control_is_of_shards(code)))
@@ -358,7 +355,7 @@ enum err control_tend(struct control *c, uint64_t *next, struct error *e)
     c->waits = WAITS_FOR_NOTHING;
     if (code == ERR_OK)
         code = tend_and_remove(c, &soon, &why);
-    if (code == ERR_CONFIG) /* shards or lanes on nodes that are not configured here */
+    if (code == ERR_CONFIG) /* shards or lanes lie on nodes that are not configured here */
         (void)refuse(c, code, &why);
     uint64_t now = clock_mono_us(), look_at = next_look(c);
     control_note(c, code, &why);
@@ -381,7 +378,7 @@ enum err control_leave(struct control *c, struct error *e)
     uint64_t next;
     c->leaves = true;
     c->rest_us = 0;
-    atomic_store(&f->wants_look, true); /* the latest `folded` */
+    atomic_store(&f->wants_look, true); /* load the latest `folded` */
     enum err code = control_tend(c, &next, e);
     for (unsigned i = 0; i < f->lanes; i++)
         kept += own_count(f->lane[i].own);

@@ -13,7 +13,8 @@ enum {
     MEASURE_US = 1000 * 1000,
     FOLD_FAILURES_MAX = 8,
     LOST_AGAIN_US = 100 * 1000,
-    NOBODY_US = 2 * 1000 * 1000 /* for a process with all shards in memory, where no writer is registered */
+    NOBODY_US = 2 * 1000 * 1000 /* the wait for a process with all shards in memory, if no writer is
+                                 * registered */
 };
 
 void control_stop_folding_of(struct control *c, unsigned slot)
@@ -61,7 +62,7 @@ static void on_tail(void *arg, const struct lane_result *result)
         w->code = error_set(w->e, result->code, "%s", result->text);
 }
 
-/* A lane that has stalled is read on when this thread has mended it. */
+/* A stalled lane is read on only once this thread has mended it, so it is not awaited. */
 static bool is_awaited(const struct control *c, const struct tail_asked *asked)
 {
     for (unsigned i = 0; i < c->filter->lanes; i++)
@@ -92,7 +93,7 @@ enum err control_read_tails(struct control *c, struct error *e)
     return w.code;
 }
 
-/* It ends where another process has the lease by now. */
+/* ERR_BUSY: another process has the lease by now. */
 enum err control_tend_writing(void *arg, struct error *e)
 {
     struct control *c = arg;
@@ -107,7 +108,7 @@ static enum err catch_up(void *arg, struct error *e)
     return control_read_tails(arg, e);
 }
 
-/* Where all is whole in memory, each entry was counted when it was applied. */
+/* If all is whole in memory, each entry was counted when it was applied. */
 static bool count_ahead(void *arg, const struct folder *folder, struct log_counted *at, unsigned lanes,
                         uint64_t *keys)
 {
@@ -149,7 +150,7 @@ static enum err begin_folding(struct control *c, unsigned slot, struct held *h, 
     return ERR_OK;
 }
 
-/* The shards are whole in memory, or were until they were to be loaded again. */
+/* True if all shards are whole in memory, or were until they had to be loaded again. */
 static bool had_all(const struct held *h)
 {
     for (unsigned layer = 0; layer < h->shape.layer_count; layer++)
@@ -159,7 +160,7 @@ static bool had_all(const struct held *h)
     return true;
 }
 
-/* Shards that are whole. */
+/* Mark all shards that are whole. */
 static void mark_all(const struct held *h)
 {
     for (unsigned layer = 0; layer < h->shape.layer_count; layer++)
@@ -170,7 +171,7 @@ static void mark_all(const struct held *h)
 
 /* --- how long the lanes are --- */
 
-/* Adds are refused while a lane has no room; checks go on. */
+/* Refuse adds while a lane has no room; checks go on. */
 static void refuse_adds(struct control *c)
 {
     struct log_filter *f = c->filter;
@@ -190,7 +191,7 @@ static void refuse_adds(struct control *c)
     log_filter_changed(f);
 }
 
-/* Trim a lane to @keep (NULL: not at all), and see how long it is. */
+/* Trim a lane to @keep (NULL: not at all), and note its length. */
 static enum err trim(struct control *c, unsigned i, const struct log_mark *keep, struct error *e)
 {
     struct lane_trimmed trimmed;
@@ -203,7 +204,8 @@ static enum err trim(struct control *c, unsigned i, const struct log_mark *keep,
     return ERR_OK;
 }
 
-/* Only who may append, and has met entries since, or refuses already, need know it. */
+/* Only a process that may append, and has met entries since, or that already refuses adds, needs to know the
+ * length. */
 static enum err measure(struct control *c, struct error *e)
 {
     enum err code = ERR_OK;
@@ -227,7 +229,7 @@ static enum err measure(struct control *c, struct error *e)
 
 /* --- one fold --- */
 
-/* Keep of a lane what is not folded, and what those who lag behind may want. */
+/* Trim a lane to what is not folded, and to what readers that lag behind may need. */
 static enum err trim_folded(struct control *c, unsigned i, const struct folder_lane *lane, uint64_t bytes,
                             struct error *e)
 {
@@ -238,8 +240,8 @@ static enum err trim_folded(struct control *c, unsigned i, const struct folder_l
                 retain_bound(&c->per_lane[i].retain, now, atomic_load(&c->filter->lane[i].bytes), bound), e);
 }
 
-/* Of each lane: the position, how many layers had begun and keys were counted there, and the bytes up to
- * there, or fewer. False: a reader has gone back behind what was applied. */
+/* Note for each lane the position, the layers that had begun there, the keys counted there, and the bytes up
+ * to there or less. False: a reader has gone back behind what was applied. */
 static bool note_positions(struct control *c, const struct held *h, struct folder_lane *lanes,
                            uint64_t *bytes)
 {
@@ -266,7 +268,7 @@ static bool note_positions(struct control *c, const struct held *h, struct folde
     return applied;
 }
 
-/* Another process may have folded since this one did: then it takes over, once. */
+/* Another process may have folded since this one did: then take over, once. */
 static enum err fold_or_take_over(struct control *c, struct folder *f, struct folder_lane *lanes,
                                   struct error *e)
 {
@@ -275,14 +277,14 @@ static enum err fold_or_take_over(struct control *c, struct folder *f, struct fo
     enum err code = folder_fold(f, lanes, c->filter->lanes, e);
     if (code == ERR_FENCED && had_token)
         code = folder_fold(f, lanes, c->filter->lanes, e);
-    if (f->fold.token.number != token) /* the view names it */
+    if (f->fold.token.number != token) /* a new token was drawn, and the view names it */
         log_filter_look(c->filter);
     if (fold_is_lost(code) && f->lost_shard.generation != 0)
         log_filter_lost(c->filter, &f->lost_shard);
     return code;
 }
 
-/* *@folded: @lanes and @bytes say up to where. */
+/* *@folded: @lanes and @bytes hold the positions that were folded. */
 static enum err fold_one(struct control *c, unsigned slot, struct folder_lane *lanes, uint64_t *bytes,
                          bool *folded, struct error *e)
 {
@@ -294,8 +296,8 @@ static enum err fold_one(struct control *c, unsigned slot, struct folder_lane *l
     return *folded ? fold_or_take_over(c, &c->folding[slot].folder, lanes, e) : code;
 }
 
-/* The generation that was read before may be read again, for a time of grace: it gets what is added
- * meanwhile, and the lanes keep what it has not. It need not be in memory for that. */
+/* During its time of grace the former generation may become current again: it gets what is added meanwhile,
+ * and the lanes keep what it does not have. It need not be in memory for that. */
 static enum err fold_other(struct control *c, struct error *e)
 {
     unsigned slot = c->view->current ^ 1;
@@ -305,7 +307,7 @@ static enum err fold_other(struct control *c, struct error *e)
         return ERR_OK;
     if (control_held_of(c, slot) == NULL) {
         struct error why = {""};
-        enum err code = control_hold_beside(c, slot, &why); /* and folded from the next time on */
+        enum err code = control_hold_beside(c, slot, &why); /* it is folded from the next time on */
         return code == ERR_OK || code == ERR_LOST ? ERR_OK : error_set(e, code, "%s", why.text);
     }
     struct folder_lane *lanes = calloc(c->filter->lanes, sizeof(*lanes));
@@ -366,7 +368,7 @@ void control_begin_lag(struct control *c)
     c->is_behind = true;
 }
 
-/* The generation before may be read again, and has less of a lane than the one that is read. */
+/* True if the former generation, which may become current again, lacks entries that the current one has. */
 static bool other_is_behind(const struct control *c, unsigned lane)
 {
     const struct log_generation *g = &c->view->slot[c->view->current],
@@ -376,7 +378,7 @@ static bool other_is_behind(const struct control *c, unsigned lane)
            log_id_compare(other->folded[lane].position.id, g->folded[lane].position.id) < 0;
 }
 
-/* What is not folded, in all lanes together. */
+/* Note what is not folded, for all lanes together. */
 static struct due_facts note_lag(struct control *c, uint64_t now)
 {
     const struct log_generation *g = &c->view->slot[c->view->current];
@@ -405,7 +407,7 @@ static enum err tend_lease(struct control *c, bool *held, struct error *e)
     return code == ERR_BUSY ? ERR_OK : code;
 }
 
-/* Fold. Whoever fails again and again lets others try. */
+/* Fold. A process that fails again and again gives the lease back, so that others can try. */
 static enum err fold_now(struct control *c, struct error *e)
 {
     enum err code = control_fold(c, e);
@@ -433,7 +435,7 @@ static enum err fold_as_due(struct control *c, struct error *e)
     uint64_t now = clock_mono_us(),
              interval = c->fold_interval_us != 0 ? c->fold_interval_us : DUE_INTERVAL_US;
     bool held = lease_is_held(&c->lease);
-    /* What others have added; removals to fold; what the readers went back behind. */
+    /* reasons: what others have added; removals that must be folded; what the readers went back behind */
     bool reads = held || c->removal.step == REMOVES_WHEN_FOLDED || (c->folds && c->is_behind);
     enum err code = reads ? control_read_tails(c, e) : ERR_OK;
     if (code != ERR_OK)
@@ -476,7 +478,7 @@ enum err control_fold_if_due(struct control *c, struct error *e)
 /* --- shards' nodes in another era --- */
 
 /* Shards on other nodes did not go back with the view: they have tokens of later writers, and are not read
- * until the view has one that is later still. */
+ * until the view has a token that is later still. */
 static enum err take_over(struct control *c, struct held *h, struct error *e)
 {
     unsigned slot = h->shape.number % 2;
@@ -488,9 +490,9 @@ static enum err take_over(struct control *c, struct held *h, struct error *e)
                           : code;
 }
 
-/* Write all shards from memory. @again: their nodes may have lost bits, and all writers do this: also those
- * that are to be loaded again, which they are when the view has taken the nodes' ids. One that was met and is
- * damaged is made again. */
+/* Write all shards from memory. @again: their nodes may have lost bits, and all writers do this, also for
+ * shards that must be loaded again; those are loaded once the view has taken the nodes' ids. A damaged shard
+ * that was met is made again. */
 static enum err write_all(struct control *c, struct held *h, bool again, struct error *e)
 {
     uint64_t missing;
@@ -504,17 +506,17 @@ static enum err write_all(struct control *c, struct held *h, bool again, struct 
     if (code != ERR_OK)
         return code;
     mark_all(h);
-    control_stop_folding(c); /* it takes over from itself: what it had written may be gone */
+    control_stop_folding(c); /* folding takes over from itself: what it had written may be gone */
     return control_fold(c, e);
 }
 
-/* The writer that has left last, as the view has it. */
+/* The writer that left last, by the view. */
 static struct log_left last_left(const struct control *c)
 {
     return c->view->left_count > 0 ? c->view->left[0] : (struct log_left){.registration = 0};
 }
 
-/* The memory of @h has all that those had added who left, up to that one. */
+/* True if the memory of @h has all that former writers had added, up to @last. */
 static bool knows_left(const struct control *c, const struct held *h, const struct log_left *last)
 {
     bool known = last->registration == 0;
@@ -531,8 +533,9 @@ static bool is_whole(const struct held *h)
     return s.shards == s.resident;
 }
 
-/* The view was read, and its lanes are as they are read; a tail read begins now. What is trimmed meanwhile
- * has the shards loaded again. Model: known of left.pml. */
+/* Once the view was loaded, and its lanes are the ones that are read, begin a tail read: after it memory has
+ * all that former writers had added. If something is trimmed meanwhile, the shards are loaded again. Model:
+ * known of left.pml. */
 void control_know_left(struct control *c)
 {
     struct error ignored = {""};
@@ -548,8 +551,8 @@ void control_know_left(struct control *c)
     }
 }
 
-/* Its tail cannot be read: the view has not the layer that begins there, and gets it when it has taken the
- * nodes' replication ids. */
+/* True if a lane's tail cannot be read: the view lacks the layer that begins there, and gets it once it has
+ * taken the nodes' replication ids. */
 static bool some_lane_waits(const struct control *c)
 {
     bool waits = false;
@@ -558,16 +561,16 @@ static bool some_lane_waits(const struct control *c)
     return waits;
 }
 
-/* All that is to be written is in memory. @h: NULL: nothing is. */
+/* True if all that must be written is in memory. @h may be NULL: nothing is. */
 static bool has_all(const struct control *c, const struct held *h)
 {
     return h != NULL && had_all(h) && !some_lane_waits(c);
 }
 
-/* Write, and say so, once: whoever wrote again would take over from the others, which then could not end. For
- * the same reason they write one after the other: who has the folder's lease. Who knows more than when it
- * wrote writes again. In a view that went back, what this process has said may be older than what was lost.
- */
+/* Write, and say so, once: a writer that wrote again would take over from the others, which then could not
+ * finish. For the same reason they write one after the other: the holder of the folder's lease writes. A
+ * process that knows more now than when it wrote writes again. If the view went back, what this process has
+ * said may be older than what was lost. */
 static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -592,9 +595,9 @@ static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
     return code;
 }
 
-/* Others have to write yet, or are gone: these are removed when their removals are folded. Who has written
- * all that it has in memory may fold: the shards have every entry that it has applied. Then it is another
- * one's turn. */
+/* Others have yet to write, or are gone; the latter are removed once their removals are folded. A process
+ * that has written all that it has in memory may fold: the shards have every entry that it has applied. Then
+ * it is another one's turn. */
 static enum err fold_while_waiting(struct control *c, struct error *e)
 {
     enum err code = control_fold_if_due(c, e);
@@ -618,13 +621,13 @@ static enum err wait_for_writer(struct control *c, struct error *e)
                      "process that has all shards in memory");
 }
 
-/* What is home's own went back with it, also under an id that the view accepts. */
+/* True if the metadata node holds shards: those went back with it, even under an id that the view accepts. */
 static bool home_has_shards(const struct control *c)
 {
     unsigned home = sync_client_home(c->redis, &c->filter->names);
     for (unsigned s = 0; s < 2; s++) {
         const struct held *h = control_held_of(c, s);
-        bool has = h != NULL && h->placement.count == 0; /* a cluster: slots decide */
+        bool has = h != NULL && h->placement.count == 0; /* in a cluster slots decide */
         for (unsigned i = 0; h != NULL && i < h->placement.count; i++)
             has |= h->placement.node[i] == home;
         if (has)
@@ -633,8 +636,8 @@ static bool home_has_shards(const struct control *c)
     return false;
 }
 
-/* The view alone went back: its positions may have been trimmed since, and are stored again. Nobody waits for
- * another one's turn here: a process that does not know of this may be folding all the time. */
+/* Only the view went back: the lanes may have been trimmed past its positions, so store positions again. Do
+ * not wait for another process's turn here: one that does not know of this may be folding all the time. */
 static enum err store_again(struct control *c, struct error *e)
 {
     struct held *h = control_held_of(c, c->view->current);
@@ -662,14 +665,15 @@ uint64_t control_eras_sum(const struct log_view *v)
     return sum;
 }
 
-/* The view that went back did not accept what is there, and does by now: all registered writers have written
- * since, or the filter was degraded. Writers that came later know nothing of it, and would say nothing. */
+/* True if the view went back without accepting the nodes' ids, and accepts them by now: all registered
+ * writers have written since, or the filter was degraded. Writers that came later know nothing of this, and
+ * would say nothing. */
 static bool is_over(const struct control *c, enum eras_action action)
 {
     return action == ERAS_KEEP && control_eras_sum(c->view) != c->back_eras;
 }
 
-/* The shards' nodes have other replication ids than the view accepts (eras.h). What is in memory is written
+/* The shards' nodes may have replication ids that the view does not accept (eras.h): write what is in memory
  * to them. */
 enum err control_follow_eras(struct control *c, struct error *e)
 {
@@ -699,7 +703,7 @@ enum err control_follow_eras(struct control *c, struct error *e)
     if (code == ERR_OK)
         code = eras_take(&c->eras, c->redis, &f->names, c->view, action, &missing, e);
     if (code == ERR_OK && missing > 0)
-        code = control_read_tails(c, e); /* lanes that are in another era, too, come first */
+        code = control_read_tails(c, e); /* lanes that are in another era come first */
     if (code == ERR_OK && missing > 0 && wrote)
         code = fold_while_waiting(c, e);
     if (code == ERR_OK && missing > 0) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A generation that is full gets a layer: its shards are made, the view has it, and then an entry in each
- * lane says where it begins. One that does not grow is marked in each lane. Whoever counts as many keys does
- * that, and whoever folds goes on with what another one has left undone. Two who do it at once do no harm:
- * log_grow() lets one of them through, and of two marks of a layer the second changes nothing. */
+/* A generation that is full gets a layer: its shards are made, the view gets it, and then an entry in each
+ * lane says where it begins. If the generation does not grow, each lane is marked as full. The process that
+ * counts the last key does that, and the folder finishes what another process left undone. Two processes at
+ * once do no harm: log_grow() lets one of them through, and the second of two marks of a layer changes
+ * nothing. */
 #include "shard/request/control_internal.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "shard/log/lane_sync.h"
 #include "shard/view/notify.h"
 
-enum { AWAITED_LOOKS = 3 /* of others, that a layer is waited for */ };
+enum { AWAITED_LOOKS = 3 /* of other processes, to wait for a layer */ };
 
 static bool is_known(const struct control *c, uint64_t generation, unsigned layer)
 {
@@ -18,7 +19,7 @@ static bool is_known(const struct control *c, uint64_t generation, unsigned laye
     return h == NULL || h->shape.number != generation || h->shape.layer_count > layer;
 }
 
-/* Who waits for room goes on without. */
+/* No layer can be added: adds that wait for room go on without it. */
 static enum err refused(struct control *c, struct held *h, enum err code)
 {
     atomic_fetch_add(&h->refusals, 1);
@@ -26,7 +27,7 @@ static enum err refused(struct control *c, struct held *h, enum err code)
     return code;
 }
 
-/* Where that cannot be, the generation takes more keys than it was planned for: of those who wait now. */
+/* If that fails, the generation takes more keys than it was planned for: those of the waiting adds. */
 static enum err add_layer(struct control *c, struct held *h, bool *soon, struct error *e)
 {
     const struct grow_options o = {.generation = h->shape.number,
@@ -37,19 +38,19 @@ static enum err add_layer(struct control *c, struct held *h, bool *soon, struct 
     enum err code = v == NULL ? error_set(e, ERR_NOMEM, "out of memory")
                               : log_grow(c->redis, &c->filter->names, &o, v, NULL, e);
     free(v);
-    control_stop_folding(c); /* the grower was the writer in between */
+    control_stop_folding(c); /* the grower was the writer meanwhile */
     *soon = code == ERR_OK;
     if (code == ERR_OK) {
         c->grew = h->shape.number;
         atomic_store(&c->filter->wants_look, true); /* requests wait for the layer */
     }
-    if (code == ERR_CONFLICT) /* somebody else makes it */
+    if (code == ERR_CONFLICT) /* another process makes the layer */
         return ERR_OK;
     return code == ERR_OK ? ERR_OK : refused(c, h, code);
 }
 
-/* A layer has begun that the view has not: it went back. Those who know the layer put it back, and are told
- * to look. If nobody does, another one is made. */
+/* A layer has begun that the view does not have: the view went back. Processes that know the layer put it
+ * back, and are told to look. If none does, make another one. */
 static enum err add_lacking(struct control *c, struct held *h, bool *soon, struct error *e)
 {
     uint64_t now = clock_mono_us();
@@ -128,7 +129,7 @@ static enum err mark_full(struct control *c, const struct held *h, unsigned lane
     return marked ? ERR_OK : lane_mark_full(c->redis, &c->per_lane[lane].stream, h->shape.number, e);
 }
 
-/* What others have appended is known first; then the marks that are missing are appended, and met. */
+/* Read what others have appended first; then append the marks that are missing, and meet them. */
 static enum err mark(struct control *c, const struct held *h, mark_fn *fn, struct error *e)
 {
     enum err code = control_read_tails(c, e);
@@ -159,7 +160,7 @@ enum err control_grow(struct control *c, bool *soon, struct error *e)
         return code == ERR_OK ? ERR_OK : refused(c, h, code);
     }
     switch (grow_decide(held_keys(h), h->shape.capacity, h->shape.layer_count, h->fixed)) {
-    case GROW_LAYER: /* those who may not have it grow leave it full */
+    case GROW_LAYER: /* adds that may not let the filter grow leave it full */
         return atomic_load(&c->filter->waiting) > 0 ? add_layer(c, h, soon, e) : ERR_OK;
     case GROW_FULL:
         return held_is_full(h) ? ERR_OK : mark(c, h, mark_full, e);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A filter that nobody asks for. The happy path is: what this process has added is folded, and the lease
  * given back; it leaves the register of writers; it rests, and sends nothing; after a longer while its memory
- * is given back; the first request wakes the control, and whatever is lacking is loaded, and met, as by one
- * that slept. Possible failure modes are: a request comes meanwhile (it does not rest); to leave fails (it is
- * tried again; until then the process is no writer, and an add registers it under another number); what
- * others added is not known to be folded (the view is read, and memory leaves then).
+ * is given back; the first request wakes the control, which loads and meets what it missed, as after a pause
+ * of the process. Possible failure modes are: a request comes meanwhile (the control does not rest); leaving
+ * fails (it is tried again; until then the process is no writer, and an add registers it under another
+ * number); what others added is not known to be folded (the view is loaded, and memory leaves then).
  *
  * A process that leaves the register has nothing that a roll call would have to bring back. */
 #include "shard/request/control_internal.h"
@@ -47,7 +47,7 @@ static bool is_needed(const struct control *c)
            f->current != c->view->current;
 }
 
-/* Three times in as long as entries are kept in a lane that are folded. */
+/* Three times within the time for which folded entries stay in a lane. */
 static uint64_t tail_every(const struct control *c)
 {
     return c->retain_us > 0 && c->retain_us / 3 < IDLE_TAIL_US ? c->retain_us / 3 : IDLE_TAIL_US;
@@ -76,7 +76,7 @@ bool control_wants_memory(const struct control *c)
 
 /* --- memory --- */
 
-/* True: nothing of it is whole in memory any more. */
+/* True: no shard of the layer is in memory any more. */
 static bool drop_layer(struct resident *r, unsigned layer)
 {
     const struct bitmap *b = r->layer[layer];
@@ -89,11 +89,11 @@ static bool drop_layer(struct resident *r, unsigned layer)
     return all;
 }
 
-/* What is not known to be folded stays, and is taken into the overlay too. */
+/* What is not known to be folded stays, and from now on also goes to the overlay. */
 static bool drop_memory(struct control *c)
 {
     bool all = true;
-    control_stop_folding(c); /* whoever folds next takes over first */
+    control_stop_folding(c); /* the next fold takes over first */
     for (unsigned slot = 0; slot < 2; slot++) {
         struct held *h = c->filter->slot[slot];
         for (unsigned l = 0; h != NULL && l < h->shape.layer_count; l++)
@@ -134,7 +134,7 @@ static void wake(struct control *c)
     atomic_store(&c->filter->rests, false);
 }
 
-/* Lanes of what is dear are read: whatever comes is seen to by the control. */
+/* Read the lanes of a filter that is expensive to load again. If anything came, the control handles it. */
 static bool tail(struct control *c)
 {
     struct error ignored;
@@ -176,12 +176,12 @@ void control_rest(struct control *c, uint64_t *next)
         *next = again < *next ? again : *next;
         return;
     }
-    if (c->lease.until != 0) /* it ended by itself */
+    if (c->lease.until != 0) /* it has expired */
         lease_give_back(&c->lease);
     c->rests = true;
-    c->known_count = 0; /* who left by now would be entered again */
+    c->known_count = 0; /* writers that leave from now on would be entered again */
     atomic_store(&c->filter->rests, true);
-    if (!control_rests(c, &at)) /* asked for meanwhile, or there is more to do */
+    if (!control_rests(c, &at)) /* a request came meanwhile, or there is more to do */
         at = clock_mono_us() + c->look_interval_us;
     *next = at;
 }

@@ -5,7 +5,7 @@
  * register of writers), control_lanes.c (lanes that broke, and where they are read from), control_shards.c
  * (generations, and their shards in memory), control_lost.c (shards that are missing in Redis),
  * control_grow.c (layers), control_fold.c (the lease, folding, and shards' nodes in another era),
- * control_idle.c (nobody asks), control_status.c (how it fares). */
+ * control_idle.c (rest), control_status.c (status). */
 #include "shard/request/control.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/members/eras.h"
@@ -19,20 +19,20 @@
 #include "shard/fold/retain.h"
 #include "shard/members/roll.h"
 
-/* What a writer that does not answer holds up. */
+/* What is waiting for a writer that does not answer. */
 enum control_wait { WAITS_FOR_NOTHING, WAITS_FOR_LANE, WAITS_FOR_SHARDS };
 
-/* Whether another writer is still there: they are looked at one after the other, in rounds. */
+/* The check of another writer: the control checks them one after the other, in rounds. */
 struct control_removal {
     enum { REMOVES_NOBODY, REMOVES_IN_DOUBT, REMOVES_WHEN_FOLDED } step;
-    unsigned next;            /* of the view's writers */
-    uint64_t since, round_at; /* the step began; the next round does */
+    unsigned next;            /* index in the view's writers */
+    uint64_t since, round_at; /* when the step began; when the next round begins */
     struct removal it;
 };
 
 struct control_lane {
-    struct lane stream;              /* the view's */
-    struct replication filter_state; /* its node, under the era that a view had; id 0: not seen */
+    struct lane stream;              /* as in the view */
+    struct replication filter_state; /* the lane's node, while the view had its era; id 0: not seen yet */
     struct retain retain;
     struct lag lag;
 };
@@ -44,69 +44,70 @@ struct control {
     uint32_t shard_bytes;
     uint64_t retain_us, log_max, fold_interval_us, look_interval_us;
     double growth;
-    uint64_t awaited_since; /* a lane waits for a layer that the view has not; 0: none does */
-    uint64_t grew;          /* the generation that this process has added the newest layer to */
-    uint64_t rest_us, resident_idle_us, dear_bytes, tailed_at; /* the lanes were read last for what is dear */
-    _Atomic bool folds;
+    uint64_t awaited_since; /* since when a lane waits for a layer that the view does not have; 0: none
+                             * does */
+    uint64_t grew;          /* the generation to which this process has added the newest layer */
+    uint64_t rest_us, resident_idle_us, dear_bytes, tailed_at; /* tailed_at: when the lanes were last read at
+                                                                * rest */
+    _Atomic bool folds; /* may take the folder's lease; tests change it, from any thread */
     bool leaves;
-    bool rests;               /* nothing is sent until filter->rests is taken back, or the time has come */
-    bool leaving;             /* the register is to be left, and no add is let in until it was */
-    bool lacks_shards;        /* this process has not all lost ones in memory */
-    bool is_new;              /* blocks are not read by the latest view yet */
-    bool forgotten;           /* no master has a registry any more, and the filter was not seen since */
-    bool vouched;             /* since the look began: the registries name the view's incarnation, */
-    uint64_t vouched_history; /* and this as its last history */
+    bool rests;                    /* send nothing until filter->rests is cleared, or the time has come */
+    bool leaving;                  /* the process is leaving the register, and lets no add in until it has */
+    bool lacks_shards;             /* this process does not have all lost shards in memory */
+    bool is_new;                   /* block reads do not use the latest view yet */
+    bool forgotten;                /* no master has a registry any more, and the filter was not seen since */
+    bool vouched;                  /* since the last look: the registries name the view's incarnation, */
+    uint64_t vouched_history;      /* and this as its last history */
     struct history_seen histories; /* of the last view */
-    bool went_back;                /* a later one had been seen: what is in Redis is older than what was */
-    bool wrote_back;               /* and was written since, which the view knows */
+    bool went_back;                /* a later view had been seen: Redis is older than it was */
+    bool wrote_back;               /* the shards were written since, and the view says so */
     uint64_t back_eras;            /* control_eras_sum() of the view that went back */
-    bool is_full;                  /* not all shards of the generation that is read have room in memory */
-    bool is_behind; /* the readers went back, and nothing was read since: what is not folded is not known */
-    unsigned failures;         /* calls that failed, one after the other */
-    uint64_t looked_at, looks; /* when the view was read last, how often */
-    uint64_t answered_at;      /* those who doubt that this process is there, between shards that it writes */
+    bool is_full;                  /* memory has no room for all shards of the current generation */
+    bool is_behind;    /* the readers went back, and read nothing since: what is not folded is unknown */
+    unsigned failures; /* consecutive calls that failed */
+    uint64_t looked_at, looks; /* when the view was last loaded; how often */
+    uint64_t answered_at;      /* when a doubt about this process was last answered while it wrote shards */
     struct control_thread *thread;
-    struct log_view *view; /* the thread's: this control's while it is tended */
-    struct buffer kept;    /* the view's fields, in between */
-    unsigned lane_room;    /* of the next: the most lanes that a view had */
+    struct log_view *view; /* the thread's; holds this control's view while it is tended */
+    struct buffer kept;    /* the view's fields, between calls */
+    unsigned lane_room;    /* of @per_lane: the most lanes that a view had */
     struct control_lane *per_lane;
     struct log_lane lane[LOG_LANES_MAX]; /* what the readers read */
     struct roll roll;
     struct log_lane known_lane[LOG_LANES_MAX]; /* of the latest view, */
-    struct log_writer *known;                  /* its writers */
+    struct log_writer *known;                  /* and its writers */
     unsigned known_lanes, known_count, left_count;
-    uint64_t entered; /* the number of the registration that this process' entries are met under */
+    uint64_t entered; /* the registration under which this process's entries are met */
     struct control_removal removal;
     uint64_t writer_grace_us;
     enum control_wait waits;
-    struct log_position *at, *position; /* of each lane, storage; the thread's */
+    struct log_position *at, *position; /* storage, by lane; the thread's */
     uint64_t version;                   /* of the latest view that was seen */
     struct folding {
-        struct held *held; /* whose folder it is; NULL: none */
+        struct held *held; /* the folder's generation; NULL: there is no folder */
         struct folder folder;
-    } folding[2]; /* by slot: of the generation that is read, and of the one before it while that may be read
-                     again */
-    struct eras eras;    /* of the shards' nodes */
+    } folding[2];     /* by slot: of the current generation, and of the former one during its time of grace */
+    struct eras eras; /* of the shards' nodes */
     uint64_t eras_since; /* since when they are not those of the view; 0: they are */
-    /* All that these writers had added before they left is in memory, in the generation; 0: it may not be. */
+    /* The generation whose memory has all that the writers in @left had added before they left; 0: none. */
     uint64_t knows_left;
-    struct log_left left[LOG_LEFT_MAX]; /* left_count */
+    struct log_left left[LOG_LEFT_MAX]; /* @left_count of them */
     struct lease lease;
     struct lease_report report;
-    struct log_id folded_to[LOG_LANES_MAX]; /* by this process, since the lanes are read */
-    uint64_t folded_at, oldest; /* the end of the last fold; when something came behind it, 0: nothing */
-    uint64_t fold_next;         /* when there may be something to do for whoever folds */
-    uint64_t active_at;         /* when something was to be folded last */
-    unsigned fold_failures;     /* one after the other */
+    struct log_id folded_to[LOG_LANES_MAX]; /* by this process, since it reads the lanes */
+    uint64_t folded_at, oldest; /* when the last fold ended; when the oldest later entry came, 0: none */
+    uint64_t fold_next;         /* when there may be something to fold */
+    uint64_t active_at;         /* when there was last something to fold */
+    unsigned fold_failures;     /* consecutive failures */
     unsigned lost_named;
-    struct log_lost lost;            /* of the view: shards are missing in Redis; generation 0: none are */
-    uint64_t lost_since, lost_again; /* since when it says so; when they are to be looked for again */
-    uint64_t lost_count;             /* as they were found then, and the first lost_named of them */
+    struct log_lost lost;            /* by the view: shards are missing in Redis; generation 0: none are */
+    uint64_t lost_since, lost_again; /* since when the view says so; when to look for them again */
+    uint64_t lost_count;             /* the number found then, and the first lost_named of them */
     struct log_lost lost_shard[LOST_NAMED_MAX];
-    uint64_t measured_at, measured_entries; /* when, and how many had been applied */
-    uint64_t lane_bytes[LOG_LANES_MAX];     /* of the lanes in Redis */
+    uint64_t measured_at, measured_entries; /* when the lanes were measured; entries applied by then */
+    uint64_t lane_bytes[LOG_LANES_MAX];     /* of each lane in Redis */
     pthread_mutex_t noting;
-    struct log_status noted; /* under the lock, as the next: what only this thread knows */
+    struct log_status noted; /* guarded by @noting, like the next: what only this thread knows */
     struct lag_count noted_folded[LOG_LANES_MAX];
 };
 
@@ -114,121 +115,122 @@ struct control {
 MUST_CHECK enum err control_load_view(struct control *c, struct error *e);
 
 /* --- control_writers.c --- */
-/* Read the view, in which this process is registered if it may append, and which has all writers of the
- * latest one. */
+/* Load the view. Registers this process, if it may append, and enters the writers of the former view that are
+ * missing. */
 MUST_CHECK enum err control_read_view(struct control *c, struct error *e);
 void control_set_registered(struct log_filter *f, bool registered);
-/* Entries of this process are not folded, and it leaves. */
+/* At the end: entries of this process are not folded, so ask the folder to hurry. */
 MUST_CHECK enum err control_ask_to_fold(struct control *c, struct error *e);
-/* Register again if another process doubts that this one is there. The view is not read while shards are
- * written, which may take long. */
+/* Register again if another process doubts this one. Shards may take long to write, and meanwhile the view is
+ * not loaded. */
 MUST_CHECK enum err control_answer_doubt(struct control *c, struct error *e);
-/* See whether other writers are there, and remove those that are not. *@soon: the view has changed. */
+/* Check other writers, and remove those that are gone. *@soon: the view has changed. */
 MUST_CHECK enum err control_remove_gone(struct control *c, bool *soon, struct error *e);
 /* --- control_status.c --- */
-/* Note what control_status() says, behind a call that ended with @code. */
+/* Note the status after a call that ended with @code. */
 void control_note(struct control *c, enum err code, const struct error *e);
 
 /* --- control_lanes.c --- */
-/* Lanes that are lost, or in another era. *@again: the view has changed. */
+/* Mend lanes that are lost, or in another era. *@again: the view has changed. */
 MUST_CHECK enum err control_mend_lanes(struct control *c, bool *again, struct error *e);
-/* The readers read the lanes that the view has, and none has stalled. */
+/* True if the readers read the view's lanes, and none has stalled. */
 bool control_lanes_are_as_read(const struct control *c);
-/* Read the lanes that the view has: from where the readers are, if these lanes go on from the ones that they
- * read; else again, from `folded` of the view. */
+/* Let the readers read the view's lanes: from where they are, if these lanes go on from those that they read;
+ * else again, from `folded` of the view. */
 MUST_CHECK enum err control_read_lanes(struct control *c, struct error *e);
-/* See what the lanes' nodes are while they are in the eras of the view. */
+/* Note the state of the lanes' nodes, while they are in the eras of the view. */
 void control_watch_lanes(struct control *c);
 void control_stop_readers(struct control *c);
 typedef void control_move_fn(struct lane_reader *r, const struct lane *lane, const struct log_position *at);
-/* Have the readers go on from c->at, in the lanes that the view has. */
+/* Let the readers go on from c->at, in the view's lanes. */
 void control_move_readers(struct control *c, control_move_fn *move);
 
 /* --- control_grow.c --- */
-/* The view went back behind layers that this process has: it gets them again, and is read again. */
+/* If the view lacks layers that this process has, it went back: put them back, and load it again. */
 MUST_CHECK enum err control_put_back_layers(struct control *c, struct error *e);
-/* Lanes that wait for a layer go on, if it is known by now. If the view does not have it, it went back, and
- * gets it again. *@soon: come again at once. */
+/* Let lanes that wait for a layer go on, if it is known by now. If the view does not have it, the view went
+ * back, and gets it again. *@soon: call again at once. */
 MUST_CHECK enum err control_resume_lanes(struct control *c, bool *soon, struct error *e);
-/* Have the newest layer begin in the lanes where it has not; and if the generation is full, make the next
- * one, or mark the lanes. *@soon: come again at once. */
+/* Let the newest layer begin in the lanes where it has not; if the generation is full, make the next layer,
+ * or mark the lanes. *@soon: call again at once. */
 MUST_CHECK enum err control_grow(struct control *c, bool *soon, struct error *e);
-/* What comes before that failed with @code: if a node is away, those who wait for a layer go on without. */
+/* An earlier step failed with @code: if a node is down, let adds that wait for a layer go on without it. */
 void control_cannot_grow(struct control *c, enum err code);
 
 /* --- control_shards.c --- */
-/* What this process holds of the generation that the view has in @slot; NULL: nothing. */
+/* What this process holds of the view's generation in @slot; NULL: nothing. */
 struct held *control_held_of(const struct control *c, unsigned slot);
-/* Of the generation in @slot: positions behind which the log has all that the shards may lack. */
+/* The positions behind which the log has all that the shards of the generation in @slot may lack. */
 MUST_CHECK enum err control_base_of(const struct control *c, unsigned slot, struct log_position *at,
                                     struct error *e);
-/* Hold what the view has, its lanes being read again. c->at goes back to what all of it needs. */
+/* Hold the view's generations while its lanes are read again. c->at goes back to what they need. */
 MUST_CHECK enum err control_hold_again(struct control *c, struct error *e);
-/* Hold the generation in @slot beside the one that answers, with what the readers have applied behind its
- * base. What came meanwhile they go back for; what the other one has already is not applied to it again. */
+/* Hold the generation in @slot beside the one that answers, with the entries that the readers have applied
+ * behind its base. The readers go back for those that came meanwhile; these are not applied twice to the
+ * other generation. */
 MUST_CHECK enum err control_hold_beside(struct control *c, unsigned slot, struct error *e);
-/* The other generation was read before, and may be read again. */
+/* True if the other generation was current, and may become so again. */
 bool control_is_in_grace(const struct control *c);
-/* Lanes that wait for a layer go on, if the view has it: whatever reads the tails fails until then. */
+/* Let lanes that wait for a layer go on, if the view has it: until then every read of the tails fails. */
 MUST_CHECK enum err control_take_layers(struct control *c, struct error *e);
 /* Hold the current generation, and load its shards. *@soon: there are more. */
 MUST_CHECK enum err control_follow_generations(struct control *c, bool *soon, struct error *e);
-/* Where all shards are in memory, have all keys counted. What fails is tried again by the next call. */
+/* If all shards are in memory, let all keys be counted. After a failure the next call tries again. */
 void control_count_loaded(struct control *c);
-/* An error of loading that says something of single shards: others can be loaded, and folded. */
+/* True if an error of loading is about single shards: others can be loaded and folded. */
 bool control_is_of_shards(enum err code);
-/* Load some shards that are not in memory. *@full: there is no room for them; *@more: there are more. */
+/* Load some shards that are not in memory. *@full: there is no room for more; *@more: there are more. */
 MUST_CHECK enum err control_load_some(struct control *c, struct held *h, bool *full, bool *more,
                                       struct error *e);
-/* Have what Redis has, under @token and the ids that eras_look() found, in those shards of the generation
- * that is read which are to be loaded again, and still are then: what other writers have yet to write under
- * these ids is not there. Model: WHOLE_WHEN_WRITTEN of left.pml. @arg: the control. */
+/* For shards of the current generation that must be loaded again: get what Redis has of them, under @token
+ * and the ids that eras_look() found, into memory. They still must be loaded again afterwards: what other
+ * writers have yet to write under these ids is missing. Model: WHOLE_WHEN_WRITTEN of left.pml. @arg: the
+ * control. */
 MUST_CHECK enum err control_join(void *arg, const struct writer_token *token, struct error *e);
 
 /* --- control_lost.c --- */
 /* Say in the view which shards were missed; make those again that are missing and in memory. */
 MUST_CHECK enum err control_mend_shards(struct control *c, struct error *e);
-/* Shards are lost that others may have in memory, and make again when they read the view: folding would take
- * their tokens from them. */
+/* True if shards are lost that other processes may have in memory, and make again when they load the view: a
+ * fold would take their tokens away. */
 bool control_waits_for_shards(const struct control *c);
-/* Draw a token with @fold, which the caller ends in any case, and make again those shards of @h that are
- * missing and in memory. *@missing: the others. @again: their nodes may have lost bits, and shards that are
- * to be loaded again are written, too. */
+/* Draw a token with @fold, which the caller always ends, and make those shards of @h again that are missing
+ * and in memory. *@missing: the number of the others. @again: their nodes may have lost bits, so shards that
+ * must be loaded again are written, too. */
 MUST_CHECK enum err control_make_missing(struct control *c, struct held *h, const struct log_lost *named,
                                          bool again, struct fold *fold, uint64_t *missing, struct error *e);
 
 /* --- control_idle.c --- */
 /* True: the control rests, until *@next or a request. */
 bool control_rests(struct control *c, uint64_t *next);
-/* Rest from now on, if that may be. *@next: as control_tend() gives it; it comes nearer, or where the control
- * rests further away. */
+/* Rest from now on, if possible. *@next is that of control_tend(): it becomes earlier, or later if the
+ * control rests. */
 void control_rest(struct control *c, uint64_t *next);
-/* Entries of this process are not known to be folded. */
+/* True if entries of this process are not known to be folded. */
 bool control_keeps_any(const struct log_filter *f);
-/* Somebody has asked of late, so that shards are loaded. */
+/* True if shards should be loaded: a request came recently. */
 bool control_wants_memory(const struct control *c);
 
 /* --- control_fold.c --- */
-/* Between shards that are written: the lease is renewed, and who doubts is answered. @arg: the control. */
+/* Called between shards that are written: renew the lease, and answer doubts. @arg: the control. */
 MUST_CHECK enum err control_tend_writing(void *arg, struct error *e);
-/* Apply all that the lanes have now. ERR_BUSY: one of them has stalled. */
+/* Apply all that the lanes have now. ERR_BUSY: a lane has stalled. */
 MUST_CHECK enum err control_read_tails(struct control *c, struct error *e);
 MUST_CHECK enum err control_fold(struct control *c, struct error *e);
-/* Take the lease and fold, if that is due; else see how long the lanes are. c->fold_next: when to come again.
- */
+/* Take the lease and fold, if that is due; measure the lanes. c->fold_next: when to call again. */
 MUST_CHECK enum err control_fold_if_due(struct control *c, struct error *e);
 void control_stop_folding(struct control *c);
-/* That of the generation in @slot alone. */
+/* That of the generation in @slot only. */
 void control_stop_folding_of(struct control *c, unsigned slot);
-/* The lanes are read from `folded` of the view on, and their readers stand there. */
+/* The lanes are read from `folded` of the view on, and their readers are there. */
 void control_begin_lag(struct control *c);
 /* What was applied of a lane. Any thread. */
 struct lag_count control_count(const struct filter_lane *l);
-/* The shards' nodes may have other replication ids than the view accepts (eras.h). */
+/* The shards' nodes may have replication ids that the view does not accept (eras.h). */
 MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);
-/* Tells what replication ids of the shards' nodes a view accepts from what another one does. */
+/* A number that differs between views which accept different replication ids. */
 uint64_t control_eras_sum(const struct log_view *v);
-/* Where all shards are in memory, have there, too, what those had added who have left. What fails is tried
- * again by the next call. */
+/* If all shards are in memory, get what former writers had added there, too. After a failure the next call
+ * tries again. */
 void control_know_left(struct control *c);
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/request/control_internal.h"
 
-enum { OWN_BYTES_MAX = 64 << 20 /* of a lane: entries that are not folded yet */ };
+enum { OWN_BYTES_MAX = 64 << 20 /* of a lane: own entries that are not folded yet */ };
 
 /* --- the lanes' eras --- */
 
-/* The view has the lane as the readers have it, which cannot read on: nobody has mended it yet. */
+/* True if the view still has the lane as the readers have it, which cannot read on: nobody has mended it
+ * yet. */
 static bool is_to_mend(const struct control *c, unsigned i, enum tail_state state)
 {
     return atomic_load(&c->filter->lane[i].stalled) == state &&
@@ -21,8 +22,8 @@ static bool somebody_has_answered(const struct log_view *v, unsigned i)
     return false;
 }
 
-/* The lane's node is in an era that the view has not: this process answers, if it is a writer, and the last
- * one of them has the view take the era. */
+/* The lane's node is in an era that the view does not have: answer, if this process is a writer. The last
+ * writer to answer lets the view take the era. */
 static enum err call_roll(struct control *c, unsigned i, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -62,7 +63,7 @@ static enum err mend_lane(struct control *c, unsigned i, bool *changed, struct e
     return code;
 }
 
-/* Lanes that are lost, or in another era. *@again: the view has changed. */
+/* Mend lanes that are lost, or in another era. *@again: the view has changed. */
 enum err control_mend_lanes(struct control *c, bool *again, struct error *e)
 {
     enum err code = ERR_OK;
@@ -101,7 +102,7 @@ void control_stop_readers(struct control *c)
         lane_reader_stop(c->filter->lane[i].reader);
 }
 
-/* Have the readers go on from c->at, in the lanes that the view has. */
+/* Let the readers go on from c->at, in the view's lanes. */
 void control_move_readers(struct control *c, void (*move)(struct lane_reader *r, const struct lane *lane,
                                                           const struct log_position *at))
 {
@@ -127,15 +128,15 @@ static enum err make_readers(struct control *c, struct error *e)
     return ERR_OK;
 }
 
-/* By another view then. */
+/* ERR_FENCED: the lane was replaced, so the view has changed. */
 static enum err replace_lost(struct control *c, unsigned i, struct error *e)
 {
     enum err code = roll_replace_lane(&c->roll, c->view, i, e);
     return code == ERR_OK ? error_set(e, ERR_FENCED, "lane %u was lost, and is replaced", i) : code;
 }
 
-/* What this process has appended is in the lanes that the view has. The readers are stopped: what they had
- * read before is not acknowledged, as this process may have been removed then. */
+/* Make sure that the view's lanes have what this process has appended. The readers are stopped: nothing that
+ * they had read before is acknowledged, as this process may have been removed then. */
 static enum err enter_lanes(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -146,7 +147,7 @@ static enum err enter_lanes(struct control *c, struct error *e)
             return error_set(e, ERR_NOMEM, "out of memory");
         if (own_count(f->lane[i].own) > 0)
             code = roll_answer(&c->roll, c->view, i, f->lane[i].own, &era, e);
-        if (code == ERR_LOST) /* nobody has read it since: the readers stand still */
+        if (code == ERR_LOST) /* nobody has noticed yet, as the readers stand still */
             return replace_lost(c, i, e);
         if (code == ERR_OK)
             own_enter(f->lane[i].own, &c->per_lane[i].stream);
@@ -177,7 +178,7 @@ static enum err begin_again(struct control *c, struct error *e)
     return ERR_OK;
 }
 
-/* *@out: the lanes of the view are the ones that are read, or their histories go on in them. */
+/* *@out: the view's lanes are those that are read, or continue their histories. */
 static enum err goes_on(struct control *c, bool *out, struct error *e)
 {
     struct log_filter *f = c->filter;

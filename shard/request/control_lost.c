@@ -8,16 +8,16 @@
 
 enum { LOOK_AGAIN_US = 1000 * 1000 };
 
-/* For others that can make them again: until those have read the view that are no writers, too. */
+/* How long to wait for other processes that can make the shards again, also for those that are no writers and
+ * seldom load the view. */
 static uint64_t wait_us(const struct control *c)
 {
     return (LOOK_RARELY + 1) * c->look_interval_us;
 }
 
-/* What the view says is lost of the generation that is read; NULL: nothing. Behind a cutover this process may
- * answer from the one before until it has that generation in memory, which it never has while a shard is
- * lost.
- */
+/* What the view says is lost of the current generation; NULL: nothing. After a cutover this process may
+ * answer from the former generation until it has the current one in memory, which it never has while a shard
+ * is lost. */
 static const struct log_lost *lost_of(const struct control *c)
 {
     const struct log_generation *g = &c->view->slot[c->view->current];
@@ -25,14 +25,14 @@ static const struct log_lost *lost_of(const struct control *c)
     return is_held && g->lost.generation == g->shape.number ? &g->lost : NULL;
 }
 
-/* Say in the view what was met since the last call. */
+/* Say in the view which shard was missed since the last call. */
 static enum err tell(struct control *c, struct error *e)
 {
     struct log_lost lost;
     if (!log_filter_take_lost(c->filter, &lost))
         return ERR_OK;
     enum err code = lost_say(c->redis, &c->filter->names, &lost, e);
-    if (code == ERR_FENCED) /* of a generation that is forgotten */
+    if (code == ERR_FENCED) /* of a generation that the view has dropped */
         return ERR_OK;
     return code == ERR_OK ? control_load_view(c, e) : code;
 }
@@ -48,7 +48,7 @@ enum err control_make_missing(struct control *c, struct held *h, const struct lo
                           .join = again ? control_join : NULL,
                           .arg = c,
                           .named = named};
-    control_stop_folding(c); /* its token is not the latest one any more */
+    control_stop_folding(c); /* its token is no longer the latest one */
     fold_init(fold, c->redis, &c->filter->names, h->shape.number);
     enum err code = fold_draw(fold, 0, e);
     if (code == ERR_OK)
@@ -68,7 +68,8 @@ static bool is_same(const struct log_lost *a, const struct log_lost *b)
            a->since_ms == b->since_ms;
 }
 
-/* This process lacks some of them. When it says so those who are not registered had time to make them. */
+/* This process lacks some of the lost shards. Say so only after processes that are not registered had time to
+ * make them. */
 static enum err lack(struct control *c, uint64_t now, struct error *e)
 {
     unsigned others;
@@ -108,7 +109,7 @@ enum err control_mend_shards(struct control *c, struct error *e)
         return code;
     c->lost_again = now + LOOK_AGAIN_US;
     code = c->lacks_shards ? lack(c, now, e) : mend(c, now, e);
-    if (code == ERR_FENCED) /* another process sees to it */
+    if (code == ERR_FENCED) /* another process handles it */
         code = ERR_OK;
     return code == ERR_OK ? control_load_view(c, e) : code;
 }

@@ -5,12 +5,13 @@
 #include "shard/log/lane_sync.h"
 #include "shard/resident/load.h"
 
-/* At a time: the control does nothing else meanwhile, and for each time it walks through the overlay. */
+/* Limits of one load: the control does nothing else meanwhile, and each load walks through the overlay
+ * once. */
 enum { LOAD_SHARDS = 1024, LOAD_BYTES = 16 << 20 };
 
 /* --- holding a generation --- */
 
-/* Of the generation in @slot: positions behind which the log has all that the shards may lack. */
+/* The positions behind which the log has all that the shards of the generation in @slot may lack. */
 enum err control_base_of(const struct control *c, unsigned slot, struct log_position *at, struct error *e)
 {
     const struct log_generation *g = &c->view->slot[slot];
@@ -22,7 +23,7 @@ enum err control_base_of(const struct control *c, unsigned slot, struct log_posi
     return ERR_OK;
 }
 
-/* Of each lane the one that is before the other. */
+/* Take the earlier position of each lane. */
 static void take_earlier(struct log_position *at, const struct log_position *other, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
@@ -30,7 +31,7 @@ static void take_earlier(struct log_position *at, const struct log_position *oth
             at[i] = other[i];
 }
 
-/* The view has the layers that memory has, and maybe more. If it has not, it went back. */
+/* True if the view has the layers that memory has, and maybe more. If not, the view went back. */
 static bool has_its_layers(const struct generation *shape, const struct held *h)
 {
     bool has = h->shape.layer_count <= shape->layer_count;
@@ -52,7 +53,7 @@ static enum err hold(struct control *c, unsigned slot, struct held **out, struct
     return held_new(out, c->view, slot, &c->filter->names, c->filter->nodes, c->filter->budget, e);
 }
 
-/* The layers that the view has more than memory. */
+/* Add the view's layers that memory lacks. */
 static enum err add_layers(struct control *c, struct error *e)
 {
     enum err code = ERR_OK;
@@ -62,8 +63,9 @@ static enum err add_layers(struct control *c, struct error *e)
     return code;
 }
 
-/* A generation that is not built lacks what its source has. A build heals the one that it has made. Until
- * this process answers from that one, a filter that lacked keys still does. Under the filter's lock. */
+/* A generation that is not built lacks what its source has. A build heals the generation that it has made;
+ * until this process answers from that one, a filter that lacked keys still lacks them. Under the filter's
+ * lock. */
 static void take_degraded(struct control *c)
 {
     struct log_filter *f = c->filter;
@@ -72,8 +74,8 @@ static void take_degraded(struct control *c)
     log_filter_set_degraded(f, c->view->degraded || !is_built || (f->degraded && is_before));
 }
 
-/* The generations that the view has, and that this process holds, are read again; others are given up. The
- * current one is held in any case. */
+/* Hold the view's generations again: those that this process holds are read again, others are dropped. The
+ * current one is always held. */
 enum err control_hold_again(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -141,10 +143,11 @@ static enum err apply_to_one(void *arg, const struct tail_record *record, struct
     return code;
 }
 
-/* Apply to @h, which nobody else has yet, what the readers have applied behind its base; c->at moves with it.
- * The readers then go back over little, while requests wait for them. Where a lane cannot be read on they
- * meet that. Never more than they have applied: whether a key is new is said by a generation that had not its
- * entry when the reader met it, and the one that is read now may be given up before. */
+/* Apply to @h, which no other thread has yet, what the readers have applied behind its base; c->at moves with
+ * it. So the readers have to go back only a little, while requests wait for them. If a lane cannot be read
+ * on, the readers will meet that. Never apply more than the readers have: a generation that did not have the
+ * entry when the reader met it says whether a key is new, and the generation that is current now may be
+ * dropped before. */
 static enum err catch_up(struct control *c, struct held *h, struct lag_count *applied, struct error *e)
 {
     enum err code = ERR_OK;
@@ -157,7 +160,7 @@ static enum err catch_up(struct control *c, struct held *h, struct lag_count *ap
             code = lane_read(c->redis, &c->per_lane[i].stream, &c->at[i], apply_to_one, &up, &state, e);
         }
         if (code == ERR_BUSY ||
-            code == ERR_FENCED) /* as far as the reader is; a layer that the view has not */
+            code == ERR_FENCED) /* as far as the reader is; or a layer that the view does not have */
             code = ERR_OK;
         applied[i] = up.applied;
     }
@@ -189,7 +192,7 @@ enum err control_hold_beside(struct control *c, unsigned slot, struct error *e)
         lane_reader_position(f->lane[i].reader, &c->position[i]);
     take_earlier(c->at, c->position, f->lanes);
     control_begin_lag(c);
-    for (unsigned i = 0; i < f->lanes; i++) { /* none of it is known to be folded */
+    for (unsigned i = 0; i < f->lanes; i++) { /* none of that is known to be folded */
         atomic_fetch_add(&f->lane[i].entries, applied[i].entries);
         atomic_fetch_add(&f->lane[i].bytes, applied[i].bytes);
     }
@@ -203,7 +206,7 @@ bool control_is_in_grace(const struct control *c)
     return other->number != 0 && other->built;
 }
 
-/* How many shards of it are not whole in memory. */
+/* The number of shards that are not whole in memory. */
 static uint64_t missing_shards(const struct held *h)
 {
     struct resident_status s;
@@ -211,7 +214,7 @@ static uint64_t missing_shards(const struct held *h)
     return s.shards - s.resident;
 }
 
-/* The generation of the view answers once its shards are in memory, or as many as there is room for. */
+/* Answer from the view's generation, now that its shards are in memory, or as many as there is room for. */
 static void answer_from(struct control *c, unsigned slot)
 {
     struct log_filter *f = c->filter;
@@ -221,7 +224,7 @@ static void answer_from(struct control *c, unsigned slot)
     f->slot[slot ^ 1] = NULL;
     take_degraded(c);
     (void)pthread_rwlock_unlock(&f->lock);
-    control_stop_folding_of(c, slot ^ 1); /* the other one's folder goes on with its token */
+    control_stop_folding_of(c, slot ^ 1); /* the other folder keeps its token */
     held_drop(old);
     log_filter_changed(f);
 }
@@ -241,7 +244,7 @@ static void tell_folded(const struct control *c)
     }
 }
 
-/* Count from where the view has counted. False: what was counted there is not known here. */
+/* Count from where the view has counted. False: this process does not know what it had counted there. */
 static bool count_as_view(struct control *c, struct held *h)
 {
     const struct log_generation *g = &c->view->slot[h->shape.number % 2];
@@ -262,13 +265,13 @@ static bool count_as_view(struct control *c, struct held *h)
         return known;
     for (unsigned i = 0; i < c->filter->lanes; i++)
         h->from[i] = log_view_counted(c->view, g, i);
-    h->counts = h->counts && !behind; /* of what came while shards were loaded Redis has more by now */
+    h->counts = h->counts && !behind; /* Redis has since got more of what came while shards were loading */
     held_count_from(h, g->keys, counted);
     return true;
 }
 
-/* The view may have other keys than it had. What is to come up to its positions is in them, and is not
- * counted twice. */
+/* The view may have another number of keys. Keys up to its positions that this process has yet to apply are
+ * included in it; do not count them twice. */
 static void tell_keys(struct control *c, struct held *h)
 {
     const struct log_generation *g = &c->view->slot[h->shape.number % 2];
@@ -291,8 +294,8 @@ static void tell_keys(struct control *c, struct held *h)
         held_tell_others(h, g->keys, counted);
 }
 
-/* *@same: the view that is stored now tells of no later count than c->view. So no page of a later one was
- * written before this was asked: a folder stores what it has counted first. */
+/* *@same: the stored view has no later count than c->view. So no page of a later count was written before
+ * this: a folder stores its count first. */
 static enum err counts_are_latest(struct control *c, const struct held *h, bool *same, struct error *e)
 {
     struct log_id told[LOG_LANES_MAX] = {{0}};
@@ -306,8 +309,8 @@ static enum err counts_are_latest(struct control *c, const struct held *h, bool 
     return code;
 }
 
-/* Entries that were applied while shards were loaded are counted by what Redis had before them. From then on
- * each entry is counted when it is applied. *@done: false where a folder has written more meanwhile. */
+/* Count the entries that were applied while shards were loading, by what Redis had before them. From then on
+ * each entry is counted when it is applied. *@done: false if a folder has written more meanwhile. */
 static enum err count_loaded(struct control *c, struct held *h, bool *done, struct error *e)
 {
     struct folder folder;
@@ -347,8 +350,8 @@ void control_count_loaded(struct control *c)
     h->counts = count_as_view(c, h) && count_loaded(c, h, &done, &ignored) == ERR_OK && done;
 }
 
-/* What a new view says: first its layers, then that blocks which are being read do not count, if the view
- * says something else of them, and at last what need not be kept any more. */
+/* Take over a new view: first its layers; then, if it has changed in what block reads depend on, discard
+ * reads under way; at last drop what need not be kept any more. */
 static enum err take_view(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -371,8 +374,7 @@ static enum err take_view(struct control *c, struct error *e)
     for (unsigned s = 0; s < 2; s++)
         if (control_held_of(c, s) != NULL) {
             tell_keys(c, f->slot[s]);
-            /* Whoever folds has told the view what it has counted itself; in blocks it counts more, before.
-             */
+            /* The folder itself has told the view its count. For blocks it counts more, and earlier. */
             if (f->slot[s]->counts || !lease_is_held(&c->lease))
                 (void)count_as_view(c, f->slot[s]);
         }
@@ -442,7 +444,7 @@ static bool is_to_load_again(const struct bitmap *b, uint32_t shard)
     return bitmap_state(b, shard) == BITMAP_RELOADING;
 }
 
-/* The first shards at or after *@shard that are so; how many. */
+/* Find the first run of shards at or after *@shard for which @is_so holds. Returns its length. */
 static uint32_t find_run(const struct bitmap *b, bool (*is_so)(const struct bitmap *b, uint32_t shard),
                          uint32_t *shard)
 {
@@ -455,7 +457,7 @@ static uint32_t find_run(const struct bitmap *b, bool (*is_so)(const struct bitm
     return n;
 }
 
-/* Read them into memory. @l says under what. */
+/* Read a run of shards into memory. @l has the writer and the eras. */
 static enum err read_run(struct control *c, struct held *h, struct load *l, unsigned layer, uint32_t first,
                          uint32_t count, struct load_failure *failure, struct error *e)
 {
@@ -513,7 +515,7 @@ enum err control_join(void *arg, const struct writer_token *token, struct error 
     return code;
 }
 
-/* Load the first shards of @layer that can be. What is wrong with others is noted in *@lost. */
+/* Load the first run of shards of @layer that can be loaded. Errors of other shards are noted in *@lost. */
 static enum err load_first(struct control *c, struct held *h, unsigned layer, bool *full, bool *loaded,
                            struct load_failure *lost, struct error *e)
 {
@@ -539,14 +541,15 @@ bool control_is_of_shards(enum err code)
     return fold_is_lost(code) || code == ERR_FENCED;
 }
 
-/* A shard that cannot be loaded, as it is none, keeps no other one from being loaded. */
+/* A shard that cannot be loaded does not keep others from being loaded. */
 enum err control_load_some(struct control *c, struct held *h, bool *full, bool *more, struct error *e)
 {
     struct error why = {""};
     struct load_failure lost = {.e = &why};
     uint64_t before = missing_shards(h);
     bool loaded = false;
-    h->counts = h->counts && before == 0; /* of a layer that others have begun, or left memory */
+    h->counts = h->counts && before == 0; /* shards are missing: a layer that others have begun, or shards
+                                           * that left memory */
     enum err code = ERR_OK;
     for (unsigned layer = 0; layer < h->shape.layer_count && code == ERR_OK && !*full && !loaded; layer++)
         code = load_first(c, h, layer, full, &loaded, &lost, e);

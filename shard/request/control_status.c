@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How a filter fares: what the control alone knows is noted behind each of its calls, the rest is read when
- * it is asked for. */
+/* The status of a filter: what only the control knows is noted after each of its calls, the rest is read on
+ * request. */
 #include "shard/request/control_internal.h"
 
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The register of writers, as this process sees it: itself, whom others may have removed, and the others, who
- * may be gone. */
+/* The register of writers: this process, which others may have removed, and the others, which may be gone. */
 #include "shard/request/control_internal.h"
 
 #include <stdlib.h>
@@ -10,8 +9,8 @@
 
 enum {
     TRIES = 3,
-    ROUND_GRACES = 4,  /* from the end of one round of looks to the next */
-    WAITING_GRACES = 3 /* for a writer that holds something up: the filter is degraded without it */
+    ROUND_GRACES = 4,  /* from the end of one round of checks to the next */
+    WAITING_GRACES = 3 /* for a writer that holds something up: without it the filter is degraded */
 };
 
 void control_set_registered(struct log_filter *f, bool registered)
@@ -27,7 +26,7 @@ void control_set_registered(struct log_filter *f, bool registered)
 static bool has_to_register(struct control *c)
 {
     struct log_filter *f = c->filter;
-    if (!f->registered) /* an entry that nobody waits for was met behind leaving: it is folded first */
+    if (!f->registered) /* also if an entry was met after leaving: it must be folded first */
         return atomic_load(&f->wants_writer) || (c->roll.left != 0 && !c->leaves && control_keeps_any(f));
     for (unsigned i = 0; i < f->lanes; i++) {
         uint64_t least = own_is_removed(f->lane[i].own);
@@ -36,12 +35,12 @@ static bool has_to_register(struct control *c)
     }
     const struct log_writer *w = log_view_writer(c->view, f->writer);
     if (c->leaves && w != NULL && w->registration == c->roll.registration)
-        return false; /* in doubt by its own word */
+        return false; /* if in doubt, it said so itself */
     return !roll_is_registered(&c->roll, c->view);
 }
 
-/* A writer that was removed while it slept, or whose registration went back with home, registers again before
- * its readers go on. */
+/* Register. A writer that was removed while it slept, or whose registration went back with the metadata node,
+ * registers before its readers go on. */
 static enum err register_writer(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -59,8 +58,8 @@ static enum err register_writer(struct control *c, struct error *e)
     return ERR_OK;
 }
 
-/* Entries are acknowledged under the number before until the readers are moved, as they are behind any other
- * registration: a removal that names either of them ends that (own_remove()). */
+/* Until the readers are moved, entries are acknowledged under the former number, and after that under the new
+ * one: a removal that names either number ends that (own_remove()). */
 enum err control_answer_doubt(struct control *c, struct error *e)
 {
     uint64_t now = clock_mono_us();
@@ -69,7 +68,7 @@ enum err control_answer_doubt(struct control *c, struct error *e)
         return ERR_OK;
     c->answered_at = now;
     uint64_t before = c->roll.registration;
-    c->roll.redis = c->thread->lease; /* a pipeline of the other one may be under way */
+    c->roll.redis = c->thread->lease; /* c->redis may have a pipeline under way */
     enum err code = roll_register(&c->roll, e);
     c->roll.redis = c->redis;
     if (c->roll.registration != before)
@@ -77,7 +76,8 @@ enum err control_answer_doubt(struct control *c, struct error *e)
     return code;
 }
 
-/* Another process has the folder's lease, and time: whoever folds does so soon for a writer in doubt. */
+/* Put this writer in doubt, so that the holder of the folder's lease, if it is another process, folds
+ * soon. */
 enum err control_ask_to_fold(struct control *c, struct error *e)
 {
     const struct log_writer *w = log_view_writer(c->view, c->filter->writer);
@@ -88,7 +88,7 @@ enum err control_ask_to_fold(struct control *c, struct error *e)
 
 /* --- a view that went back --- */
 
-/* Enter writers again that the view should have. */
+/* Register again writers that the view should have. */
 static enum err restore(struct control *c, struct error *e)
 {
     unsigned entered = 0, count = 0;
@@ -138,7 +138,7 @@ enum err control_read_view(struct control *c, struct error *e)
 
 /* --- the others --- */
 
-/* Begin to look at the next one, unless the round is over. */
+/* Begin to check the next writer, unless the round is over. */
 static enum err doubt_next(struct control *c, uint64_t now, struct error *e)
 {
     struct control_removal *m = &c->removal;
@@ -164,7 +164,8 @@ static enum err doubt_next(struct control *c, uint64_t now, struct error *e)
 static enum err begin_removal(struct control *c, const struct log_writer *w, bool *soon, struct error *e)
 {
     struct control_removal *m = &c->removal;
-    if (c->waits == WAITS_FOR_LANE) { /* which is not folded until the writer has answered or is removed */
+    if (c->waits == WAITS_FOR_LANE) { /* that lane is not folded until the writer has answered or is
+                                       * removed */
         m->step = REMOVES_NOBODY;
         *soon = true;
         return remove_degraded(&c->roll, c->view, w->id, e);
@@ -174,8 +175,8 @@ static enum err begin_removal(struct control *c, const struct log_writer *w, boo
     return code;
 }
 
-/* The generation that is read holds all of the lanes up to the removals; the script looks at the other one,
- * too. */
+/* True if the current generation holds the lanes up to the removals. The script also checks the other
+ * generation. */
 static bool may_be_folded(const struct control *c)
 {
     const struct log_view *v = c->view;
@@ -197,7 +198,7 @@ static enum err end_removal(struct control *c, bool *soon, struct error *e)
     return code;
 }
 
-/* A writer with gigabytes to write to shards' nodes reads no view meanwhile, and holds the folder's lease. */
+/* A writer that writes gigabytes to shards' nodes loads no view meanwhile, and holds the folder's lease. */
 static enum err is_writing(struct control *c, const struct log_writer *w, bool *out, struct error *e)
 {
     struct lease_status s;
@@ -206,9 +207,9 @@ static enum err is_writing(struct control *c, const struct log_writer *w, bool *
     return code;
 }
 
-/* Nothing is folded until shards are there that are lost, and a writer that does not answer makes none of
- * them: it is said for it that it lacks them. Should it only have slept, and have them, it makes them all the
- * same. A lane that waits for it needs no folding: it is removed. */
+/* Nothing is folded until lost shards are there, and a writer that does not answer makes none: say for it
+ * that it lacks them. If it only slept, and has them, it makes them all the same. A lane that waits for it
+ * needs no fold: there it is removed. */
 static enum err lack_for(struct control *c, const struct log_writer *w, struct error *e)
 {
     unsigned others;
@@ -240,10 +241,11 @@ static enum err remove_one(struct control *c, bool *soon, struct error *e)
     if (m->step == REMOVES_NOBODY)
         return now >= m->round_at || c->waits != WAITS_FOR_NOTHING ? doubt_next(c, now, e) : ERR_OK;
     if (w == NULL || w->registration != m->it.registration) {
-        m->step = REMOVES_NOBODY; /* it is there, or has left */
+        m->step = REMOVES_NOBODY; /* it answered, or has left */
         return ERR_OK;
     }
-    if (m->step == REMOVES_IN_DOUBT || c->waits == WAITS_FOR_LANE) /* where no removal is folded, either */
+    if (m->step == REMOVES_IN_DOUBT || c->waits == WAITS_FOR_LANE) /* no removal is folded in that case
+                                                                    * either */
         return end_doubt(c, w, now, soon, e);
     if (c->lost.generation != 0)
         return lack_for(c, w, e);
@@ -255,5 +257,5 @@ enum err control_remove_gone(struct control *c, bool *soon, struct error *e)
     sync_client_forget(c->redis);
     enum err code = remove_one(c, soon, e);
     bool passes = code == ERR_FENCED || code == ERR_NOT_FOUND || code == ERR_CONFLICT || code == ERR_LOST;
-    return passes ? ERR_OK : code; /* the view, or a lane, is another one by now: it is looked at again */
+    return passes ? ERR_OK : code; /* the view, or a lane, has changed: the next look finds it */
 }

@@ -23,22 +23,22 @@ struct maintainer {
     struct sync_client *redis;
     struct control_thread *controls;
     TAILQ_HEAD(, open_filter) filter;
-    unsigned leave_ms;    /* of who stops it */
-    uint64_t leave_until; /* of the thread: monotonic, us; 0: it does not end */
+    unsigned leave_ms;    /* set by the thread that stops it */
+    uint64_t leave_until; /* monotonic us, set by the maintainer's thread; 0: it is not stopping */
 };
 
 struct open_filter {
     struct maintainer *maintainer;
     TAILQ_ENTRY(open_filter) of_maintainer;
-    struct open_filter *next; /* of the bucket */
+    struct open_filter *next; /* in the bucket */
     struct log_filter *log;
-    pthread_mutex_t reading; /* before the filters' lock */
-    struct control *control; /* of the maintainer's thread; whoever reads its status holds @reading */
+    pthread_mutex_t reading; /* taken before the filters' lock */
+    struct control *control; /* belongs to the maintainer's thread; whoever reads its status holds @reading */
     struct event *timer;
-    atomic_uint references; /* of workers; the first one, and that there is none, under the lock */
-    bool is_listed;         /* under the lock: the name leads to it */
-    atomic_bool is_woken;   /* a letter is under way, which holds it */
-    uint64_t since;         /* when it was opened: monotonic, us */
+    atomic_uint references; /* of workers; the first one, and a test for none, need the filters' lock */
+    bool is_listed;         /* guarded by the filters' lock: the name leads to it */
+    atomic_bool is_woken;   /* a task is under way, which keeps it from being freed */
+    uint64_t since;         /* monotonic us: when it was opened */
     size_t length;
     char name[];
 };
@@ -87,26 +87,26 @@ static void tend_at(struct open_filter *f, uint64_t at)
     uint64_t now = clock_mono_us(), wait = at > now ? at - now : 0;
     wait = wait < WAIT_MAX_US ? wait : WAIT_MAX_US;
     const struct timeval in = {(time_t)(wait / 1000000), (suseconds_t)(wait % 1000000)};
-    if (evtimer_add(f->timer, &in) != 0) /* no memory: it is tended at once, and again */
+    if (evtimer_add(f->timer, &in) != 0) /* no memory: tend it at once, and again */
         event_active(f->timer, EV_TIMEOUT, 0);
 }
 
 static void on_task(void *arg)
 {
     struct open_filter *f = arg;
-    atomic_store(&f->is_woken, false); /* what wakes it from here on is another one */
+    atomic_store(&f->is_woken, false); /* a later wake posts another task */
     tend_at(f, 0);
 }
 
-/* From any thread, as long as it is not freed. */
+/* From any thread, as long as the filter is not freed. */
 static void wake(void *arg)
 {
     struct open_filter *f = arg;
     if (!atomic_exchange(&f->is_woken, true) && mailbox_post(f->maintainer->mailbox, on_task, f) != ERR_OK)
-        atomic_store(&f->is_woken, false); /* it is tended when it is due */
+        atomic_store(&f->is_woken, false); /* no memory: it is tended when it is due */
 }
 
-/* Whoever asks from now on gets another one. */
+/* End the control. Callers that open the name from now on get another filter. */
 static void end(struct open_filter *f)
 {
     struct filters *fs = f->maintainer->filters;
@@ -120,12 +120,12 @@ static void end(struct open_filter *f)
     control_free(control);
 }
 
-/* False: somebody holds it, or a lane of it is being read. */
+/* False: a caller has it open, or a lane of it is being read. */
 static bool free_if_unused(struct open_filter *f)
 {
     struct filters *fs = f->maintainer->filters;
     (void)pthread_mutex_lock(&fs->lock);
-    bool used = atomic_load(&f->references) > 0; /* it is not listed: nobody finds it any more */
+    bool used = atomic_load(&f->references) > 0; /* it is not listed, so no caller can open it any more */
     (void)pthread_mutex_unlock(&fs->lock);
     if (used || atomic_load(&f->is_woken) || !log_filter_free(f->log))
         return false;
@@ -136,7 +136,7 @@ static bool free_if_unused(struct open_filter *f)
     return true;
 }
 
-/* The process ends. */
+/* Leave the filter, as the process ends. */
 static void leave(struct open_filter *f)
 {
     struct error e;
@@ -334,7 +334,7 @@ enum err filters_open(struct filters *fs, const char *name, size_t length, struc
     (void)pthread_mutex_lock(&fs->lock);
     struct open_filter *f = look_up(fs, name, length);
     if (f != NULL && log_filter_is_closed(f->log)) {
-        unlist(f); /* its maintainer is about to */
+        unlist(f); /* its maintainer is about to do so */
         f = NULL;
     }
     if (f == NULL) {
@@ -395,7 +395,7 @@ bool open_filter_node(const struct open_filter *f, char out[NODE_NAME_MAX])
     return log_filter_node(f->log, out);
 }
 
-/* NULL: nobody has it open. */
+/* NULL: the filter is not open. */
 static struct open_filter *hold(struct filters *fs, const char *name, size_t length)
 {
     (void)pthread_mutex_lock(&fs->lock);
@@ -406,7 +406,7 @@ static struct open_filter *hold(struct filters *fs, const char *name, size_t len
     return f;
 }
 
-/* Many shards are looked at, so the filters' lock is not held meanwhile. */
+/* Looks at many shards, so it does not hold the filters' lock meanwhile. */
 bool filters_status(struct filters *fs, const char *name, size_t length, struct log_status *out)
 {
     struct open_filter *f = hold(fs, name, length);

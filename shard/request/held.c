@@ -5,9 +5,9 @@
 #include <string.h>
 #include "shard/filter/block.h"
 
-enum { COUNTS_FIRST = 16 /* a power of two, as HELD_COUNTS is */ };
+enum { COUNTS_FIRST = 16 /* a power of two, like HELD_COUNTS */ };
 
-/* Of the layers that have begun in all lanes. */
+/* Set the capacity of the layers that have begun in all lanes. */
 static void note_capacity(struct held *h)
 {
     const struct resident *r = h->resident;
@@ -20,8 +20,8 @@ static void note_capacity(struct held *h)
     h->capacity = capacity;
 }
 
-/* A layer that has begun in no lane has only what this process will apply: it is whole in memory from its
- * beginning, so far as there is room. */
+/* A layer that has begun in no lane has only what this process will apply: so it is whole in memory from its
+ * beginning, as far as there is room. */
 static void load_empty(struct held *h, unsigned layer, uint16_t tag)
 {
     const struct geometry *g = &h->shape.layers[layer].geometry;
@@ -47,7 +47,7 @@ static bool has_begun(const struct resident *r, unsigned layer)
     return begun;
 }
 
-/* With nothing in memory. */
+/* Add layers, with nothing in memory. */
 static enum err add_layers(struct held *h, const struct generation *shape, uint16_t tag, struct error *e)
 {
     enum err code = ERR_OK;
@@ -92,7 +92,7 @@ enum err held_new(struct held **out, const struct log_view *view, unsigned slot,
     enum err code = placement_resolve(&h->placement, names, shape, nodes, e);
     if (code == ERR_OK)
         code = resident_new(&h->resident, shape->seed, view->lane_count, budget, e);
-    if (code == ERR_OK) /* all of them are loaded: whether they have begun is not known yet */
+    if (code == ERR_OK) /* whether layers have begun is unknown yet, so load all of them */
         code = add_layers(h, shape, tag_of(shape, names), e);
     if (code == ERR_OK) {
         held_take_view(h, view, slot);
@@ -122,8 +122,7 @@ void held_take_view(struct held *h, const struct log_view *view, unsigned slot)
     h->view = resident_view(h->resident);
 }
 
-/* Where it is full, more room is made behind, unless it has all of it; without memory it goes round as it is.
- */
+/* If the ring is full, enlarge it, up to HELD_COUNTS. Without memory it stays as large as it is. */
 static struct held_counts *make_count_room(struct held *h, unsigned lane)
 {
     struct held_counts *c = h->counted[lane];
@@ -146,7 +145,7 @@ static struct held_count count_at(const struct held *h, unsigned lane, struct lo
         .id = id, .keys = h->resident->keys[lane], .pinned = h->resident->pinned_keys[lane]};
 }
 
-/* @id was applied. */
+/* Note the count after the entry @id was applied. */
 static void note_count(struct held *h, unsigned lane, struct log_id id)
 {
     struct held_counts *c = make_count_room(h, lane);
@@ -179,7 +178,7 @@ void held_count_from(struct held *h, uint64_t keys, uint64_t counted)
     h->keys = keys - counted - h->resident->folded_keys;
 }
 
-/* By this process, when they were applied. */
+/* Keys that this process has counted when they were applied. */
 static uint64_t counted_here(const struct held *h)
 {
     uint64_t keys = resident_pinned_keys(h->resident);
@@ -236,7 +235,8 @@ void held_drop(struct held *h)
 
 uint64_t held_keys(const struct held *h)
 {
-    uint64_t keys = held_own_keys(h), told = h->told, others = h->others; /* before what it is less than */
+    uint64_t keys = held_own_keys(h), told = h->told, others = h->others; /* read own keys first: the others
+                                                                           * may only be newer */
     uint64_t here = others + counted_here(h);
     keys = keys > told ? keys : told;
     return keys > here ? keys : here;
@@ -262,7 +262,7 @@ static unsigned reserve(struct held *h, unsigned wanted, bool beyond)
     return some;
 }
 
-/* Who gives some back behind the second look tells of it. */
+/* Whoever gives room back after the second attempt tells of it. */
 unsigned held_reserve(struct held *h, unsigned wanted, bool beyond)
 {
     unsigned some = reserve(h, wanted, beyond);
@@ -295,7 +295,7 @@ void held_entry(struct held_entry *out, unsigned lane, const struct tail_record 
         out->keys[i] = log_entry_hash(&record->entry, i);
 }
 
-/* Keys of an entry behind the full mark: present, or refused. */
+/* Judge keys of an entry behind the full mark: present, or refused. */
 static enum err refuse(struct held *h, const struct held_entry *entry, uint8_t *added, struct error *e)
 {
     static const uint8_t meaning[] = {[RESIDENT_PRESENT] = RESIDENT_OLD,

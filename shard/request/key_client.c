@@ -57,7 +57,7 @@ static void on_told(void *arg, enum err code, const char *text)
     c->code = code == ERR_OK ? ERR_OK : error_set(&c->why, code, "%s", text);
 }
 
-/* The filter may have been deleted, and made again, since the last call. */
+/* Open the filter again, if it was deleted, and made again, since the last call. */
 static enum err open_filter(struct key_client *c, struct error *e)
 {
     if (c->open != NULL && open_filter_is_over(c->open)) {

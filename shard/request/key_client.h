@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_REQUEST_KEY_CLIENT_H
 #define SHARD_REQUEST_KEY_CLIENT_H
-/* Checks and adds for a thread without an event loop: a job, a follower. Through the log, like those of every
- * caller. Blocking; of one thread. */
+/* Checks and adds for a thread without an event loop: a job, a follower. They go through the log, like those
+ * of every caller. Blocking; for one thread. */
 #include "shard/request/filters.h"
 #include "shard/request/key_request.h"
 
 struct key_client;
 
-/* Connects when it is asked for the first time. Everything is borrowed. NULL: no memory. */
+/* Connects at the first call. Everything is borrowed. NULL: no memory. */
 struct key_client *key_client_new(struct filters *fs, const struct nodes *nodes, unsigned timeout_ms);
-/* NULL is fine. */
+/* @c may be NULL. */
 void key_client_free(struct key_client *c);
 
-/* Which filter is asked from now on. ERR_RANGE, ERR_NOMEM. */
+/* Choose the filter for the next calls. ERR_RANGE, ERR_NOMEM. */
 MUST_CHECK enum err key_client_open(struct key_client *c, const char *filter, size_t length, struct error *e);
 
 /* Check or add any number of keys; @answers: enum key_answer of each. ERR_NOT_FOUND: there is no such filter.
- * Else as key_done_fn. After an error some keys may have been added. */
+ * Also the errors of key_done_fn. After an error some keys may have been added. */
 MUST_CHECK enum err key_client_ask(struct key_client *c, bool adds, const char *const *keys,
                                    const size_t *lengths, size_t count, uint8_t *answers, struct error *e);
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: the filter is bound (its generation is kept, the keys are hashed and ordered by lane); a
- * check looks up, asks the lanes of what it did not find, and looks up again; an add sends its keys to their
- * lanes, and is told which were new. Blocks of shards that are not in memory are read first, or beside the
- * lanes, and stay pinned until the end. Possible failure modes are: the filter is not open, or a shard is not
- * what the view says, or the process is not registered as a writer (the request parks until the control tells
- * of a change); a shard is lost that nobody has in memory (the filter is degraded: what is not in memory is
- * "maybe", and is added without knowing whether it is new); another generation answers, or there is another
- * view, by the time all was read (it begins again, if nothing was sent); a lane tells an error (the request
- * is told); replicas or disks do not acknowledge keys (they are asked again); the deadline passes. */
+/* The happy path is: the request is bound to the filter (it keeps the generation; the keys are hashed, and
+ * ordered by lane). A check looks up, asks the lanes of the keys that it did not find, and looks up again. An
+ * add sends its keys to their lanes, and learns which were new. Blocks of shards that are not in memory are
+ * read first, or beside the lanes, and stay pinned until the end. Possible failure modes are: the filter is
+ * not open, or a shard is not what the view says, or the process is not registered as a writer (the request
+ * parks until the control tells of a change); a shard is lost that nobody has in memory (the filter is
+ * degraded: keys that are not in memory are "maybe", and are added without knowing whether they are new);
+ * another generation answers, or there is another view, once all was read (the request begins again, if
+ * nothing was sent); a lane returns an error (the request ends with it); replicas or disks do not acknowledge
+ * keys (they are asked again); the deadline passes. */
 #include "shard/request/key_request.h"
 
 #include <assert.h>
@@ -19,7 +20,9 @@
 #include "shard/resident/block_read.h"
 #include "shard/view/log_view.h"
 
-enum { AFTER_DEADLINE_MS = 1000 /* blocks have so much longer: the request's own deadline ends it */ };
+enum {
+    AFTER_DEADLINE_MS = 1000 /* block reads have so much more time: the request's own deadline ends them */
+};
 
 /* The request's keys of one lane. */
 struct lane_part {
@@ -56,7 +59,7 @@ static void tell(struct key_request *q)
     q->done(q->arg, q->code, q->text);
 }
 
-/* Of a check that fails: what was found at once is known. */
+/* A check fails: only keys that were found at once keep their answers. */
 static void forget_others(struct key_request *q)
 {
     for (unsigned i = 0; i < q->count; i++)
@@ -64,7 +67,7 @@ static void forget_others(struct key_request *q)
             q->answers[i] = KEY_NO_ANSWER;
 }
 
-/* Nobody is told from inside the call that begins a request. */
+/* Inside the call that begins a request its callback is only queued. */
 static void end(struct key_request *q, enum err code, const char *text)
 {
     q->code = code;
@@ -72,7 +75,7 @@ static void end(struct key_request *q, enum err code, const char *text)
         forget_others(q);
     if (code == ERR_OK)
         q->text[0] = '\0';
-    else if (text != q->text) /* as bind_to_filter() has left it */
+    else if (text != q->text) /* bind_to_filter() may have set it */
         (void)snprintf(q->text, sizeof(q->text), "%s", text);
     if (q->port->inside) {
         q->state = REQUEST_OVER;
@@ -91,11 +94,11 @@ static bool stop_waiting(struct key_request *q)
     return waited;
 }
 
-/* What was asked of the lanes' nodes; it outlives a request that does not wait any more. */
+/* Acknowledgements asked of the lanes' nodes; it outlives a request that no longer waits. */
 struct key_acks {
-    struct key_request *request; /* NULL: it does not */
+    struct key_request *request; /* NULL: it no longer waits */
     unsigned under_way;
-    bool lacks; /* one was not given */
+    bool lacks; /* an acknowledgement was not given */
 };
 
 static void leave_acks(struct key_request *q)
@@ -117,14 +120,7 @@ static void leave(struct key_request *q)
                 lane_cancel(&q->parts[i].asked);
     log_filter_unpark(q->filter, q);
     if (stop_waiting(q))
-        log_filter_changed(q->filter); /* who waits behind it goes on */
-}
-
-void key_cancel(struct key_request *q)
-{
-    leave(q);
-    TAILQ_REMOVE(&q->port->active, q, active);
-    release(q);
+        log_filter_changed(q->filter); /* adds that wait behind it go on */
 }
 
 /* --- binding --- */
@@ -158,7 +154,7 @@ static void place_keys(struct key_request *q, uint64_t seed)
     const struct request_key *keys = q->keys + q->from;
     unsigned first = 0;
     for (unsigned i = 0; i < q->part && q->parts_count > 1;
-         i++) /* counted, then laid where their lane begins */
+         i++) /* count them first, then put each behind the beginning of its lane */
         q->parts[lane_of(q, hash_key(seed, keys[i].bytes, keys[i].length))].count++;
     for (unsigned i = 0; i < q->parts_count; i++) {
         q->parts[i].request = q;
@@ -186,8 +182,8 @@ static bool must_queue(const struct key_request *q, struct held *h)
     return atomic_load(&q->filter->waiting) > 0;
 }
 
-/* An add takes as much room as there is, behind those that have waited for some: a caller's keys fit in their
- * order. Where no layer could be added since, it takes more than there is. False: there is none, until a
+/* An add takes as much room as there is, after the adds that wait for some; a caller's keys take it in order.
+ * If a layer could not be added since it began to wait, it takes more than there is. False: no room, until a
  * layer begins, or the lanes are marked as full. */
 static bool take_room(struct key_request *q, struct held *h)
 {
@@ -283,7 +279,7 @@ static enum binding bind_to_filter(struct key_request *q)
     return BINDING_DONE;
 }
 
-/* Its keys are sent to their lanes. */
+/* True if its keys are sent to their lanes. */
 static bool sends(const struct key_request *q)
 {
     return q->adds && !q->only_looks;
@@ -291,7 +287,8 @@ static bool sends(const struct key_request *q)
 
 /* --- looking --- */
 
-/* Of @q->found: how many keys are not present, and how many lie in shards that are not whole in memory. */
+/* Of @q->found: the number of keys that are not present, and of those whose shards are not whole in
+ * memory. */
 struct sight {
     unsigned missing, unknown;
 };
@@ -308,8 +305,8 @@ static struct sight look(struct key_request *q)
     return s;
 }
 
-/* What was found has its answer; the others are the first ones now. No branch, as nobody can foretell which
- * it is. */
+/* Drop the keys that were found; the others move to the front. No branch, as nobody can foretell which keys
+ * those are. */
 static void leave_found(struct key_request *q)
 {
     unsigned left = 0;
@@ -323,7 +320,7 @@ static void leave_found(struct key_request *q)
     q->left = left;
 }
 
-/* What was found at once is known, whatever comes of the others. */
+/* Answer the keys that were found at once, whatever happens to the others. */
 static void note_found(struct key_request *q)
 {
     for (unsigned i = 0; i < q->left; i++)
@@ -331,7 +328,8 @@ static void note_found(struct key_request *q)
             q->answers[q->from + q->order[i]] = KEY_PRESENT;
 }
 
-/* Look again at what was not found. Nothing was applied since: it would be found no more than before. */
+/* Look again for keys that were not found. If nothing was applied since the last look, the result is the
+ * same. */
 static struct sight look_again(struct key_request *q)
 {
     leave_found(q);
@@ -350,7 +348,7 @@ static bool is_missing_in(const struct key_request *q, const struct lane_part *p
 
 /* --- waiting --- */
 
-/* Until something is otherwise than it was when the request was bound. */
+/* Park until something changes after the request was bound. */
 static void park(struct key_request *q)
 {
     q->was_delayed = true;
@@ -362,7 +360,7 @@ static void park(struct key_request *q)
 
 static void go_on_with(struct key_request *q);
 
-/* One of what was asked for has come. */
+/* One of the awaited replies has come. */
 static void count_down(struct key_request *q)
 {
     if (--q->under_way == 0) {
@@ -411,7 +409,7 @@ static void on_blocks(void *arg, const struct block_result *result)
     }
 }
 
-/* Only unknown keys have blocks to be read. */
+/* Only unknown keys have blocks to read. */
 static enum err ask_blocks(struct key_request *q, struct error *e)
 {
     struct log_filter *f = q->filter;
@@ -480,8 +478,6 @@ static void ask_lanes(struct key_request *q)
     }
 }
 
-/* --- answers --- */
-
 /* --- acknowledgements --- */
 
 static void go_on_with_next_part(struct key_request *q);
@@ -513,8 +509,8 @@ static void on_acked(void *arg, enum ack_outcome outcome, const char *why)
         end_acks(a);
 }
 
-/* The keys that this process met in a lane are in each one that its reader is moved to. So it is asked of the
- * lane as it is now. */
+/* The keys that this process met in a lane are in every lane that its reader is moved to. So ask the lane as
+ * it is now. */
 static void ask_lane_acks(struct key_request *q, struct key_acks *a, unsigned i)
 {
     struct lane lane;
@@ -542,7 +538,7 @@ void key_request_ask_acks(struct key_request *q)
         end_acks(a);
 }
 
-/* Those of a key that was there before, too: who added it may not have waited for any. */
+/* Also for a key that was present before: whoever added it may not have waited for acknowledgements. */
 static void begin_acks(struct key_request *q)
 {
     q->state = REQUEST_UNACKED;
@@ -551,7 +547,7 @@ static void begin_acks(struct key_request *q)
     key_request_ask_acks(q);
 }
 
-/* The keys of this part have their answers. */
+/* The keys of this part are answered. */
 static void end_part(struct key_request *q)
 {
     if (q->adds && ack_wanted(&q->terms.need))
@@ -571,11 +567,11 @@ static void go_on_with_next_part(struct key_request *q)
         key_request_go_on(q);
 }
 
-/* The filter now, as a request that was bound to it sees it. */
+/* The state of the filter now, for a request that was bound to it. */
 struct standing {
     bool held; /* entries were applied to the generation that it looks into, until now */
     bool degraded;
-    bool lacked; /* it may have lacked keys since the request was bound */
+    bool lacked; /* the filter may have lacked keys at some time since the request was bound */
 };
 
 static struct standing standing(const struct key_request *q)
@@ -589,9 +585,9 @@ static struct standing standing(const struct key_request *q)
     return s;
 }
 
-/* Where the generation was left meanwhile, the next one has said what is new: it may have been loaded with
- * these very keys in it. A key that is missing may have been there before, where the filter lacks some. A key
- * that was present before it was sent is old, whatever came then. */
+/* If the generation was dropped meanwhile, the next one has said what is new: but it may have been loaded
+ * with these very keys. If the filter lacks keys, a key that is missing may have been added before. A key
+ * that was present before it was sent is old in any case. */
 static void answer_add(struct key_request *q)
 {
     struct standing now = standing(q);
@@ -603,7 +599,7 @@ static void answer_add(struct key_request *q)
             *answer = KEY_OLD;
         else if (q->found[i] == RESIDENT_REFUSED)
             *answer = KEY_NO_ROOM;
-        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN, of the next generation; new, as far as is known */
+        else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN, or new by a generation that may not know */
             *answer = q->before[i] == RESIDENT_PRESENT ? KEY_OLD : KEY_UNSURE;
     }
     end_part(q);
@@ -618,8 +614,8 @@ static void answer_check(struct key_request *q, bool degraded)
     end_part(q);
 }
 
-/* A check fails: what is in memory is known, and what the blocks say that have come; where the lanes were
- * read, of absent keys too. */
+/* A check fails: answer keys by memory, and by the blocks that have come; also absent ones, if the lanes were
+ * read. */
 static void answer_in_part(struct key_request *q)
 {
     unsigned lane;
@@ -658,8 +654,8 @@ static void send_keys(struct key_request *q)
     ask_lanes(q);
 }
 
-/* All that was asked for has come. An add whose blocks were read sends its keys; one that has sent them is
- * answered. A check looks again, and begins again where that tells nothing. */
+/* All awaited replies have come. An add whose blocks were read sends its keys; an add that was sent is
+ * answered. A check looks again, and begins again if that does not tell. */
 static void go_on_with(struct key_request *q)
 {
     if (q->is_sent) {
@@ -668,7 +664,7 @@ static void go_on_with(struct key_request *q)
     }
     struct sight s = q->adds ? look(q) : look_again(q);
     struct standing now = standing(q);
-    if (q->is_blind && !now.degraded) { /* it was healed, or its loss accepted: Redis counts again */
+    if (q->is_blind && !now.degraded) { /* it was healed, or its loss was accepted: Redis counts again */
         q->is_blind = now.held = false;
     }
     if (!now.held || (s.unknown > 0 && !q->is_blind))
@@ -681,10 +677,10 @@ static void go_on_with(struct key_request *q)
 
 /* --- from the beginning --- */
 
-/* What is new is decided against a base that is older than the entry: an add reads blocks first. */
+/* What is new is decided against a base that is older than the entry: so an add reads blocks first. */
 static void begin_to_ask(struct key_request *q, bool blocks)
 {
-    struct error e; /* not even cleared where it is not needed: it is large */
+    struct error e; /* not even cleared unless needed: it is large */
     enum err code = ERR_OK;
     q->state = REQUEST_ASKING;
     q->was_delayed |= blocks || q->part < q->count;
@@ -692,7 +688,7 @@ static void begin_to_ask(struct key_request *q, bool blocks)
         note_found(q);
     if (blocks)
         code = ask_blocks(q, &e);
-    if (code == ERR_FENCED) { /* there is another view since the request was bound */
+    if (code == ERR_FENCED) { /* the view has changed since the request was bound */
         release(q);
         park(q);
     } else if (code != ERR_OK) {
@@ -713,7 +709,7 @@ static bool go(struct key_request *q)
     q->is_sent = false;
     switch (bind_to_filter(q)) {
     case BINDING_OVER:
-        (void)stop_waiting(q); /* nobody can be bound any more */
+        (void)stop_waiting(q); /* no request can be bound any more */
         end(q, q->code, q->text);
         return false;
     case BINDING_WAITS:

@@ -58,8 +58,8 @@ void log_filter_look(struct log_filter *f)
     f->wake(f->wake_arg);
 }
 
-/* Of many workers, so it is written now and then alone. Whoever does not write it knows that another one has,
- * so that the control has not gone to rest since. */
+/* Many workers share the time, so it is written only now and then. A worker that does not write it knows that
+ * another one has, so the control has not gone to rest since. */
 void log_filter_asked(struct log_filter *f, uint64_t now)
 {
     if (now >= atomic_load_explicit(&f->asked_at, memory_order_relaxed) + LOG_ASKED_US)
@@ -70,8 +70,8 @@ void log_filter_asked(struct log_filter *f, uint64_t now)
 
 /* --- lanes --- */
 
-/* @fresh gets an enum resident_added of each key: what the generation that answers says; where that is not
- * sure, what the other one says. */
+/* @fresh gets an enum resident_added of each key: from the generation that answers; if that is not sure, from
+ * the other one. */
 static enum err apply_to_all(struct log_filter *f, const struct held_entry *entry, uint8_t *fresh,
                              struct error *e)
 {

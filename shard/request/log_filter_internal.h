@@ -16,10 +16,10 @@ struct filter_lane {
     struct log_filter *filter;
     unsigned index;
     struct lane_reader *reader;      /* NULL: none yet */
-    struct own *own;                 /* what this process has appended and is not folded */
-    _Atomic unsigned stalled;        /* enum tail_state; TAIL_COMPLETE: it is not */
-    _Atomic uint64_t entries, bytes; /* of entries that were applied: these only grow */
-    _Atomic uint64_t awaited_of;     /* TAIL_LAYER: the generation, and which of its layers begins */
+    struct own *own;                 /* entries of this process that are not folded */
+    _Atomic unsigned stalled;        /* enum tail_state; TAIL_COMPLETE: it is not stalled */
+    _Atomic uint64_t entries, bytes; /* of applied entries: they only grow */
+    _Atomic uint64_t awaited_of;     /* for TAIL_LAYER: the generation, and the layer of it that begins */
     _Atomic unsigned awaited;
 };
 
@@ -31,88 +31,89 @@ struct log_filter {
     void *wake_arg;
     uint8_t writer[LOG_WRITER_BYTES];
 
-    pthread_rwlock_t lock; /* the control writes what is below; entries are applied under the read lock */
+    pthread_rwlock_t lock; /* guards the fields below; the control writes them; entries are applied under the
+                            * read lock */
     enum log_filter_state state;
     enum err closed;
-    char why[200]; /* it is closed, or not open yet */
+    char why[200]; /* why it is closed, or not open yet */
     uint64_t seed;
     unsigned lanes;
     struct held *slot[2]; /* entries are applied to these; NULL: none */
-    unsigned current;     /* answers come from this one */
+    unsigned current;     /* the slot that answers */
     bool degraded;
-    unsigned degradations; /* how often that has begun */
+    unsigned degradations; /* how often it became degraded */
     bool is_missing;       /* its view is not there, though nobody has deleted it */
-    uint64_t missed;       /* the last look at the view that found that; looks are counted */
+    uint64_t missed;       /* number of the last look at the view that found this */
     bool registered;       /* this process may append */
-    enum err adds;         /* not ERR_OK: they are refused */
+    enum err adds;         /* not ERR_OK: adds are refused */
     char why_adds[200];
     struct filter_lane lane[LOG_LANES_MAX];
 
-    _Atomic bool is_closed;    /* as `state` says, for those without the lock */
-    _Atomic bool wants_writer; /* somebody wants to add, and may not yet */
-    _Atomic bool wants_look;   /* the view is to be read */
+    _Atomic bool is_closed;    /* `state` for readers without the lock */
+    _Atomic bool wants_writer; /* an add waits for the registration */
+    _Atomic bool wants_look;   /* the view is to be loaded */
     _Atomic bool rests;        /* the control does nothing until it is woken */
-    _Atomic unsigned waiting;  /* adds that have found no room: others come behind them */
-    _Atomic unsigned adding;   /* adds that may send, or have sent, and are not told yet */
-    _Atomic uint64_t asked_at; /* when a request came last, or up to LOG_ASKED_US later */
-    _Atomic uint64_t looks;    /* that were begun */
-    _Atomic uint64_t looked;   /* when the last look began that found a view to go by; clock_mono_us() */
-    _Atomic uint64_t changes;  /* how often the control has told of some */
+    _Atomic unsigned waiting;  /* adds that found no room: others queue behind them */
+    _Atomic unsigned adding;   /* adds that may send, or have sent, and have not ended */
+    _Atomic uint64_t asked_at; /* when the last request came, or up to LOG_ASKED_US later */
+    _Atomic uint64_t looks;    /* number of looks that were begun */
+    _Atomic uint64_t looked;   /* when the last look began that found a usable view; clock_mono_us() */
+    _Atomic uint64_t changes;  /* number of changes that the control has told of */
     pthread_mutex_t parking;
     struct key_requests parked; /* until something changes */
-    struct log_lost lost;       /* under the parking's lock: a shard that was missed; generation 0: none */
+    struct log_lost lost;       /* guarded by @parking: a shard that was missed; generation 0: none */
 };
 
 enum { LOG_ASKED_US = 50 * 1000 };
 
 enum key_request_state {
-    REQUEST_GOING, /* in its port's own hands */
+    REQUEST_GOING, /* its port has it */
     REQUEST_PARKED,
     REQUEST_READY, /* on its way from the parking to its port */
     REQUEST_ASKING,
     REQUEST_UNACKED, /* its keys are in their lanes; replicas or disks have not acknowledged them yet */
-    REQUEST_OVER     /* to be told */
+    REQUEST_OVER     /* its callback is due */
 };
 
 struct request_port {
     struct event_base *base;
     struct async_client *async;
     struct lane_port *lanes;
-    uint64_t now;              /* when the next request begins; 0: it asks the clock */
+    uint64_t now;              /* when the next request begins; 0: by the clock */
     uint64_t timeout_us;       /* of requests that begin */
-    struct pool rooms;         /* what requests keep of their keys */
-    struct worker_queue ready; /* requests to go on with, or to tell */
+    struct pool rooms;         /* memory for the keys of requests */
+    struct worker_queue ready; /* requests to go on with, or to end */
     struct event *tick;
-    bool ticks;  /* the tick is pending: it ends by itself, where nothing is active any more */
-    bool inside; /* a call of key_check() or key_add(): nobody is told */
+    bool ticks;  /* @tick is pending: it ends by itself when nothing is active */
+    bool inside; /* inside key_check() or key_add(): no callback may run */
     struct key_requests active;
     struct key_requests unacked; /* to ask again at the next tick */
 };
 
 /* --- log_filter.c --- */
-/* What lane_reader_hooks want, with a struct filter_lane. */
+/* Their argument is a struct filter_lane. */
 extern const struct lane_reader_hooks log_filter_hooks;
 /* Park @q, unless something has changed since @changes was read. */
 MUST_CHECK bool log_filter_park(struct log_filter *f, struct key_request *q, uint64_t changes);
-/* It is in no list of the filter or of the port any more. */
+/* Remove @q from all lists of the filter and the port. */
 void log_filter_unpark(struct log_filter *f, struct key_request *q);
-/* Something has changed: have all that are parked try again. */
+/* Something has changed: let all parked requests try again. */
 void log_filter_changed(struct log_filter *f);
-/* A request has come at @now: the control does not rest any more. Any thread. */
+/* A request has come at @now: the control no longer rests. Any thread. */
 void log_filter_asked(struct log_filter *f, uint64_t now);
-/* Requests that are parked. */
+/* The number of parked requests. */
 unsigned log_filter_parked(struct log_filter *f);
-/* A shard is missing in Redis: the control is to see to it. Any thread. */
+/* A shard is missing in Redis: let the control handle it. Any thread. */
 void log_filter_lost(struct log_filter *f, const struct log_lost *lost);
-/* The one that was missed since the last call. False: none. */
+/* The shard that was missed since the last call. False: none. */
 bool log_filter_take_lost(struct log_filter *f, struct log_lost *out);
-/* What the view says of it. Under the filter's lock, as who writes. */
+/* Set what the view says. Under the filter's write lock. */
 void log_filter_set_degraded(struct log_filter *f, bool degraded);
-/* Requests are told so from now on. */
+/* From now on requests get this error. */
 void log_filter_close(struct log_filter *f, enum err code, const char *why);
 
 /* --- request_port.c --- */
-/* Have the port go on with @q. Any thread; @self is the port whose thread this is. */
+/* Let the port go on with @q. Any thread; @self is the port of the calling thread. */
 void request_port_hand(struct request_port *p, struct key_request *q, const struct request_port *self);
 void request_port_begin(struct request_port *p, struct key_request *q);
 
@@ -120,8 +121,8 @@ void request_port_begin(struct request_port *p, struct key_request *q);
 void key_request_go_on(struct key_request *q);
 /* It was not acknowledged: ask again. */
 void key_request_ask_acks(struct key_request *q);
-/* End it with an error, wherever it is. */
+/* End it with an error, in whatever state it is. */
 void key_request_fail(struct key_request *q, enum err code, const char *text);
-/* A lane has not answered it yet; *@where: the address of the lane's node. */
+/* True if a lane has not answered it yet; *@where: the address of the lane's node. */
 bool key_request_awaits_lane(const struct key_request *q, unsigned *where);
 #endif

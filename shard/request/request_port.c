@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "shard/request/log_filter_internal.h"
 
-enum { TICK_MS = 10, ROOM_BYTES = 1024 /* of a key or a few, and of one lane or two */ };
+enum { TICK_MS = 10, ROOM_BYTES = 1024 /* for a few keys, and one or two lanes */ };
 
 void request_port_hand(struct request_port *p, struct key_request *q, const struct request_port *self)
 {
@@ -17,7 +17,7 @@ static void tick(struct request_port *p)
     if (p->ticks)
         return;
     p->ticks = event_add(p->tick, &(struct timeval){.tv_usec = TICK_MS * 1000}) == 0;
-    if (!p->ticks) /* no memory: deadlines count all the same */
+    if (!p->ticks) /* no memory: check deadlines all the same */
         event_active(p->tick, EV_TIMEOUT, 0);
 }
 
@@ -58,7 +58,7 @@ static enum err node_reason(const char *node, const char *why, char text[200])
     return ERR_UNREACHABLE;
 }
 
-/* What it waits for, as far as that is known. */
+/* What the request waits for, as far as that is known. */
 static enum err reason(const struct request_port *p, const struct key_request *q, char text[200])
 {
     const char *node, *why;
@@ -99,7 +99,7 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
     (void)events;
     while ((q = TAILQ_FIRST(&p->active)) != NULL && q->deadline <= now)
         expire(p, q);
-    TAILQ_INIT(&again); /* those that fail meanwhile have their turn at the next tick */
+    TAILQ_INIT(&again); /* those that fail meanwhile are asked again at the next tick */
     TAILQ_CONCAT(&again, &p->unacked, parked);
     while ((q = TAILQ_FIRST(&again)) != NULL) {
         TAILQ_REMOVE(&again, q, parked);
@@ -125,7 +125,7 @@ struct request_port *request_port_new(struct event_base *base, struct async_clie
     p->rooms.size = ROOM_BYTES;
     TAILQ_INIT(&p->active);
     TAILQ_INIT(&p->unacked);
-    p->lanes = lane_port_new(base, async, UINT_MAX); /* the deadlines are those of the requests */
+    p->lanes = lane_port_new(base, async, UINT_MAX); /* the requests have deadlines of their own */
     bool has_queue = worker_queue_init(&p->ready, base, on_wake, p);
     p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);
     if (!has_queue || p->lanes == NULL || p->tick == NULL) {
@@ -145,7 +145,7 @@ void request_port_bound(struct request_port *p, uint64_t timeout_us)
 {
     struct key_request *q;
     uint64_t latest = clock_mono_us() + timeout_us;
-    TAILQ_FOREACH(q, &p->active, active) /* stays in the order of deadlines */
+    TAILQ_FOREACH(q, &p->active, active) /* keeps the order of deadlines */
     q->deadline = q->deadline < latest ? q->deadline : latest;
 }
 

@@ -12,8 +12,9 @@ enum { HUGE_PAGE = 2 << 20, STATE_BITS = 3, FEW_BITS = 4 /* even */ };
 
 /* --- memory --- */
 
-/* @bytes of zeros that take memory only where they are written. Where a huge page fits they begin at the
- * boundary of one, and whole ones are advised: of 177 MiB a look-up takes 72 ns with them, 126 ns without. */
+/* Map @bytes zero bytes, which take memory only once they are written. If a huge page fits, they begin at the
+ * boundary of one, and whole huge pages are advised: in 177 MiB a look-up takes 72 ns with them, 126 ns
+ * without. */
 static void *map(size_t bytes, size_t *mapped)
 {
     size_t huge = bytes / HUGE_PAGE * HUGE_PAGE;
@@ -32,7 +33,7 @@ static void *map(size_t bytes, size_t *mapped)
         (void)munmap(at, before);
     if (end < room)
         (void)munmap(at + end, room - end);
-    (void)madvise(at + before, huge, MADV_HUGEPAGE); /* without them it is only slower */
+    (void)madvise(at + before, huge, MADV_HUGEPAGE); /* without huge pages it is only slower */
     return at + before;
 }
 
@@ -107,7 +108,8 @@ static void clear(uintptr_t from, uintptr_t to)
                               memory_order_release); // NOLINT(performance-no-int-to-ptr)
 }
 
-/* Zero @shard: whole pages go back to the system, what shares a page with a neighbour is cleared by hand. */
+/* Zero @shard: give whole pages back to the system, and clear the parts of pages that it shares with
+ * neighbours. */
 static void forget(struct bitmap *b, uint32_t shard)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -126,10 +128,10 @@ static void forget(struct bitmap *b, uint32_t shard)
 
 struct reserve {
     struct bitmap *bitmap;
-    size_t at, end; /* words */
+    size_t at, end; /* in words */
 };
 
-/* A write that changes nothing, in each page. */
+/* Write to each page without changing it. */
 static void reserve(void *arg, uint64_t until)
 {
     struct reserve *r = arg;
@@ -173,7 +175,7 @@ uint32_t bitmap_stamp(const struct bitmap *b, uint32_t shard)
     return state % BITMAP_STATES >= BITMAP_RESIDENT ? state : 0;
 }
 
-/* A shard that begins to leave is as whole as before: its next state is the only one that can be. */
+/* A shard that begins to leave is as whole as before; no other change keeps a shard whole. */
 bool bitmap_stayed(const struct bitmap *b, uint32_t shard, uint32_t stamp)
 {
     uint32_t now = bitmap_stamp(b, shard);
@@ -213,15 +215,15 @@ void bitmap_aim(const struct bitmap *b, struct key_hash hash, struct bitmap_aim 
     fetch(b, out->block);
 }
 
-/* As the lowest bit. */
+/* The bit as the lowest bit of the result. */
 static inline uint64_t is_set(const atomic_word *block, unsigned p)
 {
     return atomic_load_explicit(&block[word_index(p)], memory_order_acquire) >> word_shift(p);
 }
 
-/* As hash_place() places bits: of an odd number of them the last one is not there. Behind the first few bits
- * nearly all keys that are absent are known to be; which bit tells nobody can foretell, so there is no branch
- * for each. */
+/* Places bits as hash_place() does; with an odd number the last one of a pair is left out. The first few bits
+ * already show nearly all absent keys. Nobody can foretell which bit does, so there is no branch for each
+ * bit. */
 static inline bool all_there(const struct bitmap *b, const struct bitmap_aim *aim)
 {
     uint64_t state = aim->low, range = b->geometry.block_bits - BLOCK_TAG_BITS, all = 1;
@@ -239,21 +241,8 @@ static inline bool all_there(const struct bitmap *b, const struct bitmap_aim *ai
     return all != 0;
 }
 
-/* Acquire, so that the state of the shard can be looked at again behind it. No branch for each bit: where the
- * answer is "no", nobody can foretell by which bit. */
-static inline bool all_set(const struct bitmap *b, const struct key_place *place)
-{
-    const atomic_word *block = block_words(b, place);
-    uint64_t missing = 0;
-    for (unsigned i = 0; i < b->geometry.hashes; i++) {
-        unsigned p = place->bits[i];
-        missing |= ~atomic_load_explicit(&block[word_index(p)], memory_order_acquire) & word_mask(p);
-    }
-    return missing == 0;
-}
-
 /* A shard that leaves while it is looked at reads as zeros: "no" counts only if its state was the same before
- * and after. Bits that were set once are true forever. */
+ * and after. A set bit is true forever. */
 static uint8_t answer(const struct bitmap *b, uint32_t shard, uint32_t before, bool all)
 {
     bool whole = before % BITMAP_STATES >= BITMAP_RESIDENT && state_of(b, shard) == before;
@@ -266,17 +255,10 @@ uint8_t bitmap_see(const struct bitmap *b, const struct bitmap_aim *aim)
     return answer(b, aim->shard, before, all_there(b, aim));
 }
 
-void bitmap_look(const struct bitmap *b, const struct key_place *places, unsigned count, uint8_t *answers)
-{
-    for (unsigned i = 0; i < count; i++) {
-        uint32_t before = state_of(b, places[i].shard);
-        answers[i] = answer(b, places[i].shard, before, all_set(b, &places[i]));
-    }
-}
-
 /* --- bits --- */
 
-/* Marks come behind the bits: who takes a mark finds the bits in the copy, or the mark comes once more. */
+/* Mark behind the bits: a thread that takes the mark finds the bits in its copy, or the mark is set once
+ * more. */
 static void mark(struct bitmap *b, uint32_t shard, uint32_t unit, uint64_t units)
 {
     atomic_fetch_or_explicit(&shard_marks(b, shard)[unit / 64], units << unit % 64, memory_order_release);
@@ -354,7 +336,7 @@ enum err bitmap_join(struct bitmap *b, uint32_t shard, uint32_t offset, const vo
         uint64_t value;
         memcpy(&value, from + (size_t)i * 8, 8);
         uint64_t old = atomic_fetch_or_explicit(&to[i], value, memory_order_relaxed);
-        if ((old & ~value) != 0) /* bits that are set later are marked by whoever sets them */
+        if ((old & ~value) != 0) /* the thread that sets a bit later marks it itself */
             mark(b, shard, (offset + i * 8) / BITMAP_UNIT, 1);
     }
     return code;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_RESIDENT_BITMAP_H
 #define SHARD_RESIDENT_BITMAP_H
-/* The shards of one layer in memory, shared by the threads of a process: one mapping that is reserved whole
- * and takes memory only for shards that are there. Bytes lie as in Redis, without the headers.
+/* The shards of one layer in memory, shared by the threads of a process: one mapping that is reserved as a
+ * whole, and takes memory only for shards that are there. Bytes lie as in Redis, without the headers.
  *
  * Bits are only ever set, by atomic OR, and read without a lock. Marks say which bytes differ from Redis: one
- * bit for 64 bytes, set after the bits themselves, taken back before bytes are copied (dirty.h). */
+ * mark for 64 bytes. A mark is set after its bits, and cleared before its bytes are copied (dirty.h). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,14 +15,14 @@
 
 enum {
     BITMAP_UNIT = 64,
-    BITMAP_PAGE = 4096 /* of one word of marks */
+    BITMAP_PAGE = 4096 /* one word of marks covers it */
 };
 
 enum bitmap_state {
-    BITMAP_ABSENT,    /* no memory; nothing is known */
-    BITMAP_LOADING,   /* what is set is true, what is not set is unknown */
-    BITMAP_RELOADING, /* the same; it was whole, until it was to be loaded again */
-    BITMAP_RESIDENT,  /* whole: what is not set was not added */
+    BITMAP_ABSENT,    /* not in memory; nothing is known */
+    BITMAP_LOADING,   /* set bits are true; unset bits say nothing */
+    BITMAP_RELOADING, /* as BITMAP_LOADING; it was whole before, and is being loaded again */
+    BITMAP_RESIDENT,  /* whole: an unset bit was not added */
     BITMAP_LEAVING    /* whole, for some time still */
 };
 enum { BITMAP_STATES = 8 };
@@ -33,76 +33,77 @@ struct bitmap {
     struct geometry geometry;
     uint16_t tag;
     uint32_t block_words, shard_words, shard_bytes;
-    uint32_t shard_pages;      /* words of marks that a shard has */
+    uint32_t shard_pages;      /* words of marks of each shard */
     size_t mapped;             /* bytes of @words */
     size_t marks_mapped;       /* bytes of @marks */
-    atomic_word *words;        /* all shards, one behind the other */
-    atomic_word *marks;        /* @shard_pages for each shard */
-    _Atomic uint32_t *state;   /* of each shard: enum bitmap_state, and above it how often that has changed */
+    atomic_word *words;        /* all shards, one after the other */
+    atomic_word *marks;        /* @shard_pages words for each shard */
+    _Atomic uint32_t *state;   /* of each shard: enum bitmap_state, and a counter of changes above it */
     _Atomic uint8_t *marked;   /* of each shard: some of its marks may be set */
-    uint32_t *loaded;          /* of each shard: bytes that were ORed; of whoever loads it */
-    _Atomic uint32_t *checked; /* of each shard: under which resident_view() Redis had its header; 0: none */
+    uint32_t *loaded;          /* of each shard: bytes ORed so far; belongs to the thread that loads it */
+    _Atomic uint32_t *checked; /* of each shard: the resident_view() in which its header was checked; 0:
+                                * none */
 };
 
-/* No shard is there yet. ERR_NOMEM: there is no memory, or no room among the addresses. */
+/* All shards are absent. ERR_NOMEM: no memory, or no room in the address space. */
 MUST_CHECK enum err bitmap_new(struct bitmap **out, const struct geometry *g, uint16_t tag, struct error *e);
-/* Nobody may be inside. NULL is fine. */
+/* No thread may use @b any more. @b may be NULL. */
 void bitmap_free(struct bitmap *b);
 
 enum bitmap_state bitmap_state(const struct bitmap *b, uint32_t shard);
-/* BITMAP_LOADING or BITMAP_RELOADING. */
+/* True if the state is BITMAP_LOADING or BITMAP_RELOADING. */
 bool bitmap_is_loading(const struct bitmap *b, uint32_t shard);
-/* Another number after each change of the shard's state; 0 where it is not BITMAP_RESIDENT or BITMAP_LEAVING.
- */
+/* A number that changes with each change of the shard's state; 0 if the shard is not BITMAP_RESIDENT or
+ * BITMAP_LEAVING. */
 uint32_t bitmap_stamp(const struct bitmap *b, uint32_t shard);
-/* The shard is whole, and was since bitmap_stamp() gave @stamp. */
+/* True if the shard has been whole since bitmap_stamp() returned @stamp. */
 bool bitmap_stayed(const struct bitmap *b, uint32_t shard, uint32_t stamp);
-/* Of one thread at a time, with no bits being set meanwhile. BITMAP_ABSENT gives the shard's memory back. */
+/* One thread at a time, while no thread sets bits. BITMAP_ABSENT gives the shard's memory back. */
 void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state);
 
 enum {
-    BITMAP_FEW_BYTES = 1 << 20, /* they are cleared, or copied, before anybody has waited */
-    /* Bytes a microsecond: background work that gets on more slowly goes on in the foreground. */
+    BITMAP_FEW_BYTES = 1 << 20, /* up to so many bytes are cleared, or copied, in the foreground */
+    /* Bytes a microsecond: background work that is slower is finished in the foreground. */
     BITMAP_LOAD_RATE = 64,
     BITMAP_CLEAR_RATE = 1024
 };
 
-/* Have the system give the memory of @count shards from @first now: else the first one to write there waits
- * for it, for milliseconds where a huge page is looked for. Many bytes are cleared in the background. Any
+/* Take the memory of @count shards from @first from the system now. Otherwise the first write there waits for
+ * it, for milliseconds if the system must find a huge page. Many bytes are cleared in the background. Any
  * thread, at any time. */
 void bitmap_reserve(struct bitmap *b, uint32_t first, uint32_t count);
 
-/* Where a key that is looked up lies: its bits are not placed before its block is there. */
+/* Where to look for a key. Its bits are placed only once its block has arrived from memory. */
 struct bitmap_aim {
     const atomic_word *block;
     uint64_t low; /* of its hash, mixed */
     uint32_t shard;
 };
-/* @hash is mixed. Its block is on the way from memory when this returns. */
+/* @hash is mixed. Also begins to fetch the block from memory. */
 void bitmap_aim(const struct bitmap *b, struct key_hash hash, struct bitmap_aim *out);
-/* enum bitmap_answer. Any thread, at any time. */
+/* Returns an enum bitmap_answer. Any thread, at any time. */
 uint8_t bitmap_see(const struct bitmap *b, const struct bitmap_aim *aim);
 
-/* Look up @count places. Any thread, at any time. */
-void bitmap_look(const struct bitmap *b, const struct key_place *places, unsigned count, uint8_t *answers);
-/* Have the processor fetch the blocks of these places. */
+/* Let the processor fetch the blocks of these places. */
 void bitmap_fetch(const struct bitmap *b, const struct key_place *places, unsigned count);
 
-/* Set the bits of @place, and mark them. True: some bit was not set. Its shard is not BITMAP_ABSENT. */
+/* Set and mark the bits of @place. True: some bit was not set. The shard must not be BITMAP_ABSENT. */
 bool bitmap_set(struct bitmap *b, const struct key_place *place);
 
-/* OR @length bytes, which Redis has @offset bytes behind the header of @shard, which is loading.
- * Both are multiples of a block. Pieces come in order, from one thread; bits may be set meanwhile. ERR_LOST:
- * a block has not the tag; ERR_CONFLICT: the piece is not the next one; nothing was ORed. */
+/* OR @length bytes, which lie in Redis @offset bytes behind the header of @shard, which is loading. Both
+ * numbers are multiples of a block. Pieces come in order, from one thread; other threads may set bits
+ * meanwhile. ERR_LOST: a block does not have the tag; ERR_CONFLICT: this is not the next piece. On error
+ * nothing was ORed. */
 MUST_CHECK enum err bitmap_or(struct bitmap *b, uint32_t shard, uint32_t offset, const void *bytes,
                               uint32_t length, struct error *e);
-/* The same for a shard that is whole, while bits are set: what Redis has more gets into memory, and what
- * memory has more is marked. Any piece, a multiple of a block. ERR_CONFLICT: the shard is not whole. */
+/* As bitmap_or(), for a shard that is whole, while bits are set: memory gets what only Redis has, and what
+ * only memory has is marked. Any piece that is a multiple of a block. ERR_CONFLICT: the shard is not
+ * whole. */
 MUST_CHECK enum err bitmap_join(struct bitmap *b, uint32_t shard, uint32_t offset, const void *bytes,
                                 uint32_t length, struct error *e);
-/* All of the shard was ORed. */
+/* True if all of the shard was ORed. */
 bool bitmap_is_loaded(const struct bitmap *b, uint32_t shard);
 
-/* Bytes beside the shards themselves. */
+/* Bytes that the bitmap takes beside the shards themselves. */
 size_t bitmap_overhead(const struct bitmap *b);
 #endif

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks that are asked of one node in one write: before the first block of a shard that nobody has looked at
- * under this view its header, and behind all of them INFO replication. Nothing of the replies is used before
- * the last one is there:
+/* Blocks that one write asks of one node. Before the first block of a shard whose header was not checked in
+ * this view comes its header; behind all blocks comes INFO replication. No reply is used before the last one
+ * is there:
  *
  *   what the replies say                         | what follows
  *   ---------------------------------------------+-----------------------------------------------------
  *   a reply is missing: the connection broke     | all of it again, after a pause
- *   a block or a header was answered, and the    | is_other_era; nothing of it counts, errors included
+ *   a block or a header was answered, and the    | is_other_era; no reply counts, errors included
  *   server is no master of an era of the view    |
  *   a shard is missing, another one, cut, or     | that error
  *   was made late by an attempt given up         |
  *   a node is busy, loading, without a master    | all of it again, after a pause
- *   else                                         | blocks are taken; those with MOVED or ASK are asked for
- *                                                | where it says, each slot in a batch of its own */
+ *   anything else                                | blocks are taken; a block with MOVED or ASK is asked
+ *                                                | for at the node named there, each slot in its own batch
+ */
 #include "shard/resident/block_read_internal.h"
 
 #include <inttypes.h>
@@ -36,12 +37,12 @@ struct batch {
     LIST_ENTRY(batch) next;
     struct block_read *read; /* NULL: abandoned */
     struct slot_redirect redirect;
-    unsigned taken, awaited; /* replies */
+    unsigned taken, awaited; /* number of replies that came, and that will have come */
     bool is_broken, is_passing, is_answered, is_told;
-    uint64_t era; /* of the server, once it is told; 0: it is no master */
+    uint64_t era; /* of the server, once INFO was answered; 0: it is no master */
     enum err code;
     struct error why;
-    struct block_at at; /* of the error */
+    struct block_at at; /* the block of the error */
     bool is_missing;
     unsigned count;
     struct command command[];
@@ -55,7 +56,7 @@ void batch_abandon(struct batch *b)
 
 /* --- sending --- */
 
-/* What is written. */
+/* The commands as they are written. */
 struct text {
     struct buffer bytes;
     size_t *ends;
@@ -230,7 +231,7 @@ static void take_info(struct batch *b, const redisReply *reply)
     b->era = info_master_id(reply->str, reply->len);
 }
 
-/* The key does not exist, or whoever makes the shard again has not come to this block, and may never. */
+/* True if the key does not exist; or if its maker has not yet written this block, and may never do so. */
 static bool lacks(enum kind kind, const redisReply *reply)
 {
     return kind == COMMAND_HEADER ? reply->len == 0

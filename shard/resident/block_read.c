@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: pin the blocks, send one batch a node (block_batch.c), take the answers, tell. Possible
- * failure modes are: another request has read a block (nothing is sent for it), a node that is not connected
- * or whose connection breaks (its blocks are asked for again after a pause), a deadline, an error of a shard
- * or of an era (told at once; what is under way is abandoned), a new view (answers count no more; told), an
- * end by the caller at any time. */
+/* The happy path is: pin the blocks, send one batch to each node (block_batch.c), take the replies, call
+ * @done. Possible failure modes are: another request has read a block (it is not asked for), a node that is
+ * not connected, or whose connection breaks (its blocks are asked for again after a pause), a deadline, an
+ * error of a shard or an era (reported at once; what is under way is abandoned), a new view (replies no
+ * longer count; reported), an end by the caller at any time. */
 #include "shard/resident/block_read_internal.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@ enum { PAUSE_US = 10 * 1000 };
 
 /* --- the end --- */
 
-/* Nothing comes any more; blocks stay pinned. */
+/* Abandon all reads. Blocks stay pinned. */
 static void stop(struct block_read *r)
 {
     if (r->timer != NULL)
@@ -118,10 +118,10 @@ static int compare(const void *a, const void *b)
     const struct want *x = a, *y = b;
     if (x->where != y->where)
         return x->where < y->where ? -1 : 1;
-    return memcmp(&x->at, &y->at, sizeof(x->at)); /* any order will do that has a shard's blocks together */
+    return memcmp(&x->at, &y->at, sizeof(x->at)); /* any order will do that keeps a shard's blocks together */
 }
 
-/* The blocks of the keys in all layers, each once; those of shards that are in memory are left out. */
+/* List the blocks of the keys in all layers, each block once, without those of shards that are in memory. */
 static void list(struct block_read *r, const struct key_hash *hashes, unsigned count, unsigned layers)
 {
     const struct resident *m = r->source.resident;
@@ -143,14 +143,14 @@ static void list(struct block_read *r, const struct key_hash *hashes, unsigned c
     r->count = kept;
 }
 
-/* Pin the wants; those that need no pin go. What is pinned is counted, also on error. */
+/* Pin the wants, and drop those that need no pin. r->count covers what is pinned, also on error. */
 static enum err pin(struct block_read *r, struct error *e)
 {
     enum err code = ERR_OK;
     unsigned count = r->count;
     r->count = 0;
     for (unsigned i = 0; i < count && code == ERR_OK; i++) {
-        struct want *w = &r->want[r->count]; /* of no address known to others yet */
+        struct want *w = &r->want[r->count]; /* the address must not move once its read is registered */
         enum resident_pin needs = PIN_NEEDLESS;
         *w = r->want[i];
         code = resident_pin(r->source.resident, r->source.view, &w->at, &w->read, &needs, e);

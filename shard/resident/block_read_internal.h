@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_RESIDENT_BLOCK_READ_INTERNAL_H
 #define SHARD_RESIDENT_BLOCK_READ_INTERNAL_H
-/* What block_read.c (pins, deadline, the end) and block_batch.c (one write to one node, and its replies)
+/* What block_read.c (pins, deadline, end) and block_batch.c (one write to one node, and its replies)
  * share. */
 #include "shard/resident/block_read.h"
 
 enum want_state {
     WANT_ASK,
-    WANT_HELD_BACK, /* its node cannot be sent to now */
+    WANT_HELD_BACK, /* nothing can be sent to its node now */
     WANT_SENT,
     WANT_HAVE
 };
 
-/* A block that is pinned. */
+/* A pinned block. */
 struct want {
     struct block_at at;
     unsigned where;
     uint8_t state;
     uint8_t redirections;
-    struct slot_redirect redirect; /* where it is to be asked for; port 0: by the map */
-    struct overlay_read read;      /* until WANT_HAVE */
-    uint8_t *bytes;                /* the answer, until it counts */
+    struct slot_redirect redirect; /* the node to ask; port 0: the one of the map */
+    struct overlay_read read;      /* registered until WANT_HAVE */
+    uint8_t *bytes;                /* the reply, until it counts */
 };
 
 struct batch;
@@ -33,25 +33,25 @@ struct block_read {
     uint64_t deadline;
     block_read_done_fn *done;
     void *arg;
-    unsigned count, missing; /* of @want, and those that are not WANT_HAVE */
-    struct want *want;       /* by address, layer, shard and block */
+    unsigned count, missing; /* number of wants; of those that are not WANT_HAVE */
+    struct want *want;       /* in order of address, layer, shard and block */
     uint8_t *answers;
     struct batches under_way;
-    struct error passing; /* what a node said that will pass */
+    struct error passing; /* the last error of a node that will pass */
 };
 
 /* --- block_batch.c --- */
-/* Ask for the wants from @first on that are WANT_ASK and go where that one goes. False: they cannot be sent
- * now, and are WANT_HELD_BACK. */
+/* Ask for the wants from @first on that are WANT_ASK and go to the same node as @first. False: they cannot be
+ * sent now, and are WANT_HELD_BACK. */
 bool batch_send(struct block_read *r, unsigned first);
-/* Its replies are dropped. */
+/* Drop the replies that are still to come. */
 void batch_abandon(struct batch *b);
 
 /* --- block_read.c --- */
-/* Send what is WANT_ASK, or tell that nothing is missing; @r may be gone behind this. */
+/* Send what is WANT_ASK; if nothing is missing, finish. @r may be freed after this call. */
 void block_read_go_on(struct block_read *r);
-/* The same after a pause, or the deadline. */
+/* block_read_go_on() after a pause, or at the deadline. */
 void block_read_go_on_later(struct block_read *r);
-/* Tell it; @r may be gone behind this. */
+/* Report @result. @r may be freed after this call. */
 void block_read_finish(struct block_read *r, const struct block_result *result);
 #endif

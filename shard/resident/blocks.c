@@ -13,16 +13,16 @@ struct pin {
     LIST_ENTRY(pin) next; /* in its bucket */
     struct block_at at;
     unsigned holders;
-    uint32_t whole; /* the base that it was read for; 0: it was not */
+    uint32_t whole; /* the base that the block was read for; 0: it was not read */
     uint32_t length;
     uint8_t bytes[];
 };
 LIST_HEAD(pins, pin);
 
-/* A part of the blocks, by their hash. */
+/* A part of the blocks; a block's hash says which. */
 struct stripe {
     pthread_mutex_t lock;
-    struct pins *buckets; /* NULL: none is pinned */
+    struct pins *buckets; /* NULL: no block is pinned */
     size_t bucket_count;  /* a power of two */
     uint64_t count, bytes;
 };
@@ -40,7 +40,7 @@ struct blocks *blocks_new(struct budget *budget)
         return NULL;
     b->budget = budget;
     for (unsigned i = 0; i < STRIPES; i++)
-        (void)pthread_mutex_init(&b->stripe[i].lock, NULL); /* of the default kind it does not fail */
+        (void)pthread_mutex_init(&b->stripe[i].lock, NULL); /* does not fail with default attributes */
     return b;
 }
 
@@ -50,7 +50,7 @@ void blocks_free(struct blocks *b)
         return;
     assert(b->pinned == 0);
     for (unsigned i = 0; i < STRIPES; i++) {
-        free(b->stripe[i].buckets); /* there are some where there was no memory for a pin */
+        free(b->stripe[i].buckets); /* left over if there was no memory for a pin */
         (void)pthread_mutex_destroy(&b->stripe[i].lock);
     }
     free(b);
@@ -85,7 +85,8 @@ static struct pin *find(struct stripe *s, const struct block_at *at)
     return p;
 }
 
-/* As many buckets as blocks. False: there are none, and no memory; else without memory chains grow longer. */
+/* Have as many buckets as blocks. False: no memory for the first buckets. Later, without memory, chains
+ * grow. */
 static bool widen(struct stripe *s)
 {
     struct pins *was = s->buckets;
@@ -225,7 +226,7 @@ static bool all_set(const struct pin *p, const struct geometry *g, const struct 
     return all;
 }
 
-/* What is set is true in a block that is not whole, too. */
+/* In a block that is not whole, too, a set bit is true. */
 static enum bitmap_answer look(struct blocks *b, const struct block_at *at, const struct geometry *g,
                                uint32_t base, const struct key_place *place)
 {

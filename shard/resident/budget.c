@@ -17,11 +17,6 @@ void budget_init(struct budget *b, uint64_t limit)
     atomic_init(&b->load_ns, 0);
 }
 
-void budget_set(struct budget *b, uint64_t limit)
-{
-    atomic_store(&b->limit, limit);
-}
-
 static bool take(_Atomic uint64_t *taken, uint64_t limit, uint64_t bytes)
 {
     uint64_t used = atomic_load(taken);
@@ -65,7 +60,7 @@ uint64_t budget_load_at(struct budget *b, uint64_t now, uint32_t bytes)
     return begin > now_ns ? begin / 1000 : now;
 }
 
-/* --- what the system says --- */
+/* --- what the system grants --- */
 
 uint64_t budget_parse_group(const char *text, size_t length)
 {
@@ -75,7 +70,7 @@ uint64_t budget_parse_group(const char *text, size_t length)
     return number_u64(text, length, &bytes) ? bytes : UINT64_MAX; /* "max" */
 }
 
-/* The line after @text's first; NULL: there is none. */
+/* The line after the one at @text; NULL: there is none. */
 static const char *next_line(const char *text, const char *end)
 {
     const char *newline = memchr(text, '\n', (size_t)(end - text));
@@ -129,7 +124,7 @@ const char *budget_parse_path(const char *text, size_t length, unsigned version,
     return NULL;
 }
 
-/* The first bytes of a file, NUL-terminated; returns how many. */
+/* Read the first bytes of a file, and NUL-terminate them. Returns their number. */
 static size_t read_file(const char *path, char *out, size_t size)
 {
     FILE *f = fopen(path, "re");

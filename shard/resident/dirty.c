@@ -12,7 +12,7 @@ static atomic_word *page_marks(const struct bitmap *b, uint32_t shard, uint32_t 
     return &b->marks[(size_t)shard * b->shard_pages + page];
 }
 
-/* Units of the last page of a shard may be fewer. */
+/* The last page of a shard may have fewer units. */
 static unsigned page_units(const struct bitmap *b, uint32_t page)
 {
     uint32_t left = b->shard_bytes / BITMAP_UNIT - page * PAGE_UNITS;
@@ -35,14 +35,14 @@ static void copy(struct bitmap *b, struct dirty_batch *out, uint32_t offset, uin
     const atomic_word *from = b->words + ((size_t)out->shard * b->shard_bytes + offset) / 8;
     out->piece[out->count++] = (struct dirty_piece){.offset = offset, .length = length};
     for (uint32_t i = 0; i < length / 8; i++) {
-        uint64_t value =
-            atomic_load_explicit(&from[i], memory_order_acquire); /* the stamp is looked at behind it */
+        uint64_t value = atomic_load_explicit(&from[i], memory_order_acquire); /* acquire: the stamp is looked
+                                                                                * at afterwards */
         memcpy(out->bytes + out->length, &value, 8);
         out->length += 8;
     }
 }
 
-/* Copy runs of the units that are set in @units. */
+/* Copy each run of units that are set in @units. */
 static void copy_units(struct bitmap *b, struct dirty_batch *out, uint32_t page, uint64_t units)
 {
     while (units != 0) {
@@ -76,7 +76,8 @@ static void take_pages(struct bitmap *b, uint32_t *page, struct dirty_batch *out
     for (; *page < b->shard_pages; ++*page) {
         if (atomic_load_explicit(page_marks(b, out->shard, *page), memory_order_relaxed) == 0)
             continue;
-        if (out->length > DIRTY_BATCH_BYTES - BITMAP_PAGE) { /* whatever it has by now may not fit */
+        if (out->length > DIRTY_BATCH_BYTES - BITMAP_PAGE) { /* the next page may not fit, whatever is marked
+                                                              * there by then */
             atomic_store_explicit(&b->marked[out->shard], 1, memory_order_release);
             return;
         }
@@ -84,9 +85,9 @@ static void take_pages(struct bitmap *b, uint32_t *page, struct dirty_batch *out
     }
 }
 
-/* A shard that is not whole lacks bits that Redis has: its bytes would overwrite them. One that left
- * meanwhile may have been copied as zeros. That a shard has marks is taken back at its first page only: marks
- * that come later are behind that. */
+/* Only a whole shard is copied: one that is not lacks bits that Redis has, and would overwrite them. A shard
+ * that left meanwhile may have been copied as zeros. The shard's flag @marked is cleared at the first page
+ * only, as marks that come later set it again. */
 bool dirty_take_from(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out)
 {
     uint32_t stamp = bitmap_stamp(b, shard);
@@ -102,12 +103,6 @@ bool dirty_take_from(struct bitmap *b, uint32_t shard, uint32_t *page, struct di
         out->count = 0;
     }
     return out->count > 0;
-}
-
-bool dirty_take(struct bitmap *b, uint32_t shard, struct dirty_batch *out)
-{
-    uint32_t page = 0;
-    return dirty_take_from(b, shard, &page, out);
 }
 
 bool dirty_copy(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out)

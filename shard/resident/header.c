@@ -12,7 +12,7 @@ static const char magic[4] = {'T', 'B', 'S', 'H'};
 
 _Static_assert(HEADER_BYTES <= BLOCK_BITS_MIN / 8, "a header fits into the smallest block");
 
-/* --- bytes, with a position that moves on --- */
+/* --- bytes, at a position that moves on --- */
 
 static void put(uint8_t **at, uint64_t value, size_t bytes)
 {

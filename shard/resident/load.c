@@ -67,7 +67,7 @@ static void format(const struct load *l, struct load_batch *b)
     put(b, 2, (const char *const[]){"INFO", "replication"}, (const size_t[]){4, 11});
 }
 
-/* Of the shard that is on. */
+/* The next piece of the current shard. */
 static struct load_piece next_piece(struct load *l)
 {
     uint32_t bytes = bitmap_of(l)->shard_bytes, left = bytes - l->offset;
@@ -81,7 +81,7 @@ static struct load_piece next_piece(struct load *l)
     return piece;
 }
 
-/* False: there is none any more. */
+/* False: there is no shard left. */
 static bool find_shard(struct load *l)
 {
     while (l->next < l->first + l->count && !bitmap_is_loading(bitmap_of(l), l->next)) {
@@ -129,7 +129,7 @@ static enum err check_header(const struct load *l, uint32_t shard, const uint8_t
     return code == ERR_OK ? header_check_made(&found, l->made, name, e) : code;
 }
 
-/* A piece that is an error reply, or no string. */
+/* The error of a reply that is no string. */
 static enum err refusal(const redisReply *reply, const char *name, struct error *e)
 {
     if (reply->type != REDIS_REPLY_ERROR)
@@ -167,7 +167,7 @@ static enum err take(struct load *l, const struct load_piece *piece, const redis
 
 static bool is_loading(const struct load *l, uint32_t shard)
 {
-    return bitmap_is_loading(bitmap_of(l), shard); /* else an earlier piece has failed */
+    return bitmap_is_loading(bitmap_of(l), shard); /* false: an earlier piece has failed */
 }
 
 static void text_of(const struct load *l, uint32_t shard, char text[KEY_NAME_MAX + 1])
@@ -183,7 +183,7 @@ static bool is_redirection(const struct load_batch *b, const redisReply *reply)
            (strncmp(reply->str, "MOVED ", 6) == 0 || strncmp(reply->str, "ASK ", 4) == 0);
 }
 
-/* What it says is kept until it is known whether it counts. */
+/* Judge a piece's reply. The result is kept until INFO shows whether it counts. */
 static void take_piece(struct load *l, const struct load_batch *b, struct load_piece *piece,
                        const redisReply *reply)
 {
@@ -196,7 +196,7 @@ static void take_piece(struct load *l, const struct load_batch *b, struct load_p
     piece->code = take(l, piece, reply, name, &piece->why);
 }
 
-/* Whether what the node said before this counts. */
+/* Whether the node's replies before this one count. */
 static enum err check_info(const struct load *l, const redisReply *reply, struct error *e)
 {
     if (reply == NULL)
@@ -234,7 +234,7 @@ static void take_info(struct load *l, struct load_batch *b, const redisReply *re
         struct error why = {""};
         text_of(l, piece->shard, name);
         if (piece->redirected)
-            continue; /* another node will tell of it, and of itself */
+            continue; /* the other node's reply will tell */
         if (code != ERR_OK)
             fail(l, piece->shard, error_set(&why, code, "shard %s: %s", name, e.text), why.text);
         else if (piece->code != ERR_OK)
@@ -249,7 +249,7 @@ void load_take(struct load *l, struct load_batch *b, const redisReply *reply)
         take_info(l, b, reply);
     else if (!b->asking)
         take_piece(l, b, &b->piece[i], reply);
-    else if (i % 2 == 1) /* behind its ASKING */
+    else if (i % 2 == 1) /* the reply behind that to ASKING */
         take_piece(l, b, &b->piece[i / 2], reply);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Beside requests: one piece is asked for when the process may have another one, with one more under way
- * where the node is far. A request to the same server then waits for one piece of others at most. The thread
- * that asks and copies gives way to every other one of the machine, as long as it gets on at all. */
+/* Loading beside requests: one piece is asked for when the process's rate allows another one; if the node is
+ * far, one more is under way. So a request to the same server waits for one piece at most. The thread that
+ * asks and copies yields to all others of the machine, as long as it makes progress at all. */
 #include "shard/resident/load.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@
 
 enum { WINDOW = 2 /* pieces under way */ };
 
-/* Batches under way, in the order in which they were asked for: replies of one node come in it. */
+/* Batches under way, in the order in which they were asked for. Replies of one node come in that order. */
 struct queue {
     struct load_batch room[WINDOW];
     struct load_batch *batch[WINDOW]; /* those under way, then those that are free */
@@ -67,7 +67,7 @@ static void wait_for(const struct load *l, const struct load_batch *b)
         clock_sleep_us(at - now);
 }
 
-/* Until all were asked for, or the monotonic time @until, us. */
+/* Until all pieces were asked for, or until @until (monotonic us). */
 static void carry(struct load *l, struct sync_client *redis, uint64_t until)
 {
     struct queue q = {.count = 0};

@@ -8,7 +8,7 @@
 
 enum {
     BUCKETS_MIN = 64,
-    WALK_ENTRIES = 4096, /* that one step of a walk looks at */
+    WALK_ENTRIES = 4096, /* entries that one step of a walk looks at */
     OR_KEYS = 4 * LOG_KEYS_MAX
 };
 
@@ -27,11 +27,11 @@ struct entry {
 };
 STAILQ_HEAD(entries, entry);
 
-/* What `folded` is told waits for the reads that were under way then. One bound waits; those that come
- * meanwhile are merged into the next. */
+/* A `folded` that waits for the reads that were under way when it came. One bound waits; those that come
+ * meanwhile are merged into the next one. */
 struct bound {
     bool set;
-    uint64_t ticket; /* reads before it must have ended */
+    uint64_t ticket; /* reads with lower tickets must have ended */
     struct log_id *folded;
 };
 
@@ -39,7 +39,7 @@ struct overlay {
     pthread_mutex_t lock;
     unsigned lanes;
     struct entries *lane;
-    struct log_id *folded; /* the latest that was told */
+    struct log_id *folded; /* the latest one */
     struct bound waiting, merged;
     TAILQ_HEAD(, overlay_read) reads; /* oldest first */
     LIST_HEAD(, overlay_walk) walks;
@@ -101,7 +101,7 @@ static struct bucket *bucket_of(struct overlay *o, unsigned layer, uint32_t shar
     return &o->buckets[(h ^ h >> 32) & (o->bucket_count - 1)];
 }
 
-/* As many buckets as keys. Without memory chains grow longer. */
+/* Have as many buckets as keys. Without memory, chains grow longer. */
 static void widen(struct overlay *o)
 {
     size_t count = o->bucket_count;
@@ -253,7 +253,7 @@ void overlay_size(struct overlay *o, uint64_t *keys, uint64_t *bytes)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* --- what may go --- */
+/* --- dropping entries --- */
 
 static void forget_reads(struct overlay *o)
 {
@@ -327,7 +327,7 @@ void overlay_read_begin(struct overlay *o, struct overlay_read *read)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* The block is completed before the read ends: what it kept from going may go then. */
+/* Complete the block before the read ends: entries that the read kept may be dropped then. */
 bool overlay_read_end(struct overlay *o, struct overlay_read *read, unsigned layer, const struct geometry *g,
                       uint32_t shard, uint32_t block, uint8_t *bytes)
 {

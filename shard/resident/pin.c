@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Pinned blocks beside shards that load and leave. That a whole block lacks nothing:
+/* Pinned blocks, while shards load and leave. A whole block lacks nothing:
  *
  *   an entry is applied                      | and is in the block, because
  *   -----------------------------------------+------------------------------------------------------------
  *   behind the pin                           | its bits are set there, whatever the shard's state is
- *   before it, the shard not resident then   | it is in the overlay when the answer is taken; or it has left
- *                                            | the overlay: `folded` had passed it before the read began, so
- *                                            | the answer has it
- *   before it, the shard resident then       | the shard has left since, and leaves only when `folded` has
- *                                            | passed it; while it has not left, blocks are not asked for
+ *   before it, the shard not resident then   | it is in the overlay when the reply is taken; or it was
+ *                                            | dropped there: `folded` had passed it before the read began,
+ *                                            | so the reply has it
+ *   before it, the shard resident then       | the shard has left since, and leaves only once `folded` has
+ *                                            | passed the entry; before it leaves, no block is asked for
  *
- * "Behind the pin" is decided by two locks. States change under the write lock of `changing`, and entries and
- * pins have its read lock, so a shard has one state for both. An entry of a shard that is not resident goes
- * into the overlay first, and then looks whether anything is pinned; a pin is counted first, and then begins
- * its read under the overlay's lock. So if the entry did not see the pin, the read began later than the
- * entry was in the overlay. */
+ * Two locks decide what "behind the pin" means. States change under the write lock of `changing`; entries and
+ * pins take its read lock, so a shard has one state for both. An entry of a shard that is not resident goes
+ * into the overlay first, and then looks whether any block is pinned. A pin is counted first, and then begins
+ * its read under the overlay's lock. So if the entry did not see the pin, the read began after the entry was
+ * in the overlay. */
 #include "shard/resident/resident.h"
 
 uint32_t resident_view(const struct resident *r)
@@ -22,8 +22,8 @@ uint32_t resident_view(const struct resident *r)
     return atomic_load_explicit(&r->view, memory_order_acquire);
 }
 
-/* Under the write lock: an answer is taken before both steps or behind them. Blocks that are whole stay so:
- * the argument above does not ask for a view. */
+/* Under the write lock: a reply is taken before both steps, or behind both. Whole blocks stay whole: the
+ * argument above does not need a view. */
 void resident_discard(struct resident *r)
 {
     pthread_rwlock_wrlock(&r->changing);

@@ -7,7 +7,7 @@
 
 enum { AHEAD = 16 /* keys whose blocks are on the way from memory */ };
 
-/* A shard that comes or leaves does not wait for ever, however many requests pin blocks. */
+/* Writers go first: a shard that loads or leaves must not wait for ever while requests pin blocks. */
 static bool make_lock(pthread_rwlock_t *lock)
 {
     pthread_rwlockattr_t kind;
@@ -84,7 +84,7 @@ uint64_t resident_changes(const struct resident *r)
     return atomic_load_explicit(&r->changes, memory_order_acquire);
 }
 
-/* Behind what has changed. */
+/* Call it after the change. */
 static void note_change(struct resident *r)
 {
     atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
@@ -104,7 +104,7 @@ enum err resident_add_layer(struct resident *r, const struct geometry *g, uint16
 
 /* --- look-up --- */
 
-/* Where the key lies; its block is on the way from memory when this returns. */
+/* Place the key, and begin to fetch its block from memory. */
 static void place(const struct resident *r, const struct bitmap *b, struct key_hash hash,
                   struct key_place *at)
 {
@@ -117,14 +117,14 @@ _Static_assert((int)RESIDENT_ABSENT == BITMAP_NO && (int)RESIDENT_PRESENT == BIT
                    RESIDENT_UNKNOWN == 2,
                "answers of layers are joined as bits");
 
-/* Present in one of two layers; else unknown in one; else absent. */
+/* Present if either layer says so; else unknown if either does; else absent. */
 static uint8_t both(uint8_t a, uint8_t b)
 {
     unsigned any = a | b;
     return (uint8_t)(any & ((any & 1) != 0 ? 1 : 3));
 }
 
-/* Out of line: seldom is any block pinned, and the loop of look_layer() needs the registers. */
+/* Out of line: a block is seldom pinned, and the loop of look_layer() needs the registers. */
 __attribute__((noinline, cold)) static void look_at_pinned(const struct resident *r, unsigned l,
                                                            struct key_hash hash, uint8_t *found)
 {
@@ -134,8 +134,8 @@ __attribute__((noinline, cold)) static void look_at_pinned(const struct resident
     blocks_look(r->blocks, l, g, base_of(r), &at, 1, found);
 }
 
-/* Join what layer @l says to the answers. Each block is fetched AHEAD keys before it is looked at, so that
- * memory is never waited for alone. */
+/* Join the answers of layer @l. Each block is fetched AHEAD keys before the look, so that the processor waits
+ * for several blocks at once. */
 static void look_layer(const struct resident *r, unsigned l, const struct key_hash *hashes, size_t count,
                        uint8_t *answers)
 {
@@ -154,7 +154,7 @@ static void look_layer(const struct resident *r, unsigned l, const struct key_ha
     }
 }
 
-/* Look up in the layers below @layers; the newest first, which most keys that are there are in. */
+/* Look into the layers below @layers, the newest first: it has most of the keys. */
 static void look_below(const struct resident *r, unsigned layers, const struct key_hash *hashes, size_t count,
                        uint8_t *answers)
 {
@@ -170,7 +170,7 @@ void resident_look(const struct resident *r, const struct key_hash *hashes, size
 
 /* --- apply --- */
 
-/* Keep for the overlay what lies in shards that are not wholly in memory. */
+/* Add the keys of shards that are not whole in memory to the overlay. */
 static enum err keep(struct resident *r, unsigned lane, struct log_id id, unsigned layer,
                      const struct key_hash *hashes, const struct key_place *places, unsigned count,
                      struct error *e)
@@ -187,18 +187,19 @@ struct counted {
     unsigned whole, pinned;
 };
 
-/* @older: what the layers before @newest say.
+/* @older: the answer of the layers before @newest.
  *
- * A pinned block that is whole decides before its shard does: an add may have been sent when it was read, and
- * the shard was loaded later, from pieces that had the add's own bits. */
+ * A pinned block that is whole decides before its shard does: an add may have been sent after the block was
+ * read, and the shard loaded later, from pieces that had the add's own bits. */
 static uint8_t apply_one(struct resident *r, unsigned newest, const struct key_place *at, bool pinned,
                          uint8_t older, struct counted *counted)
 {
     struct bitmap *b = r->layer[newest];
     enum bitmap_state state = bitmap_state(b, at->shard);
     bool is_new = state != BITMAP_ABSENT && bitmap_set(b, at);
-    bool is_known = state >= BITMAP_RESIDENT; /* of one that loads a piece may have had the entry itself */
-    counted->whole += state == BITMAP_RESIDENT && is_new; /* of others whoever folds counts them */
+    bool is_known = state >= BITMAP_RESIDENT; /* the pieces of a loading shard may have had the entry
+                                               * itself */
+    counted->whole += state == BITMAP_RESIDENT && is_new; /* the folder counts keys of other shards */
     enum blocks_set set =
         pinned ? blocks_set(r->blocks, newest, &b->geometry, base_of(r), at) : BLOCKS_SILENT;
     if (set != BLOCKS_SILENT) {
@@ -225,7 +226,7 @@ static enum err apply(struct resident *r, unsigned lane, struct log_id id, const
     enum err code = keep(r, lane, id, newest, hashes, places, count, e);
     if (code != ERR_OK)
         return code;
-    bool pinned = blocks_any(r->blocks); /* behind keep(): see pin.c */
+    bool pinned = blocks_any(r->blocks); /* after keep(): see pin.c */
     for (unsigned i = 0; i < count; i++)
         added[i] = apply_one(r, newest, &places[i], pinned, added[i], &counted);
     if (log_id_compare(id, r->counted[lane]) > 0) {
@@ -280,7 +281,7 @@ enum err resident_begin_layer(struct resident *r, unsigned lane, struct log_id i
 
 /* --- shards come and go --- */
 
-/* *@absent: how many of them have no memory yet. */
+/* *@absent: the number of shards that have no memory yet. */
 static enum err check_loadable(const struct resident *r, unsigned layer, uint32_t first, uint32_t count,
                                uint32_t *absent, struct error *e)
 {
@@ -295,9 +296,9 @@ static enum err check_loadable(const struct resident *r, unsigned layer, uint32_
     return ERR_OK;
 }
 
-/* What the overlay has is ORed before the first piece is asked for: what has left the overlay by then is in
- * the pieces, what comes after goes into the bitmap at once. Entries wait for the change of the states alone:
- * whoever loads these shards is the only one to change them. */
+/* OR the overlay before the first piece is asked for: entries that have left the overlay by then are in the
+ * pieces, and later entries go into the bitmap at once. Entries wait only while the states change: no other
+ * thread changes the states of these shards. */
 enum err resident_load_begin(struct resident *r, unsigned layer, uint32_t first, uint32_t count,
                              struct error *e)
 {
@@ -349,7 +350,8 @@ static void give_back(struct resident *r, struct bitmap *b, uint32_t shard)
 
 void resident_load_cancel(struct resident *r, unsigned layer, uint32_t shard)
 {
-    if (bitmap_state(r->layer[layer], shard) != BITMAP_LOADING) /* whoever loads it is who cancels */
+    if (bitmap_state(r->layer[layer], shard) != BITMAP_LOADING) /* only the thread that loads the shard
+                                                                 * cancels it */
         return;
     pthread_rwlock_wrlock(&r->changing);
     give_back(r, r->layer[layer], shard);

@@ -9,7 +9,7 @@ typedef _Atomic uint64_t atomic_word;
 
 _Static_assert(sizeof(atomic_word) == 8, "words lie in memory as the bytes of a shard do");
 
-/* The word that bit @p of a block is in, and its place there: bit 7 - p % 8 of byte p / 8. */
+/* The word that holds bit @p of a block, and the bit's place there: bit 7 - p % 8 of byte p / 8. */
 static inline unsigned word_index(unsigned p)
 {
     return p / 64;

@@ -13,7 +13,7 @@ extern const char embedded_claim[];
 
 /* --- decisions --- */
 
-/* The next name of "a, b, c", whose length is returned; 0: there is none. */
+/* The next name of "a, b, c". Returns its length; 0: there is none. */
 static size_t next_name(const char **at, const char **name)
 {
     *name = *at + strspn(*at, ", ");
@@ -65,7 +65,7 @@ enum err claim_judge(const struct nodes *nodes, const char *recorded, bool *lack
 
 /* --- the nodes --- */
 
-/* Each attempt that is overtaken means that another coordinator has written its list meanwhile. */
+/* An attempt is overtaken if another coordinator has written its list meanwhile. */
 enum { ATTEMPTS = 10 };
 
 struct claim {
@@ -73,13 +73,13 @@ struct claim {
     struct script_call call;
     const char *prefix;
     struct buffer list;
-    unsigned order[GENERATION_NODES_MAX]; /* by name */
+    unsigned order[GENERATION_NODES_MAX]; /* indices of the nodes, in order of their names */
     bool answered[GENERATION_NODES_MAX];
-    bool names[GENERATION_NODES_MAX]; /* it has a set of filters' names */
-    char *recorded;                   /* a list that has more nodes than ours; NULL: there is none */
-    char *seen[GENERATION_NODES_MAX]; /* the list that was there; NULL: none */
+    bool names[GENERATION_NODES_MAX]; /* the node has a set of filter names */
+    char *recorded;                   /* a list with a node that ours lacks; NULL: there is none */
+    char *seen[GENERATION_NODES_MAX]; /* the list that was found; NULL: none */
     bool any;                         /* some node has a list */
-    bool overtaken;                   /* somebody wrote another one after it was looked at */
+    bool overtaken;                   /* another list was written after ours was compared */
 };
 
 static void sort(struct claim *c, const struct nodes *nodes)
@@ -106,7 +106,7 @@ static enum err judge(struct claim *c, unsigned i, const redisReply *reply, stru
     return code;
 }
 
-/* ERR_UNREACHABLE and the like stay here. */
+/* A node that does not answer is no error here. */
 static enum err look_at(struct claim *c, unsigned i, struct error *e)
 {
     redisReply *reply;
@@ -123,7 +123,7 @@ static enum err look_at(struct claim *c, unsigned i, struct error *e)
     return code;
 }
 
-/* Of an installation that wrote no list: its filters' names lie at home. */
+/* In an installation without lists the set of filter names lies on the metadata node. */
 static enum err find_home(const struct claim *c, struct error *e)
 {
     const struct nodes *nodes = sync_client_nodes(c->redis);
@@ -136,7 +136,8 @@ static enum err find_home(const struct claim *c, struct error *e)
     return ERR_OK;
 }
 
-/* Some coordinator has known a node that is not in our list: it may be gone where nothing lies there. */
+/* Another coordinator knew a node that our list lacks. That node may be gone, if no filter has shards on
+ * it. */
 static enum err look_at_filter(struct claim *c, const redisReply *name, struct view *v, struct error *e)
 {
     struct handle f = {.redis = c->redis};
@@ -169,7 +170,8 @@ static enum err look_at_filters(struct claim *c, struct error *e)
     return code;
 }
 
-/* Only in place of what was judged: somebody may have written, and made filters, since. */
+/* Replace only the list that was judged: meanwhile another coordinator may have written one, and made
+ * filters. */
 static enum err write_to(struct claim *c, unsigned i, struct error *e)
 {
     long long written = 0;

@@ -40,7 +40,7 @@ static void put_event(struct handle *f)
 
 /* --- the view --- */
 
-/* Of a view that cannot be read. */
+/* Complete the error of a view that cannot be parsed: name the key, and say what to do. */
 static enum err tell_what_to_do(const struct names *names, struct error *e)
 {
     struct key_name key;
@@ -55,7 +55,7 @@ static enum err tell_what_to_do(const struct names *names, struct error *e)
 static enum err parse_view(struct view *out, const struct names *names, const redisReply *reply,
                            struct error *e)
 {
-    enum { FIELDS_MAX = 512 }; /* the view of a log has one for each writer */
+    enum { FIELDS_MAX = 512 }; /* the view has a field for each writer */
     struct view_field fields[FIELDS_MAX];
     size_t count = 0;
     static const char wrong_type[] = "WRONGTYPE ";
@@ -64,7 +64,7 @@ static enum err parse_view(struct view *out, const struct names *names, const re
     if (reply->type != REDIS_REPLY_ARRAY)
         return error_set(e, ERR_PARSE, "view: %s",
                          reply->type == REDIS_REPLY_ERROR ? reply->str : "not a hash");
-    if (reply->elements > 2 * FIELDS_MAX) { /* the one that matters may be behind them */
+    if (reply->elements > 2 * FIELDS_MAX) { /* a field that matters may be among those beyond */
         (void)error_set(e, ERR_PARSE, "more than %d fields", FIELDS_MAX);
         return tell_what_to_do(names, e);
     }

@@ -57,7 +57,7 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
         script_incarnation(&call, v->incarnation);
         script_incarnation(&call, v->history[0]);
         script_bytes(&call, all.data, all.length);
-        code = script_run(&call, l, link_master_keys(l, i), &named, e);
+        code = script_run(&call, l, sync_client_master_keys(l, i), &named, e);
         if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
             code = ERR_OK;
         *again |= named != 1;
@@ -81,8 +81,8 @@ static bool has_seen(const struct history_seen *seen, uint64_t id)
     return false;
 }
 
-/* *@out: this process has seen all that masters name, and home is a server that it does not know: so nothing
- * was acknowledged that this process could not know of. */
+/* *@out: this process has seen all histories that masters name, and the metadata node's server is new to it.
+ * So no key was acknowledged that this process could not know of. */
 static enum err has_lived(struct sync_client *l, const struct names *names, const struct log_view *v,
                           const struct registry_said *said, const struct history_seen *seen, bool *out,
                           struct error *e)

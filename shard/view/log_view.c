@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/number.h"
 
-/* --- storing it --- */
+/* --- the stored form --- */
 
 static void format_number(view_field_fn *fn, void *arg, const char *name, uint64_t value)
 {
@@ -83,11 +83,11 @@ void log_view_format(const struct log_view *v, view_field_fn *fn, void *arg)
     format_slot(fn, arg, &v->slot[1], "generation1", "token1");
 }
 
-/* --- what it says --- */
+/* --- what a view means --- */
 
 unsigned log_lane_of(struct key_hash h, unsigned lanes)
 {
-    /* Bits that choose neither the shard nor a position by themselves: those are mixed once more. */
+    /* these bits alone choose neither shard nor position: positions come from them mixed once more */
     return (unsigned)(((h.low >> 32) * lanes) >> 32);
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading a view: the fields of which there are several, which scripts alone store. */
+/* Parsing a view: families of fields, with one field for each lane, slot or writer. Only scripts store
+ * them. */
 #include "shard/view/log_view_internal.h"
 
 #include <string.h>
 #include "base/number.h"
 
-/* What stands behind @prefix in the name of @f; NULL: it does not begin so. */
+/* The part of the name of @f behind @prefix; NULL: the name does not begin with @prefix. */
 static const char *behind(const struct view_field *f, const char *prefix, size_t *length)
 {
     size_t at = strlen(prefix);
@@ -45,7 +46,7 @@ static bool parse_slot_lane(const char *name, size_t length, unsigned *slot, uns
     return true;
 }
 
-/* Split "<rest> <layers>" off. */
+/* Split " <layers>" off the end. */
 static bool take_layers(const char *text, size_t *length, unsigned *layers)
 {
     const char *blank = memrchr(text, ' ', *length);
@@ -90,7 +91,7 @@ static enum err parse_full(struct log_view *v, const struct view_field *f, const
     return ERR_OK;
 }
 
-/* " <lane number>:<era> <id>", again and again */
+/* " <lane number>:<era> <id>", repeated */
 static bool parse_counted(struct log_generation *g, const char *text, size_t length)
 {
     const char *end = text + length;
@@ -109,8 +110,8 @@ static bool parse_counted(struct log_generation *g, const char *text, size_t len
     return true;
 }
 
-/* "keys<slot>=<generation> <n>[ <lane number>:<era> <id>...]": of a generation that had the slot before they
- * say nothing. */
+/* "keys<slot>=<generation> <n>[ <lane number>:<era> <id>...]". Keys of a generation that had the slot before
+ * do not count. */
 static enum err parse_keys(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                            struct error *e)
 {
@@ -127,7 +128,7 @@ static enum err parse_keys(struct log_view *v, const struct view_field *f, const
     return ERR_OK;
 }
 
-/* "next<slot>=" a generation */
+/* "next<slot>=<generation>" */
 static enum err parse_next(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                            struct error *e)
 {
@@ -217,7 +218,7 @@ static bool parse_one_left(struct log_left *out, const char *text, size_t length
            number_u64(text + DIGITS + 1, length - DIGITS - 1, &out->registration);
 }
 
-/* "left=<id>:<registration> ...", with a blank between each */
+/* "left=<id>:<registration> ...", separated by blanks */
 static enum err parse_left(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                            struct error *e)
 {
@@ -235,7 +236,7 @@ static enum err parse_left(struct log_view *v, const struct view_field *f, const
     return ERR_OK;
 }
 
-/* "history=<id> <id>...", 16 hexadecimal digits each, with a blank between them */
+/* "history=<id> <id>...", 16 hexadecimal digits each, separated by blanks */
 static enum err parse_history(struct log_view *v, const struct view_field *f, const char *name, size_t length,
                               struct error *e)
 {
@@ -273,7 +274,7 @@ static bool parse_registration(struct log_writer *w, const char *text, size_t le
     return number_u64(text, length - w->in_doubt, &w->registration) && w->registration != 0;
 }
 
-/* "<registration> <lane>.<number>:<era>...", with a blank between each. */
+/* "<registration> <lane>.<number>:<era>...", separated by blanks */
 static bool parse_said(struct log_writer *w, const char *text, size_t length)
 {
     const char *end = text + length, *blank = memchr(text, ' ', length);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading a view: the fields that each view has one of, and what must hold between fields. */
+/* Parsing a view: the fields that occur once, and the conditions between fields. */
 #include "shard/view/log_view_internal.h"
 
 #include <inttypes.h>
@@ -67,7 +67,7 @@ static bool parse_token1(void *out, const char *value, size_t length)
     return log_token_parse(&((struct log_view *)out)->slot[1].writer, value, length);
 }
 
-/* It was looked at before all else, or is for people: the generation says it too. */
+/* The format was checked before all other fields. The size is for people; the generation also says it. */
 static bool parse_no_more(void *out, const char *value, size_t length)
 {
     uint64_t number;
@@ -133,7 +133,7 @@ static void clear(struct log_generation *g)
         g->folded[lane].lane_number = g->full[lane].generation = 0;
 }
 
-/* What a generation that had the slot before has left behind. */
+/* Drop what the generation that had the slot before has left. */
 static void drop_foreign(struct log_generation *g)
 {
     if (g->keys_of != g->shape.number)

@@ -8,7 +8,7 @@
 #include "shard/view/log_view.h"
 #include "shard/view/view_load.h"
 
-/* Nobody's: so that no two notices are the same entry. */
+/* A random writer, which is no process: so no two notices are the same entry. */
 static void draw_writer(uint8_t writer[LOG_WRITER_BYTES])
 {
     for (unsigned i = 0; i < LOG_WRITER_BYTES; i += sizeof(uint64_t)) {
@@ -31,7 +31,7 @@ void log_view_notify(struct sync_client *l, const struct names *names)
         enum err code = log_view_lane_at(v, names, sync_client_nodes(l), i, &lane, NULL);
         if (code == ERR_OK)
             code = lane_notice(l, &lane, writer, 0, NULL);
-        (void)code; /* who reads that lane learns of it later */
+        (void)code; /* readers of that lane learn of the change later */
     }
     free(v);
 }

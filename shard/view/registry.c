@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: one script a master names a new filter, and finds that nothing was named. Possible
- * failure modes are: whoever makes the filter dies before it is published (the next one finds it named, and
- * sweeps), sleeps, and wakes when somebody else has made it (what that one has named stays named: 'new'
- * changes nothing there, and 'later' replaces no later one), a master comes back empty (its registry is
- * not complete: all keys are looked through once more), or with older data (then so is its registry, and its
+/* The happy path is: one script on each master names a new filter, and finds that nothing was named. Possible
+ * failure modes are: the maker of a filter dies before it is published (the next maker finds it named, and
+ * sweeps); the maker sleeps, and wakes after somebody else has made the filter (the other one's name stays:
+ * 'new' changes nothing then, and 'later' replaces no later one); a master comes back empty (its registry is
+ * not complete: all keys are searched once more), or with older data (its registry is as old, and its
  * replication id is not trusted). */
 #include "shard/view/registry.h"
 
@@ -20,25 +20,20 @@ extern const char embedded_enter[], embedded_enter_found[], embedded_leave[];
 
 enum { COMPLETE_PASSES = 2 }; /* as in a sweep: a shard may be renamed while SCAN passes by */
 
-/* --- where they are --- */
+/* --- where registries are --- */
 
 struct place {
     unsigned where;
-    unsigned master; /* whose keys are looked through; not of a cluster's list */
+    unsigned master; /* whose keys are searched; not set for a cluster's list */
     bool listed;     /* P:filters lies beside it */
     const char *kind;
     struct key_name key;
 };
 
 struct places {
-    unsigned count; /* the one that is listed is the last */
+    unsigned count; /* the listed one is the last */
     struct place *one;
 };
-
-static void list_key(const struct handle *f, struct key_name *out)
-{
-    out->length = (size_t)snprintf(out->text, sizeof(out->text), "%s:filters", f->names.prefix);
-}
 
 static void add_list(const struct handle *f, struct places *p)
 {
@@ -60,11 +55,11 @@ static enum err find_places(struct handle *f, struct places *out, struct error *
     if (out->one == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     bool cluster = sync_client_nodes(f->redis)->cluster != NULL;
-    for (unsigned i = count; i-- > 0;) { /* the home node is the first of a list */
+    for (unsigned i = count; i-- > 0;) { /* the metadata node is the first of a list */
         if (!sync_client_master_has_slots(f->redis, i))
             continue;
         struct place *one = &out->one[out->count++];
-        one->where = link_master_keys(f->redis, i);
+        one->where = sync_client_master_keys(f->redis, i);
         one->master = sync_client_master(f->redis, i);
         one->listed = !cluster && i == NODE_HOME;
         one->kind = !cluster && count == 1 ? "alone" : "one";
@@ -85,17 +80,17 @@ static void put_call(struct handle *f, const char *script, const struct place *a
     script_begin(&f->call, script);
     script_key(&f->call, &at->key);
     if (at->listed) {
-        list_key(f, &list);
+        list.length = (size_t)snprintf(list.text, sizeof(list.text), "%s:filters", f->names.prefix);
         script_key(&f->call, &list);
     }
     script_bytes(&f->call, f->names.filter, f->names.filter_length);
     script_incarnation(&f->call, incarnation);
     if (!names_unescape(f->names.filter, f->names.filter_length, name, &length))
-        length = 0; /* names_init() has written it */
+        length = 0; /* cannot happen: names_init() has escaped it */
     script_bytes(&f->call, name, length);
 }
 
-/* *@least: of the answers. */
+/* *@least: the least of the replies. */
 static enum err enter(struct handle *f, const struct places *p, const char *how, long long *least,
                       struct error *e)
 {
@@ -117,7 +112,7 @@ static enum err enter(struct handle *f, const struct places *p, const char *how,
     return code;
 }
 
-/* In order: what is listed is looked at again by the controller until it has left everywhere. */
+/* In order: the controller looks again at a filter that is listed, until it has left everywhere. */
 static enum err leave(struct handle *f, const struct places *p, uint64_t incarnation, struct error *e)
 {
     enum err code = ERR_OK;
@@ -218,7 +213,7 @@ static void take_complete(const redisReply *reply, struct registry_said *out)
     if (reply->type != REDIS_REPLY_STRING)
         return;
     if (reply->len != 16 || !number_hex64(reply->str, 16, &since))
-        since = 0; /* of an earlier version */
+        since = 0; /* an earlier version wrote it */
     out->since = out->complete && out->since < since ? out->since : since;
     out->complete = true;
 }
@@ -247,8 +242,8 @@ static enum err look_at(struct sync_client *l, unsigned i, const struct names *n
     size_t length = registry_history_field(names, history);
     names_on_master(names->prefix, sync_client_master_slot(l, i), "incarnations", &key);
     enum err code =
-        sync_client_command(l, link_master_keys(l, i), &reply, e, "HMGET %b %b {complete} %b", key.text,
-                            key.length, names->filter, names->filter_length, history, length);
+        sync_client_command(l, sync_client_master_keys(l, i), &reply, e, "HMGET %b %b {complete} %b",
+                            key.text, key.length, names->filter, names->filter_length, history, length);
     if (code != ERR_OK)
         return code;
     take_said(reply, out);
@@ -271,7 +266,7 @@ enum err registry_look(struct sync_client *l, const struct names *names, struct 
     return failed;
 }
 
-/* Milliseconds of the metadata node's clock, and random bits below. */
+/* Milliseconds of the metadata node's clock, with random bits below. */
 enum err registry_draw(struct sync_client *l, const struct names *names, uint64_t latest, uint64_t *out,
                        struct error *e)
 {
@@ -292,7 +287,7 @@ enum err registry_draw(struct sync_client *l, const struct names *names, uint64_
 
 /* --- all filters of a master --- */
 
-/* "P:{F.<generation>.<layer>.<shard>}:<incarnation>": where F ends; NULL: it is no such name. */
+/* Where F ends in "P:{F.<generation>.<layer>.<shard>}:<incarnation>"; NULL: @name has another form. */
 static const char *filter_end(const struct names *names, const char *name, size_t length)
 {
     const char *first = name + names->prefix_length + 2;
@@ -382,8 +377,8 @@ static enum err say_complete(struct handle *f, const struct place *at, uint64_t 
     return code;
 }
 
-/* All masters, though others' registries are complete: those name what was there when they were written, and
- * slots of the one that is not may have moved. */
+/* Search all masters, even if others' registries are complete: those name what was there when they were
+ * written, and slots of the incomplete one may have moved. */
 enum err registry_complete(struct handle *f, struct error *e)
 {
     struct places p;
@@ -392,7 +387,7 @@ enum err registry_complete(struct handle *f, struct error *e)
     enum err code = find_places(f, &p, e);
     if (code == ERR_OK)
         code = count_incomplete(f, &p, &incomplete, e);
-    if (code == ERR_OK && incomplete > 0) /* before anything is looked for */
+    if (code == ERR_OK && incomplete > 0) /* before the search begins */
         code = registry_draw(f->redis, &f->names, 0, &since, e);
     for (unsigned pass = 0; pass < COMPLETE_PASSES && incomplete > 0; pass++)
         for (unsigned i = 0; i < p.count && code == ERR_OK; i++)

@@ -1,39 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_VIEW_REGISTRY_H
 #define SHARD_VIEW_REGISTRY_H
-/* Registries: which filters may have shards that a view has named, so that nobody has to look through all
- * keys for shards that outlived their view. Every master has one, a hash of filter -> incarnation: of a list
- * of nodes "P:incarnations", of a cluster "P:{tag}:incarnations" (the tag as of names_on_master()). All of
- * them name an incarnation before it is published, and none does once it is being deleted. So where no
- * registry names a filter there is nothing of it to be swept; where one does, and no view is stored, the view
- * was lost. A registry has a field "{complete}", with an incarnation that was drawn when the registry became
- * so: it names, or has named, every later one. A registry without that field is new, or was lost, and says
- * nothing; nor does one that became complete later say anything of a filter that was there before.
+/* Registries: which filters may have shards that a view has named. So nobody has to search all keys for
+ * shards that outlived their view. Every master has a registry, a hash of filter -> incarnation:
+ * "P:incarnations" with a list of nodes, "P:{tag}:incarnations" in a cluster (the tag of names_on_master()).
+ * All registries name an incarnation before it is published, and drop it once it is being deleted. If no
+ * registry names a filter, nothing of it needs to be swept. If one does, and there is no view, the view was
+ * lost.
  *
- * The list of names, P:filters, changes with the registry beside it (that of the home node; of a cluster
- * "P:{P:filters}:incarnations", for this alone): a name is taken off only where the incarnation is the one
- * that was deleted, so whoever deletes late takes no later filter off.
+ * A complete registry has a field "{complete}", with an incarnation that was drawn when it became complete:
+ * it names, or has named, every later one. A registry without that field is new, or was lost, and says
+ * nothing. Nor does a registry say anything of a filter that is older than its completion.
  *
- * The incarnation is that of f->names. All errors: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
+ * The list of names, P:filters, changes with the registry beside it: that of the metadata node, or in a
+ * cluster "P:{P:filters}:incarnations", which serves only this purpose. A name is removed only if the
+ * incarnation is the one that was deleted; so a late deletion removes no later filter.
+ *
+ * The incarnation is that of f->names. All functions may return ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED,
+ * ERR_NOMEM. */
 #include "shard/view/handle.h"
 
-/* Name the filter on all masters and in the list, before its first view is published under its mutex.
- * *@named: it was named already, so shards of an earlier incarnation may be there; nothing has changed.
- * ERR_ASIDE: f->requests_wait, and either it was named, or keys have to be looked through to know. */
+/* Name the filter on all masters and in the list. Call it under the filter's mutex, before its first view is
+ * published. *@named: it was named already, so there may be shards of an earlier incarnation; nothing has
+ * changed. ERR_ASIDE: f->requests_wait, and the filter was named already, or the keys must be searched to
+ * know. */
 MUST_CHECK enum err registry_enter(struct handle *f, bool *named, struct error *e);
-/* The same where it was named: what a registry names only goes up. If the publication fails after that, the
- * name must stay: somebody else may have made the filter meanwhile. ERR_CONFLICT: one of them names a later
- * incarnation. */
+/* As above, if the filter was named already: what a registry names only goes up. If the publication fails
+ * after this, the name must stay: somebody else may have made the filter meanwhile. ERR_CONFLICT: a registry
+ * names a later incarnation. */
 MUST_CHECK enum err registry_succeed(struct handle *f, struct error *e);
 
-/* There is a view of that incarnation: name it where nothing is named, and in the list. For one whose name
- * was taken away, or is lost. */
+/* The view of that incarnation exists: name it where nothing is named, and in the list. For a filter whose
+ * name was removed or lost. */
 MUST_CHECK enum err registry_keep(struct handle *f, struct error *e);
 
 /* What the registries say of the filter @names. */
 enum { REGISTRY_HISTORIES_MAX = 16, REGISTRY_HISTORY_FIELD_MAX = FILTER_NAME_MAX + 16 };
 
-/* The last history of a filter's view (shard/view/history.h), as a master has it. */
+/* The last history of a filter's view (history.h), as a master has it. */
 struct registry_history {
     uint64_t incarnation; /* 0: that master has none */
     uint64_t id;
@@ -41,34 +45,36 @@ struct registry_history {
 
 struct registry_said {
     bool named;           /* some registry names it */
-    bool complete;        /* some registry is complete; none is where all masters came back empty */
-    uint64_t since;       /* the least that a complete one has: of later incarnations it knows all */
+    bool complete;        /* some registry is complete; if all masters came back empty, none is */
+    uint64_t since;       /* the least one of the complete registries: together they know all later
+                           * incarnations */
     uint64_t incarnation; /* the latest one that is named; 0: none */
     unsigned history_count;
     struct registry_history history[REGISTRY_HISTORIES_MAX]; /* without repetition; more are left out */
 };
-/* "{history}<filter>": the field of a registry that has it, as "<incarnation> <id>". Returns its length. */
+/* The field for a filter's history, "{history}<filter>"; its value is "<incarnation> <id>". Returns its
+ * length. */
 size_t registry_history_field(const struct names *names, char out[REGISTRY_HISTORY_FIELD_MAX]);
-/* No registry names a filter that was there as @incarnation: it was deleted. Else, if there is no view, it
- * was lost: no registry is as old as the filter. */
+/* True if a filter that existed as @incarnation was deleted: no registry names it, and a complete one is old
+ * enough to. If false, and there is no view, the view was lost. */
 static inline bool registry_says_deleted(const struct registry_said *said, uint64_t incarnation)
 {
     return !said->named && said->complete && said->since <= incarnation;
 }
-/* After an error *@out is what those masters say that answered. */
+/* After an error *@out holds the answers of the masters that replied. */
 MUST_CHECK enum err registry_look(struct sync_client *l, const struct names *names, struct registry_said *out,
                                   struct error *e);
 
-/* An incarnation for a filter that is a log: later than @latest, which is the latest that anybody knows of,
- * and than those that were drawn before by the clock of the filter's metadata node. So of two incarnations
- * the greater one was made later: a view of the smaller one was replaced, though its server still has it. */
+/* Draw an incarnation: later than @latest, the latest known one, and later than those that were drawn before
+ * by the clock of the filter's metadata node. So of two incarnations the greater one is later: a view with
+ * the smaller one was replaced, even if its server still has it. */
 MUST_CHECK enum err registry_draw(struct sync_client *l, const struct names *names, uint64_t latest,
                                   uint64_t *out, struct error *e);
 
-/* The incarnation is being deleted, or was not published. */
+/* Drop the name of an incarnation that is being deleted, or was not published. */
 MUST_CHECK enum err registry_leave(struct handle *f, uint64_t incarnation, struct error *e);
 
-/* Where some registry of @f's prefix (its filter does not matter) is not complete: look through the keys of
- * all masters, and complete them. */
+/* If some registry of the prefix of @f is not complete, search the keys of all masters, and complete the
+ * registries. The filter of @f does not matter. */
 MUST_CHECK enum err registry_complete(struct handle *f, struct error *e);
 #endif

@@ -12,8 +12,8 @@
 extern const char embedded_shard_make[], embedded_shard_unmake[];
 
 enum {
-    MAKE_BYTES = 4 << 20, /* of shards that are being made at a time: a node takes some 15 ms for them */
-    MAKE_MAX = 256,       /* and how many shards at most */
+    MAKE_BYTES = 4 << 20, /* bytes of shards that are made at a time: a node takes about 15 ms for them */
+    MAKE_MAX = 256,       /* the most shards that are made at a time */
     REMOVE_BATCH = 256
 };
 
@@ -22,7 +22,7 @@ enum err work_tell(const struct work *w, const char *what, uint64_t done, uint64
     return w == NULL || w->fn == NULL ? ERR_OK : w->fn(w->arg, what, done, of, e);
 }
 
-/* Shards of one layer, batch by batch: what is sent for each, and what is done with its reply. */
+/* A walk over the shards of one layer, batch by batch: sends a command for each, and takes its reply. */
 struct walk {
     struct sync_client *redis;
     const struct names *names;
@@ -30,8 +30,8 @@ struct walk {
     unsigned layer;
     struct placement placement;
     struct writer_token writer;
-    uint64_t later;   /* token of a shard that was there, the latest */
-    bool keeps, kept; /* shards of earlier tokens are to be kept; some were */
+    uint64_t later;   /* the latest token of a shard that was there */
+    bool keeps, kept; /* keep shards of earlier tokens; some were kept */
     struct script_call *call;
     uint16_t tag;
 };
@@ -71,7 +71,7 @@ static void header_of(const struct walk *w, uint32_t shard, uint8_t *out)
     header_encode(&h, out);
 }
 
-/* A script whose key is the shard, and first argument its header. */
+/* Begin a script whose key is the shard, and whose first argument is its header. */
 static void begin(struct walk *w, uint32_t shard, const char *script)
 {
     uint8_t header[BLOCK_BITS_MAX / 8];

@@ -7,7 +7,7 @@
 
 enum { FIELDS_MAX = 1024 };
 
-/* --- kept --- */
+/* --- kept fields --- */
 
 static void keep_text(struct buffer *kept, const char *text, size_t length)
 {
@@ -54,14 +54,14 @@ enum err log_view_another(const struct names *names, struct error *e)
                      (int)names->filter_length, names->filter);
 }
 
-enum err log_view_take(struct log_view *out, const redisReply *reply, struct error *e)
+static enum err take(struct log_view *out, const redisReply *reply, struct error *e)
 {
     struct view_field fields[FIELDS_MAX];
     size_t count = 0;
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0)
-        return error_set(e, ERR_WRONG_TYPE, "it is no hash");
+        return error_set(e, ERR_WRONG_TYPE, "it is not a hash");
     if (reply->type != REDIS_REPLY_ARRAY)
-        return error_set(e, ERR_PARSE, "no hash was answered");
+        return error_set(e, ERR_PARSE, "the reply is not a hash");
     if (reply->elements > (size_t)2 * FIELDS_MAX)
         return error_set(e, ERR_PARSE, "it has more than %d fields", FIELDS_MAX);
     for (size_t i = 0; i + 1 < reply->elements; i += 2)
@@ -86,7 +86,7 @@ static enum err load(struct sync_client *l, const struct names *names, const cha
         code = sync_client_reply(l, home, &reply, e);
     if (code != ERR_OK)
         return code;
-    code = log_view_take(out, reply, e);
+    code = take(out, reply, e);
     if (reply->type == REDIS_REPLY_ERROR && code != ERR_WRONG_TYPE)
         code = sync_client_refusal(l, home, reply, e);
     else if (code == ERR_PARSE || code == ERR_WRONG_TYPE)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/integration/log_builds.h"
+#include "tests/integration/lane_append.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -184,7 +185,7 @@ void log_add_hashes(const struct key_hash *keys, unsigned count)
     struct error e = {""};
     enum tail_state tail = TAIL_EMPTY;
     size_t length = log_entry_encode(bytes, writer, ++sequence, keys, count);
-    must(lane_append(own, &lane, &end, bytes, length, SYNC_CLIENT_MS, log_pass_over, NULL, &tail, &e), e);
+    must(lane_append(own, &lane, &end, bytes, length, log_pass_over, NULL, &tail, &e), e);
     assert_string_equal(tail_state_name(tail), tail_state_name(TAIL_COMPLETE));
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "shard/request/log_filter_internal.h"
 
 enum { TIMEOUT_MS = 2000, RUN_MS = 10000, STEP_MS = 2, LEAVE_MS = 1000 };
 
@@ -153,11 +154,10 @@ void solo_begin(struct solo *s, struct solo_request *r, bool adds, uint64_t numb
         on_done(r, ERR_OK, "");
 }
 
-void solo_cancel(struct solo_request *r)
+void solo_fail(struct solo_request *r)
 {
-    key_cancel(r->q);
-    free(r->q);
-    r->q = NULL;
+    key_request_fail(r->q, ERR_CANCELLED, "the test ends it");
+    assert_true(r->told);
 }
 
 enum key_answer solo_ask(struct solo *s, bool adds, uint64_t number)

@@ -53,8 +53,8 @@ void solo_loop(struct solo *s, const bool *done, unsigned ms);
 
 /* Begin a check or an add of the key "<number>"; it may be told at once. */
 void solo_begin(struct solo *s, struct solo_request *r, bool adds, uint64_t number);
-/* Cancel it, and free its memory. */
-void solo_cancel(struct solo_request *r);
+/* End it with ERR_CANCELLED; its memory is freed. */
+void solo_fail(struct solo_request *r);
 /* One key, from beginning to end: its answer; an error fails the test. */
 enum key_answer solo_ask(struct solo *s, bool adds, uint64_t number);
 /* The error that a request ends with, its text in @why, of 200. */

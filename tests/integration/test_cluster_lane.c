@@ -2,6 +2,7 @@
 /* Lanes in a Redis Cluster whose slots move: a tail read and what tells whether it counts come from one
  * server, and an entry that was acknowledged is where the lane is. */
 #include "tests/integration/lanes.h"
+#include "tests/integration/lane_append.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "shard/log/lane_reader.h"
 #include "tests/lib/temp_cluster.h"
 
-enum { SYNC_CLIENT_MS = 3000, APPEND_MS = 8000, PORT_MS = 8000, GUARD_MS = 30000, KEYS = 64 };
+enum { SYNC_CLIENT_MS = 3000, PORT_MS = 8000, GUARD_MS = 30000, KEYS = 64 };
 
 static struct temp_cluster cluster;
 static struct nodes seeds, nodes;
@@ -84,7 +85,7 @@ static void appends_as(enum tail_state wanted)
     struct error e = {""};
     enum tail_state got = TAIL_EMPTY;
     size_t length = lanes_entry(bytes, ++sequence, 3);
-    must(lane_append(l, &lane, &at, bytes, length, APPEND_MS, lanes_apply, &met, &got, &e), e);
+    must(lane_append(l, &lane, &at, bytes, length, lanes_apply, &met, &got, &e), e);
     assert_string_equal(tail_state_name(got), tail_state_name(wanted));
     assert_int_equal(lanes_times(&met, sequence), wanted == TAIL_COMPLETE);
 }

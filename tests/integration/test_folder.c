@@ -225,7 +225,7 @@ static void test_take_over__writes_what_redis_lacks_whatever_the_marks_say(void 
     folding_folds(&folding_member[0], 1000);
     folding_apply(&folding_member[0], 1000, 2000);
     for (uint32_t s = 0; s < folding_g.layers[0].geometry.shards; s++)
-        while (dirty_take(folding_member[0].resident->layer[0], s, batch))
+        for (uint32_t page = 0; dirty_take_from(folding_member[0].resident->layer[0], s, &page, batch);)
             ;
     free(batch);
     folding_member[0].folder.took_over = false;

@@ -2,6 +2,7 @@
 /* Folding on a real Redis while shards leave, come and are lost, without memory, and with a lane that is
  * trimmed. */
 #include "tests/integration/folding.h"
+#include "tests/integration/lane_append.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -256,6 +257,36 @@ static void test_fold__by_keys_says_that_a_shard_is_lost_and_folds_the_others(vo
     lose_a_shard(&folding_member[0], false);
 }
 
+/* A take-over goes through the shards twice. Then each header has the token, and joining begins: now shard 1
+ * becomes a set. */
+static enum err replace_by_a_set(void *arg, struct error *e)
+{
+    struct key_name name = folding_shard_name(0, 1);
+    unsigned *calls = arg;
+    (void)e;
+    if ((*calls)++ == 2 * folding_g.layers[0].geometry.shards) {
+        assert_int_equal(servers_integer(&folding_servers, 0, "DEL %b", name.text, name.length), 1);
+        assert_int_equal(servers_integer(&folding_servers, 0, "SADD %b one", name.text, name.length), 1);
+    }
+    return ERR_OK;
+}
+
+/* An error reply is no shard that is missing: the view must not say so. */
+static void test_fold__whose_read_of_a_shard_is_refused_does_not_say_that_it_is_lost(void **state)
+{
+    struct folder *f = &folding_member[0].folder;
+    unsigned calls = 0;
+    struct error e = {""};
+    (void)state;
+    folding_load(&folding_member[0]);
+    folding_apply(&folding_member[0], 0, 1000);
+    f->tend = replace_by_a_set;
+    f->tend_arg = &calls;
+    gives(ERR_WRONG_TYPE, folding_fold_to(&folding_member[0], 1000, &e), e);
+    assert_true(calls > 2 * folding_g.layers[0].geometry.shards);
+    assert_int_equal(f->lost_shard.generation, 0);
+}
+
 /* --- no memory in Redis --- */
 
 static void test_fold__goes_on_at_maxmemory(void **state)
@@ -319,7 +350,7 @@ static void add(struct folding_member *p, const struct lane *lane, struct log_po
         for (unsigned k = 0; k < ENTRY_KEYS; k++)
             keys[k] = folding_key(i + k);
         size_t length = log_entry_encode(bytes, writer, 2 + i, keys, ENTRY_KEYS);
-        must(lane_append(p->link, lane, at, bytes, length, SYNC_CLIENT_MS, apply_record, p, &state, &e), e);
+        must(lane_append(p->link, lane, at, bytes, length, apply_record, p, &state, &e), e);
         assert_true(state == TAIL_COMPLETE);
     }
 }
@@ -405,6 +436,7 @@ int main(void)
         FOLDER_TEST(test_fold__goes_on_while_shards_come_and_go),
         FOLDER_TEST(test_fold__says_that_a_shard_is_lost_and_folds_the_others),
         FOLDER_TEST(test_fold__by_keys_says_that_a_shard_is_lost_and_folds_the_others),
+        FOLDER_TEST(test_fold__whose_read_of_a_shard_is_refused_does_not_say_that_it_is_lost),
         FOLDER_TEST(test_trim__follows_what_is_folded),
     };
     const struct CMUnitTest single[] = {

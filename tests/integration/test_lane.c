@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Lanes on a real Redis: what each tail read proves, entries that are sent again, and who may not write. */
+/* Lanes on a real Redis: what each tail read proves, and who may not write. */
 #include "tests/integration/lanes.h"
+#include "tests/integration/lane_append.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
-#include "tests/lib/proxy.h"
 #include "tests/lib/temp_redis.h"
 
-enum { REPLY_MS = 5000, SYNC_CLIENT_MS = 1000, APPEND_MS = 8000 };
+enum { REPLY_MS = 5000, SYNC_CLIENT_MS = 1000 };
 
 struct world {
     struct temp_redis redis;
     struct client client;
-    struct proxy *proxy;
-    unsigned route;
-    struct nodes direct, slow; /* the server itself, and by the proxy */
-    struct sync_client *link, *proxied;
+    struct nodes nodes;
+    struct sync_client *link;
     struct names names;
     struct lane lane;
     struct log_position at, anchor;
@@ -31,21 +28,14 @@ static struct world w;
 static int start(void **state)
 {
     struct error e = {""};
-    char url[64];
-    uint16_t port;
     (void)state;
     (void)signal(SIGPIPE, SIG_IGN);
     must(temp_redis_start(&w.redis, NULL, &e), e);
     must(client_open(&w.client, w.redis.port, REPLY_MS, &e), e);
-    must(proxy_start(&w.proxy, &e), e);
-    must(proxy_add(w.proxy, WIRE_REDIS, w.redis.port, &w.route, &port, &e), e);
-    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%u", port);
-    must(nodes_parse(&w.direct, w.redis.url, &e), e);
-    must(nodes_parse(&w.slow, url, &e), e);
+    must(nodes_parse(&w.nodes, w.redis.url, &e), e);
     must(names_init(&w.names, "tb", "f", 1, &e), e);
-    w.link = sync_client_new(&w.direct, SYNC_CLIENT_MS, NULL);
-    w.proxied = sync_client_new(&w.slow, SYNC_CLIENT_MS, NULL);
-    assert_true(w.link != NULL && w.proxied != NULL);
+    w.link = sync_client_new(&w.nodes, SYNC_CLIENT_MS, NULL);
+    assert_non_null(w.link);
     return 0;
 }
 
@@ -53,8 +43,6 @@ static int stop(void **state)
 {
     (void)state;
     sync_client_free(w.link);
-    sync_client_free(w.proxied);
-    proxy_stop(w.proxy);
     client_close(&w.client);
     temp_redis_fini(&w.redis);
     return 0;
@@ -88,7 +76,7 @@ static enum err append_by(struct sync_client *l, unsigned keys, enum tail_state 
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     size_t length = lanes_entry(bytes, ++w.sequence, keys);
-    return lane_append(l, &w.lane, &w.at, bytes, length, APPEND_MS, lanes_apply, &w.met, state, e);
+    return lane_append(l, &w.lane, &w.at, bytes, length, lanes_apply, &w.met, state, e);
 }
 
 static void appends_as(enum tail_state wanted)
@@ -368,61 +356,6 @@ static void test_lane_close__ends_it_for_good(void **state)
     assert_int_equal(lanes_number(&w.client, "EXISTS", &w.lane), 0);
 }
 
-/* --- broken connections --- */
-
-/* The entry of the last append is in the lane so many times. */
-static void is_there(unsigned times)
-{
-    while (lanes_number(&w.client, "XLEN", &w.lane) < (int64_t)times + 1)
-        clock_sleep_us(10000);
-    struct lanes_met all = {0};
-    struct log_position from = w.anchor;
-    struct error e = {""};
-    enum tail_state got = TAIL_EMPTY;
-    must(lane_read(w.link, &w.lane, &from, lanes_apply, &all, &got, &e), e);
-    assert_int_equal(got, TAIL_COMPLETE);
-    assert_int_equal(lanes_times(&all, w.sequence), times);
-}
-
-static void test_lane_append__finds_its_own_entry_when_the_reply_was_lost(void **state)
-{
-    struct error e = {""};
-    enum tail_state got = TAIL_EMPTY;
-    (void)state;
-    must(lane_read(w.proxied, &w.lane, &w.at, lanes_apply, &w.met, &got, &e), e); /* connected */
-    proxy_set(w.proxy, w.route, &(struct proxy_fault){.resets = 1});
-    must(append_by(w.proxied, 2, &got, &e), e);
-    proxy_lift(w.proxy);
-    assert_int_equal(got, TAIL_COMPLETE);
-    assert_int_equal(lanes_times(&w.met, w.sequence), 1);
-    is_there(1);
-}
-
-static void *lift_later(void *arg)
-{
-    (void)arg;
-    clock_sleep_us((SYNC_CLIENT_MS + 300) * 1000);
-    proxy_lift(w.proxy);
-    return NULL;
-}
-
-static void test_lane_append__sends_again_what_is_executed_later(void **state)
-{
-    struct error e = {""};
-    enum tail_state got = TAIL_EMPTY;
-    pthread_t lifting;
-    (void)state;
-    must(lane_read(w.proxied, &w.lane, &w.at, lanes_apply, &w.met, &got, &e), e);
-    proxy_set(w.proxy, w.route, &(struct proxy_fault){.request_delay_ms = SYNC_CLIENT_MS + 3000});
-    assert_int_equal(pthread_create(&lifting, NULL, lift_later, NULL), 0);
-    must(append_by(w.proxied, 2, &got, &e), e);
-    (void)pthread_join(lifting, NULL);
-    assert_int_equal(got, TAIL_COMPLETE);
-    assert_int_equal(lanes_times(&w.met, w.sequence), 1);
-    assert_int_equal(lanes_number(&w.client, "XLEN", &w.lane), 2); /* the first one is under way still */
-    is_there(2);
-}
-
 /* --- eras --- */
 
 static void test_the_era__changes_when_the_first_replica_comes(void **state)
@@ -550,8 +483,6 @@ int main(void)
         LANE_TEST(test_an_entry_that_is_none__is_refused),
         LANE_TEST(test_a_lane_whose_last_id_is_the_highest__is_refused),
         LANE_TEST(test_lane_close__ends_it_for_good),
-        LANE_TEST(test_lane_append__finds_its_own_entry_when_the_reply_was_lost),
-        LANE_TEST(test_lane_append__sends_again_what_is_executed_later),
         LANE_TEST(test_the_era__changes_when_the_first_replica_comes),
         LANE_TEST(test_a_fork__is_met_by_the_bytes_of_the_anchor),
         LANE_TEST(test_a_master_that_became_a_replica__counts_no_more),

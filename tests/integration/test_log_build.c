@@ -2,6 +2,7 @@
 /* Builds of a filter that is a log, on real servers: keys that are added meanwhile, builders that stop, sleep
  * and wake, lanes that do not last. */
 #include "tests/integration/log_builds.h"
+#include "tests/integration/lane_append.h"
 #include "tests/integration/cut_over.h"
 
 #include <inttypes.h>
@@ -76,8 +77,7 @@ static void *add_until_stopped(void *arg)
         for (unsigned i = 0; i < ENTRY; i++)
             keys[i] = log_key(next + i);
         size_t length = log_entry_encode(bytes, t->writer, next, keys, ENTRY);
-        enum err code =
-            lane_append(l, &t->lane, &t->at, bytes, length, SYNC_CLIENT_MS, log_pass_over, NULL, &tail, &e);
+        enum err code = lane_append(l, &t->lane, &t->at, bytes, length, log_pass_over, NULL, &tail, &e);
         atomic_store(&t->failed, code != ERR_OK || tail != TAIL_COMPLETE);
         atomic_store(&t->next, next + ENTRY);
     }

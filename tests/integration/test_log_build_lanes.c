@@ -2,6 +2,7 @@
 /* Builds of a filter that is a log, on real servers: lanes that do not last, what the view says, no memory.
  */
 #include "tests/integration/log_builds.h"
+#include "tests/integration/lane_append.h"
 #include "tests/integration/cut_over.h"
 
 #include <inttypes.h>
@@ -208,7 +209,7 @@ static void test_build__follows_all_lanes(void **state)
     log_rows(&a, 0, ROWS);
     log_add(OTHERS, 1);
     size_t length = log_entry_encode(bytes, writer, 2, &key, 1);
-    must(lane_append(l, &second, &at, bytes, length, SYNC_CLIENT_MS, log_pass_over, NULL, &tail, &e), e);
+    must(lane_append(l, &second, &at, bytes, length, log_pass_over, NULL, &tail, &e), e);
     log_checkpoint(&a, "all");
     assert_int_equal(log_id_compare(log_stored()->hold[1].from, at.id), 0);
     assert_false(log_resumes(&b, rows));

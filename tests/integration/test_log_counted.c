@@ -130,7 +130,7 @@ static bool counts_though_another_one_folds_at(uint64_t moment)
     assert_int_equal(log_member_count(&late, 0, KEYS, KEY_PRESENT), KEYS);
     proxy_count(proxy, "", moment, PROXY_BEFORE);
     assert_int_equal(pthread_create(&thread, NULL, fold_when_held, &m), 0);
-    budget_set(&late.budget, UINT64_MAX); /* the lanes are read, and now it loads shards */
+    late.budget.limit = UINT64_MAX; /* the lanes are read, and now it loads shards */
     log_filter_look(late.filter);
     uint64_t counted = counted_by(&late);
     m.over = true;

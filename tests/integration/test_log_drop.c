@@ -2,6 +2,7 @@
 /* Filters that are logs are deleted on real servers: nothing is left, wherever a deleter is killed or sleeps,
  * and a filter that is made next is not touched. */
 #include "tests/integration/lives.h"
+#include "tests/integration/lane_append.h"
 #include "tests/integration/cut_over.h"
 
 #include <stdio.h>
@@ -12,10 +13,7 @@
 #include "shard/generations/build.h"
 #include "shard/generations/grace.h"
 
-enum {
-    APPEND_MS = 1000,
-    HAS_READ = 2 /* a deleter's connection, and the view */
-};
+enum { HAS_READ = 2 /* a deleter's connection, and the view */ };
 
 static struct life w;
 
@@ -93,7 +91,7 @@ static enum err add(unsigned i, enum tail_state *state, struct error *e)
     if (code != ERR_OK)
         return code;
     return lane_append(w.link, &lane, &at, bytes, log_entry_encode(bytes, writer, ++sequence, &key, 1),
-                       APPEND_MS, apply_nothing, NULL, state, e);
+                       apply_nothing, NULL, state, e);
 }
 
 static void test_drop__leaves_nothing(void **state)

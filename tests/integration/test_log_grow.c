@@ -3,6 +3,7 @@
  * know of the layer, and processes that do not, apply and fold the same entries; and filters that do not grow
  * become full. */
 #include "tests/integration/lives.h"
+#include "tests/integration/lane_append.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -522,8 +523,8 @@ static void add_entries(unsigned count)
         enum tail_state state = TAIL_LOST;
         const struct key_hash k = key(++sequence);
         uint8_t bytes[LOG_ENTRY_BYTES_MAX];
-        must(lane_append(w.link, &lane, &at, bytes, log_entry_encode(bytes, writer, sequence, &k, 1), 1000,
-                         meet, &ignored, &state, &e),
+        must(lane_append(w.link, &lane, &at, bytes, log_entry_encode(bytes, writer, sequence, &k, 1), meet,
+                         &ignored, &state, &e),
              e);
         assert_int_equal(state, TAIL_COMPLETE);
     }

@@ -145,7 +145,7 @@ static void test_one_that_is_not_folded__does_not_rest(void **state)
     solo_run(&solo, &never, 4 * REST_US / 1000);
     assert_false(rests());
     assert_true(s.registered);
-    control_set_folding(solo.control, true);
+    log_set_folding(solo.control, true);
     run_until_it_rests();
 }
 

@@ -372,7 +372,7 @@ static void test_rebuilds_and_rollbacks__count_no_key_twice(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < MEMBERS; i++)
-        control_set_folding(member[i].control, true);
+        log_set_folding(member[i].control, true);
     (void)all_add(0);
     all_agree(2 * EACH);
     for (unsigned i = 1; i <= REBUILDS; i++)

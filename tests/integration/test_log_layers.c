@@ -265,7 +265,7 @@ static void test_one_that_does_not_know_the_layer__folds_for_one_that_does(void 
     wait_until_known(reader, 2);
     adds_new(reader, 0, BATCH);
     assert_int_equal(log_member_count(folder, 0, BATCH, KEY_PRESENT), BATCH);
-    control_set_folding(folder->control, true);
+    log_set_folding(folder->control, true);
     log_member_go_on(folder);
     wait_for_layers(2);
     adds_new(folder, BATCH, BATCH); /* behind the marks */
@@ -286,7 +286,7 @@ static void test_a_layer_without_its_entries__begins_when_the_next_one_folds(voi
     grow_from_one_layer();
     adds_new(a, BATCH, BATCH); /* goes into the layer before */
     adds_new(b, 2 * BATCH, BATCH);
-    control_set_folding(a->control, true);
+    log_set_folding(a->control, true);
     wait_for_layers(2);
     adds_new(b, 3 * BATCH, BATCH);
     for (unsigned i = 0; i < 2; i++)
@@ -307,7 +307,7 @@ static void test_a_layer_with_one_entry__begins_in_the_other_lane_later(void **s
     must(log_view_lane_at(on.view, &on.names, &on.nodes, 1, &lane, &e), e);
     must(lane_mark_layer(on.link, &lane, 1, 1, &e), e);
     adds_new(a, 0, 2 * BATCH);
-    control_set_folding(b->control, true); /* it has no shard in memory */
+    log_set_folding(b->control, true); /* it has no shard in memory */
     wait_for_layers(2);
     adds_new(b, 2 * BATCH, BATCH);
     struct log_member *c = open_member(UINT64_MAX, false);

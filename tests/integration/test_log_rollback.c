@@ -175,7 +175,7 @@ static void test_what_was_added_before_a_cutover__is_folded_though_nobody_asks(v
     builder_free(b);
     struct log_id end = end_of_lane();
     wait_for_looks(&other, 3); /* it follows the view */
-    control_set_folding(other.control, true);
+    log_set_folding(other.control, true);
     wait_until_folded(on.view->current ^ 1, end);
 }
 

@@ -3,6 +3,7 @@
  * what is missing, the view takes the era; a lane that is lost gets another stream. The view is on a node of
  * its own; the lane's node is behind a proxy that can lead to another server. */
 #include "tests/integration/lanes.h"
+#include "tests/integration/lane_append.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -258,7 +259,7 @@ static enum err try_add(struct writer *o, enum tail_state *state, struct error *
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     const struct key_hash key = {.high = o->id[0], .low = ++o->sequence};
     size_t length = log_entry_encode(bytes, o->id, o->sequence, &key, 1);
-    return lane_append(o->link, &o->lane, &o->at, bytes, length, SYNC_CLIENT_MS, apply, o, state, e);
+    return lane_append(o->link, &o->lane, &o->at, bytes, length, apply, o, state, e);
 }
 
 /* Entries that are acknowledged. */

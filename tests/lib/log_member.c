@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "shard/generations/make.h"
+#include "shard/request/control_internal.h"
 
 enum {
     TEND_MS = 20,
@@ -220,6 +221,11 @@ void log_member_go_on(struct log_member *m)
     m->woken = true;
     (void)pthread_cond_broadcast(&m->wake);
     (void)pthread_mutex_unlock(&m->lock);
+}
+
+void log_set_folding(struct control *c, bool folds)
+{
+    c->folds = folds;
 }
 
 /* --- requests --- */

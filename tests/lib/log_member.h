@@ -58,6 +58,8 @@ void log_member_abandon(struct log_member *m);
 /* The control does nothing until it goes on. */
 void log_member_pause(struct log_member *m);
 void log_member_go_on(struct log_member *m);
+/* Whether the control folds from now on. */
+void log_set_folding(struct control *c, bool folds);
 
 /* Check or add @count keys, each the decimal text of its number; @answers gets an enum key_answer of each.
  * Errors of key_request.h. */

@@ -425,10 +425,8 @@ enum err temp_cluster_move(struct temp_cluster *c, unsigned first, unsigned coun
 
 /* --- counting --- */
 
-static uint64_t calls_of(const char *stats, const char *command)
+static uint64_t count_of(const char *stats, const char *name)
 {
-    char name[48];
-    (void)snprintf(name, sizeof(name), "cmdstat_cluster|%s:calls=", command);
     const char *at = strstr(stats, name);
     return at == NULL ? 0 : strtoull(at + strlen(name), NULL, 10);
 }
@@ -441,14 +439,27 @@ void temp_cluster_reset_counts(struct temp_cluster *c)
     c->own_asks = 0;
 }
 
-uint64_t temp_cluster_maps_asked(struct temp_cluster *c)
+/* The sum of two counts of a section of INFO, over all nodes that run. */
+static uint64_t sum_of(struct temp_cluster *c, const char *section, const char *one, const char *other)
 {
     uint64_t sum = 0;
     for (unsigned i = 0; i < c->count; i++) {
-        redisReply *r = is_alive(c, i) ? ask(c, i, "INFO commandstats") : NULL;
+        redisReply *r = is_alive(c, i) ? ask(c, i, section) : NULL;
         if (r != NULL && r->type == REDIS_REPLY_STRING)
-            sum += calls_of(r->str, "slots") + calls_of(r->str, "shards");
+            sum += count_of(r->str, one) + count_of(r->str, other);
         freeReplyObject(r);
     }
+    return sum;
+}
+
+uint64_t temp_cluster_maps_asked(struct temp_cluster *c)
+{
+    uint64_t sum =
+        sum_of(c, "INFO commandstats", "cmdstat_cluster|slots:calls=", "cmdstat_cluster|shards:calls=");
     return sum > c->own_asks ? sum - c->own_asks : 0;
+}
+
+uint64_t temp_cluster_redirections(struct temp_cluster *c)
+{
+    return sum_of(c, "INFO errorstats", "errorstat_MOVED:count=", "errorstat_ASK:count=");
 }

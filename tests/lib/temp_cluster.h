@@ -71,4 +71,6 @@ MUST_CHECK enum err temp_cluster_failed_over(struct temp_cluster *c, unsigned de
  * this fixture, over all nodes that run. */
 void temp_cluster_reset_counts(struct temp_cluster *c);
 uint64_t temp_cluster_maps_asked(struct temp_cluster *c);
+/* How many commands the nodes that run have answered with MOVED or ASK since the reset. */
+uint64_t temp_cluster_redirections(struct temp_cluster *c);
 #endif

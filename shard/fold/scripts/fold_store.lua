@@ -1,10 +1,13 @@
--- Store up to where the shards of a generation hold a lane's entries, and say up to where the lane may be trimmed.
--- KEYS: view. ARGV: slot, token of the caller, lane, the lane's number, id, position and how many layers had begun there,
--- era that it was read under, 1 where the lane is too long for builds: then writers keep nothing for one, either.
--- Returns two ids, '' where all entries are needed: the least that a generation of the view or a build needs, and the
--- same if builds are left alone. 0: the caller writes no more, the lane was replaced, or the view has left that era.
--- A generation that is still being built, and not read, has the hold instead of a position.
-local function lane_is(n, number, era) -- the view has that stream as its lane n, in that era
+-- Store up to which position the shards of a generation hold a lane's entries. Returns up to where the lane may be
+-- trimmed.
+-- KEYS: view. ARGV: slot, the caller's token, lane, the lane's number, id, position with the number of layers that had
+-- begun there, the era under which it was read, 1 if the lane is too long for builds: then writers keep nothing for
+-- builds either.
+-- Returns two ids, '' if all entries are needed: the least id that a generation of the view or a build needs, and the
+-- same without regard to builds. 0: the caller is no longer the writer, the lane was replaced, or the view has left
+-- that era.
+-- A generation that is being built, and is not current, has the hold instead of a position.
+local function lane_is(n, number, era) -- true if the view's lane n is that stream, in that era
   local i = 0
   for lane in string.gmatch(redis.call('HGET', KEYS[1], 'lanes') or '', '[^,]+') do
     if i == n then return lane == number .. ':' .. era end
@@ -13,7 +16,7 @@ local function lane_is(n, number, era) -- the view has that stream as its lane n
   return false
 end
 -- include before.lua
-local function folded(slot) -- the id; nil: none in this lane
+local function folded(slot) -- the id; nil: nothing was folded in this lane
   local text = redis.call('HGET', KEYS[1], 'folded' .. slot .. '.' .. ARGV[3])
   local number, id = string.match(text or '', '^(%d+) (%d+%-%d+) ')
   return number == ARGV[4] and id or nil
@@ -21,7 +24,7 @@ end
 if redis.call('HGET', KEYS[1], 'token' .. ARGV[1]) ~= ARGV[2] or not lane_is(tonumber(ARGV[3]), ARGV[4], ARGV[7]) then
   return 0
 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 if ARGV[8] == '1' then redis.call('HDEL', KEYS[1], 'near') end
 local was = folded(ARGV[1])
 if not was or before(was, ARGV[5]) then

@@ -1,12 +1,12 @@
--- Enter a generation that is to be built beside the one that is read. It has no writer yet.
--- KEYS: view, record of a build. ARGV: incarnation, slot, the generation's number, its text.
--- Returns 1 entered, 0 there is no such view, or the filter is being deleted, -1 the slot is not free, or the number is
--- not a new one.
+-- Enter a generation that will be built beside the current one. It has no writer yet.
+-- KEYS: view, record of a build. ARGV: incarnation, slot, number of the generation, its text.
+-- Returns 1: entered; 0: there is no such view, or the filter is being deleted; -1: the slot is taken, or the number
+-- was used before.
 local view = redis.call('HMGET', KEYS[1], 'format', 'incarnation', 'deleting', 'bloom_filter_current_index',
   'generation' .. ARGV[2], 'last_generation')
 if view[1] ~= '3' or view[2] ~= ARGV[1] or view[3] ~= '0' then return 0 end
 if view[4] == ARGV[2] or view[5] ~= '' or tonumber(view[6]) >= tonumber(ARGV[3]) then return -1 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('DEL', KEYS[2])
 for lane = 0, 15 do redis.call('HDEL', KEYS[1], 'folded' .. ARGV[2] .. '.' .. lane) end
 redis.call('HSET', KEYS[1], 'generation' .. ARGV[2], ARGV[4], 'token' .. ARGV[2], '0 0000000000000000',

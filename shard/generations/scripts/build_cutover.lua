@@ -1,21 +1,22 @@
--- Make the generation that was built the one that is read. Before that the view says that this is near, by an earlier
--- call: from then on writers forget nothing that a lane may lose before the build has it (roll_forget()). The caller
--- reads the lanes and writes once more in between.
--- KEYS: view, record of the build. ARGV: incarnation, slot, token of the caller, the generation's number, `lanes` and
--- `eras` of the view when the build began, the generation's shards, 1 if it has every key that was acknowledged before,
--- its keys, 1 if the view said that it is near before the caller read the lanes last; then, for each lane, "<number>
--- <position> <layers>".
--- Returns 1 it is read; 2 the view says that it is near; 0 the caller builds no more; -1 lanes or eras are not those with
--- which the build began.
--- What is read by now was degraded: if the new one is not, there is no way back to it, so it is no longer `built`.
+-- Make the generation that was built the current one. An earlier call must have made the view say that the cutover is
+-- near: from then on writers forget nothing that a lane may lose before the build has it (roll_forget()). Between the
+-- calls the caller reads the lanes and writes once more.
+-- KEYS: view, record of the build. ARGV: incarnation, slot, the caller's token, number of the generation, `lanes` and
+-- `eras` of the view when the build began, number of shards, 1 if the generation has every key that was acknowledged
+-- before, number of keys, 1 if the view said `near` before the caller's last read of the lanes; then for each lane
+-- "<number> <position> <layers>".
+-- Returns 1: it is current; 2: the view says `near`; 0: the caller is no longer the builder; -1: lanes or eras have
+-- changed since the build began.
+-- If the current generation is degraded and the new one is not, there is no way back: the current one is then no longer
+-- `built`.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'deleting', 'bloom_filter_current_index',
   'generation' .. ARGV[2], 'token' .. ARGV[2], 'lanes', 'eras', 'degraded', 'near')
 if view[1] ~= ARGV[1] or view[2] ~= '0' or string.match(view[4], '^number=(%d+) ') ~= ARGV[4] then return 0 end
-if view[3] == ARGV[2] then return 1 end -- the reply before was lost
+if view[3] == ARGV[2] then return 1 end -- the former reply was lost
 if view[5] ~= ARGV[3] then return 0 end
 if view[6] ~= ARGV[5] or view[7] ~= ARGV[6] then return -1 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
-if ARGV[10] ~= '1' or view[9] ~= ARGV[4] then -- that was taken back: the lane had become too long (fold_store.lua)
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
+if ARGV[10] ~= '1' or view[9] ~= ARGV[4] then -- `near` was taken back: the lane was too long (fold_store.lua)
   redis.call('HSET', KEYS[1], 'near', ARGV[4])
   return 2
 end
@@ -31,7 +32,7 @@ if ARGV[8] == '1' and view[8] == '1' then
 end
 redis.call('HSET', KEYS[1], 'generation' .. ARGV[2], (string.gsub(view[4], ' built=0 ', ' built=1 ', 1)),
   'bloom_filter_current_index', ARGV[2], 'bloom_filter_size', ARGV[7])
-if ARGV[8] == '1' then -- as of make_publish.lua
+if ARGV[8] == '1' then -- as in make_publish.lua
   local now = redis.call('TIME')
   redis.call('HSET', KEYS[1], 'healthy_ms', string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000)))
 end

@@ -1,10 +1,11 @@
--- A build begins, maybe anew: its record goes, and the lanes are kept from where the generation that is read has folded
--- them. Its shards are made under the caller's token, which the view says from now on.
--- KEYS: view, record of the build. ARGV: slot, token of the caller, the generation with that token in its layers.
--- Returns 1; 0 the caller builds no more.
+-- Begin a build, or begin it again: delete its record, and keep the lanes from where the current generation has folded
+-- them. The view says from now on that its shards are made under the caller's token.
+-- KEYS: view, record of the build. ARGV: slot, the caller's token, text of the generation with that token in its
+-- layers.
+-- Returns 1; 0: the caller is no longer the builder.
 local view = redis.call('HMGET', KEYS[1], 'token' .. ARGV[1], 'bloom_filter_current_index', 'lanes', 'deleting')
 if view[1] ~= ARGV[2] or view[2] == ARGV[1] or view[4] ~= '0' then return 0 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('DEL', KEYS[2])
 redis.call('HDEL', KEYS[1], 'near')
 redis.call('HSET', KEYS[1], 'generation' .. ARGV[1], ARGV[3])

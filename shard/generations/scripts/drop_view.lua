@@ -1,13 +1,13 @@
--- All lanes are closed: the view goes, and is the record of what is left over.
+-- Turn the view, whose lanes are all closed, into the record of what is left over.
 -- KEYS: view, leftover, other keys of the filter. ARGV: incarnation.
--- Returns 1 done, now or before; 0 there is another view; -1 the view is not being deleted; -2 there is a record of
+-- Returns 1: done, now or before; 0: there is another view; -1: the view is not being deleted; -2: there is a record of
 -- something else.
 local record = redis.call('HGET', KEYS[2], 'incarnation')
 local has = redis.call('HMGET', KEYS[1], 'incarnation', 'deleting')
 if has[1] ~= ARGV[1] then return (record == ARGV[1] or not has[1]) and 1 or 0 end
 if has[2] ~= '1' then return -1 end
 if record then return -2 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('RENAME', KEYS[1], KEYS[2])
 redis.call('DEL', unpack(KEYS, 3))
 return 1

@@ -1,11 +1,11 @@
--- A view forgets a generation that is not read: one whose grace is over, or one that is being built.
--- KEYS: view, generations whose shards are to be deleted, record of a build. ARGV: incarnation, slot, the generation's
--- number.
--- Returns 1 forgotten, 0 the view has no such generation, -1 it is read.
+-- Drop a generation that is not current from a view: its grace is over, or it is being built.
+-- KEYS: view, generations whose shards will be deleted, record of a build. ARGV: incarnation, slot, number of the
+-- generation.
+-- Returns 1: dropped; 0: the view does not have it; -1: it is the current one.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'bloom_filter_current_index', 'generation' .. ARGV[2])
 if view[1] ~= ARGV[1] or string.match(view[3], '^number=(%d+) ') ~= ARGV[3] then return 0 end
 if view[2] == ARGV[2] then return -1 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('HSET', KEYS[2], ARGV[1] .. ' ' .. ARGV[3], view[3])
 redis.call('HSET', KEYS[1], 'generation' .. ARGV[2], '', 'token' .. ARGV[2], '0 0000000000000000')
 if redis.call('HGET', KEYS[1], 'near') == ARGV[3] then redis.call('HDEL', KEYS[1], 'near') end

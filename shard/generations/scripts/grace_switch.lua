@@ -1,7 +1,7 @@
--- Make the other generation the one that is read, if its shards and the lanes still have every key.
--- KEYS: view. ARGV: incarnation, slot, the generation's number, its shards.
--- Returns 1 it is read, 0 the view has no such generation, -1 it was never built, or lacks keys, -2 it was not folded
--- in a lane that the view has.
+-- Make the other generation the current one, if its shards and the lanes still have every key.
+-- KEYS: view. ARGV: incarnation, slot, number of the generation, number of its shards.
+-- Returns 1: it is current; 0: the view does not have it; -1: it was never built, or lacks keys; -2: it was not folded
+-- in one of the view's lanes.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'bloom_filter_current_index', 'generation' .. ARGV[2], 'lanes',
   'deleting')
 if view[1] ~= ARGV[1] or view[5] ~= '0' or string.match(view[3], '^number=(%d+) ') ~= ARGV[3] then return 0 end
@@ -13,7 +13,7 @@ for number in string.gmatch(view[4], '(%d+):%x+') do
   if string.match(folded, '^(%d+) ') ~= number then return -2 end
   lane = lane + 1
 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('HSET', KEYS[1], 'bloom_filter_current_index', ARGV[2], 'bloom_filter_size', ARGV[4])
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 return 1

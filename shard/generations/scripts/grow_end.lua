@@ -1,13 +1,14 @@
--- All shards of the new layer are there: the generation has it from now on.
--- KEYS: view. ARGV: incarnation, slot, the generation as the caller knew it, the same with the new layer, its shards.
--- Returns 1 it has it, by this call or before; 0 the view is another one, is being deleted, or somebody else makes the
--- layer.
+-- All shards of the new layer are there: add it to the generation.
+-- KEYS: view. ARGV: incarnation, slot, text of the generation as the caller knew it, the same with the new layer,
+-- number of shards then.
+-- Returns 1: the generation has the layer, by this call or before; 0: the view has changed, is being deleted, or
+-- another process is making the layer.
 local names = {'incarnation', 'deleting', 'generation' .. ARGV[2], 'next' .. ARGV[2], 'bloom_filter_current_index'}
 local has = redis.call('HMGET', KEYS[1], unpack(names))
 if has[1] ~= ARGV[1] then return 0 end
 if has[3] == ARGV[4] then return 1 end
 if has[2] ~= '0' or has[3] ~= ARGV[3] or has[4] ~= ARGV[4] then return 0 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('HSET', KEYS[1], names[3], ARGV[4])
 redis.call('HDEL', KEYS[1], names[4])
 if has[5] == ARGV[2] then redis.call('HSET', KEYS[1], 'bloom_filter_size', ARGV[5]) end

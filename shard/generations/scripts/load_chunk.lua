@@ -1,6 +1,6 @@
--- Note that chunks have arrived, or that they are missing after all. KEYS: load. ARGV: incarnation, TTL (ms),
--- 1 arrived or 0 missing, numbers...
--- Returns how many have arrived, or -1 the record is another's, or its filter is published.
+-- Note that chunks have arrived, or that they are missing after all.
+-- KEYS: load. ARGV: incarnation, TTL (ms), 1 arrived or 0 missing, numbers of chunks...
+-- Returns how many have arrived; -1: the record belongs to another load, or the filter was published.
 local v = redis.call('HMGET', KEYS[1], 'incarnation', 'state')
 if v[1] ~= ARGV[1] or v[2] ~= 'loading' then return -1 end
 for i = 4, #ARGV do

@@ -1,7 +1,8 @@
--- Remove a lane's entries before one that it still has, by whole nodes of the stream.
--- KEYS: lane. ARGV: that entry's id, how its bytes begin, how many may go at most; none: remove nothing.
--- Returns how many went, or -1 where the lane has not that entry; and the lane's bytes in memory, 0 where it is missing.
--- XTRIM runs at maxmemory.
+-- Remove a lane's entries before one that it still has, by whole nodes of the stream. XTRIM runs at maxmemory.
+-- KEYS: lane. ARGV: id of that entry, its first bytes, how many entries to remove at most; without ARGV: remove
+-- nothing.
+-- Returns how many were removed, or -1 if the lane does not have that entry; and the lane's bytes in memory, 0 if it is
+-- missing.
 local gone = 0
 if ARGV[1] then
   local range = redis.pcall('XRANGE', KEYS[1], ARGV[1], ARGV[1])

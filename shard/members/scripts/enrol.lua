@@ -1,5 +1,5 @@
--- Have a coordinator in the list of all. KEYS: the list. ARGV: id, TTL (ms), the most that it may hold.
--- Of a full list any others leave: who is alive comes back with its next heartbeat. Returns 1.
+-- Enter a coordinator into the list of members. KEYS: the list. ARGV: id, TTL (ms), the most that the list may hold.
+-- A full list drops any other members: those that are alive come back with their next heartbeat. Returns 1.
 redis.call('PERSIST', KEYS[1])
 if redis.call('SADD', KEYS[1], ARGV[1]) == 1 then
   local all = redis.call('SMEMBERS', KEYS[1])

@@ -1,16 +1,17 @@
 -- Accept other replication ids of the shards' nodes.
--- KEYS: view. ARGV: incarnation, the ids that the view has, the ids that it takes, 1 where nothing was lost: otherwise all
--- writers must have written what they have of the generation that is read now (eras_say.lua). Where one had not all,
--- or none of them knew of all that writers had added which have left since, the filter is degraded: so it is where no
--- writer is registered. Where one had not all, nobody waits for writers that are in doubt; else one of these may be
--- the one that knows. The generation that is not read was not written: it counts as not built, so that it is not read
--- again.
--- Returns how many writers have not, 0: taken; -1 the view is another one, or has other ids.
+-- KEYS: view. ARGV: incarnation, the ids that the view has, the ids that it takes, 1 if nothing was lost. If something
+-- may be lost, all writers must have written what they have of the current generation (eras_say.lua).
+-- The filter becomes degraded if a writer did not have all, if none of them knew all that former writers had added, or
+-- if no writer is registered. If a writer did not have all, writers in doubt are not awaited; otherwise one of those
+-- may be the one that knows. The other generation was not written: it counts as not built, so that it cannot become
+-- current again.
+-- Returns the number of writers that have not written; 0: taken; -1: the view has changed, or has other ids.
 -- include history.lua
 local view = redis.call('HGETALL', KEYS[1])
 local field = {}
 for i = 1, #view, 2 do field[view[i]] = view[i + 1] end
-if field.incarnation ~= ARGV[1] or field.format ~= '3' or field.deleting ~= '0' or field.eras ~= ARGV[2] then return -1 end
+if field.incarnation ~= ARGV[1] or field.format ~= '3' or field.deleting ~= '0' then return -1 end
+if field.eras ~= ARGV[2] then return -1 end
 local number = string.match(field['generation' .. field.bloom_filter_current_index], '^number=(%d+) ')
 local wrote_of = ARGV[3] .. ' of ' .. number
 local all = wrote_of .. ' all'
@@ -28,7 +29,7 @@ for name, value in pairs(field) do
 end
 if not partly then missing = missing + doubtful end
 if ARGV[4] ~= '1' and missing > 0 then return missing end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('HSET', KEYS[1], 'eras', ARGV[3])
 for id in string.gmatch(ARGV[3], '[^ ]+') do
   if not string.find(ARGV[2], id, 1, true) then note_history(KEYS[1], id) end

@@ -1,6 +1,7 @@
--- No shard of a generation is lost any more.
+-- Say that no shard of a generation is lost any more.
 -- KEYS: view. ARGV: incarnation, slot, what the view says is lost, the caller's token.
--- Returns 1; 0 the view says something else is lost, or nothing, or another one writes the generation's shards by now.
+-- Returns 1; 0: the view says that something else is lost, or nothing, or another process is the generation's writer by
+-- now.
 local lost = 'lost' .. ARGV[2]
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', lost, 'token' .. ARGV[2])
 if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= ARGV[3] or view[4] ~= ARGV[4] then return 0 end

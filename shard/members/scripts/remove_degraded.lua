@@ -1,8 +1,8 @@
--- Take a writer that is gone out of the register. Its acknowledged entries may be missing: the filter is degraded. The
--- era of every lane must have changed: then the writer, should it wake, acknowledges nothing before it reads the view.
--- KEYS: view. ARGV: incarnation, the writer's field, the lanes of the view, then for each lane the era of its node.
--- Returns 1 removed, 0 the view is another one or has other lanes, -1 the writer is not registered, -2 it has said of
--- every lane that none of its entries is missing, -3 a lane's node has the era that the view has.
+-- Drop a writer that is gone from the register. Its acknowledged entries may be missing: the filter becomes degraded.
+-- The era of every lane must have changed: then the writer, if it wakes, acknowledges nothing before it reads the view.
+-- KEYS: view. ARGV: incarnation, the writer's field, the view's lanes, then for each lane the era of its node.
+-- Returns 1: removed; 0: the view has changed, or has other lanes; -1: the writer is not registered; -2: the writer has
+-- said of every lane that none of its entries is missing; -3: a lane's node has the era of the view.
 -- include left.lua
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes', ARGV[2])
 if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' or view[4] ~= ARGV[3] then return 0 end
@@ -15,7 +15,7 @@ for number, era in string.gmatch(view[4], '(%d+):([^,]+)') do
   lane = lane + 1
 end
 if not silent then return -2 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('HDEL', KEYS[1], ARGV[2])
 note_left(KEYS[1], ARGV[2], string.match(view[5], '^%d+'))
 redis.call('HSET', KEYS[1], 'degraded', '1')

@@ -1,19 +1,12 @@
--- Take a writer in doubt out of the register: in each lane all that it has acknowledged is before the notice of its
--- removal, and the shards of all generations have that. Those of a generation that is being built need not, until its
--- cutover is near: a build begins anew where a lane loses something.
--- KEYS: view. ARGV: incarnation, the writer's field, its registration's number, the lanes of the view in which the
--- notices are, the id of the notice in each.
--- Returns 1 removed, 0 the view is another one or has other lanes, -1 the writer is not registered under that number, or
--- not in doubt, -2 the shards have not all of it yet.
+-- Drop a writer in doubt from the register. In each lane all that it has acknowledged is before the notice of its
+-- removal, and the shards of all generations must have that. A generation that is being built need not have it until
+-- its cutover is near: a build begins again if a lane loses something.
+-- KEYS: view. ARGV: incarnation, the writer's field, number of its registration, the view's lanes when the notices were
+-- appended, the id of the notice in each lane.
+-- Returns 1: removed; 0: the view has changed, or has other lanes; -1: the writer is not registered under that number,
+-- or not in doubt; -2: the shards do not have all of it yet.
+-- include before.lua
 -- include left.lua
-local function before(a, b) -- of two ids
-  local ams, an = string.match(a, '^(%d+)-(%d+)$')
-  local bms, bn = string.match(b, '^(%d+)-(%d+)$')
-  if #ams ~= #bms then return #ams < #bms end
-  if ams ~= bms then return ams < bms end
-  if #an ~= #bn then return #an < #bn end
-  return an < bn
-end
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes', ARGV[2],
   'bloom_filter_current_index', 'generation0', 'generation1')
 if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' or view[4] ~= ARGV[4] then return 0 end
@@ -37,7 +30,7 @@ if redis.call('HEXISTS', KEYS[1], 'near') == 1 then
     lane = lane + 1
   end
 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('HDEL', KEYS[1], ARGV[2])
 note_left(KEYS[1], ARGV[2], ARGV[3])
 redis.call('HINCRBY', KEYS[1], 'version', 1)

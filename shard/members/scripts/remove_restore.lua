@@ -1,13 +1,13 @@
--- Enter writers again that the view had, and has no more, as it went back to an older state. Where it has another era of
--- a lane than they were last known to be registered under, it may have taken that without them: then no era of the lane
--- is accepted, until they have answered or are removed.
+-- The view went back to an older state: register again writers that it had, and no longer has. If the view has another
+-- era of a lane than the one in which they were last registered, it may have taken that era without them: then no era
+-- of the lane is accepted, until they have answered or are removed.
 -- KEYS: view. ARGV: incarnation, the lanes that the view had, then fields of writers and numbers of registrations.
--- Returns how many were entered, -1 the view is another incarnation's or gone.
+-- Returns how many were registered; -1: the view is gone, or has another incarnation.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes')
 if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' then return -1 end
 local time = redis.call('TIME')
 local now, entered = time[1] * 1000000 + time[2], 0
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 for i = 3, #ARGV, 2 do
   local number = string.format('%.0f', math.max(now, tonumber(ARGV[i + 1]) + 1))
   entered = entered + redis.call('HSETNX', KEYS[1], ARGV[i], number)

@@ -1,7 +1,7 @@
--- Draw the number of the stream that is to replace a lane: one that nobody else gets. The view says that there may be
--- streams from now on that it does not name.
+-- Draw a number for the stream that replaces a lane; no other process gets it. The view says from now on that there may
+-- be streams which it does not name.
 -- KEYS: view, token. ARGV: incarnation, lane, the lane's number, its era in the view.
--- Returns the number, 0 the view is another one, or has another stream or era as that lane.
+-- Returns the number; 0: the view has changed, or the lane has another stream or era there.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes')
 if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' then return 0 end
 local i, found = 0, false
@@ -10,7 +10,7 @@ for lane in string.gmatch(view[4], '[^,]+') do
   i = i + 1
 end
 if not found then return 0 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 local number = redis.call('INCR', KEYS[2])
 if number <= tonumber(ARGV[3]) then
   number = tonumber(ARGV[3]) + 1

@@ -1,6 +1,6 @@
--- Take a writer out of the register. All its entries are folded: it says so, nothing is compared.
--- KEYS: view. ARGV: incarnation, the writer's field, its registration's number.
--- Returns 1 it has left, 0 it was not registered under that number, or the view is another incarnation's or gone.
+-- Drop a writer from the register. The writer says that all its entries are folded; nothing is compared.
+-- KEYS: view. ARGV: incarnation, the writer's field, number of its registration.
+-- Returns 1: dropped; 0: it was not registered under that number, or the view is gone, or has another incarnation.
 -- include left.lua
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', ARGV[2])
 if view[1] ~= ARGV[1] or view[2] ~= '3' then return 0 end

@@ -1,8 +1,8 @@
--- Put another stream in the place of a lane that was closed. No era of it is accepted yet: that is the roll call's.
--- Positions of generations that are built go over to the new stream, where they count when the era is taken.
--- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, the new stream's number, the node that it
--- is on ('': the same one).
--- Returns 1 replaced, 0 the view is another one, or has another stream or era as that lane.
+-- Put another stream in the place of a closed lane. No era of it is accepted yet; a roll call has to do that. Positions
+-- of generations that are built move to the new stream, where they count once the era is taken.
+-- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, number of the new stream, its node ('':
+-- the same one).
+-- Returns 1: replaced; 0: the view has changed, or the lane has another stream or era there.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes',
   'folded0.' .. ARGV[2], 'folded1.' .. ARGV[2], 'generation0', 'generation1', 'lane_nodes')
 if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' then return 0 end
@@ -15,7 +15,7 @@ for lane in string.gmatch(view[4], '[^,]+') do
   lanes[#lanes + 1] = lane
 end
 if not found then return 0 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('HSET', KEYS[1], 'lanes', table.concat(lanes, ','))
 if ARGV[6] ~= '' then
   local named, nodes = {}, {}

@@ -1,7 +1,7 @@
--- Say that none of a writer's entries is missing in a lane under an era. It replaces what the writer said of that lane
--- before.
+-- Say that none of a writer's entries is missing in a lane under an era. This replaces what the writer said of that
+-- lane before.
 -- KEYS: view. ARGV: incarnation, the writer's field, lane, the lane's number, era.
--- Returns 1 said, 0 the view is another one, or has another stream as that lane, -1 the writer is not registered.
+-- Returns 1: said; 0: the view has changed, or the lane has another stream there; -1: the writer is not registered.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes', ARGV[2])
 if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' then return 0 end
 local i, named = 0, false
@@ -16,6 +16,6 @@ for one in string.gmatch(view[5], '[^ ]+') do
   if string.match(one, '^(%d+)%.') ~= ARGV[3] then said[#said + 1] = one end
 end
 said[#said + 1] = ARGV[3] .. '.' .. ARGV[4] .. ':' .. ARGV[5]
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('HSET', KEYS[1], ARGV[2], table.concat(said, ' '))
 return 1

@@ -1,12 +1,12 @@
 -- Take the era of a lane, if every registered writer has said that none of its entries is missing under it. Positions
--- in the lane go back to its first entry: the one that they named may be gone. They never go up, but in a stream of
--- which no era was accepted yet: there they are those of the stream before. How many layers had begun there stays: all
--- begin with that again.
--- Where the lane's history is known to go on under the new era, nobody needs to say anything, and positions stay.
--- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, the new era, the first entry's position, 1
--- where the history goes on.
--- Returns how many writers have not said it, 0: the era is taken; -1 the view is another one, or has another stream or
--- era as that lane.
+-- in the lane go back to its first entry: the entry that they named may be gone. They never go up, except in a stream
+-- of which no era was accepted yet: there they are those of the former stream. The number of layers that had begun
+-- stays: all begin with that number again.
+-- If the lane's history is known to go on under the new era, no writer needs to say anything, and positions stay.
+-- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, the new era, position of the first
+-- entry, 1 if the history goes on.
+-- Returns the number of writers that have not said it; 0: the era is taken; -1: the view has changed, or the lane has
+-- another stream or era there.
 -- include before.lua
 -- include history.lua
 local view = redis.call('HGETALL', KEYS[1])
@@ -35,7 +35,7 @@ for _, name in ipairs(writers) do
   without[name] = table.concat(others, ' ')
 end
 if ARGV[7] ~= '1' and missing > 0 then return missing end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 redis.call('HSET', KEYS[1], 'lanes', table.concat(lanes, ','))
 note_history(KEYS[1], ARGV[5])
 local first = string.match(ARGV[6], '^%d+%-%d+')

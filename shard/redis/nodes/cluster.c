@@ -13,7 +13,7 @@
 struct cluster {
     struct nodes seeds;
     atomic_uint_fast64_t version;
-    pthread_mutex_t mutex; /* of what follows */
+    pthread_mutex_t mutex; /* guards the fields below */
     struct slot_map map;
     bool refreshing;
     uint64_t begun_at;
@@ -72,7 +72,7 @@ void cluster_free(struct cluster *c)
     free(c);
 }
 
-/* All that a seed has but its address is for all nodes. */
+/* All settings of a seed except its address hold for all nodes. */
 void cluster_node(const struct cluster *c, const char *host, uint16_t port, struct node *out)
 {
     *out = c->seeds.node[0];
@@ -159,7 +159,7 @@ bool cluster_may_refresh(struct cluster *c)
     return may;
 }
 
-/* The map's nodes are compared too: a replica that is new is one more to ask. */
+/* Take the map even if no slot moved: a new replica is one more node to ask. */
 static void take_map(struct cluster *c, const struct slot_map *m)
 {
     struct slot_map copy;

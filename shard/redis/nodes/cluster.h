@@ -2,24 +2,22 @@
 #ifndef SHARD_REDIS_NODES_CLUSTER_H
 #define SHARD_REDIS_NODES_CLUSTER_H
 /* A Redis Cluster as all threads of this process know it: the seeds of the configuration, and the last map of
- * slots that one of them got from a node. Each store and link routes by a copy of its own, which it patches
- * as MOVED tells it, and takes the newer map of this one when there is one: so a change is asked for once,
- * not by every thread, and never by every request. Any thread may call. */
+ * slots that a node gave to any of them. Each async and sync client routes by its own copy, which it patches
+ * after MOVED, and takes the newer map from here. So one thread asks for a change, not every thread, and no
+ * request does. Any thread may call. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/redis/nodes/nodes.h"
 #include "shard/filter/slots.h"
 
-/* The pause between two refreshes: the first after something has changed, doubled up to the second while
- * nothing has; half as much again by chance. A refresh whose owner says nothing for CLUSTER_STUCK_MS is
- * another's to make. */
+/* The pause between two refreshes: the first value after a change, doubled up to the second one without
+ * changes, plus up to half of it at random. If a thread does not finish its refresh within CLUSTER_STUCK_MS,
+ * another thread may refresh. */
 enum { CLUSTER_PAUSE_MIN_MS = 100, CLUSTER_PAUSE_MAX_MS = 500, CLUSTER_STUCK_MS = 10 * 1000 };
 
-/* The seeds, written as nodes_parse() has it: hosts, all with TLS or none, without a database other than 0,
- * and with one login at most: that of the seeds that have one, for all nodes. *@out has them as its nodes.
- * ERR_PARSE.
- */
+/* Parse the seeds, in the form of nodes_parse(): hosts only, all with TLS or none, only database 0, and at
+ * most one login, which is used for all nodes. *@out holds them as its nodes. ERR_PARSE. */
 MUST_CHECK enum err cluster_parse_seeds(struct nodes *out, const char *text, struct error *e);
 
 /* @seeds is copied. NULL: no memory. */
@@ -28,21 +26,22 @@ void cluster_free(struct cluster *c);
 
 /* A node of the cluster, with the login of the seeds. */
 void cluster_node(const struct cluster *c, const char *host, uint16_t port, struct node *out);
-/* Whom to ask for the map, by turns: the nodes that are known, then the seeds. Returns how many there are. */
+/* The node to ask for the map at turn @turn: the known nodes, then the seeds. Returns the number of
+ * candidates. */
 unsigned cluster_candidate(struct cluster *c, unsigned turn, struct node *out);
 
-/* Grows with every map; 0: there is none yet. */
+/* Grows with every map; 0: there is no map yet. */
 uint64_t cluster_version(const struct cluster *c);
-/* As many as the map has, at least 1. */
+/* The number of masters in the map, at least 1. */
 unsigned cluster_masters(struct cluster *c);
-/* The @i-th of them; of the seeds, while there is no map. False: there are no more. */
+/* The @i-th master; without a map the @i-th seed. False: there are no more. */
 bool cluster_master(struct cluster *c, unsigned i, struct slot_node *out);
-/* Copy the map, and its version. *@out must be initialised; on ERR_NOMEM it is as it was. */
+/* Copy the map and its version. *@out must be initialised; on ERR_NOMEM it is unchanged. */
 MUST_CHECK enum err cluster_copy(struct cluster *c, struct slot_map *out, uint64_t *version, struct error *e);
 
-/* True: whoever called must ask a node for the map now, and say how that ended. False: somebody else does, or
- * it is too early. */
+/* True: the caller must ask a node for the map now, and then call cluster_refreshed(). False: another thread
+ * is asking, or it is too early. */
 bool cluster_may_refresh(struct cluster *c);
-/* @m, which is copied; NULL: no node gave one. */
+/* @m is copied; NULL: no node gave a map. */
 void cluster_refreshed(struct cluster *c, const struct slot_map *m);
 #endif

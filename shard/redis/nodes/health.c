@@ -8,14 +8,14 @@
 #include "base/clock.h"
 #include "shard/redis/nodes/cluster.h"
 
-/* Connections come and go some times a second at the most: one lock will do. */
+/* Connections come and go a few times a second at most: one lock is enough. */
 struct node_health {
     pthread_mutex_t lock;
     unsigned count, room;
     uint64_t events;
     struct health_row {
         struct node_health_figures figures;
-        uint64_t last; /* of the events, that was its own */
+        uint64_t last; /* value of @events at the row's last event */
     } * row;
 };
 
@@ -44,8 +44,9 @@ static struct health_row *find(struct node_health *h, const char *name)
     return NULL;
 }
 
-/* Masters of a cluster come and go, each with an address of its own. Of many rows the one that was longest
- * without an event, and that has no connection and nobody who misses it; NULL: there is none. */
+/* The row to use again: among rows without a connection and without a loop that misses the node, the one
+ * whose last event is oldest. Masters of a cluster come and go, each with an address of its own. NULL: there
+ * is none, or there is room for more rows. */
 static struct health_row *forgotten(struct node_health *h)
 {
     struct health_row *oldest = NULL;
@@ -58,7 +59,7 @@ static struct health_row *forgotten(struct node_health *h)
     return oldest;
 }
 
-/* A row for a new name; NULL: no memory. */
+/* A row for a new name. NULL: no memory. */
 static struct health_row *add(struct node_health *h)
 {
     struct health_row *row = forgotten(h);
@@ -74,7 +75,7 @@ static struct health_row *add(struct node_health *h)
     return &h->row[h->count++];
 }
 
-/* The node's row, made where it is new, with the lock held; NULL: nobody wants to know, or no memory. */
+/* Lock, and find the node's row, or make it. NULL: nodes->health is NULL, or no memory; nothing is locked. */
 static struct node_health_figures *begin(const struct nodes *nodes, const struct node *n)
 {
     struct node_health *h = nodes->health;

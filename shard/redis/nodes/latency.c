@@ -7,7 +7,7 @@
 enum { PARTS_LOG2 = 3 };
 _Static_assert(1 << PARTS_LOG2 == LATENCY_PARTS, "parts are a power of two");
 
-/* The longest that is told from longer ones, in microseconds. */
+/* In microseconds. Longer times are recorded as this one. */
 static const uint64_t longest_us = (UINT64_C(1) << 26) - 1;
 
 void latency_record(struct latency *l, uint64_t now_us, uint64_t us)
@@ -25,7 +25,7 @@ void latency_record(struct latency *l, uint64_t now_us, uint64_t us)
 void latency_use(struct latency *l, uint64_t now_us)
 {
     uint64_t last = atomic_load_explicit(&l->last_us, memory_order_relaxed);
-    if (now_us > last + LATENCY_RECENT_US / 16) /* rarely: all loops share it */
+    if (now_us > last + LATENCY_RECENT_US / 16) /* rarely, as all loops share the field */
         atomic_store_explicit(&l->last_us, now_us, memory_order_relaxed);
 }
 
@@ -36,7 +36,7 @@ static void set_figures(struct latency_figures *out, const uint64_t added[LATENC
         out->samples += added[i];
     if (out->samples == 0)
         return;
-    uint64_t above = out->samples / 100; /* so many may be longer */
+    uint64_t above = out->samples / 100; /* the number of samples that may be longer */
     size_t i = LATENCY_BUCKETS - 1;
     for (; added[i] <= above; i--)
         above -= added[i];

@@ -129,7 +129,7 @@ static enum err parse_options(struct node *n, const char *text, size_t length, u
     return err;
 }
 
-/* The path is the node's name too, so it must fit into the text of a generation. */
+/* The path is the node's name too, so it must be valid in the text of a generation. */
 static bool path_ok(const char *path)
 {
     for (; *path != '\0'; path++)
@@ -158,7 +158,7 @@ static enum err parse_socket(struct node *n, const char *text, size_t length, un
     (void)snprintf(n->name, sizeof(n->name), "%s", n->path);
     enum err err = ERR_OK;
     size_t login = path > text ? (size_t)(path - text) - 1 : 0;
-    if (login > 0 && memchr(text, ':', login) == NULL) /* then the password is an option */
+    if (login > 0 && memchr(text, ':', login) == NULL) /* without a colon: the password is an option */
         err = set_user(n, text, login, index, e);
     else if (path > text)
         err = parse_login(n, text, login, index, e);
@@ -261,7 +261,7 @@ unsigned nodes_filters(const struct nodes *nodes, const char *prefix)
 
 /* --- placement --- */
 
-/* No name of a node: those have a port. */
+/* Not the name of a node: those have a port. */
 static const char pinned_cluster[] = "cluster";
 
 void nodes_pin(const struct nodes *nodes, struct generation *g)
@@ -295,7 +295,7 @@ unsigned placement_nodes(const struct placement *p, const struct nodes *nodes)
     return p->count > 0 ? p->count : nodes_count(nodes);
 }
 
-/* Of the configured nodes the one of that name; their count where there is none. */
+/* The index of the configured node with that name; their number if there is none. */
 static unsigned find_node(const struct nodes *nodes, const char *text, size_t length)
 {
     char name[NODE_NAME_MAX], with_port[NODE_NAME_MAX + 8];

@@ -12,14 +12,14 @@
 #include "base/log.h"
 
 struct master {
-    char name[NODE_NAME_MAX]; /* as the sentinels have it */
-    char host[NODE_NAME_MAX]; /* "": not known */
+    char name[NODE_NAME_MAX]; /* the sentinels' name of it */
+    char host[NODE_NAME_MAX]; /* "": unknown */
     uint16_t port;
     unsigned version;
 };
 
 struct sentinels {
-    pthread_mutex_t lock; /* of host, port and version of the masters */
+    pthread_mutex_t lock; /* guards host, port and version of the masters */
     atomic_bool wanted;
     int wake;
     unsigned count;
@@ -30,7 +30,7 @@ static const char prefix[] = "sentinel:";
 
 /* --- configuration --- */
 
-/* Each name as a URL, for nodes_parse(). False: no room. */
+/* Write each name as a URL, for nodes_parse(). False: no room. */
 static bool as_urls(char *out, size_t size, const char *names)
 {
     static const char blanks[] = " \t\r\n";
@@ -148,7 +148,7 @@ bool sentinels_moved(struct sentinels *s, const struct node *n, unsigned version
     return moved;
 }
 
-/* --- for who asks them --- */
+/* --- for the thread that asks the sentinels --- */
 
 unsigned sentinels_count(const struct sentinels *s)
 {

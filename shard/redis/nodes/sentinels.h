@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_REDIS_NODES_SENTINELS_H
 #define SHARD_REDIS_NODES_SENTINELS_H
-/* Masters that Redis Sentinel watches: nodes of the list that are known by the sentinels' name for them, and
- * whose address they tell. Here is what they told; one thread of the process asks them (sentinel_watch.h),
- * any thread may ask here. A node's own name is "sentinel:<master>", whatever server that is at a time. */
+/* Masters that Redis Sentinel watches: nodes that the list names by the sentinels' name, and whose address
+ * the sentinels tell. This holds what they told. One thread of the process asks the sentinels
+ * (sentinel_watch.h); any thread may read here. Such a node is always called "sentinel:<master>", whichever
+ * server it is at a time. */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
@@ -11,31 +12,31 @@
 
 struct sentinels;
 
-/* @urls: the sentinels, written as nodes_parse() has it, hosts only. @masters: names, comma separated; each
- * may be written redis://user:password@NAME/db, or rediss://, for the login at the master. ERR_PARSE. */
+/* @urls: the sentinels, in the form of nodes_parse(), hosts only. @names: names of masters, separated by
+ * commas; with redis://user:password@NAME/db (or rediss://) for a login at the master. ERR_PARSE. */
 MUST_CHECK enum err sentinels_parse(struct nodes *masters, struct nodes *asked, const char *urls,
                                     const char *names, struct error *e);
 
-/* The addresses of @masters, none of which is known yet. ERR_NOMEM. */
+/* Begin with no addresses for @masters. ERR_NOMEM. */
 MUST_CHECK enum err sentinels_new(struct sentinels **out, const struct nodes *masters, struct error *e);
-/* Nobody asks it any more. NULL is fine. */
+/* No other thread may use @s any more. @s may be NULL. */
 void sentinels_free(struct sentinels *s);
 
-/* Where the master is, as was last told; the sentinels are asked again, soon, as whoever wants to know has no
- * connection. @version: for sentinels_moved(). False: nobody has told yet. */
+/* The last known address of the master @n. Also asks the sentinels again soon, as a caller that needs the
+ * address has no connection. @version: for sentinels_moved(). False: no sentinel has told the address yet. */
 bool sentinels_address(struct sentinels *s, const struct node *n, char host[NODE_NAME_MAX], uint16_t *port,
                        unsigned *version);
-/* True where the master is elsewhere by now. */
+/* True if the master's address has changed since @version. */
 bool sentinels_moved(struct sentinels *s, const struct node *n, unsigned version);
 
-/* For the one thread that asks the sentinels (sentinel_watch.h). */
+/* --- for the one thread that asks the sentinels (sentinel_watch.h) --- */
 unsigned sentinels_count(const struct sentinels *s);
-const char *sentinels_master(const struct sentinels *s, unsigned i); /* the sentinels' name of it */
-/* True where that is news. */
+const char *sentinels_master(const struct sentinels *s, unsigned i); /* the sentinels' name of the master */
+/* Set the master's address. True: it has changed. */
 bool sentinels_learn(struct sentinels *s, unsigned i, const char *host, uint16_t port);
-/* Whether anybody wanted an address since the last call. */
+/* True if anybody wanted an address since the last call. */
 bool sentinels_take_wanted(struct sentinels *s);
-/* An eventfd that is readable when somebody wants an address, or called sentinels_wake(). */
+/* An eventfd that becomes readable when somebody wants an address, and by sentinels_wake(). */
 int sentinels_wake_fd(const struct sentinels *s);
 void sentinels_wake(struct sentinels *s);
 #endif

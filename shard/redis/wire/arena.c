@@ -14,8 +14,8 @@ struct block {
 };
 
 struct arena {
-    struct block *first, *last; /* the first one stays */
-    size_t used;                /* of the last */
+    struct block *first, *last; /* the first one is kept */
+    size_t used;                /* bytes of the last block */
 };
 
 static struct block *block_new(size_t size)
@@ -61,7 +61,8 @@ void arena_free(struct arena *a)
     free(a);
 }
 
-void *arena_take(struct arena *a, size_t size)
+/* @size bytes, aligned for any type. NULL: no memory. */
+static void *take(struct arena *a, size_t size)
 {
     if (size > SIZE_MAX - ALIGNMENT)
         return NULL;
@@ -79,17 +80,17 @@ void *arena_take(struct arena *a, size_t size)
     return taken;
 }
 
-/* --- as hiredis makes replies --- */
+/* --- the functions that make hiredis' replies --- */
 
 static redisReply *take_reply(const redisReadTask *task, int type)
 {
-    redisReply *r = arena_take(task->privdata, sizeof(*r));
+    redisReply *r = take(task->privdata, sizeof(*r));
     if (r != NULL)
         *r = (redisReply){.type = type};
     return r;
 }
 
-/* It is whole: put it where it belongs. */
+/* Put a complete reply into its parent. */
 static void *settle(const redisReadTask *task, redisReply *r)
 {
     if (task->parent != NULL) {
@@ -102,7 +103,7 @@ static void *settle(const redisReadTask *task, redisReply *r)
 static void *create_string(const redisReadTask *task, char *text, size_t length)
 {
     redisReply *r = take_reply(task, task->type);
-    char *copy = length < SIZE_MAX ? arena_take(task->privdata, length + 1) : NULL;
+    char *copy = length < SIZE_MAX ? take(task->privdata, length + 1) : NULL;
     if (r == NULL || copy == NULL)
         return NULL;
     memcpy(copy, text, length);
@@ -122,7 +123,7 @@ static void *create_array(const redisReadTask *task, int elements)
     size_t count = (size_t)elements, size;
     if (r == NULL || __builtin_mul_overflow(count, sizeof(struct redisReply *), &size))
         return NULL;
-    if (count > 0 && (r->element = arena_take(task->privdata, size)) == NULL)
+    if (count > 0 && (r->element = take(task->privdata, size)) == NULL)
         return NULL;
     r->elements = count;
     return settle(task, r);
@@ -145,7 +146,7 @@ static void *create_nil(const redisReadTask *task)
 
 static void free_object(void *object)
 {
-    (void)object; /* goes with the rest */
+    (void)object; /* freed with the arena */
 }
 
 redisReplyObjectFunctions *arena_functions(void)

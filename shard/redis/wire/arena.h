@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_REDIS_WIRE_ARENA_H
 #define SHARD_REDIS_WIRE_ARENA_H
-/* Memory of one reply after another: taken in pieces, given back all at once. A reply to a BITFIELD has a
- * dozen parts, each an allocation where hiredis makes them. */
+/* Memory for one reply after another: taken in pieces, given back all at once. A reply to BITFIELD has a
+ * dozen parts; hiredis would allocate each of them. */
 #include <stddef.h>
 #include <hiredis/hiredis.h>
 
@@ -11,11 +11,8 @@ struct arena;
 /* NULL: no memory. */
 struct arena *arena_new(void);
 void arena_free(struct arena *a);
-/* What was taken is gone. */
+/* Give back all that was taken. */
 void arena_reset(struct arena *a);
-/* @size bytes for any type. NULL: no memory. */
-void *arena_take(struct arena *a, size_t size);
-
-/* For a redisReader whose privdata is the arena: replies lie in it. */
+/* Functions for a redisReader whose privdata is the arena: its replies lie in the arena. */
 redisReplyObjectFunctions *arena_functions(void);
 #endif

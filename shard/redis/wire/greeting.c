@@ -6,16 +6,6 @@
 #include "shard/redis/wire/replication.h"
 #include "shard/filter/slots.h"
 
-enum { WORDS_MAX = 3 };
-
-static void command(struct buffer *out, const char *const *words, size_t count)
-{
-    size_t lengths[WORDS_MAX];
-    for (size_t i = 0; i < count; i++)
-        lengths[i] = strlen(words[i]);
-    buffer_command(out, count, words, lengths);
-}
-
 const char greeting_ask_replication[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
 
 struct greeting greeting_write(struct buffer *out, const struct nodes *nodes, const struct node *n,
@@ -23,21 +13,21 @@ struct greeting greeting_write(struct buffer *out, const struct nodes *nodes, co
 {
     struct greeting g = {.watches = n->watches, .cluster = nodes->cluster != NULL};
     if (n->password[0] != '\0' && n->user[0] != '\0') {
-        command(out, (const char *const[]){"AUTH", n->user, n->password}, 3);
+        buffer_command(out, 3, (const char *const[]){"AUTH", n->user, n->password}, NULL);
         g.count++;
     } else if (n->password[0] != '\0') {
-        command(out, (const char *const[]){"AUTH", n->password}, 2);
+        buffer_command(out, 2, (const char *const[]){"AUTH", n->password}, NULL);
         g.count++;
     }
     if (n->database != 0) {
         char number[16];
         (void)snprintf(number, sizeof(number), "%u", n->database);
-        command(out, (const char *const[]){"SELECT", number}, 2);
+        buffer_command(out, 2, (const char *const[]){"SELECT", number}, NULL);
         g.count++;
     }
     g.naming = g.count;
     if (name != NULL) {
-        command(out, (const char *const[]){"CLIENT", "SETNAME", name}, 3);
+        buffer_command(out, 3, (const char *const[]){"CLIENT", "SETNAME", name}, NULL);
         g.count++;
     }
     if (!g.watches) {
@@ -73,7 +63,7 @@ enum err greeting_judge(struct greeting *g, unsigned i, const redisReply *reply,
         return greeting_judge_replication(g->cluster, reply, &g->replication, e);
     if (reply->type != REDIS_REPLY_ERROR)
         return ERR_OK;
-    /* Without a login nothing else is allowed either. */
+    /* A refused name does no harm; but without a login nothing else is allowed either. */
     if (i == g->naming && strncmp(reply->str, "NOAUTH", 6) != 0)
         return ERR_OK;
     return error_set(e, ERR_REFUSED, "%s", reply->str);

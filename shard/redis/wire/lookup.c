@@ -10,14 +10,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Threads at one time. With name servers that are away each lasts for some seconds, while the connections
- * that want it try again more often. */
+/* The most threads at one time. If name servers do not answer, each thread lasts for some seconds, and
+ * connections try again more often than that. */
 enum { THREADS_MAX = 64, STACK_BYTES = 256 * 1024 };
 
 static atomic_uint threads;
 
 struct lookup {
-    atomic_uint holders; /* the thread, and whoever asked */
+    atomic_uint holders; /* the thread, and the caller */
     int fd;
     int code;
     struct addrinfo *found;
@@ -48,7 +48,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are the main thread's. */
+/* The thread blocks all signals: the main thread takes them. */
 static bool start(struct lookup *l)
 {
     pthread_attr_t attributes;

@@ -25,7 +25,8 @@ static enum err load_authorities(SSL_CTX *x, const struct node_tls_options *o, s
 {
     if (o->ca_file[0] != '\0' && SSL_CTX_load_verify_file(x, o->ca_file) != 1)
         return tls_context_refuse("tls_ca_file", o->ca_file, e);
-    if (o->ca_dir[0] != '\0' && access(o->ca_dir, R_OK | X_OK) != 0) /* OpenSSL looks when it needs one */
+    if (o->ca_dir[0] != '\0' && access(o->ca_dir, R_OK | X_OK) != 0) /* OpenSSL looks at the directory only
+                                                                      * when it needs a certificate */
         return error_set(e, ERR_CONFIG, "tls_ca_dir = %s: %s; give a directory that can be read", o->ca_dir,
                          strerror(errno));
     if (o->ca_dir[0] != '\0' && SSL_CTX_load_verify_dir(x, o->ca_dir) != 1)
@@ -65,7 +66,7 @@ enum err node_tls_load(SSL_CTX **out, const struct node_tls_options *o, struct e
     return code;
 }
 
-/* The context names the server where the configuration does; else it is the host. */
+/* Set the server's name: the one of the configuration, which the context has, or else the host. */
 static bool name_server(SSL *ssl, const struct node *n)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);

@@ -43,7 +43,7 @@ enum err replications_add(struct replications *s, const struct replication *one,
 
 /* --- what a view trusts --- */
 
-/* The next id of a text. False: its form is another one. */
+/* Parse the next id of a text. False: it has another form. */
 static bool next_id(const char **at, const char *end, uint64_t *id)
 {
     if (end - *at < REPLICATION_ID_DIGITS || !number_hex64(*at, REPLICATION_ID_DIGITS, id) || *id == 0)
@@ -94,7 +94,8 @@ bool trusted_add(struct trusted *t, uint64_t id)
 
 /* --- INFO --- */
 
-/* A reset shows in the statistics of commands for as long as the process runs: it is counted itself. */
+/* The number of received bytes. CONFIG RESETSTAT clears it, but the statistics of commands count that command
+ * itself for as long as the process runs. */
 static uint64_t received(const char *text, size_t length)
 {
     size_t n = 0;

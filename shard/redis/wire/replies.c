@@ -26,7 +26,7 @@ bool replies_init(struct replies *r, bool keep)
 void replies_fini(struct replies *r)
 {
     if (r->reader != NULL)
-        redisReaderFree(r->reader); /* with the arena's functions it has nothing to free there */
+        redisReaderFree(r->reader); /* with the arena's functions it frees no reply */
     arena_free(r->arena);
     r->reader = NULL;
     r->arena = NULL;
@@ -72,6 +72,6 @@ enum err replies_next(struct replies *r, redisReply **out, struct error *e)
             return broken(r, e);
         r->from += n;
         if (r->slice < REPLIES_CHUNK)
-            r->slice *= 2; /* a large one comes */
+            r->slice *= 2; /* a large reply is coming */
     }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SHARD_REDIS_WIRE_REPLIES_H
 #define SHARD_REDIS_WIRE_REPLIES_H
-/* Bytes to replies, by hiredis' reader. No I/O.
+/* Turn bytes into replies, with hiredis' reader. No I/O.
  *
- * The reader moves what is left in its buffer to the front for each KiB that it has taken, so it is fed
- * little at a time. Replies that nobody keeps lie in memory that is used again for the next one. */
+ * The reader moves the rest of its buffer to the front for each KiB that it has read, so it is fed little by
+ * little. Replies that the caller does not keep lie in an arena, which the next reply uses again. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <hiredis/hiredis.h>
@@ -14,25 +14,25 @@ enum { REPLIES_CHUNK = 16384 };
 
 struct replies {
     redisReader *reader;
-    struct arena *arena; /* of replies that nobody keeps; NULL: the caller owns each */
-    bool given;          /* the last one, which may go */
-    size_t slice;        /* so many bytes are fed next */
-    size_t from, to;     /* of the chunk: read, and not fed yet */
+    struct arena *arena; /* for replies that the caller does not keep; NULL: the caller owns each reply */
+    bool given;          /* the caller had the last reply; the arena may be reset */
+    size_t slice;        /* number of bytes to feed next */
+    size_t from, to;     /* the part of @chunk that was filled and not fed yet */
     char chunk[REPLIES_CHUNK];
 };
 
-/* @keep: the caller owns each reply (freeReplyObject()); else one is valid until the next call. False: no
+/* @keep: the caller owns each reply (freeReplyObject()); else a reply is valid until the next call. False: no
  * memory. */
 MUST_CHECK bool replies_init(struct replies *r, bool keep);
-/* Fine on a zeroed one. */
+/* @r may be zeroed. */
 void replies_fini(struct replies *r);
 
-/* Where the next REPLIES_CHUNK bytes at the most may be put, once replies_next() has found no more; then say
- * how many they are. */
+/* Where to put up to REPLIES_CHUNK bytes, once replies_next() has returned NULL; then say how many there
+ * are. */
 char *replies_room(struct replies *r);
 void replies_filled(struct replies *r, size_t n);
 
-/* The next reply; *@out is NULL where more bytes are needed. ERR_PARSE: this is not the protocol. ERR_NOMEM.
- * After an error there is nothing more to be had. */
+/* The next reply; *@out is NULL if more bytes are needed. ERR_PARSE: the bytes are not the protocol.
+ * ERR_NOMEM. After an error no more replies come. */
 MUST_CHECK enum err replies_next(struct replies *r, redisReply **out, struct error *e);
 #endif

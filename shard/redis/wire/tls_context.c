@@ -13,7 +13,7 @@ struct tls {
 
 const char *tls_context_reason(void)
 {
-    unsigned long code = ERR_peek_error(); /* the first one; what follows says where it led */
+    unsigned long code = ERR_peek_error(); /* the first error; later ones only say where it led */
     const char *why = ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code)) : ERR_reason_error_string(code);
     ERR_clear_error();
     return why;
@@ -26,7 +26,7 @@ enum err tls_context_refuse(const char *key, const char *file, struct error *e)
                      why != NULL ? why : "not usable");
 }
 
-/* Nobody is asked for a password: there is nobody at the terminal. */
+/* Refuse encrypted keys: nobody is at a terminal to type a password. */
 static int no_password(char *out, int size, int writing, void *arg)
 {
     (void)out;
@@ -62,7 +62,7 @@ enum err tls_context_identify(SSL_CTX *x, const char *cert_key, const char *cert
     return ERR_OK;
 }
 
-/* --- one in another's place --- */
+/* --- a context that can be replaced --- */
 
 struct tls *tls_new(void)
 {
@@ -87,7 +87,7 @@ void tls_replace(struct tls *t, SSL_CTX *context)
     SSL_CTX *old = t->context;
     t->context = context;
     (void)pthread_mutex_unlock(&t->lock);
-    SSL_CTX_free(old); /* connections count for themselves */
+    SSL_CTX_free(old); /* open connections hold references of their own */
 }
 
 SSL *tls_session(struct tls *t)

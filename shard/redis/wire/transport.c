@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: addresses (at once, unless the host is a name), connect, with TLS the handshake, then
- * reads and writes. Possible failure modes are: the name is not known or its server does not answer, an
- * address refuses or does not answer (the next one is tried where it refuses), the certificate is not
- * accepted, by either side, the connection breaks. Deadlines are the caller's: it frees what takes too long.
- */
+/* The happy path is: find the addresses (at once, unless the host is a name), connect, with TLS the
+ * handshake, then reads and writes. Possible failure modes are: the name is unknown, or its name server does
+ * not answer; an address refuses the connection (the next one is tried) or does not answer; one side rejects
+ * the other's certificate; the connection breaks. The caller has the deadlines: it frees what takes too
+ * long. */
 #include "shard/redis/wire/transport.h"
 
 #include <errno.h>
@@ -40,9 +40,9 @@ struct transport {
     int fd; /* -1: none */
     struct lookup *lookup;
     struct addrinfo *found;
-    const struct addrinfo *address; /* to be tried next */
+    const struct addrinfo *address; /* the next one to try */
     SSL *ssl;
-    unsigned version; /* of the address of a node that sentinels tell of */
+    unsigned version; /* of the address that the sentinels told */
 };
 
 struct transport *transport_new(const struct nodes *nodes, const struct node *n)
@@ -62,7 +62,7 @@ void transport_free(struct transport *t)
     if (t->found != NULL)
         freeaddrinfo(t->found);
     if (t->ssl != NULL && t->stage == STAGE_OPEN) {
-        (void)SSL_shutdown(t->ssl); /* as far as the socket takes it */
+        (void)SSL_shutdown(t->ssl); /* sends what the socket takes at once */
         ERR_clear_error();
     }
     SSL_free(t->ssl);
@@ -99,7 +99,7 @@ const char *transport_waits_for(const struct transport *t)
     return "an answer to the login";
 }
 
-/* --- connecting: a step returns TRANSPORT_OPEN where the next one may begin --- */
+/* --- connecting: a step returns TRANSPORT_OPEN if the next step may begin --- */
 
 static enum transport_state failed(struct error *e, const char *why)
 {
@@ -193,7 +193,7 @@ static enum transport_state look_up(struct transport *t, struct error *e)
     return take_addresses(t, found, code, e);
 }
 
-/* This address is none; the next one may be. */
+/* Close this address's socket, and try the next address. */
 static enum transport_state give_up_address(struct transport *t, int why, struct error *e)
 {
     if (t->fd >= 0)
@@ -290,7 +290,7 @@ static ssize_t over(struct error *e, const char *why)
     return -1;
 }
 
-/* Of a call on the socket that moved nothing. */
+/* Judge a call on the socket that moved no byte. */
 static ssize_t judge(struct transport *t, short events, struct error *e)
 {
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)

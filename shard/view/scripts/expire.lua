@@ -1,7 +1,9 @@
--- Set or take away the time at which a filter is deleted. KEYS: view. ARGV: events channel, filter, the time (wall clock,
--- ms) or 0 for never, conditions each between commas (NX: it has none, XX: it has one, GT, LT: the new one is later,
--- earlier; none counts as later than any), 1 to change nothing, the format of views that is known.
--- Returns 1 done, or would be, 0 by the conditions, or where there was nothing to take away, -1 there is no filter, -2 its view has a later format.
+-- Set or remove the time at which a filter is deleted.
+-- KEYS: view. ARGV: events channel, filter, the time (wall clock, ms) or 0 for never, conditions, each between commas
+-- (NX: it has no time; XX: it has one; GT, LT: the new one is later, earlier; no time counts as later than any), 1 to
+-- change nothing, the known format of views.
+-- Returns 1: done, or would be; 0: the conditions do not hold, or there was nothing to remove; -1: there is no filter;
+-- -2: its view has a later format.
 local v = redis.call('HMGET', KEYS[1], 'version', 'deleting', 'expire_at', 'format')
 if v[4] and tonumber(v[4]) > tonumber(ARGV[6]) then return -2 end
 if not v[1] or v[2] == '1' then return -1 end
@@ -11,7 +13,7 @@ if wanted('NX') and is or wanted('XX') and not is then return 0 end
 if wanted('GT') and (not is or new <= is) or wanted('LT') and is and new >= is then return 0 end
 if new == 0 and not is then return 0 end
 if ARGV[5] == '1' then return 1 end
--- A script that has written once may go on where Redis is out of memory.
+-- Commands after a write run even if Redis is out of memory.
 redis.call('PERSIST', KEYS[1])
 if new == 0 then redis.call('HDEL', KEYS[1], 'expire_at') else redis.call('HSET', KEYS[1], 'expire_at', ARGV[3]) end
 redis.call('PUBLISH', ARGV[1], 'view ' .. ARGV[2])

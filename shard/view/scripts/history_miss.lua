@@ -1,10 +1,10 @@
--- There are histories that the view has not gone through: another server was home meanwhile. What was acknowledged
--- there may be missing here, so the filter is degraded, and a build that is under way begins anew. The view gets a history
--- of its own, so that the other server is not believed either, should it come back. Where the caller knows what there was,
--- the view only says that it has gone through it.
--- KEYS: view, record of a build. ARGV: incarnation, the view's own new history (0000000000000000: the caller knows), then
--- those that others have seen, the last one last.
--- Returns 1 it is degraded, or knows them by now; 0 the view knew all of them, -1 there is no such view.
+-- The view lacks histories: another server was the metadata node meanwhile. What was acknowledged there may be missing
+-- here, so the filter becomes degraded, and a build that is under way begins again. The view gets a history of its own,
+-- so that the other server is not believed either, if it comes back. If the caller knows all that happened, the view
+-- only notes these histories.
+-- KEYS: view, record of a build. ARGV: incarnation, the view's own new history (0000000000000000: the caller knows),
+-- then histories that others have seen, the last one last.
+-- Returns 1: it is degraded, or has them by now; 0: the view had all of them; -1: there is no such view.
 -- include history.lua
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'history', 'bloom_filter_current_index')
 if view[1] ~= ARGV[1] or view[2] ~= '3' then return -1 end
@@ -13,7 +13,7 @@ for i = 3, #ARGV do
   if not string.find(view[3] or '', ARGV[i], 1, true) then missed[#missed + 1] = ARGV[i] end
 end
 if #missed == 0 then return 0 end
-redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
+redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 for _, id in ipairs(missed) do note_history(KEYS[1], id) end
 if ARGV[2] == '0000000000000000' then
   redis.call('HINCRBY', KEYS[1], 'version', 1)

@@ -226,7 +226,7 @@ static void end_writer(struct steps *s)
 {
     if (!s->has_writer)
         return;
-    control_set_folding(s->writer.control, true);
+    log_set_folding(s->writer.control, true);
     if (s->kind->alone)
         log_member_abandon(&s->writer);
     else
@@ -334,16 +334,16 @@ static bool open_folder(struct steps *s, void **out)
 static bool open_and_fold(struct steps *s, void **out)
 {
     bool ok = open_folder(s, out);
-    control_set_folding(member.control, true);
+    log_set_folding(member.control, true);
     ok = ok && wait_until_folded(s, &member);
-    control_set_folding(member.control, false);
+    log_set_folding(member.control, false);
     return ok;
 }
 
 static bool fold_all(struct steps *s, void *x)
 {
     struct log_member *m = x;
-    control_set_folding(m->control, true);
+    log_set_folding(m->control, true);
     return wait_until_folded(s, m);
 }
 
@@ -355,9 +355,9 @@ static bool add_one_and_fold(struct steps *s, void *x)
 
 static bool finish_fold(struct steps *s)
 {
-    control_set_folding(s->writer.control, true);
+    log_set_folding(s->writer.control, true);
     bool ok = add_more(s, &s->writer) && wait_until_folded(s, NULL);
-    control_set_folding(s->writer.control, false);
+    log_set_folding(s->writer.control, false);
     return ok;
 }
 
@@ -399,7 +399,7 @@ static bool open_writer(struct steps *s, void **out)
 static bool add_and_fold(struct steps *s, void *x)
 {
     struct log_member *m = x;
-    control_set_folding(m->control, true);
+    log_set_folding(m->control, true);
     return ask(m, false, 0, s->next, KEY_PRESENT) && wait_until_folded(s, m);
 }
 
@@ -442,7 +442,7 @@ static bool add_too_many(struct steps *s, void *x)
 {
     struct log_member *m = x;
     bool ok = true;
-    control_set_folding(m->control, true);
+    log_set_folding(m->control, true);
     for (uint64_t at = A_FIRST; at < A_FIRST + A_KEYS && ok; at += A_BATCH) {
         ok = ask(m, true, at, at + A_BATCH, KEY_ADDED);
         for (uint64_t i = at; i < at + A_BATCH && ok; i++)
@@ -454,11 +454,11 @@ static bool add_too_many(struct steps *s, void *x)
 static bool finish_grow(struct steps *s)
 {
     log_member_go_on(&s->writer);
-    control_set_folding(s->writer.control, true);
+    log_set_folding(s->writer.control, true);
     bool ok = add_more(s, &s->writer); /* and once more: it is full by then, whatever A has done */
     ok = ok && add_more(s, &s->writer);
     ok = ok && wait_until_folded(s, NULL);
-    control_set_folding(s->writer.control, false);
+    log_set_folding(s->writer.control, false);
     return is_said(!ok || s->view->slot[s->view->current].shape.layer_count > 1, "no layer was added") && ok;
 }
 

@@ -1,4 +1,4 @@
--- Say that the view has gone through @id: the last ones first, some 40.
+-- Note that the view has the history @id: the last ones first, 40 of them.
 local function note_history(key, id)
   local was = redis.call('HGET', key, 'history')
   if was and string.find(was, id, 1, true) then return end

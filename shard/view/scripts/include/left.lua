@@ -1,4 +1,4 @@
--- Say that a writer's registration has ended: of each writer its last one, and of some 32 writers.
+-- Note that a writer's registration has ended: the last one of each writer, of about 32 writers.
 local function note_left(key, writer, number)
   local id = string.sub(writer, 8)
   local left = redis.call('HGET', key, 'left')

@@ -23,11 +23,9 @@ static struct bitmap *bitmap_of(const struct geometry *g, const uint8_t *shards)
 
 static enum bitmap_answer look(const struct bitmap *b, uint64_t key)
 {
-    struct key_place p = place_of(&b->geometry, key);
-    uint8_t answer = 99;
-    bitmap_fetch(b, &p, 1);
-    bitmap_look(b, &p, 1, &answer);
-    return (enum bitmap_answer)answer;
+    struct bitmap_aim aim;
+    bitmap_aim(b, hash_mix(hash_of(key), MIX), &aim);
+    return (enum bitmap_answer)bitmap_see(b, &aim);
 }
 
 static void test_bitmap__answers_as_blocks_of_redis_do(void **state)
@@ -159,6 +157,12 @@ static void test_bitmap__takes_little_beside_the_shards(void **state)
 
 static struct dirty_batch batch;
 
+static bool take(struct bitmap *b, uint32_t shard)
+{
+    uint32_t page = 0;
+    return dirty_take_from(b, shard, &page, &batch);
+}
+
 static void test_dirty__gives_back_exactly_what_was_set(void **state)
 {
     (void)state;
@@ -172,7 +176,7 @@ static void test_dirty__gives_back_exactly_what_was_set(void **state)
                 (void)bitmap_set(b, &p);
             }
             for (uint32_t shard = 0; dirty_next(b, &shard); shard++)
-                while (dirty_take(b, shard, &batch)) {
+                while (take(b, shard)) {
                     uint32_t at = 0;
                     assert_int_equal(batch.shard, shard);
                     for (unsigned k = 0; k < batch.count; k++) {
@@ -208,15 +212,15 @@ static void test_dirty__takes_a_page_where_nine_of_its_blocks_are(void **state)
     set_units(b, 64, 9, 3);
     set_units(b, 128, 11, 2); /* in the last page, which has 22 */
     assert_int_equal(dirty_bytes(b, 0), 28 * 64);
-    assert_true(dirty_take(b, 0, &batch));
+    assert_true(take(b, 0));
     assert_int_equal(batch.count, 8 + 1 + 1);
     for (unsigned i = 0; i < 8; i++)
         assert_true(batch.piece[i].offset == i * 3 * 64 && batch.piece[i].length == 64);
     assert_true(batch.piece[8].offset == 4096 && batch.piece[8].length == 4096);
     assert_true(batch.piece[9].offset == 8192 && batch.piece[9].length == 22 * 64);
-    assert_false(dirty_take(b, 0, &batch));
+    assert_false(take(b, 0));
     set_units(b, 30, 3, 1); /* next to each other */
-    assert_true(dirty_take(b, 0, &batch));
+    assert_true(take(b, 0));
     assert_true(batch.count == 1 && batch.piece[0].offset == 30 * 64 && batch.piece[0].length == 3 * 64);
     bitmap_free(b);
     free(shards);
@@ -234,7 +238,7 @@ static void test_dirty__keeps_a_batch_within_its_bytes_and_leaves_the_rest(void 
     assert_int_equal(shard, 1);
     assert_int_equal(dirty_bytes(b, 1), b->shard_bytes);
     uint64_t bytes = 0;
-    for (int n = 0; dirty_take(b, 1, &batch); n++) {
+    for (int n = 0; take(b, 1); n++) {
         assert_in_range(batch.length, 1, DIRTY_BATCH_BYTES);
         bytes += batch.length;
         if (n == 3) { /* it was not written */
@@ -247,7 +251,7 @@ static void test_dirty__keeps_a_batch_within_its_bytes_and_leaves_the_rest(void 
     set_units(b, 0, 1, 1); /* then whole pages, so that none ends where the batch does */
     for (uint32_t page = 1; page < 40; page++)
         set_units(b, page * 64, DIRTY_PAGE_AT, 3);
-    for (bytes = 0; dirty_take(b, 0, &batch); bytes += batch.length)
+    for (bytes = 0; take(b, 0); bytes += batch.length)
         assert_in_range(batch.length, 1, DIRTY_BATCH_BYTES);
     assert_int_equal(bytes, 64 + 39 * 4096);
     bitmap_free(b);
@@ -266,12 +270,12 @@ static void test_dirty__takes_nothing_of_a_shard_that_is_not_whole(void **state)
     bitmap_change(b, 0, BITMAP_LOADING);
     assert_true(bitmap_set(b, &p));
     assert_false(dirty_next(b, &shard));
-    assert_false(dirty_take(b, 0, &batch));
+    assert_false(take(b, 0));
     load_whole(b, 0, shards);
     bitmap_change(b, 0, BITMAP_RESIDENT);
     shard = 0;
     assert_true(dirty_next(b, &shard));
-    assert_true(dirty_take(b, 0, &batch));
+    assert_true(take(b, 0));
     assert_int_equal(batch.length, 64);
     bitmap_free(b);
     free(shards);

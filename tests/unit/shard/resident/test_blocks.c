@@ -479,7 +479,7 @@ static void test_pins__have_a_bound_of_their_own(void **state)
     struct overlay_read read;
     enum resident_pin needs;
     init(&f, 1);
-    budget_set(&f.budget, 0); /* resident_memory = 0 */
+    f.budget.limit = 0; /* resident_memory = 0 */
     assert_true(budget_pin(&f.budget, BUDGET_PINNED_MAX - 500));
     const struct block_at at[3] = {{.block = 1}, {.block = 2}, {.block = 3}};
     assert_int_equal(resident_pin(f.r, 1, &at[0], &read, &needs, &e), ERR_OK);

@@ -302,12 +302,12 @@ static void test_resident__keeps_within_its_memory(void **state)
     struct fixture f;
     struct error e = {""};
     init(&f, 1);
-    budget_set(&f.budget, 2 * geometry_shard_bytes(&g) + 1);
+    f.budget.limit = 2 * geometry_shard_bytes(&g) + 1;
     assert_int_equal(resident_load_begin(f.r, 0, 0, 3, &e), ERR_NOMEM);
     assert_string_equal(e.text, "resident_memory has no room for 3 shards of 38400 bytes");
     assert_int_equal(resident_load_begin(f.r, 0, 2, 2, &e), ERR_OK);
     assert_int_equal(resident_load_begin(f.r, 0, 0, 1, &e), ERR_NOMEM);
-    budget_set(&f.budget, 0);
+    f.budget.limit = 0;
     resident_load_cancel(f.r, 0, 2);
     assert_int_equal(resident_load_begin(f.r, 0, 2, 1, &e), ERR_NOMEM);
     fini(&f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* key_cancel() in each state of a request, on a real Redis: it is not told, its memory is not used any more,
- * and those who share its turn have their answers. */
+/* key_request_fail() in each state of a request, on a real Redis: the request ends once, its memory is not
+ * used any more, and those that share its turn have their answers. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
@@ -31,12 +31,12 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Whatever comes until then, the request is not told, and its answer stays as it was. */
-static void is_not_told(struct solo_request *r)
+/* Whatever comes until then, the request does not end again, and has no answer. */
+static void ended_once(struct solo_request *r, bool adds)
 {
     solo_run(&solo, &never, PAUSE_MS + 50);
-    assert_false(r->told);
-    assert_int_equal(r->answer, UINT8_MAX);
+    assert_int_equal(r->code, ERR_CANCELLED);
+    assert_int_equal(r->answer, adds ? UINT8_MAX : KEY_NO_ANSWER);
 }
 
 static uint64_t pinned(void)
@@ -53,7 +53,7 @@ static void hold_back_answers(void)
     must(client_ok(&on.client, &e, "CLIENT PAUSE %d ALL", PAUSE_MS), e);
 }
 
-static void test_parked__it_is_forgotten(void **state)
+static void test_parked__it_leaves_the_filter(void **state)
 {
     struct solo_request r, other;
     (void)state;
@@ -62,11 +62,11 @@ static void test_parked__it_is_forgotten(void **state)
     solo_begin(&solo, &other, false, 2);
     assert_int_equal(r.q->state, REQUEST_PARKED);
     assert_int_equal(log_filter_parked(solo.filter), 2);
-    solo_cancel(&r);
+    solo_fail(&r);
     assert_int_equal(log_filter_parked(solo.filter), 1);
     solo_run(&solo, &other.told, 0);
     assert_int_equal(other.answer, KEY_ABSENT);
-    is_not_told(&r);
+    ended_once(&r, false);
 }
 
 static void test_on_its_way_to_its_port__it_is_taken_back(void **state)
@@ -78,12 +78,12 @@ static void test_on_its_way_to_its_port__it_is_taken_back(void **state)
     solo_begin(&solo, &other, false, 2);
     log_filter_changed(solo.filter);
     assert_int_equal(r.q->state, REQUEST_READY);
-    solo_cancel(&r);
+    solo_fail(&r);
     solo_run(&solo, &other.told, 0);
-    is_not_told(&r);
+    ended_once(&r, false);
 }
 
-static void test_over_and_not_told__it_is_not_told(void **state)
+static void test_over_and_not_told__it_is_told_once(void **state)
 {
     struct solo_request r, other;
     (void)state;
@@ -92,11 +92,11 @@ static void test_over_and_not_told__it_is_not_told(void **state)
     solo_begin(&solo, &r, true, 1);
     solo_begin(&solo, &other, true, 2);
     assert_int_equal(r.q->state, REQUEST_OVER);
-    solo_cancel(&r);
+    solo_fail(&r);
     solo_loop(&solo, &other.told, 0);
     assert_int_equal(other.code, ERR_NOT_FOUND);
     solo_loop(&solo, &never, 50);
-    assert_false(r.told);
+    assert_int_equal(r.code, ERR_CANCELLED);
 }
 
 /* Before the tail read was sent, and while it is under way. */
@@ -110,13 +110,13 @@ static void check_while_lanes_are_asked(bool is_sent)
     assert_int_equal(r.q->state, REQUEST_ASKING);
     if (is_sent)
         solo_loop(&solo, &never, 20);
-    solo_cancel(&r);
+    solo_fail(&r);
     for (unsigned i = 0; i < BESIDE; i++) {
         solo_run(&solo, &beside[i].told, 0);
         assert_int_equal(beside[i].code, ERR_OK);
         assert_int_equal(beside[i].answer, i == 1 ? KEY_PRESENT : KEY_ABSENT);
     }
-    is_not_told(&r);
+    ended_once(&r, false);
 }
 
 static void test_a_check_that_asks_its_lane__leaves_the_turn(void **state)
@@ -143,19 +143,19 @@ static void test_an_add_that_was_sent__leaves_the_turn(void **state)
     assert_int_equal(r.q->state, REQUEST_ASKING);
     assert_true(r.q->is_sent);
     solo_loop(&solo, &never, 20);
-    solo_cancel(&r);
+    solo_fail(&r);
     for (unsigned i = 0; i < BESIDE; i++) {
         solo_run(&solo, &beside[i].told, 0);
         assert_int_equal(beside[i].code, ERR_OK);
         assert_int_equal(beside[i].answer, i == 1 ? KEY_OLD : KEY_ADDED);
     }
-    is_not_told(&r);
+    ended_once(&r, true);
     for (unsigned i = 0; i < BESIDE; i++)
         assert_int_equal(solo_ask(&solo, false, i), KEY_PRESENT);
 }
 
 /* No shard is in memory: its blocks are pinned until it ends. */
-static void cancel_while_blocks_are_read(bool adds, bool is_sent)
+static void fail_while_blocks_are_read(bool adds, bool is_sent)
 {
     struct solo_request r, other;
     assert_int_equal(pinned(), 0);
@@ -166,12 +166,12 @@ static void cancel_while_blocks_are_read(bool adds, bool is_sent)
     assert_int_equal(pinned(), 1);
     if (is_sent)
         solo_loop(&solo, &never, 20);
-    solo_cancel(&r);
+    solo_fail(&r);
     assert_int_equal(pinned(), 1);
     solo_run(&solo, &other.told, 0);
     assert_int_equal(other.code, ERR_OK);
     assert_int_equal(pinned(), 0);
-    is_not_told(&r);
+    ended_once(&r, adds);
 }
 
 static void test_a_request_that_reads_blocks__unpins_them(void **state)
@@ -179,58 +179,58 @@ static void test_a_request_that_reads_blocks__unpins_them(void **state)
     (void)state;
     open_with(0);
     assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
-    cancel_while_blocks_are_read(false, false);
-    cancel_while_blocks_are_read(false, true);
-    cancel_while_blocks_are_read(true, false);
-    cancel_while_blocks_are_read(true, true);
+    fail_while_blocks_are_read(false, false);
+    fail_while_blocks_are_read(false, true);
+    fail_while_blocks_are_read(true, false);
+    fail_while_blocks_are_read(true, true);
 }
 
-struct canceller {
+struct failer {
     struct solo_request *victim;
     bool told;
 };
 
-static void cancel_other(void *arg, enum err code, const char *text)
+static void fail_other(void *arg, enum err code, const char *text)
 {
-    struct canceller *c = arg;
+    struct failer *c = arg;
     (void)code;
     (void)text;
     c->told = true;
-    solo_cancel(c->victim);
+    solo_fail(c->victim);
 }
 
-/* Whoever is told may cancel others, of its turn too. */
+/* A callback may end others, of its turn too. */
 static void test_from_within_a_done__of_the_same_turn(void **state)
 {
     struct solo_request r, last;
-    struct canceller c = {.victim = &r};
+    struct failer c = {.victim = &r};
     struct key_request first;
     uint8_t answer;
     (void)state;
     open_with(UINT64_MAX);
     assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
     const struct request_key key = {.bytes = "absent", .length = 6};
-    assert_false(key_check(solo.port, solo.filter, &first, &key, 1, &answer, cancel_other, &c));
+    assert_false(key_check(solo.port, solo.filter, &first, &key, 1, &answer, fail_other, &c));
     solo_begin(&solo, &r, false, 100);
     solo_begin(&solo, &last, false, 101);
     solo_run(&solo, &last.told, 0);
     assert_true(c.told);
     assert_int_equal(last.answer, KEY_ABSENT);
-    is_not_told(&r);
+    ended_once(&r, false);
 }
 
-#define CANCEL_TEST(name) cmocka_unit_test_teardown(name, tear_down)
+#define FAIL_TEST(name) cmocka_unit_test_teardown(name, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CANCEL_TEST(test_parked__it_is_forgotten),
-        CANCEL_TEST(test_on_its_way_to_its_port__it_is_taken_back),
-        CANCEL_TEST(test_over_and_not_told__it_is_not_told),
-        CANCEL_TEST(test_a_check_that_asks_its_lane__leaves_the_turn),
-        CANCEL_TEST(test_an_add_that_was_sent__leaves_the_turn),
-        CANCEL_TEST(test_a_request_that_reads_blocks__unpins_them),
-        CANCEL_TEST(test_from_within_a_done__of_the_same_turn),
+        FAIL_TEST(test_parked__it_leaves_the_filter),
+        FAIL_TEST(test_on_its_way_to_its_port__it_is_taken_back),
+        FAIL_TEST(test_over_and_not_told__it_is_told_once),
+        FAIL_TEST(test_a_check_that_asks_its_lane__leaves_the_turn),
+        FAIL_TEST(test_an_add_that_was_sent__leaves_the_turn),
+        FAIL_TEST(test_a_request_that_reads_blocks__unpins_them),
+        FAIL_TEST(test_from_within_a_done__of_the_same_turn),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }
