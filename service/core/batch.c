@@ -39,7 +39,7 @@ struct batch {
     bool failed;      /* as a whole: failures[0] says why */
     bool yielding;    /* others are served, too: one slice at a time, with pauses */
     bool paused;
-    struct event *pause;
+    struct event *pause; /* NULL: there was none yet */
     uint64_t commands; /* of the service, when the last slice was started */
     unsigned busy;
     struct slice slices[SLICES];
@@ -47,6 +47,8 @@ struct batch {
     struct failure failures[FAILURES_MAX]; /* with texts of their own */
     uint8_t results[];                     /* enum answer, or ERROR_FIRST + */
 };
+
+_Static_assert(ANSWER_NO == 0 && ANSWER_YES == 1, "results are what key_operation_plain() says");
 
 static const struct failure no_memory = {.code = ERR_NOMEM, .text = "out of memory"};
 
@@ -82,7 +84,10 @@ static void pause_for_others(struct batch *b)
     static const struct timeval pause = {.tv_usec = PAUSE_US};
     uint64_t commands = commands_of_others(b);
     b->yielding = commands != b->commands;
-    b->paused = b->yielding && b->busy == 0 && !batch_is_answered(b) && event_add(b->pause, &pause) == 0;
+    if (b->yielding && b->pause == NULL)
+        b->pause = evtimer_new(b->options.base, on_pause_over, b);
+    b->paused = b->yielding && b->busy == 0 && !batch_is_answered(b) && b->pause != NULL &&
+                event_add(b->pause, &pause) == 0;
     b->commands = commands;
 }
 
@@ -94,11 +99,6 @@ struct batch *batch_new(const struct batch_options *o)
     b->options = *o;
     b->end = o->count;
     b->commands = commands_of_others(b);
-    b->pause = evtimer_new(o->base, on_pause_over, b);
-    if (b->pause == NULL) {
-        free(b);
-        return NULL;
-    }
     key_filter_use(o->asked.filter); /* between two slices nothing else may name it */
     return b;
 }
@@ -109,7 +109,8 @@ void batch_free(struct batch *b)
         return;
     for (unsigned i = 0; i < SLICES; i++)
         pending_query_fini(&b->slices[i].query);
-    event_free(b->pause);
+    if (b->pause != NULL)
+        event_free(b->pause);
     for (unsigned i = 0; i < b->failure_count; i++)
         free((char *)(uintptr_t)b->failures[i].text);
     key_filter_unuse(b->options.asked.filter);
@@ -160,7 +161,8 @@ static void take_results(struct batch *b, const struct slice *s)
         fail_slice(b, s, &f);
         return;
     }
-    for (size_t i = 0; i < s->count; i++) {
+    size_t plain = key_operation_plain(a->op, 0, s->count, b->results + s->first);
+    for (size_t i = plain; i < s->count; i++) {
         enum answer answer = pending_query_answer(a, i);
         b->results[s->first + i] = answer == ANSWER_ERROR ? keep_failure(b, &f) : (uint8_t)answer;
         if (answer == ANSWER_FULL && b->options.ends_when_full && s->first + i < b->end)
