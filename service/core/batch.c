@@ -56,8 +56,11 @@ static const struct failure no_memory = {.code = ERR_NOMEM, .text = "out of memo
 static void go_on(struct batch *b)
 {
     batch_start(b);
-    if (batch_is_answered(b))
-        b->options.on_done(b->options.owner);
+    if (!batch_is_answered(b))
+        return;
+    if (b->pause != NULL)
+        (void)event_del(b->pause);
+    b->options.on_done(b->options.owner);
 }
 
 /* --- others first --- */
@@ -77,18 +80,24 @@ static void on_pause_over(evutil_socket_t fd, short events, void *arg)
     go_on(b);
 }
 
+/* The next slice waits; where there is no memory for that, it does not. */
+static void pause_slices(struct batch *b, suseconds_t us)
+{
+    const struct timeval pause = {.tv_usec = us};
+    if (b->pause == NULL)
+        b->pause = evtimer_new(b->options.base, on_pause_over, b);
+    b->paused = b->pause != NULL && event_add(b->pause, &pause) == 0;
+}
+
 /* Where somebody else was served since the last slice, slices go one by one with pauses: Redis and this
  * thread would else have one ahead of every other request. */
 static void pause_for_others(struct batch *b)
 {
-    static const struct timeval pause = {.tv_usec = PAUSE_US};
     uint64_t commands = commands_of_others(b);
     b->yielding = commands != b->commands;
-    if (b->yielding && b->pause == NULL)
-        b->pause = evtimer_new(b->options.base, on_pause_over, b);
-    b->paused = b->yielding && b->busy == 0 && !batch_is_answered(b) && b->pause != NULL &&
-                event_add(b->pause, &pause) == 0;
     b->commands = commands;
+    if (b->yielding && b->busy == 0 && !batch_is_answered(b))
+        pause_slices(b, PAUSE_US);
 }
 
 struct batch *batch_new(const struct batch_options *o)
@@ -172,17 +181,22 @@ static void take_results(struct batch *b, const struct slice *s)
 
 /* --- slices --- */
 
-static void on_slice(struct pending_query *a)
+static void end_slice(struct slice *s)
 {
-    struct slice *s = (struct slice *)a;
     struct batch *b = s->batch;
     take_results(b, s);
-    pending_query_fini(a);
+    pending_query_fini(&s->query);
     s->busy = false;
     b->busy--;
     b->first_is_done = true;
-    pause_for_others(b);
-    go_on(b);
+}
+
+static void on_slice(struct pending_query *a)
+{
+    struct slice *s = (struct slice *)a;
+    end_slice(s);
+    pause_for_others(s->batch);
+    go_on(s->batch);
 }
 
 static void start_slice(struct batch *b, struct slice *s)
@@ -210,7 +224,11 @@ static void start_slice(struct batch *b, struct slice *s)
     if (b->unreachable)
         key_operation_set_timeout(op, UNREACHABLE_MS);
     b->busy++;
-    pending_query_start(&s->query, op);
+    if (!pending_query_start(&s->query, op))
+        return;
+    end_slice(s);
+    if (!batch_is_answered(b))
+        pause_slices(b, 0); /* memory had all of it: others first */
 }
 
 /* The first slice goes alone: it makes the filter, or tells that the whole batch fails. */
