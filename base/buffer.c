@@ -61,19 +61,20 @@ void buffer_puts(struct buffer *b, const char *text)
     buffer_append(b, text, strlen(text));
 }
 
+/* Nearly always there is room: then the text is made once. */
 void buffer_printf(struct buffer *b, const char *format, ...)
 {
-    va_list ap;
+    size_t room = b->failed ? 0 : b->capacity - b->length;
+    va_list ap, again;
     va_start(ap, format);
-    va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, format, ap);
+    int n = vsnprintf(room == 0 ? NULL : b->data + b->length, room, format, ap);
     va_end(ap);
     char *to = n < 0 ? NULL : buffer_reserve(b, (size_t)n + 1);
-    if (to != NULL) {
+    if (to != NULL && (size_t)n >= room)
         (void)vsnprintf(to, (size_t)n + 1, format, again);
+    if (to != NULL)
         b->length += (size_t)n;
-    }
     va_end(again);
 }
 

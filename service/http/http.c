@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <openssl/rand.h>
 #include "base/log.h"
+#include "base/random.h"
 #include "service/http/http_internal.h"
 #include "service/keys/loop.h"
 #include "service/meter/meter.h"
@@ -110,6 +111,7 @@ static enum err listen_at(struct http *h, const char *address, struct error *e)
 /* Tokens of this process's pages: see http_origin.h. */
 static enum err make_secret(struct http *h, struct error *e)
 {
+    h->next_id = random_u64();
     if (gethostname(h->host, sizeof(h->host) - 1) != 0)
         h->host[0] = '\0';
     return RAND_bytes(h->csrf_key, sizeof(h->csrf_key)) == 1 ? ERR_OK

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -46,6 +47,7 @@ struct http_connection {
     size_t held;       /* its part of http->held */
     bool sending;      /* part of a request is there */
     bool advancing;
+    bool is_tls;
     bool ended; /* the other side sends nothing more */
     bool last;  /* nothing more is read after the answer that is in the output */
     char host[48];
@@ -256,8 +258,9 @@ void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd,
 {
     (void)listener;
     struct http *h = arg;
-    struct bufferevent *io = h->config->http_tls ? tls_bufferevent(h->service->tls, h->base, fd)
-                                                 : bufferevent_socket_new(h->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    bool tls = h->config->http_tls;
+    struct bufferevent *io = tls ? tls_bufferevent(h->service->tls, h->base, fd)
+                                 : bufferevent_socket_new(h->base, fd, BEV_OPT_CLOSE_ON_FREE);
     struct http_connection *c = io == NULL ? NULL : calloc(1, sizeof(*c));
     if (c == NULL) {
         if (io != NULL)
@@ -268,6 +271,7 @@ void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd,
     }
     c->http = h;
     c->io = io;
+    c->is_tls = tls;
     c->since_us = clock_mono_us();
     http_parser_init(&c->parser, h->config->http_body_max);
     (void)getnameinfo(address, (socklen_t)length, c->host, sizeof(c->host), c->port, sizeof(c->port),
@@ -421,6 +425,25 @@ bool http_connection_send(struct http_connection *c, const void *bytes, size_t l
     return sent;
 }
 
+/* Nearly always the socket takes all of it. The loop is asked about the rest alone, and by TLS about all. */
+bool http_connection_answer(struct http_connection *c, const struct buffer *head, const struct buffer *body)
+{
+    struct iovec parts[] = {{head->data, head->length}, {body->data, body->length}};
+    const struct msghdr whole = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t n = c->is_tls || unread(c) > 0
+                    ? 0
+                    : sendmsg(bufferevent_getfd(c->io), &whole, MSG_NOSIGNAL | MSG_DONTWAIT);
+    size_t sent = n > 0 ? (size_t)n : 0;
+    bool good = true;
+    for (unsigned i = 0; i < 2 && good; i++) {
+        size_t taken = sent < parts[i].iov_len ? sent : parts[i].iov_len, left = parts[i].iov_len - taken;
+        sent -= taken;
+        good = left == 0 || bufferevent_write(c->io, (char *)parts[i].iov_base + taken, left) == 0;
+    }
+    account(c);
+    return good;
+}
+
 void http_connection_streams(struct http_connection *c, http_taken_fn *on_taken, void *arg)
 {
     c->on_taken = on_taken;
@@ -432,9 +455,12 @@ void http_connection_answered(struct http_connection *c, bool last)
     c->on_taken = NULL;
     c->last = last;
     c->reading = last ? READING_NOTHING : READING_REST;
-    move_to(c, PLACE_BUSY);
+    bool waits = unread(c) == 0 && !last;
+    c->sending &= !waits;
+    move_to(c, waits ? PLACE_WAITING : PLACE_BUSY);
     account(c);
-    bufferevent_trigger(c->io, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+    bufferevent_trigger(c->io, unread(c) == 0 && last ? EV_READ | EV_WRITE : EV_READ,
+                        BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
 }
 
 size_t http_connection_unread(const struct http_connection *c)

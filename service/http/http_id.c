@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Ids of requests: each answer has one, and the log names it where the request was slow. */
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/random.h"
 #include "service/keys/request_count.h"
 #include "service/http/http_internal.h"
+#include "shard/filter/hash.h"
 
 bool http_id_is_sane(const char *id)
 {
@@ -19,11 +18,16 @@ bool http_id_is_sane(const char *id)
 
 void http_id_take(struct http_request *r)
 {
+    enum { DIGITS = 16 };
     const char *given = http_asked(r, "X-Request-Id");
-    if (given != NULL && http_id_is_sane(given))
+    if (given != NULL && http_id_is_sane(given)) {
         (void)snprintf(r->id, sizeof(r->id), "%s", given);
-    else
-        (void)snprintf(r->id, sizeof(r->id), "%016" PRIx64, random_u64());
+        return;
+    }
+    uint64_t id = hash_scramble(r->http->next_id++);
+    for (unsigned i = DIGITS; i-- > 0; id >>= 4)
+        r->id[i] = "0123456789abcdef"[id & 15];
+    r->id[DIGITS] = '\0';
 }
 
 void http_slow(struct http_request *r, int status, uint64_t us)

@@ -5,6 +5,7 @@
  * belongs to the HTTP thread. */
 #include <pthread.h>
 #include <sys/queue.h>
+#include <time.h>
 #include <event2/event.h>
 #include <event2/bufferevent.h>
 #include <event2/listener.h>
@@ -61,6 +62,9 @@ struct http {
     unsigned char csrf_key[CSRF_KEY_SIZE];
     struct buffer policy; /* of the dashboard; see http_dashboard.c */
     char host[256];       /* the name of this machine */
+    uint64_t next_id;     /* of a request, before it is scrambled */
+    time_t dated;         /* of `date` */
+    char date[64];        /* as answers say it */
     pthread_t thread;
 };
 
@@ -160,6 +164,9 @@ struct buffer http_connection_take_body(struct http_connection *c);
 bool http_connection_may_go_on(struct http_connection *c);
 /* False: no memory. */
 MUST_CHECK bool http_connection_send(struct http_connection *c, const void *bytes, size_t length);
+/* The same of an answer that is whole. */
+MUST_CHECK bool http_connection_answer(struct http_connection *c, const struct buffer *head,
+                                       const struct buffer *body);
 /* The answer was sent, and is the @last one of the connection. */
 void http_connection_answered(struct http_connection *c, bool last);
 /* Call @on_taken whenever all that was sent is taken, until it is answered. */

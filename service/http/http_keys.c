@@ -10,15 +10,18 @@
 #include "service/http/http_internal.h"
 #include "service/http/message/http_json.h"
 
+enum { RESULTS_BYTES = 32, RESULT_BYTES = 6 /* of an answer, and of one key in it, as a rule */ };
+
 /* --- the answer --- */
 
 static void put_error(struct buffer *json, enum err code, const char *detail)
 {
     buffer_printf(json, "{\"code\":\"%s\",\"detail\":", error_name(code));
     http_json_text(json, detail, strlen(detail));
-    buffer_puts(json, "}");
+    buffer_puts(json, "},");
 }
 
+/* With a comma behind it. */
 static void put_result(struct buffer *json, const struct batch *b, size_t i, struct meter_answers *answers)
 {
     const struct failure *why;
@@ -26,10 +29,10 @@ static void put_result(struct buffer *json, const struct batch *b, size_t i, str
     answer_count(answers, answer);
     switch (answer) {
     case ANSWER_NO:
-        buffer_append(json, "false", 5);
+        buffer_append(json, "false,", 6);
         break;
     case ANSWER_YES:
-        buffer_append(json, "true", 4);
+        buffer_append(json, "true,", 5);
         break;
     case ANSWER_FULL:
         put_error(json, ERR_FULL, "the filter is full and does not grow");
@@ -53,12 +56,12 @@ static void answer(struct http_request *r)
     struct buffer json = {0};
     struct meter_answers answers = {0};
     const struct key_query *q = batch_query(r->batch);
+    (void)buffer_reserve(&json, RESULTS_BYTES + RESULT_BYTES * batch_end(r->batch));
     buffer_puts(&json, "{\"results\":[");
-    for (size_t i = 0; i < batch_end(r->batch); i++) {
-        if (i > 0)
-            buffer_append(&json, ",", 1);
+    for (size_t i = 0; i < batch_end(r->batch); i++)
         put_result(&json, r->batch, i, &answers);
-    }
+    if (json.length > 0 && json.data[json.length - 1] == ',')
+        json.length--;
     (void)answer_outcome(r->http->meter, q, &answers, &(struct failure){.code = ERR_OK});
     buffer_puts(&json, "]}");
     http_answer(r, 200, &json);

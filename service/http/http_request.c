@@ -11,12 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <event2/util.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/keys/batch.h"
 #include "service/http/message/http_json.h"
 #include "service/protocol/job_id.h"
+
+enum { HEAD_BYTES = 512 /* of nearly all answers */ };
 
 /* --- answers --- */
 
@@ -61,11 +64,15 @@ static bool has_header(const struct http_request *r, const char *name)
 /* The head of an answer, up to its own headers. */
 static void begin_head(struct http_request *r, struct buffer *out, int status, bool last)
 {
-    char date[64];
-    (void)evutil_date_rfc1123(date, sizeof(date), NULL);
+    struct http *h = r->http;
+    time_t now = time(NULL);
+    if (now != h->dated)
+        (void)evutil_date_rfc1123(h->date, sizeof(h->date), NULL);
+    h->dated = now;
+    (void)buffer_reserve(out, HEAD_BYTES);
     buffer_printf(out,
                   "HTTP/1.1 %d %s\r\nDate: %s\r\nX-Request-Id: %s\r\nX-Content-Type-Options: nosniff\r\n",
-                  status, http_reason(status), date, r->id);
+                  status, http_reason(status), h->date, r->id);
     if (!has_header(r, "Cache-Control: "))
         buffer_puts(out, "Cache-Control: no-store\r\n");
     if (last)
@@ -89,8 +96,9 @@ static void send_as(struct http_request *r, int status, const char *type, struct
         buffer_printf(&head, "Content-Type: %s\r\nContent-Length: %zu\r\n", type, body->length);
     buffer_puts(&head, "\r\n");
     http_meter_count(r, status);
-    bool sent = !buffer_failed(&head) && http_connection_send(c, head.data, head.length) &&
-                (r->head || body->length == 0 || http_connection_send(c, body->data, body->length));
+    if (r->head)
+        buffer_clear(body);
+    bool sent = !buffer_failed(&head) && http_connection_answer(c, &head, body);
     buffer_fini(&head);
     http_request_end(r);
     if (sent)

@@ -39,7 +39,7 @@ struct batch {
     bool failed;      /* as a whole: failures[0] says why */
     bool yielding;    /* others are served, too: one slice at a time, with pauses */
     bool paused;
-    struct event *pause;
+    struct event *pause; /* NULL: there was none yet */
     uint64_t commands; /* of the service, when the last slice was started */
     unsigned busy;
     struct slice slices[SLICES];
@@ -48,14 +48,19 @@ struct batch {
     uint8_t results[];                     /* enum answer, or ERROR_FIRST + */
 };
 
+_Static_assert(ANSWER_NO == 0 && ANSWER_YES == 1, "results are what key_operation_plain() says");
+
 static const struct failure no_memory = {.code = ERR_NOMEM, .text = "out of memory"};
 
 /* Where this was the last, that is told; the batch may be gone afterwards. */
 static void go_on(struct batch *b)
 {
     batch_start(b);
-    if (batch_is_answered(b))
-        b->options.on_done(b->options.owner);
+    if (!batch_is_answered(b))
+        return;
+    if (b->pause != NULL)
+        (void)event_del(b->pause);
+    b->options.on_done(b->options.owner);
 }
 
 /* --- others first --- */
@@ -75,15 +80,24 @@ static void on_pause_over(evutil_socket_t fd, short events, void *arg)
     go_on(b);
 }
 
+/* The next slice waits; where there is no memory for that, it does not. */
+static void pause_slices(struct batch *b, suseconds_t us)
+{
+    const struct timeval pause = {.tv_usec = us};
+    if (b->pause == NULL)
+        b->pause = evtimer_new(b->options.base, on_pause_over, b);
+    b->paused = b->pause != NULL && event_add(b->pause, &pause) == 0;
+}
+
 /* Where somebody else was served since the last slice, slices go one by one with pauses: Redis and this
  * thread would else have one ahead of every other request. */
 static void pause_for_others(struct batch *b)
 {
-    static const struct timeval pause = {.tv_usec = PAUSE_US};
     uint64_t commands = commands_of_others(b);
     b->yielding = commands != b->commands;
-    b->paused = b->yielding && b->busy == 0 && !batch_is_answered(b) && event_add(b->pause, &pause) == 0;
     b->commands = commands;
+    if (b->yielding && b->busy == 0 && !batch_is_answered(b))
+        pause_slices(b, PAUSE_US);
 }
 
 struct batch *batch_new(const struct batch_options *o)
@@ -94,11 +108,6 @@ struct batch *batch_new(const struct batch_options *o)
     b->options = *o;
     b->end = o->count;
     b->commands = commands_of_others(b);
-    b->pause = evtimer_new(o->base, on_pause_over, b);
-    if (b->pause == NULL) {
-        free(b);
-        return NULL;
-    }
     key_filter_use(o->asked.filter); /* between two slices nothing else may name it */
     return b;
 }
@@ -109,7 +118,8 @@ void batch_free(struct batch *b)
         return;
     for (unsigned i = 0; i < SLICES; i++)
         pending_query_fini(&b->slices[i].query);
-    event_free(b->pause);
+    if (b->pause != NULL)
+        event_free(b->pause);
     for (unsigned i = 0; i < b->failure_count; i++)
         free((char *)(uintptr_t)b->failures[i].text);
     key_filter_unuse(b->options.asked.filter);
@@ -160,7 +170,8 @@ static void take_results(struct batch *b, const struct slice *s)
         fail_slice(b, s, &f);
         return;
     }
-    for (size_t i = 0; i < s->count; i++) {
+    size_t plain = key_operation_plain(a->op, 0, s->count, b->results + s->first);
+    for (size_t i = plain; i < s->count; i++) {
         enum answer answer = pending_query_answer(a, i);
         b->results[s->first + i] = answer == ANSWER_ERROR ? keep_failure(b, &f) : (uint8_t)answer;
         if (answer == ANSWER_FULL && b->options.ends_when_full && s->first + i < b->end)
@@ -170,17 +181,22 @@ static void take_results(struct batch *b, const struct slice *s)
 
 /* --- slices --- */
 
-static void on_slice(struct pending_query *a)
+static void end_slice(struct slice *s)
 {
-    struct slice *s = (struct slice *)a;
     struct batch *b = s->batch;
     take_results(b, s);
-    pending_query_fini(a);
+    pending_query_fini(&s->query);
     s->busy = false;
     b->busy--;
     b->first_is_done = true;
-    pause_for_others(b);
-    go_on(b);
+}
+
+static void on_slice(struct pending_query *a)
+{
+    struct slice *s = (struct slice *)a;
+    end_slice(s);
+    pause_for_others(s->batch);
+    go_on(s->batch);
 }
 
 static void start_slice(struct batch *b, struct slice *s)
@@ -208,7 +224,11 @@ static void start_slice(struct batch *b, struct slice *s)
     if (b->unreachable)
         key_operation_set_timeout(op, UNREACHABLE_MS);
     b->busy++;
-    pending_query_start(&s->query, op);
+    if (!pending_query_start(&s->query, op))
+        return;
+    end_slice(s);
+    if (!batch_is_answered(b))
+        pause_slices(b, 0); /* memory had all of it: others first */
 }
 
 /* The first slice goes alone: it makes the filter, or tells that the whole batch fails. */

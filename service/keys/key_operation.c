@@ -7,7 +7,6 @@
 #include "shard/request/key_request.h"
 
 struct key_operation {
-    struct key_ending ending; /* first: what ends is an operation */
     key_operation_done_fn *done;
     void *arg;
     struct key_port *port;
@@ -34,8 +33,6 @@ _Static_assert(sizeof(struct key_operation) + KEY_OPERATION_ONE_KEY <= KEY_OPERA
 
 /* --- beginning and end --- */
 
-static void on_ended(struct key_ending *ending);
-
 struct key_operation *key_operation_new(struct key_port *p, enum operation_kind kind, size_t keys,
                                         size_t bytes)
 {
@@ -44,7 +41,6 @@ struct key_operation *key_operation_new(struct key_port *p, enum operation_kind 
     if (op == NULL)
         return NULL;
     memset(op, 0, offsetof(struct key_operation, request));
-    op->ending.fn = on_ended;
     op->port = p;
     op->kind = kind;
     op->count = keys;
@@ -103,16 +99,6 @@ static void finish(struct key_operation *op)
         operation_free(op);
     else
         op->done(op, op->arg);
-}
-
-static void on_ended(struct key_ending *ending)
-{
-    finish((struct key_operation *)ending);
-}
-
-static void finish_soon(struct key_operation *op)
-{
-    key_port_end_soon(op->port, &op->ending);
 }
 
 static void set_status(struct key_operation *op, enum err code, const char *text)
@@ -177,7 +163,7 @@ static void take_found(struct key_operation *op)
     o->on_seen(o->arg, f->name, f->name_length, open_filter_incarnation(op->open));
 }
 
-static void ask(struct key_operation *op, uint64_t now, uint64_t timeout);
+static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout);
 
 static uint64_t timeout_us(const struct key_operation *op)
 {
@@ -207,7 +193,8 @@ static void on_told(void *arg, enum err code, const char *text)
         leave_filter(op);
         op->was_retried = true;
         uint64_t now = clock_mono_us();
-        ask(op, now, time_left(op, now));
+        if (ask(op, now, time_left(op, now)))
+            finish(op);
         return;
     }
     if (code == ERR_NOT_FOUND) {
@@ -225,15 +212,13 @@ static void on_told(void *arg, enum err code, const char *text)
     finish(op);
 }
 
-/* It is @now; @timeout: us. */
-static void ask(struct key_operation *op, uint64_t now, uint64_t timeout)
+/* It is @now; @timeout: us. True: it has ended. */
+static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout)
 {
     struct key_filter *f = op->filter;
     memset(op->answers, KEY_NO_ANSWER, op->count);
-    if (open_filter(op, f) != ERR_OK) {
-        finish_soon(op);
-        return;
-    }
+    if (open_filter(op, f) != ERR_OK)
+        return true;
     struct request_port *p = key_port_requests(op->port);
     struct log_filter *log = open_filter_log(op->open);
     request_port_set_timeout(p, now, timeout);
@@ -246,13 +231,14 @@ static void ask(struct key_operation *op, uint64_t now, uint64_t timeout)
     } else if (key_check(p, log, &op->request, op->keys, (unsigned)op->count, op->answers, on_told, op)) {
         op->has_answers = true;
         take_found(op);
-        finish_soon(op);
+        return true;
     }
+    return false;
 }
 
 /* --- a run --- */
 
-void key_operation_start(struct key_operation *op, struct key_filter *f, key_operation_done_fn *done,
+bool key_operation_start(struct key_operation *op, struct key_filter *f, key_operation_done_fn *done,
                          void *arg)
 {
     op->done = done;
@@ -264,11 +250,13 @@ void key_operation_start(struct key_operation *op, struct key_filter *f, key_ope
     op->filter = f;
     op->started_at = clock_mono_us();
     latency_use(key_port_options(op->port)->latency, op->started_at);
-    op->is_running = true;
     op->has_answers = false;
     op->errs_on_loss = f->policy.error_on_lost;
     set_status(op, ERR_OK, "");
-    ask(op, op->started_at, timeout_us(op));
+    op->is_running = !ask(op, op->started_at, timeout_us(op));
+    if (!op->is_running)
+        leave_filter(op);
+    return !op->is_running;
 }
 
 void key_operation_set_timeout(struct key_operation *op, unsigned ms)

@@ -7,14 +7,11 @@
 #include "shard/filter/names.h"
 
 enum { BUCKETS = 4096 };
-TAILQ_HEAD(endings, key_ending);
 
 struct key_port {
     struct key_port_options options;
     struct async_client *async;
     struct request_port *requests;
-    struct endings ended; /* to be told in the next turn */
-    struct event *tell;
     struct pool operations;
     bool closing;
     struct key_filter *bucket[BUCKETS];
@@ -106,40 +103,16 @@ void key_filter_unuse(struct key_filter *f)
 
 /* --- the port --- */
 
-static void on_ended(evutil_socket_t fd, short events, void *arg)
-{
-    struct key_port *p = arg;
-    struct endings ended;
-    struct key_ending *one;
-    (void)fd;
-    (void)events;
-    TAILQ_INIT(&ended); /* what ends meanwhile has its turn later */
-    TAILQ_CONCAT(&ended, &p->ended, link);
-    while ((one = TAILQ_FIRST(&ended)) != NULL) {
-        TAILQ_REMOVE(&ended, one, link);
-        one->fn(one);
-    }
-}
-
-void key_port_end_soon(struct key_port *p, struct key_ending *ending)
-{
-    if (TAILQ_EMPTY(&p->ended))
-        event_active(p->tell, EV_TIMEOUT, 0);
-    TAILQ_INSERT_TAIL(&p->ended, ending, link);
-}
-
 struct key_port *key_port_new(const struct key_port_options *o)
 {
     struct key_port *p = calloc(1, sizeof(*p));
     if (p == NULL)
         return NULL;
-    TAILQ_INIT(&p->ended);
     p->options = *o;
     p->operations.size = KEY_OPERATION_BYTES;
     p->async = async_client_new(o->base, o->nodes, o->redis_timeout_ms, o->latency);
     p->requests = p->async == NULL ? NULL : request_port_new(o->base, p->async, o->timeout_ms);
-    p->tell = event_new(o->base, -1, 0, on_ended, p);
-    if (p->requests == NULL || p->tell == NULL) {
+    if (p->requests == NULL) {
         key_port_free(p);
         return NULL;
     }
@@ -164,11 +137,8 @@ void key_port_free(struct key_port *p)
     if (p == NULL)
         return;
     request_port_free(p->requests);
-    on_ended(-1, 0, p);
     p->closing = true;
     async_client_free(p->async);
-    if (p->tell != NULL)
-        event_free(p->tell);
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct key_filter *f = p->bucket[i], *next; f != NULL; f = next) {
             next = f->next;

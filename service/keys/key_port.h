@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 #include <event2/event.h>
 #include "base/error.h"
 #include "base/pool.h"
@@ -78,10 +77,4 @@ enum { KEY_OPERATION_BYTES = 2048, KEY_OPERATION_ONE_KEY = 64 };
 struct pool *key_port_operations(struct key_port *p);
 const struct key_port_options *key_port_options(const struct key_port *p);
 struct request_port *key_port_requests(const struct key_port *p);
-/* What has ended inside the call that started it: nobody is told from there, but by @fn in the next turn. */
-struct key_ending {
-    TAILQ_ENTRY(key_ending) link;
-    void (*fn)(struct key_ending *ending);
-};
-void key_port_end_soon(struct key_port *p, struct key_ending *ending);
 #endif

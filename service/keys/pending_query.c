@@ -10,13 +10,19 @@
 
 enum { CREATIONS_MAX = 8 /* of one add, whose filter somebody deletes again and again */ };
 
-static void on_operation(struct key_operation *op, void *arg);
+static bool start(struct pending_query *a);
+
+static void start_again(struct pending_query *a)
+{
+    if (start(a))
+        a->on_done(a);
+}
 
 static void take_made(struct pending_query *a, const struct admin_call *call)
 {
     if (call->status == ERR_OK || call->status == ERR_EXISTS) {
         key_operation_set_bounded(a->op, call->fn != admin_grow && a->asked.user != NULL);
-        key_operation_start(a->op, a->asked.filter, on_operation, a);
+        start_again(a);
         return;
     }
     struct buffer text = {0};
@@ -33,7 +39,7 @@ static void take_made(struct pending_query *a, const struct admin_call *call)
         return;
     }
     key_operation_look_if_full(a->op); /* what is there needs no room */
-    key_operation_start(a->op, a->asked.filter, on_operation, a);
+    start_again(a);
 }
 
 static void on_made(void *arg)
@@ -81,11 +87,17 @@ static void on_operation(struct key_operation *op, void *arg)
         a->on_done(a);
 }
 
-void pending_query_start(struct pending_query *a, struct key_operation *op)
+/* True: it is done. */
+static bool start(struct pending_query *a)
+{
+    return key_operation_start(a->op, a->asked.filter, on_operation, a) && !make_room_first(a);
+}
+
+bool pending_query_start(struct pending_query *a, struct key_operation *op)
 {
     a->op = op;
     key_operation_set_bounded(op, a->asked.user != NULL);
-    key_operation_start(op, a->asked.filter, on_operation, a);
+    return start(a);
 }
 
 void pending_query_fini(struct pending_query *a)

@@ -38,9 +38,9 @@ struct pending_query {
     char *refusal;    /* why; NULL: no memory */
 };
 
-/* Start @op, which becomes @a's; on_done is called once, never from inside this call. Also to ask once more
- * what is done. The first two members are the caller's to fill. */
-void pending_query_start(struct pending_query *a, struct key_operation *op);
+/* Start @op, which becomes @a's. True: it is done, and nobody is told. Else on_done is called once, later.
+ * Also to ask once more what is done. The first two members are the caller's to fill. */
+MUST_CHECK bool pending_query_start(struct pending_query *a, struct key_operation *op);
 /* At any time; no call comes after it. What is under way ends by itself. */
 void pending_query_fini(struct pending_query *a);
 

@@ -274,9 +274,9 @@ static bool ask_again(struct request *r)
         return false;
     if (pending_query_failed(&r->query) || !key_operation_any_no(op))
         return false;
-    r->overtaken = r->done = false;
-    pending_query_start(&r->query, op);
-    return true;
+    r->overtaken = false;
+    r->done = pending_query_start(&r->query, op);
+    return !r->done;
 }
 
 /* --- batches --- */
@@ -449,18 +449,19 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
         key_operation_name(op, copy + (k->keys[i].bytes - from), k->keys[i].length);
     request_holds(r, sizeof(*r) + bytes + k->count * KEY_BYTES);
     r->shape = k->shape;
-    r->is_early = k->asked.kind == OPERATION_CHECK; /* the log is read when what is under way leaves */
-    c->early_checks += r->is_early;
     r->query.asked = k->asked;
     r->query.on_done = on_done;
     r->spent = (struct spent){.by = "redis",
                               .asked_us = worker_now(c->worker),
                               .filter = k->asked.filter,
                               .keys = commands > 1 ? 1 : k->count};
-    pending_query_start(&r->query, op);
-    if (k->asked.kind == OPERATION_ADD && !key_operation_is_in_order(op))
+    r->done = pending_query_start(&r->query, op);
+    r->is_early = !r->done && k->asked.kind == OPERATION_CHECK; /* the log is read when it leaves */
+    c->early_checks += r->is_early;
+    if (!r->done && k->asked.kind == OPERATION_ADD && !key_operation_is_in_order(op))
         client_enter(c, CLIENT_STALLED);
-    wait_for_others(c);
+    if (r == STAILQ_FIRST(&c->requests))
+        client_write_done(c);
 }
 
 static void ask_run(struct client *c, const struct key_command *first, const struct argument *filter)

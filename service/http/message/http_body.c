@@ -312,30 +312,49 @@ static void skip_blanks(struct plain *p)
     }
 }
 
-/* @word is next, with blanks around it. */
-static bool take_word(struct plain *p, const char *word)
+/* @c is next, with blanks around it. */
+static bool take_byte(struct plain *p, char c)
 {
-    size_t n = strlen(word);
     skip_blanks(p);
-    if (p->length - p->at < n || memcmp(p->text + p->at, word, n) != 0)
+    if (p->at == p->length || p->text[p->at] != c)
         return false;
-    p->at += n;
+    p->at++;
     skip_blanks(p);
     return true;
+}
+
+/* A string without a quote means what it says. Eight bytes at a time: nearly all are ASCII. */
+static bool is_plain(const char *text, size_t length)
+{
+    const uint64_t each = UINT64_C(0x0101010101010101), high = each << 7;
+    uint64_t word = 0, unusual = 0;
+    size_t at = 0;
+    for (; length - at >= sizeof(word); at += sizeof(word)) {
+        memcpy(&word, text + at, sizeof(word));
+        unusual |= (word | (word - each * ' ') | ((word ^ each * '\\') - each)) & high;
+    }
+    for (; at < length; at++)
+        unusual |= (unsigned char)text[at] >= 0x80 || text[at] == '\\' || text[at] < ' ';
+    if (unusual == 0)
+        return true;
+    for (at = 0; at < length; at++)
+        if (text[at] == '\\' || (unsigned char)text[at] < ' ')
+            return false;
+    return utf8_valid(text, length);
 }
 
 /* A string is next, and means what it says. */
 static bool take_plain(struct plain *p, struct http_key *to)
 {
-    unsigned char c = 0, any = 0;
     if (p->at == p->length || p->text[p->at] != '"')
         return false;
-    size_t from = ++p->at, at = from;
-    for (; at < p->length && (c = (unsigned char)p->text[at]) != '"' && c != '\\' && c >= ' '; at++)
-        any |= c;
-    *to = (struct http_key){.offset = from, .length = at - from};
-    p->at = at + 1;
-    return at < p->length && c == '"' && (any < 0x80 || utf8_valid(p->text + from, at - from));
+    size_t from = p->at + 1;
+    const char *end = memchr(p->text + from, '"', p->length - from);
+    if (end == NULL)
+        return false;
+    *to = (struct http_key){.offset = from, .length = (size_t)(end - p->text) - from};
+    p->at = from + to->length + 1;
+    return is_plain(p->text + from, to->length);
 }
 
 /* Room for one more. */
@@ -359,13 +378,15 @@ static bool take_plain_keys(struct http_body *out, const char *text, size_t leng
     struct plain p = {.text = text, .length = length};
     size_t room = 0;
     bool more = true;
-    if (!take_word(&p, "{") || !take_word(&p, "\"keys\"") || !take_word(&p, ":") || !take_word(&p, "["))
+    struct http_key name = {0};
+    if (!take_byte(&p, '{') || !take_plain(&p, &name) || name.length != 4 ||
+        memcmp(text + name.offset, "keys", name.length) != 0 || !take_byte(&p, ':') || !take_byte(&p, '['))
         return false;
-    for (; more; more = take_word(&p, ","), out->key_count++)
+    for (; more; more = take_byte(&p, ','), out->key_count++)
         if (out->key_count == HTTP_KEYS_MAX || !widen(out, &room) ||
             !take_plain(&p, &out->keys[out->key_count]))
             return false;
-    if (!take_word(&p, "]") || !take_word(&p, "}") || p.at != length)
+    if (!take_byte(&p, ']') || !take_byte(&p, '}') || p.at != length)
         return false;
     buffer_append(&out->bytes, text, length);
     return !buffer_failed(&out->bytes);

@@ -133,8 +133,8 @@ static enum http_step take_header(struct http_parser *p, char *line)
 
 static const char *header_after(const struct http_parser *p, const char *name, size_t *at)
 {
-    for (; *at < p->header_count; ++*at)
-        if (strcasecmp(p->headers[*at].name, name) == 0)
+    for (; *at < p->header_count; ++*at) /* the first letter tells most apart */
+        if (((p->headers[*at].name[0] ^ name[0]) & ~0x20) == 0 && strcasecmp(p->headers[*at].name, name) == 0)
             return p->headers[(*at)++].value;
     return NULL;
 }
