@@ -79,7 +79,9 @@ struct key_request {
     bool adds, is_sent;
     struct key_terms terms; /* of an add */
     bool waits_for_room;
-    unsigned refusals; /* of the generation, since it waits for room */
+    bool waits_for_fold; /* this process keeps many entries of its own, until they are folded */
+    bool was_slowed;     /* once is enough */
+    unsigned refusals;   /* of the generation, since it waits for room */
     uint64_t
         looks; /* at the view that had been begun when the request was; it is lost if a later one misses it */
     bool was_delayed;  /* its keys did not leave in the call that began it: a later request may be ahead of it

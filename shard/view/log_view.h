@@ -66,7 +66,8 @@ struct log_lane {
 struct log_folded {
     uint64_t lane_number; /* of the stream that the position is in; 0: nothing was folded yet */
     struct log_position position;
-    unsigned layers; /* that had begun there, 1 or more */
+    unsigned
+        layers; /* that had begun there; 0: the filter was made without keys, and nothing was folded yet */
 };
 
 /* Of a generation that does not grow: it takes no keys from entries of a lane behind this one. It counts only

@@ -17,7 +17,7 @@ struct fault_options {
     uint64_t most;    /* choose the stride so that about this many are tried; 0: as @stride says */
     bool verbose, keep;
     bool cluster; /* rounds on a Redis Cluster of six instead of two nodes */
-    bool list; /* only say which kinds of faults there are */
+    bool list;    /* only say which kinds of faults there are */
 };
 
 int stepwise_run(const struct fault_options *o);

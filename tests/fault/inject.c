@@ -103,7 +103,8 @@ static bool is_of_redis(const struct injection *i)
     return i->kind->scope == INJECT_REDIS || moves_slots(i);
 }
 
-/* A slot that moves is of two nodes, and what befalls one of them in the middle would have to be mended by hand. */
+/* A slot that moves is of two nodes, and what befalls one of them in the middle would have to be mended by
+ * hand. */
 bool inject_same_target(const struct injection *a, const struct injection *b)
 {
     if (moves_slots(a) || moves_slots(b))

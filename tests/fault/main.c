@@ -58,7 +58,22 @@ static const char usage[] =
     "  --verbose     print each fault\n"
     "  --keep        leave the directories of the servers behind\n";
 
-enum { EACH = 256, CLUSTER, ROUNDS, MINUTES, ONLY, STEPWISE, STRIDE, OFFSET, MOST, SEED, VERBOSE, KEEP, LIST, HELP };
+enum {
+    EACH = 256,
+    CLUSTER,
+    ROUNDS,
+    MINUTES,
+    ONLY,
+    STEPWISE,
+    STRIDE,
+    OFFSET,
+    MOST,
+    SEED,
+    VERBOSE,
+    KEEP,
+    LIST,
+    HELP
+};
 
 static const struct option long_options[] = {
     {"each", no_argument, NULL, EACH},
@@ -164,7 +179,8 @@ int main(int argc, char **argv)
     (void)sigaction(SIGTERM, &action, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     if (stepwise && o.cluster) {
-        (void)fputs("fault: --stepwise counts requests in a proxy, and a cluster names its own addresses: leave out --cluster\n",
+        (void)fputs("fault: --stepwise counts requests in a proxy, and a cluster names its own addresses: "
+                    "leave out --cluster\n",
                     stderr);
         return 2;
     }

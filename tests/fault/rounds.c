@@ -296,7 +296,8 @@ static void print_table(struct rounds *r)
     (void)printf("\n%-22s %8s\n", "fault", "times");
     for (size_t i = 0; i < inject_kind_count; i++)
         if (inject_possible(&inject_kinds[i], &r->world))
-            (void)printf("%-22s %8u  %s\n", inject_kinds[i].name, inject_kinds[i].injected, inject_kinds[i].help);
+            (void)printf("%-22s %8u  %s\n", inject_kinds[i].name, inject_kinds[i].injected,
+                         inject_kinds[i].help);
     (void)printf("\n%-44s %.0f s\n", "duration", seconds_since(r->began_us));
     (void)printf("%-44s %u\n", "rounds", r->done);
     (void)printf("%-44s %" PRIu64 "\n", "rebuilds begun by an operator", t.rebuilds);
@@ -324,7 +325,8 @@ static int list_kinds(void)
 {
     static const char *const where[] = {"anywhere", "nodes", "cluster"};
     for (size_t i = 0; i < inject_kind_count; i++)
-        (void)printf("%-22s %-8s  %s\n", inject_kinds[i].name, where[inject_kinds[i].where], inject_kinds[i].help);
+        (void)printf("%-22s %-8s  %s\n", inject_kinds[i].name, where[inject_kinds[i].where],
+                     inject_kinds[i].help);
     return 0;
 }
 
@@ -350,7 +352,8 @@ int rounds_run(const struct fault_options *o)
     }
     const struct world asked = {.clustered = o->cluster};
     if (o->only != NULL && !inject_possible(inject_find(o->only), &asked)) {
-        (void)fprintf(stderr, "fault: %s cannot happen %s\n", o->only, o->cluster ? "on a cluster" : "without --cluster");
+        (void)fprintf(stderr, "fault: %s cannot happen %s\n", o->only,
+                      o->cluster ? "on a cluster" : "without --cluster");
         return 2;
     }
     struct rounds *r = calloc(1, sizeof(*r));

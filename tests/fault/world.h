@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULT_WORLD_H
 #define TESTS_FAULT_WORLD_H
-/* Redis nodes or a Redis Cluster, Postgres and coordinators. A proxy stands between coordinators and servers, but
- * not before a cluster, whose nodes name each other. The tests themselves talk to the servers directly. Main thread only, but for world_status(). */
+/* Redis nodes or a Redis Cluster, Postgres and coordinators. A proxy stands between coordinators and servers,
+ * but not before a cluster, whose nodes name each other. The tests themselves talk to the servers directly.
+ * Main thread only, but for world_status(). */
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +19,13 @@
 #define WORLD_TABLE "short_link"
 #define WORLD_VIEW "twinbloom:{" WORLD_FILTER "}:view"
 
-enum { WORLD_NODES = 2, WORLD_PAIRS = 3, WORLD_COORDINATORS_MAX = 3, WORLD_STATUS_MAX = 1500, WORLD_REPLY_MS = 3000 };
+enum {
+    WORLD_NODES = 2,
+    WORLD_PAIRS = 3,
+    WORLD_COORDINATORS_MAX = 3,
+    WORLD_STATUS_MAX = 1500,
+    WORLD_REPLY_MS = 3000
+};
 
 /* Lines of the coordinators' configuration. */
 struct world_options {
