@@ -225,17 +225,22 @@ static void test_a_process_with_its_share_of_the_log__waits_for_the_folder(void 
 {
     struct solo folder;
     struct solo_request r;
-    unsigned added = 0;
+    unsigned added = 0, slowed = 0;
     enum err code = ERR_OK;
     const bool never = false;
     const struct control_options o = {
         .folds = true, .log_max = LOG_MAX, .fold_interval_us = 10000, .look_interval_us = 20000};
     (void)state;
     open_with(UINT64_MAX, false);
-    for (; code == ERR_OK && added < LOG_MAX; added++)
-        code = solo_error(&solo, true, added, why);
+    for (; code == ERR_OK && added < LOG_MAX; added++) {
+        solo_begin(&solo, &r, true, added);
+        slowed += !r.told && r.q->state == REQUEST_SLOWED;
+        solo_run(&solo, &r.told, 0);
+        code = r.code;
+    }
     assert_int_equal(code, ERR_NOMEM);
-    assert_non_null(strstr(why, "faster than it is folded"));
+    assert_non_null(strstr(r.why, "faster than it is folded"));
+    assert_in_range(slowed, added / 8, added / 2); /* of the second half one in two */
     int64_t length = number("XLEN %s", lane);
     assert_int_equal(solo_error(&solo, true, 1000000, why), ERR_NOMEM);
     assert_int_equal(number("XLEN %s", lane), length);
