@@ -76,7 +76,7 @@ static enum err reason(const struct request_port *p, const struct key_request *q
         return node_reason(node, why, text);
     if (q->waits_for_fold) {
         (void)snprintf(text, 200,
-                       "the filter's log is written faster than it is folded into the shards" NOTHING);
+                       "the filter's log is written faster than it is folded into the shards: add again later" NOTHING);
         return ERR_NOMEM;
     }
     (void)pthread_rwlock_rdlock(&q->filter->lock);
