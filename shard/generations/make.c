@@ -219,7 +219,7 @@ static void put_folded(struct maker *m)
         f->position = m->anchor[i];
         buffer_printf(&text, "%" PRIu64 " ", f->lane_number);
         log_position_format(&f->position, &text);
-        f->layers = m->view->slot[1].shape.layer_count;
+        f->layers = m->options->content == NULL ? 0 : m->view->slot[1].shape.layer_count;
         buffer_printf(&text, " %u", f->layers);
         m->call.bytes.failed |= buffer_failed(&text);
         log_folded_name(1, i, name);

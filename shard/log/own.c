@@ -2,6 +2,7 @@
 #include "shard/log/own.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ struct own {
     struct lane lane;
     struct kept *one; /* elements [first, end), in order of sequence */
     size_t first, end, room;
-    size_t bytes, bytes_max;
+    _Atomic size_t bytes; /* written under the lock */
+    size_t bytes_max;
     uint64_t registration, removed; /* the highest number of a removal that was met; 0: none was */
 };
 
@@ -104,9 +106,9 @@ static size_t cost(unsigned entries, size_t bytes)
 enum err own_room(struct own *own, unsigned entries, size_t bytes, struct error *e)
 {
     (void)pthread_mutex_lock(&own->lock);
-    size_t kept = own->bytes;
     struct key_name key = own->lane.key;
     (void)pthread_mutex_unlock(&own->lock);
+    size_t kept = own_bytes(own);
     if (kept + cost(entries, bytes) <= own->bytes_max)
         return ERR_OK;
     return error_set(e, ERR_NOMEM,
@@ -205,6 +207,11 @@ void own_folded(struct own *own, const struct lane *lane, struct log_id id)
         own->first++;
     }
     (void)pthread_mutex_unlock(&own->lock);
+}
+
+size_t own_bytes(const struct own *own)
+{
+    return atomic_load(&own->bytes);
 }
 
 size_t own_count(struct own *own)

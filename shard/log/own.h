@@ -52,6 +52,9 @@ MUST_CHECK enum err own_met(struct own *own, const struct lane *lane, uint64_t s
  * to there. Missing entries are kept. Some that could be forgotten may stay until a later call. */
 void own_folded(struct own *own, const struct lane *lane, struct log_id id);
 
+/* Bytes of the entries that are kept, with what it costs to keep them. No lock is taken. */
+size_t own_bytes(const struct own *own);
+
 /* The number of kept entries; once it is 0 the writer may leave. */
 size_t own_count(struct own *own);
 

@@ -19,7 +19,12 @@
 #include "shard/request/idle.h"
 #include "shard/view/view_load.h"
 
-enum { RETRY_US = 20 * 1000, RETRY_DOUBLINGS = 3, LOADS_MAX = 4 };
+enum {
+    RETRY_US = 20 * 1000,
+    RETRY_DOUBLINGS = 3,
+    LOADS_MAX = 4,
+    FOLDED_LOOK_US = 100 * 1000 /* while adds wait for another process to fold */
+};
 
 static void init_lease(struct control *c, const struct control_options *o)
 {
@@ -264,11 +269,19 @@ enum err control_load_view(struct control *c, struct error *e)
 
 /* --- all of it --- */
 
-/* Forget those of the own entries that all generations have. */
+/* Forget those of the own entries that all generations have. The writers share what a lane may have:
+ * beyond its part a process has its adds wait, so that a lane is full only where nothing is folded. */
 static void forget_own(struct control *c)
 {
-    for (unsigned i = 0; i < c->filter->lanes; i++)
-        roll_forget(&c->roll, c->view, i, c->filter->lane[i].own);
+    struct log_filter *f = c->filter;
+    uint64_t share = c->log_max / 4 * 3 / (c->view->writer_count > 0 ? c->view->writer_count : 1);
+    atomic_store(&f->own_share, share > c->log_max / 8 ? share : c->log_max / 8);
+    for (unsigned i = 0; i < f->lanes; i++)
+        roll_forget(&c->roll, c->view, i, f->lane[i].own);
+    if (atomic_load(&f->wants_fold) && log_filter_fullness(f) < SHARE_WHOLE) {
+        atomic_store(&f->wants_fold, false);
+        log_filter_changed(f);
+    }
 }
 
 /* Load the view, and do what must precede all else. */
@@ -298,6 +311,8 @@ static enum err look(struct control *c, struct error *e)
 
 static uint64_t next_look(const struct control *c)
 {
+    if (atomic_load(&c->filter->wants_fold))
+        return c->looked_at + FOLDED_LOOK_US;
     return c->looked_at + c->look_interval_us * (c->filter->registered ? 1 : LOOK_RARELY);
 }
 
@@ -318,7 +333,8 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
         return code;
     }
     forget_own(c);
-    if (*soon)
+    if (*soon &&
+        !atomic_load(&c->filter->wants_fold)) /* else adds wait, and the rest is loaded behind that */
         return code;
     if (code == ERR_OK) {
         control_know_left(c);

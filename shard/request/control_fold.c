@@ -407,12 +407,22 @@ static enum err tend_lease(struct control *c, bool *held, struct error *e)
     return code == ERR_BUSY ? ERR_OK : code;
 }
 
+static bool own_much(const struct log_filter *f)
+{
+    bool much = false;
+    for (unsigned i = 0; i < f->lanes; i++)
+        much |= f->lane[i].own != NULL && own_bytes(f->lane[i].own) >= DUE_SOME_BYTES;
+    return much;
+}
+
 /* Fold. A process that fails again and again gives the lease back, so that others can try. */
 static enum err fold_now(struct control *c, struct error *e)
 {
     enum err code = control_fold(c, e);
     if (code == ERR_BUSY) /* another process has the lease by now, and folds */
         return ERR_OK;
+    if (code == ERR_OK && own_much(c->filter)) /* what was folded is forgotten by the view */
+        log_filter_look(c->filter);
     c->fold_failures = code == ERR_OK || fold_is_lost(code) ? 0 : c->fold_failures + 1;
     if (c->fold_failures < FOLD_FAILURES_MAX)
         return code;
@@ -443,7 +453,8 @@ static enum err fold_as_due(struct control *c, struct error *e)
     c->is_behind &= !reads;
     struct due_facts facts = note_lag(c, now);
     uint64_t due = facts.unfolded_bytes > 0 && c->leaves ? now : fold_due(&facts);
-    if (facts.unfolded_bytes > 0 && doubts_one(c) && due > c->folded_at + DUE_LEAST_US)
+    bool is_awaited = doubts_one(c) || atomic_load(&c->filter->wants_fold);
+    if (facts.unfolded_bytes > 0 && is_awaited && due > c->folded_at + DUE_LEAST_US)
         due = c->folded_at + DUE_LEAST_US;
     c->fold_next = DUE_NEVER;
     if (!c->folds)

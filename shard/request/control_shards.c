@@ -232,16 +232,9 @@ static void answer_from(struct control *c, unsigned slot)
 /* Entries before `folded` need not be kept for shards that are not in memory. */
 static void tell_folded(const struct control *c)
 {
-    for (unsigned s = 0; s < 2; s++) {
-        const struct log_generation *g = &c->view->slot[s];
-        struct log_id folded[LOG_LANES_MAX] = {{0}};
-        if (control_held_of(c, s) == NULL)
-            continue;
-        for (unsigned i = 0; i < c->view->lane_count; i++)
-            if (log_view_is_folded(c->view, g, i))
-                folded[i] = g->folded[i].position.id;
-        overlay_folded(c->filter->slot[s]->resident->overlay, folded);
-    }
+    for (unsigned s = 0; s < 2; s++)
+        if (control_held_of(c, s) != NULL)
+            held_tell_folded(c->filter->slot[s], c->view, s);
 }
 
 /* Count from where the view has counted. False: this process does not know what it had counted there. */
@@ -485,6 +478,8 @@ static enum err load_run(struct control *c, struct held *h, unsigned layer, uint
 {
     struct load_failure failure;
     struct load l = {.writer = c->view->slot[h->shape.number % 2].writer, .eras = &c->view->eras};
+    if (held_load_empty(h, layer, first, count))
+        return ERR_OK;
     enum err code = read_run(c, h, &l, layer, first, count, &failure, e);
     if (code == ERR_NOMEM && count > 1)
         return load_run(c, h, layer, first, count / 2, full, e);

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "shard/filter/block.h"
 
 enum { COUNTS_FIRST = 16 /* a power of two, like HELD_COUNTS */ };
 
@@ -18,33 +17,6 @@ static void note_capacity(struct held *h)
     for (unsigned l = 0; l < begun; l++)
         capacity += h->shape.layers[l].capacity;
     h->capacity = capacity;
-}
-
-/* A layer that has begun in no lane has only what this process will apply: so it is whole in memory from its
- * beginning, as far as there is room. */
-static void load_empty(struct held *h, unsigned layer, uint16_t tag)
-{
-    const struct geometry *g = &h->shape.layers[layer].geometry;
-    uint32_t bytes = geometry_shard_bytes(g);
-    struct error ignored;
-    uint8_t *empty = calloc(1, bytes);
-    if (empty == NULL)
-        return;
-    block_fill(g, tag, empty);
-    for (uint32_t s = 0; s < g->shards; s++)
-        if (resident_load_begin(h->resident, layer, s, 1, &ignored) != ERR_OK ||
-            resident_load_piece(h->resident, layer, s, 0, empty, bytes, &ignored) != ERR_OK ||
-            resident_load_end(h->resident, layer, s, &ignored) != ERR_OK)
-            break; /* the control loads the others, if it can */
-    free(empty);
-}
-
-static bool has_begun(const struct resident *r, unsigned layer)
-{
-    bool begun = false;
-    for (unsigned i = 0; i < r->lanes; i++)
-        begun |= r->begun[i] > layer;
-    return begun;
 }
 
 /* Add layers, with nothing in memory. */
@@ -72,9 +44,9 @@ enum err held_add_layers(struct held *h, const struct generation *shape, const s
     uint16_t tag = tag_of(shape, names);
     unsigned first = h->shape.layer_count;
     enum err code = add_layers(h, shape, tag, e);
-    for (unsigned l = first; l < h->shape.layer_count; l++)
-        if (!has_begun(h->resident, l))
-            load_empty(h, l, tag);
+    for (unsigned l = first; l < h->shape.layer_count;
+         l++) /* before it begins, so that all of its keys are counted */
+        (void)held_load_empty(h, l, 0, h->shape.layers[l].geometry.shards);
     return code;
 }
 
@@ -92,7 +64,7 @@ enum err held_new(struct held **out, const struct log_view *view, unsigned slot,
     enum err code = placement_resolve(&h->placement, names, shape, nodes, e);
     if (code == ERR_OK)
         code = resident_new(&h->resident, shape->seed, view->lane_count, budget, e);
-    if (code == ERR_OK) /* whether layers have begun is unknown yet, so load all of them */
+    if (code == ERR_OK)
         code = add_layers(h, shape, tag_of(shape, names), e);
     if (code == ERR_OK) {
         held_take_view(h, view, slot);
@@ -193,11 +165,41 @@ void held_tell_others(struct held *h, uint64_t keys, uint64_t counted)
     h->others_of = keys;
 }
 
+/* Layers that may have entries up to `folded`. */
+static unsigned layers_folded(const struct log_view *view, unsigned slot)
+{
+    const struct log_generation *g = &view->slot[slot];
+    unsigned layers = 0;
+    for (unsigned i = 0; i < view->lane_count; i++) {
+        unsigned some = log_view_is_folded(view, g, i) ? g->folded[i].layers : GENERATION_LAYERS_MAX;
+        layers = some > layers ? some : layers;
+    }
+    return layers;
+}
+
+void held_tell_folded(struct held *h, const struct log_view *view, unsigned slot)
+{
+    const struct log_generation *g = &view->slot[slot];
+    struct log_id folded[LOG_LANES_MAX] = {{0}};
+    unsigned layers = layers_folded(view, slot);
+    for (unsigned i = 0; i < view->lane_count; i++)
+        if (log_view_is_folded(view, g, i))
+            folded[i] = g->folded[i].position.id;
+    h->layers_folded = layers > h->layers_folded ? layers : h->layers_folded;
+    overlay_folded(h->resident->overlay, folded);
+}
+
+bool held_load_empty(struct held *h, unsigned layer, uint32_t first, uint32_t count)
+{
+    return layer >= h->layers_folded && resident_load_empty(h->resident, layer, first, count);
+}
+
 void held_begin(struct held *h, const struct log_view *view, unsigned slot)
 {
     const struct log_generation *g = &view->slot[slot];
     unsigned marked = 0;
     h->counts = false;
+    h->layers_folded = layers_folded(view, slot);
     h->keys = g->keys;
     for (unsigned i = 0; i < view->lane_count; i++) {
         if (log_view_is_folded(view, g, i))

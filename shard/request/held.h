@@ -49,6 +49,7 @@ struct held {
     _Atomic bool counts;       /* its shards are whole, and held_own_keys() has all keys */
     bool fixed;                /* it does not grow (full.h) */
     struct log_full full[LOG_LANES_MAX]; /* belongs to the lane's applier */
+    unsigned layers_folded;              /* Redis may have entries of so many layers; of the control */
     _Atomic unsigned full_lanes;         /* number of lanes that are marked */
     /* By the last view that the control has loaded, guarded by the filter's lock: what block reads depend
      * on. */
@@ -66,6 +67,11 @@ void held_take_view(struct held *h, const struct log_view *view, unsigned slot);
 /* Apply entries from `folded` of @view on, into the layers that had begun there. No thread may apply entries
  * meanwhile. */
 void held_begin(struct held *h, const struct log_view *view, unsigned slot);
+/* Entries up to `folded` of @view need not be kept for shards that are not in memory. */
+void held_tell_folded(struct held *h, const struct log_view *view, unsigned slot);
+/* Have shards that nothing was folded into whole in memory, without reading them. False: they are to be read,
+ * or there is no room. */
+bool held_load_empty(struct held *h, unsigned layer, uint32_t first, uint32_t count);
 
 /* The generation in @slot of @view, with nothing in memory, and with one reference. ERR_CONFIG: it lies on
  * nodes that are not configured; ERR_NOMEM. */

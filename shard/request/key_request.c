@@ -114,6 +114,8 @@ static void leave(struct key_request *q)
 {
     if (q->state == REQUEST_UNACKED)
         leave_acks(q);
+    if (q->state == REQUEST_SLOWED)
+        TAILQ_REMOVE(&q->port->slowed, q, parked);
     if (q->state == REQUEST_ASKING)
         for (unsigned i = 0; i < q->parts_count; i++)
             if (q->parts[i].is_under_way)
@@ -171,7 +173,7 @@ static void place_keys(struct key_request *q, uint64_t seed)
     }
 }
 
-enum binding { BINDING_DONE, BINDING_WAITS, BINDING_OVER };
+enum binding { BINDING_DONE, BINDING_WAITS, BINDING_SLOWED, BINDING_OVER };
 
 /* Other adds wait for room. Whoever gives some back from now on tells of it. */
 static bool must_queue(const struct key_request *q, struct held *h)
@@ -220,6 +222,25 @@ static bool take_room(struct key_request *q, struct held *h)
     return true;
 }
 
+/* Beyond its share of the log the process has adds wait; beyond half of it more and more of them for a tick
+ * of their port, so that they come no faster than is folded, and none waits for long. */
+static enum binding slow_down(struct key_request *q)
+{
+    struct log_filter *f = q->filter;
+    unsigned full = log_filter_fullness(f);
+    if (full >= SHARE_WHOLE && !atomic_exchange(&f->wants_fold, true))
+        f->wake(f->wake_arg);
+    if (full >= SHARE_WHOLE &&
+        log_filter_fullness(f) >= SHARE_WHOLE) /* the control may have made room before it was told */
+        return BINDING_WAITS;
+    if (full <= SHARE_WHOLE / 2 || q->was_slowed)
+        return BINDING_DONE;
+    q->port->slowness += 2 * full - SHARE_WHOLE;
+    q->was_slowed = q->port->slowness >= SHARE_WHOLE;
+    q->port->slowness %= SHARE_WHOLE;
+    return q->was_slowed ? BINDING_SLOWED : BINDING_DONE;
+}
+
 static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned *lanes)
 {
     struct log_filter *f = q->filter;
@@ -244,6 +265,12 @@ static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned 
         atomic_store(&f->wants_writer, true);
         log_filter_look(f);
         return BINDING_WAITS;
+    }
+    if (q->adds) {
+        enum binding slowed = slow_down(q);
+        q->waits_for_fold = slowed != BINDING_DONE;
+        if (q->waits_for_fold)
+            return slowed;
     }
     if (!take_room(q, f->slot[f->current])) {
         q->code = ERR_FULL;
@@ -714,6 +741,9 @@ static bool go(struct key_request *q)
         return false;
     case BINDING_WAITS:
         park(q);
+        return false;
+    case BINDING_SLOWED:
+        request_port_slow(q->port, q);
         return false;
     case BINDING_DONE:
         break;

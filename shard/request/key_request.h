@@ -78,7 +78,9 @@ struct key_request {
     bool adds, is_sent;
     struct key_terms terms; /* of an add */
     bool waits_for_room;
-    unsigned refusals; /* the generation's refusals when it began to wait for room */
+    bool waits_for_fold; /* this process keeps many entries of its own, until they are folded */
+    bool was_slowed;     /* once is enough */
+    unsigned refusals;   /* the generation's refusals when it began to wait for room */
     uint64_t looks;    /* looks at the view begun before it: only a later one can find the view lost */
     bool was_delayed;  /* its keys did not leave within the call that began it: a later request may be ahead
                         * of it */

@@ -170,6 +170,16 @@ void log_filter_changed(struct log_filter *f)
     (void)pthread_mutex_unlock(&f->parking);
 }
 
+unsigned log_filter_fullness(struct log_filter *f)
+{
+    uint64_t share = atomic_load(&f->own_share), most = 0;
+    for (unsigned i = 0; i < f->lanes && share > 0; i++) {
+        uint64_t bytes = f->lane[i].own == NULL ? 0 : own_bytes(f->lane[i].own);
+        most = bytes > most ? bytes : most;
+    }
+    return share == 0 ? 0 : (unsigned)(most * SHARE_WHOLE / share);
+}
+
 unsigned log_filter_parked(struct log_filter *f)
 {
     const struct key_request *q;

@@ -55,6 +55,9 @@ struct log_filter {
     _Atomic bool rests;        /* the control does nothing until it is woken */
     _Atomic unsigned waiting;  /* adds that found no room: others queue behind them */
     _Atomic unsigned adding;   /* adds that may send, or have sent, and have not ended */
+    _Atomic size_t
+        own_share; /* bytes of a lane's own entries from which on adds wait for a fold; 0: not known yet */
+    _Atomic bool wants_fold;   /* an add waits for that */
     _Atomic uint64_t asked_at; /* when the last request came, or up to LOG_ASKED_US later */
     _Atomic uint64_t looks;    /* number of looks that were begun */
     _Atomic uint64_t looked;   /* when the last look began that found a usable view; clock_mono_us() */
@@ -64,12 +67,13 @@ struct log_filter {
     struct log_lost lost;       /* guarded by @parking: a shard that was missed; generation 0: none */
 };
 
-enum { LOG_ASKED_US = 50 * 1000 };
+enum { LOG_ASKED_US = 50 * 1000, SHARE_WHOLE = 1024 };
 
 enum key_request_state {
     REQUEST_GOING, /* its port has it */
     REQUEST_PARKED,
-    REQUEST_READY, /* on its way from the parking to its port */
+    REQUEST_SLOWED, /* until the port's next tick */
+    REQUEST_READY,  /* on its way from the parking to its port */
     REQUEST_ASKING,
     REQUEST_UNACKED, /* its keys are in their lanes; replicas or disks have not acknowledged them yet */
     REQUEST_OVER     /* its callback is due */
@@ -88,6 +92,8 @@ struct request_port {
     bool inside; /* inside key_check() or key_add(): no callback may run */
     struct key_requests active;
     struct key_requests unacked; /* to ask again at the next tick */
+    struct key_requests slowed;  /* to go on with at the next tick */
+    unsigned slowness;           /* the next one is slowed where it comes to SHARE_WHOLE */
 };
 
 /* --- log_filter.c --- */
@@ -101,6 +107,9 @@ void log_filter_unpark(struct log_filter *f, struct key_request *q);
 void log_filter_changed(struct log_filter *f);
 /* A request has come at @now: the control no longer rests. Any thread. */
 void log_filter_asked(struct log_filter *f, uint64_t now);
+/* How much of its share of a lane this process has in entries that are not folded: of the fullest lane, of
+ * SHARE_WHOLE; or more. Any thread. */
+unsigned log_filter_fullness(struct log_filter *f);
 /* The number of parked requests. */
 unsigned log_filter_parked(struct log_filter *f);
 /* A shard is missing in Redis: let the control handle it. Any thread. */
@@ -116,6 +125,8 @@ void log_filter_close(struct log_filter *f, enum err code, const char *why);
 /* Let the port go on with @q. Any thread; @self is the port of the calling thread. */
 void request_port_hand(struct request_port *p, struct key_request *q, const struct request_port *self);
 void request_port_begin(struct request_port *p, struct key_request *q);
+/* Go on with @q at the next tick. */
+void request_port_slow(struct request_port *p, struct key_request *q);
 
 /* --- key_request.c, in the port's thread --- */
 void key_request_go_on(struct key_request *q);

@@ -38,6 +38,13 @@ void request_port_begin(struct request_port *p, struct key_request *q)
         TAILQ_INSERT_HEAD(&p->active, q, active);
 }
 
+void request_port_slow(struct request_port *p, struct key_request *q)
+{
+    q->state = REQUEST_SLOWED;
+    q->was_delayed = true;
+    TAILQ_INSERT_TAIL(&p->slowed, q, parked);
+}
+
 static void on_wake(void *arg)
 {
     struct request_port *p = arg;
@@ -67,6 +74,11 @@ static enum err reason(const struct request_port *p, const struct key_request *q
         return node_reason(async_client_name(p->async, where), async_client_why(p->async, where), text);
     if (async_client_any_down(p->async, &node, &why))
         return node_reason(node, why, text);
+    if (q->waits_for_fold) {
+        (void)snprintf(text, 200,
+                       "the filter's log is written faster than it is folded into the shards: add again later" NOTHING);
+        return ERR_NOMEM;
+    }
     (void)pthread_rwlock_rdlock(&q->filter->lock);
     const char *parked = q->text[0] != '\0' ? q->text : q->filter->why;
     (void)snprintf(text, 200, "timed out: %.150s" NOTHING,
@@ -99,6 +111,14 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
     (void)events;
     while ((q = TAILQ_FIRST(&p->active)) != NULL && q->deadline <= now)
         expire(p, q);
+    const struct key_request *last = TAILQ_LAST(&p->slowed, key_requests);
+    while ((q = TAILQ_FIRST(&p->slowed)) != NULL) {
+        bool is_last = q == last;
+        TAILQ_REMOVE(&p->slowed, q, parked);
+        key_request_go_on(q);
+        if (is_last)
+            break;
+    }
     TAILQ_INIT(&again); /* those that fail meanwhile are asked again at the next tick */
     TAILQ_CONCAT(&again, &p->unacked, parked);
     while ((q = TAILQ_FIRST(&again)) != NULL) {
@@ -125,6 +145,7 @@ struct request_port *request_port_new(struct event_base *base, struct async_clie
     p->rooms.size = ROOM_BYTES;
     TAILQ_INIT(&p->active);
     TAILQ_INIT(&p->unacked);
+    TAILQ_INIT(&p->slowed);
     p->lanes = lane_port_new(base, async, UINT_MAX); /* the requests have deadlines of their own */
     bool has_queue = worker_queue_init(&p->ready, base, on_wake, p);
     p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);

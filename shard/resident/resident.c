@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "shard/filter/block.h"
 
 enum { AHEAD = 16 /* keys whose blocks are on the way from memory */ };
 
@@ -251,10 +252,10 @@ enum err resident_apply(struct resident *r, unsigned lane, struct log_id id, con
 void resident_begin(struct resident *r, unsigned lane, struct log_id id, unsigned layers)
 {
     pthread_rwlock_wrlock(&r->changing);
-    assert(lane < r->lanes && layers > 0 && layers <= layers_of(r));
+    assert(lane < r->lanes && layers <= layers_of(r));
     r->applied[lane] = id;
     r->counted[lane] = id;
-    r->begun[lane] = layers;
+    r->begun[lane] = layers > 0 ? layers : 1;
     r->keys[lane] = r->pinned_keys[lane] = 0;
     pthread_rwlock_unlock(&r->changing);
 }
@@ -340,6 +341,29 @@ enum err resident_load_end(struct resident *r, unsigned layer, uint32_t shard, s
         bitmap_change(b, shard, BITMAP_RESIDENT);
     pthread_rwlock_unlock(&r->changing);
     return code;
+}
+
+bool resident_load_empty(struct resident *r, unsigned layer, uint32_t first, uint32_t count)
+{
+    struct bitmap *b = r->layer[layer];
+    struct error ignored;
+    uint8_t *empty = calloc(1, b->shard_bytes);
+    bool done = empty != NULL && resident_load_begin(r, layer, first, count, &ignored) == ERR_OK;
+    if (done)
+        block_fill(&b->geometry, b->tag, empty);
+    for (uint32_t s = first; done && s < first + count; s++) {
+        done = resident_load_piece(r, layer, s, 0, empty, b->shard_bytes, &ignored) == ERR_OK &&
+               resident_load_end(r, layer, s, &ignored) == ERR_OK;
+        b->from_empty[s] = bitmap_stamp(b, s);
+    }
+    free(empty);
+    return done;
+}
+
+bool resident_is_from_empty(const struct resident *r, unsigned layer, uint32_t shard)
+{
+    const struct bitmap *b = r->layer[layer];
+    return bitmap_stayed(b, shard, b->from_empty[shard]);
 }
 
 static void give_back(struct resident *r, struct bitmap *b, uint32_t shard)

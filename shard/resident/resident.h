@@ -101,7 +101,7 @@ void resident_look(const struct resident *r, const struct key_hash *hashes, size
  * number, then look: a key that was absent stays absent for as long as the number is the same. */
 uint64_t resident_changes(const struct resident *r);
 /* Shards have all entries of @lane up to @id, where @layers layers had begun; entries behind @id are applied
- * next. No thread may apply entries meanwhile. Without this call one layer has begun. Counting of keys starts
+ * next. No thread may apply entries meanwhile. Without this call, or with 0 layers, one has begun. Counting of keys starts
  * at 0 again. */
 void resident_begin(struct resident *r, unsigned lane, struct log_id id, unsigned layers);
 /* Do not count keys of @lane up to the entry @id. Call it after resident_begin(). */
@@ -137,6 +137,13 @@ void resident_barrier(struct resident *r);
  * `resident_memory` has no room for them; ERR_CONFLICT. On error nothing changes. */
 MUST_CHECK enum err resident_load_begin(struct resident *r, unsigned layer, uint32_t first, uint32_t count,
                                         struct error *e);
+/* Have shards of a layer whole in memory without reading them: the layer began behind `folded` of the view
+ * from which on this process reads the lanes, so Redis has nothing of it that the lanes have not
+ * (EMPTY_WHEN_BEGUN of layers.pml). False: there is no room, or no memory, and nothing has changed; or a
+ * shard is in memory. */
+bool resident_load_empty(struct resident *r, unsigned layer, uint32_t first, uint32_t count);
+/* The shard is whole since resident_load_empty(): Redis has no entry of it that was not applied here. */
+bool resident_is_from_empty(const struct resident *r, unsigned layer, uint32_t shard);
 /* OR a piece, as bitmap_or(). No other thread waits meanwhile. */
 MUST_CHECK enum err resident_load_piece(struct resident *r, unsigned layer, uint32_t shard, uint32_t offset,
                                         const void *bytes, uint32_t length, struct error *e);

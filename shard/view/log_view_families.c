@@ -51,7 +51,7 @@ static bool take_layers(const char *text, size_t *length, unsigned *layers)
 {
     const char *blank = memrchr(text, ' ', *length);
     uint64_t n;
-    if (blank == NULL || !number_u64(blank + 1, *length - (size_t)(blank + 1 - text), &n) || n == 0 ||
+    if (blank == NULL || !number_u64(blank + 1, *length - (size_t)(blank + 1 - text), &n) ||
         n > GENERATION_LAYERS_MAX)
         return false;
     *length = (size_t)(blank - text);

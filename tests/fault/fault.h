@@ -16,7 +16,8 @@ struct fault_options {
     uint64_t offset;  /* begin at this request, from 0; UINT64_MAX: drawn by the seed */
     uint64_t most;    /* choose the stride so that about this many are tried; 0: as @stride says */
     bool verbose, keep;
-    bool list; /* only say which kinds of faults there are */
+    bool cluster; /* rounds on a Redis Cluster of six instead of two nodes */
+    bool list;    /* only say which kinds of faults there are */
 };
 
 int stepwise_run(const struct fault_options *o);

@@ -11,6 +11,14 @@
 
 enum { LOOK_US = 20000, DRIVER_MS = 200, PROBES = 200, PROBES_POSITIVE_MAX = 10 };
 
+/* The node that holds the view, or an error. */
+static enum err open_home(struct world *w, struct client *home, unsigned deadline_ms, struct error *e)
+{
+    const struct temp_redis *node = world_home(w);
+    return node == NULL ? error_set(e, ERR_IO, "no node of the cluster holds the view")
+                        : client_open(home, node->port, deadline_ms, e);
+}
+
 /* --- at rest --- */
 
 /* HGET and the like: the text in @out; false where there is none. */
@@ -44,7 +52,7 @@ bool world_is_at_rest(struct world *w, char text[WORLD_STATUS_MAX])
 {
     struct error e = {""};
     struct client home;
-    if (client_open(&home, w->redis[0].port, WORLD_REPLY_MS, &e) != ERR_OK) {
+    if (open_home(w, &home, WORLD_REPLY_MS, &e) != ERR_OK) {
         (void)snprintf(text, WORLD_STATUS_MAX, "%s", e.text);
         return false;
     }
@@ -71,7 +79,7 @@ unsigned world_driver(struct world *w)
     struct client home;
     char mutex[200];
     unsigned i = 0;
-    if (client_open(&home, w->redis[0].port, DRIVER_MS, &e) != ERR_OK)
+    if (open_home(w, &home, DRIVER_MS, &e) != ERR_OK)
         return WORLD_COORDINATORS_MAX;
     bool held = ask(&home, mutex, sizeof(mutex), "GET twinbloom:{" WORLD_FILTER "}:expansion_flag");
     client_close(&home);
@@ -182,7 +190,7 @@ static uint64_t generation(struct world *w)
     struct error e = {""};
     struct client home;
     char text[32] = "0";
-    if (client_open(&home, w->redis[0].port, WORLD_REPLY_MS, &e) != ERR_OK)
+    if (open_home(w, &home, WORLD_REPLY_MS, &e) != ERR_OK)
         return 0;
     (void)ask(&home, text, sizeof(text), "HGET " WORLD_VIEW " last_generation");
     client_close(&home);

@@ -12,17 +12,22 @@
 /* What a fault happens to; two faults never happen to one target at a time. */
 enum inject_scope {
     INJECT_COORDINATOR, /* target: 0 to coordinators - 1 */
-    INJECT_REDIS,       /* target: a node */
+    INJECT_REDIS,       /* target: a node, or the master of a pair of a cluster */
+    INJECT_REDIS_SLOTS, /* two masters of a cluster; target: the one that gives */
     INJECT_POSTGRES,
     INJECT_REDIS_NETWORK, /* target: a node */
     INJECT_POSTGRES_NETWORK
 };
+
+/* Where a kind can happen. */
+enum inject_where { INJECT_ANYWHERE, INJECT_NODES, INJECT_CLUSTER };
 
 struct injection;
 
 struct inject_kind {
     const char *name;
     enum inject_scope scope;
+    enum inject_where where;
     unsigned min_ms, max_ms; /* how long it is in force */
     unsigned injected;       /* times */
     const char *help;
@@ -41,13 +46,16 @@ struct injection {
     uint64_t state;            /* of its generator */
     uint64_t begin_us, end_us; /* from the beginning of the round */
     bool begun, ended;
-    PGconn *db; /* of a session that it holds */
+    struct temp_redis *node; /* scope INJECT_REDIS: the target, as it was when the fault began */
+    PGconn *db;              /* of a session that it holds */
+    unsigned slot, to;       /* scope INJECT_REDIS_SLOTS: what moves, and the node that takes it */
     char detail[160];
 };
 
+bool inject_possible(const struct inject_kind *kind, const struct world *w);
 struct inject_kind *inject_find(const char *name);
 
-/* Choose target and times. */
+/* Choose target and times. The kind must be possible in @w. */
 void inject_plan(struct injection *i, struct world *w, struct inject_kind *kind, uint64_t state);
 bool inject_same_target(const struct injection *a, const struct injection *b);
 

@@ -9,14 +9,14 @@
 #include "tests/fault/fault.h"
 #include "tests/fault/inject_kinds.h"
 
-enum { NAMES_MAX = 512, NAME_MAX_BYTES = 160 };
+enum { NAMES_MAX = 512, NAME_MAX_BYTES = 160, TRIES = 50 };
 
 /* One command to the target; the caller frees the reply, which may be NULL. */
 static redisReply *node_command(struct injection *i, const char *format, ...)
 {
     struct client c;
     struct error e = {""};
-    if (client_open(&c, i->world->redis[i->target].port, WORLD_REPLY_MS, &e) != ERR_OK)
+    if (client_open(&c, i->node->port, WORLD_REPLY_MS, &e) != ERR_OK)
         return NULL;
     va_list ap;
     va_start(ap, format);
@@ -43,10 +43,12 @@ bool flushall(struct injection *i)
     return succeeds(node_command(i, "FLUSHALL"));
 }
 
-/* Views, mutexes and jobs lie on the first node. */
-static bool deleted(struct injection *i, const char *key)
+static bool deleted_at_home(struct injection *i, const char *key)
 {
-    i->target = 0;
+    i->node = world_home(i->world);
+    (void)snprintf(i->detail, sizeof(i->detail), "at home");
+    if (i->node == NULL)
+        return false;
     redisReply *r = node_command(i, "DEL %s", key);
     bool done = r != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 1;
     freeReplyObject(r);
@@ -55,19 +57,19 @@ static bool deleted(struct injection *i, const char *key)
 
 bool view_deleted(struct injection *i)
 {
-    return deleted(i, WORLD_VIEW);
+    return deleted_at_home(i, WORLD_VIEW);
 }
 
 bool job_deleted(struct injection *i)
 {
-    return deleted(i, "twinbloom:{" WORLD_FILTER "}:job");
+    return deleted_at_home(i, "twinbloom:{" WORLD_FILTER "}:job");
 }
 
 bool mutex_deleted(struct injection *i)
 {
     bool done = false;
     for (int tries = 0; !done && tries < 60; tries++) {
-        done = deleted(i, "twinbloom:{" WORLD_FILTER "}:expansion_flag");
+        done = deleted_at_home(i, "twinbloom:{" WORLD_FILTER "}:expansion_flag");
         clock_sleep_us(done ? 0 : 5000);
     }
     return done;
@@ -75,7 +77,7 @@ bool mutex_deleted(struct injection *i)
 
 bool token_deleted(struct injection *i)
 {
-    return deleted(i, "twinbloom:{" WORLD_FILTER "}:token");
+    return deleted_at_home(i, "twinbloom:{" WORLD_FILTER "}:token");
 }
 
 /* --- shards --- */
@@ -92,31 +94,33 @@ static void keep_name(const char *name, void *arg)
         (void)snprintf(n->text[n->count++], NAME_MAX_BYTES, "%s", name);
 }
 
-/* Some name of a shard; told in the injection's detail. */
-static bool pick_shard(struct injection *i)
+bool pick_key(struct injection *i, const char *pattern, char *out, size_t size)
 {
     struct client c;
     struct error e = {""};
-    if (client_open(&c, i->world->redis[i->target].port, WORLD_REPLY_MS, &e) != ERR_OK)
+    if (client_open(&c, i->node->port, WORLD_REPLY_MS, &e) != ERR_OK)
         return false;
     struct names *n = calloc(1, sizeof(*n));
-    bool found = n != NULL &&
-                 client_scan(&c, "twinbloom:{" WORLD_FILTER ".*.*.*}:*", keep_name, n, &e) == ERR_OK &&
-                 n->count > 0;
-    unsigned tries = 0;
-    for (; found && tries < 4 * NAMES_MAX; tries++) {
-        (void)snprintf(i->detail, sizeof(i->detail), "%s",
-                       n->text[fault_between(&i->state, 0, n->count - 1)]);
-        redisReply *r = client_command(&c, "TYPE %s", i->detail);
-        bool string = r != NULL && r->type == REDIS_REPLY_STATUS && strcmp(r->str, "string") == 0;
-        freeReplyObject(r);
-        if (string)
-            break;
-    }
-    found = found && tries < 4 * NAMES_MAX;
+    bool found = n != NULL && client_scan(&c, pattern, keep_name, n, &e) == ERR_OK && n->count > 0;
+    if (found)
+        (void)snprintf(out, size, "%s", n->text[fault_between(&i->state, 0, n->count - 1)]);
     free(n);
     client_close(&c);
     return found;
+}
+
+/* Some name of a shard; told in the injection's detail. */
+static bool pick_shard(struct injection *i)
+{
+    bool string = false;
+    for (unsigned tries = 0; !string && tries < TRIES; tries++) {
+        if (!pick_key(i, "twinbloom:{" WORLD_FILTER ".*.*.*}:*", i->detail, sizeof(i->detail)))
+            return false;
+        redisReply *r = node_command(i, "TYPE %s", i->detail);
+        string = r != NULL && r->type == REDIS_REPLY_STATUS && strcmp(r->str, "string") == 0;
+        freeReplyObject(r);
+    }
+    return string;
 }
 
 bool shard_deleted(struct injection *i)
@@ -217,7 +221,7 @@ bool redis_evict_begin(struct injection *i)
 bool redis_misconf_begin(struct injection *i)
 {
     char path[PATH_MAX + 32];
-    (void)snprintf(path, sizeof(path), "%s/data/blocked", i->world->redis[i->target].directory);
+    (void)snprintf(path, sizeof(path), "%s/data/blocked", i->node->directory);
     (void)mkdir(path, 0755);
     if (!configure(i, "dbfilename", "blocked") || !configure(i, "save", "3600 1000000"))
         return false;

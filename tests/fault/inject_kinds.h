@@ -7,6 +7,11 @@
 typedef bool inject_begin_fn(struct injection *i);
 typedef void inject_end_fn(struct injection *i);
 
+/* A server of the test's own that does not start leaves nothing to test: end the program. */
+void must_start(enum err err, const char *what, const struct error *e);
+/* The name of any key at i->node that matches @pattern; false: there is none. */
+bool pick_key(struct injection *i, const char *pattern, char *out, size_t size);
+
 /* inject_process.c */
 inject_begin_fn kill_begin, end_begin, stop_begin, clock_begin;
 inject_end_fn launch_end, stop_end, clock_end;
@@ -14,6 +19,10 @@ inject_begin_fn redis_restart_begin, redis_kill_begin, redis_stop_begin;
 inject_end_fn redis_with_data, redis_empty, redis_stop_end;
 inject_begin_fn postgres_restart_begin, postgres_crash_begin;
 inject_end_fn postgres_end;
+
+/* inject_cluster.c */
+inject_begin_fn failover_begin, failover_lagging_begin, failover_manual_begin, slot_moved_begin;
+inject_end_fn failover_end, slot_moved_end;
 
 /* inject_network.c */
 inject_begin_fn network_reset, network_cut, network_lost_reply, network_slow_request, network_slow_reply,

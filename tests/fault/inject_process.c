@@ -10,8 +10,7 @@
 
 enum { STOP_MS = 10000 };
 
-/* A server of the test's own that does not start leaves nothing to test. */
-static void must_start(enum err err, const char *what, const struct error *e)
+void must_start(enum err err, const char *what, const struct error *e)
 {
     if (err == ERR_OK)
         return;
@@ -87,20 +86,20 @@ void clock_end(struct injection *i)
 
 bool redis_restart_begin(struct injection *i)
 {
-    temp_redis_stop(&i->world->redis[i->target]);
+    temp_redis_stop(i->node);
     return true;
 }
 
 bool redis_kill_begin(struct injection *i)
 {
-    temp_redis_kill(&i->world->redis[i->target]);
+    temp_redis_kill(i->node);
     return true;
 }
 
 static void start_redis(struct injection *i, bool keep_data)
 {
     struct error e = {""};
-    must_start(temp_redis_restart(&i->world->redis[i->target], keep_data, &e), "Redis", &e);
+    must_start(temp_redis_restart(i->node, keep_data, &e), "Redis", &e);
 }
 
 void redis_with_data(struct injection *i)
@@ -115,13 +114,13 @@ void redis_empty(struct injection *i)
 
 bool redis_stop_begin(struct injection *i)
 {
-    process_signal(&i->world->redis[i->target].process, SIGSTOP);
+    process_signal(&i->node->process, SIGSTOP);
     return true;
 }
 
 void redis_stop_end(struct injection *i)
 {
-    process_signal(&i->world->redis[i->target].process, SIGCONT);
+    process_signal(&i->node->process, SIGCONT);
 }
 
 /* --- Postgres --- */

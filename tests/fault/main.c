@@ -39,12 +39,13 @@ static void on_signal(int signal)
 }
 
 static const char usage[] =
-    "usage: fault [--each] [--rounds N] [--minutes N] [--only KIND] [--seed N]\n"
+    "usage: fault [--cluster] [--each] [--rounds N] [--minutes N] [--only KIND] [--seed N]\n"
     "       fault --stepwise [--stride K [--offset O] | --most N] [--seed N]\n"
     "\n"
     "Injects faults while keys are added, checked and rebuilt; 1 is the status where an acknowledged key is\n"
     "reported absent, or the filter does not come to rest.\n"
     "\n"
+    "  --cluster     on a Redis Cluster of three masters and three replicas, instead of two nodes\n"
     "  --each        a round with each kind of fault\n"
     "  --rounds N    then N rounds with faults picked by the seed\n"
     "  --minutes N   then such rounds for so long\n"
@@ -57,10 +58,26 @@ static const char usage[] =
     "  --verbose     print each fault\n"
     "  --keep        leave the directories of the servers behind\n";
 
-enum { EACH = 256, ROUNDS, MINUTES, ONLY, STEPWISE, STRIDE, OFFSET, MOST, SEED, VERBOSE, KEEP, LIST, HELP };
+enum {
+    EACH = 256,
+    CLUSTER,
+    ROUNDS,
+    MINUTES,
+    ONLY,
+    STEPWISE,
+    STRIDE,
+    OFFSET,
+    MOST,
+    SEED,
+    VERBOSE,
+    KEEP,
+    LIST,
+    HELP
+};
 
 static const struct option long_options[] = {
     {"each", no_argument, NULL, EACH},
+    {"cluster", no_argument, NULL, CLUSTER},
     {"rounds", required_argument, NULL, ROUNDS},
     {"minutes", required_argument, NULL, MINUTES},
     {"only", required_argument, NULL, ONLY},
@@ -103,6 +120,9 @@ static bool parse(int argc, char **argv, struct fault_options *o, bool *stepwise
         switch (c) {
         case EACH:
             o->each = true;
+            break;
+        case CLUSTER:
+            o->cluster = true;
             break;
         case ROUNDS:
             o->rounds = (unsigned)number_of(optarg);
@@ -158,6 +178,12 @@ int main(int argc, char **argv)
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
+    if (stepwise && o.cluster) {
+        (void)fputs("fault: --stepwise counts requests in a proxy, and a cluster names its own addresses: "
+                    "leave out --cluster\n",
+                    stderr);
+        return 2;
+    }
     journal_verbose(o.verbose);
     return stepwise ? stepwise_run(&o) : rounds_run(&o);
 }

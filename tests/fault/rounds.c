@@ -229,6 +229,8 @@ static size_t choose(struct rounds *r, struct injection faults[FAULTS_MAX], stru
     for (int tries = 0; count < wanted && tries < 50; tries++) {
         struct inject_kind *kind =
             first != NULL ? first : &inject_kinds[fault_random(&state) % inject_kind_count];
+        if (!inject_possible(kind, &r->world))
+            continue;
         inject_plan(&faults[count], &r->world, kind, fault_random(&state));
         if (fits(faults, count, &faults[count]))
             count++;
@@ -241,6 +243,8 @@ static enum err each_kind(struct rounds *r, struct error *e)
     enum err err = ERR_OK;
     for (size_t i = 0; err == ERR_OK && i < inject_kind_count && !fault_interrupted(); i++) {
         struct injection faults[FAULTS_MAX];
+        if (!inject_possible(&inject_kinds[i], &r->world))
+            continue;
         size_t count = choose(r, faults, &inject_kinds[i], UINT64_C(1) << 32 | i);
         err = run_round(r, faults, count, e);
     }
@@ -268,6 +272,7 @@ static enum err start(struct rounds *r, struct error *e)
 {
     struct world_options options = world_options;
     options.keep = r->o->keep;
+    options.cluster = r->o->cluster;
     enum err err = world_start(&r->world, &options, e);
     struct creator c;
     if (err != ERR_OK)
@@ -290,7 +295,9 @@ static void print_table(struct rounds *r)
     struct traffic_counts t = traffic_counts(r->traffic);
     (void)printf("\n%-22s %8s\n", "fault", "times");
     for (size_t i = 0; i < inject_kind_count; i++)
-        (void)printf("%-22s %8u  %s\n", inject_kinds[i].name, inject_kinds[i].injected, inject_kinds[i].help);
+        if (inject_possible(&inject_kinds[i], &r->world))
+            (void)printf("%-22s %8u  %s\n", inject_kinds[i].name, inject_kinds[i].injected,
+                         inject_kinds[i].help);
     (void)printf("\n%-44s %.0f s\n", "duration", seconds_since(r->began_us));
     (void)printf("%-44s %u\n", "rounds", r->done);
     (void)printf("%-44s %" PRIu64 "\n", "rebuilds begun by an operator", t.rebuilds);
@@ -316,8 +323,10 @@ static void print_table(struct rounds *r)
 
 static int list_kinds(void)
 {
+    static const char *const where[] = {"anywhere", "nodes", "cluster"};
     for (size_t i = 0; i < inject_kind_count; i++)
-        (void)printf("%-22s %s\n", inject_kinds[i].name, inject_kinds[i].help);
+        (void)printf("%-22s %-8s  %s\n", inject_kinds[i].name, where[inject_kinds[i].where],
+                     inject_kinds[i].help);
     return 0;
 }
 
@@ -339,6 +348,12 @@ int rounds_run(const struct fault_options *o)
         return list_kinds();
     if (o->only != NULL && inject_find(o->only) == NULL) {
         (void)fprintf(stderr, "fault: there is no fault %s; --list says which there are\n", o->only);
+        return 2;
+    }
+    const struct world asked = {.clustered = o->cluster};
+    if (o->only != NULL && !inject_possible(inject_find(o->only), &asked)) {
+        (void)fprintf(stderr, "fault: %s cannot happen %s\n", o->only,
+                      o->cluster ? "on a cluster" : "without --cluster");
         return 2;
     }
     struct rounds *r = calloc(1, sizeof(*r));

@@ -23,6 +23,33 @@ const char *world_user(unsigned i)
     return users[i];
 }
 
+/* --- nodes --- */
+
+unsigned world_targets(const struct world *w)
+{
+    return w->clustered ? WORLD_PAIRS : WORLD_NODES;
+}
+
+struct temp_redis *world_node(struct world *w, unsigned target)
+{
+    if (!w->clustered)
+        return &w->redis[target];
+    unsigned master = temp_cluster_master(&w->cluster, target);
+    return master < w->cluster.count ? &w->cluster.node[master] : NULL;
+}
+
+struct temp_redis *world_home(struct world *w)
+{
+    if (!w->clustered)
+        return &w->redis[0];
+    for (unsigned i = 0; i < w->cluster.count; i++) {
+        unsigned owner = temp_cluster_owner(&w->cluster, i, w->home_slot);
+        if (owner < w->cluster.count && process_running(&w->cluster.node[owner].process))
+            return &w->cluster.node[owner];
+    }
+    return NULL;
+}
+
 /* --- start --- */
 
 static enum err write_users(struct world *w, struct error *e)
@@ -38,10 +65,23 @@ static enum err write_users(struct world *w, struct error *e)
     return fclose(f) == 0 ? ERR_OK : error_set(e, ERR_IO, "%s cannot be written", path);
 }
 
+/* Nothing is saved to disk: a node that comes back before its replica has taken over is empty. */
+static enum err start_cluster(struct world *w, struct error *e)
+{
+    int64_t slot = 0;
+    enum err err = temp_cluster_start(&w->cluster, WORLD_PAIRS, 0, WORLD_PAIRS, e);
+    if (err == ERR_OK)
+        err = client_integer(&w->cluster.client[0], &slot, e, "CLUSTER KEYSLOT %s", WORLD_FILTER);
+    w->home_slot = (unsigned)slot;
+    return err;
+}
+
 /* What was acknowledged must survive SIGKILL: the append-only file is written before a reply is sent, and
  * nothing but a crash of the machine needs fsync. */
 static enum err start_redis(struct world *w, struct error *e)
 {
+    if (w->clustered)
+        return start_cluster(w, e);
     const char *const extra[] = {
         "--aclfile", w->users, "--appendonly", "yes", "--appendfsync", "no", "--enable-protected-configs",
         "yes",       NULL};
@@ -75,7 +115,7 @@ static enum err start_postgres(struct world *w, struct error *e)
 static enum err start_proxy(struct world *w, uint16_t ports[WORLD_NODES], uint16_t *postgres, struct error *e)
 {
     enum err err = proxy_start(&w->proxy, e);
-    for (unsigned i = 0; err == ERR_OK && i < WORLD_NODES; i++)
+    for (unsigned i = 0; err == ERR_OK && !w->clustered && i < WORLD_NODES; i++)
         err = proxy_add(w->proxy, WIRE_REDIS, w->redis[i].port, &w->redis_route[i], &ports[i], e);
     if (err == ERR_OK)
         err = proxy_add(w->proxy, WIRE_POSTGRES, w->postgres.port, &w->postgres_route, postgres, e);
@@ -131,6 +171,7 @@ static enum err prepare(struct world *w, unsigned i, const struct world_options 
     (void)snprintf(dsn, sizeof(dsn), "postgresql://%s@127.0.0.1:%u/postgres?gssencmode=disable",
                    world_user(i), postgres);
     const struct daemon_options d = {.nodes = nodes,
+                                     .cluster = w->clustered ? w->cluster.seeds : NULL,
                                      .dsn = dsn,
                                      .service = o->service,
                                      .redis = o->redis,
@@ -167,7 +208,7 @@ bool world_end(struct world *w, unsigned i)
 
 enum err world_start(struct world *w, const struct world_options *o, struct error *e)
 {
-    *w = (struct world){.coordinators = o->coordinators, .keep = o->keep};
+    *w = (struct world){.coordinators = o->coordinators, .keep = o->keep, .clustered = o->cluster};
     uint16_t ports[WORLD_NODES] = {0}, postgres = 0;
     if (w->coordinators > WORLD_COORDINATORS_MAX)
         return error_set(e, ERR_RANGE, "at most %d coordinators", WORLD_COORDINATORS_MAX);
@@ -191,8 +232,10 @@ static void show_directories(const struct world *w)
 {
     for (unsigned i = 0; i < w->coordinators; i++)
         (void)printf("coordinator %u: %s\n", i, w->daemon[i].directory);
-    for (unsigned i = 0; i < WORLD_NODES; i++)
+    for (unsigned i = 0; !w->clustered && i < WORLD_NODES; i++)
         (void)printf("Redis node %u: %s\n", i, w->redis[i].directory);
+    for (unsigned i = 0; i < w->cluster.count; i++)
+        (void)printf("Redis node %u: %s\n", i, w->cluster.node[i].directory);
     (void)printf("Postgres: %s\n", w->postgres.directory);
 }
 
@@ -219,6 +262,11 @@ bool world_stop(struct world *w)
             w->redis[i].directory[0] = '\0';
         temp_redis_fini(&w->redis[i]);
     }
+    for (unsigned i = 0; w->keep && i < w->cluster.count; i++) {
+        temp_redis_kill(&w->cluster.node[i]);
+        w->cluster.node[i].directory[0] = '\0';
+    }
+    temp_cluster_fini(&w->cluster);
     PQfinish(w->db);
     if (w->keep)
         w->postgres.directory[0] = '\0';

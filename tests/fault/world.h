@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULT_WORLD_H
 #define TESTS_FAULT_WORLD_H
-/* Redis nodes, Postgres and coordinators, with a proxy between them. The tests themselves talk to the servers
- * directly. Main thread only, but for world_status(). */
+/* Redis nodes or a Redis Cluster, Postgres and coordinators. A proxy stands between coordinators and servers,
+ * but not before a cluster, whose nodes name each other. The tests themselves talk to the servers directly.
+ * Main thread only, but for world_status(). */
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 #include "tests/lib/client.h"
 #include "tests/lib/daemon.h"
 #include "tests/lib/proxy.h"
+#include "tests/lib/temp_cluster.h"
 #include "tests/lib/temp_postgres.h"
 #include "tests/lib/temp_redis.h"
 
@@ -17,12 +19,19 @@
 #define WORLD_TABLE "short_link"
 #define WORLD_VIEW "twinbloom:{" WORLD_FILTER "}:view"
 
-enum { WORLD_NODES = 2, WORLD_COORDINATORS_MAX = 3, WORLD_STATUS_MAX = 1500, WORLD_REPLY_MS = 3000 };
+enum {
+    WORLD_NODES = 2,
+    WORLD_PAIRS = 3,
+    WORLD_COORDINATORS_MAX = 3,
+    WORLD_STATUS_MAX = 1500,
+    WORLD_REPLY_MS = 3000
+};
 
 /* Lines of the coordinators' configuration. */
 struct world_options {
     unsigned coordinators;
     const char *service, *redis, *postgres, *expansion, *filter;
+    bool cluster;    /* WORLD_PAIRS masters, each with a replica; else WORLD_NODES nodes behind the proxy */
     bool fake_clock; /* world_clock() works */
     bool keep;       /* leave the directories behind */
 };
@@ -30,7 +39,10 @@ struct world_options {
 struct world {
     unsigned coordinators;
     bool keep;
-    struct temp_redis redis[WORLD_NODES];
+    bool clustered;
+    struct temp_redis redis[WORLD_NODES]; /* unless @clustered */
+    struct temp_cluster cluster;          /* if @clustered */
+    unsigned home_slot;
     struct temp_postgres postgres;
     struct proxy *proxy;
     unsigned redis_route[WORLD_NODES], postgres_route;
@@ -51,6 +63,15 @@ MUST_CHECK enum err world_start(struct world *w, const struct world_options *o, 
 
 /* End all processes. False: a coordinator did not end cleanly. */
 bool world_stop(struct world *w);
+
+/* How many targets for faults of Redis there are: nodes, or pairs of a master and its replica. */
+unsigned world_targets(const struct world *w);
+
+/* A node, or the one that is master of a pair now; NULL: there is none. */
+struct temp_redis *world_node(struct world *w, unsigned target);
+
+/* The node that holds the filter's view; NULL: nobody says so now. */
+struct temp_redis *world_home(struct world *w);
 
 /* The user by whom coordinator @i is known to the servers and the proxy. */
 const char *world_user(unsigned i);

@@ -5,6 +5,7 @@
 #include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,13 @@ static void test_a_lane_whose_last_id_is_the_highest__is_replaced(void **state)
 
 /* --- a lane that is too long --- */
 
+static void append_as_another(uint64_t sequence)
+{
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    size_t length = lanes_entry(bytes, sequence, 3);
+    freeReplyObject(client_command(&on.client, "XADD %s * e %b", lane, bytes, length));
+}
+
 static void test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded(void **state)
 {
     struct solo folder;
@@ -179,11 +187,13 @@ static void test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded(void 
     uint64_t until = clock_mono_us() + 20 * 1000000ull;
     (void)state;
     open_with(UINT64_MAX, false);
+    add(0, ADDED);
+    for (uint64_t sequence = 1; number("MEMORY USAGE %s", lane) < LOG_MAX; sequence++)
+        append_as_another(sequence);
     for (; code == ERR_OK && clock_mono_us() < until; added++)
-        code = solo_error(&solo, true, added, why);
+        code = solo_error(&solo, true, ADDED, why);
     assert_int_equal(code, ERR_NOMEM);
     assert_non_null(strstr(why, "65536 bytes"));
-    assert_true(number("MEMORY USAGE %s", lane) >= LOG_MAX);
     int64_t length = number("XLEN %s", lane);
     assert_int_equal(solo_error(&solo, true, 1000000, why), ERR_NOMEM);
     assert_int_equal(number("XLEN %s", lane), length);
@@ -204,12 +214,67 @@ static void test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded(void 
     if (code != ERR_OK)
         fail_msg("%s; the folder: %s", why, folder.last.text);
     assert_true(number("MEMORY USAGE %s", lane) < LOG_MAX);
+    for (unsigned i = 0; i < ADDED; i++)
+        assert_int_equal(solo_ask(&solo, false, i), KEY_PRESENT);
+    solo_close(&folder);
+}
+
+/* It keeps its entries until they are folded, and is told to wait before its log is full; then the add that
+ * waits goes on. */
+static void test_a_process_with_its_share_of_the_log__waits_for_the_folder(void **state)
+{
+    struct solo folder;
+    struct solo_request r;
+    unsigned added = 0, slowed = 0;
+    enum err code = ERR_OK;
+    const bool never = false;
+    const struct control_options o = {
+        .folds = true, .log_max = LOG_MAX, .fold_interval_us = 10000, .look_interval_us = 20000};
+    (void)state;
+    open_with(UINT64_MAX, false);
+    for (; code == ERR_OK && added < LOG_MAX; added++) {
+        solo_begin(&solo, &r, true, added);
+        slowed += !r.told && r.q->state == REQUEST_SLOWED;
+        solo_run(&solo, &r.told, 0);
+        code = r.code;
+    }
+    assert_int_equal(code, ERR_NOMEM);
+    assert_non_null(strstr(r.why, "faster than it is folded"));
+    assert_in_range(slowed, added / 8, added / 2); /* of the second half one in two */
+    int64_t length = number("XLEN %s", lane);
+    assert_int_equal(solo_error(&solo, true, 1000000, why), ERR_NOMEM);
+    assert_int_equal(number("XLEN %s", lane), length);
+    assert_int_equal(solo_ask(&solo, false, 0), KEY_PRESENT);
+    assert_int_equal(solo_ask(&solo, false, 1000000), KEY_ABSENT);
+    assert_true(number("MEMORY USAGE %s", lane) < LOG_MAX);
+    solo_begin(&solo, &r, true, 1000000);
+    solo_run(&solo, &never, 20);
+    assert_false(r.told);
+    solo_open(&folder, &on.nodes, &on.names, UINT64_MAX, &o);
+    for (unsigned i = 0; i < 100 && !r.told; i++) {
+        solo_run(&folder, &never, 10);
+        solo_run(&solo, &never, 10);
+    }
+    assert_true(r.told);
+    assert_int_equal(r.code, ERR_OK);
+    assert_int_equal(r.answer, KEY_ADDED);
     for (unsigned i = 0; i + 1 < added; i++)
         assert_int_equal(solo_ask(&solo, false, i), KEY_PRESENT);
     solo_close(&folder);
 }
 
 /* --- shards --- */
+
+/* As if something had been folded: else shards are whole in memory without being read. */
+static void folded_into(const struct log_view *v)
+{
+    struct buffer text = {0};
+    buffer_printf(&text, "%" PRIu64 " ", v->slot[1].folded[0].lane_number);
+    log_position_format(&v->slot[1].folded[0].position, &text);
+    buffer_printf(&text, " 1");
+    freeReplyObject(client_command(&on.client, "HSET tb:{f}:view folded1.0 %b", text.data, text.length));
+    buffer_fini(&text);
+}
 
 /* The key of the shard that "<number>" is in, of the first layer; and another number that is in another one.
  */
@@ -235,6 +300,7 @@ static void shard_of(uint64_t of, char out[KEY_NAME_MAX + 1], uint64_t *elsewher
         }
     }
     names_log_shard(&on.names, (struct shard_id){1, 0, shard}, &key);
+    folded_into(v);
     (void)snprintf(out, KEY_NAME_MAX + 1, "%.*s", (int)key.length, key.text);
     free(v);
 }
@@ -477,6 +543,7 @@ int main(void)
         BAD_TEST(test_a_lane_that_is_a_list__is_named_and_stays),
         BAD_TEST(test_a_lane_whose_last_id_is_the_highest__is_replaced),
         BAD_TEST(test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded),
+        BAD_TEST(test_a_process_with_its_share_of_the_log__waits_for_the_folder),
         BAD_TEST(test_a_shard_of_a_later_format__asks_for_an_upgrade),
         BAD_TEST(test_a_header_that_is_damaged__is_named),
         BAD_TEST(test_a_string_of_somebody_else__is_named),

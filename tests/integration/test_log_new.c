@@ -5,12 +5,14 @@
 #include "tests/integration/solo.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 #include "shard/request/log_filter_internal.h"
 #include "shard/fold/fold.h"
 #include "shard/members/roll.h"
 #include "shard/view/view_load.h"
 
-enum { PAUSE_MS = 200, TURNS = 10 };
+enum { PAUSE_MS = 200, TURNS = 10, KEYS = 50 };
 
 static const bool never = false;
 static struct solo solo;
@@ -178,6 +180,64 @@ static void test_a_base_that_is_lost__leaves_old_what_was_there(void **state)
     assert_int_equal(old.answer, KEY_OLD);
 }
 
+/* --- a filter that was just made --- */
+
+static uint64_t ranges_read(void)
+{
+    redisReply *r = client_command(&on.client, "INFO commandstats");
+    const char *at = strstr(r->str, "cmdstat_getrange:calls=");
+    uint64_t calls = at == NULL ? 0 : strtoull(at + strlen("cmdstat_getrange:calls="), NULL, 10);
+    freeReplyObject(r);
+    return calls;
+}
+
+/* Also what was added while shards came into memory. */
+static bool is_counted(void)
+{
+    struct log_status s;
+    control_status(solo.control, &s);
+    return s.generation[1].counts;
+}
+
+static bool is_folded(void)
+{
+    struct log_status s;
+    control_status(solo.control, &s);
+    return s.folder.report.folds > 0 && s.lane[0].lag.entries == 0 && s.lane[1].lag.entries == 0;
+}
+
+/* Nothing was folded into it, so there is nothing to read; not even when it is folded for the first time. Who
+ * comes later reads what was folded. */
+static void test_a_new_filter__is_whole_in_memory_without_being_read(void **state)
+{
+    struct error e = {""};
+    struct solo later;
+    struct log_status s;
+    const struct control_options o = {.folds = true, .fold_interval_us = 10000, .look_interval_us = 20000};
+    (void)state;
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(log_member_make(on.link, &on.names, 10000, 2, 32768, &e), e);
+    solo_open(&solo, &on.nodes, &on.names, UINT64_MAX, &o);
+    assert_int_equal(solo_ask(&solo, true, 0), KEY_ADDED); /* its block is read, as nobody had asked before */
+    for (unsigned i = 0; i < 200 && !is_counted(); i++)
+        solo_run(&solo, &never, 10);
+    assert_true(is_counted());
+    must(client_ok(&on.client, &e, "CONFIG RESETSTAT"), e);
+    for (unsigned i = 1; i < KEYS; i++)
+        assert_int_equal(solo_ask(&solo, true, i), KEY_ADDED);
+    for (unsigned i = 0; i < 200 && !is_folded(); i++)
+        solo_run(&solo, &never, 10);
+    assert_true(is_folded());
+    control_status(solo.control, &s);
+    assert_true(ranges_read() <= 1 + s.folder.report.folds); /* scripts look at its header */
+    solo_open(&later, &on.nodes, &on.names, UINT64_MAX, &o);
+    for (unsigned i = 0; i < KEYS; i++)
+        assert_int_equal(solo_ask(&later, false, i), KEY_PRESENT);
+    assert_int_equal(solo_ask(&later, false, KEYS), KEY_ABSENT);
+    solo_close(&later);
+}
+
 #define NEW_TEST(name) cmocka_unit_test_teardown(name, tear_down)
 
 int main(void)
@@ -187,6 +247,7 @@ int main(void)
         NEW_TEST(test_a_writer_that_registers__has_no_block_read_again),
         NEW_TEST(test_views_that_change_all_the_time__leave_new_exact),
         NEW_TEST(test_a_base_that_is_lost__leaves_old_what_was_there),
+        NEW_TEST(test_a_new_filter__is_whole_in_memory_without_being_read),
     };
     return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
 }

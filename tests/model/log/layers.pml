@@ -58,6 +58,18 @@ bool y, acknowledged, denied;
 #else
 #define GOES_BACK false
 #endif
+/* A layer that had not begun where a process begins to read the lane is whole in memory without being read: empty, and
+ * what is applied from there on. As long as nothing of it has left the overlay. */
+#ifdef EMPTY_WHEN_BEGUN
+#define LOADS_NOTHING(l) true
+#else
+#define LOADS_NOTHING(l) ((l) == 1)
+#endif
+#ifdef NOT_READ_WHEN_BEGUN
+#define READS_NOTHING(l) true
+#else
+#define READS_NOTHING(l) ((l) == 1)
+#endif
 #ifdef STORED_BY_NEWEST
 #define MAY_STORE (known == layers)
 #else
@@ -120,11 +132,13 @@ proctype folder()
 {
     byte known = 1, t, applied, noted, noted_layers;
     bool m0, m1, n0, n1, whole, have1;
+    bool own1; /* m1 has all of layer 1 that the lane ever had */
 end:
     do
     :: atomic { number < TOKENS -> number++; t = number; writer = t; have1 = false }
        if
-       :: atomic { !whole -> known = LAYERS_AT_FOLDED; applied = folded } /* it has loaded nothing yet */
+       :: atomic { !whole -> known = LAYERS_AT_FOLDED; applied = folded; own1 = READS_NOTHING(known) } /* it has loaded nothing
+               yet */
        :: whole
        fi;
        d_step { adopt(0) }
@@ -138,13 +152,13 @@ end:
            if
            :: t != 0 -> m0 = m0 || shard[0]; whole = true;
                have1 = (known == 2);
-               m1 = m1 || (have1 && shard[1])
+               m1 = m1 || (have1 && shard[1] && !own1)
            :: else
            fi
        }
     :: d_step { whole && applied < last ->
            if
-           :: first > applied -> whole = false; t = 0; have1 = false; m0 = false; m1 = false; applied = 0; noted = 0;
+           :: first > applied -> whole = false; t = 0; have1 = false; own1 = false; m0 = false; m1 = false; applied = 0; noted = 0;
                n0 = false; n1 = false
            :: else -> applied++; apply_entry(entry[applied])
            fi
@@ -156,9 +170,7 @@ end:
        d_step { adopt(1) }
        d_step {
            have1 = true;
-#ifndef NEW_LAYER_NOT_READ
-           m1 = m1 || shard[1]
-#endif
+           m1 = m1 || (shard[1] && !own1)
        }
     :: d_step { whole && noted != applied -> noted = applied; noted_layers = known; n0 = m0; n1 = m1 }
     :: whole && t != 0 && (known == 1 || have1) -> /* folds all layers that it knows */
@@ -191,11 +203,11 @@ end:
 /* Has shards in memory, or not: these are read by blocks, with the overlay. */
 proctype reader()
 {
-    byte known, from, applied, left;
+    byte known, from, from_layers, applied, left;
     bool m0, m1, in0, in1, leaving;
     bool over0[LENGTH], over1[LENGTH]; /* the overlay: entries, of each layer */
     bool key;
-    atomic { known = LAYERS_AT_FOLDED; applied = folded; from = folded }
+    atomic { known = LAYERS_AT_FOLDED; applied = folded; from = folded; from_layers = folded_layers }
 end:
     do
     :: d_step { applied < last ->
@@ -204,7 +216,7 @@ end:
                m0 = false; m1 = false; in0 = false; in1 = false; leaving = false;
                over0[1] = false; over0[2] = false; over1[1] = false; over1[2] = false;
                over0[3] = false; over1[3] = false;
-               known = LAYERS_AT_FOLDED; applied = folded; from = folded
+               known = LAYERS_AT_FOLDED; applied = folded; from = folded; from_layers = folded_layers
            :: else ->
                applied++;
                over0[applied] = known == 1 && (!in0 || leaving) && SETS(entry[applied]);
@@ -216,6 +228,7 @@ end:
        }
     :: d_step { LEARNS(known) || from != folded -> /* a view */
            from = folded;
+           from_layers = folded_layers;
 #ifdef LAYERS_OF_VIEW
            applied = (LEARNS(known) && GOES_BACK && folded < applied -> folded : applied);
            known = layers;
@@ -235,6 +248,7 @@ end:
        }
     :: d_step { !in0 -> in0 = true; m0 = shard[0] || over0[1] || over0[2] || over0[3] }
     :: d_step { !in1 && known == 2 -> in1 = true; m1 = shard[1] || over1[1] || over1[2] || over1[3] }
+    :: d_step { !in1 && known == 2 && LOADS_NOTHING(from_layers) -> in1 = true; m1 = over1[1] || over1[2] || over1[3] }
     :: d_step { in0 && !leaving -> leaving = true; left = applied }
     :: d_step { leaving && from >= left -> leaving = false; in0 = false; m0 = false; left = 0 }
     :: atomic { /* a check, its tail read and its block reads: */
