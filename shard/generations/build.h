@@ -13,8 +13,9 @@
  *
  * Possible failure modes are:
  *   - a lane was trimmed past the builder, is lost, was replaced, or its era changed; a shard is missing; a
- *     node of the shards is in an era that the view had not at S0: `again`. builder_start() and all rows come
- *     again, when the lanes of the view are well;
+ *     node of the shards is in an era that the view had not at S0; the metadata node was started again, or is
+ *     another one, so that the view may be older than it was (tests/model/log/near.pml): `again`.
+ * builder_start() and all rows come again, when the lanes of the view are well;
  *   - another builder took over (ERR_FENCED): whoever still has the lease may take over again;
  *   - a connection broke behind a write, so that it may still be executed: `took_over` is cleared, and
  *     builder_take_over() comes before the next write;
@@ -45,6 +46,7 @@ struct builder {
     struct lane stream[LOG_LANES_MAX]; /* where they lie */
     struct trusted eras;
     struct buffer lanes_text, eras_text; /* as the view has them */
+    uint64_t home; /* replication id of the metadata node; of another one neither view nor record may count */
 
     struct log_position at[LOG_LANES_MAX];    /* up to where builder_follow() has given the entries */
     struct log_position noted[LOG_LANES_MAX]; /* of builder_note() */

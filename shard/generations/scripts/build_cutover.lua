@@ -3,10 +3,10 @@
 -- reads the lanes and writes once more in between.
 -- KEYS: view, record of the build. ARGV: incarnation, slot, token of the caller, the generation's number, `lanes` and
 -- `eras` of the view when the build began, the generation's shards, 1 if it has every key that was acknowledged before,
--- its keys, 1 if the view said that it is near before the caller read the lanes last; then, for each lane, "<number>
--- <position> <layers>".
+-- its keys, 1 if the view said that it is near before the caller read the lanes last, the replication id of this server
+-- when the build began; then, for each lane, "<number> <position> <layers>".
 -- Returns 1 it is read; 2 the view says that it is near; 0 the caller builds no more; -1 lanes or eras are not those with
--- which the build began.
+-- which the build began; -2 this server may have an older view than it had then: it has another id, and none of the eras.
 -- What is read by now was degraded: if the new one is not, there is no way back to it, so it is no longer `built`.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'deleting', 'bloom_filter_current_index',
   'generation' .. ARGV[2], 'token' .. ARGV[2], 'lanes', 'eras', 'degraded', 'near')
@@ -14,6 +14,9 @@ if view[1] ~= ARGV[1] or view[2] ~= '0' or string.match(view[4], '^number=(%d+) 
 if view[3] == ARGV[2] then return 1 end -- the reply before was lost
 if view[5] ~= ARGV[3] then return 0 end
 if view[6] ~= ARGV[5] or view[7] ~= ARGV[6] then return -1 end
+local id = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+id = string.sub(id or '', 1, 16)
+if id ~= ARGV[11] and not string.find(view[7], id, 1, true) then return -2 end
 redis.call('PERSIST', KEYS[1]) -- what follows a write runs at maxmemory, too
 if ARGV[10] ~= '1' or view[9] ~= ARGV[4] then -- that was taken back: the lane had become too long (fold_store.lua)
   redis.call('HSET', KEYS[1], 'near', ARGV[4])
@@ -21,9 +24,9 @@ if ARGV[10] ~= '1' or view[9] ~= ARGV[4] then -- that was taken back: the lane h
 end
 redis.call('HDEL', KEYS[1], 'near')
 redis.call('HSET', KEYS[1], 'keys' .. ARGV[2], ARGV[4] .. ' ' .. ARGV[9])
-for i = 11, #ARGV do
-  redis.call('HSET', KEYS[1], 'folded' .. ARGV[2] .. '.' .. (i - 11), ARGV[i])
-  redis.call('HDEL', KEYS[1], 'hold.' .. (i - 11))
+for i = 12, #ARGV do
+  redis.call('HSET', KEYS[1], 'folded' .. ARGV[2] .. '.' .. (i - 12), ARGV[i])
+  redis.call('HDEL', KEYS[1], 'hold.' .. (i - 12))
 end
 if ARGV[8] == '1' and view[8] == '1' then
   local old = redis.call('HGET', KEYS[1], 'generation' .. view[3])
