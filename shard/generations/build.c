@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/info.h"
 #include "base/random.h"
 #include "shard/view/notify.h"
 #include "shard/view/shards.h"
@@ -84,6 +85,20 @@ enum err builder_load_view(struct builder *b, struct log_view **out, struct erro
     if (code == ERR_OK && (*out)->incarnation != b->fold.names->incarnation)
         code = error_set(e, ERR_NOT_FOUND, "the filter has another incarnation by now");
     return code;
+}
+
+enum err builder_note_home(struct builder *b, struct error *e)
+{
+    redisReply *r;
+    unsigned home = sync_client_home(b->fold.redis, b->fold.names);
+    enum err code = sync_client_command(b->fold.redis, home, &r, e, "INFO replication");
+    if (code != ERR_OK)
+        return code;
+    b->home = r->str == NULL ? 0 : info_id(r->str, r->len, "master_replid");
+    freeReplyObject(r);
+    return b->home != 0 ? ERR_OK
+                        : error_set(e, ERR_REFUSED, "Redis node %s: INFO replication has no master_replid",
+                                    sync_client_name(b->fold.redis, home));
 }
 
 /* --- shards --- */
@@ -265,7 +280,9 @@ enum err builder_start(struct builder *b, struct error *e)
     struct log_view *v = NULL;
     b->anew = true;
     b->keys = 0;
-    enum err code = hold_and_make(b, e);
+    enum err code = builder_note_home(b, e);
+    if (code == ERR_OK)
+        code = hold_and_make(b, e);
     if (code == ERR_OK)
         code = check_named(b, &v, e);
     if (code == ERR_OK)
@@ -295,6 +312,7 @@ static enum err run_cutover(struct builder *b, bool heals, long long *result, st
     script_number(&b->fold.call, heals);
     script_number(&b->fold.call, b->keys);
     script_number(&b->fold.call, b->near);
+    script_incarnation(&b->fold.call, b->home);
     for (unsigned i = 0; i < b->lane_count; i++) {
         buffer_clear(&text);
         buffer_printf(&text, "%" PRIu64 " ", b->lane[i].number);
@@ -324,7 +342,11 @@ enum err builder_cutover(struct builder *b, bool heals, bool *read, struct error
         return builder_fenced(b, e);
     if (code == ERR_OK && result < 0) {
         b->anew = true;
-        return error_set(e, ERR_LOST, "a lane was replaced, or an era changed: the build must begin anew");
+        return error_set(e, ERR_LOST,
+                         result == -1
+                             ? "a lane was replaced, or an era changed: the build must begin anew"
+                             : "the metadata node was started again, or is another one, and its view "
+                               "may be older: the build must begin anew");
     }
     *read = code == ERR_OK && result == 1;
     if (*read)

@@ -14,8 +14,9 @@
  *
  * Possible failure modes are:
  * - a lane was trimmed past the builder, is lost, was replaced, or its era changed; a shard is missing; a
- *   node of the shards is in an era that the view did not have at S0: the build begins again (`anew`). When
- *   the lanes of the view are well, call builder_start(), and read all rows again
+ *   node of the shards is in an era that the view did not have at S0; the metadata node was started again, or
+ *   is another one, so that the view may be older than it was (tests/model/log/near.pml): the build begins
+ *   again (`anew`). When the lanes of the view are well, call builder_start(), and read all rows again
  * - another builder took over (ERR_FENCED): whoever still has the lease may take over again
  * - a connection broke behind a write, which may still be executed: `took_over` is cleared, and
  *   builder_take_over() must precede the next write
@@ -46,6 +47,7 @@ struct builder {
     struct lane stream[LOG_LANES_MAX]; /* where the lanes lie */
     struct trusted eras;
     struct buffer lanes_text, eras_text; /* as in the view */
+    uint64_t home; /* replication id of the metadata node; of another one neither view nor record may count */
 
     struct log_position at[LOG_LANES_MAX];    /* up to where builder_follow() has given the entries */
     struct log_position noted[LOG_LANES_MAX]; /* by builder_note() */

@@ -11,6 +11,8 @@ void builder_script(struct builder *b, const char *text);
 void builder_add_token(struct builder *b);
 void builder_add_text(struct builder *b, const struct buffer *text);
 MUST_CHECK enum err builder_run(struct builder *b, long long *result, struct error *e);
+/* Note in which history the metadata node is. */
+MUST_CHECK enum err builder_note_home(struct builder *b, struct error *e);
 /* ERR_FENCED: another builder took over. */
 enum err builder_fenced(const struct builder *b, struct error *e);
 /* ERR_LOST: the build must begin again. */

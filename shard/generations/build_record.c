@@ -27,6 +27,7 @@ enum err builder_record(struct builder *b, const void *rows, size_t length, stru
     script_bytes(&b->fold.call, rows, length);
     builder_add_text(b, &b->lanes_text);
     builder_add_text(b, &b->eras_text);
+    script_incarnation(&b->fold.call, b->home);
     script_number(&b->fold.call, b->keys);
     for (unsigned i = 0; i < b->lane_count; i++) {
         char id[LOG_ID_TEXT_MAX];
@@ -70,18 +71,29 @@ static enum err take_position(struct builder *b, const redisReply *record, unsig
     return log_position_parse(&b->at[lane], blank + 1, value->len - (size_t)(blank + 1 - value->str), e);
 }
 
-/* @b has lanes and eras of the view. If the record has others, the build begins again. */
+/* The metadata node is the one that the record was made at, in the same history: what others have done since
+ * it would say. Or its slot has moved to another master, which the view accepts. */
+static bool is_of_this_home(const struct builder *b, const redisReply *home)
+{
+    uint64_t id = 0;
+    return home != NULL && number_hex64(home->str, home->len, &id) &&
+           (id == b->home || trusted_contains(&b->eras, b->home));
+}
+
+/* @b has lanes and eras of the view. If the record has others, or the view went back, the build begins again:
+ * nothing tells what another builder has done with the shards meanwhile (RECORD_OF_ANY_HOME of near.pml). */
 static enum err take_record(struct builder *b, const redisReply *record, struct buffer *rows, struct error *e)
 {
     const redisReply *number = field(record, "generation"), *lanes = field(record, "lanes"),
                      *eras = field(record, "eras"), *added = field(record, "rows"),
-                     *keys = field(record, "keys");
+                     *keys = field(record, "keys"), *home = field(record, "home");
     uint64_t generation = 0;
     enum err code = ERR_OK;
     if (number == NULL || lanes == NULL || eras == NULL || added == NULL ||
         !number_u64(number->str, number->len, &generation))
         return error_set(e, ERR_PARSE, "generation, lanes, eras or rows is missing");
-    if (generation != b->shape.number || !is_text(lanes, &b->lanes_text) || !is_text(eras, &b->eras_text))
+    if (generation != b->shape.number || !is_text(lanes, &b->lanes_text) || !is_text(eras, &b->eras_text) ||
+        !is_of_this_home(b, home))
         return ERR_OK;
     for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++)
         code = take_position(b, record, i, e);
@@ -124,8 +136,10 @@ static enum err find_build(struct builder *b, const struct log_view *v, struct e
 /* Read the record after the take-over: then the former builder records nothing any more. */
 enum err builder_resume(struct builder *b, struct buffer *rows, struct error *e)
 {
-    struct log_view *v;
-    enum err code = builder_load_view(b, &v, e);
+    struct log_view *v = NULL;
+    enum err code = builder_note_home(b, e);
+    if (code == ERR_OK)
+        code = builder_load_view(b, &v, e);
     if (code == ERR_OK)
         code = find_build(b, v, e);
     free(v);

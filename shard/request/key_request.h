@@ -81,13 +81,13 @@ struct key_request {
     bool waits_for_fold; /* this process keeps many entries of its own, until they are folded */
     bool was_slowed;     /* once is enough */
     unsigned refusals;   /* the generation's refusals when it began to wait for room */
-    uint64_t looks;    /* looks at the view begun before it: only a later one can find the view lost */
-    bool was_delayed;  /* its keys did not leave within the call that began it: a later request may be ahead
-                        * of it */
-    bool only_looks;   /* it adds to a generation that is full */
-    bool is_blind;     /* a shard is lost, and the filter is degraded: blocks are not read */
-    bool was_degraded; /* whether the filter was degraded when it was last bound; how often it had become
-                        * so */
+    uint64_t looks;      /* looks at the view begun before it: only a later one can find the view lost */
+    bool was_delayed;    /* its keys did not leave within the call that began it: a later request may be ahead
+                          * of it */
+    bool only_looks;     /* it adds to a generation that is full */
+    bool is_blind;       /* a shard is lost, and the filter is degraded: blocks are not read */
+    bool was_degraded;   /* whether the filter was degraded when it was last bound; how often it had become
+                          * so */
     unsigned degradations;
     uint8_t state;
     uint64_t deadline;

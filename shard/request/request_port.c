@@ -75,8 +75,9 @@ static enum err reason(const struct request_port *p, const struct key_request *q
     if (async_client_any_down(p->async, &node, &why))
         return node_reason(node, why, text);
     if (q->waits_for_fold) {
-        (void)snprintf(text, 200,
-                       "the filter's log is written faster than it is folded into the shards: add again later" NOTHING);
+        (void)snprintf(
+            text, 200,
+            "the filter's log is written faster than it is folded into the shards: add again later" NOTHING);
         return ERR_NOMEM;
     }
     (void)pthread_rwlock_rdlock(&q->filter->lock);

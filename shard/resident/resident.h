@@ -101,8 +101,8 @@ void resident_look(const struct resident *r, const struct key_hash *hashes, size
  * number, then look: a key that was absent stays absent for as long as the number is the same. */
 uint64_t resident_changes(const struct resident *r);
 /* Shards have all entries of @lane up to @id, where @layers layers had begun; entries behind @id are applied
- * next. No thread may apply entries meanwhile. Without this call, or with 0 layers, one has begun. Counting of keys starts
- * at 0 again. */
+ * next. No thread may apply entries meanwhile. Without this call, or with 0 layers, one has begun. Counting
+ * of keys starts at 0 again. */
 void resident_begin(struct resident *r, unsigned lane, struct log_id id, unsigned layers);
 /* Do not count keys of @lane up to the entry @id. Call it after resident_begin(). */
 void resident_count_from(struct resident *r, unsigned lane, struct log_id id);

@@ -66,8 +66,8 @@ struct log_lane {
 struct log_folded {
     uint64_t lane_number; /* number of the stream that the position is in; 0: nothing was folded yet */
     struct log_position position;
-    unsigned
-        layers; /* number of layers that had begun there; 0: the filter was made without keys, and nothing was folded yet */
+    unsigned layers; /* number of layers that had begun there; 0: the filter was made without keys, and
+                        nothing was folded yet */
 };
 
 /* The full mark of a generation that does not grow: it takes no keys from entries of the lane behind this

@@ -274,6 +274,87 @@ static void test_start__takes_back_that_a_cutover_is_near(void **state)
     assert_int_equal(log_stored()->near, 0);
 }
 
+/* --- the metadata node goes back --- */
+
+/* What it has now of one of the filter's hashes; freeReplyObject(). */
+static redisReply *dumped(const char *what)
+{
+    struct key_name key;
+    names_filter_key(&log_names, what, &key);
+    redisReply *r = client_command(&log_servers.client[0], "DUMP %b", key.text, key.length);
+    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+    return r;
+}
+
+static void restored(const char *what, redisReply *dump)
+{
+    struct key_name key;
+    names_filter_key(&log_names, what, &key);
+    redisReply *r = client_command(&log_servers.client[0], "RESTORE %b 0 %b REPLACE", key.text, key.length,
+                                   dump->str, dump->len);
+    assert_true(r != NULL && r->type == REDIS_REPLY_STATUS);
+    freeReplyObject(r);
+    freeReplyObject(dump);
+}
+
+/* As behind a restart. Neither lane nor shards are concerned: the builder goes on trusting the node. */
+static void gets_another_id(struct log_process *p)
+{
+    struct error e = {""};
+    must(client_ok(&log_servers.client[0], &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&log_servers.client[0], &e, "REPLICAOF NO ONE"), e);
+    redisReply *r = client_command(&log_servers.client[0], "INFO replication");
+    assert_non_null(r);
+    p->builder->eras.id[p->builder->eras.count++] = info_id(r->str, r->len, "master_replid");
+    freeReplyObject(r);
+}
+
+/* The view said so, took it back, so that a writer forgot a key that the build had not read, and went back to
+ * when it said so. */
+static void test_cutover__is_near_at_one_home_only(void **state)
+{
+    struct error e = {""};
+    bool read = true;
+    (void)state;
+    if (log_servers.cluster.masters > 0)
+        return; /* there each master is a node of the shards */
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_checkpoint(&a, "all");
+    must(builder_cutover(a.builder, false, &read, &e), e);
+    assert_true(!read && log_stored()->near == LOG_OLD + 1);
+    redisReply *then = dumped("view");
+    (void)servers_integer(&log_servers, 0, "HDEL " PREFIX ":{f}:view near");
+    restored("view", then);
+    gets_another_id(&a);
+    gives(ERR_LOST, builder_cutover(a.builder, false, &read, &e), e);
+    assert_true(!read && a.builder->anew && log_reads_old());
+    assert_non_null(strstr(e.text, "metadata node"));
+}
+
+/* Another builder began anew, and made the shards again, empty, before the record came back that says what is
+ * in them. */
+static void test_resume__begins_anew_where_home_went_back(void **state)
+{
+    char rows[32];
+    (void)state;
+    if (log_servers.cluster.masters > 0)
+        return; /* there each master is a node of the shards */
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_checkpoint(&a, "all");
+    assert_false(log_resumes(&b, rows));
+    log_close(&b);
+    redisReply *view = dumped("view"), *record = dumped("build");
+    assert_false(log_resumes(&b, rows));
+    log_starts(&b, UINT64_MAX);
+    log_close(&b);
+    restored("view", view);
+    restored("build", record);
+    gets_another_id(&a);
+    assert_true(log_resumes(&b, rows));
+}
+
 static void test_cutover__is_the_same_when_its_reply_was_lost(void **state)
 {
     struct error e = {""};
@@ -372,6 +453,8 @@ int main(void)
         LOG_TEST(test_start__has_the_lane_kept),
         LOG_TEST(test_build__follows_all_lanes),
         LOG_TEST(test_cutover__is_near_before_it_is_done),
+        LOG_TEST(test_cutover__is_near_at_one_home_only),
+        LOG_TEST(test_resume__begins_anew_where_home_went_back),
         LOG_TEST(test_start__takes_back_that_a_cutover_is_near),
         LOG_TEST(test_cutover__is_the_same_when_its_reply_was_lost),
         LOG_TEST(test_begin__refuses_a_third_generation),

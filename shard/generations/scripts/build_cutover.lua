@@ -3,10 +3,11 @@
 -- calls the caller reads the lanes and writes once more.
 -- KEYS: view, record of the build. ARGV: incarnation, slot, the caller's token, number of the generation, `lanes` and
 -- `eras` of the view when the build began, number of shards, 1 if the generation has every key that was acknowledged
--- before, number of keys, 1 if the view said `near` before the caller's last read of the lanes; then for each lane
--- "<number> <position> <layers>".
+-- before, number of keys, 1 if the view said `near` before the caller's last read of the lanes, the replication id of this
+-- server when the build began; then for each lane "<number> <position> <layers>".
 -- Returns 1: it is current; 2: the view says `near`; 0: the caller is no longer the builder; -1: lanes or eras have
--- changed since the build began.
+-- changed since the build began; -2: this server has another id, which is none of the eras, so its view may be older
+-- than it was then.
 -- If the current generation is degraded and the new one is not, there is no way back: the current one is then no longer
 -- `built`.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'deleting', 'bloom_filter_current_index',
@@ -15,6 +16,9 @@ if view[1] ~= ARGV[1] or view[2] ~= '0' or string.match(view[4], '^number=(%d+) 
 if view[3] == ARGV[2] then return 1 end -- the former reply was lost
 if view[5] ~= ARGV[3] then return 0 end
 if view[6] ~= ARGV[5] or view[7] ~= ARGV[6] then return -1 end
+local id = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+id = string.sub(id or '', 1, 16)
+if id ~= ARGV[11] and not string.find(view[7], id, 1, true) then return -2 end
 redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 if ARGV[10] ~= '1' or view[9] ~= ARGV[4] then -- `near` was taken back: the lane was too long (fold_store.lua)
   redis.call('HSET', KEYS[1], 'near', ARGV[4])
@@ -22,9 +26,9 @@ if ARGV[10] ~= '1' or view[9] ~= ARGV[4] then -- `near` was taken back: the lane
 end
 redis.call('HDEL', KEYS[1], 'near')
 redis.call('HSET', KEYS[1], 'keys' .. ARGV[2], ARGV[4] .. ' ' .. ARGV[9])
-for i = 11, #ARGV do
-  redis.call('HSET', KEYS[1], 'folded' .. ARGV[2] .. '.' .. (i - 11), ARGV[i])
-  redis.call('HDEL', KEYS[1], 'hold.' .. (i - 11))
+for i = 12, #ARGV do
+  redis.call('HSET', KEYS[1], 'folded' .. ARGV[2] .. '.' .. (i - 12), ARGV[i])
+  redis.call('HDEL', KEYS[1], 'hold.' .. (i - 12))
 end
 if ARGV[8] == '1' and view[8] == '1' then
   local old = redis.call('HGET', KEYS[1], 'generation' .. view[3])
