@@ -242,7 +242,7 @@ static void serve(struct admin_threads *t, const char *name, struct mailbox *mai
         mailbox_wait(mailbox, WAIT_MS);
         if (!aside)
             continue;
-        const struct config *config = live_config_acquire(s->config);
+        const struct config *config = live_config_acquire(t->service->config);
         pooled_tidy(a->postgres, config->dsn, (unsigned)config->postgres_timeout_ms, clock_mono_us());
         config_release(config);
     }

@@ -26,21 +26,11 @@ void admin_sample(struct admin *a, const char *name, size_t length)
         admin_note_sample(a, name, length, a->view.keys[a->view.current]);
 }
 
-/* ERR_NOT_FOUND: nothing is kept, and the filter does not exist. */
-static enum err read(struct admin *a, const struct admin_call *call, struct fill *out, size_t *count,
-                     struct error *e)
-{
-    *count = fills_read(a->threads->fills, call->filter, call->filter_length, out);
-    if (*count > 0 || config_find(a->config, call->filter, call->filter_length) != NULL)
-        return ERR_OK;
-    return admin_open(a, call, e);
-}
-
 enum err admin_samples(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     struct fill kept[FILLS_MAX];
     struct fields f;
-    size_t count = fills_read(a->service->fills, call->filter, call->filter_length, kept);
+    size_t count = fills_read(a->threads->fills, call->filter, call->filter_length, kept);
     bool known = count > 0 || config_find(a->config, call->filter, call->filter_length) != NULL;
     enum err code = known ? ERR_OK : admin_open(a, call, e);
     if (code != ERR_OK)

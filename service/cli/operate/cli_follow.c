@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "service/cli/common/cli_progress.h"
 #include "service/cli/operate/cli_operate.h"
 #include "service/cli/operate/cli_status.h"
 
