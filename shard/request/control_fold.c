@@ -501,17 +501,26 @@ static enum err take_over(struct control *c, struct held *h, struct error *e)
                           : code;
 }
 
+/* Somebody else's key, or one of a later version, lies where a shard was: no writer can write it, only a
+ * build replaces it. */
+static bool is_foreign(enum err code)
+{
+    return code == ERR_CONFLICT || code == ERR_WRONG_TYPE || code == ERR_FORMAT;
+}
+
 /* Write all shards from memory. @again: their nodes may have lost bits, and all writers do this, also for
  * shards that must be loaded again; those are loaded once the view has taken the nodes' ids. A damaged shard
  * that was met is made again. */
 static enum err write_all(struct control *c, struct held *h, bool again, struct error *e)
 {
+    c->meets_foreign = false;
     uint64_t missing;
     struct fold fold;
     struct log_lost lost;
     bool met = again && log_filter_take_lost(c->filter, &lost);
     enum err code = control_make_missing(c, h, met ? &lost : NULL, again, &fold, &missing, e);
     fold_fini(&fold);
+    c->meets_foreign = is_foreign(code);
     if (code == ERR_FENCED && c->went_back)
         return take_over(c, h, e);
     if (code != ERR_OK)
@@ -586,7 +595,7 @@ static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
 {
     struct log_filter *f = c->filter;
     struct held *h = control_held_of(c, c->view->current);
-    struct eras_written what = {.all = has_all(c, h), .left = last_left(c)};
+    struct eras_written what = {.all = has_all(c, h) && !c->meets_foreign, .left = last_left(c)};
     bool said = false;
     enum err code = ERR_OK;
     what.knows_left = what.all && knows_left(c, h, &what.left);
@@ -596,6 +605,10 @@ static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
         code = lease_take(&c->lease, &c->report, e);
         if (code == ERR_OK)
             code = write_all(c, h, true, e);
+        if (c->meets_foreign) { /* without that shard nobody has written all */
+            what.all = what.knows_left = false;
+            code = ERR_OK;
+        }
     }
     if (code == ERR_OK && !said) {
         code = eras_say(&c->eras, c->redis, &f->names, c->view, f->writer, &what, e);
@@ -701,8 +714,10 @@ enum err control_follow_eras(struct control *c, struct error *e)
         return store_again(c, e);
     if (c->went_back && code == ERR_OK)
         action = ERAS_WRITE;
-    if (code == ERR_OK && action == ERAS_KEEP)
+    if (code == ERR_OK && action == ERAS_KEEP) {
         c->eras_since = 0;
+        c->meets_foreign = false;
+    }
     if (code != ERR_OK || action == ERAS_KEEP)
         return code;
     if (c->eras_since == 0)

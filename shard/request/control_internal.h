@@ -61,6 +61,7 @@ struct control {
     struct history_seen histories; /* of the last view */
     bool went_back;                /* a later view had been seen: Redis is older than it was */
     bool wrote_back;               /* the shards were written since, and the view says so */
+    bool meets_foreign;            /* somebody else's key lies where a shard was: not all can be written */
     uint64_t back_eras;            /* control_eras_sum() of the view that went back */
     bool is_full;                  /* memory has no room for all shards of the current generation */
     bool is_behind;    /* the readers went back, and read nothing since: what is not folded is unknown */

@@ -914,6 +914,28 @@ static void test_shards_that_the_node_went_back_behind__are_made_again(void **st
     one_writes_before_the_other(true);
 }
 
+/* Somebody else's key is where a shard was, and its node fails over: nobody can write all shards. The id is
+ * taken all the same, as without it no build could begin that replaces them. */
+static void test_a_shard_that_nobody_can_write__degrades_the_filter(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    struct key_name key;
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    wait_until_forgotten(&m);
+    log_member_pause(&m);
+    shard_key(0, &key);
+    must(client_ok(&on.client, &e, "SET %b theirs", key.text, key.length), e);
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
+    log_member_go_on(&m);
+    assert_true(has_taken());
+    assert_true(on.view->degraded);
+    log_member_close(&m);
+}
+
 /* --- a view that went back, and gets another generation of the same number --- */
 
 /* Of home: the view, and how many tokens were drawn. */
@@ -1013,6 +1035,7 @@ int main(void)
         ERAS_TEST(test_a_generation_with_the_number_of_another__is_loaded),
         ERAS_TEST(test_who_writes_first__says_absent_of_nothing_that_others_write),
         ERAS_TEST(test_shards_that_the_node_went_back_behind__are_made_again),
+        ERAS_TEST(test_a_shard_that_nobody_can_write__degrades_the_filter),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_not_absent_after_a_failover),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_written_by_who_has_them),
         ERAS_TEST(test_an_era_that_was_watched__is_taken_at_once),
