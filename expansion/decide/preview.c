@@ -15,7 +15,8 @@ static const char *what_of(const struct preview_input *in, enum job_step step)
     case STEP_SETTLE:
         return "make the new shards, and wait for open transactions";
     case STEP_SCAN:
-        return in->plan->partitions > 1 ? "read the table; hashes are spilled to spill_dir" : "read the table";
+        return in->plan->partitions > 1 ? "read the table; hashes are spilled to spill_dir"
+                                        : "read the table";
     case STEP_CATCH_UP:
         return "read the rows that came meanwhile";
     case STEP_VERIFY:
