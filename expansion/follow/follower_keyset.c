@@ -15,8 +15,8 @@
 
 enum {
     PAGE_ROWS = 10000,
-    REREAD_US = 1000 * 1000, /* between two rereads of the same rows, at least */
-    REREAD_SHARE = 20,       /* and this many times as long as the last reread */
+    REREAD_US = 1000 * 1000, /* pause between two rereads of the same rows, at least */
+    REREAD_SHARE = 20,       /* and at least this many times as long as the last reread took */
     LOOK_SHARE = 5,          /* the same, between two looks at the largest ids */
     NAP_US = 50 * 1000,
 };

@@ -43,7 +43,7 @@ MUST_CHECK enum err slots_reconcile(const struct slots_options *o, struct error 
 
 struct slots_use {
     bool named;          /* this coordinator's configuration names the slot */
-    uint64_t unnamed_ms; /* since a coordinator that names it, or a reader, was last seen */
+    uint64_t unnamed_ms; /* time since a coordinator that names it, or a reader, was last seen */
     uint64_t watched_ms; /* since this process's first look */
 };
 

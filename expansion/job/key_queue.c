@@ -14,7 +14,7 @@ struct key_queue {
     pthread_cond_t changed;
     bool closed, failed;
     struct buffer in;  /* length and bytes of each key */
-    struct buffer out; /* being taken out */
+    struct buffer out; /* keys that are being taken out */
     size_t at;         /* position in `out` */
 };
 

@@ -86,7 +86,8 @@ struct admin_call {
     unsigned flags;        /* depend on the command: EXPIRE_NX ..., TTL_..., LIST_... */
     enum err status;
     struct error error;
-    uint64_t job; /* number in a job's id (job_id.h): in: the job asked about; out: the job begun; 0: none */
+    uint64_t job; /* number in a job's id (job_id.h): in: the job asked about; out: the job begun or changed;
+                     0: none */
     struct buffer reply;
 };
 

@@ -9,7 +9,7 @@
 #include "service/filters/sources.h"
 
 enum {
-    VERSION_OLDEST = 130000, /* the oldest version that tests have run against and that is still maintained */
+    VERSION_OLDEST = 130000, /* the oldest that tests ever ran against, or that is still maintained */
     VERSION_STREAM = 150000,
     LONG_SECONDS = 600
 };

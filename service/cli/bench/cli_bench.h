@@ -66,7 +66,7 @@ void bench_key(char *out, uint64_t number, size_t size);
 /* Thread function: argument and result are its struct bench_thread. */
 void *bench_run(void *arg);
 
-/* How many keys were added twice, of those that adds have used. */
+/* How many adds have repeated an earlier key. */
 uint64_t bench_added_again(const struct bench *b);
 
 void bench_merge(struct bench_figures *into, const struct bench_figures *from);

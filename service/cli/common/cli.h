@@ -58,7 +58,7 @@ struct cli {
     const char *command; /* the command's name */
     char **arguments;    /* behind the command */
     size_t count;
-    bool terminal; /* standard output is one */
+    bool terminal; /* standard output is a terminal */
     bool color;
     struct client *client; /* connected before a handler runs */
     int failure;           /* exit code of the last request that failed */
