@@ -18,8 +18,9 @@
 enum {
     DUMP_VERSION = 3, /* versions 1 and 2 hashed keys otherwise, and their shards had another form */
     DUMP_CHUNK_VERSION = 2,
-    DUMP_CHUNK_BYTES = 4 << 20,  /* of chunks that are written: room for four of the largest shards */
-    DUMP_CHUNK_LIMIT = 16 << 20, /* of chunks that are accepted */
+    DUMP_CHUNK_BYTES =
+        4 << 20, /* length of the chunks that are written: room for four of the largest shards */
+    DUMP_CHUNK_LIMIT = 16 << 20, /* the most bytes of a chunk that is accepted */
     DUMP_CHUNK_HEADER = 48,
     DUMP_HEADER_LIMIT = 80 + GENERATION_LAYERS_MAX * 40,
     DUMP_EXPANSION_MAX = 32768

@@ -197,7 +197,6 @@ struct shard_plan {
     uint64_t memory;
 };
 
-/* The form of a shard. */
 struct shard_form {
     uint64_t block_bytes;
     uint64_t header; /* blocks before those that hold keys */

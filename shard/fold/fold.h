@@ -32,7 +32,7 @@ struct fold {
     unsigned slot; /* of the generation */
     uint64_t generation;
     struct writer_token token; /* the token that was drawn */
-    struct script_call call;   /* storage */
+    struct script_call call;   /* scratch: the script that is being written or run */
 };
 
 void fold_init(struct fold *f, struct sync_client *l, const struct names *names, uint64_t generation);

@@ -346,7 +346,7 @@ static enum err count_copied(struct folder *f, struct work *w, struct error *e)
     unsigned lanes = f->resident->lanes;
     uint64_t keys;
     enum err code = ERR_OK;
-    resident_barrier(f->resident); /* nor one that is half applied */
+    resident_barrier(f->resident); /* wait for entries that are half applied */
     if (f->count == NULL || !f->count(f->tend_arg, f, at, lanes, &keys))
         return ERR_OK;
     code = folder_take_replies(f, w, e);

@@ -229,7 +229,8 @@ static enum err hold_and_make(struct builder *b, struct error *e)
 {
     uint64_t later = 0;
     enum err code = ERR_FENCED;
-    if (b->fold.token.number == 0) /* as in a view whose generation has no builder */
+    if (b->fold.token.number ==
+        0) /* no token was drawn: it would equal the empty token of a view that nobody builds */
         return builder_fenced(b, e);
     sync_client_forget(b->fold.redis);
     b->took_over = b->near = false;

@@ -41,7 +41,7 @@ struct builder {
     bool near;      /* the view says that the cutover is near, and did so before the last builder_follow() */
     bool anew;      /* nothing that was read and applied so far counts */
 
-    /* S0: */
+    /* What the view and the lanes were at S0: */
     unsigned lane_count;
     struct log_lane lane[LOG_LANES_MAX];
     struct lane stream[LOG_LANES_MAX]; /* where the lanes lie */

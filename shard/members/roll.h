@@ -32,7 +32,7 @@ struct roll {
     uint64_t registration; /* number of the own registration; 0: none yet. The next one is not lower */
     uint64_t left;         /* the registration that was given up last; 0: none. It is never used again */
     unsigned where[LOG_LANES_MAX]; /* addresses of the lanes; roll_init() takes those of their keys */
-    struct script_call call;       /* storage */
+    struct script_call call;       /* scratch: the script that is being written or run */
 };
 
 void roll_init(struct roll *r, struct sync_client *l, const struct names *names,

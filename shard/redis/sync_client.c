@@ -205,7 +205,7 @@ enum err sync_client_reply(struct sync_client *l, unsigned where, redisReply **o
         return ERR_OK;
     }
     sync_client_peer_break(p);
-    p->failed--; /* this call reports that one */
+    p->failed--; /* this call reports the failure of its own reply */
     return code;
 }
 

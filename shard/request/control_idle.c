@@ -115,7 +115,7 @@ static bool stop_adding(struct log_filter *f)
     return may;
 }
 
-/* False: not yet. */
+/* Leave the register of writers. False: this process is still in it. */
 static bool leave(struct control *c)
 {
     struct error ignored;

@@ -51,13 +51,13 @@ struct control {
                                                                 * rest */
     _Atomic bool folds; /* may take the folder's lease; tests change it, from any thread */
     bool leaves;
-    bool rests;                    /* send nothing until filter->rests is cleared, or the time has come */
-    bool leaving;                  /* the process is leaving the register, and lets no add in until it has */
-    bool lacks_shards;             /* this process does not have all lost shards in memory */
-    bool is_new;                   /* block reads do not use the latest view yet */
-    bool forgotten;                /* no master has a registry any more, and the filter was not seen since */
-    bool vouched;                  /* since the last look: the registries name the view's incarnation, */
-    uint64_t vouched_history;      /* and this as its last history */
+    bool rests;               /* send nothing until filter->rests is cleared, or the time has come */
+    bool leaving;             /* the process is leaving the register, and lets no add in until it has */
+    bool lacks_shards;        /* this process does not have all lost shards in memory */
+    bool is_new;              /* block reads do not use the latest view yet */
+    bool forgotten;           /* no master has a registry any more, and the filter was not seen since */
+    bool vouched;             /* the last look has asked the registries: they name no later incarnation */
+    uint64_t vouched_history; /* if @vouched: the last history of the view, which they name, too */
     struct history_seen histories; /* of the last view */
     bool went_back;                /* a later view had been seen: Redis is older than it was */
     bool wrote_back;               /* the shards were written since, and the view says so */
@@ -75,14 +75,14 @@ struct control {
     struct control_lane *per_lane;
     struct log_lane lane[LOG_LANES_MAX]; /* what the readers read */
     struct roll roll;
-    struct log_lane known_lane[LOG_LANES_MAX]; /* of the latest view, */
-    struct log_writer *known;                  /* and its writers */
+    struct log_lane known_lane[LOG_LANES_MAX]; /* the lanes of the latest view */
+    struct log_writer *known;                  /* the writers of the latest view */
     unsigned known_lanes, known_count, left_count;
     uint64_t entered; /* the registration under which this process's entries are met */
     struct control_removal removal;
     uint64_t writer_grace_us;
     enum control_wait waits;
-    struct log_position *at, *position; /* storage, by lane; the thread's */
+    struct log_position *at, *position; /* scratch, one for each lane; the thread's */
     uint64_t version;                   /* of the latest view that was seen */
     struct folding {
         struct held *held; /* the folder's generation; NULL: there is no folder */
@@ -92,10 +92,10 @@ struct control {
     uint64_t eras_since; /* since when they are not those of the view; 0: they are */
     /* The generation whose memory has all that the writers in @left had added before they left; 0: none. */
     uint64_t knows_left;
-    struct log_left left[LOG_LEFT_MAX]; /* @left_count of them */
+    struct log_left left[LOG_LEFT_MAX]; /* the first @left_count are set */
     struct lease lease;
     struct lease_report report;
-    struct log_id folded_to[LOG_LANES_MAX]; /* by this process, since it reads the lanes */
+    struct log_id folded_to[LOG_LANES_MAX]; /* where this process has folded to since it reads the lanes */
     uint64_t folded_at, oldest; /* when the last fold ended; when the oldest later entry came, 0: none */
     uint64_t fold_next;         /* when there may be something to fold */
     uint64_t active_at;         /* when there was last something to fold */
@@ -120,7 +120,7 @@ MUST_CHECK enum err control_load_view(struct control *c, struct error *e);
  * missing. */
 MUST_CHECK enum err control_read_view(struct control *c, struct error *e);
 void control_set_registered(struct log_filter *f, bool registered);
-/* At the end: entries of this process are not folded, so ask the folder to hurry. */
+/* This process is about to leave, and some of its entries are not folded: ask the folder to hurry. */
 MUST_CHECK enum err control_ask_to_fold(struct control *c, struct error *e);
 /* Register again if another process doubts this one. Shards may take long to write, and meanwhile the view is
  * not loaded. */
@@ -221,13 +221,13 @@ MUST_CHECK enum err control_fold(struct control *c, struct error *e);
 /* Take the lease and fold, if that is due; measure the lanes. c->fold_next: when to call again. */
 MUST_CHECK enum err control_fold_if_due(struct control *c, struct error *e);
 void control_stop_folding(struct control *c);
-/* That of the generation in @slot only. */
+/* Stop the folding of the generation in @slot only. */
 void control_stop_folding_of(struct control *c, unsigned slot);
-/* The lanes are read from `folded` of the view on, and their readers are there. */
+/* Begin to count what is not folded. The readers of the lanes stand at the view's `folded`. */
 void control_begin_lag(struct control *c);
 /* What was applied of a lane. Any thread. */
 struct lag_count control_count(const struct filter_lane *l);
-/* The shards' nodes may have replication ids that the view does not accept (eras.h). */
+/* Act if the shards' nodes have replication ids that the view does not accept (eras.h). */
 MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);
 /* A number that differs between views which accept different replication ids. */
 uint64_t control_eras_sum(const struct log_view *v);

@@ -159,8 +159,8 @@ static enum err catch_up(struct control *c, struct held *h, struct lag_count *ap
             up.most = c->position[i].id;
             code = lane_read(c->redis, &c->per_lane[i].stream, &c->at[i], apply_to_one, &up, &state, e);
         }
-        if (code == ERR_BUSY ||
-            code == ERR_FENCED) /* as far as the reader is; or a layer that the view does not have */
+        if (code == ERR_BUSY || code == ERR_FENCED) /* BUSY: the reader has come no further; FENCED: a layer
+                                                       begins that the view does not have */
             code = ERR_OK;
         applied[i] = up.applied;
     }
@@ -322,7 +322,7 @@ static enum err count_loaded(struct control *c, struct held *h, bool *done, stru
     if (code == ERR_OK)
         code = counts_are_latest(c, h, done, e);
     if (code == ERR_OK && !*done)
-        log_filter_look(c->filter); /* and count again */
+        log_filter_look(c->filter); /* then the keys are counted again */
     if (code != ERR_OK || !*done)
         return code;
     h->resident->folded_keys += keys;

@@ -15,9 +15,9 @@ struct control_thread {
     struct lane_port *port;
     struct sync_client *lease;    /* a lease can be renewed over it while the controls' client has a pipeline
                                    * under way */
-    struct log_view *view;        /* of the control that is tended, or was last */
+    struct log_view *view;        /* of the control that is tended, or was tended last */
     const struct control *viewer; /* that control; NULL: none */
-    struct log_position *at, *position; /* storage, by lane */
+    struct log_position *at, *position; /* scratch, one for each lane */
 };
 
 /* @nodes is borrowed. NULL: no memory. */

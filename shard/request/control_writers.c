@@ -35,7 +35,7 @@ static bool has_to_register(struct control *c)
     }
     const struct log_writer *w = log_view_writer(c->view, f->writer);
     if (c->leaves && w != NULL && w->registration == c->roll.registration)
-        return false; /* if in doubt, it said so itself */
+        return false; /* if the view doubts this process, the process itself has said so */
     return !roll_is_registered(&c->roll, c->view);
 }
 

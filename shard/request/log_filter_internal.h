@@ -130,7 +130,7 @@ void request_port_slow(struct request_port *p, struct key_request *q);
 
 /* --- key_request.c, in the port's thread --- */
 void key_request_go_on(struct key_request *q);
-/* It was not acknowledged: ask again. */
+/* Ask the nodes to acknowledge the keys of @q, again if they did not. */
 void key_request_ask_acks(struct key_request *q);
 /* End it with an error, in whatever state it is. */
 void key_request_fail(struct key_request *q, enum err code, const char *text);

@@ -196,7 +196,7 @@ static void take_piece(struct load *l, const struct load_batch *b, struct load_p
     piece->code = take(l, piece, reply, name, &piece->why);
 }
 
-/* Whether the node's replies before this one count. */
+/* Judge whether the node's replies before this one count. */
 static enum err check_info(const struct load *l, const redisReply *reply, struct error *e)
 {
     if (reply == NULL)
@@ -234,7 +234,7 @@ static void take_info(struct load *l, struct load_batch *b, const redisReply *re
         struct error why = {""};
         text_of(l, piece->shard, name);
         if (piece->redirected)
-            continue; /* the other node's reply will tell */
+            continue; /* the reply of the other node decides */
         if (code != ERR_OK)
             fail(l, piece->shard, error_set(&why, code, "shard %s: %s", name, e.text), why.text);
         else if (piece->code != ERR_OK)
@@ -249,7 +249,7 @@ void load_take(struct load *l, struct load_batch *b, const redisReply *reply)
         take_info(l, b, reply);
     else if (!b->asking)
         take_piece(l, b, &b->piece[i], reply);
-    else if (i % 2 == 1) /* the reply behind that to ASKING */
+    else if (i % 2 == 1) /* the reply before it was that to ASKING */
         take_piece(l, b, &b->piece[i / 2], reply);
 }
 

@@ -67,7 +67,7 @@ static void wait_for(const struct load *l, const struct load_batch *b)
         clock_sleep_us(at - now);
 }
 
-/* Until all pieces were asked for, or until @until (monotonic us). */
+/* Load until no piece is left to ask for, or until @until (monotonic us). Wait for what is under way. */
 static void carry(struct load *l, struct sync_client *redis, uint64_t until)
 {
     struct queue q = {.count = 0};

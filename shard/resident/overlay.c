@@ -39,7 +39,7 @@ struct overlay {
     pthread_mutex_t lock;
     unsigned lanes;
     struct entries *lane;
-    struct log_id *folded; /* the latest one */
+    struct log_id *folded; /* of each lane: the latest `folded` */
     struct bound waiting, merged;
     TAILQ_HEAD(, overlay_read) reads; /* oldest first */
     LIST_HEAD(, overlay_walk) walks;

@@ -62,7 +62,7 @@ void overlay_read_begin(struct overlay *o, struct overlay_read *read);
  * False: there was a new view meanwhile, and the reply does not count. */
 bool overlay_read_end(struct overlay *o, struct overlay_read *read, unsigned layer, const struct geometry *g,
                       uint32_t shard, uint32_t block, uint8_t *bytes);
-/* The GETRANGE will not be answered. */
+/* No reply to the GETRANGE will come. */
 void overlay_read_cancel(struct overlay *o, struct overlay_read *read);
 /* There is a new view: no reply to a GETRANGE under way counts. */
 void overlay_discard(struct overlay *o);

@@ -187,13 +187,12 @@ MUST_CHECK enum err resident_pin(struct resident *r, uint32_t view, const struct
  * view, and the reply does not count. */
 MUST_CHECK bool resident_take_block(struct resident *r, const struct block_at *at, struct overlay_read *read,
                                     uint8_t *bytes);
-/* There will be no reply. */
+/* No reply to @read will come. */
 void resident_drop_read(struct resident *r, struct overlay_read *read);
 void resident_unpin(struct resident *r, const struct block_at *at);
 
 void resident_status(const struct resident *r, struct resident_status *out);
 
-/* One shard. */
 struct resident_shard {
     unsigned layer;
     uint32_t shard;

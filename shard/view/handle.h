@@ -18,7 +18,7 @@ struct handle {
     bool requests_wait; /* requests wait for this thread: long work is refused with ERR_ASIDE */
     uint64_t keys[2];   /* number of keys of each slot's generation, by the view that was loaded last */
     uint64_t keys_of[2];
-    struct script_call call; /* storage */
+    struct script_call call; /* scratch: the script that is being written or run */
 };
 
 void handle_fini(struct handle *f);

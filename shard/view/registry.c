@@ -18,7 +18,7 @@
 
 extern const char embedded_enter[], embedded_enter_found[], embedded_leave[];
 
-enum { COMPLETE_PASSES = 2 }; /* as in a sweep: a shard may be renamed while SCAN passes by */
+enum { COMPLETE_PASSES = 2 }; /* a shard may be renamed while SCAN passes by, so each search is made twice */
 
 /* --- where registries are --- */
 
