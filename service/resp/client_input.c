@@ -119,7 +119,7 @@ static bool run_command(struct client *c, const struct argument *arguments, size
     commands->run(c, command, arguments, count);
     if (c->present.put_off)
         return false;
-    atomic_fetch_add_explicit(&c->worker->service->commands, 1 + c->present.others, memory_order_relaxed);
+    c->worker->commands += 1 + c->present.others;
     return true;
 }
 
@@ -253,9 +253,21 @@ void client_read_on(struct client *c, bool more)
         client_end(c);
 }
 
+/* Nothing waits to be begun, and what comes is read. */
+static bool is_idle(const struct client *c)
+{
+    return c->state == CLIENT_READY && c->reads && c->fresh.length == 0 && c->input.length == 0 &&
+           STAILQ_EMPTY(&c->replay) && client_unread(c) <= CLIENT_OUTPUT_LOW;
+}
+
 /* Start what may be started: first what waits of a transaction, then new bytes. */
 void client_pump(struct client *c)
 {
+    if (is_idle(c)) {
+        trim(c);
+        client_account(c);
+        return;
+    }
     c->pumping = true;
     c->references++;
     resp_borrow(&c->parser, &c->worker->arguments);
@@ -272,6 +284,9 @@ void client_pump(struct client *c)
         trim(c);
         client_account(c);
     }
+    if (c->worker->commands > 0)
+        atomic_fetch_add_explicit(&c->worker->service->commands, c->worker->commands, memory_order_relaxed);
+    c->worker->commands = 0;
     c->pumping = false;
     client_unref(c);
 }

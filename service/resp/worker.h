@@ -51,6 +51,7 @@ struct worker {
     struct event *turn_end;
     struct event *second;
     struct pool requests;              /* of its clients: request.c */
+    uint64_t commands;                 /* that were begun, and are not counted in the service's yet */
     size_t in_flight;                  /* keys of requests that are not answered */
     char *read;                        /* WORKER_READ: what a client's bytes are read into */
     struct resp_spare arguments;       /* of the command that is being parsed */

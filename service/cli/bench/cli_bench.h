@@ -57,6 +57,7 @@ struct bench_thread {
     struct bench *bench;
     pthread_t id;
     uint64_t random;
+    uint64_t ended_us; /* as clock_mono_us() */
     struct bench_figures figures;
 };
 

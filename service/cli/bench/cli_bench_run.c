@@ -196,6 +196,7 @@ void *bench_run(void *arg)
         drive(&r);
     else
         (void)snprintf(t->figures.error, sizeof(t->figures.error), "out of memory");
+    t->ended_us = clock_mono_us();
     client_close(r.client);
     free(r.flight);
     free(r.keys);
