@@ -141,23 +141,35 @@ static void take_server(void *arg, const struct members_entry *entry)
     (void)snprintf(s->id, sizeof(s->id), "%s", entry->id);
 }
 
-/* Nothing is stored of the filter, and its name is not registered: it was never made, unless somebody serves
- * it that was not deleted. Who serves one has said so a while ago, and may not have met its deletion yet.
+/* Nothing is stored of the filter: it was never made, unless somebody serves it that was not deleted. Who
+ * serves one has said so a while ago, and may not have met its deletion yet.
  * ERR_LOST: somebody does. ERR_UNREACHABLE, ERR_TIMEOUT. */
 static enum err may_make(struct handle *f, struct error *e)
 {
     struct server server = {.id = ""};
-    struct registry_said said;
+    uint64_t deleted;
     enum err code = members_read(f->redis, f->names.prefix, f->names.filter, take_server, &server, e);
     if (code != ERR_OK || server.id[0] == '\0')
         return code;
-    code = registry_look(f->redis, &f->names, &said, e);
-    if (code != ERR_OK || registry_says_deleted(&said, server.incarnation))
+    code = registry_look_deleted(f->redis, &f->names, &deleted, e);
+    if (code != ERR_OK || server.incarnation <= deleted)
         return code;
     return error_set(e, ERR_LOST,
                      "a filter of this name lost its view (it was served by coordinator %s); BF.RESERVE "
                      "creates it again, empty",
                      server.id);
+}
+
+/* It is named, and there is neither a view nor a record. */
+static enum err was_deleted(struct handle *f, struct error *e)
+{
+    struct registry_said said;
+    uint64_t deleted;
+    enum err code = registry_look(f->redis, &f->names, &said, e);
+    if (code == ERR_OK)
+        code = registry_look_deleted(f->redis, &f->names, &deleted, e);
+    return code == ERR_OK && registry_names_later(&said, deleted) ? error_set(e, ERR_LOST, "%s", lost_view)
+                                                                  : code;
 }
 
 /* One that is named and has neither a view nor a record has lost its view. Who serves it is asked before it
@@ -167,7 +179,7 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
 {
     struct admin_naming *n = arg;
     bool may_be_lost = !n->entered && !was_left && !n->deleted && !n->as_new;
-    enum err code = may_be_lost ? may_make(n->handle, e) : ERR_OK;
+    enum err code = !n->entered && !n->as_new ? may_make(n->handle, e) : ERR_OK;
     if (code == ERR_OK && !n->entered)
         code = registry_enter(n->handle, &n->named, e);
     *clean = !n->named;
@@ -175,7 +187,7 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
         return registry_succeed(n->handle, e);
     n->entered = code == ERR_OK && !n->named;
     if (code == ERR_OK && may_be_lost && n->named)
-        code = error_set(e, ERR_LOST, "%s", lost_view);
+        code = was_deleted(n->handle, e);
     if (code == ERR_OK && n->named)
         code = look_for_latest(n->handle, &n->latest, e);
     if (code == ERR_OK && n->latest >= n->handle->names.incarnation)

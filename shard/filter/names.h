@@ -5,6 +5,7 @@
  *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:history  P:{F}:token  P:{F}:load
  *   P:{F}:folder                         who folds a filter that is a log
  *   P:{F}:leftover                       of a filter that is a log: what lies in Redis and no view names
+ *   P:{F}:deleted                        the incarnation that was deleted last, for an hour
  *   P:{F}:build  P:{F}:forgotten         the record of a build; generations whose
  *                                        shards are to be deleted
  *   P:filters  P:incarnations (registry.h)  P:slots  P:events  P:coordinators  P:{P:coordinators}:<id>
@@ -54,7 +55,7 @@ MUST_CHECK bool names_unescape(const char *escaped, size_t escaped_length, char 
                                size_t *length);
 
 /* @what: "view", "expansion_flag", "job", "history", "token", "load", "tail", "marks",
- * "leftover", "folder", "build" or "forgotten". */
+ * "leftover", "deleted", "folder", "build" or "forgotten". */
 /* Append @text so that MATCH takes each of its characters for itself. */
 void names_literally(struct buffer *pattern, const char *text, size_t length);
 

@@ -53,7 +53,6 @@ struct control {
     bool leaving;             /* the register is to be left, and no add is let in until it was */
     bool lacks_shards;        /* this process has not all lost ones in memory */
     bool is_new;              /* blocks are not read by the latest view yet */
-    bool forgotten;           /* no master has a registry any more, and the filter was not seen since */
     bool vouched;             /* since the look began: the registries name the view's incarnation, */
     uint64_t vouched_history; /* and this as its last history */
     struct history_seen histories; /* of the last view */

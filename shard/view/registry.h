@@ -6,9 +6,13 @@
  * of nodes "P:incarnations", of a cluster "P:{tag}:incarnations" (the tag as of names_on_master()). All of
  * them name an incarnation before it is published, and none does once it is being deleted. So where no
  * registry names a filter there is nothing of it to be swept; where one does, and no view is stored, the view
- * was lost. A registry has a field "{complete}", with an incarnation that was drawn when the registry became
- * so: it names, or has named, every later one. A registry without that field is new, or was lost, and says
- * nothing; nor does one that became complete later say anything of a filter that was there before.
+ * was lost. A registry has a field "{complete}": it names whatever was there. One without that field is new,
+ * or was lost, and says nothing.
+ *
+ * That nobody names a filter does not say that it was deleted: a master may have come back as it was before
+ * the filter was made. Nor does a name say that it was not: a registry may be older than the deletion. So
+ * whoever takes a view away says which incarnation that was, in P:{F}:deleted beside the view, for an hour
+ * (tests/model/log/registry.pml).
  *
  * The list of names, P:filters, changes with the registry beside it (that of the home node; of a cluster
  * "P:{P:filters}:incarnations", for this alone): a name is taken off only where the incarnation is the one
@@ -41,23 +45,26 @@ struct registry_history {
 
 struct registry_said {
     bool named;           /* some registry names it */
-    bool complete;        /* some registry is complete; none is where all masters came back empty */
-    uint64_t since;       /* the least that a complete one has: of later incarnations it knows all */
     uint64_t incarnation; /* the latest one that is named; 0: none */
     unsigned history_count;
     struct registry_history history[REGISTRY_HISTORIES_MAX]; /* without repetition; more are left out */
 };
 /* "{history}<filter>": the field of a registry that has it, as "<incarnation> <id>". Returns its length. */
 size_t registry_history_field(const struct names *names, char out[REGISTRY_HISTORY_FIELD_MAX]);
-/* No registry names a filter that was there as @incarnation: it was deleted. Else, if there is no view, it
- * was lost: no registry is as old as the filter. */
-static inline bool registry_says_deleted(const struct registry_said *said, uint64_t incarnation)
-{
-    return !said->named && said->complete && said->since <= incarnation;
-}
 /* After an error *@out is what those masters say that answered. */
 MUST_CHECK enum err registry_look(struct sync_client *l, const struct names *names, struct registry_said *out,
                                   struct error *e);
+
+/* The latest incarnation that was deleted, as home says it; 0: none is known. Asked behind a look that found
+ * no view: a filter that was there as that one, or as an earlier one, was deleted, and was not lost. */
+MUST_CHECK enum err registry_look_deleted(struct sync_client *l, const struct names *names, uint64_t *out,
+                                          struct error *e);
+/* Some registry names an incarnation that was not @deleted. If there is neither a view nor a record it was
+ * lost. */
+static inline bool registry_names_later(const struct registry_said *said, uint64_t deleted)
+{
+    return said->named && (said->incarnation == 0 || said->incarnation > deleted);
+}
 
 /* An incarnation for a filter that is a log: later than @latest, which is the latest that anybody knows of,
  * and than those that were drawn before by the clock of the filter's metadata node. So of two incarnations
