@@ -142,23 +142,36 @@ static void take_server(void *arg, const struct members_entry *entry)
     (void)snprintf(s->id, sizeof(s->id), "%s", entry->id);
 }
 
-/* Nothing of the filter is stored and its name is not registered. So it was never made, unless a coordinator
+/* Nothing of the filter is stored. So it was never made, unless a coordinator
  * serves a filter of this name that was not deleted. (A coordinator's report is some time old: it may not
  * have noticed the deletion.) ERR_LOST: a coordinator serves it. ERR_UNREACHABLE, ERR_TIMEOUT. */
 static enum err may_make(struct handle *f, struct error *e)
 {
     struct server server = {.id = ""};
-    struct registry_said said;
+    uint64_t deleted;
     enum err code = members_read(f->redis, f->names.prefix, f->names.filter, take_server, &server, e);
     if (code != ERR_OK || server.id[0] == '\0')
         return code;
-    code = registry_look(f->redis, &f->names, &said, e);
-    if (code != ERR_OK || registry_says_deleted(&said, server.incarnation))
+    code = registry_look_deleted(f->redis, &f->names, &deleted, e);
+    if (code != ERR_OK || server.incarnation <= deleted)
         return code;
     return error_set(e, ERR_LOST,
                      "a filter of this name lost its view (it was served by coordinator %s); BF.RESERVE "
                      "creates it again, empty",
                      server.id);
+}
+
+/* ERR_LOST: a registry names the filter, as of an incarnation that was not deleted; there is neither a view
+ * nor a record of it. */
+static enum err check_not_lost(struct handle *f, struct error *e)
+{
+    struct registry_said said;
+    uint64_t deleted;
+    enum err code = registry_look(f->redis, &f->names, &said, e);
+    if (code == ERR_OK)
+        code = registry_look_deleted(f->redis, &f->names, &deleted, e);
+    return code == ERR_OK && registry_names_later(&said, deleted) ? error_set(e, ERR_LOST, "%s", lost_view)
+                                                                  : code;
 }
 
 /* A registered filter with neither a view nor a record has lost its view. Ask who serves it before
@@ -168,7 +181,7 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
 {
     struct filter_naming *n = arg;
     bool may_be_lost = !n->entered && !was_left && !n->deleted && !n->as_new;
-    enum err code = may_be_lost ? may_make(n->handle, e) : ERR_OK;
+    enum err code = !n->entered && !n->as_new ? may_make(n->handle, e) : ERR_OK;
     if (code == ERR_OK && !n->entered)
         code = registry_enter(n->handle, &n->named, e);
     *clean = !n->named;
@@ -176,7 +189,7 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
         return registry_succeed(n->handle, e);
     n->entered = code == ERR_OK && !n->named;
     if (code == ERR_OK && may_be_lost && n->named)
-        code = error_set(e, ERR_LOST, "%s", lost_view);
+        code = check_not_lost(n->handle, e);
     if (code == ERR_OK && n->named)
         code = look_for_latest(n->handle, &n->latest, e);
     if (code == ERR_OK && n->latest >= n->handle->names.incarnation)

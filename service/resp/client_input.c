@@ -119,7 +119,7 @@ static bool run_command(struct client *c, const struct argument *arguments, size
     commands->run(c, command, arguments, count);
     if (c->present.put_off)
         return false;
-    c->worker->commands += 1 + c->present.others;
+    c->worker->begun += 1 + c->present.others;
     return true;
 }
 
@@ -284,9 +284,9 @@ void client_pump(struct client *c)
         trim(c);
         client_account(c);
     }
-    if (c->worker->commands > 0)
-        atomic_fetch_add_explicit(&c->worker->service->commands, c->worker->commands, memory_order_relaxed);
-    c->worker->commands = 0;
+    if (c->worker->begun > 0)
+        atomic_fetch_add_explicit(&c->worker->service->commands, c->worker->begun, memory_order_relaxed);
+    c->worker->begun = 0;
     c->pumping = false;
     client_unref(c);
 }

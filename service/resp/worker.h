@@ -50,13 +50,13 @@ struct worker {
     struct client_queue due; /* clients that go on at the end of this turn of the loop */
     struct event *turn_end;
     struct event *second;
-    struct pool requests;              /* of its clients: request.c */
-    uint64_t commands;                 /* that were begun, and are not counted in the service's yet */
-    size_t in_flight;                  /* keys of requests that are not answered */
-    char *read;                        /* WORKER_READ: what a client's bytes are read into */
-    struct resp_spare arguments;       /* of the command that is being parsed */
-    struct buffer scratch;             /* the reply that is being made, or several of one client */
-    _Atomic size_t client_count;       /* that were handed over, and are not gone */
+    struct pool requests;        /* of its clients: request.c */
+    uint64_t begun;              /* commands that were begun, and are not counted in the service's yet */
+    size_t in_flight;            /* keys of requests that are not answered */
+    char *read;                  /* WORKER_READ: what a client's bytes are read into */
+    struct resp_spare arguments; /* of the command that is being parsed */
+    struct buffer scratch;       /* the reply that is being made, or several of one client */
+    _Atomic size_t client_count; /* that were handed over, and are not gone */
     size_t client_memory, told_memory; /* bytes that its clients hold; of them, counted in the service's */
     atomic_size_t largest;             /* the most that one of them holds, or held lately */
     atomic_bool relieving;             /* it is about to cut one */

@@ -5,6 +5,7 @@
  *   P:{F}:view  P:{F}:expansion_flag  P:{F}:job  P:{F}:history  P:{F}:token  P:{F}:load
  *   P:{F}:folder                         the lease of whoever folds
  *   P:{F}:leftover                       keys in Redis that no view names
+ *   P:{F}:deleted                        the incarnation that was deleted last, for an hour
  *   P:{F}:build  P:{F}:forgotten         a build's record; generations whose shards are to be deleted
  *   P:filters  P:incarnations (registry.h)  P:slots  P:events  P:coordinators  P:{P:coordinators}:<id>
  *   P:{F.l}:<inc>.log<n>                 a lane (shard/log/lane.h)

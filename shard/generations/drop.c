@@ -15,7 +15,11 @@ extern const char embedded_drop_begin[], embedded_drop_view[];
  * expires. */
 static const char *const others[] = {"token", "job", "history", "count", "build"};
 
-enum { OTHERS = sizeof(others) / sizeof(others[0]), RECORDS_MAX = 3 };
+enum {
+    OTHERS = sizeof(others) / sizeof(others[0]),
+    RECORDS_MAX = 3,
+    SAID_MS = 3600 * 1000 /* that an incarnation was deleted; whoever runs finds out within seconds */
+};
 
 struct dropper {
     struct sync_client *redis;
@@ -27,7 +31,6 @@ struct dropper {
 
 static enum err run(struct dropper *d, long long *answer, struct error *e)
 {
-    script_incarnation(&d->call, d->names.incarnation);
     return script_run(&d->call, d->redis, sync_client_home(d->redis, &d->names), answer, e);
 }
 
@@ -66,6 +69,7 @@ static enum err begin(struct dropper *d, struct error *e)
     long long answer = 0;
     script_begin(&d->call, embedded_drop_begin);
     script_filter_key(&d->call, &d->names, "view");
+    script_incarnation(&d->call, d->names.incarnation);
     enum err code = run(d, &answer, e);
     if (code != ERR_OK)
         return code;
@@ -80,8 +84,11 @@ static enum err remove_view(struct dropper *d, long long *answer, struct error *
     script_begin(&d->call, embedded_drop_view);
     script_filter_key(&d->call, &d->names, "view");
     script_filter_key(&d->call, &d->names, "leftover");
+    script_filter_key(&d->call, &d->names, "deleted");
     for (unsigned i = 0; i < OTHERS; i++)
         script_filter_key(&d->call, &d->names, others[i]);
+    script_incarnation(&d->call, d->names.incarnation);
+    script_number(&d->call, SAID_MS);
     return run(d, answer, e);
 }
 

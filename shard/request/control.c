@@ -152,29 +152,33 @@ static enum err is_in_between(struct control *c, const struct registry_said *sai
     enum err code = log_view_load_leftover(c->redis, &c->filter->names, v, e);
     if (code == ERR_NOT_FOUND)
         code = log_view_load(c->redis, &c->filter->names, v, e);
+    *yes = code == ERR_OK && v->incarnation >= said->incarnation;
+    code =
+        code == ERR_OK && !*yes ? ERR_NOT_FOUND : code; /* home went back: the record is an earlier one's */
     free(v);
-    *yes = code == ERR_OK;
     if (code == ERR_NOT_FOUND)
         code = registry_look(c->redis, &c->filter->names, &now, e);
     *yes |= !now.named || now.incarnation != said->incarnation;
     return code;
 }
 
-/* There is no view. Whoever deletes a filter removes its name from the registries first. If no registry is as
- * old as the filter, all masters came back empty: then a process that has had the filter remembers it. */
+/* There is no view. Who has had the filter goes by what its deleter has said, and by nothing else: registries
+ * may be older than the filter, or than its deletion. Others take it for lost if it is named, and neither
+ * deleted nor in between. */
 static enum err miss(struct control *c, uint64_t look, struct error *e)
 {
     struct log_filter *f = c->filter;
-    struct registry_said said;
+    struct registry_said said = {.named = false};
+    uint64_t deleted = 0, known = f->names.incarnation;
     bool in_between = false;
-    enum err code = registry_look(c->redis, &f->names, &said, e);
-    if (code == ERR_OK && said.named)
+    enum err code = registry_look_deleted(c->redis, &f->names, &deleted, e);
+    if (code == ERR_OK && known == 0)
+        code = registry_look(c->redis, &f->names, &said, e);
+    if (code == ERR_OK && registry_names_later(&said, deleted))
         code = is_in_between(c, &said, &in_between, e);
     if (code != ERR_OK)
         return code;
-    c->forgotten |=
-        !said.named && f->names.incarnation != 0 && !registry_says_deleted(&said, f->names.incarnation);
-    if (!c->forgotten && (!said.named || in_between))
+    if (known <= deleted && (!registry_names_later(&said, deleted) || in_between))
         return gone(c, "the filter does not exist", e);
     set_missing(f, look);
     return error_set(e, ERR_LOST, "the filter lost its view");

@@ -501,13 +501,6 @@ static enum err take_over(struct control *c, struct held *h, struct error *e)
                           : code;
 }
 
-/* Somebody else's key, or one of a later version, lies where a shard was: no writer can write it, only a
- * build replaces it. */
-static bool is_foreign(enum err code)
-{
-    return code == ERR_CONFLICT || code == ERR_WRONG_TYPE || code == ERR_FORMAT;
-}
-
 /* Write all shards from memory. @again: their nodes may have lost bits, and all writers do this, also for
  * shards that must be loaded again; those are loaded once the view has taken the nodes' ids. A damaged shard
  * that was met is made again. */
@@ -520,7 +513,7 @@ static enum err write_all(struct control *c, struct held *h, bool again, struct 
     bool met = again && log_filter_take_lost(c->filter, &lost);
     enum err code = control_make_missing(c, h, met ? &lost : NULL, again, &fold, &missing, e);
     fold_fini(&fold);
-    c->meets_foreign = is_foreign(code);
+    c->meets_foreign = control_is_foreign(code);
     if (code == ERR_FENCED && c->went_back)
         return take_over(c, h, e);
     if (code != ERR_OK)

@@ -55,7 +55,6 @@ struct control {
     bool leaving;             /* the process is leaving the register, and lets no add in until it has */
     bool lacks_shards;        /* this process does not have all lost shards in memory */
     bool is_new;              /* block reads do not use the latest view yet */
-    bool forgotten;           /* no master has a registry any more, and the filter was not seen since */
     bool vouched;             /* the last look has asked the registries: they name no later incarnation */
     uint64_t vouched_history; /* if @vouched: the last history of the view, which they name, too */
     struct history_seen histories; /* of the last view */
@@ -178,6 +177,9 @@ MUST_CHECK enum err control_take_layers(struct control *c, struct error *e);
 MUST_CHECK enum err control_follow_generations(struct control *c, bool *soon, struct error *e);
 /* If all shards are in memory, let all keys be counted. After a failure the next call tries again. */
 void control_count_loaded(struct control *c);
+/* Of control_make_missing(): somebody else's key, or one of a later version, lies where a shard was. No
+ * process writes it; only a build replaces it. */
+bool control_is_foreign(enum err code);
 /* True if an error of loading is about single shards: others can be loaded and folded. */
 bool control_is_of_shards(enum err code);
 /* Load some shards that are not in memory. *@full: there is no room for more; *@more: there are more. */

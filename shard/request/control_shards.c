@@ -531,6 +531,11 @@ static enum err load_first(struct control *c, struct held *h, unsigned layer, bo
     return code == ERR_OK ? ERR_OK : error_set(e, code, "%s", why.text);
 }
 
+bool control_is_foreign(enum err code)
+{
+    return code == ERR_CONFLICT || code == ERR_WRONG_TYPE || code == ERR_FORMAT;
+}
+
 bool control_is_of_shards(enum err code)
 {
     return fold_is_lost(code) || code == ERR_FENCED;

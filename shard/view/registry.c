@@ -207,24 +207,12 @@ static void take_history(const redisReply *reply, struct registry_said *out)
         out->history[out->history_count++] = h;
 }
 
-static void take_complete(const redisReply *reply, struct registry_said *out)
-{
-    uint64_t since = 0;
-    if (reply->type != REDIS_REPLY_STRING)
-        return;
-    if (reply->len != 16 || !number_hex64(reply->str, 16, &since))
-        since = 0; /* an earlier version wrote it */
-    out->since = out->complete && out->since < since ? out->since : since;
-    out->complete = true;
-}
-
 static void take_said(const redisReply *reply, struct registry_said *out)
 {
-    const redisReply *name = reply->elements == 3 ? reply->element[0] : NULL;
+    const redisReply *name = reply->elements == 2 ? reply->element[0] : NULL;
     if (name == NULL)
         return;
-    take_history(reply->element[2], out);
-    take_complete(reply->element[1], out);
+    take_history(reply->element[1], out);
     if (name->type != REDIS_REPLY_STRING)
         return;
     uint64_t incarnation = 0;
@@ -242,8 +230,8 @@ static enum err look_at(struct sync_client *l, unsigned i, const struct names *n
     size_t length = registry_history_field(names, history);
     names_on_master(names->prefix, sync_client_master_slot(l, i), "incarnations", &key);
     enum err code =
-        sync_client_command(l, sync_client_master_keys(l, i), &reply, e, "HMGET %b %b {complete} %b",
-                            key.text, key.length, names->filter, names->filter_length, history, length);
+        sync_client_command(l, sync_client_master_keys(l, i), &reply, e, "HMGET %b %b %b", key.text,
+                            key.length, names->filter, names->filter_length, history, length);
     if (code != ERR_OK)
         return code;
     take_said(reply, out);
@@ -264,6 +252,22 @@ enum err registry_look(struct sync_client *l, const struct names *names, struct 
             code = ERR_OK;
         }
     return failed;
+}
+
+enum err registry_look_deleted(struct sync_client *l, const struct names *names, uint64_t *out,
+                               struct error *e)
+{
+    struct key_name key;
+    redisReply *r;
+    *out = 0;
+    names_filter_key(names, "deleted", &key);
+    enum err code = sync_client_command(l, sync_client_home(l, names), &r, e, "GET %b", key.text, key.length);
+    if (code != ERR_OK)
+        return code;
+    if (r->type != REDIS_REPLY_STRING || r->len != 16 || !number_hex64(r->str, 16, out))
+        *out = 0;
+    freeReplyObject(r);
+    return ERR_OK;
 }
 
 /* Milliseconds of the metadata node's clock, with random bits below. */
@@ -365,13 +369,11 @@ static enum err count_incomplete(struct handle *f, const struct places *p, unsig
     return code;
 }
 
-static enum err say_complete(struct handle *f, const struct place *at, uint64_t since, struct error *e)
+static enum err say_complete(struct handle *f, const struct place *at, struct error *e)
 {
-    char text[17];
     redisReply *reply;
-    (void)snprintf(text, sizeof(text), "%016" PRIx64, since);
-    enum err code = sync_client_command(f->redis, at->where, &reply, e, "HSETNX %b {complete} %s",
-                                        at->key.text, at->key.length, text);
+    enum err code = sync_client_command(f->redis, at->where, &reply, e, "HSET %b {complete} 1", at->key.text,
+                                        at->key.length);
     if (code == ERR_OK)
         freeReplyObject(reply);
     return code;
@@ -383,19 +385,16 @@ enum err registry_complete(struct handle *f, struct error *e)
 {
     struct places p;
     unsigned incomplete = 0;
-    uint64_t since = 0;
     enum err code = find_places(f, &p, e);
     if (code == ERR_OK)
         code = count_incomplete(f, &p, &incomplete, e);
-    if (code == ERR_OK && incomplete > 0) /* before the search begins */
-        code = registry_draw(f->redis, &f->names, 0, &since, e);
     for (unsigned pass = 0; pass < COMPLETE_PASSES && incomplete > 0; pass++)
         for (unsigned i = 0; i < p.count && code == ERR_OK; i++)
             if (strcmp(p.one[i].kind, "list") != 0)
                 code = look_through(f, &p.one[i], e);
     for (unsigned i = 0; i < p.count && code == ERR_OK && incomplete > 0; i++)
         if (strcmp(p.one[i].kind, "list") != 0)
-            code = say_complete(f, &p.one[i], since, e);
+            code = say_complete(f, &p.one[i], e);
     free(p.one);
     return code;
 }

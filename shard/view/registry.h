@@ -6,7 +6,13 @@
  * "P:incarnations" with a list of nodes, "P:{tag}:incarnations" in a cluster (the tag of names_on_master()).
  * All registries name an incarnation before it is published, and drop it once it is being deleted. If no
  * registry names a filter, nothing of it needs to be swept. If one does, and there is no view, the view was
- * lost.
+ * lost. A registry has a field "{complete}" once it names whatever was there. One without that field is new,
+ * or was lost, and says nothing.
+ *
+ * That no registry names a filter does not prove that it was deleted: a master may have come back as it was
+ * before the filter was made. Nor does a name prove that it was not: a registry may be older than the
+ * deletion. So whoever removes a view says which incarnation that was, in P:{F}:deleted beside the view, for
+ * an hour (tests/model/log/registry.pml).
  *
  * A complete registry has a field "{complete}", with an incarnation that was drawn when it became complete:
  * it names, or has named, every later one. A registry without that field is new, or was lost, and says
@@ -45,9 +51,6 @@ struct registry_history {
 
 struct registry_said {
     bool named;           /* some registry names it */
-    bool complete;        /* some registry is complete; if all masters came back empty, none is */
-    uint64_t since;       /* the least one of the complete registries: together they know all later
-                           * incarnations */
     uint64_t incarnation; /* the latest one that is named; 0: none */
     unsigned history_count;
     struct registry_history history[REGISTRY_HISTORIES_MAX]; /* without repetition; more are left out */
@@ -55,19 +58,24 @@ struct registry_said {
 /* The field for a filter's history, "{history}<filter>"; its value is "<incarnation> <id>". Returns its
  * length. */
 size_t registry_history_field(const struct names *names, char out[REGISTRY_HISTORY_FIELD_MAX]);
-/* True if a filter that existed as @incarnation was deleted: no registry names it, and a complete one is old
- * enough to. If false, and there is no view, the view was lost. */
-static inline bool registry_says_deleted(const struct registry_said *said, uint64_t incarnation)
-{
-    return !said->named && said->complete && said->since <= incarnation;
-}
-/* After an error *@out holds the answers of the masters that replied. */
+/* After an error *@out is what those masters say that answered. */
 MUST_CHECK enum err registry_look(struct sync_client *l, const struct names *names, struct registry_said *out,
                                   struct error *e);
 
-/* Draw an incarnation: later than @latest, the latest known one, and later than those that were drawn before
- * by the clock of the filter's metadata node. So of two incarnations the greater one is later: a view with
- * the smaller one was replaced, even if its server still has it. */
+/* The latest incarnation that was deleted, as home says it; 0: none is known. Asked behind a look that found
+ * no view: a filter that was there as that one, or as an earlier one, was deleted, and was not lost. */
+MUST_CHECK enum err registry_look_deleted(struct sync_client *l, const struct names *names, uint64_t *out,
+                                          struct error *e);
+/* Some registry names an incarnation that was not @deleted. If there is neither a view nor a record it was
+ * lost. */
+static inline bool registry_names_later(const struct registry_said *said, uint64_t deleted)
+{
+    return said->named && (said->incarnation == 0 || said->incarnation > deleted);
+}
+
+/* An incarnation for a filter that is a log: later than @latest, which is the latest that anybody knows of,
+ * and than those that were drawn before by the clock of the filter's metadata node. So of two incarnations
+ * the greater one was made later: a view of the smaller one was replaced, though its server still has it. */
 MUST_CHECK enum err registry_draw(struct sync_client *l, const struct names *names, uint64_t latest,
                                   uint64_t *out, struct error *e);
 

@@ -35,7 +35,7 @@ void life_end(struct life *w);
 enum err life_make(struct life *w, struct sync_client *l, struct error *e);
 enum err life_drop(struct life *w, struct sync_client *l, struct error *e);
 
-/* All keys of all nodes. */
+/* All keys of all nodes, but for those that say for a while what was deleted. */
 long long life_keys(struct life *w);
 /* The view is there and is fine, each lane begins with the entry that the view has folded, each shard is
  * there, empty or not, under its header and with its tags; nothing else is there but for @others keys. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shard/generations/drop.h"
 #include "shard/view/view_load.h"
 
 enum { REPLY_MS = 5000, MEMBERS = 3, ALL = 1000 };
@@ -137,7 +138,6 @@ static void is_empty_but_for_a_registry_since(const char *incarnation)
                                    incarnation));
 }
 
-/* No view, and a registry that is older and does not name it. */
 static void test_a_filter_that_is_deleted__is_not_found(void **state)
 {
     struct error e = {""};
@@ -145,9 +145,46 @@ static void test_a_filter_that_is_deleted__is_not_found(void **state)
     (void)state;
     struct log_member *a = open_member(false);
     assert_int_equal(log_member_added(a, 1, 1), 1);
-    is_empty_but_for_a_registry_since("0000000000000001");
+    must(log_drop(on.link, &on.names, NULL, &e), e);
     assert_int_equal(log_member_check(a, 2, 1, &answer, &e), ERR_NOT_FOUND);
     assert_int_equal(log_member_add(a, 2, 1, &answer, &e), ERR_NOT_FOUND);
+}
+
+/* No view, and a registry that is older and does not name it: the only master came back as it was before the
+ * filter was made. Nobody has deleted it. */
+static void test_a_filter_that_is_later_than_its_home__is_not_taken_for_deleted(void **state)
+{
+    struct error e = {""};
+    uint8_t answer;
+    (void)state;
+    struct log_member *a = open_member(false);
+    assert_int_equal(log_member_added(a, 1, 1), 1);
+    is_empty_but_for_a_registry_since("0000000000000001");
+    enum err code = ERR_TIMEOUT;
+    for (unsigned i = 0; i < 10 && code == ERR_TIMEOUT; i++)
+        code = log_member_check(a, 2, 1, &answer, &e);
+    assert_int_equal(code, ERR_LOST);
+    assert_int_equal(log_member_add(a, 2, 1, &answer, &e), ERR_LOST);
+}
+
+/* Nor does it count that an earlier one of that name was deleted. */
+static void test_a_filter_whose_name_was_deleted_before__is_not_taken_for_deleted(void **state)
+{
+    struct error e = {""};
+    uint8_t answer;
+    (void)state;
+    must(log_drop(on.link, &on.names, NULL, &e), e);
+    must(log_member_make(on.link, &on.names, 100000, 1, 32768, &e), e);
+    struct log_member *a = open_member(false);
+    assert_int_equal(log_member_added(a, 1, 1), 1);
+    must(client_ok(&on.client, &e, "RENAME tb:{f}:view away"), e);
+    log_filter_look(a->filter);
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < 100 && code == ERR_OK; i++) {
+        clock_sleep_us(20000);
+        code = log_member_check(a, 2, 1, &answer, &e);
+    }
+    assert_int_equal(code, ERR_LOST);
 }
 
 /* All came back empty, and another filter was made before this one was looked for. */
@@ -193,6 +230,8 @@ int main(void)
         MEMBER_TEST(test_who_comes_late__has_what_was_folded_and_what_was_not),
         MEMBER_TEST(test_who_slept_through_a_trim__loads_again),
         MEMBER_TEST(test_a_filter_that_is_deleted__is_not_found),
+        MEMBER_TEST(test_a_filter_that_is_later_than_its_home__is_not_taken_for_deleted),
+        MEMBER_TEST(test_a_filter_whose_name_was_deleted_before__is_not_taken_for_deleted),
         MEMBER_TEST(test_a_filter_that_is_lost_as_a_whole__is_not_taken_for_deleted),
         MEMBER_TEST(test_a_filter_that_is_older_than_all_registries__is_not_taken_for_deleted),
     };

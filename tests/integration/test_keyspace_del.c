@@ -35,6 +35,24 @@ static void test_del__deletes_for_both_coordinators_and_lets_the_name_begin_anew
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "UNLINK gone"), 1);
 }
 
+/* A registry that was left, in a slot of a cluster say, or whose master went back, still names it. */
+static void test_del__is_believed_where_a_registry_is_older(void **state)
+{
+    (void)state;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE older 0.01 100");
+    keyspace_add(0, "older", 0, 50);
+    redisReply *r = client_command(&keyspace.redis[0], "HGET twinbloom:{older}:view incarnation");
+    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL older"), 1);
+    freeReplyObject(client_command(&keyspace.redis[1], "HSET twinbloom:incarnations older %s", r->str));
+    freeReplyObject(r);
+    for (unsigned d = 0; d < 2; d++)
+        keyspace_are_gone(d, "older", 0, 50, 0);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "BF.ADD older a"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "BF.EXISTS older a"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL older"), 1);
+}
+
 /* Nobody tells it: the lanes of its view are closed. */
 static void test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all(void **state)
 {
@@ -283,6 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_del__deletes_for_both_coordinators_and_lets_the_name_begin_anew),
+        cmocka_unit_test(test_del__is_believed_where_a_registry_is_older),
         cmocka_unit_test(test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all),
         cmocka_unit_test(test_del__loses_no_key_whose_add_began_after_its_reply),
         cmocka_unit_test(test_del__is_completed_by_a_keeper_where_its_driver_died),

@@ -12,6 +12,7 @@
 #include "shard/log/lane_sync.h"
 #include "shard/generations/build.h"
 #include "shard/generations/grace.h"
+#include "shard/view/registry.h"
 
 enum { HAS_READ = 2 /* a deleter's connection, and the view */ };
 
@@ -62,6 +63,30 @@ static int tear_down(void **state)
     return 0;
 }
 
+static redisReply *of_home(const char *command)
+{
+    struct key_name key;
+    redisReply *r = NULL;
+    struct error e = {""};
+    names_filter_key(&w.names, "deleted", &key);
+    must(sync_client_command(w.link, sync_client_home(w.link, &w.names), &r, &e, "%s %b", command, key.text,
+                             key.length),
+         e);
+    return r;
+}
+
+/* Who had the filter is told for a while that it was deleted, and not lost. */
+static void is_said(void)
+{
+    uint64_t incarnation = 0;
+    struct error e = {""};
+    must(registry_look_deleted(w.link, &w.names, &incarnation, &e), e);
+    assert_int_equal(incarnation, w.view.incarnation);
+    redisReply *r = of_home("TTL");
+    assert_in_range(r->integer, 3000, 3600);
+    freeReplyObject(r);
+}
+
 static void gone(void)
 {
     struct error e = {""};
@@ -108,6 +133,7 @@ static void test_drop__leaves_nothing(void **state)
     life_is_whole(&w, 1); /* the tokens */
     drops();
     gone();
+    is_said();
 }
 
 /* --- in each state of a filter --- */

@@ -542,6 +542,22 @@ static void test_a_foreign_key__is_left_as_it_is(void **state)
     all_is_there();
 }
 
+/* The one that has the shard in memory cannot write it, and the other one cannot answer without it. */
+static void test_a_foreign_key_that_somebody_cannot_do_without__degrades_the_filter(void **state)
+{
+    (void)state;
+    struct log_member *a = open_member(UINT64_MAX, true), *b = open_member(0, false);
+    load(a);
+    add(a, 0, ALL / 2);
+    add(b, ALL / 2, ALL / 2);
+    wait_until(is_folded);
+    freeReplyObject(client_command(&on.client, "SET %b theirs", shard.text, shard.length));
+    assert_int_equal(log_member_count(b, 0, ALL, KEY_ABSENT), 0); /* waits until the filter is degraded */
+    assert_true(is_degraded());
+    assert_int_equal(command("STRLEN %b", NULL), 6);
+    assert_int_equal(log_member_count(a, 0, ALL, KEY_PRESENT), ALL);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -561,6 +577,7 @@ int main(void)
         TEST(test_an_operator__has_it_made_empty),
         TEST(test_a_loss__is_accepted_only_where_nothing_else_heals_it),
         TEST(test_a_foreign_key__is_left_as_it_is),
+        TEST(test_a_foreign_key_that_somebody_cannot_do_without__degrades_the_filter),
     };
     return cmocka_run_group_tests_name("lost shards", tests, log_redis_start, log_redis_stop);
 }

@@ -14,7 +14,7 @@ if ARGV[4] == 'new' then
     if ARGV[5] ~= 'alone' or redis.call('EXISTS', KEYS[2]) == 1 then return -1 end
     local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:(%a+)')
     if policy ~= 'noeviction' and policy ~= 'volatile' then return -1 end
-    redis.call('HSET', KEYS[1], '{complete}', ARGV[2])
+    redis.call('HSET', KEYS[1], '{complete}', 1)
   end
 end
 if ARGV[4] == 'later' and was and was ~= 'several' and was > ARGV[2] then return -2 end
