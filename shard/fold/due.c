@@ -6,10 +6,9 @@ uint64_t fold_due(const struct due_facts *f)
     uint64_t interval = f->interval == 0 ? DUE_INTERVAL_US : f->interval;
     uint64_t soon = f->last == 0 ? 0 : f->last + (interval < DUE_LEAST_US ? interval : DUE_LEAST_US);
     uint64_t next = f->last == 0 ? 0 : f->last + interval;
-    if (f->unfolded_bytes == 0 && f->dirty_bytes == 0)
+    if (f->unfolded_bytes == 0)
         return DUE_NEVER;
-    if (f->unfolded_bytes >= DUE_MUCH_BYTES || f->dirty_bytes >= DUE_MUCH_BYTES ||
-        f->unfolded_bytes >= f->log_max / 8)
+    if (f->unfolded_bytes >= DUE_MUCH_BYTES || f->unfolded_bytes >= f->log_max / 8)
         return soon;
     if (f->unfolded_bytes >= DUE_SOME_BYTES)
         return next;

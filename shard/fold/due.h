@@ -29,7 +29,6 @@ struct due_facts {
     uint64_t last;           /* the end of the last fold; 0: there was none */
     uint64_t oldest;         /* when the oldest unfolded entry was applied */
     uint64_t unfolded_bytes; /* of unfolded entries; 0: there are none */
-    uint64_t dirty_bytes;    /* the least that a fold would write: resident_status() */
     uint64_t log_max;        /* the most bytes of a lane */
     uint64_t interval;       /* 0: DUE_INTERVAL_US */
 };

@@ -87,7 +87,7 @@ MUST_CHECK enum err fold_get(struct fold *f, unsigned where, const struct header
 MUST_CHECK enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32_t block,
                              uint8_t *out, struct error *e);
 
-struct log_counted; /* log_view.h */
+struct log_counted; /* defined in log_view.h */
 /* Store that the generation had @keys keys at these positions of all its @lanes lanes. Call it before bits of
  * these keys are written: a process that loads later counts the keys behind the positions, and cannot tell
  * which earlier ones were new. Fewer keys than are stored change nothing. ERR_FENCED: the caller is no longer

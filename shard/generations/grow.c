@@ -84,7 +84,6 @@ enum err grow_plan(struct generation *out, const struct generation *g, uint32_t 
 struct grower {
     struct sync_client *redis;
     struct names names;
-    const struct work *work;
     struct fold fold;
     struct log_view *view;
     struct generation next;
@@ -145,7 +144,7 @@ static enum err make_layer(struct grower *g, struct error *e)
         code = run(g, embedded_grow_begin, false, e);
     if (code != ERR_OK)
         return code;
-    code = shards_keep_or_make(g->redis, &g->names, &g->next, layer, g->fold.token, &g->kept, g->work, e);
+    code = shards_keep_or_make(g->redis, &g->names, &g->next, layer, g->fold.token, &g->kept, e);
     if (code == ERR_OK)
         code = check_eras(g, e);
     if (code != ERR_OK)
@@ -189,7 +188,7 @@ static enum err grow(struct grower *g, const struct grow_options *o, struct erro
 }
 
 enum err log_grow(struct sync_client *l, const struct names *names, const struct grow_options *o,
-                  struct log_view *out, const struct work *w, struct error *e)
+                  struct log_view *out, struct error *e)
 {
     enum err code = log_view_load(l, names, out, e);
     if (code != ERR_OK)
@@ -206,7 +205,6 @@ enum err log_grow(struct sync_client *l, const struct names *names, const struct
     g->redis = l;
     g->names = *names;
     g->names.incarnation = out->incarnation;
-    g->work = w;
     g->view = out;
     code = grow(g, o, e);
     fold_fini(&g->fold);

@@ -69,7 +69,7 @@ struct grow_options {
  * accept a node's replication id: try later. ERR_RANGE: grow_plan(). Also the errors of shards.h and
  * log_view_load(). */
 MUST_CHECK enum err log_grow(struct sync_client *l, const struct names *names, const struct grow_options *o,
-                             struct log_view *out, const struct work *w, struct error *e);
+                             struct log_view *out, struct error *e);
 
 /* True if @known is @g with more layers: then a view that has @g went back. Pure. */
 bool grow_is_behind(const struct generation *g, const struct generation *known);

@@ -288,7 +288,7 @@ static enum err make_once(struct maker *m, bool *again, struct error *e)
         code = begin(m, e);
     if (code != ERR_OK)
         return code; /* nothing was made yet */
-    bool clean = m->options->clean;
+    bool clean = false;
     if (m->options->enter != NULL)
         code = m->options->enter(m->options->arg, m->was_left, &clean, e);
     if (code == ERR_OK && !clean)

@@ -21,7 +21,8 @@
 #include "shard/view/shards.h"
 
 /* Called once the record is written: name the incarnation, that of the names, where all masters know it.
- * @was_left: a record of an earlier maker or deleter was removed. *@clean: as in struct make_options. */
+ * @was_left: a record of an earlier maker or deleter was removed. *@clean, false before the call: set it if
+ * there cannot be lanes or shards of an earlier incarnation. */
 typedef enum err make_enter_fn(void *arg, bool was_left, bool *clean, struct error *e);
 
 /* Write the bits of a filter into its shards, which are empty and have the token 0 in their headers. @names
@@ -54,7 +55,6 @@ struct make_options {
     void *arg;                          /* of @enter */
     const struct make_content *content; /* NULL: empty; else capacity, rate and shard_bytes are ignored */
     uint64_t later_than; /* the latest incarnation of the filter that the caller knows; 0: none */
-    bool clean;          /* the caller knows that there are no lanes or shards of an earlier incarnation */
 };
 
 /* Make the filter @names. Sets its incarnation to the one that is drawn; *@out is its view. The caller holds

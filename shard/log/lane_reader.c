@@ -13,7 +13,7 @@ struct lane_reader *lane_reader_new(const struct lane *lane, const struct log_po
     struct lane_reader *r = calloc(1, sizeof(*r));
     if (r == NULL)
         return NULL;
-    (void)pthread_mutex_init(&r->lock, NULL); /* neither fails without attributes */
+    (void)pthread_mutex_init(&r->lock, NULL); /* neither call can fail, as it sets no attributes */
     (void)pthread_mutex_init(&r->applying, NULL);
     TAILQ_INIT(&r->queue);
     TAILQ_INIT(&r->turn.requests);

@@ -247,10 +247,10 @@ enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t write
 }
 
 enum err lane_notice(struct sync_client *l, const struct lane *lane, const uint8_t writer[LOG_WRITER_BYTES],
-                     uint64_t sequence, struct error *e)
+                     struct error *e)
 {
     struct lane_put put;
-    put.length = log_entry_encode(put.bytes, writer, sequence, NULL, 0);
+    put.length = log_entry_encode(put.bytes, writer, 0, NULL, 0);
     return lane_put(l, lane, &put, 1, e);
 }
 

@@ -55,7 +55,7 @@ MUST_CHECK enum err lane_put(struct sync_client *l, const struct lane *lane, str
 /* Append a notice: "look at the view". It is a hint; nothing relies on it. ERR_NOT_FOUND: the lane is
  * missing. */
 MUST_CHECK enum err lane_notice(struct sync_client *l, const struct lane *lane,
-                                const uint8_t writer[LOG_WRITER_BYTES], uint64_t sequence, struct error *e);
+                                const uint8_t writer[LOG_WRITER_BYTES], struct error *e);
 
 /* Append the full mark of @generation. Further marks change nothing: the first one counts. ERR_NOT_FOUND: the
  * lane is missing. */

@@ -29,7 +29,7 @@ struct own *own_new(size_t bytes_max)
     struct own *own = calloc(1, sizeof(*own));
     if (own == NULL)
         return NULL;
-    (void)pthread_mutex_init(&own->lock, NULL); /* does not fail without attributes */
+    (void)pthread_mutex_init(&own->lock, NULL); /* cannot fail, as it sets no attributes */
     own->bytes_max = bytes_max;
     return own;
 }

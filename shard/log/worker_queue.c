@@ -15,7 +15,7 @@ static void on_wake(evutil_socket_t fd, short events, void *arg)
 bool worker_queue_init(struct worker_queue *b, struct event_base *base, worker_queue_fn *fn, void *arg)
 {
     *b = (struct worker_queue){.fn = fn, .arg = arg, .mailbox = mailbox_new()};
-    (void)pthread_mutex_init(&b->lock, NULL); /* does not fail without attributes */
+    (void)pthread_mutex_init(&b->lock, NULL); /* cannot fail, as it sets no attributes */
     TAILQ_INIT(&b->items);
     if (b->mailbox != NULL)
         b->wake = event_new(base, mailbox_fd(b->mailbox), EV_READ | EV_PERSIST, on_wake, b);

@@ -259,7 +259,7 @@ static void on_readable(evutil_socket_t fd, short events, void *arg)
     struct async_connection *c = arg;
     c->inside = true;
     read_all(c);
-    if (!c->closed && c->written < c->out.length) /* TLS may have had to read first */
+    if (!c->closed && c->written < c->out.length) /* TLS may have had to read before it can write */
         wait_to_write(c, true);
     leave(c);
 }

@@ -38,7 +38,7 @@ enum err control_new(struct control **out, const struct control_options *o, stru
 {
     struct control *c = calloc(1, sizeof(*c));
     if (c != NULL) {
-        (void)pthread_mutex_init(&c->noting, NULL); /* does not fail without attributes */
+        (void)pthread_mutex_init(&c->noting, NULL); /* cannot fail, as it sets no attributes */
         c->filter = o->filter;
         c->redis = o->redis;
         c->timeout_ms = o->timeout_ms;

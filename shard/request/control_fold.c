@@ -7,15 +7,8 @@
 #include <string.h>
 #include "base/clock.h"
 #include "shard/log/lane_sync.h"
-#include "shard/resident/dirty.h"
 
-enum {
-    MEASURE_US = 1000 * 1000,
-    FOLD_FAILURES_MAX = 8,
-    LOST_AGAIN_US = 100 * 1000,
-    NOBODY_US = 2 * 1000 * 1000 /* the wait for a process with all shards in memory, if no writer is
-                                 * registered */
-};
+enum { MEASURE_US = 1000 * 1000, FOLD_FAILURES_MAX = 8, LOST_AGAIN_US = 100 * 1000 };
 
 void control_stop_folding_of(struct control *c, unsigned slot)
 {
@@ -127,7 +120,7 @@ static bool count_ahead(void *arg, const struct folder *folder, struct log_count
     return known;
 }
 
-static enum err begin_folding(struct control *c, unsigned slot, struct held *h, struct error *e)
+enum err control_begin_folding(struct control *c, unsigned slot, struct held *h, struct error *e)
 {
     struct folding *g = &c->folding[slot];
     if (g->held == h)
@@ -148,25 +141,6 @@ static enum err begin_folding(struct control *c, unsigned slot, struct held *h, 
         retain_init(&c->per_lane[i].retain, c->retain_us, log_retain_bytes(c->log_max),
                     atomic_load(&c->filter->lane[i].bytes));
     return ERR_OK;
-}
-
-/* True if all shards are whole in memory, or were until they had to be loaded again. */
-static bool had_all(const struct held *h)
-{
-    for (unsigned layer = 0; layer < h->shape.layer_count; layer++)
-        for (uint32_t s = 0; s < h->resident->layer[layer]->geometry.shards; s++)
-            if (bitmap_state(h->resident->layer[layer], s) < BITMAP_RELOADING)
-                return false;
-    return true;
-}
-
-/* Mark all shards that are whole. */
-static void mark_all(const struct held *h)
-{
-    for (unsigned layer = 0; layer < h->shape.layer_count; layer++)
-        for (uint32_t s = 0; s < h->resident->layer[layer]->geometry.shards; s++)
-            if (bitmap_stamp(h->resident->layer[layer], s) != 0)
-                dirty_mark_all(h->resident->layer[layer], s);
 }
 
 /* --- how long the lanes are --- */
@@ -289,7 +263,7 @@ static enum err fold_one(struct control *c, unsigned slot, struct folder_lane *l
                          bool *folded, struct error *e)
 {
     struct held *h = control_held_of(c, slot);
-    enum err code = begin_folding(c, slot, h, e);
+    enum err code = control_begin_folding(c, slot, h, e);
     for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
         c->folding[slot].folder.told[i] = log_view_counted(c->view, &c->view->slot[slot], i);
     *folded = code == ERR_OK && note_positions(c, h, lanes, bytes);
@@ -484,254 +458,4 @@ enum err control_fold_if_due(struct control *c, struct error *e)
     }
     enum err code = fold_as_due(c, e);
     return code == ERR_OK ? measure(c, e) : code;
-}
-
-/* --- shards' nodes in another era --- */
-
-/* Shards on other nodes did not go back with the view: they have tokens of later writers, and are not read
- * until the view has a token that is later still. */
-static enum err take_over(struct control *c, struct held *h, struct error *e)
-{
-    unsigned slot = h->shape.number % 2;
-    enum err code = begin_folding(c, slot, h, e);
-    if (code == ERR_OK)
-        code = folder_take_over(&c->folding[slot].folder, e);
-    log_filter_look(c->filter);
-    return code == ERR_OK ? error_set(e, ERR_BUSY, "shards have the tokens of writers that the view has not")
-                          : code;
-}
-
-/* Write all shards from memory. @again: their nodes may have lost bits, and all writers do this, also for
- * shards that must be loaded again; those are loaded once the view has taken the nodes' ids. A damaged shard
- * that was met is made again. */
-static enum err write_all(struct control *c, struct held *h, bool again, struct error *e)
-{
-    c->meets_foreign = false;
-    uint64_t missing;
-    struct fold fold;
-    struct log_lost lost;
-    bool met = again && log_filter_take_lost(c->filter, &lost);
-    enum err code = control_make_missing(c, h, met ? &lost : NULL, again, &fold, &missing, e);
-    fold_fini(&fold);
-    c->meets_foreign = control_is_foreign(code);
-    if (code == ERR_FENCED && c->went_back)
-        return take_over(c, h, e);
-    if (code != ERR_OK)
-        return code;
-    mark_all(h);
-    control_stop_folding(c); /* folding takes over from itself: what it had written may be gone */
-    return control_fold(c, e);
-}
-
-/* The writer that left last, by the view. */
-static struct log_left last_left(const struct control *c)
-{
-    return c->view->left_count > 0 ? c->view->left[0] : (struct log_left){.registration = 0};
-}
-
-/* True if the memory of @h has all that former writers had added, up to @last. */
-static bool knows_left(const struct control *c, const struct held *h, const struct log_left *last)
-{
-    bool known = last->registration == 0;
-    for (unsigned i = 0; i < c->left_count && !known; i++)
-        known = c->left[i].registration == last->registration &&
-                memcmp(c->left[i].id, last->id, LOG_WRITER_BYTES) == 0;
-    return known && c->knows_left == h->shape.number;
-}
-
-static bool is_whole(const struct held *h)
-{
-    struct resident_status s;
-    resident_status(h->resident, &s);
-    return s.shards == s.resident;
-}
-
-/* Once the view was loaded, and its lanes are the ones that are read, begin a tail read: after it memory has
- * all that former writers had added. If something is trimmed meanwhile, the shards are loaded again. Model:
- * known of left.pml. */
-void control_know_left(struct control *c)
-{
-    struct error ignored = {""};
-    struct log_left last = last_left(c);
-    const struct held *h = control_held_of(c, c->view->current);
-    if (h == NULL || knows_left(c, h, &last) || !is_whole(h) || !control_lanes_are_as_read(c))
-        return;
-    enum err code = control_read_tails(c, &ignored);
-    if (code == ERR_OK && control_lanes_are_as_read(c) && is_whole(h)) {
-        c->knows_left = h->shape.number;
-        c->left_count = c->view->left_count;
-        memcpy(c->left, c->view->left, sizeof(c->left));
-    }
-}
-
-/* True if a lane's tail cannot be read: the view lacks the layer that begins there, and gets it once it has
- * taken the nodes' replication ids. */
-static bool some_lane_waits(const struct control *c)
-{
-    bool waits = false;
-    for (unsigned i = 0; i < c->filter->lanes; i++)
-        waits |= atomic_load(&c->filter->lane[i].stalled) == TAIL_LAYER;
-    return waits;
-}
-
-/* True if all that must be written is in memory. @h may be NULL: nothing is. */
-static bool has_all(const struct control *c, const struct held *h)
-{
-    return h != NULL && had_all(h) && !some_lane_waits(c);
-}
-
-/* Write, and say so, once: a writer that wrote again would take over from the others, which then could not
- * finish. For the same reason they write one after the other: the holder of the folder's lease writes. A
- * process that knows more now than when it wrote writes again. If the view went back, what this process has
- * said may be older than what was lost. */
-static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
-{
-    struct log_filter *f = c->filter;
-    struct held *h = control_held_of(c, c->view->current);
-    struct eras_written what = {.all = has_all(c, h) && !c->meets_foreign, .left = last_left(c)};
-    bool said = false;
-    enum err code = ERR_OK;
-    what.knows_left = what.all && knows_left(c, h, &what.left);
-    if (!c->went_back || c->wrote_back)
-        code = eras_has_said(&c->eras, c->redis, &f->names, c->view, f->writer, &what, &said, e);
-    if (code == ERR_OK && !said && what.all) {
-        code = lease_take(&c->lease, &c->report, e);
-        if (code == ERR_OK)
-            code = write_all(c, h, true, e);
-        if (c->meets_foreign) { /* without that shard nobody has written all */
-            what.all = what.knows_left = false;
-            code = ERR_OK;
-        }
-    }
-    if (code == ERR_OK && !said) {
-        code = eras_say(&c->eras, c->redis, &f->names, c->view, f->writer, &what, e);
-        c->wrote_back = c->went_back && code == ERR_OK;
-    }
-    lease_give_back(&c->lease);
-    *wrote = code == ERR_OK && what.all;
-    return code;
-}
-
-/* Others have yet to write, or are gone; the latter are removed once their removals are folded. A process
- * that has written all that it has in memory may fold: the shards have every entry that it has applied. Then
- * it is another one's turn. */
-static enum err fold_while_waiting(struct control *c, struct error *e)
-{
-    enum err code = control_fold_if_due(c, e);
-    lease_give_back(&c->lease);
-    return code;
-}
-
-/* No writer is registered, and bits may be missing: a process that has everything in memory registers, as if
- * it wanted to add; others wait for it. */
-static enum err wait_for_writer(struct control *c, struct error *e)
-{
-    const struct held *h = control_held_of(c, c->view->current);
-    struct log_left last = last_left(c);
-    bool may_write = has_all(c, h) && knows_left(c, h, &last);
-    if (!may_write && clock_mono_us() >= c->eras_since + NOBODY_US)
-        return ERR_OK;
-    if (may_write)
-        atomic_store(&c->filter->wants_writer, true);
-    return error_set(e, ERR_BUSY,
-                     "shards' nodes have other replication ids, and no writer is registered: waiting for a "
-                     "process that has all shards in memory");
-}
-
-/* True if the metadata node holds shards: those went back with it, even under an id that the view accepts. */
-static bool home_has_shards(const struct control *c)
-{
-    unsigned home = sync_client_home(c->redis, &c->filter->names);
-    for (unsigned s = 0; s < 2; s++) {
-        const struct held *h = control_held_of(c, s);
-        bool has = h != NULL && h->placement.count == 0; /* in a cluster slots decide */
-        for (unsigned i = 0; h != NULL && i < h->placement.count; i++)
-            has |= h->placement.node[i] == home;
-        if (has)
-            return true;
-    }
-    return false;
-}
-
-/* Only the view went back: the lanes may have been trimmed past its positions, so store positions again. Do
- * not wait for another process's turn here: one that does not know of this may be folding all the time. */
-static enum err store_again(struct control *c, struct error *e)
-{
-    struct held *h = control_held_of(c, c->view->current);
-    bool writes = c->filter->registered && has_all(c, h), full = false, more = true;
-    enum err code = ERR_OK;
-    while (writes && more && !full && code == ERR_OK) {
-        code = control_load_some(c, h, &full, &more, e);
-        if (code == ERR_OK)
-            code = control_tend_writing(c, e);
-    }
-    if (code == ERR_FENCED)
-        return take_over(c, h, e);
-    if (code == ERR_OK && writes)
-        code = write_all(c, h, false, e);
-    c->went_back &= code != ERR_OK;
-    c->wrote_back &= c->went_back;
-    return code;
-}
-
-uint64_t control_eras_sum(const struct log_view *v)
-{
-    uint64_t sum = v->eras.count;
-    for (unsigned i = 0; i < v->eras.count; i++)
-        sum ^= v->eras.id[i];
-    return sum;
-}
-
-/* True if the view went back without accepting the nodes' ids, and accepts them by now: all registered
- * writers have written since, or the filter was degraded. Writers that came later know nothing of this, and
- * would say nothing. */
-static bool is_over(const struct control *c, enum eras_action action)
-{
-    return action == ERAS_KEEP && control_eras_sum(c->view) != c->back_eras;
-}
-
-/* The shards' nodes may have replication ids that the view does not accept (eras.h): write what is in memory
- * to them. */
-enum err control_follow_eras(struct control *c, struct error *e)
-{
-    struct log_filter *f = c->filter;
-    enum eras_action action;
-    bool wrote = false;
-    unsigned missing = 0;
-    enum err code = eras_look(&c->eras, c->redis, &f->names, c->view, &action, e);
-    if (code == ERR_OK)
-        control_watch_lanes(c);
-    if (c->went_back && code == ERR_OK && is_over(c, action))
-        c->went_back = c->wrote_back = false;
-    if (c->went_back && code == ERR_OK && action == ERAS_KEEP && !home_has_shards(c))
-        return store_again(c, e);
-    if (c->went_back && code == ERR_OK)
-        action = ERAS_WRITE;
-    if (code == ERR_OK && action == ERAS_KEEP) {
-        c->eras_since = 0;
-        c->meets_foreign = false;
-    }
-    if (code != ERR_OK || action == ERAS_KEEP)
-        return code;
-    if (c->eras_since == 0)
-        c->eras_since = clock_mono_us();
-    if (action == ERAS_WRITE && f->registered)
-        code = write_and_say(c, &wrote, e);
-    else if (action == ERAS_WRITE && c->view->writer_count == 0)
-        code = wait_for_writer(c, e);
-    if (code == ERR_OK)
-        code = eras_take(&c->eras, c->redis, &f->names, c->view, action, &missing, e);
-    if (code == ERR_OK && missing > 0)
-        code = control_read_tails(c, e); /* lanes that are in another era come first */
-    if (code == ERR_OK && missing > 0 && wrote)
-        code = fold_while_waiting(c, e);
-    if (code == ERR_OK && missing > 0) {
-        c->waits = WAITS_FOR_SHARDS;
-        return error_set(e, ERR_BUSY,
-                         "shards' nodes have other replication ids, and %u writers have not answered",
-                         missing);
-    }
-    c->went_back &= code != ERR_OK;
-    c->wrote_back &= c->went_back;
-    return code == ERR_OK ? control_read_view(c, e) : code;
 }

@@ -36,7 +36,7 @@ static enum err add_layer(struct control *c, struct held *h, bool *soon, struct 
                                    .growth = c->growth};
     struct log_view *v = malloc(sizeof(*v));
     enum err code = v == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                              : log_grow(c->redis, &c->filter->names, &o, v, NULL, e);
+                              : log_grow(c->redis, &c->filter->names, &o, v, e);
     free(v);
     control_stop_folding(c); /* the grower was the writer meanwhile */
     *soon = code == ERR_OK;
@@ -59,7 +59,7 @@ static enum err add_lacking(struct control *c, struct held *h, bool *soon, struc
         log_view_notify(c->redis, &c->filter->names);
     }
     if (now - c->awaited_since < AWAITED_LOOKS * c->look_interval_us)
-        return error_set(e, ERR_BUSY, "a layer has begun that the view does not have: it went back");
+        return error_set(e, ERR_BUSY, "a layer has begun that the view does not have: the view went back");
     c->awaited_since = 0;
     return add_layer(c, h, soon, e);
 }

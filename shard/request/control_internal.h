@@ -4,8 +4,8 @@
 /* What the parts of a control share: control.c (the view, and the order of all), control_writers.c (the
  * register of writers), control_lanes.c (lanes that broke, and where they are read from), control_shards.c
  * (generations, and their shards in memory), control_lost.c (shards that are missing in Redis),
- * control_grow.c (layers), control_fold.c (the lease, folding, and shards' nodes in another era),
- * control_idle.c (rest), control_status.c (status). */
+ * control_grow.c (layers), control_fold.c (the lease, and folding), control_eras.c (shards' nodes in another
+ * era), control_idle.c (rest), control_status.c (status). */
 #include "shard/request/control.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/members/eras.h"
@@ -175,6 +175,8 @@ bool control_is_in_grace(const struct control *c);
 MUST_CHECK enum err control_take_layers(struct control *c, struct error *e);
 /* Hold the current generation, and load its shards. *@soon: there are more. */
 MUST_CHECK enum err control_follow_generations(struct control *c, bool *soon, struct error *e);
+/* The number of shards that are not whole in memory. */
+uint64_t control_missing_shards(const struct held *h);
 /* If all shards are in memory, let all keys be counted. After a failure the next call tries again. */
 void control_count_loaded(struct control *c);
 /* Of control_make_missing(): somebody else's key, or one of a later version, lies where a shard was. No
@@ -219,6 +221,8 @@ bool control_wants_memory(const struct control *c);
 MUST_CHECK enum err control_tend_writing(void *arg, struct error *e);
 /* Apply all that the lanes have now. ERR_BUSY: a lane has stalled. */
 MUST_CHECK enum err control_read_tails(struct control *c, struct error *e);
+/* Make c->folding[@slot] the folder of @h, unless it is. */
+MUST_CHECK enum err control_begin_folding(struct control *c, unsigned slot, struct held *h, struct error *e);
 MUST_CHECK enum err control_fold(struct control *c, struct error *e);
 /* Take the lease and fold, if that is due; measure the lanes. c->fold_next: when to call again. */
 MUST_CHECK enum err control_fold_if_due(struct control *c, struct error *e);
@@ -229,6 +233,8 @@ void control_stop_folding_of(struct control *c, unsigned slot);
 void control_begin_lag(struct control *c);
 /* What was applied of a lane. Any thread. */
 struct lag_count control_count(const struct filter_lane *l);
+
+/* --- control_eras.c --- */
 /* Act if the shards' nodes have replication ids that the view does not accept (eras.h). */
 MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);
 /* A number that differs between views which accept different replication ids. */

@@ -206,8 +206,7 @@ bool control_is_in_grace(const struct control *c)
     return other->number != 0 && other->built;
 }
 
-/* The number of shards that are not whole in memory. */
-static uint64_t missing_shards(const struct held *h)
+uint64_t control_missing_shards(const struct held *h)
 {
     struct resident_status s;
     resident_status(h->resident, &s);
@@ -335,7 +334,7 @@ void control_count_loaded(struct control *c)
     struct error ignored = {""};
     struct held *h = control_held_of(c, c->view->current);
     bool done = false;
-    if (h == NULL || h->counts || missing_shards(h) > 0 || !control_lanes_are_as_read(c) ||
+    if (h == NULL || h->counts || control_missing_shards(h) > 0 || !control_lanes_are_as_read(c) ||
         control_read_tails(c, &ignored) != ERR_OK || control_read_view(c, &ignored) != ERR_OK ||
         !control_lanes_are_as_read(c) || control_held_of(c, c->view->current) != h)
         return;
@@ -546,14 +545,14 @@ enum err control_load_some(struct control *c, struct held *h, bool *full, bool *
 {
     struct error why = {""};
     struct load_failure lost = {.e = &why};
-    uint64_t before = missing_shards(h);
+    uint64_t before = control_missing_shards(h);
     bool loaded = false;
     h->counts = h->counts && before == 0; /* shards are missing: a layer that others have begun, or shards
                                            * that left memory */
     enum err code = ERR_OK;
     for (unsigned layer = 0; layer < h->shape.layer_count && code == ERR_OK && !*full && !loaded; layer++)
         code = load_first(c, h, layer, full, &loaded, &lost, e);
-    uint64_t missing = missing_shards(h);
+    uint64_t missing = control_missing_shards(h);
     *more = missing > 0;
     if (missing < before)
         log_filter_changed(c->filter);

@@ -35,7 +35,7 @@ struct open_filter {
     pthread_mutex_t reading; /* taken before the filters' lock */
     struct control *control; /* belongs to the maintainer's thread; whoever reads its status holds @reading */
     struct event *timer;
-    atomic_uint references; /* of workers; the first one, and a test for none, need the filters' lock */
+    atomic_uint references; /* by workers; taking the first one, and reading 0, need the filters' lock */
     bool is_listed;         /* guarded by the filters' lock: the name leads to it */
     atomic_bool is_woken;   /* a task is under way, which keeps it from being freed */
     uint64_t since;         /* monotonic us: when it was opened */
@@ -244,7 +244,7 @@ enum err filters_new(struct filters **out, const struct filters_options *o, stru
     }
     fs->options = *o;
     budget_init(&fs->budget, o->memory);
-    (void)pthread_mutex_init(&fs->lock, NULL); /* does not fail without attributes */
+    (void)pthread_mutex_init(&fs->lock, NULL); /* cannot fail, as it sets no attributes */
     enum err code = ERR_OK;
     for (unsigned i = 0; i < o->threads && code == ERR_OK; i++)
         code = maintainer_start(&fs->maintainer[i], fs, e);
@@ -302,7 +302,7 @@ static struct open_filter *open_filter_new(struct filters *fs, const char *name,
         free(f);
         return NULL;
     }
-    (void)pthread_mutex_init(&f->reading, NULL); /* does not fail without attributes */
+    (void)pthread_mutex_init(&f->reading, NULL); /* cannot fail, as it sets no attributes */
     f->maintainer = &fs->maintainer[XXH3_64bits(name, length) / BUCKETS % fs->options.threads];
     f->since = clock_mono_us();
     f->length = length;

@@ -707,7 +707,7 @@ static void go_on_with(struct key_request *q)
 /* What is new is decided against a base that is older than the entry: so an add reads blocks first. */
 static void begin_to_ask(struct key_request *q, bool blocks)
 {
-    struct error e; /* not even cleared unless needed: it is large */
+    struct error e; /* not cleared: it is large, and seldom needed */
     enum err code = ERR_OK;
     q->state = REQUEST_ASKING;
     q->was_delayed |= blocks || q->part < q->count;

@@ -28,7 +28,7 @@ struct log_filter *log_filter_new(const struct names *names, const struct nodes 
         atomic_init(&f->lane[i].stalled, TAIL_COMPLETE);
     }
     TAILQ_INIT(&f->parked);
-    (void)pthread_rwlock_init(&f->lock, NULL); /* neither fails without attributes */
+    (void)pthread_rwlock_init(&f->lock, NULL); /* neither call can fail, as it sets no attributes */
     (void)pthread_mutex_init(&f->parking, NULL);
     return f;
 }

@@ -203,10 +203,9 @@ static void fetch(const struct bitmap *b, const atomic_word *block)
         __builtin_prefetch((const void *)(block + word), 0, 3);
 }
 
-void bitmap_fetch(const struct bitmap *b, const struct key_place *places, unsigned count)
+void bitmap_fetch(const struct bitmap *b, const struct key_place *place)
 {
-    for (unsigned i = 0; i < count; i++)
-        fetch(b, block_words(b, &places[i]));
+    fetch(b, block_words(b, place));
 }
 
 void bitmap_aim(const struct bitmap *b, struct key_hash hash, struct bitmap_aim *out)

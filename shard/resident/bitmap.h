@@ -86,8 +86,8 @@ void bitmap_aim(const struct bitmap *b, struct key_hash hash, struct bitmap_aim 
 /* Returns an enum bitmap_answer. Any thread, at any time. */
 uint8_t bitmap_see(const struct bitmap *b, const struct bitmap_aim *aim);
 
-/* Let the processor fetch the blocks of these places. */
-void bitmap_fetch(const struct bitmap *b, const struct key_place *places, unsigned count);
+/* Let the processor fetch the block of @place. */
+void bitmap_fetch(const struct bitmap *b, const struct key_place *place);
 
 /* Set and mark the bits of @place. True: some bit was not set. The shard must not be BITMAP_ABSENT. */
 bool bitmap_set(struct bitmap *b, const struct key_place *place);

@@ -226,30 +226,20 @@ static bool all_set(const struct pin *p, const struct geometry *g, const struct 
     return all;
 }
 
-/* In a block that is not whole, too, a set bit is true. */
-static enum bitmap_answer look(struct blocks *b, const struct block_at *at, const struct geometry *g,
-                               uint32_t base, const struct key_place *place)
+enum bitmap_answer blocks_look(struct blocks *b, unsigned layer, const struct geometry *g, uint32_t base,
+                               const struct key_place *place)
 {
-    struct stripe *s = stripe_of(b, at);
+    const struct block_at at = at_of(layer, place);
+    struct stripe *s = stripe_of(b, &at);
     enum bitmap_answer answer = BITMAP_UNKNOWN;
     pthread_mutex_lock(&s->lock);
-    const struct pin *p = find(s, at);
-    if (p != NULL && all_set(p, g, place))
+    const struct pin *p = find(s, &at);
+    if (p != NULL && all_set(p, g, place)) /* in a block that is not whole, too, a set bit is true */
         answer = BITMAP_YES;
     else if (p != NULL && p->whole == base)
         answer = BITMAP_NO;
     pthread_mutex_unlock(&s->lock);
     return answer;
-}
-
-void blocks_look(struct blocks *b, unsigned layer, const struct geometry *g, uint32_t base,
-                 const struct key_place *places, unsigned count, uint8_t *answers)
-{
-    for (unsigned i = 0; i < count; i++) {
-        const struct block_at at = at_of(layer, &places[i]);
-        if (answers[i] == BITMAP_UNKNOWN)
-            answers[i] = (uint8_t)look(b, &at, g, base, &places[i]);
-    }
 }
 
 enum blocks_set blocks_set(struct blocks *b, unsigned layer, const struct geometry *g, uint32_t base,

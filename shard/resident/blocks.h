@@ -48,10 +48,10 @@ void blocks_unpin(struct blocks *b, const struct block_at *at);
  * block is already whole for this base. */
 void blocks_fill(struct blocks *b, const struct block_at *at, uint32_t base, const uint8_t *bytes);
 
-/* For each place whose answer is BITMAP_UNKNOWN, look into the pinned block. The answer becomes BITMAP_NO
- * only if the block is whole for @base. */
-void blocks_look(struct blocks *b, unsigned layer, const struct geometry *g, uint32_t base,
-                 const struct key_place *places, unsigned count, uint8_t *answers);
+/* Look into the pinned block of @place. BITMAP_UNKNOWN: it is not pinned, or a bit is not set and the block
+ * is not whole for @base. */
+enum bitmap_answer blocks_look(struct blocks *b, unsigned layer, const struct geometry *g, uint32_t base,
+                               const struct key_place *place);
 
 /* Set the bits of a place, if its block is pinned. */
 enum blocks_set {

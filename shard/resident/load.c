@@ -30,55 +30,34 @@ enum err load_begin(struct load *l, struct error *e)
 
 /* --- asking --- */
 
-void load_batch_fini(struct load_batch *b)
+void load_piece_fini(struct load_piece *p)
 {
-    buffer_fini(&b->commands);
+    buffer_fini(&p->commands);
 }
 
-static void put(struct load_batch *b, size_t argc, const char *const *argv, const size_t *lengths)
+static void put(struct load_piece *p, size_t argc, const char *const *argv, const size_t *lengths)
 {
-    buffer_command(&b->commands, argc, argv, lengths);
-    b->end[b->count++] = b->commands.length;
+    buffer_command(&p->commands, argc, argv, lengths);
+    p->end[p->count++] = p->commands.length;
 }
 
-static void put_piece(const struct load *l, struct load_batch *b, const struct load_piece *piece)
+static void format(const struct load *l, struct load_piece *p)
 {
     uint32_t header = header_bytes(&bitmap_of(l)->geometry);
     struct key_name name;
     char from[16], to[16];
-    name_of(l, piece->shard, &name);
-    int n = snprintf(from, sizeof(from), "%u", piece->offset == 0 ? 0 : header + piece->offset);
-    int m = snprintf(to, sizeof(to), "%u", header + piece->offset + piece->length - 1);
+    name_of(l, p->shard, &name);
+    int n = snprintf(from, sizeof(from), "%u", p->offset == 0 ? 0 : header + p->offset);
+    int m = snprintf(to, sizeof(to), "%u", header + p->offset + p->length - 1);
     const char *const argv[] = {"GETRANGE", name.text, from, to};
     const size_t lengths[] = {8, name.length, (size_t)n, (size_t)m};
-    if (b->asking)
-        put(b, 1, (const char *const[]){"ASKING"}, (const size_t[]){6});
-    put(b, 4, argv, lengths);
-}
-
-static void format(const struct load *l, struct load_batch *b)
-{
-    buffer_clear(&b->commands);
-    b->count = 0;
-    b->taken = 0;
-    b->asking = b->redirect.port != 0 && b->redirect.ask;
-    for (unsigned i = 0; i < b->pieces; i++)
-        put_piece(l, b, &b->piece[i]);
-    put(b, 2, (const char *const[]){"INFO", "replication"}, (const size_t[]){4, 11});
-}
-
-/* The next piece of the current shard. */
-static struct load_piece next_piece(struct load *l)
-{
-    uint32_t bytes = bitmap_of(l)->shard_bytes, left = bytes - l->offset;
-    struct load_piece piece = {
-        .shard = l->next, .offset = l->offset, .length = left < l->piece_bytes ? left : l->piece_bytes};
-    l->offset += piece.length;
-    if (l->offset == bytes) {
-        l->next++;
-        l->offset = 0;
-    }
-    return piece;
+    buffer_clear(&p->commands);
+    p->count = p->taken = 0;
+    p->asking = p->redirect.port != 0 && p->redirect.ask;
+    if (p->asking)
+        put(p, 1, (const char *const[]){"ASKING"}, NULL);
+    put(p, 4, argv, lengths);
+    put(p, 2, (const char *const[]){"INFO", "replication"}, NULL);
 }
 
 /* False: there is no shard left. */
@@ -91,20 +70,24 @@ static bool find_shard(struct load *l)
     return l->next < l->first + l->count;
 }
 
-bool load_next(struct load *l, unsigned most, struct load_batch *b)
+bool load_next(struct load *l, struct load_piece *p)
 {
-    b->pieces = 0;
-    b->redirections = 0;
-    b->redirect = (struct slot_redirect){0};
-    while (b->pieces < most && b->pieces < LOAD_BATCH && find_shard(l)) {
-        unsigned where = placement_where(l->placement, l->layer, l->next);
-        if (b->pieces > 0 && where != b->where)
-            break;
-        b->where = where;
-        b->piece[b->pieces++] = next_piece(l);
+    if (!find_shard(l))
+        return false;
+    uint32_t left = bitmap_of(l)->shard_bytes - l->offset;
+    p->where = placement_where(l->placement, l->layer, l->next);
+    p->redirect = (struct slot_redirect){0};
+    p->redirections = 0;
+    p->shard = l->next;
+    p->offset = l->offset;
+    p->length = left < l->piece_bytes ? left : l->piece_bytes;
+    l->offset += p->length;
+    if (p->length == left) {
+        l->next++;
+        l->offset = 0;
     }
-    format(l, b);
-    return b->pieces > 0;
+    format(l, p);
+    return true;
 }
 
 /* --- taking --- */
@@ -177,23 +160,22 @@ static void text_of(const struct load *l, uint32_t shard, char text[KEY_NAME_MAX
     (void)snprintf(text, KEY_NAME_MAX + 1, "%.*s", (int)name.length, name.text);
 }
 
-static bool is_redirection(const struct load_batch *b, const redisReply *reply)
+static bool is_redirection(const struct load_piece *p, const redisReply *reply)
 {
-    return b->redirect.port != 0 && reply != NULL && reply->type == REDIS_REPLY_ERROR &&
+    return p->redirect.port != 0 && reply != NULL && reply->type == REDIS_REPLY_ERROR &&
            (strncmp(reply->str, "MOVED ", 6) == 0 || strncmp(reply->str, "ASK ", 4) == 0);
 }
 
-/* Judge a piece's reply. The result is kept until INFO shows whether it counts. */
-static void take_piece(struct load *l, const struct load_batch *b, struct load_piece *piece,
-                       const redisReply *reply)
+/* Judge the piece's reply. The result is kept until INFO shows whether it counts. */
+static void take_bytes(struct load *l, struct load_piece *p, const redisReply *reply)
 {
     char name[KEY_NAME_MAX + 1];
-    piece->code = ERR_OK;
-    piece->redirected = is_redirection(b, reply);
-    if (piece->redirected || !is_loading(l, piece->shard))
+    p->code = ERR_OK;
+    p->redirected = is_redirection(p, reply);
+    if (p->redirected || !is_loading(l, p->shard))
         return;
-    text_of(l, piece->shard, name);
-    piece->code = take(l, piece, reply, name, &piece->why);
+    text_of(l, p->shard, name);
+    p->code = take(l, p, reply, name, &p->why);
 }
 
 /* Judge whether the node's replies before this one count. */
@@ -224,59 +206,42 @@ static void fail(struct load *l, uint32_t shard, enum err code, const char *why)
         l->failed(l->arg, shard, code, why);
 }
 
-static void take_info(struct load *l, struct load_batch *b, const redisReply *reply)
+static void take_info(struct load *l, struct load_piece *p, const redisReply *reply)
 {
     char name[KEY_NAME_MAX + 1];
-    struct error e = {""};
+    struct error e = {""}, why = {""};
+    if (p->redirected)
+        return; /* the reply of the other node decides */
     enum err code = check_info(l, reply, &e);
-    for (unsigned i = 0; i < b->pieces; i++) {
-        const struct load_piece *piece = &b->piece[i];
-        struct error why = {""};
-        text_of(l, piece->shard, name);
-        if (piece->redirected)
-            continue; /* the reply of the other node decides */
-        if (code != ERR_OK)
-            fail(l, piece->shard, error_set(&why, code, "shard %s: %s", name, e.text), why.text);
-        else if (piece->code != ERR_OK)
-            fail(l, piece->shard, piece->code, piece->why.text);
-    }
+    text_of(l, p->shard, name);
+    if (code != ERR_OK)
+        fail(l, p->shard, error_set(&why, code, "shard %s: %s", name, e.text), why.text);
+    else if (p->code != ERR_OK)
+        fail(l, p->shard, p->code, p->why.text);
 }
 
-void load_take(struct load *l, struct load_batch *b, const redisReply *reply)
+void load_take(struct load *l, struct load_piece *p, const redisReply *reply)
 {
-    unsigned i = b->taken++;
-    if (i == b->count - 1)
-        take_info(l, b, reply);
-    else if (!b->asking)
-        take_piece(l, b, &b->piece[i], reply);
-    else if (i % 2 == 1) /* the reply before it was that to ASKING */
-        take_piece(l, b, &b->piece[i / 2], reply);
+    unsigned i = p->taken++;
+    if (i == p->count - 1)
+        take_info(l, p, reply);
+    else if (i == p->asking) /* the reply before it, if there is one, was that to ASKING */
+        take_bytes(l, p, reply);
 }
 
-static void fail_moving(struct load *l, const struct load_batch *b)
+bool load_again(struct load *l, struct load_piece *p)
 {
-    for (unsigned i = 0; i < b->pieces; i++) {
-        char name[KEY_NAME_MAX + 1];
-        struct error why = {""};
-        text_of(l, b->piece[i].shard, name);
-        fail(l, b->piece[i].shard, error_set(&why, ERR_UNREACHABLE, "shard %s: its slot moves", name),
-             why.text);
-    }
-}
-
-bool load_again(struct load *l, struct load_batch *b)
-{
-    unsigned left = 0;
-    for (unsigned i = 0; i < b->pieces; i++)
-        if (b->piece[i].redirected && is_loading(l, b->piece[i].shard))
-            b->piece[left++] = b->piece[i];
-    b->pieces = left;
-    if (left > 0 && b->redirections++ == REDIRECTIONS_MAX) {
-        fail_moving(l, b);
+    char name[KEY_NAME_MAX + 1];
+    struct error why = {""};
+    if (!p->redirected || !is_loading(l, p->shard))
+        return false;
+    if (p->redirections++ == REDIRECTIONS_MAX) {
+        text_of(l, p->shard, name);
+        fail(l, p->shard, error_set(&why, ERR_UNREACHABLE, "shard %s: its slot moves", name), why.text);
         return false;
     }
-    format(l, b);
-    return left > 0;
+    format(l, p);
+    return true;
 }
 
 /* --- the end --- */

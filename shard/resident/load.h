@@ -3,9 +3,9 @@
 #define SHARD_RESIDENT_LOAD_H
 /* Load shards of one layer from Redis into memory, in pieces, while entries are applied.
  *
- * The happy path is: load_begin(); batches of pieces are asked for and taken by a job (load_and_wait()); the
+ * The happy path is: load_begin(); pieces are asked for and taken by a job (load_and_wait()); the
  * tail of the lanes is applied past the `folded` that was known at the beginning; load_end(). Behind each
- * batch the node tells its role and its replication id, on the same connection: its replies count only if it
+ * piece the node tells its role and its replication id, on the same connection: the piece counts only if it
  * is a master of an era that the view accepts.
  *
  * Possible failure modes are: a shard is missing, is another one, or has a block without its tag; its node
@@ -28,7 +28,6 @@
 enum {
     LOAD_PIECE = 32 << 10, /* bytes of a piece; a larger one delays requests to Redis by more than ten of them
                             * would */
-    LOAD_BATCH = 4         /* pieces of one node that share one INFO */
 };
 
 /* Called for a @shard that could not be loaded; @why names its key. ERR_LOST, ERR_FORMAT, ERR_WRONG_TYPE.
@@ -56,39 +55,34 @@ struct load {
     uint32_t failures;
 };
 
-/* A GETRANGE of @length bytes of blocks, @offset bytes behind the header. For the first piece of a shard it
- * also gets the header. */
-struct load_piece {
-    uint32_t shard, offset, length;
-    bool redirected; /* another node has it */
-    enum err code;   /* the outcome of its reply, with a reason if it is an error */
-    struct error why;
-};
-
-/* Pieces of one node, and the INFO that tells whether they count. The commands go over one connection
+/* A GETRANGE of @length bytes of blocks, @offset bytes behind the header, and the INFO that tells whether the
+ * reply counts. For the first piece of a shard it also gets the header. The commands go over one connection
  * together (sync_client_append_together()). Zero-initialised it is empty. */
-struct load_batch {
+struct load_piece {
     unsigned where;
     struct slot_redirect redirect;
     struct buffer commands;
     unsigned count; /* number of commands, and the end of each */
-    size_t end[2 * LOAD_BATCH + 1];
+    size_t end[3];
 
     /* The state of the loader: */
-    unsigned pieces, taken, redirections;
-    bool asking; /* a node of a cluster said ASK: ASKING precedes each GETRANGE */
-    struct load_piece piece[LOAD_BATCH];
+    uint32_t shard, offset, length;
+    unsigned taken, redirections;
+    bool asking;     /* a node of a cluster said ASK: ASKING precedes GETRANGE */
+    bool redirected; /* another node has it */
+    enum err code;   /* the outcome of its reply, with a reason if it is an error */
+    struct error why;
 };
-void load_batch_fini(struct load_batch *b);
+void load_piece_fini(struct load_piece *p);
 
 /* Begin to load the shards that the caller's part of @l names. Errors: those of resident_load_begin(). */
 MUST_CHECK enum err load_begin(struct load *l, struct error *e);
-/* The next batch to ask for, of at most @most pieces. False: there is none. */
-bool load_next(struct load *l, unsigned most, struct load_batch *b);
-/* Take the next of the @b->count replies, in order; NULL: the connection broke. */
-void load_take(struct load *l, struct load_batch *b, const redisReply *reply);
-/* Called after all replies. True: some pieces were redirected; ask for @b again, behind what is under way. */
-bool load_again(struct load *l, struct load_batch *b);
+/* The next piece to ask for. False: there is none. */
+bool load_next(struct load *l, struct load_piece *p);
+/* Take the next of the p->count replies, in order; NULL: the connection broke. */
+void load_take(struct load *l, struct load_piece *p, const redisReply *reply);
+/* Called after all replies. True: @p was redirected; ask for it again, behind what is under way. */
+bool load_again(struct load *l, struct load_piece *p);
 /* Let shards that were loaded whole count from now on. Returns their number. */
 uint32_t load_end(struct load *l);
 /* Shards whose load was not ended leave memory. */

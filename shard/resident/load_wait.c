@@ -10,59 +10,53 @@
 
 enum { WINDOW = 2 /* pieces under way */ };
 
-/* Batches under way, in the order in which they were asked for. Replies of one node come in that order. */
+/* Pieces under way, in the order in which they were asked for. Replies of one node come in that order. */
 struct queue {
-    struct load_batch room[WINDOW];
-    struct load_batch *batch[WINDOW]; /* those under way, then those that are free */
+    struct load_piece room[WINDOW];
+    struct load_piece *piece[WINDOW]; /* those under way, then those that are free */
     bool sent[WINDOW];
-    unsigned count, pieces;
+    unsigned count;
 };
 
 static void push(struct queue *q, struct sync_client *redis)
 {
     assert(q->count < WINDOW);
-    struct load_batch *b = q->batch[q->count];
-    q->sent[q->count] =
-        !buffer_failed(&b->commands) && sync_client_append_together(redis, b->where, &b->redirect, b->count,
-                                                                    b->commands.data, b->end, NULL) == ERR_OK;
-    q->count++;
-    q->pieces += b->pieces;
+    struct load_piece *p = q->piece[q->count];
+    q->sent[q->count++] =
+        !buffer_failed(&p->commands) && sync_client_append_together(redis, p->where, &p->redirect, p->count,
+                                                                    p->commands.data, p->end, NULL) == ERR_OK;
 }
 
-static struct load_batch *pop(struct queue *q)
+static struct load_piece *pop(struct queue *q)
 {
-    struct load_batch *b = q->batch[0];
+    struct load_piece *p = q->piece[0];
     q->count--;
-    q->pieces -= b->pieces;
     for (unsigned i = 0; i < q->count; i++) {
-        q->batch[i] = q->batch[i + 1];
+        q->piece[i] = q->piece[i + 1];
         q->sent[i] = q->sent[i + 1];
     }
-    q->batch[q->count] = b;
-    return b;
+    q->piece[q->count] = p;
+    return p;
 }
 
 static void take_first(struct queue *q, struct load *l, struct sync_client *redis)
 {
     bool sent = q->sent[0];
-    struct load_batch *b = pop(q);
-    for (unsigned i = 0; i < b->count; i++) {
+    struct load_piece *p = pop(q);
+    for (unsigned i = 0; i < p->count; i++) {
         redisReply *reply = NULL;
-        if (sent && sync_client_reply(redis, b->where, &reply, NULL) != ERR_OK)
+        if (sent && sync_client_reply(redis, p->where, &reply, NULL) != ERR_OK)
             reply = NULL;
-        load_take(l, b, reply);
+        load_take(l, p, reply);
         freeReplyObject(reply);
     }
-    if (load_again(l, b))
+    if (load_again(l, p))
         push(q, redis);
 }
 
-static void wait_for(const struct load *l, const struct load_batch *b)
+static void wait_for(const struct load *l, const struct load_piece *p)
 {
-    uint32_t bytes = 0;
-    for (unsigned i = 0; i < b->pieces; i++)
-        bytes += b->piece[i].length;
-    uint64_t now = clock_mono_us(), at = budget_load_at(l->resident->budget, now, bytes);
+    uint64_t now = clock_mono_us(), at = budget_load_at(l->resident->budget, now, p->length);
     if (at > now)
         clock_sleep_us(at - now);
 }
@@ -72,17 +66,17 @@ static void carry(struct load *l, struct sync_client *redis, uint64_t until)
 {
     struct queue q = {.count = 0};
     for (unsigned i = 0; i < WINDOW; i++)
-        q.batch[i] = &q.room[i];
+        q.piece[i] = &q.room[i];
     do {
-        while (q.pieces < WINDOW && clock_mono_us() < until && load_next(l, 1, q.batch[q.count])) {
-            wait_for(l, q.batch[q.count]);
+        while (q.count < WINDOW && clock_mono_us() < until && load_next(l, q.piece[q.count])) {
+            wait_for(l, q.piece[q.count]);
             push(&q, redis);
         }
         if (q.count > 0)
             take_first(&q, l, redis);
     } while (q.count > 0);
     for (unsigned i = 0; i < WINDOW; i++)
-        load_batch_fini(&q.room[i]);
+        load_piece_fini(&q.room[i]);
 }
 
 struct carrier {

@@ -110,7 +110,7 @@ static void place(const struct resident *r, const struct bitmap *b, struct key_h
                   struct key_place *at)
 {
     hash_place(&b->geometry, hash_mix(hash, r->mix), at);
-    bitmap_fetch(b, at, 1);
+    bitmap_fetch(b, at);
 }
 
 _Static_assert((int)RESIDENT_ABSENT == BITMAP_NO && (int)RESIDENT_PRESENT == BITMAP_YES &&
@@ -131,8 +131,10 @@ __attribute__((noinline, cold)) static void look_at_pinned(const struct resident
 {
     const struct geometry *g = &r->layer[l]->geometry;
     struct key_place at;
+    if (*found != BITMAP_UNKNOWN)
+        return;
     hash_place(g, hash_mix(hash, r->mix), &at);
-    blocks_look(r->blocks, l, g, base_of(r), &at, 1, found);
+    *found = (uint8_t)blocks_look(r->blocks, l, g, base_of(r), &at);
 }
 
 /* Join the answers of layer @l. Each block is fetched AHEAD keys before the look, so that the processor waits

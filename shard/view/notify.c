@@ -30,7 +30,7 @@ void log_view_notify(struct sync_client *l, const struct names *names)
         struct lane lane;
         enum err code = log_view_lane_at(v, names, sync_client_nodes(l), i, &lane, NULL);
         if (code == ERR_OK)
-            code = lane_notice(l, &lane, writer, 0, NULL);
+            code = lane_notice(l, &lane, writer, NULL);
         (void)code; /* readers of that lane learn of the change later */
     }
     free(v);

@@ -170,14 +170,13 @@ enum err shards_make(struct sync_client *l, const struct names *names, const str
 }
 
 enum err shards_keep_or_make(struct sync_client *l, const struct names *names, const struct generation *g,
-                             unsigned layer, struct writer_token writer, bool *kept, const struct work *work,
-                             struct error *e)
+                             unsigned layer, struct writer_token writer, bool *kept, struct error *e)
 {
     struct walk w;
     enum err code = walk_begin(&w, l, names, g, e);
     w.keeps = true;
     if (code == ERR_OK)
-        code = walk_by_script(&w, layer, writer, send_make, take_made, work, e);
+        code = walk_by_script(&w, layer, writer, send_make, take_made, NULL, e);
     *kept = w.kept;
     return code;
 }

@@ -41,8 +41,7 @@ MUST_CHECK enum err shards_make(struct sync_client *l, const struct names *names
  * this token. *@kept: some were kept, so do not call shards_unmake() for this layer. */
 MUST_CHECK enum err shards_keep_or_make(struct sync_client *l, const struct names *names,
                                         const struct generation *g, unsigned layer,
-                                        struct writer_token writer, bool *kept, const struct work *w,
-                                        struct error *e);
+                                        struct writer_token writer, bool *kept, struct error *e);
 
 /* Remove the shards that shards_make() has made with these arguments, if nobody has written them since. */
 MUST_CHECK enum err shards_unmake(struct sync_client *l, const struct names *names,

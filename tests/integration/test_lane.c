@@ -250,7 +250,7 @@ static void test_lane_read__tells_a_lane_that_is_lost(void **state)
     must(client_ok(&w.client, &e, "FLUSHALL"), e);
     appends_as(TAIL_LOST);
     reads_as(TAIL_LOST);
-    gives(ERR_NOT_FOUND, lane_notice(w.link, &w.lane, lanes_writer, 1, &e), e);
+    gives(ERR_NOT_FOUND, lane_notice(w.link, &w.lane, lanes_writer, &e), e);
     names_the_lane(&e);
     assert_int_equal(lanes_number(&w.client, "EXISTS", &w.lane), 0);
 }
@@ -259,7 +259,7 @@ static void test_lane_read__applies_notices_too(void **state)
 {
     struct error e = {""};
     (void)state;
-    must(lane_notice(w.link, &w.lane, lanes_writer, ++w.sequence, &e), e);
+    must(lane_notice(w.link, &w.lane, lanes_writer, &e), e);
     reads_as(TAIL_COMPLETE);
     assert_int_equal(w.met.count, 1);
     assert_int_equal(w.at.length, LOG_ENTRY_BYTES_MIN);
@@ -280,7 +280,7 @@ static void refuses_all(enum err code, const char *length_command)
     names_the_lane(&e);
     gives(code, append_by(w.link, 1, &got, &e), e);
     names_the_lane(&e);
-    gives(code, lane_notice(w.link, &w.lane, lanes_writer, 1, &e), e);
+    gives(code, lane_notice(w.link, &w.lane, lanes_writer, &e), e);
     names_the_lane(&e);
     gives(code, lane_trim(w.link, &w.lane, &mark, &trimmed, &e), e);
     struct log_position anchor;

@@ -122,7 +122,7 @@ static void grows(void)
     struct error e = {""};
     const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = 32768, .growth = 2};
     struct log_view *v = malloc(sizeof(*v));
-    must(log_grow(l, &names, &o, v, NULL, &e), e);
+    must(log_grow(l, &names, &o, v, &e), e);
     free(v);
 }
 

@@ -59,7 +59,7 @@ static enum err grow_from(unsigned layers, struct sync_client *l, struct error *
     const struct grow_options o = {
         .generation = 1, .layers = layers, .shard_bytes = GROWTH_BYTES, .growth = 2};
     struct log_view *v = calloc(1, sizeof(*v));
-    enum err code = log_grow(l, &w.names, &o, v, NULL, e);
+    enum err code = log_grow(l, &w.names, &o, v, e);
     if (code == ERR_OK)
         assert_true(v->slot[1].shape.layer_count > layers);
     free(v);
@@ -115,7 +115,7 @@ static void test_grow__needs_the_filter(void **state)
     struct error e = {""};
     struct log_view *v = calloc(1, sizeof(*v));
     const struct grow_options o = {.generation = 2, .layers = 1, .shard_bytes = GROWTH_BYTES};
-    gives(ERR_NOT_FOUND, log_grow(w.link, &w.names, &o, v, NULL, &e), e);
+    gives(ERR_NOT_FOUND, log_grow(w.link, &w.names, &o, v, &e), e);
     free(v);
     assert_int_equal(servers_integer(&w.servers, 0, "HSET test:{f}:view deleting 1"), 0);
     gives(ERR_NOT_FOUND, grow_from(1, w.link, &e), e);

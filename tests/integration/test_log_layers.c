@@ -228,7 +228,7 @@ static void grow_from_one_layer(void)
 {
     struct error e = {""};
     const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = 32768, .growth = 2};
-    must(log_grow(on.link, &on.names, &o, on.view, NULL, &e), e);
+    must(log_grow(on.link, &on.names, &o, on.view, &e), e);
 }
 
 /* None of them was there. */

@@ -73,7 +73,7 @@ static enum err grow(struct life *life, struct sync_client *l, struct error *e)
 {
     const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = GROWTH_BYTES, .growth = 2};
     struct log_view *v = calloc(1, sizeof(*v));
-    enum err code = log_grow(l, &life->names, &o, v, NULL, e);
+    enum err code = log_grow(l, &life->names, &o, v, e);
     free(v);
     return code;
 }
@@ -219,7 +219,7 @@ static void test_shards_of_another_plan__go_with_the_filter(void **state)
     for (uint64_t n = 1; stopped; n++) {
         begin();
         stopped = stops_at(grow, n, PROXY_BEFORE);
-        must(log_grow(w.link, &w.names, &larger, v, NULL, &e), e);
+        must(log_grow(w.link, &w.names, &larger, v, &e), e);
         long long has = life_keys(&w);
         is_executed_late();
         late += life_keys(&w) > has;

@@ -50,7 +50,7 @@ bool replication_goes_on(const struct replication *was, const struct replication
 
 /* The replication ids that a view trusts. A view without the field trusts all. */
 struct trusted {
-    bool known; /* the view has the field */
+    bool known; /* false: the view does not have the field, so each id is trusted */
     unsigned count;
     uint64_t id[REPLICATIONS_MAX];
 };

@@ -22,7 +22,6 @@ static void test_fold_due__by_what_is_not_folded(void **state)
         {{.last = 5 * S, .oldest = 20 * S, .unfolded_bytes = 44}, 30 * S},
         {{.last = 0, .oldest = 20 * S, .unfolded_bytes = 44}, 30 * S},
         {{.last = 29 * S + S / 2, .oldest = 20 * S, .unfolded_bytes = 44}, 30 * S + S / 2},
-        {{.last = 5 * S, .oldest = 20 * S, .dirty_bytes = 64}, 30 * S},
         {{.last = 5 * S, .oldest = 20 * S, .unfolded_bytes = 44, .interval = 100}, 20 * S + 1000},
         /* some: an interval after the last time */
         {{.last = 25 * S, .oldest = 20 * S, .unfolded_bytes = DUE_SOME_BYTES}, 26 * S},
@@ -30,7 +29,6 @@ static void test_fold_due__by_what_is_not_folded(void **state)
         {{.last = 0, .oldest = 20 * S, .unfolded_bytes = DUE_SOME_BYTES}, 0},
         /* much: at once */
         {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = DUE_MUCH_BYTES}, 25 * S + DUE_LEAST_US},
-        {{.last = 25 * S, .oldest = 25 * S, .dirty_bytes = DUE_MUCH_BYTES}, 25 * S + DUE_LEAST_US},
         {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = 8 * MIB}, 25 * S + DUE_LEAST_US},
         {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = 8 * MIB - 1}, 26 * S},
         {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = DUE_MUCH_BYTES, .interval = 1000},
