@@ -40,7 +40,7 @@ struct batch {
     bool yielding;    /* others are served, too: one slice at a time, with pauses */
     bool paused;
     struct event *pause; /* NULL: there was none yet */
-    uint64_t commands; /* of the service, when the last slice was started */
+    uint64_t commands;   /* of the service, when the last slice was started */
     unsigned busy;
     struct slice slices[SLICES];
     unsigned failure_count;

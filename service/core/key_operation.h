@@ -41,13 +41,14 @@ void key_operation_set_bounded(struct key_operation *op, bool bounded);
 void key_operation_look_if_full(struct key_operation *op);
 
 /* Start, or start again. True: it has ended, and nobody is told. Else @done is called once, later. */
-MUST_CHECK bool key_operation_start(struct key_operation *op, struct key_filter *f, key_operation_done_fn *done,
-                                    void *arg);
+MUST_CHECK bool key_operation_start(struct key_operation *op, struct key_filter *f,
+                                    key_operation_done_fn *done, void *arg);
 
-/* When it has ended: ERR_OK, ERR_NOT_FOUND (the filter was never made), ERR_TIMEOUT, ERR_UNREACHABLE, ERR_PARSE,
- * ERR_CONFIG (its shards lie on a node that is not configured here), ERR_FORMAT (another version's), ERR_LOST
- * (the view is lost), ERR_REFUSED (Redis answers with an error, e.g. out of memory), ERR_CANCELLED, ERR_FULL
- * (see key_operation_set_bounded()), ERR_WRONG_TYPE (the text is Redis's); text for people. */
+/* When it has ended: ERR_OK, ERR_NOT_FOUND (the filter was never made), ERR_TIMEOUT, ERR_UNREACHABLE,
+ * ERR_PARSE, ERR_CONFIG (its shards lie on a node that is not configured here), ERR_FORMAT (another
+ * version's), ERR_LOST (the view is lost), ERR_REFUSED (Redis answers with an error, e.g. out of memory),
+ * ERR_CANCELLED, ERR_FULL (see key_operation_set_bounded()), ERR_WRONG_TYPE (the text is Redis's); text for
+ * people. */
 enum err key_operation_status(const struct key_operation *op);
 const char *key_operation_error(const struct key_operation *op);
 size_t key_operation_keys(const struct key_operation *op);
