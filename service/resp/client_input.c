@@ -257,7 +257,7 @@ void client_read_on(struct client *c, bool more)
 static bool is_idle(const struct client *c)
 {
     return c->state == CLIENT_READY && c->reads && c->fresh.length == 0 && c->input.length == 0 &&
-           STAILQ_EMPTY(&c->replay) && client_unread(c) <= CLIENT_OUTPUT_LOW;
+           STAILQ_EMPTY(&c->replay) && !client_reads_slowly(c);
 }
 
 /* Start what may be started: first what waits of a transaction, then new bytes. */

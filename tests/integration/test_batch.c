@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "tests/lib/raw.h"
 
@@ -201,6 +202,46 @@ static void test_batch__runs_inside_a_transaction(void **state)
     freeReplyObject(r);
 }
 
+/* It is in memory, so that the batch itself waits for nothing. Of two workers some of the others have the
+ * batch's, as connections are dealt out. */
+static void test_batch__lets_others_go_first_where_memory_answers(void **state)
+{
+    (void)state;
+    enum { KEYS = 200000, TIMES = 5, OTHERS = 4 };
+    redisContext *redis = fixture.client[0].redis;
+    char reply[16];
+    struct words w;
+    struct error e;
+    int others[OTHERS];
+    if (!fixture_has_memory())
+        skip();
+    for (unsigned i = 0; i < OTHERS; i++)
+        assert_true((others[i] = raw_open(fixture.daemon[0].port)) >= 0);
+    reserve("served", "300000");
+    freeReplyObject(ask("BF.MADD", "served", 0, KEYS, 1));
+    must(client_ok(&fixture.client[0], &e, "MULTI"), e);
+    words_init(&w, KEYS * TIMES);
+    word(&w, "BF.MEXISTS");
+    word(&w, "served");
+    for (unsigned i = 0; i < TIMES; i++)
+        words_keys(&w, 0, KEYS, 1);
+    freeReplyObject(run(&w));
+    assert_int_equal(redisAppendCommand(redis, "EXEC"), REDIS_OK);
+    for (int done = 0; done == 0;)
+        assert_int_equal(redisBufferWrite(redis, &done), REDIS_OK);
+    for (unsigned i = 0; i < OTHERS; i++)
+        assert_true(raw_puts(others[i], "PING\r\n"));
+    for (unsigned i = 0; i < OTHERS; i++)
+        assert_true(raw_expect(others[i], "+PONG\r\n"));
+    ssize_t begun = recv(redis->fd, reply, sizeof(reply), MSG_PEEK | MSG_DONTWAIT);
+    assert_true(begun <= (ssize_t)sizeof("*1\r\n") - 1); /* of EXEC; nothing of the batch yet */
+    redisReply *r = next_reply();
+    assert_int_equal(count_of(r->element[0], 1), KEYS * TIMES);
+    freeReplyObject(r);
+    for (unsigned i = 0; i < OTHERS; i++)
+        raw_close(others[i]);
+}
+
 static void test_batch__to_a_full_filter_ends_with_the_first_key_that_was_refused(void **state)
 {
     (void)state;
@@ -304,6 +345,7 @@ int main(void)
         TEST(test_batch__of_a_million_keys_is_answered_in_their_order),
         TEST(test_batch__is_followed_by_a_check_that_sees_what_it_added),
         TEST(test_batch__runs_inside_a_transaction),
+        TEST(test_batch__lets_others_go_first_where_memory_answers),
         TEST(test_batch__to_a_full_filter_ends_with_the_first_key_that_was_refused),
         TEST(test_batch__on_a_filter_that_is_not_there),
         TEST(test_batch__that_is_too_long_is_refused_and_the_connection_lives),

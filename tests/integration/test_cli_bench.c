@@ -208,6 +208,22 @@ static void test_bench__asks_in_batches(void **state)
     assert_left_nothing();
 }
 
+/* Whoever watches it looks every 0.1 s. */
+static void test_bench__takes_as_long_as_its_requests(void **state)
+{
+    static const char name[] = "\"duration_seconds\":";
+    const double tick = 0.1;
+    double seconds = tick;
+    (void)state;
+    for (unsigned tries = 0; tries < 10 && seconds >= tick; tries++) { /* the machine may be slow */
+        const char *said = strstr(
+            twinbloom(&peer.address, "", "bench --keys 10 --requests 1 --connections 1 --json")->text, name);
+        assert_non_null(said);
+        seconds = strtod(said + sizeof(name) - 1, NULL);
+    }
+    assert_true(seconds < tick);
+}
+
 static void test_bench__does_without_info(void **state)
 {
     (void)state;
@@ -278,6 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BENCH_TEST(test_bench__asks_for_no_more_than_such_a_server_has),
         BENCH_TEST(test_bench__asks_in_batches),
+        BENCH_TEST(test_bench__takes_as_long_as_its_requests),
         BENCH_TEST(test_bench__does_without_info),
         BENCH_TEST(test_bench__refuses_a_name_that_is_taken),
         BENCH_TEST(test_bench__names_the_node_of_a_cluster_that_has_the_slot),
