@@ -9,6 +9,7 @@
 #include "service/control/controller.h"
 #include "shard/view/handle.h"
 #include "shard/request/log_status.h"
+#include "shard/view/registry.h"
 
 struct controller {
     struct service *service;
@@ -24,6 +25,7 @@ struct controller {
     char held_why[160];
     bool listed;          /* the filter that is looked at is in P:filters */
     uint64_t next_due_ms; /* the earliest time to come at which a filter is to be deleted; 0: none */
+    struct registry_slots registries; /* of the round before */
 };
 
 /* --- controller.c --- */

@@ -19,6 +19,7 @@
  * that was deleted, so whoever deletes late takes no later filter off.
  *
  * The incarnation is that of f->names. All errors: ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
+#include "shard/filter/slots.h"
 #include "shard/view/handle.h"
 
 /* Name the filter on all masters and in the list, before its first view is published under its mutex.
@@ -74,6 +75,17 @@ MUST_CHECK enum err registry_draw(struct sync_client *l, const struct names *nam
 
 /* The incarnation is being deleted, or was not published. */
 MUST_CHECK enum err registry_leave(struct handle *f, uint64_t incarnation, struct error *e);
+
+/* In a cluster registries lie in the lowest slots of the masters. */
+struct registry_slots {
+    unsigned count;
+    uint16_t slot[SLOT_NODES_MAX];
+};
+/* Remove the registries in slots of *@seen that are no master's lowest any more: they are not told of
+ * deletions, and would name deleted filters when their slots are the lowest ones again. *@seen: of the call
+ * before; zero-initialised there was none. */
+MUST_CHECK enum err registry_remove_left(struct sync_client *l, const char *prefix,
+                                         struct registry_slots *seen, struct error *e);
 
 /* Where some registry of @f's prefix (its filter does not matter) is not complete: look through the keys of
  * all masters, and complete them. */
