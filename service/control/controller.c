@@ -330,6 +330,8 @@ static void look_at_all(struct controller *k)
         service_refuse(k->service, &e);
         return;
     }
+    if (registry_remove_left(k->redis, c->prefix, &k->registries, &e) != ERR_OK)
+        sync_client_forget(k->redis); /* in the next round, then */
     for (size_t i = 0; i < c->filter_count && !atomic_load(&k->service->stop); i++)
         (void)look(k, c->filter[i].name, strlen(c->filter[i].name));
     followers_end_round(k->o->followers);

@@ -10,6 +10,7 @@
 #include "service/control/controller.h"
 #include "shard/view/handle.h"
 #include "shard/request/log_status.h"
+#include "shard/view/registry.h"
 
 struct controller {
     const struct controller_options *o;
@@ -26,6 +27,7 @@ struct controller {
     char held_why[160];
     bool listed;          /* the filter examined is in P:filters */
     uint64_t next_due_ms; /* the next time at which a filter must be deleted; 0: none */
+    struct registry_slots registries; /* of the round before */
 };
 
 /* --- controller.c --- */

@@ -289,6 +289,45 @@ enum err registry_draw(struct sync_client *l, const struct names *names, uint64_
     return code;
 }
 
+/* --- slots --- */
+
+static bool has_slot(const struct registry_slots *s, uint16_t slot)
+{
+    for (unsigned i = 0; i < s->count; i++)
+        if (s->slot[i] == slot)
+            return true;
+    return false;
+}
+
+static enum err remove_at(struct sync_client *l, const char *prefix, uint16_t slot, struct error *e)
+{
+    struct key_name key;
+    redisReply *reply;
+    names_on_master(prefix, slot, "incarnations", &key);
+    enum err code =
+        sync_client_command(l, (unsigned)WHERE_SLOT | slot, &reply, e, "UNLINK %b", key.text, key.length);
+    if (code == ERR_OK)
+        freeReplyObject(reply);
+    return code;
+}
+
+enum err registry_remove_left(struct sync_client *l, const char *prefix, struct registry_slots *seen,
+                              struct error *e)
+{
+    unsigned count = 0;
+    struct registry_slots now = {0};
+    enum err code = sync_client_nodes(l)->cluster != NULL ? sync_client_masters(l, &count, e) : ERR_OK;
+    for (unsigned i = 0; i < count && code == ERR_OK; i++)
+        if (sync_client_master_has_slots(l, i) && now.count < SLOT_NODES_MAX)
+            now.slot[now.count++] = (uint16_t)sync_client_master_slot(l, i);
+    for (unsigned i = 0; i < seen->count && code == ERR_OK; i++)
+        if (!has_slot(&now, seen->slot[i]))
+            code = remove_at(l, prefix, seen->slot[i], e);
+    if (code == ERR_OK)
+        *seen = now;
+    return code;
+}
+
 /* --- all filters of a master --- */
 
 /* Where F ends in "P:{F.<generation>.<layer>.<shard>}:<incarnation>"; NULL: @name has another form. */

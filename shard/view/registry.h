@@ -24,6 +24,7 @@
  *
  * The incarnation is that of f->names. All functions may return ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED,
  * ERR_NOMEM. */
+#include "shard/filter/slots.h"
 #include "shard/view/handle.h"
 
 /* Name the filter on all masters and in the list. Call it under the filter's mutex, before its first view is
@@ -81,6 +82,17 @@ MUST_CHECK enum err registry_draw(struct sync_client *l, const struct names *nam
 
 /* Drop the name of an incarnation that is being deleted, or was not published. */
 MUST_CHECK enum err registry_leave(struct handle *f, uint64_t incarnation, struct error *e);
+
+/* In a cluster registries lie in the lowest slots of the masters. */
+struct registry_slots {
+    unsigned count;
+    uint16_t slot[SLOT_NODES_MAX];
+};
+/* Remove the registries in slots of *@seen that are no master's lowest any more: they are not told of
+ * deletions, and would name deleted filters when their slots are the lowest ones again. *@seen: of the call
+ * before; zero-initialised there was none. */
+MUST_CHECK enum err registry_remove_left(struct sync_client *l, const char *prefix,
+                                         struct registry_slots *seen, struct error *e);
 
 /* If some registry of the prefix of @f is not complete, search the keys of all masters, and complete the
  * registries. The filter of @f does not matter. */

@@ -92,6 +92,53 @@ static void keeps(const struct asker *a, uint64_t incarnation)
     handle_fini(&h);
 }
 
+/* The lowest slot of the master that has not @slot, but has the next one. */
+static unsigned lowest_of_next(const struct asker *a, unsigned slot)
+{
+    struct error e = {""};
+    unsigned count = 0, next = SLOTS;
+    must(sync_client_masters(a->link, &count, &e), e);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned lowest = sync_client_master_slot(a->link, i);
+        if (lowest > slot && lowest < next)
+            next = lowest;
+    }
+    return next;
+}
+
+static void moves(unsigned from, unsigned to)
+{
+    struct error e = {""};
+    unsigned moved = 0;
+    must(temp_cluster_open(&cluster, LOWEST, from, to, &e), e);
+    must(temp_cluster_migrate(&cluster, LOWEST, from, to, KEYS_MAX, &moved, &e), e);
+    must(temp_cluster_close(&cluster, LOWEST, from, to, &e), e);
+}
+
+/* Nobody tells it of deletions, and the slot may be the lowest one of its master again. */
+static void test_a_registry_in_a_slot_that_is_no_lowest_one__is_removed(void **state)
+{
+    struct error e = {""};
+    struct asker a;
+    struct key_name key;
+    struct registry_slots seen = {0};
+    (void)state;
+    asker_open(&a, 2);
+    unsigned left = lowest_of_next(&a, LOWEST);
+    names_on_master("tb", left, "incarnations", &key);
+    freeReplyObject(client_command(&cluster.client[1], "HSET %s f 00000000000000cd", key.text));
+    must(registry_remove_left(a.link, "tb", &seen, &e), e);
+    assert_int_equal(seen.count, MASTERS);
+    assert_int_equal(looks(&a), 0xcd);
+    moves(0, 1);
+    must(registry_remove_left(a.link, "tb", &seen, &e), e);
+    moves(1, 0);
+    must(registry_remove_left(a.link, "tb", &seen, &e), e);
+    assert_int_equal(lowest_of_next(&a, LOWEST), left);
+    assert_int_equal(looks(&a), 0);
+    asker_close(&a);
+}
+
 /* The registry of a master lies in its lowest slot, which goes first when slots are given away. */
 static void test_a_registry__is_followed_when_its_slot_moves(void **state)
 {
@@ -119,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_eras__are_the_same_whichever_node_lists_the_masters),
+        cmocka_unit_test(test_a_registry_in_a_slot_that_is_no_lowest_one__is_removed),
         cmocka_unit_test(test_a_registry__is_followed_when_its_slot_moves),
     };
     return cmocka_run_group_tests(tests, start, stop);

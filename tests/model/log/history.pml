@@ -115,11 +115,7 @@ end:
 #ifndef HISTORY_NOT_SAID
                  if
                  :: (known[home] & BIT(to)) == 0 -> known[home] = known[home] | BIT(to); latest[home] = to
-#ifdef SAID_AGAIN
-                 :: else -> latest[home] = to
-#else
                  :: else
-#endif
                  fi
 #endif
               :: else
