@@ -127,8 +127,8 @@ static enum err look(struct lost_work *w, unsigned layer, uint32_t first, uint32
 /* --- making --- */
 
 /* Make a shard with our token in its header, and with blocks without tags, in place of one with an earlier
- * token. */
-static enum err make_blank(struct lost_work *w, const struct header *h, struct error *e)
+ * token. *@found: IS_FOREIGN: it is no shard of this filter, and was left as it is. */
+static enum err make_blank(struct lost_work *w, const struct header *h, enum found *found, struct error *e)
 {
     uint8_t block[BLOCK_BITS_MAX / 8] = {0};
     struct script_call *c = &w->fold->call;
@@ -148,10 +148,9 @@ static enum err make_blank(struct lost_work *w, const struct header *h, struct e
     script_number(c, HEADER_WRITER_AT);
     script_number(c, HEADER_WRITER_BYTES);
     enum err code = script_run(c, w->fold->redis, where, &made, e);
-    return code == ERR_OK && made == -2
-               ? error_set(e, ERR_CONFLICT, "%.*s is no shard of this filter: delete or rename that key",
-                           (int)key.length, key.text)
-               : code;
+    if (code == ERR_OK && made == -2)
+        *found = IS_FOREIGN;
+    return code;
 }
 
 static enum err send_batch(struct lost_work *w, const struct header *h, const struct dirty_batch *b,
@@ -275,8 +274,9 @@ static enum err blank_some(struct lost_work *w, unsigned layer, uint32_t first, 
                                   .shard = first + i,
                                   .stamp = stamp_of(w, layer, first + i),
                                   .was_there = found[i] == IS_THERE};
+        if (found[i] == IS_MISSING && one.stamp != 0)
+            code = make_blank(w, &h, &found[i], e);
         if (found[i] == IS_MISSING && one.stamp != 0) {
-            code = make_blank(w, &h, e);
             again[(*n)++] = one;
         } else if (found[i] == IS_THERE && is_to_load_again(w, layer, first + i)) {
             again[(*n)++] = one;
@@ -365,9 +365,10 @@ static enum err write_again(struct lost_work *w, const struct again *again, uint
     if (b == NULL)
         return error_set(e, ERR_NOMEM, "no memory to make shards again");
     enum err code = write_those(w, again, n, false, b, e);
-    if (code == ERR_OK && w->join != NULL)
+    bool goes_on = w->join == NULL || w->left_count == 0; /* else not all shards can be read, nor written */
+    if (code == ERR_OK && goes_on && w->join != NULL)
         code = w->join(w->arg, &w->fold->token, e);
-    if (code == ERR_OK)
+    if (code == ERR_OK && goes_on)
         code = write_those(w, again, n, true, b, e);
     free(b);
     return code;

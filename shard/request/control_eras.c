@@ -45,10 +45,10 @@ static enum err write_all(struct control *c, struct held *h, bool again, struct 
     bool met = again && log_filter_take_lost(c->filter, &lost);
     enum err code = control_make_missing(c, h, met ? &lost : NULL, again, &fold, &missing, e);
     fold_fini(&fold);
-    c->meets_foreign = control_is_foreign(code);
+    c->meets_foreign = code == ERR_OK && c->lost_named > 0; /* all that this process has was to be made */
     if (code == ERR_FENCED && c->went_back)
         return take_over(c, h, e);
-    if (code != ERR_OK)
+    if (code != ERR_OK || c->meets_foreign)
         return code;
     mark_all(h);
     control_stop_folding(c); /* folding takes over from itself: what it had written may be gone */
@@ -134,10 +134,8 @@ static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
         code = lease_take(&c->lease, &c->report, e);
         if (code == ERR_OK)
             code = write_all(c, h, true, e);
-        if (c->meets_foreign) { /* without that shard nobody has written all */
+        if (c->meets_foreign) /* without that shard nobody has written all */
             what.all = what.knows_left = false;
-            code = ERR_OK;
-        }
     }
     if (code == ERR_OK && !said) {
         code = eras_say(&c->eras, c->redis, &f->names, c->view, f->writer, &what, e);

@@ -179,9 +179,6 @@ MUST_CHECK enum err control_follow_generations(struct control *c, bool *soon, st
 uint64_t control_missing_shards(const struct held *h);
 /* If all shards are in memory, let all keys be counted. After a failure the next call tries again. */
 void control_count_loaded(struct control *c);
-/* Of control_make_missing(): somebody else's key, or one of a later version, lies where a shard was. No
- * process writes it; only a build replaces it. */
-bool control_is_foreign(enum err code);
 /* True if an error of loading is about single shards: others can be loaded and folded. */
 bool control_is_of_shards(enum err code);
 /* Load some shards that are not in memory. *@full: there is no room for more; *@more: there are more. */

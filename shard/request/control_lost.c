@@ -80,18 +80,6 @@ static enum err lack(struct control *c, uint64_t now, struct error *e)
                            : ERR_OK;
 }
 
-static bool another_lacks(const struct control *c)
-{
-    const struct log_view *v = c->view;
-    bool lacks = false;
-    for (unsigned i = 0; i < v->writer_count; i++)
-        lacks |= log_view_lacks(v, &v->writer[i]) &&
-                 memcmp(v->writer[i].id, c->filter->writer, LOG_WRITER_BYTES) != 0;
-    return lacks;
-}
-
-/* Somebody else's key may lie where the shard was: then this process cannot write what it has. As long as all
- * have it in memory that harms nobody; else this one is no better than one that lacks it. */
 static enum err mend(struct control *c, uint64_t now, struct error *e)
 {
     struct fold fold;
@@ -101,8 +89,7 @@ static enum err mend(struct control *c, uint64_t now, struct error *e)
     if (code == ERR_OK && missing == 0)
         code = lost_end(&fold, &c->lost, e);
     fold_fini(&fold);
-    bool lacks = code == ERR_OK ? missing > 0 : control_is_foreign(code) && another_lacks(c);
-    return lacks ? lack(c, now, e) : code;
+    return code == ERR_OK && missing > 0 ? lack(c, now, e) : code;
 }
 
 enum err control_mend_shards(struct control *c, struct error *e)
