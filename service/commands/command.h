@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_RESP_COMMAND_H
-#define SERVICE_RESP_COMMAND_H
+#ifndef SERVICE_COMMANDS_COMMAND_H
+#define SERVICE_COMMANDS_COMMAND_H
 /* The command table: name, arity, flags, handler, summary, keys. The dispatcher alone checks arity, login and
  * rights; no handler parses RESP or knows sockets. */
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_RESP_COMMAND_DOCS_H
-#define SERVICE_RESP_COMMAND_DOCS_H
+#ifndef SERVICE_COMMANDS_COMMAND_DOCS_H
+#define SERVICE_COMMANDS_COMMAND_DOCS_H
 /* What COMMAND DOCS tells of a command: redis-cli makes its hints and its help of it. */
 #include "service/commands/command.h"
 #include "service/protocol/reply.h"

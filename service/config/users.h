@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_USERS_H
-#define SERVICE_CORE_USERS_H
+#ifndef SERVICE_CONFIG_USERS_H
+#define SERVICE_CONFIG_USERS_H
 /* Who is who, and what may they do. Pure; for whatever protocol asks. Users are those of the configuration,
  * and `default`: whom [service] password lets in. Without that password `default` is everybody as long as
  * there are no other users, and nobody as soon as there are. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CONFIG_RELOAD_H
-#define SERVICE_CONFIG_RELOAD_H
+#ifndef SERVICE_CORE_RELOAD_H
+#define SERVICE_CORE_RELOAD_H
 /* Another configuration while the daemon runs. All or nothing: it is validated as a whole before anybody sees
  * it. Who sees it when: workers at their next task, the controller and the admin thread with their next
  * round or call, jobs with the next job. */

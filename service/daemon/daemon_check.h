@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_DAEMON_CHECK_H
-#define SERVICE_DAEMON_CHECK_H
+#ifndef SERVICE_DAEMON_DAEMON_CHECK_H
+#define SERVICE_DAEMON_DAEMON_CHECK_H
 /* What twinbloomd finds of a configuration before it serves: whether the tables that it names can be read. */
 #include "service/config/config.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_DAEMON_OPTIONS_H
-#define SERVICE_DAEMON_OPTIONS_H
+#ifndef SERVICE_DAEMON_DAEMON_OPTIONS_H
+#define SERVICE_DAEMON_DAEMON_OPTIONS_H
 /* The options of twinbloomd: one table for the command line, --help and the page of the manual. Pure but for
  * what is printed. To add one: a row, and what it does in daemon.c. */
 #include <stdio.h>

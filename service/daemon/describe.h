@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_DESCRIBE_H
-#define SERVICE_DESCRIBE_H
+#ifndef SERVICE_DAEMON_DESCRIBE_H
+#define SERVICE_DAEMON_DESCRIBE_H
 /* The reference: pages of docs/reference and docs/man, which docs/generate makes of the tables that the
  * programs run by, and the build puts into them. A test compares pages and tables. No I/O but @to, whose
  * errors are the caller's to look at (ferror()). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_LISTEN_H
-#define SERVICE_CORE_LISTEN_H
+#ifndef SERVICE_DAEMON_LISTEN_H
+#define SERVICE_DAEMON_LISTEN_H
 /* The sockets on which Redis clients connect: TCP, TLS, and one of the file system. Connections are dealt out
  * to the workers that have the fewest. Belongs to the main thread. */
 #include <event2/event.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_SUPERVISOR_H
-#define SERVICE_CORE_SUPERVISOR_H
+#ifndef SERVICE_DAEMON_SUPERVISOR_H
+#define SERVICE_DAEMON_SUPERVISOR_H
 /* What the process that started this one, systemd as a rule, is told by sd_notify(3):
  *   READY=1      clients are listened to and every event loop has come to a task. Redis and Postgres may be
  *                away: that is for /readyz and STATUS, as no restart of this process brings them back

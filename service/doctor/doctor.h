@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_ADMIN_DOCTOR_H
-#define SERVICE_ADMIN_DOCTOR_H
+#ifndef SERVICE_DOCTOR_DOCTOR_H
+#define SERVICE_DOCTOR_DOCTOR_H
 /* The doctor: checks everything that the service needs (Redis, Postgres, other coordinators), and reports for
  * each thing whether it is well, what was found, and the remedy. It changes nothing except scratch keys of
  * its own.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_ADMIN_DOCTOR_INTERNAL_H
-#define SERVICE_ADMIN_DOCTOR_INTERNAL_H
+#ifndef SERVICE_DOCTOR_DOCTOR_INTERNAL_H
+#define SERVICE_DOCTOR_DOCTOR_INTERNAL_H
 /* What the files doctor*.c share. */
 #include <hiredis/hiredis.h>
 #include "base/error.h"

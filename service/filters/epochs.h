@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CONTROL_EPOCHS_H
-#define SERVICE_CONTROL_EPOCHS_H
+#ifndef SERVICE_FILTERS_EPOCHS_H
+#define SERVICE_FILTERS_EPOCHS_H
 /* Which version of each filter's view (for people: its "epoch") this coordinator serves. The controller
  * reports it, and the version in Redis; the heartbeat reads both. Safe from any thread; a lock is held for
  * one filter at a time. Names are escaped, as in names of keys. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CONTROL_FILTER_STATES_H
-#define SERVICE_CONTROL_FILTER_STATES_H
+#ifndef SERVICE_FILTERS_FILTER_STATES_H
+#define SERVICE_FILTERS_FILTER_STATES_H
 /* What is known about filters between two looks: written by the controller, read by the admin threads. */
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_ADMIN_LOG_LOAD_H
-#define SERVICE_ADMIN_LOG_LOAD_H
+#ifndef SERVICE_FILTERS_LOG_LOAD_H
+#define SERVICE_FILTERS_LOG_LOAD_H
 /* Turns a dump whose chunks have all come into a filter. Blocking.
  *
  * The happy path is: the shards that shard/generations/loading.c has stored, which no view names, are

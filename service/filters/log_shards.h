@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_ADMIN_LOG_SHARDS_H
-#define SERVICE_ADMIN_LOG_SHARDS_H
+#ifndef SERVICE_FILTERS_LOG_SHARDS_H
+#define SERVICE_FILTERS_LOG_SHARDS_H
 /* Reads shards for commands that need bits: from Redis, completed by the entries that they lack. So they
  * contain all that was acknowledged before the read began.
  *

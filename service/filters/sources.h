@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CONTROL_SOURCES_H
-#define SERVICE_CONTROL_SOURCES_H
+#ifndef SERVICE_FILTERS_SOURCES_H
+#define SERVICE_FILTERS_SOURCES_H
 /* A thread that examines the tables of filters one after another: whether they are valid sources, and how
  * many rows they have. The controller requests a look and goes on. A database that hangs delays only later
  * looks, each by at most [postgres] timeout. */

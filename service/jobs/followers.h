@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CONTROL_FOLLOWERS_H
-#define SERVICE_CONTROL_FOLLOWERS_H
+#ifndef SERVICE_JOBS_FOLLOWERS_H
+#define SERVICE_JOBS_FOLLOWERS_H
 /* The followers of this coordinator: one thread per followed filter. In each round the controller says which
  * are wanted. Only followers_stop() waits. */
 #include "service/config/config.h"

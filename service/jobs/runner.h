@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CONTROL_RUNNER_H
-#define SERVICE_CONTROL_RUNNER_H
+#ifndef SERVICE_JOBS_RUNNER_H
+#define SERVICE_JOBS_RUNNER_H
 /* The runner: drives expansion jobs, each in a thread of its own. Only one of them reads its table at a
  * time. */
 #include "expansion/job/driver.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_BATCH_H
-#define SERVICE_CORE_BATCH_H
+#ifndef SERVICE_KEYS_BATCH_H
+#define SERVICE_KEYS_BATCH_H
 /* Very many keys, checked or added in slices: a few are under way side by side, others are served in between,
  * the answers keep the order of the keys. Knows no protocol: whoever asks says where the keys lie and reads
  * the answers when all are there. Belongs to one thread. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_KEY_OPERATION_H
-#define SERVICE_CORE_KEY_OPERATION_H
+#ifndef SERVICE_KEYS_KEY_OPERATION_H
+#define SERVICE_KEYS_KEY_OPERATION_H
 /* One check or add of one or many keys, which are copied, from start to an answer that may be given. Belongs
  * to the thread of its port. */
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_KEY_PORT_H
-#define SERVICE_CORE_KEY_PORT_H
+#ifndef SERVICE_KEYS_KEY_PORT_H
+#define SERVICE_KEYS_KEY_PORT_H
 /* An event loop's place for operations on keys (key_operation.h): its connections to Redis, and the filters
  * that its requests name. Belongs to one thread; nothing is locked. */
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_LOOP_H
-#define SERVICE_CORE_LOOP_H
+#ifndef SERVICE_KEYS_LOOP_H
+#define SERVICE_KEYS_LOOP_H
 /* What threads with an event loop and a port for keys have in common: workers, and the thread that serves
  * HTTP. */
 #include <event2/event.h>

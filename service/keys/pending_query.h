@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_PENDING_QUERY_H
-#define SERVICE_CORE_PENDING_QUERY_H
+#ifndef SERVICE_KEYS_PENDING_QUERY_H
+#define SERVICE_KEYS_PENDING_QUERY_H
 /* An operation, and what an add may need before it can be done: a filter that is to be made, another layer
  * for one that is full. Knows no protocol and no connection. Belongs to one thread. */
 #include <stdbool.h>

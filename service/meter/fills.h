@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_ADMIN_FILLS_H
-#define SERVICE_ADMIN_FILLS_H
+#ifndef SERVICE_METER_FILLS_H
+#define SERVICE_METER_FILLS_H
 /* The fill of each filter and clients' requests to it over time, for curves, in this process's memory: the
  * last hour every 10 s, the last day every 5 minutes. Safe from any thread. */
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_METRICS_METER_H
-#define SERVICE_METRICS_METER_H
+#ifndef SERVICE_METER_METER_H
+#define SERVICE_METER_METER_H
 /* The counters of one event loop: requests by row (a command, a route) and column (an outcome, a status),
  * their durations, and replies by filter. One thread writes, without locks or locked instructions; any thread
  * may read. */

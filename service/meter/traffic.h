@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_METRICS_TRAFFIC_H
-#define SERVICE_METRICS_TRAFFIC_H
+#ifndef SERVICE_METER_TRAFFIC_H
+#define SERVICE_METER_TRAFFIC_H
 /* Clients' requests to this coordinator since it started: the sums of all event loops' counters, for the
  * dashboard. From any thread while workers and HTTP exist; never waits. */
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_FIELD_H
-#define SERVICE_CORE_FIELD_H
+#ifndef SERVICE_PROTOCOL_FIELD_H
+#define SERVICE_PROTOCOL_FIELD_H
 /* A reply of names and values whose number is known at the end only. */
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_JOB_ID_H
-#define SERVICE_CORE_JOB_ID_H
+#ifndef SERVICE_PROTOCOL_JOB_ID_H
+#define SERVICE_PROTOCOL_JOB_ID_H
 /* Ids of jobs as users see them: "short-link.6f1c09a2b7d8e345", the filter's name and 16 hexadecimal digits.
  * So whoever has an id knows where to look, and who may see it. Letters, digits and - . _ ~ alone: an id is
  * the same in JSON, in a path and in a shell. Pure. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_RESP_REPLY_H
-#define SERVICE_RESP_REPLY_H
+#ifndef SERVICE_PROTOCOL_REPLY_H
+#define SERVICE_PROTOCOL_REPLY_H
 /* Encoding of replies in RESP2 and RESP3 into a buffer. */
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_RESP_RESP_H
-#define SERVICE_RESP_RESP_H
+#ifndef SERVICE_PROTOCOL_RESP_H
+#define SERVICE_PROTOCOL_RESP_H
 /* The parser of requests, apart from all I/O, zero-copy: it is shown the bytes that have come and says where
  * the arguments lie. RESP arrays of bulk strings and inline commands. State survives between calls, so that
  * no byte is looked at twice however the bytes are split. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_SESSION_H
-#define SERVICE_CORE_SESSION_H
+#ifndef SERVICE_RESP_SESSION_H
+#define SERVICE_RESP_SESSION_H
 /* Who a client is, and how it becomes that: AUTH, HELLO AUTH, or its certificate. Rights are those of the
  * worker's configuration: they change with it, at once. */
 #include <stdbool.h>

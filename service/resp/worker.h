@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CORE_WORKER_H
-#define SERVICE_CORE_WORKER_H
+#ifndef SERVICE_RESP_WORKER_H
+#define SERVICE_RESP_WORKER_H
 /* A worker thread: an event loop with its clients, its Redis connections and its view of the filters. */
 #include <stdatomic.h>
 #include <event2/event.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_BENCH_H
-#define SERVICE_CLI_BENCH_H
+#ifndef SERVICE_CLI_BENCH_CLI_BENCH_H
+#define SERVICE_CLI_BENCH_CLI_BENCH_H
 /* bench: puts load on a BF.* server and measures latencies. The happy path is: make a filter, add its first
  * keys in large batches, check and add over several connections for some time, delete the filter. Keys are
  * numbered: those below `keys` are present from the beginning, `keys` more are never added, so that it is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_H
-#define SERVICE_CLI_H
+#ifndef SERVICE_CLI_COMMON_CLI_H
+#define SERVICE_CLI_COMMON_CLI_H
 /* What the parts of the command line share: the options of this run, exit codes, handlers. */
 #include <stdbool.h>
 #include <stddef.h>

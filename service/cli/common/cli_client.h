@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_CLIENT_H
-#define SERVICE_CLI_CLIENT_H
+#ifndef SERVICE_CLI_COMMON_CLI_CLIENT_H
+#define SERVICE_CLI_COMMON_CLI_CLIENT_H
 /* The command line's connection to the daemon: blocking, each request with a deadline. */
 #include <stdbool.h>
 #include <stddef.h>

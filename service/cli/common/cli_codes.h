@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_CODES_H
-#define SERVICE_CLI_CODES_H
+#ifndef SERVICE_CLI_COMMON_CLI_CODES_H
+#define SERVICE_CLI_COMMON_CLI_CODES_H
 /* Error codes of the command line only, in addition to base/error.h: exit status, name, meaning, remedy.
  * docs/reference/errors.md is generated from this table, too. */
 #define CLI_CODES(X)                                                                                         \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_OUTPUT_H
-#define SERVICE_CLI_OUTPUT_H
+#ifndef SERVICE_CLI_COMMON_CLI_OUTPUT_H
+#define SERVICE_CLI_COMMON_CLI_OUTPUT_H
 /* Output of the command line: numbers for people, tables, JSON for programs. Pure except table_print(). */
 #include <stdbool.h>
 #include <stddef.h>

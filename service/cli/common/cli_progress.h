@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_PROGRESS_H
-#define SERVICE_CLI_PROGRESS_H
+#ifndef SERVICE_CLI_COMMON_CLI_PROGRESS_H
+#define SERVICE_CLI_COMMON_CLI_PROGRESS_H
 /* Progress of a long transfer on standard error: a bar that is redrawn on a terminal, a line every few
  * seconds elsewhere. Also handles Ctrl-C, which ends the transfer in good order. */
 #include <stdbool.h>

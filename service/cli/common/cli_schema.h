@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_SCHEMA_H
-#define SERVICE_CLI_SCHEMA_H
+#ifndef SERVICE_CLI_COMMON_CLI_SCHEMA_H
+#define SERVICE_CLI_COMMON_CLI_SCHEMA_H
 /* The form of --json output, from outputs.txt: types of values, and the reference. */
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_SHEET_H
-#define SERVICE_CLI_SHEET_H
+#ifndef SERVICE_CLI_COMMON_CLI_SHEET_H
+#define SERVICE_CLI_COMMON_CLI_SHEET_H
 /* Sheets of named values, from a flat list name, value, name, value such as the daemon's replies. */
 #include "service/cli/common/cli.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_FILE_H
-#define SERVICE_CLI_FILE_H
+#ifndef SERVICE_CLI_KEYS_CLI_FILE_H
+#define SERVICE_CLI_KEYS_CLI_FILE_H
 /* The file that "twinbloom dump" writes and "twinbloom restore" reads:
  *   "TWBLFILE", u32 version, u32 0
  *   for each piece: u64 position, u32 length, u32 0, the bytes, u64 XXH3-64 of all that

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_SPLIT_H
-#define SERVICE_CLI_SPLIT_H
+#ifndef SERVICE_CLI_KEYS_CLI_SPLIT_H
+#define SERVICE_CLI_KEYS_CLI_SPLIT_H
 /* Splits the bytes of a file, in pieces of any size, into keys: lines, NUL-separated keys, or a column of CSV
  * (RFC 4180). Empty keys are skipped and counted. Pure; no I/O. */
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_STATUS_H
-#define SERVICE_CLI_STATUS_H
+#ifndef SERVICE_CLI_OPERATE_CLI_STATUS_H
+#define SERVICE_CLI_OPERATE_CLI_STATUS_H
 /* Cells of tables of filters: each function adds the next cell of @t, from a filter's TB.STATUS. */
 #include "service/cli/common/cli.h"
 

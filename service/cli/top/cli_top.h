@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_CLI_TOP_H
-#define SERVICE_CLI_TOP_H
+#ifndef SERVICE_CLI_TOP_CLI_TOP_H
+#define SERVICE_CLI_TOP_CLI_TOP_H
 /* top: a live screen. The happy path is: every few seconds request counters, filters and coordinators from
  * the service and redraw the screen, with rates from the difference of two looks. Possible failure modes are:
  * there is no terminal (an error); the service goes away (the last figures and the error stay until it is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_HTTP_BASE64_H
-#define SERVICE_HTTP_BASE64_H
+#ifndef SERVICE_HTTP_MESSAGE_HTTP_BASE64_H
+#define SERVICE_HTTP_MESSAGE_HTTP_BASE64_H
 /* Base64 as in RFC 4648, section 4: the standard alphabet, padded. */
 #include <stdbool.h>
 #include <stddef.h>

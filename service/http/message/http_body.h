@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_HTTP_BODY_H
-#define SERVICE_HTTP_BODY_H
+#ifndef SERVICE_HTTP_MESSAGE_HTTP_BODY_H
+#define SERVICE_HTTP_MESSAGE_HTTP_BODY_H
 /* The body of a request: JSON to what is asked for. Pure; no I/O. */
 #include <stdbool.h>
 #include <stddef.h>

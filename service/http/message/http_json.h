@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_HTTP_JSON_H
-#define SERVICE_HTTP_JSON_H
+#ifndef SERVICE_HTTP_MESSAGE_HTTP_JSON_H
+#define SERVICE_HTTP_MESSAGE_HTTP_JSON_H
 /* JSON from bytes and from replies: what the admin thread answers is written once, for RESP, and made JSON of
  * here. Pure; no I/O. */
 #include <stddef.h>

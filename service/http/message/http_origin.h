@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_HTTP_ORIGIN_H
-#define SERVICE_HTTP_ORIGIN_H
+#ifndef SERVICE_HTTP_MESSAGE_HTTP_ORIGIN_H
+#define SERVICE_HTTP_MESSAGE_HTTP_ORIGIN_H
 /* Whether a browser may have been made to send a request by another site. Pure; see README.md, "Other sites".
  */
 #include <stdbool.h>

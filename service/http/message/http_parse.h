@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_HTTP_PARSE_H
-#define SERVICE_HTTP_PARSE_H
+#ifndef SERVICE_HTTP_MESSAGE_HTTP_PARSE_H
+#define SERVICE_HTTP_MESSAGE_HTTP_PARSE_H
 /* A request of HTTP/1.1 or 1.0 from its bytes, as RFC 9112 has it and no more generous: what another program
  * could take for a different request is refused. Apart from all I/O; state survives between calls, however
  * the bytes are split. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SERVICE_HTTP_PROBLEM_H
-#define SERVICE_HTTP_PROBLEM_H
+#ifndef SERVICE_HTTP_MESSAGE_HTTP_PROBLEM_H
+#define SERVICE_HTTP_MESSAGE_HTTP_PROBLEM_H
 /* Problems (RFC 9457): the codes that only HTTP has, beside those of base/error.h, and the page on all of
  * them. Pure; no I/O. */
 #include "base/buffer.h"
