@@ -1,7 +1,7 @@
 -- Begin to load a filter. KEYS: load, view. ARGV: dump, TTL (ms), pairs...
 -- Returns 1: begun, and the record of another dump was dropped; 2: this dump is already being loaded; 0: there is a
 -- view.
-if redis.call('HLEN', KEYS[2]) > 0 then return 0 end
+if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
 local was = redis.call('HMGET', KEYS[1], 'dump', 'state')
 if was[1] == ARGV[1] and was[2] == 'loading' then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
