@@ -276,9 +276,10 @@ static enum err blank_some(struct lost_work *w, unsigned layer, uint32_t first, 
                                   .was_there = found[i] == IS_THERE};
         if (found[i] == IS_MISSING && one.stamp != 0)
             code = make_blank(w, &h, &found[i], e);
-        if (found[i] == IS_MISSING && one.stamp != 0) {
-            again[(*n)++] = one;
-        } else if (found[i] == IS_THERE && is_to_load_again(w, layer, first + i)) {
+        bool is_to_write = found[i] == IS_MISSING
+                               ? one.stamp != 0
+                               : found[i] == IS_THERE && is_to_load_again(w, layer, first + i);
+        if (is_to_write) {
             again[(*n)++] = one;
         } else if (found[i] != IS_THERE && w->left_count < LOST_NAMED_MAX) {
             w->left[w->left_count++] =

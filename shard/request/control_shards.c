@@ -389,20 +389,17 @@ enum err control_follow_generations(struct control *c, bool *soon, struct error 
 {
     struct log_filter *f = c->filter;
     unsigned slot = c->view->current;
-    bool full = false, more = false, lacks = false;
+    bool full = false, more = false;
     enum err code = control_held_of(c, slot) == NULL ? control_hold_beside(c, slot, e) : ERR_OK;
     if (code == ERR_OK)
         code = take_view(c, e);
     if (code == ERR_OK)
         code = control_resume_lanes(c, soon, e);
-    if (code == ERR_OK && control_wants_memory(c)) {
+    if (code == ERR_OK && control_wants_memory(c))
         code = control_load_some(c, f->slot[slot], &full, &more, e);
-        lacks = code == ERR_WRONG_TYPE; /* all others are loaded, and this one stays what it is */
-    }
     c->is_full = full;
     bool is_over = f->current == slot && f->slot[slot ^ 1] != NULL && !control_is_in_grace(c);
-    if ((code == ERR_OK && is_over) ||
-        ((code == ERR_OK || lacks) && f->current != slot && (full || lacks || !more)))
+    if (code == ERR_OK && (is_over || (f->current != slot && (full || !more))))
         answer_from(c, slot);
     *soon |= code == ERR_OK && more && !full;
     return code;

@@ -992,30 +992,6 @@ static void wait_until_reads(struct log_member *m, uint64_t number)
     fail_msg("it does not read generation %u", (unsigned)number);
 }
 
-/* A list lies where one of its shards was, which nobody can load: the others are, and it answers. */
-static void test_a_generation_with_a_foreign_key__is_read_again_all_the_same(void **state)
-{
-    struct error e = {""};
-    struct log_member first, m;
-    struct key_name key;
-    (void)state;
-    log_members_open(&first, &on.nodes, &on.names, UINT64_MAX, true);
-    assert_int_equal(log_member_added(&first, 0, KEYS), KEYS);
-    wait_until_forgotten(&first);
-    log_member_close(&first);
-    uint64_t before = builds_another();
-    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
-    assert_int_equal(log_member_count(&m, 1000, 1, KEY_ABSENT), 1);
-    wait_until_reads(&m, before + 1);
-    load();
-    names_log_shard(&on.names, (struct shard_id){before, 0, 0}, &key);
-    freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
-    freeReplyObject(client_command(&on.client, "RPUSH %b theirs", key.text, key.length));
-    must(grace_switch(on.link, &on.names, before, &e), e);
-    wait_until_reads(&m, before);
-    log_member_close(&m);
-}
-
 /* It has the number of the one that the process has in memory, and another mix: none of its bits are there.
  */
 static void test_a_generation_with_the_number_of_another__is_loaded(void **state)
@@ -1060,7 +1036,6 @@ int main(void)
         ERAS_TEST(test_who_writes_first__says_absent_of_nothing_that_others_write),
         ERAS_TEST(test_shards_that_the_node_went_back_behind__are_made_again),
         ERAS_TEST(test_a_shard_that_nobody_can_write__degrades_the_filter),
-        ERAS_TEST(test_a_generation_with_a_foreign_key__is_read_again_all_the_same),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_not_absent_after_a_failover),
         ERAS_TEST(test_keys_of_a_writer_that_left__are_written_by_who_has_them),
         ERAS_TEST(test_an_era_that_was_watched__is_taken_at_once),
