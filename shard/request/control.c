@@ -345,10 +345,12 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
         control_count_loaded(c);
     }
     /* Even if the folder is fenced all the time, a full generation must grow. */
-    enum err grown = control_grow(c, soon, code == ERR_OK ? e : NULL);
+    bool grows = false;
+    enum err grown = control_grow(c, &grows, code == ERR_OK ? e : NULL);
     if (code == ERR_OK)
         code = grown;
-    if (*soon)
+    *soon |= grows;
+    if (grows)
         return code;
     enum err folded = control_fold_if_due(c, code == ERR_OK ? e : NULL);
     return code == ERR_OK ? folded : code;
