@@ -239,16 +239,14 @@ static enum err read_shard(struct folder *f, unsigned layer, uint32_t shard, str
 }
 
 /* Get what others wrote into the shard before our token into memory. A shard that is loaded from now on has
- * it; a shard that is loading now may have been read before. A shard that was never read has all that they
- * wrote, too: it began behind the position from which on this process reads the lanes (NOT_READ_WHEN_BEGUN of
- * layers.pml). */
+ * it; a shard that is loading now may have been read before. */
 static enum err join(struct folder *f, unsigned layer, uint32_t shard, void *pieces, struct error *e)
 {
     struct folder_shard *one = shard_of(f, layer, shard);
     enum bitmap_state state = bitmap_state(f->resident->layer[layer], shard);
     if (one->state != FOLDER_ENTERED || state == BITMAP_LOADING)
         return ERR_OK;
-    if (state != BITMAP_ABSENT && !resident_is_from_empty(f->resident, layer, shard))
+    if (state != BITMAP_ABSENT)
         return read_shard(f, layer, shard, pieces, e);
     one->state = FOLDER_JOINED;
     return ERR_OK;

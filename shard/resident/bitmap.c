@@ -53,10 +53,9 @@ enum err bitmap_new(struct bitmap **out, const struct geometry *g, uint16_t tag,
     b->state = calloc(g->shards, sizeof(*b->state));
     b->marked = calloc(g->shards, sizeof(*b->marked));
     b->loaded = calloc(g->shards, sizeof(*b->loaded));
-    b->from_empty = calloc(g->shards, sizeof(*b->from_empty));
     b->checked = calloc(g->shards, sizeof(*b->checked));
     if (b->words == NULL || b->marks == NULL || b->state == NULL || b->marked == NULL || b->loaded == NULL ||
-        b->from_empty == NULL || b->checked == NULL) {
+        b->checked == NULL) {
         bitmap_free(b);
         return error_set(e, ERR_NOMEM, "no memory for %u shards of %u bytes", g->shards,
                          geometry_shard_bytes(g));
@@ -76,7 +75,6 @@ void bitmap_free(struct bitmap *b)
     free(b->state);
     free(b->marked);
     free(b->loaded);
-    free(b->from_empty);
     free(b->checked);
     free(b);
 }
@@ -84,8 +82,8 @@ void bitmap_free(struct bitmap *b)
 size_t bitmap_overhead(const struct bitmap *b)
 {
     return sizeof(*b) + b->marks_mapped +
-           b->geometry.shards * (sizeof(*b->state) + sizeof(*b->marked) + sizeof(*b->loaded) +
-                                 sizeof(*b->from_empty) + sizeof(*b->checked));
+           b->geometry.shards *
+               (sizeof(*b->state) + sizeof(*b->marked) + sizeof(*b->loaded) + sizeof(*b->checked));
 }
 
 static atomic_word *shard_words(const struct bitmap *b, uint32_t shard)

@@ -356,16 +356,9 @@ bool resident_load_empty(struct resident *r, unsigned layer, uint32_t first, uin
     for (uint32_t s = first; done && s < first + count; s++) {
         done = resident_load_piece(r, layer, s, 0, empty, b->shard_bytes, &ignored) == ERR_OK &&
                resident_load_end(r, layer, s, &ignored) == ERR_OK;
-        b->from_empty[s] = bitmap_stamp(b, s);
     }
     free(empty);
     return done;
-}
-
-bool resident_is_from_empty(const struct resident *r, unsigned layer, uint32_t shard)
-{
-    const struct bitmap *b = r->layer[layer];
-    return bitmap_stayed(b, shard, b->from_empty[shard]);
 }
 
 static void give_back(struct resident *r, struct bitmap *b, uint32_t shard)

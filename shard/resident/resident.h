@@ -142,8 +142,6 @@ MUST_CHECK enum err resident_load_begin(struct resident *r, unsigned layer, uint
  * (EMPTY_WHEN_BEGUN of layers.pml). False: there is no room, or no memory, and nothing has changed; or a
  * shard is in memory. */
 bool resident_load_empty(struct resident *r, unsigned layer, uint32_t first, uint32_t count);
-/* The shard is whole since resident_load_empty(): Redis has no entry of it that was not applied here. */
-bool resident_is_from_empty(const struct resident *r, unsigned layer, uint32_t shard);
 /* OR a piece, as bitmap_or(). No other thread waits meanwhile. */
 MUST_CHECK enum err resident_load_piece(struct resident *r, unsigned layer, uint32_t shard, uint32_t offset,
                                         const void *bytes, uint32_t length, struct error *e);

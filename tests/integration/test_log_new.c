@@ -206,7 +206,7 @@ static bool is_folded(void)
     return s.folder.report.folds > 0 && s.lane[0].lag.entries == 0 && s.lane[1].lag.entries == 0;
 }
 
-/* Nothing was folded into it, so there is nothing to read; not even when it is folded for the first time. Who
+/* Nothing was folded into it, so there is nothing to load. Who
  * comes later reads what was folded. */
 static void test_a_new_filter__is_whole_in_memory_without_being_read(void **state)
 {
@@ -230,7 +230,8 @@ static void test_a_new_filter__is_whole_in_memory_without_being_read(void **stat
         solo_run(&solo, &never, 10);
     assert_true(is_folded());
     control_status(solo.control, &s);
-    assert_true(ranges_read() <= 1 + s.folder.report.folds); /* scripts look at its header */
+    assert_true(ranges_read() <=
+                2 + s.folder.report.folds); /* headers, by scripts; and by whoever takes over */
     solo_open(&later, &on.nodes, &on.names, UINT64_MAX, &o);
     for (unsigned i = 0; i < KEYS; i++)
         assert_int_equal(solo_ask(&later, false, i), KEY_PRESENT);

@@ -60,15 +60,15 @@ bool y, acknowledged, denied;
 #endif
 /* A layer that had not begun where a process begins to read the lane is whole in memory without being read: empty, and
  * what is applied from there on. As long as nothing of it has left the overlay. */
+#ifdef NEW_LAYER_NOT_READ /* by a folder that takes it over */
+#define READ(s) false
+#else
+#define READ(s) (s)
+#endif
 #ifdef EMPTY_WHEN_BEGUN
 #define LOADS_NOTHING(l) true
 #else
 #define LOADS_NOTHING(l) ((l) == 1)
-#endif
-#ifdef NOT_READ_WHEN_BEGUN
-#define READS_NOTHING(l) true
-#else
-#define READS_NOTHING(l) ((l) == 1)
 #endif
 #ifdef STORED_BY_NEWEST
 #define MAY_STORE (known == layers)
@@ -132,13 +132,11 @@ proctype folder()
 {
     byte known = 1, t, applied, noted, noted_layers;
     bool m0, m1, n0, n1, whole, have1;
-    bool own1; /* m1 has all of layer 1 that the lane ever had */
 end:
     do
     :: atomic { number < TOKENS -> number++; t = number; writer = t; have1 = false }
        if
-       :: atomic { !whole -> known = LAYERS_AT_FOLDED; applied = folded; own1 = READS_NOTHING(known) } /* it has loaded nothing
-               yet */
+       :: atomic { !whole -> known = LAYERS_AT_FOLDED; applied = folded } /* it has loaded nothing yet */
        :: whole
        fi;
        d_step { adopt(0) }
@@ -152,13 +150,13 @@ end:
            if
            :: t != 0 -> m0 = m0 || shard[0]; whole = true;
                have1 = (known == 2);
-               m1 = m1 || (have1 && shard[1] && !own1)
+               m1 = m1 || (have1 && READ(shard[1]))
            :: else
            fi
        }
     :: d_step { whole && applied < last ->
            if
-           :: first > applied -> whole = false; t = 0; have1 = false; own1 = false; m0 = false; m1 = false; applied = 0; noted = 0;
+           :: first > applied -> whole = false; t = 0; have1 = false; m0 = false; m1 = false; applied = 0; noted = 0;
                n0 = false; n1 = false
            :: else -> applied++; apply_entry(entry[applied])
            fi
@@ -170,7 +168,7 @@ end:
        d_step { adopt(1) }
        d_step {
            have1 = true;
-           m1 = m1 || (shard[1] && !own1)
+           m1 = m1 || READ(shard[1])
        }
     :: d_step { whole && noted != applied -> noted = applied; noted_layers = known; n0 = m0; n1 = m1 }
     :: whole && t != 0 && (known == 1 || have1) -> /* folds all layers that it knows */
