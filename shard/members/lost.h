@@ -64,7 +64,8 @@ MUST_CHECK enum err lost_say(struct sync_client *l, const struct names *names, c
 
 /* Make again every shard that is missing and whole in memory. The tails of all lanes must have been read
  * since the token was drawn. @w->missing: number of shards that are still missing, or whose name something
- * else has. ERR_FENCED: another process has drawn a later token. ERR_NOMEM. */
+ * else has. With @w->join and such a name, shards that must be loaded again are not written. ERR_FENCED:
+ * another process has drawn a later token. ERR_NOMEM. */
 MUST_CHECK enum err lost_make(struct lost_work *w, struct error *e);
 
 /* Say that this process does not have all lost shards. *@others: the number of writers that may have them; 0:

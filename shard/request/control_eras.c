@@ -35,17 +35,18 @@ static void mark_all(const struct held *h)
 
 /* Write all shards from memory. @again: their nodes may have lost bits, and all writers do this, also for
  * shards that must be loaded again; those are loaded once the view has taken the nodes' ids. A damaged shard
- * that was met is made again. */
+ * that was met is made again. If somebody else's key lies where a shard was, ERR_OK with c->meets_foreign:
+ * the shards were not all written. Without @again that is an error: positions must not be taken for stored.
+ */
 static enum err write_all(struct control *c, struct held *h, bool again, struct error *e)
 {
-    c->meets_foreign = false;
     uint64_t missing;
     struct fold fold;
     struct log_lost lost;
     bool met = again && log_filter_take_lost(c->filter, &lost);
     enum err code = control_make_missing(c, h, met ? &lost : NULL, again, &fold, &missing, e);
     fold_fini(&fold);
-    c->meets_foreign = code == ERR_OK && c->lost_named > 0; /* all that this process has was to be made */
+    c->meets_foreign = again && code == ERR_OK && c->lost_named > 0;
     if (code == ERR_FENCED && c->went_back)
         return take_over(c, h, e);
     if (code != ERR_OK || c->meets_foreign)
