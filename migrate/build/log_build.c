@@ -9,6 +9,7 @@ enum err log_build_new(struct log_build **out, const struct log_build_options *o
     if (b == NULL)
         return error_set(e, ERR_NOMEM, "no memory for a build");
     b->builder = o->builder;
+    builder_go_back(b->builder); /* its bitmaps are empty */
     b->entries = o->writers;
     unsigned layer = o->builder->shape.layer_count - 1;
     const struct build_options options = {.output = &b->output,
@@ -84,6 +85,8 @@ static enum err flush(struct log_build *b, struct error *e)
         code = build_flush(b->build, e);
     if (code == ERR_OK)
         b->builder->keys += build_take_count(b->build);
+    if (code == ERR_OK)
+        builder_wrote(b->builder);
     return code;
 }
 

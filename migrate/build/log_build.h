@@ -9,7 +9,10 @@
  * its connection. After an error that set the builder's `anew`, nothing that was put counts: free this, call
  * builder_start(), and make a new one. After any other error the call may be repeated. The builder then takes
  * over from itself first, so after ERR_FENCED the caller must check that it still has the lease. ERR_IO,
- * ERR_NOMEM: as for build_flush(). */
+ * ERR_NOMEM: as for build_flush().
+ *
+ * log_build_free() drops what was put and not written. The next one begins with the lanes' entries behind the
+ * last flush that did not fail; rows the caller must put again. */
 #include "migrate/build/build.h"
 #include "migrate/build/log_output.h"
 #include "shard/generations/build.h"

@@ -134,7 +134,7 @@ enum err log_input_init_build(struct log_input *in, const struct builder *b, str
 {
     enum err code = init(in, b->fold.redis, b->fold.names, &b->shape, &b->eras, b->lane_count, e);
     memcpy(in->lane, b->stream, sizeof(in->lane));
-    memcpy(in->at, b->noted, sizeof(in->at));
+    memcpy(in->at, b->written, sizeof(in->at));
     return code;
 }
 

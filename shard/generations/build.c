@@ -293,6 +293,7 @@ enum err builder_start(struct builder *b, struct error *e)
         code = check_eras(b, e);
     for (unsigned i = 0; i < b->lane_count && code == ERR_OK; i++)
         code = builder_find_end(b, i, e);
+    memcpy(b->written, b->at, sizeof(b->written));
     b->anew = code != ERR_OK;
     return code;
 }

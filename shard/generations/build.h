@@ -49,8 +49,9 @@ struct builder {
     struct buffer lanes_text, eras_text; /* as in the view */
     uint64_t home; /* replication id of the metadata node; of another one neither view nor record may count */
 
-    struct log_position at[LOG_LANES_MAX];    /* up to where builder_follow() has given the entries */
-    struct log_position noted[LOG_LANES_MAX]; /* by builder_note() */
+    struct log_position at[LOG_LANES_MAX];      /* up to where builder_follow() has given the entries */
+    struct log_position noted[LOG_LANES_MAX];   /* by builder_note() */
+    struct log_position written[LOG_LANES_MAX]; /* up to where the shards have every entry */
     uint64_t keys; /* number of new keys up to the next record or cutover; set by the caller */
 };
 
@@ -87,6 +88,10 @@ MUST_CHECK enum err builder_follow(struct builder *b, lane_apply_fn *apply, void
 
 /* Note the positions. What is written after this contains the entries up to them, if those were applied. */
 void builder_note(struct builder *b);
+/* All that was applied up to the noted positions was written. */
+void builder_wrote(struct builder *b);
+/* What was applied and not written is forgotten: builder_follow() gives it again. */
+void builder_go_back(struct builder *b);
 
 /* Record the noted positions, up to which the shards have all entries, and @rows, which the caller noted
  * before the same write. The lanes are kept from there. ERR_FENCED: another builder took over. */

@@ -13,6 +13,16 @@ void builder_note(struct builder *b)
     memcpy(b->noted, b->at, sizeof(b->noted));
 }
 
+void builder_wrote(struct builder *b)
+{
+    memcpy(b->written, b->noted, sizeof(b->written));
+}
+
+void builder_go_back(struct builder *b)
+{
+    memcpy(b->at, b->written, sizeof(b->at));
+}
+
 enum err builder_record(struct builder *b, const void *rows, size_t length, struct error *e)
 {
     long long result = 0;
@@ -102,6 +112,7 @@ static enum err take_record(struct builder *b, const redisReply *record, struct 
     if (code != ERR_OK)
         return code;
     buffer_append(rows, added->str, added->len);
+    memcpy(b->written, b->at, sizeof(b->written));
     b->anew = false;
     return buffer_failed(rows) ? error_set(e, ERR_NOMEM, "no memory for a record") : ERR_OK;
 }

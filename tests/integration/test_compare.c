@@ -35,7 +35,6 @@ static int setup(void **state)
         return -1;
     bring(0, 0, KEYS - 500);
     bring(1, KEYS - 500, 500);
-    builder_note(builds.builder);
     must(log_input_init_build(&input, builds.builder, &e), e);
     return 0;
 }

@@ -415,6 +415,27 @@ static void test_checkpoint__may_be_repeated(void **state)
     assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
 }
 
+/* The next bitmaps begin where the shards end, not where the ones before had read the lanes. */
+static void test_build__goes_on_with_what_another_had_not_written(void **state)
+{
+    struct error e = {""};
+    struct stopper stopper = {false};
+    log_begin(&a, memory_of(state));
+    log_bits(&a, memory_of(state), stop_if_told, &stopper);
+    log_rows(&a, 0, ROWS);
+    log_add(OTHERS, 100);
+    log_checkpoint(&a, "all");
+    log_add(OTHERS + 100, 100);
+    stopper.stop = true;
+    clock_sleep_us(POLL_US);
+    gives(ERR_CANCELLED, log_build_cutover(a.build, false, &e), e);
+    stopper.stop = false;
+    log_bits(&a, memory_of(state), NULL, NULL);
+    log_cuts_over(&a);
+    assert_int_equal(log_missing(0, ROWS), 0);
+    assert_int_equal(log_missing(OTHERS, OTHERS + 200), 0);
+}
+
 /* The servers, each behind a proxy; begin a build there. */
 struct proxied {
     struct proxy *proxy;
@@ -554,6 +575,7 @@ int main(void)
         SPILLED_TOO(test_record__is_of_what_was_noted),
         SPILLED_TOO(test_cutover__stores_what_was_noted),
         SPILLED_TOO(test_checkpoint__may_be_repeated),
+        SPILLED_TOO(test_build__goes_on_with_what_another_had_not_written),
     };
     const struct CMUnitTest single[] = {
         SPILLED_TOO(test_checkpoint__takes_over_after_a_broken_connection),

@@ -104,7 +104,7 @@ inline upload() /* a page */
 
 proctype builder()
 {
-    byte t, position, noted;
+    byte t, position, noted, written;
     bool key, rows;
     atomic {
 #ifdef RESUMES_WITHOUT_TOKEN
@@ -190,6 +190,16 @@ anew:
             fi
         }
 #endif
+        written = noted;
+        if
+        :: true -> /* a flush fails, and the next one begins with other bitmaps */
+            follow();
+            key = shard;
+#ifndef POSITIONS_OUTLIVE_BITMAPS
+            position = written
+#endif
+        :: true
+        fi
     :: true
     fi;
     follow();
@@ -206,7 +216,7 @@ anew:
         fi
     }
 stop:
-    t = 0; position = 0; noted = 0; key = false; rows = false /* fewer states */
+    t = 0; position = 0; noted = 0; written = 0; key = false; rows = false /* fewer states */
 }
 
 proctype reader()
