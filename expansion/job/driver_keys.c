@@ -21,7 +21,7 @@
 
 enum err driver_build_failed(const struct driver *d, enum err code, struct error *e)
 {
-    if (code == ERR_LOST && d->builder != NULL && d->builder->anew)
+    if (fold_is_lost(code) && d->builder != NULL && d->builder->anew)
         return error_prefix(e, ERR_CHANGED, "the build starts over");
     return code;
 }

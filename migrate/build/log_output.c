@@ -38,13 +38,14 @@ static enum err ask(struct log_output *o, unsigned slot, struct error *e)
 
 static enum err take_piece(struct log_output *o, unsigned slot, uint32_t at, uint32_t length, struct error *e)
 {
-    struct sync_client *l = o->builder->fold.redis;
+    struct fold *f = &o->builder->fold;
+    const struct header h = builder_header(o->builder, o->slot[slot].layer, o->slot[slot].shard);
     redisReply *r;
-    enum err code = sync_client_reply(l, where_of(o, slot), &r, e);
+    enum err code = sync_client_reply(f->redis, where_of(o, slot), &r, e);
     if (code != ERR_OK)
         return code;
     if (r->type == REDIS_REPLY_ERROR)
-        code = sync_client_refusal(l, where_of(o, slot), r, e);
+        code = fold_refused(f, where_of(o, slot), &h, r, e);
     else if (r->type != REDIS_REPLY_STRING || r->len != length)
         code = error_set(e, ERR_LOST, "it is missing or truncated");
     else
@@ -154,7 +155,7 @@ static enum err give_up(struct log_output *o, enum err code)
 {
     o->count = 0;
     o->builder->took_over = false;
-    o->builder->anew |= code == ERR_LOST;
+    o->builder->anew |= fold_is_lost(code);
     sync_client_forget(o->builder->fold.redis);
     return code;
 }

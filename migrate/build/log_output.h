@@ -5,9 +5,9 @@
  * under the builder's token. No other process writes these shards under that token, so a shard does not
  * change between read and write.
  *
- * Possible failure modes are: a shard is missing, truncated or something else (ERR_LOST: the build begins
- * `anew`); another builder took over (ERR_FENCED); a connection breaks. After each of these the builder has
- * to take over before the next write. */
+ * Possible failure modes are: a shard is missing, truncated or something else (fold_is_lost(): the build
+ * begins `anew`); another builder took over (ERR_FENCED); a connection breaks. After each of these the
+ * builder has to take over before the next write. */
 #include "shard/generations/build.h"
 
 enum { LOG_OUTPUT_MAX = 4 /* shards under way */ };

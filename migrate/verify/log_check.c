@@ -32,7 +32,7 @@ static enum err check_some(struct builder *b, unsigned layer, const struct key_h
         found[i] |= code == ERR_OK && block_test(&b->shape.layers[layer].geometry, b->tag, &place, block,
                                                  h.block_bits / 8U) == BLOCK_PRESENT;
     }
-    b->anew |= code == ERR_LOST;
+    b->anew |= fold_is_lost(code);
     if (code != ERR_OK)
         sync_client_forget(b->fold.redis);
     return code;

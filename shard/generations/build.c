@@ -144,7 +144,7 @@ enum err builder_take_over(struct builder *b, struct error *e)
             code = adopt_shards(b, &later, e);
     }
     b->took_over = code == ERR_OK;
-    b->anew |= code == ERR_LOST;
+    b->anew |= fold_is_lost(code);
     return code;
 }
 

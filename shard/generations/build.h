@@ -71,8 +71,8 @@ MUST_CHECK enum err builder_begin(struct builder *b, const struct generation *sh
  * ERR_PARSE: the record is damaged; the text names it. */
 MUST_CHECK enum err builder_resume(struct builder *b, struct buffer *rows, struct error *e);
 
-/* Draw a token, and enter it into all headers. ERR_LOST, with `anew`: a shard is missing, or is something
- * else. ERR_NOT_FOUND: the view no longer has this generation. */
+/* Draw a token, and enter it into all headers. The errors of fold_is_lost(), with `anew`: a shard is missing,
+ * or is something else. ERR_NOT_FOUND: the view no longer has this generation. */
 MUST_CHECK enum err builder_take_over(struct builder *b, struct error *e);
 
 /* Delete the record, and make the view keep all lanes from where the current generation has folded them; then

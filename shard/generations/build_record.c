@@ -157,7 +157,7 @@ enum err builder_resume(struct builder *b, struct buffer *rows, struct error *e)
     if (code != ERR_OK)
         return code;
     code = builder_take_over(b, e);
-    if (code == ERR_LOST)
+    if (fold_is_lost(code))
         return ERR_OK;
     return code == ERR_OK ? load_record(b, rows, e) : code;
 }

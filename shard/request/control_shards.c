@@ -418,7 +418,7 @@ struct load_failure {
 static void on_failed(void *arg, uint32_t shard, enum err code, const char *why)
 {
     struct load_failure *f = arg;
-    if (code == ERR_LOST)
+    if (fold_is_lost(code))
         log_filter_lost(f->filter,
                         &(struct log_lost){.generation = f->generation, .layer = f->layer, .shard = shard});
     if (f->code == ERR_OK)

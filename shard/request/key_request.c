@@ -409,14 +409,15 @@ static bool is_degraded(struct log_filter *f)
 static void on_blocks(void *arg, const struct block_result *result)
 {
     struct key_request *q = arg;
+    if (fold_is_lost(result->code))
+        log_filter_lost(q->filter, &(struct log_lost){.generation = q->held->shape.number,
+                                                      .layer = result->at.layer,
+                                                      .shard = result->at.shard});
     switch ((int)result->code) {
     case ERR_OK:
         count_down(q);
         return;
     case ERR_LOST:
-        log_filter_lost(q->filter, &(struct log_lost){.generation = q->held->shape.number,
-                                                      .layer = result->at.layer,
-                                                      .shard = result->at.shard});
         if (result->is_missing && is_degraded(q->filter)) {
             q->is_blind = true;
             leave(q);

@@ -331,6 +331,37 @@ static void test_resume__begins_anew_where_a_shard_was_lost(void **state)
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
+/* Nothing of theirs is replaced, so this generation cannot be built; another one can. */
+static void test_resume__begins_anew_where_something_else_has_a_shards_name(void **state)
+{
+    struct error e = {""};
+    struct generation shape = log_shape();
+    struct key_name key;
+    char rows[32];
+    (void)state;
+    log_begin(&a, UINT64_MAX);
+    log_rows(&a, 0, ROWS);
+    log_checkpoint(&a, "all");
+    names_log_shard(&log_names, (struct shard_id){a.builder->shape.number, 0, 1}, &key);
+    assert_int_equal(servers_integer(&log_servers, 1, "DEL %b", key.text, key.length), 1);
+    assert_int_equal(servers_integer(&log_servers, 1, "RPUSH %b theirs", key.text, key.length), 1);
+    log_rows(&a, ROWS, 2 * ROWS);
+    gives(ERR_WRONG_TYPE, log_build_cutover(a.build, false, &e), e);
+    assert_true(a.builder->anew);
+    assert_true(log_resumes(&b, rows));
+    gives(ERR_WRONG_TYPE, builder_start(b.builder, &e), e);
+    assert_non_null(strstr(e.text, key.text));
+    must(grace_forget(b.link, &log_names, b.builder->shape.number, &e), e);
+    log_close(&b);
+    log_open(&b, &log_servers.nodes);
+    must(builder_begin(b.builder, &shape, &e), e);
+    log_starts(&b, UINT64_MAX);
+    log_rows(&b, 0, ROWS);
+    log_cuts_over(&b);
+    assert_int_equal(log_missing(0, ROWS), 0);
+    assert_int_equal(servers_integer(&log_servers, 1, "LLEN %b", key.text, key.length), 1);
+}
+
 struct stopper {
     bool stop;
 };
@@ -571,6 +602,7 @@ int main(void)
         LOG_TEST(test_resume__makes_the_shards_that_are_missing),
         LOG_TEST(test_start__of_one_that_slept_makes_nothing_that_counts),
         LOG_TEST(test_resume__begins_anew_where_a_shard_was_lost),
+        LOG_TEST(test_resume__begins_anew_where_something_else_has_a_shards_name),
         SPILLED_TOO(test_checkpoint__records_nothing_that_was_not_written),
         SPILLED_TOO(test_record__is_of_what_was_noted),
         SPILLED_TOO(test_cutover__stores_what_was_noted),
