@@ -232,6 +232,15 @@ static void write_end(struct driver *d, enum err failure)
         record_end(d, d->record.healed[0] != '\0' ? "healed" : "done", ERR_OK, d->record.healed);
 }
 
+/* Steps before the cutover keep the bitmaps, so that keys that come again are not counted again. A comparison
+ * of all keys needs their memory. */
+static bool keeps_build(const struct driver *d, enum job_step next)
+{
+    bool compares = d->record.verify_full;
+    return next == STEP_SCAN || next == STEP_CATCH_UP ||
+           (!compares && (next == STEP_VERIFY || next == STEP_HOLD || next == STEP_CUTOVER));
+}
+
 static enum err run_steps(struct driver *d, struct error *e)
 {
     enum err failure = ERR_OK;
@@ -249,7 +258,7 @@ static enum err run_steps(struct driver *d, struct error *e)
                 d->why = why;
             }
         }
-        if (next != STEP_SCAN)
+        if (!keeps_build(d, next))
             driver_end_build(d);
         d->step = next;
     }

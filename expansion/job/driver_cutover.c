@@ -35,6 +35,7 @@ enum err driver_hold(struct driver *d, struct error *e)
     if (code != ERR_OK || !d->control.hold)
         return code;
     log_info("job_held", "filter=%s generation=%" PRIu64, log_quote(d->o->filter), driver_built(d)->number);
+    driver_end_build(d); /* the hold may be long */
     bool degraded = false;
     while (code == ERR_OK && d->control.hold && !degraded) {
         code = driver_nap(d, "an operator's cutover", e);

@@ -406,33 +406,35 @@ static bool is_degraded(struct log_filter *f)
     return degraded;
 }
 
+/* The block's shard is lost. True: the filter is degraded, so the request goes on without the block. */
+static bool does_without(struct key_request *q, const struct block_result *result)
+{
+    log_filter_lost(q->filter, &(struct log_lost){.generation = q->held->shape.number,
+                                                  .layer = result->at.layer,
+                                                  .shard = result->at.shard});
+    if (!is_degraded(q->filter))
+        return false;
+    q->is_blind = true;
+    leave(q);
+    key_request_go_on(q);
+    return true;
+}
+
 static void on_blocks(void *arg, const struct block_result *result)
 {
     struct key_request *q = arg;
-    if (fold_is_lost(result->code))
-        log_filter_lost(q->filter, &(struct log_lost){.generation = q->held->shape.number,
-                                                      .layer = result->at.layer,
-                                                      .shard = result->at.shard});
-    switch ((int)result->code) {
-    case ERR_OK:
+    if (result->code == ERR_OK) {
         count_down(q);
+    } else if (fold_is_lost(result->code) && does_without(q, result)) {
         return;
-    case ERR_LOST:
-        if (result->is_missing && is_degraded(q->filter)) {
-            q->is_blind = true;
-            leave(q);
-            key_request_go_on(q);
-            return;
-        }
-        /* fallthrough */
-    case ERR_FENCED: /* the request waits for the control, and keeps the text */
+    } else if (result->code == ERR_LOST ||
+               result->code == ERR_FENCED) { /* wait for the control; keep the text */
         (void)snprintf(q->text, sizeof(q->text), "%s", result->text);
         leave(q);
         release(q);
         log_filter_look(q->filter);
         park(q);
-        return;
-    default:
+    } else {
         key_request_fail(q, result->code, result->text);
     }
 }

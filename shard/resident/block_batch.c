@@ -43,7 +43,6 @@ struct batch {
     enum err code;
     struct error why;
     struct block_at at; /* the block of the error */
-    bool is_missing;
     unsigned count;
     struct command command[];
 };
@@ -231,13 +230,6 @@ static void take_info(struct batch *b, const redisReply *reply)
     b->era = info_master_id(reply->str, reply->len);
 }
 
-/* True if the key does not exist; or if its maker has not yet written this block, and may never do so. */
-static bool lacks(enum kind kind, const redisReply *reply)
-{
-    return kind == COMMAND_HEADER ? reply->len == 0
-                                  : reply->len >= 2 && reply->str[0] == '\0' && reply->str[1] == '\0';
-}
-
 static void take(struct batch *b, const struct command *c, const redisReply *reply)
 {
     struct want *w = &b->read->want[c->want];
@@ -262,7 +254,6 @@ static void take(struct batch *b, const struct command *c, const redisReply *rep
         b->code = code;
         b->why = e;
         b->at = w->at;
-        b->is_missing = code == ERR_LOST && lacks(c->kind, reply);
     }
 }
 
@@ -335,9 +326,7 @@ static void settle(struct block_read *r, const struct batch *b)
     if (complete && b->is_answered && b->is_told && !accepts(r, b->era))
         finish_other_era(r, b);
     else if (complete && b->code != ERR_OK)
-        block_read_finish(
-            r, &(struct block_result){
-                   .code = b->code, .is_missing = b->is_missing, .at = b->at, .text = b->why.text});
+        block_read_finish(r, &(struct block_result){.code = b->code, .at = b->at, .text = b->why.text});
     else if (!complete || b->is_passing)
         again(r, b);
     else

@@ -43,7 +43,6 @@ struct block_source {
 struct block_result {
     enum err code;
     bool is_other_era;
-    bool is_missing;    /* ERR_LOST: the shard's key does not exist, or the shard is blank at this block */
     struct block_at at; /* the block that caused the error */
     const char *text;   /* valid during the call */
 };
