@@ -117,11 +117,9 @@ static enum err add_found(void *arg, size_t count, const char *const *keys, cons
     return driver_add_keys(f->d, count, keys, lengths, &f->added, e);
 }
 
+/* What was found is in the shards. */
 static enum err write_found(struct driver *d, struct error *e)
 {
-    enum err code = driver_checkpoint(d, e);
-    if (code != ERR_OK)
-        return code;
     record_begin(d, false);
     record_caught_up(d);
     record_text(d, "caught_up_by", "rows");
@@ -167,6 +165,9 @@ static enum err catch_ranges(struct driver *d, struct scan_range *ranges, size_t
 static enum err move_marks(struct driver *d, const struct table_mark *marks, const struct found *f,
                            struct error *e)
 {
+    enum err code = driver_checkpoint(d, e); /* first: a step that is repeated reads from the marks on */
+    if (code != ERR_OK)
+        return code;
     for (unsigned i = 0; i < d->record.marks_taken; i++)
         if (marks[i].low_water[0] != '\0')
             memcpy(d->record.marks[i].low_water, marks[i].low_water, SOURCE_ID_MAX);
@@ -236,6 +237,8 @@ static enum err sweep(struct driver *d, struct error *e)
         code = driver_unchanged(d, d->record.newest, d->record.source, e);
     if (code == ERR_OK)
         code = driver_sweep(d, d->record.swept, add_found, &f, e);
+    if (code == ERR_OK)
+        code = driver_checkpoint(d, e);
     if (code != ERR_OK)
         return code;
     memcpy(d->record.swept, horizon, sizeof(horizon));
