@@ -22,7 +22,8 @@
 
 enum {
     HTTP_CALLS_MAX = 64, /* calls in the admin thread or on their way to it */
-    /* Memory limit of all requests and answers: this many bodies of the largest size,. */
+    /* Memory limit of all requests and answers: this many bodies of the largest size, plus HTTP_WORKING_MORE
+     * bytes. */
     HTTP_WORKING_FACTOR = 4,
     HTTP_WORKING_MORE = 1024 * 1024, /* plus this many bytes */
     HTTP_RETRY_AFTER = 1,            /* seconds */
