@@ -133,7 +133,7 @@ const struct command command_table[] = {
 };
 const size_t command_count = sizeof(command_table) / sizeof(command_table[0]);
 
-/* --- what is counted of them --- */
+/* --- rows and columns of the meter --- */
 
 static const char *meter_label(size_t row, unsigned i)
 {
@@ -171,7 +171,7 @@ static const struct meter_kind command_meter = {.of = METER_OF_COMMANDS,
                                                 .is_of_keys = is_of_keys,
                                                 .is_failure = is_failure};
 
-/* Subcommands that errors name, as Redis's do, and that may be for other users than their command. */
+/* Subcommands that errors name as Redis does, and that may need another role than their command. */
 const struct subcommand command_subcommands[] = {
     {"CLIENT", "KILL", "client|kill", COMMAND_ADMIN},
     {"CLIENT", "LIST", "client|list", COMMAND_ADMIN},
@@ -199,7 +199,8 @@ void command_print_lines(struct client *c, const char *const *lines, size_t coun
     client_reply_end(c);
 }
 
-/* Rows of the table by a hash of their names: each row leads to the next one of the same hash. */
+/* The rows of the table, by a hash of their names. Each row has the number of the next row with the same
+ * hash. */
 enum { INDEX_SIZE = 256 };
 static uint8_t first_row[INDEX_SIZE],
     next_row[sizeof(command_table) / sizeof(command_table[0])]; /* 0: none */
@@ -207,7 +208,7 @@ static uint8_t name_length[sizeof(next_row)];
 static bool has_subcommands[sizeof(next_row)];
 _Static_assert(sizeof(next_row) < UINT8_MAX, "a number of a row, plus one, is a byte");
 
-/* Of letters of either case; a few of them tell nearly all names apart. */
+/* Ignores case. It uses only a few letters, which tell nearly all names apart. */
 static unsigned hash_name(const char *name, size_t length)
 {
     if (length == 0)
@@ -217,7 +218,7 @@ static unsigned hash_name(const char *name, size_t length)
     return (h ^ h >> 8) % INDEX_SIZE;
 }
 
-/* Before there are threads. */
+/* Runs before there are threads. */
 __attribute__((constructor)) static void index_commands(void)
 {
     for (size_t i = command_count; i-- > 0;) {
@@ -246,7 +247,8 @@ static bool runs_alone(const struct command *command)
     return command != NULL && (command->flags & COMMAND_ALONE) != 0;
 }
 
-/* Clients offer it whatever the server is. They get a reason, as an unknown name looks like an old server. */
+/* Some clients subscribe whatever the server is. They get a reason, because "unknown command" would look as
+ * if the server were too old. */
 static bool is_subscription(const struct argument *name)
 {
     return argument_is(name, "SUBSCRIBE") || argument_is(name, "PSUBSCRIBE") ||
@@ -278,8 +280,8 @@ static void unknown_command(struct client *c, const struct argument *arguments, 
                  command_shown(arguments[0].length), arguments[0].bytes, (int)n, shown);
 }
 
-/* A page in a browser can have it send HTTP to any port of the machine. Closed before its body is read, in
- * which commands might stand. */
+/* A page in a browser can make it send HTTP to any port of the machine. The connection is closed before the
+ * body is read, as the body might contain commands. */
 static bool is_http(const struct argument *name)
 {
     return argument_is(name, "POST") || argument_is(name, "Host:");
@@ -332,7 +334,7 @@ unsigned command_role(const struct command *command, const struct argument *argu
     return command_role_of(sub != NULL ? sub->flag : command->flags);
 }
 
-/* Its EXEC will be an error; nothing that is queued is needed. */
+/* Have the transaction's EXEC fail, and free the queued commands. */
 static void fail_transaction(struct client *c)
 {
     client_clear_commands(&c->transaction);
@@ -352,7 +354,7 @@ static bool may_keys(const struct config_user *user, const struct command_keys *
     return true;
 }
 
-/* False: it was answered why not. */
+/* False: the user lacks a right, and the error was sent. */
 static bool may_run(struct client *c, const struct command *command, const struct argument *arguments,
                     size_t count)
 {
@@ -375,7 +377,7 @@ static bool may_run(struct client *c, const struct command *command, const struc
     return true;
 }
 
-/* A transaction that cannot be run any more is not kept either, nor does it grow. */
+/* Queue a command of a transaction. A transaction that has failed keeps no commands. */
 static void queue(struct client *c, const struct argument *arguments, size_t count)
 {
     if (!c->transaction_failed) {
@@ -397,7 +399,7 @@ static void queue(struct client *c, const struct argument *arguments, size_t cou
     }
     struct reply r = client_reply_begin(c);
     reply_simple(&r, "QUEUED");
-    c->counted.row = METER_NO_ROW; /* it is when it runs */
+    c->counted.row = METER_NO_ROW; /* the command is counted when it runs */
     client_reply_end(c);
 }
 
@@ -405,7 +407,7 @@ static void run(struct client *c, const struct command *command, const struct ar
                 size_t count)
 {
     c->counted.row = command == NULL ? command_count : (size_t)(command - command_table);
-    worker_sync(c->worker); /* rights that were taken away are so at once */
+    worker_sync(c->worker); /* rights that were withdrawn must have no effect any more */
     if ((command == NULL || (command->flags & COMMAND_NO_AUTH) == 0) && client_needs_login(c)) {
         client_error(c, "NOAUTH Authentication required.");
         return;
@@ -416,7 +418,7 @@ static void run(struct client *c, const struct command *command, const struct ar
         return;
     }
     if (command != NULL && command->run == command_exec && c->in_transaction && count > 1) {
-        command_drop_transaction(c); /* as Redis does: it was not even looked at */
+        command_drop_transaction(c); /* as in Redis: the wrong arity discards the transaction */
         client_error(
             c, "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command");
         return;

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_COMMANDS_COMMAND_H
 #define SERVICE_COMMANDS_COMMAND_H
-/* The command table: name, arity, flags, handler, summary, keys. The dispatcher alone checks arity, login and
- * rights; no handler parses RESP or knows sockets. */
+/* The command table: name, arity, flags, handler, summary, keys. Only the dispatcher checks arity, login and
+ * rights. No handler parses RESP or uses sockets. */
 #include <stdbool.h>
 #include <stddef.h>
 #include "service/resp/client.h"
 #include "service/resp/command_set.h"
 
 enum command_flag {
-    COMMAND_ALONE = 1,   /* begins when everything before it is answered; see client_call_admin() */
+    COMMAND_ALONE = 1,   /* starts when everything before it is answered; see client_call_admin() */
     COMMAND_NO_AUTH = 2, /* allowed before login */
     COMMAND_WRITE = 4,   /* for users that may write, unless COMMAND_ADMIN */
-    COMMAND_NOW = 8,     /* runs at once inside MULTI, too */
+    COMMAND_NOW = 8,     /* runs at once, even inside MULTI */
     COMMAND_READ = 16,   /* for users that may read */
-    COMMAND_FREE = 32,   /* for whoever is logged in */
-    COMMAND_ADMIN = 64   /* for administrators; so is what has none of these flags */
+    COMMAND_FREE = 32,   /* allowed for every user */
+    COMMAND_ADMIN = 64   /* for administrators; this is also the default without a role */
 };
 
-/* Which arguments name filters, as Redis counts: the first, the last (negative: from the end), the step. */
+/* Which arguments name filters, counted as Redis counts: the first, the last (negative: from the end), the
+ * step. */
 struct command_keys {
     int first, last, step;
 };
 /* clang-format off */
 #define KEYS_NONE  {0, 0, 0}
 #define KEYS_FIRST {1, 1, 1}
-#define KEYS_SECOND {2, 2, 1} /* of a subcommand */
+#define KEYS_SECOND {2, 2, 1} /* for subcommands */
 #define KEYS_ALL   {1, -1, 1}
 /* clang-format on */
 
@@ -33,7 +34,7 @@ typedef void command_fn(struct client *c, const struct argument *arguments, size
 
 struct command {
     const char *name; /* upper case */
-    int arity;        /* as Redis counts: with the name; negative: at least */
+    int arity;        /* counted as Redis counts: with the name; negative: at least */
     unsigned flags;
     command_fn *run;
     const char *summary;
@@ -43,10 +44,10 @@ struct command {
 
 extern const struct command command_table[];
 extern const size_t command_count;
-/* For workers. The rows of their meters are the commands, in the order of the table. */
+/* Used by workers. The rows of their meters are the commands, in the order of the table. */
 extern const struct command_set command_set;
 
-/* Subcommands that are for other users than their command, or that errors name. */
+/* Subcommands that need another role than their command, or that errors name. */
 struct subcommand {
     const char *command, *word, *name;
     unsigned flag;
@@ -54,32 +55,32 @@ struct subcommand {
 extern const struct subcommand command_subcommands[];
 extern const size_t command_subcommand_count;
 
-/* NULL: there is none. */
+/* NULL: there is no such command. */
 const struct command *command_find(const char *name, size_t length);
 
-/* What a user must be for the command, or for the subcommand that @arguments name; 0: nothing. */
+/* The role that a user needs for the command, or for the subcommand that @arguments name; 0: none. */
 unsigned command_role(const struct command *command, const struct argument *arguments, size_t count);
 
-/* The role that @flags of a command stand for; 0: whoever is logged in. */
+/* The role that a command's @flags stand for; 0: every user. */
 unsigned command_role_of(unsigned flags);
 
-/* What clients are told of the Redis that we stand for. */
+/* The version of Redis that clients are told. */
 #define COMMAND_REDIS_VERSION "7.0.0"
-enum { COMMAND_BF_VERSION = 20600 }; /* the module that tools take this for */
+enum { COMMAND_BF_VERSION = 20600 }; /* the version of RedisBloom that clients are told */
 
-/* True if @count arguments, with the name, are as many as it takes. */
+/* True if the command takes @count arguments, the name included. */
 bool command_fits(const struct command *command, size_t count);
 
-/* As a precision of "%.*s": as much of an argument as an error repeats. */
+/* How many bytes of an argument an error repeats; a precision for "%.*s". */
 int command_shown(size_t length);
 
-/* Answer with an array of @count lines. */
+/* Reply with an array of @count lines. */
 void command_print_lines(struct client *c, const char *const *lines, size_t count);
 
-/* A name for the connection into @out. False: the error is sent. */
+/* Copy a name for the connection to @out. False: the name is invalid, and the error was sent. */
 MUST_CHECK bool command_read_name(struct client *c, char *out, size_t size, const struct argument *name);
 
-/* As DISCARD. */
+/* Does what DISCARD does. */
 void command_drop_transaction(struct client *c);
 
 /* --- handlers, by file --- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.*, and what of TB.* is like it: errors verbatim as RedisBloom gives them, some without a prefix. */
+/* BF.*, and those commands of TB.* that are similar. Errors are verbatim those of RedisBloom, some of which
+ * have no prefix. */
 #include <stdio.h>
 #include <string.h>
 #include "base/number.h"
@@ -10,7 +11,7 @@ enum { EXPANSION_MAX = 32768 };
 
 static const struct creation as_configured = {.allowed = true};
 
-/* As Redis reads whole numbers: there is one form of each. */
+/* Read a whole number as Redis does: each number has exactly one valid form. */
 static bool whole_number(const struct argument *a, int64_t *out)
 {
     bool negative = a->length > 0 && a->bytes[0] == '-';
@@ -18,7 +19,7 @@ static bool whole_number(const struct argument *a, int64_t *out)
     return !padded && number_i64(a->bytes, a->length, out);
 }
 
-/* Error rates may have a sign. */
+/* Read an error rate, which may have a sign. */
 static bool rate(const struct argument *a, double *out)
 {
     bool plus = a->length > 1 && a->bytes[0] == '+' && a->bytes[1] != '-';
@@ -35,7 +36,7 @@ static void call_admin(struct client *c, admin_fn *fn, const struct argument *fi
     }
     if (creation != NULL)
         call->creation = *creation;
-    if (field != NULL) { /* one that no text can be is none that there is */
+    if (field != NULL) { /* an impossible name of a field becomes "?", which no field has */
         bool text = field->length > 0 && field->length < sizeof(call->field) &&
                     memchr(field->bytes, '\0', field->length) == NULL;
         (void)snprintf(call->field, sizeof(call->field), "%.*s", text ? (int)field->length : 1,
@@ -44,7 +45,7 @@ static void call_admin(struct client *c, admin_fn *fn, const struct argument *fi
     client_call_admin(c, call);
 }
 
-/* Where @word stands among the options of BF.RESERVE; 0: nowhere. */
+/* The index of @word among the options of BF.RESERVE; 0: it is missing. */
 static size_t option_at(const struct argument *a, size_t count, const char *word)
 {
     for (size_t i = 4; i < count; i++)
@@ -53,8 +54,8 @@ static size_t option_at(const struct argument *a, size_t count, const char *word
     return 0;
 }
 
-/* [EXPANSION n] [NONSCALING] of BF.RESERVE; other words are passed over, as RedisBloom does. NULL: fine; else
- * the error. */
+/* [EXPANSION n] [NONSCALING] of BF.RESERVE. Other words are ignored, as in RedisBloom. Returns NULL, or the
+ * error. */
 static const char *reserve_options(const struct argument *a, size_t count, struct creation *out)
 {
     int64_t n;
@@ -76,7 +77,7 @@ static const char *reserve_options(const struct argument *a, size_t count, struc
     return NULL;
 }
 
-/* key rate capacity [EXPANSION n] [NONSCALING]; @fn makes the filter. */
+/* key rate capacity [EXPANSION n] [NONSCALING]; @fn creates the filter. */
 static void reserve(struct client *c, const struct argument *a, size_t count, admin_fn *fn, const char *name)
 {
     struct creation creation = {.allowed = true};
@@ -148,11 +149,11 @@ void command_tb_mexists(struct client *c, const struct argument *a, size_t count
 
 struct insert {
     struct creation creation;
-    bool out_of_range; /* a value is, which is said when all words are known */
-    size_t items;      /* index of the first; 0: no ITEMS */
+    bool out_of_range; /* a value is out of range; reported after all words were read */
+    size_t items;      /* index of the first item; 0: there is no ITEMS */
 };
 
-/* One option with a value. NULL: fine, or out of range; else the error. */
+/* Read one option with a value. Returns the error; NULL: the value is valid, or out of range. */
 static const char *insert_value(const struct argument *name, const struct argument *value, struct insert *out)
 {
     int64_t n;
@@ -189,7 +190,7 @@ static const char *insert_options(const struct argument *a, size_t count, struct
         } else if (argument_is(&a[i], "CAPACITY") || argument_is(&a[i], "ERROR") ||
                    argument_is(&a[i], "EXPANSION")) {
             if (i + 1 >= count)
-                return NULL; /* no ITEMS either: an arity error */
+                return NULL; /* ITEMS is missing, too: an arity error */
             const char *error = insert_value(&a[i], &a[i + 1], out);
             if (error != NULL)
                 return error;

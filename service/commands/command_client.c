@@ -15,7 +15,7 @@ static void ok(struct client *c)
     client_reply_end(c);
 }
 
-/* Graphic ASCII only: names stand in lines of blanks and equals signs. */
+/* Only printable ASCII is allowed: the lines of CLIENT LIST separate names by blanks and equals signs. */
 static bool is_clean(const struct argument *a)
 {
     for (size_t i = 0; i < a->length; i++)
@@ -24,7 +24,7 @@ static bool is_clean(const struct argument *a)
     return true;
 }
 
-/* Into @out, which has @size bytes, or the error. */
+/* Copy the text to @out, which has @size bytes, or send the error. */
 static bool set_text(struct client *c, const char *what, char *out, size_t size, const struct argument *a)
 {
     if (!is_clean(a)) {
@@ -102,7 +102,7 @@ static void client_info(struct client *c, const struct argument *a, size_t count
     buffer_fini(&line);
 }
 
-/* Nothing is evicted here and no key has an age: both are so already. */
+/* There is no eviction here, and keys have no age, so both settings already apply. */
 static void client_on_off(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
@@ -123,8 +123,9 @@ static void client_reply(struct client *c, const struct argument *a, size_t coun
         client_error(c, "ERR syntax error");
 }
 
-/* Without invalidations a client that caches would keep an "absent" after the key was added. Libraries that
- * ask for tracking while they connect try again after any error, so the error says what to turn off. */
+/* There are no invalidations here, so a client that caches would keep "absent" after the key was added.
+ * Libraries that ask for tracking while they connect try again after any error, so the error says what to
+ * turn off. */
 static void client_tracking(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
@@ -140,7 +141,7 @@ static void client_tracking(struct client *c, const struct argument *a, size_t c
 
 /* --- LIST and KILL --- */
 
-/* Here are none but normal clients. */
+/* The only client type here is "normal". */
 static bool choose_type(struct client *c, struct client_choice *out, const struct argument *type)
 {
     out->nobody = !argument_is(type, "NORMAL");
@@ -187,7 +188,7 @@ static void client_list(struct client *c, const struct argument *a, size_t count
         free(choice.ids);
 }
 
-/* What no address or name can be fits nobody. */
+/* Copy an address or a name to choose by. An impossible one matches no client. */
 static void choose_text(struct client_choice *choice, char *out, size_t size, const struct argument *a)
 {
     if (a->length == 0 || a->length >= size) {
@@ -206,7 +207,7 @@ static bool choose_yes(struct client *c, bool *out, const struct argument *a)
     return *out || argument_is(a, "NO");
 }
 
-/* One filter of KILL with its value. False: the error is sent. */
+/* Read one filter of KILL with its value. False: the error was sent. */
 static bool choose(struct client *c, struct client_choice *out, const struct argument *word,
                    const struct argument *value)
 {
@@ -232,7 +233,7 @@ static bool choose(struct client *c, struct client_choice *out, const struct arg
 static void client_kill(struct client *c, const struct argument *a, size_t count)
 {
     struct client_choice choice = {0};
-    if (count == 3) { /* the old form: an address alone, one's own too */
+    if (count == 3) { /* the old form: only an address, which may be the client's own */
         choose_text(&choice, choice.address, sizeof(choice.address), &a[2]);
         client_list_start(c, CLIENT_KILL_ONE, &choice);
         return;
@@ -255,7 +256,7 @@ static command_fn client_help;
 
 static const struct {
     const char *word, *name;
-    size_t least, most; /* arguments, with the command's name; 0: any number */
+    size_t least, most; /* number of arguments, the command's name included; 0: no limit */
     command_fn *run;
     const char *form, *help;
 } subcommands[] = {

@@ -9,7 +9,7 @@
 
 /* --- GET --- */
 
-/* What generic Redis tools ask for, and what it means here: nothing is saved by this process. */
+/* Parameters that Redis tools ask for, with their values here: this process saves nothing. */
 static const struct {
     const char *name, *value;
 } parameters[] = {{"save", ""}, {"appendonly", "no"}, {"databases", "1"}, {"maxmemory", "0"}};
@@ -39,7 +39,8 @@ static bool named(const struct listing *l, const char *name)
     return i < l->count;
 }
 
-/* Under its whole name, or the bare one where that was written out: a pattern gives each key once. */
+/* List the key under its full name, or under the short name if that was written without a pattern. So a
+ * pattern lists each key once. */
 static void list(void *arg, const char *name, const char *bare, const char *value)
 {
     struct listing *l = arg;
@@ -146,7 +147,7 @@ static void config_rewrite(struct client *c, const struct argument *a, size_t co
 
 static const struct {
     const char *word, *lower;
-    size_t least; /* arguments, with the command's name */
+    size_t least; /* number of arguments, the command's name included */
     command_fn *run;
 } subcommands[] = {{"GET", "get", 3, config_get},
                    {"SET", "set", 4, config_set},

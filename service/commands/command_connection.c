@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connection commands: what clients send when they connect, and transactions. */
+/* Connection commands: those that clients send when they connect, and transactions. */
 #include <string.h>
 #include "base/number.h"
 #include "service/commands/command.h"
@@ -93,7 +93,7 @@ static void hello_reply(const struct client *c, struct reply *r)
     reply_array(r, 0);
 }
 
-/* The reply is in the new protocol already. */
+/* Write the reply, already in the new protocol. */
 static void welcome_hello(struct client *c, const struct greeting *g, struct reply *r)
 {
     if (g->named)
@@ -102,7 +102,7 @@ static void welcome_hello(struct client *c, const struct greeting *g, struct rep
     hello_reply(c, r);
 }
 
-/* The options behind the version. False: there is a fault, and it was answered. */
+/* Read the options behind the version. False: one is invalid, and the error was sent. */
 static bool hello_options(struct client *c, const struct argument *a, size_t count, struct greeting *g,
                           const struct argument **user)
 {
@@ -127,7 +127,7 @@ static bool hello_options(struct client *c, const struct argument *a, size_t cou
 void command_hello(struct client *c, const struct argument *a, size_t count)
 {
     int64_t version = c->protocol;
-    const struct argument *user = NULL; /* the password is behind it */
+    const struct argument *user = NULL; /* the password is the next argument */
     if (count > 1 && !number_i64(a[1].bytes, a[1].length, &version)) {
         client_error(c, "ERR Protocol version is not an integer or out of range");
         return;
@@ -188,7 +188,7 @@ void command_reset(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
 }
 
-/* --- transactions: in order on this connection; other clients' commands may come between --- */
+/* --- transactions: in order on one connection; commands of other clients may run in between --- */
 
 void command_multi(struct client *c, const struct argument *a, size_t count)
 {
@@ -214,7 +214,8 @@ void command_discard(struct client *c, const struct argument *a, size_t count)
     reply_ok(c);
 }
 
-/* A promise that EXEC fails when a filter changed could not be kept; OK would make it. */
+/* WATCH promises that EXEC fails if a filter has changed. That cannot be guaranteed here, so WATCH is
+ * refused. */
 void command_watch(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
@@ -246,7 +247,7 @@ void command_exec(struct client *c, const struct argument *a, size_t count)
     struct reply r = client_reply_begin(c);
     reply_array(&r, c->transaction_count);
     client_reply_end(c);
-    STAILQ_CONCAT(&c->replay, &c->transaction); /* each gives one element, in order */
+    STAILQ_CONCAT(&c->replay, &c->transaction); /* each command gives one element, in order */
     c->replay_bytes += c->transaction_bytes;
     command_drop_transaction(c);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The arguments of commands, as people write them: small letters are values, capitals words that stand for
- * themselves (and go with the value behind them), [x] may be left out, x... may be repeated, x|y is a choice
- * of words. One level of brackets. */
+/* The arguments of commands, as users write them: lower case for values, upper case for keywords (which
+ * belong to the value behind them), [x] for optional, x... for repeated, x|y for a choice of keywords.
+ * Brackets are not nested. */
 #include "service/commands/command_docs.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* Those that take none have no row. */
+/* Commands without arguments have no row. */
 static const struct {
     const char *name, *arguments;
 } usages[] = {
@@ -81,9 +81,9 @@ const char *command_usage(const struct command *command)
     return "";
 }
 
-/* One argument of a usage: its words, without brackets and dots. */
+/* One argument of a usage: its words without brackets and dots. */
 struct part {
-    const char *word, *value; /* value: behind a word */
+    const char *word, *value; /* value: set if a value follows the word */
     size_t word_length, value_length;
     bool optional, multiple;
 };
@@ -93,7 +93,7 @@ static size_t word_length(const char *text)
     return strcspn(text, " ].");
 }
 
-/* The part at *@at, which is moved behind it; false: there is none. */
+/* Read the part at *@at, and move *@at behind it. False: there are no more parts. */
 static bool next_part(const char **at, struct part *out)
 {
     const char *p = *at + strspn(*at, " ");
@@ -158,7 +158,7 @@ static void flags(struct reply *r, const struct part *p)
         reply_simple(r, "multiple");
 }
 
-/* Words of which one is taken. */
+/* Keywords of which one is chosen. */
 static void choice(struct reply *r, const struct part *p)
 {
     size_t words = 1;

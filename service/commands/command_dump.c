@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.SCANDUMP, BF.LOADCHUNK, TB.LOAD: errors of the first two verbatim as RedisBloom gives them. */
+/* BF.SCANDUMP, BF.LOADCHUNK, TB.LOAD. Errors of the first two are verbatim those of RedisBloom. */
 #include "base/number.h"
 #include "service/admin/admin.h"
 #include "service/commands/command.h"
@@ -20,7 +20,7 @@ static void call_admin(struct client *c, admin_fn *fn, const struct argument *fi
     client_call_admin(c, call);
 }
 
-/* Whether the filter is there comes before whether the position is a number. */
+/* The position is not checked here: first the admin thread checks that the filter exists. */
 void command_bf_scandump(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;

@@ -35,7 +35,7 @@ static void clients(struct buffer *out, struct service *s, const struct config *
                   atomic_load(&s->clients), config->max_clients);
 }
 
-/* Of this process, in pages of memory that are in use; 0 where the system does not say. */
+/* Resident memory of this process; 0 if the system does not tell. */
 static uint64_t resident_bytes(void)
 {
     char text[128] = "", *resident = NULL;
@@ -44,11 +44,11 @@ static uint64_t resident_bytes(void)
         return 0;
     const char *line = fgets(text, sizeof(text), f);
     (void)fclose(f);
-    (void)strtoull(text, &resident, 10); /* the second number */
+    (void)strtoull(text, &resident, 10); /* the second number is the resident size, in pages */
     return line == NULL ? 0 : strtoull(resident, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* This process's own; the filters lie in Redis, see TB.STATUS. */
+/* The memory of this process. The filters lie in Redis; see TB.STATUS. */
 static void memory(struct buffer *out, struct service *s, const struct config *config)
 {
     (void)config;
@@ -61,7 +61,7 @@ static void memory(struct buffer *out, struct service *s, const struct config *c
                   bytes, (double)bytes / 1048576.0, bytes, machine, atomic_load(&s->client_memory));
 }
 
-/* Nothing is kept here, so nothing is ever being loaded: "loading:1" would have clients wait. */
+/* Nothing is stored here, so nothing is ever loading: "loading:1" would make clients wait. */
 static void persistence(struct buffer *out, struct service *s, const struct config *config)
 {
     (void)s;
@@ -95,7 +95,8 @@ static void cpu(struct buffer *out, struct service *s, const struct config *conf
                   (long)u.ru_stime.tv_usec, (long)u.ru_utime.tv_sec, (long)u.ru_utime.tv_usec);
 }
 
-/* For clients and tools that look for it before they offer BF.*: the commands are those of 2.6. */
+/* For clients and tools that look for the module before they offer BF.*: the commands are those of version
+ * 2.6. */
 static void modules(struct buffer *out, struct service *s, const struct config *config)
 {
     (void)s;
@@ -111,7 +112,7 @@ static void cluster(struct buffer *out, struct service *s, const struct config *
     buffer_puts(out, "cluster_enabled:0\r\n");
 }
 
-/* Filters, as the controller found them last. */
+/* The number of filters that the controller found last. */
 static void keyspace(struct buffer *out, struct service *s, const struct config *config)
 {
     (void)config;
@@ -134,7 +135,7 @@ static const char *nodes_mode(const struct service *s)
     return s->nodes.cluster != NULL ? "cluster" : s->nodes.sentinels != NULL ? "sentinel" : "list";
 }
 
-/* For users that may not use all filters: no names, and no errors. */
+/* For users who may not use all filters: without names and errors. */
 static void nodes_in_short(struct buffer *out, struct service *s, const struct config *config)
 {
     (void)config;
@@ -145,7 +146,7 @@ static void nodes_in_short(struct buffer *out, struct service *s, const struct c
     buffer_printf(out, "nodes_mode:%s\r\nnodes_state:%s\r\n", nodes_mode(s), up ? "up" : "down");
 }
 
-/* Of all threads of this process together; the error may hold commas, so it comes last. */
+/* Figures for all threads of this process together. The error comes last, as it may contain commas. */
 static void nodes(struct buffer *out, struct service *s, const struct config *config)
 {
     (void)config;
@@ -182,7 +183,7 @@ static const struct section {
 
 enum { SECTIONS = sizeof(sections) / sizeof(sections[0]) };
 
-/* Without an argument all of them: none costs much. */
+/* Without an argument every section is wanted, as none costs much. */
 static bool is_wanted(const struct section *section, const struct argument *a, size_t count)
 {
     bool wanted = count == 1;

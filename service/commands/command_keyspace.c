@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters as keys, as far as clients of Redis treat them so: errors verbatim as Redis gives them. */
+/* Filters as keys, as far as clients of Redis use them so. Errors are verbatim those of Redis. */
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -12,7 +12,7 @@ enum { SCAN_COUNT = 10 };
 static const struct argument all_names = {.bytes = "*", .length = 1};
 static const char not_an_integer[] = "ERR value is not an integer or out of range";
 
-/* NULL: no memory, and that was answered. */
+/* NULL: no memory, and the error was sent. */
 static struct admin_call *new_call(struct client *c, admin_fn *fn, const struct argument *name)
 {
     struct admin_call *call =
@@ -60,7 +60,7 @@ void command_type(struct client *c, const struct argument *a, size_t count)
 
 /* --- names --- */
 
-/* NULL: fine; else the error. */
+/* Read the options of SCAN. Returns NULL, or the error. */
 static const char *scan_options(const struct argument *a, size_t count, struct admin_call *call,
                                 const struct argument **pattern)
 {
@@ -144,7 +144,7 @@ void command_memory(struct client *c, const struct argument *a, size_t count)
 
 /* --- expiry --- */
 
-/* [NX | XX] [GT | LT]. NULL: fine; else the error, which may be in @text. */
+/* [NX | XX] [GT | LT]. Returns NULL, or the error, which may lie in @text. */
 static const char *expire_options(const struct argument *a, size_t count, unsigned *flags, char text[96])
 {
     static const struct {
@@ -190,7 +190,7 @@ static void call_expire(struct client *c, const struct argument *a, size_t count
     struct admin_call *call = new_call(c, admin_expire, &a[1]);
     if (call == NULL)
         return;
-    call->expire_at_ms = at < 1 ? 1 : (uint64_t)at; /* long past */
+    call->expire_at_ms = at < 1 ? 1 : (uint64_t)at; /* a time that has long passed */
     call->flags = flags;
     client_call_admin(c, call);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Server commands: COMMAND, TIME. What they tell comes from the command table. */
+/* Server commands such as COMMAND and TIME. Their replies are made from the command table. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
@@ -107,14 +107,14 @@ static void command_docs(struct client *c, const struct argument *names, size_t 
     client_reply_end(c);
 }
 
-/* @filter: the word behind FILTERBY, and its value; NULL: all. */
+/* @filter points to the word behind FILTERBY and its value; NULL: no filter. */
 static bool is_listed(const char *name, const struct command *command, const struct argument *filter)
 {
     if (filter == NULL)
         return true;
     if (argument_is(&filter[0], "PATTERN"))
         return glob_match(filter[1].bytes, filter[1].length, name, strlen(name));
-    return argument_is(&filter[1], command->group); /* a module's or category's */
+    return argument_is(&filter[1], command->group); /* for MODULE and ACLCAT */
 }
 
 static void command_list(struct client *c, const struct argument *a, size_t count)
@@ -207,10 +207,10 @@ static void command_help(struct client *c, const struct argument *a, size_t coun
     command_print_lines(c, lines, sizeof(lines) / sizeof(lines[0]));
 }
 
-/* Handlers see what is behind the subcommand. */
+/* Handlers get the arguments behind the subcommand. */
 static const struct {
     const char *word, *lower;
-    size_t least, most; /* arguments, with the command's name; 0: any number */
+    size_t least, most; /* number of arguments, the command's name included; 0: no limit */
     command_fn *run;
 } subcommands[] = {{"COUNT", "count", 2, 2, command_number},      {"DOCS", "docs", 2, 0, command_docs},
                    {"GETKEYS", "getkeys", 3, 0, keys_of_command}, {"HELP", "help", 2, 2, command_help},
@@ -247,7 +247,7 @@ void command_time(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
 }
 
-/* As Redis 7 with RedisBloom 2.6. */
+/* Replies as Redis 7 with RedisBloom 2.6 does. */
 void command_module(struct client *c, const struct argument *a, size_t count)
 {
     if (!argument_is(&a[1], "LIST")) {

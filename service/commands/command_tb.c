@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.*: what an operator asks of a coordinator. */
+/* TB.*: commands for operators. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
@@ -9,7 +9,7 @@
 
 enum { WITH_SIZES = 1, WITH_HOLD = 2, WITH_VERIFY = 4, WITH_RATE = 8 };
 
-/* The value of an option, NULL where there is none. */
+/* The value of an option; NULL: there is none. */
 static const struct argument *value_of(const struct argument *a, size_t count, size_t i)
 {
     return i + 1 < count ? &a[i + 1] : NULL;
@@ -48,8 +48,8 @@ static const char *take_nodes(const struct argument *value, struct admin_call *c
     return NULL;
 }
 
-/* [CAPACITY n] [ERROR r] [NODES a,b] [HOLD] [DRYRUN] [FULL] from argument 2 on, as far as @with allows. NULL:
- * fine; else the error. */
+/* [CAPACITY n] [ERROR r] [NODES a,b] [HOLD] [DRYRUN] [FULL] from argument 2 on, as far as @with allows.
+ * Returns NULL, or the error. */
 static const char *options(const struct argument *a, size_t count, unsigned with, struct admin_call *call)
 {
     const char *error = NULL;
@@ -104,7 +104,7 @@ void command_tb_coordinators(struct client *c, const struct argument *a, size_t 
         call_admin(c, admin_coordinators, a, count, 0, 0);
 }
 
-/* As GET /v1/nodes: nodes are not one filter's. */
+/* Needs the right to all filters, as GET /v1/nodes does: the nodes belong to no single filter. */
 void command_tb_nodes(struct client *c, const struct argument *a, size_t count)
 {
     if (user_may_all_filters(c->session.rights))

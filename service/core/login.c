@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: a task with a password comes and waits for its turn, its hash is made and compared,
- * the outcome goes back. Possible failure modes are: it was wrong (the next one from there with that name
- * waits), more wait from there than may (refused), the one who asked is gone (its mailbox takes the outcome
- * nevertheless), no memory for the answer (said in the log). Who waits is bounded by connections: none has
- * more than one login under way. */
+/* The happy path is: a task with a password arrives and waits for its turn, the password is hashed and
+ * compared, and the outcome is sent back. Possible failure modes are: the password is wrong (the next login
+ * from that address with that name is delayed), too many logins wait from one address (refused), the client
+ * has disconnected (its mailbox still takes the outcome), no memory for the answer (logged). The number of
+ * waiting logins is bounded by the number of connections, as none has more than one login under way. */
 #include "service/core/login.h"
 
 #include <crypt.h>
@@ -27,9 +27,9 @@
 #include "service/config/users.h"
 
 enum {
-    DELAYED_MAX = 8, /* from one address with one name, while it is delayed */
+    DELAYED_MAX = 8, /* logins from one address with one name that may wait while it is delayed */
     REMEMBERED = 1024,
-    SECRET_SIZE = USERS_PASSWORD_MAX + 1, /* text, or a hash, which is shorter */
+    SECRET_SIZE = USERS_PASSWORD_MAX + 1, /* plain text, or a hash, which is shorter */
     MAC_SIZE = 32,
     WAIT_MS = 200
 };
@@ -43,8 +43,8 @@ struct login {
     pthread_t thread;
     atomic_bool stop;
     unsigned char key[MAC_SIZE];
-    struct login_requests waiting; /* of the thread, in the order of coming */
-    pthread_mutex_t lock;          /* of what follows */
+    struct login_requests waiting; /* used by the thread; in the order of arrival */
+    pthread_mutex_t lock;          /* protects the members below */
     unsigned char remembered[REMEMBERED][MAC_SIZE];
     struct login_delay delay;
 };
@@ -56,7 +56,8 @@ struct login_request {
     login_fn *fn;
     void *arg;
     struct login_who who;
-    bool known; /* the secret is the user's, and not another's that takes as long */
+    /* `secret` belongs to this user; otherwise it is another user's, which takes as long to verify. */
+    bool known;
     enum login_outcome outcome;
     char secret[SECRET_SIZE];
     char password[USERS_PASSWORD_MAX + 1];
@@ -80,7 +81,7 @@ static unsigned char *slot_of(struct login *l, const unsigned char mac[MAC_SIZE]
     return l->remembered[(mac[0] | mac[1] << 8) % REMEMBERED];
 }
 
-/* Under the lock. */
+/* Call with the lock held. */
 static bool is_remembered(struct login *l, const unsigned char mac[MAC_SIZE])
 {
     return CRYPTO_memcmp(slot_of(l, mac), mac, MAC_SIZE) == 0;
@@ -118,7 +119,7 @@ static void answer(struct login_request *q, enum login_outcome outcome)
     forget_query(q);
 }
 
-/* Those behind who are not likely to have a turn before they give up. */
+/* Refuse the logins that are so far behind that their clients would give up first. */
 static void refuse_many(struct login *l, struct login_who who)
 {
     unsigned count = 0;
@@ -149,14 +150,15 @@ static void on_query(void *arg)
         refuse_many(l, q->who);
 }
 
-/* The slow part runs without the lock. */
+/* Verify a password. The hash is computed without the lock. */
 static enum login_outcome verify(struct login *l, const struct login_request *q)
 {
     unsigned char mac[MAC_SIZE];
     make_mac(l, q->secret, q->password, mac);
     (void)pthread_mutex_lock(&l->lock);
     bool right =
-        q->known && is_remembered(l, mac); /* of many that came together the first one has the work */
+        /* If several clients log in at once with one password, only the first needs a hash. */
+        q->known && is_remembered(l, mac);
     login_delay_serve(&l->delay, q->who);
     (void)pthread_mutex_unlock(&l->lock);
     if (!right)
@@ -170,8 +172,8 @@ static enum login_outcome verify(struct login *l, const struct login_request *q)
     return right ? LOGIN_WELCOME : LOGIN_REFUSED;
 }
 
-/* Of those who need not wait any more the one whose address had its turn longest ago; NULL: there is none,
- * and the first one has to wait *@ms. */
+/* Choose a login that has no delay: the one whose address had its turn longest ago. NULL: all are delayed,
+ * and the first can be tried in *@ms. */
 static struct login_request *choose(struct login *l, int *ms)
 {
     struct login_request *q, *best = NULL;
@@ -194,7 +196,7 @@ static struct login_request *choose(struct login *l, int *ms)
     return best;
 }
 
-/* Verify one; returns how long there is nothing to do, in milliseconds. */
+/* Verify one login. Returns how many milliseconds there is nothing to do. */
 static int take_turn(struct login *l)
 {
     int ms;
@@ -219,7 +221,7 @@ static void *run(void *arg)
         mailbox_wait(l->mailbox, ms);
         ms = take_turn(l);
     }
-    mailbox_run(l->mailbox); /* whoever still waits gets an answer */
+    mailbox_run(l->mailbox); /* clients that still wait get an answer */
     while ((q = TAILQ_FIRST(&l->waiting)) != NULL) {
         TAILQ_REMOVE(&l->waiting, q, link);
         answer(q, LOGIN_BUSY);
@@ -259,10 +261,10 @@ void login_stop(struct login *l)
     free(l);
 }
 
-/* --- questions --- */
+/* --- requests --- */
 
-/* With what the password of a name is compared that has none: the hash of one of the users, each name with
- * the same one, so that it takes as long as that user's. "": there are no hashes, so nothing is slow. */
+/* A name without a password is verified against the hash of one of the users, always the same for one name,
+ * so that it takes as long as for that user. "": no user has a hash, so no verification is slow. */
 static const char *decoy(const struct login *l, const struct config *c, const char *name, size_t length)
 {
     const char *found[CONFIG_USERS_MAX + 1];
@@ -275,7 +277,8 @@ static const char *decoy(const struct login *l, const struct config *c, const ch
     return count > 0 ? found[XXH3_64bits_withSeed(name, length, l->delay.seed) / LOGIN_NAMES % count] : "";
 }
 
-/* What needs no hash: text, and what was verified already; only without a delay. False: it has to wait. */
+/* Decide a login without computing a hash, from plain text or from what was verified before. Only for logins
+ * that are not delayed. False: the login has to wait. */
 static bool is_decided(struct login *l, const struct login_request *q, enum login_outcome *outcome)
 {
     unsigned char mac[MAC_SIZE];
@@ -301,7 +304,8 @@ enum login_outcome login_ask(struct login *l, const struct config *c, const char
     const char *secret = u != NULL ? users_secret(c, u) : "";
     bool known = secret[0] != '\0';
     if (u != NULL && !users_login_required(c))
-        return LOGIN_WELCOME; /* without a password the default user may log in with any, as in Redis */
+        /* Without a configured password any password is accepted for the default user, as in Redis. */
+        return LOGIN_WELCOME;
     if (!known)
         secret = decoy(l, c, name, name_length);
     if (password_length > USERS_PASSWORD_MAX || memchr(password, '\0', password_length) != NULL ||

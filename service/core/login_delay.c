@@ -8,7 +8,7 @@
 
 #include <xxhash.h>
 
-/* Whoever has one address of a network of IPv6 has all 2^64 of them. */
+/* An IPv6 address counts as its /64 network, because one client may own all 2^64 addresses of that. */
 static uint64_t hash_address(uint64_t seed, const char *text)
 {
     char plain[INET6_ADDRSTRLEN];
@@ -42,7 +42,7 @@ static const struct login_source *find(const struct login_delay *d, struct login
     return NULL;
 }
 
-/* In the place of the one that was used least recently. */
+/* Find the entry of @who, or replace the entry that was used least recently. */
 static struct login_source *find_or_add(struct login_delay *d, struct login_who who)
 {
     struct login_source *set = d->source[who.address % LOGIN_SETS], *oldest = set;

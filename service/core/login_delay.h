@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CORE_LOGIN_DELAY_H
 #define SERVICE_CORE_LOGIN_DELAY_H
-/* When may the next login be tried? Failures are counted for each address and name: a few are free, then each
- * one delays the next try from that address with that name, twice as long as the one before. Nobody else is
- * delayed. Time alone forgives: a login that succeeds does not, as others may share its place in the table.
+/* When may the next login be tried? Failures are counted per address and name. A few are free; then each
+ * failure delays the next try from that address with that name, twice as long as the one before. Other
+ * addresses and names are not delayed. Only time resets the count: a successful login does not, as others may
+ * share its place in the table.
  *
- * The table is of fixed size. It keeps LOGIN_SOURCES addresses (of IPv6 the network of 64 bits) and forgets
- * the one that was used least recently; the names of one address share LOGIN_NAMES places, known and unknown
- * names alike, so that neither a flood of names forgets a failure nor a delay tells whether there is such a
- * user. Pure: times come in, in microseconds of a clock that never goes back. Not safe from several threads.
- */
+ * The table has a fixed size. It keeps LOGIN_SOURCES addresses (for IPv6 the /64 network) and forgets the one
+ * that was used least recently. The names of one address share LOGIN_NAMES places, whether or not they exist.
+ * So a flood of names cannot remove a failure, and a delay does not tell whether a user exists. Pure: times
+ * are arguments, in microseconds of a monotonic clock. Not thread-safe. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,13 +25,13 @@ enum {
 
 enum { LOGIN_WAYS = 4, LOGIN_SETS = LOGIN_SOURCES / LOGIN_WAYS };
 
-/* Embedded by its owner. Zeroed but for the seed, it knows of no failures. */
+/* Embedded by its owner. Zero-initialise all but the seed. */
 struct login_delay {
-    uint64_t seed; /* random: nobody shall choose whose place he shares */
+    uint64_t seed; /* random, so that nobody can choose with whom to share a place */
     uint64_t turns;
     struct login_source {
-        uint64_t address; /* a hash; 0: free */
-        uint64_t used;    /* the turn, see login_delay_serve() */
+        uint64_t address; /* a hash; 0: the place is free */
+        uint64_t used;    /* the last turn, see login_delay_serve() */
         struct login_failures {
             uint64_t last_us;
             uint32_t count;
@@ -39,22 +39,23 @@ struct login_delay {
     } source[LOGIN_SETS][LOGIN_WAYS];
 };
 
-/* Who tries. */
+/* Where a login comes from, and its name. */
 struct login_who {
     uint64_t address; /* a hash */
-    unsigned name;    /* a place */
+    unsigned name;    /* index of a place */
 };
 
-/* @address: numbers without a port, or a path. */
+/* @address is an IP address without a port, or a path. */
 struct login_who login_delay_who(const struct login_delay *d, const char *address, const char *name,
                                  size_t name_length);
 bool login_who_is(struct login_who a, struct login_who b);
 
-/* From when on the next login may be tried; 0: there is no delay. */
+/* The time from which on the next login may be tried; 0: there is no delay. */
 uint64_t login_delay_until_us(const struct login_delay *d, struct login_who who, uint64_t now_us);
 void login_delay_failed(struct login_delay *d, struct login_who who, uint64_t now_us);
 
-/* Addresses take turns: whose last one is longest ago comes first; 0: it had none. */
+/* Addresses take turns: the lowest value is served next. It is the number of the address's last turn; 0: it
+ * had none. */
 uint64_t login_delay_turn(const struct login_delay *d, struct login_who who);
 void login_delay_serve(struct login_delay *d, struct login_who who);
 #endif

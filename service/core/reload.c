@@ -5,7 +5,7 @@
 #include "service/core/login.h"
 #include "service/core/tls.h"
 
-/* Whoever does not ask for the configuration in force by itself is told. */
+/* Tell the threads that do not look for a new configuration by themselves. */
 static void announce(struct service *s)
 {
     s->on_config(s->on_arg);
@@ -13,13 +13,13 @@ static void announce(struct service *s)
     service_wake_controller(s);
 }
 
-/* Put @next in the place of whatever is in force; *@changed names what became different. */
+/* Replace the configuration in force by @next. *@changed gets the names of the keys that differ. */
 static enum err put_in_force(struct service *s, const struct config *next, struct buffer *changed,
                              struct error *e)
 {
     enum err code = ERR_OK;
     bool done = false;
-    while (code == ERR_OK && !done) { /* again only where somebody else has changed something meanwhile */
+    while (code == ERR_OK && !done) { /* repeats only if another thread has changed something meanwhile */
         const struct config *old = live_config_acquire(s->config);
         struct buffer fixed = {0};
         buffer_clear(changed);
@@ -36,7 +36,7 @@ static enum err put_in_force(struct service *s, const struct config *next, struc
     return code;
 }
 
-/* For connections from now on. */
+/* Use these certificates for new connections. */
 static void use_certificates(struct service *s, const struct config *c, const struct tls_contexts *x)
 {
     tls_replace(s->tls, x->clients);
@@ -53,7 +53,8 @@ void reload_file(struct service *s)
     (void)pthread_mutex_lock(&s->reloading);
     enum err code = config_read(&next, s->config_path, &e);
     if (code == ERR_OK)
-        code = tls_load(&certificates, next, &e); /* whether or not the paths have changed: the files may */
+        /* Also if the paths are unchanged: the files may have changed. */
+        code = tls_load(&certificates, next, &e);
     if (code == ERR_OK)
         code = put_in_force(s, next, &changed, &e);
     if (code == ERR_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What threads of the coordinator tell each other. */
+/* What the threads of the coordinator tell each other. */
 #include "service/core/service.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The nodes of the configuration, and what connections to them need. */
+/* The nodes of the configuration, and what is needed to connect to them. */
 #include "service/core/service.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static enum err take_nodes(struct service *s, const struct config *config, struc
     bool clustered = config->cluster[0] != '\0';
     if (nodes != NULL && config->sentinel[0] != '\0') {
         enum err parsed = sentinels_parse(&s->nodes, nodes, config->sentinel, config->master, e);
-        free(nodes); /* taken again when they are asked */
+        free(nodes); /* only checked here; parsed again when the sentinels are asked */
         return parsed;
     }
     if (nodes == NULL)
@@ -49,7 +49,8 @@ static enum err load_certificates(struct service *s, const struct config *config
     return ERR_OK;
 }
 
-/* For a moment: what begins without an address complains, and tries again. */
+/* Wait a short time for the masters' addresses. A connection that is begun without an address logs an error
+ * and tries again. */
 static void await_masters(struct service *s)
 {
     char host[NODE_NAME_MAX];

@@ -30,7 +30,8 @@ static enum err load_clients(SSL_CTX *x, const struct config *c, struct error *e
 
 static enum err load(SSL_CTX *x, const struct config *c, struct error *e)
 {
-    static const unsigned char context[] = "twinbloom"; /* sessions of clients with certificates need one */
+    /* Sessions of clients with certificates need a context. */
+    static const unsigned char context[] = "twinbloom";
     if (SSL_CTX_set_session_id_context(x, context, sizeof(context) - 1) != 1)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = tls_context_identify(x, "tls_cert", c->tls_cert, "tls_key", c->tls_key, e);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_CORE_TLS_H
 #define SERVICE_CORE_TLS_H
-/* TLS for connections that were accepted, and what of it the configuration says, that towards Redis too:
- * files, TLS 1.2 at least. Contexts can be replaced while connections are open, which keep what they began
- * with. Safe from any thread. */
+/* TLS for accepted connections, and the TLS files of the configuration, also those for Redis. TLS 1.2 at
+ * least. Contexts can be replaced while connections are open; these keep the context that they began with.
+ * Any thread. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <event2/bufferevent.h>
@@ -13,26 +13,26 @@
 
 enum { TLS_HANDSHAKE_SECONDS = 10 };
 
-/* What connections begin with. */
+/* The contexts for new connections. */
 struct tls_contexts {
     SSL_CTX *clients; /* NULL: there is no certificate */
-    SSL_CTX *redis;   /* NULL: no node speaks TLS */
+    SSL_CTX *redis;   /* NULL: no node uses TLS */
 };
 
-/* Read the files that the configuration names. The caller owns what is in *@out: tls_unload(), or
- * tls_replace() with each. ERR_CONFIG: "key = file: why"; *@out is empty then. */
+/* Read the files that the configuration names. The caller owns the contexts in *@out, and gives each to
+ * tls_unload() or tls_replace(). ERR_CONFIG: "key = file: why"; *@out is empty then. */
 MUST_CHECK enum err tls_load(struct tls_contexts *out, const struct config *c, struct error *e);
 void tls_unload(struct tls_contexts *x);
-/* Say in the log what is dangerous about it. */
+/* Log settings of the configuration that are dangerous. */
 void tls_warn(const struct config *c);
 
-/* The server's side of a connection, which begins with a handshake: its callback for events gets
- * BEV_EVENT_CONNECTED when that is done. Takes @fd over where it is not NULL: no memory, or no certificate.
- */
+/* Make the server side of a connection, which begins with a handshake. Its event callback gets
+ * BEV_EVENT_CONNECTED when the handshake has ended. Takes @fd over unless it returns NULL: no memory, or no
+ * certificate. */
 struct bufferevent *tls_bufferevent(struct tls *t, struct event_base *base, int fd);
-/* The common name (CN) of the client's certificate, which was verified; false: there is none, or none that
- * fits. */
+/* Get the common name (CN) of the client's verified certificate. False: there is no certificate, or the name
+ * does not fit. */
 bool tls_client_name(struct bufferevent *io, char *out, size_t size);
-/* Say farewell to a connection that is about to be freed. Fine with one without TLS. */
+/* Close TLS on a connection that is about to be freed. A connection without TLS is fine. */
 void tls_farewell(struct bufferevent *io);
 #endif

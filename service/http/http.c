@@ -108,7 +108,7 @@ static enum err listen_at(struct http *h, const char *address, struct error *e)
     return ERR_OK;
 }
 
-/* Tokens of this process's pages: see http_origin.h. */
+/* Make the secret for the tokens of this process's pages: see http_origin.h. */
 static enum err make_secret(struct http *h, struct error *e)
 {
     h->next_id = random_u64();
@@ -191,12 +191,13 @@ void http_free(struct http *h)
     h->stopped = true;
     http_events_forget(h);
     struct http_request *r;
-    /* First: nothing more is begun for them. Whoever waits yet gets no answer: the drain has had its time. */
+    /* End the requests first, so that they start nothing more. Clients that still wait get no answer: the
+     * time of the drain is over. */
     while ((r = LIST_FIRST(&h->requests)) != NULL)
         http_request_end(r);
     if (h->mailbox != NULL)
-        mailbox_run(h->mailbox); /* what came later, answers of the admin thread above all */
-    key_port_free(h->keys);      /* operations end */
+        mailbox_run(h->mailbox); /* run tasks that came late, such as answers of the admin thread */
+    key_port_free(h->keys);      /* ends all operations */
     http_events_fini(h);
     http_connections_fini(h);
     if (h->tasks != NULL)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Who asks: HTTP Basic with a user's password, or a Bearer token (of the default user its password, where
- * that is plain text). And what that user may do. */
+/* Who sends a request: a user is known by HTTP Basic with a password, by a Bearer token, or by a client
+ * certificate. The password of the default user is also accepted as a Bearer token if it is configured as
+ * plain text. This file also checks what that user may do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@ static void be(struct http_request *r, const struct config_user *u)
 
 /* --- who --- */
 
-/* Whom the request named, where there is one of that name: any other may be a password in the wrong place. */
+/* Log the user that the request named, if there is such a user. Any other name may be a password in the wrong
+ * place. */
 static void log_refused(struct http_request *r, const char *user)
 {
     bool known = users_find(r->http->config, user, strlen(user)) != NULL;
@@ -43,12 +45,12 @@ static void refuse(struct http_request *r)
 /* A password that is being verified. */
 struct attempt {
     struct http_request *request; /* held */
-    const struct config *config;  /* held: the one that was asked */
+    const struct config *config;  /* held: the configuration that the password was compared with */
     http_known_fn *go_on;
     char user[USERS_NAME_MAX + 1];
 };
 
-/* In the thread of HTTP. What was verified must be in force still. */
+/* Runs in the HTTP thread. The verified secret must still be in force. */
 static void on_outcome(void *arg, enum login_outcome outcome)
 {
     struct attempt *a = arg;
@@ -58,7 +60,7 @@ static void on_outcome(void *arg, enum login_outcome outcome)
     bool holds = was != NULL && is != NULL &&
                  strcmp(users_secret(a->config, was), users_secret(r->http->config, is)) == 0;
     if (r->connection == NULL) {
-        /* answered: its time is over, or its connection */
+        /* already answered: its deadline has passed, or its connection is closed */
     } else if (outcome == LOGIN_BUSY || r->http->stopped) {
         http_problem(r, HTTP_OVERLOADED,
                      "too many logins at once, or too many failed ones; nothing was done");
@@ -74,7 +76,7 @@ static void on_outcome(void *arg, enum login_outcome outcome)
     http_request_release(r);
 }
 
-/* @pair: user:password. */
+/* Verify @pair, which is user:password. */
 static void ask(struct http_request *r, const struct buffer *pair, http_known_fn *go_on)
 {
     struct http *h = r->http;
@@ -102,7 +104,7 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
         on_outcome(a, outcome);
 }
 
-/* A user's token; else it may be the password of the default user, where that is text. */
+/* Verify @token: a user's token, or the password of the default user if that is configured as plain text. */
 static void ask_bearer(struct http_request *r, const char *token, http_known_fn *go_on)
 {
     const struct config *c = r->http->config;
@@ -120,7 +122,7 @@ static void ask_bearer(struct http_request *r, const char *token, http_known_fn 
     buffer_fini(&pair);
 }
 
-/* That is whom the client's certificate names. */
+/* True if the user was identified by the client's certificate. */
 static bool has_certificate(struct http_request *r)
 {
     return r->http->config->tls_client_user &&
@@ -134,7 +136,7 @@ void http_authenticate(struct http_request *r, http_known_fn *go_on)
     struct http *h = r->http;
     const char *given = http_asked(r, "Authorization");
     struct buffer pair = {0};
-    http_sync(h); /* nobody gets in with the old password once CONFIG SET has answered */
+    http_sync(h); /* after CONFIG SET has answered, an old password must not be accepted */
     if (!users_login_required(h->config)) {
         be(r, users_find(h->config, USERS_DEFAULT, strlen(USERS_DEFAULT)));
         go_on(r);
@@ -152,7 +154,7 @@ void http_authenticate(struct http_request *r, http_known_fn *go_on)
     buffer_fini(&pair);
 }
 
-/* --- what --- */
+/* --- what the user may do --- */
 
 static unsigned roles_for(enum http_role role)
 {
@@ -187,6 +189,6 @@ bool http_limit(struct http_request *r, struct admin_call *call)
     const struct config_user *u = user_of(r);
     if (u != NULL)
         return admin_call_limit(call, u);
-    call->visible = strdup(""); /* a user that is gone meanwhile sees nothing */
+    call->visible = strdup(""); /* a user that no longer exists sees nothing */
     return call->visible != NULL;
 }

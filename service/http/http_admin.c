@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Routes whose work is done by the admin thread, by the functions that serve TB.* and BF.RESERVE: what they
- * reply is made JSON of. */
+/* Routes whose work is done by the admin thread. It calls the functions that serve TB.* and BF.RESERVE, and
+ * their replies are converted to JSON here. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"
@@ -9,7 +9,7 @@
 #include "service/http/message/http_json.h"
 #include "service/protocol/job_id.h"
 
-enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 }; /* filters */
+enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 }; /* filters per page */
 
 /* --- to the admin thread and back --- */
 
@@ -24,8 +24,8 @@ static void on_call_done(void *arg)
     admin_call_free(call);
 }
 
-/* Run @call (taken over) in the admin thread and then @on_done, unless the request is answered by then. Where
- * too many are under way the request is answered at once. */
+/* Run @call, which is taken over, in the admin thread, and then call @on_done, unless the request has been
+ * answered meanwhile. If too many calls are under way, the request is answered with an error at once. */
 static void call_admin(struct http_request *r, struct admin_call *call,
                        void (*on_done)(struct admin_call *call, void *request, void *arg))
 {
@@ -60,7 +60,7 @@ static struct admin_call *call_for(const struct http_request *r)
 
 /* --- answers --- */
 
-/* The reply of @call between @before and @after. */
+/* Answer with the reply of @call, as JSON, between @before and @after. */
 static void answer_from_reply(struct http_request *r, const struct admin_call *call, const char *before,
                               const char *after)
 {
@@ -118,7 +118,8 @@ static void on_created(struct admin_call *call, void *request, void *arg)
     http_answer(request, 201, &json);
 }
 
-/* What is accepted is done later, by a job; trust is given at once, by none. */
+/* An accepted request is done later, by a job. Trust is the exception: it takes effect at once, without a
+ * job. */
 static void on_accepted(struct admin_call *call, void *request, void *arg)
 {
     (void)arg;
@@ -172,7 +173,7 @@ static void on_nodes(struct admin_call *call, void *request, void *arg)
     answer_from_reply(request, call, "{\"nodes\":", "}");
 }
 
-/* Too soon: not a conflict, as ERR_BUSY is elsewhere. */
+/* ERR_BUSY means here that the request came too soon. Elsewhere it means a conflict. */
 static void on_shards(struct admin_call *call, void *request, void *arg)
 {
     if (call->status == ERR_BUSY)
@@ -207,7 +208,7 @@ void http_shards(struct http_request *r)
     call_admin(r, call_for(r), on_shards);
 }
 
-/* False: the request was answered, as the value is none. */
+/* Read a number from the query. False: it is invalid, and the request was answered. */
 static bool query_count(struct http_request *r, const char *name, uint64_t *to)
 {
     char *text = http_query(r, name);
@@ -228,7 +229,8 @@ static bool query_rate(struct http_request *r, double *to)
     return good;
 }
 
-/* The name behind which the page begins. False: the request was answered, as the cursor is none. */
+/* Read the cursor: the page begins behind the name in it. False: the cursor is invalid, and the request was
+ * answered. */
 static bool query_cursor(struct http_request *r, struct buffer *name)
 {
     char *text = http_query(r, "cursor");
@@ -256,7 +258,7 @@ void http_list(struct http_request *r)
     buffer_fini(&name);
 }
 
-/* As many as the parameter 'count' asks for. */
+/* Call with the limit that the parameter 'count' gives. */
 static void call_with_count(struct http_request *r, void (*done)(struct admin_call *, void *, void *))
 {
     uint64_t count = 0;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: a connection is accepted, waits for a request, its head is read and given to
- * http_request.c, which asks for the body or answers at once; the answer is written, and the connection waits
- * again. Nothing is read ahead of that but READ_AHEAD bytes. Possible failure modes are: there are too many
- * connections (the one that has waited longest goes, or no more are taken until one goes), a request or the
- * reading of an answer takes too long (it goes), all together hold more than is bearable (those that began
- * last go), the bytes are no request (answered, then closed), the other side goes (a request that is being
- * served ends for nobody; one that has only shut down its sending gets its answer). */
+/* The happy path is: a connection is accepted and waits for a request; the head of the request is read
+ * and given to http_request.c, which asks for the body or answers at once; the answer is written, and
+ * the connection waits again. At most READ_AHEAD bytes are read before they are needed. Possible failure
+ * modes are: there are too many connections (the one that has waited longest is closed, or no more are
+ * accepted until one is closed), a request or the reading of an answer takes too long (the connection is
+ * closed), all connections together hold too much memory (those that began last are closed), the bytes
+ * are no valid request (answered with an error, then closed), the other side disconnects (a request that
+ * is being served runs to its end, and its answer is dropped; a client that only shut down its sending
+ * side gets its answer). */
 #include "service/http/http_internal.h"
 
 #include <netdb.h>
@@ -25,11 +27,11 @@ enum { READ_AHEAD = 16 * 1024 };
 
 enum place { PLACE_WAITING, PLACE_BUSY, PLACE_GONE };
 
-/* What its bytes are read for. */
+/* What incoming bytes are read as. */
 enum reading {
     READING_HEAD,
     READING_BODY,
-    READING_REST, /* of a body that nobody wants, behind the answer */
+    READING_REST, /* the rest of an unwanted body, read behind the answer */
     READING_NOTHING
 };
 
@@ -37,19 +39,19 @@ struct http_connection {
     TAILQ_ENTRY(http_connection) link;
     struct http *http;
     struct bufferevent *io;
-    struct http_request *request; /* from its head to its answer */
+    struct http_request *request; /* set from the head of the request to its answer */
     struct http_parser parser;
-    http_taken_fn *on_taken; /* of a stream; NULL: it is none */
+    http_taken_fn *on_taken; /* set for a stream, otherwise NULL */
     void *on_taken_arg;
     enum place place;
     enum reading reading;
-    uint64_t since_us; /* it waits, sends its request, or is sent its answer */
+    uint64_t since_us; /* when it began to wait, to send its request, or to be sent its answer */
     size_t held;       /* its part of http->held */
-    bool sending;      /* part of a request is there */
+    bool sending;      /* part of a request has arrived */
     bool advancing;
     bool is_tls;
-    bool ended; /* the other side sends nothing more */
-    bool last;  /* nothing more is read after the answer that is in the output */
+    bool ended; /* the other side has shut down its sending */
+    bool last;  /* the answer in the output is the last; nothing is read behind it */
     char host[48];
     char port[8];
 };
@@ -67,7 +69,7 @@ static struct http_connection_list *list_of(struct http_connection *c)
     return &c->http->gone;
 }
 
-/* To the end of the list: each is in the order of since_us. */
+/* Move to the end of another list. Each list is ordered by since_us. */
 static void move_to(struct http_connection *c, enum place place)
 {
     TAILQ_REMOVE(list_of(c), c, link);
@@ -93,7 +95,7 @@ bool http_is_flooded(const struct http *h, size_t more)
     return h->held + more > HTTP_WORKING_FACTOR * h->config->http_body_max + HTTP_WORKING_MORE;
 }
 
-/* All that it holds now. */
+/* Count again how much memory the connection holds. */
 static void account(struct http_connection *c)
 {
     size_t held = sizeof(*c) + http_parser_memory(&c->parser) + unread(c) +
@@ -104,9 +106,9 @@ static void account(struct http_connection *c)
         look_soon(c->http);
 }
 
-/* --- going --- */
+/* --- closing --- */
 
-/* Its memory stays for this turn of the loop, as callers may hold it. */
+/* Close the connection. Its memory stays for this turn of the loop, as callers may still use it. */
 static void drop(struct http_connection *c, const char *why)
 {
     struct http *h = c->http;
@@ -161,13 +163,13 @@ static void on_refused(struct http_connection *c)
     c->reading = READING_NOTHING;
     if (c->request == NULL)
         http_request_begin(c->http, c);
-    if (c->request != NULL) /* there was memory for it */
+    if (c->request != NULL) /* the request could be allocated */
         http_refusal(c->request, c->parser.status, c->parser.why);
     else if (!c->last)
         drop(c, "out of memory");
 }
 
-/* True: there may be more to do. */
+/* Do one step of reading. True: there may be more to do. */
 static bool advance_once(struct http_connection *c)
 {
     struct evbuffer *input = bufferevent_get_input(c->io);
@@ -221,7 +223,7 @@ static void on_read(struct bufferevent *io, void *arg)
     advance(arg);
 }
 
-/* The output is empty. */
+/* Called when the output is empty. */
 static void on_written(struct bufferevent *io, void *arg)
 {
     (void)io;
@@ -243,7 +245,7 @@ static void on_event(struct bufferevent *io, short events, void *arg)
     (void)io;
     struct http_connection *c = arg;
     if ((events & BEV_EVENT_CONNECTED) != 0)
-        return; /* TLS has begun */
+        return; /* the TLS handshake has ended */
     c->ended = true;
     if ((events & BEV_EVENT_EOF) != 0)
         advance(c);
@@ -251,7 +253,7 @@ static void on_event(struct bufferevent *io, short events, void *arg)
         drop(c, "the connection failed");
 }
 
-/* --- coming --- */
+/* --- accepting --- */
 
 void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
                             int length, void *arg)
@@ -301,7 +303,8 @@ static void drop_late(struct http *h, struct http_connection_list *list, const c
     }
 }
 
-/* Those that began last go first; none whose request is served. */
+/* Close connections, beginning with those that began last, until memory is below its limit. Connections whose
+ * request is being served are kept. */
 static void keep_to_memory(struct http *h, struct http_connection_list *list)
 {
     struct http_connection *c, *previous;
@@ -333,7 +336,7 @@ static void keep_to_count(struct http *h)
         log_info("http_connections_free", "connections=%zu", h->connection_count);
 }
 
-/* When a connection has come or gone, when too much is held, and every second. */
+/* Runs when a connection has been accepted or closed, when too much memory is held, and every second. */
 static void on_turn(evutil_socket_t fd, short events, void *arg)
 {
     (void)fd;
@@ -341,7 +344,7 @@ static void on_turn(evutil_socket_t fd, short events, void *arg)
     struct http *h = arg;
     drop_late(h, &h->waiting, "no request came in time");
     drop_late(h, &h->busy, "the client does not read the answer");
-    keep_to_memory(h, &h->busy); /* answers that are not taken */
+    keep_to_memory(h, &h->busy); /* clients that do not take their answers */
     keep_to_memory(h, &h->waiting);
     keep_to_count(h);
     free_gone(h);
@@ -425,7 +428,8 @@ bool http_connection_send(struct http_connection *c, const void *bytes, size_t l
     return sent;
 }
 
-/* Nearly always the socket takes all of it. The loop is asked about the rest alone, and by TLS about all. */
+/* Write the answer directly: nearly always the socket takes all of it. Only what is left over goes through
+ * the loop; with TLS everything does. */
 bool http_connection_answer(struct http_connection *c, const struct buffer *head, const struct buffer *body)
 {
     struct iovec parts[] = {{head->data, head->length}, {body->data, body->length}};
@@ -476,7 +480,8 @@ enum err http_connections_init(struct http *h, struct error *e)
     TAILQ_INIT(&h->gone);
     LIST_INIT(&h->lingering);
     h->turn = event_new(h->base, -1, 0, on_turn, h);
-    h->tick = event_new(h->base, -1, EV_PERSIST, on_turn, h); /* each event_active() would put it off */
+    /* A separate event, because event_active() on `turn` would restart its timer each time. */
+    h->tick = event_new(h->base, -1, EV_PERSIST, on_turn, h);
     if (h->turn == NULL || h->tick == NULL || event_add(h->tick, &second) != 0)
         return error_set(e, ERR_NOMEM, "out of memory");
     return ERR_OK;

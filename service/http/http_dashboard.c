@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The files of the dashboard and the pages of the documentation, which are part of the program; and what the
- * dashboard must know of its user. */
+/* Serves the files of the dashboard and the pages of the documentation, which are part of the program, and
+ * what the dashboard must know about its user. */
 #include <string.h>
 #include <strings.h>
 #include <openssl/evp.h>
@@ -27,7 +27,7 @@ static const struct dashboard_file *find(const char *name)
     return NULL;
 }
 
-/* Append the source 'sha256-...' of what is between the tags @opens and @closes of @page. */
+/* Append the source 'sha256-...' for the text between the tags @opens and @closes of @page. */
 static bool put_hash(struct buffer *out, const struct dashboard_file *page, const char *opens,
                      const char *closes)
 {
@@ -47,8 +47,9 @@ static bool put_hash(struct buffer *out, const struct dashboard_file *page, cons
     return true;
 }
 
-/* Nothing but what comes from here, in no frame of others; inline the page's own style and script alone. The
- * hashes are of the bytes that are served, so that they are right whatever was built in. */
+/* The content security policy: load only from this server, show in no frame of another site, and run only the
+ * page's own inline style and script. The hashes are computed from the bytes that are served, so they are
+ * right whichever dashboard was built in. */
 enum err http_dashboard_init(struct http *h, struct error *e)
 {
     const struct dashboard_file *page = find("index.html");
@@ -80,7 +81,7 @@ static void security_headers(struct http_request *r)
     http_header(r, "Permissions-Policy", "camera=(), geolocation=(), microphone=()");
 }
 
-/* The page itself, or the file that the path names. */
+/* Serve the page itself, or the file that the path names. */
 void http_dashboard(struct http_request *r)
 {
     const struct dashboard_file *file = find(r->filter.length == 0 ? "index.html" : buffer_text(&r->filter));
@@ -93,7 +94,8 @@ void http_dashboard(struct http_request *r)
     bool known = strstr(asked(r, "If-None-Match"), file->etag) != NULL;
     security_headers(r);
     http_header(r, "ETag", file->etag);
-    http_header(r, "Cache-Control", "no-cache"); /* asks whether it is still that one */
+    /* The browser must check whether its copy is still current. */
+    http_header(r, "Cache-Control", "no-cache");
     http_header(r, "Vary", "Accept-Encoding");
     if (packed && !known)
         http_header(r, "Content-Encoding", "gzip");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_HTTP_DASHBOARD_H
 #define SERVICE_HTTP_DASHBOARD_H
-/* The files of service/dashboard/ and the pages of docs/, as the build puts them into the program
+/* The files of service/dashboard/ and the pages of docs/. The build puts them into the program
  * (twinbloom_embed_files). */
 #include <stddef.h>
 
 struct dashboard_file {
     const char *name;
-    const char *etag;                    /* with its quotes: of the contents */
-    const unsigned char *bytes, *packed; /* as they are, and by gzip */
+    const char *etag;                    /* hash of the contents, with quotes */
+    const unsigned char *bytes, *packed; /* as they are, and compressed by gzip */
     size_t length, packed_length;
 };
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* GET /v1/events: the state of all filters that whoever asks may see, as server-sent events.
+/* GET /v1/events: the states of all filters that the user may see, as server-sent events.
  *
- * The happy path is: while anybody listens the admin thread looks at all filters every second or two
- * (admin_watching), what changed becomes the newest entry of a list, and each stream is sent the entries that
- * are newer than what it was sent last. Possible failure modes are: a listener reads slowly (it is sent no
- * more than PENDING_MAX at a time and misses what was changed again meanwhile; who takes nothing for
- * PATIENCE_MS is cut off), it goes (seen at the next turn), its user may not read any more or the daemon ends
- * (the stream ends), Redis is away (entries stay, the event "tick" says why). While nobody listens there are
- * no entries, and only a sample of each filter is taken every FILLS_FINE_S. */
+ * The happy path is: while there are streams, the admin thread looks at all filters every second or two
+ * (admin_watching). A state that changed becomes the newest entry of a list. Each stream is sent the entries
+ * that are newer than the last one it was sent. Possible failure modes are: a client reads slowly (it is sent
+ * at most PENDING_MAX at a time, and misses states that changed again meanwhile; a client that takes nothing
+ * for PATIENCE_MS is cut off), a client disconnects (noticed at the next turn), its user loses the right to
+ * read or the daemon ends (the stream ends), Redis is unreachable (the entries stay, and the event "tick"
+ * gives the error). Without streams there are no entries, and a look only takes a sample of each filter every
+ * FILLS_FINE_S. */
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -26,27 +27,28 @@
 #include "service/meter/traffic.h"
 
 enum {
-    STREAMS_MAX = 64,         /* and no more than half of http_max_clients */
+    STREAMS_MAX = 64,         /* and at most half of http_max_clients */
     PENDING_MAX = 128 * 1024, /* bytes that a stream has not taken yet */
-    SOCKET_BYTES = 64 * 1024, /* of them in the kernel, about */
-    INPUT_MAX = 4096,         /* nobody has anything to say on a stream */
+    SOCKET_BYTES = 64 * 1024, /* about so many of them may be in the kernel */
+    INPUT_MAX = 4096,         /* bytes; a client has nothing to send on a stream */
     PATIENCE_MS = 15000,
     LOST_PEER_MS = 30000,
-    BUSY_MS = 1000,    /* between two looks while a job runs, */
-    QUIET_MS = 2000,   /* and while none does */
-    HURRY_MS = 100,    /* after a view changed */
-    COST_FACTOR = 4,   /* a look is followed by so many times its length without one */
-    SILENCE_MS = 5000, /* then a stream hears of the time; the page gives up after three times that */
+    BUSY_MS = 1000,  /* between two looks while a job runs */
+    QUIET_MS = 2000, /* between two looks while no job runs */
+    HURRY_MS = 100,  /* until the next look after a view changed */
+    COST_FACTOR = 4, /* the pause after a look is at least so many times the look's duration */
+    /* After this long without data a stream is sent the time; the page gives up after three times as long. */
+    SILENCE_MS = 5000,
     TURN_MS = 500
 };
 
 struct stream {
     LIST_ENTRY(stream) link;
     struct http_request *r; /* held */
-    uint64_t sent;          /* version of the newest entry that it was sent */
-    uint64_t ticked;        /* look after which it was told the time */
-    uint64_t said_us;       /* when it was last sent something */
-    uint64_t stuck_us;      /* since when something waits to be taken; 0: nothing does */
+    uint64_t sent;          /* version of the newest entry that was sent */
+    uint64_t ticked;        /* time of the look after which the event "tick" was sent last */
+    uint64_t said_us;       /* when something was last sent */
+    uint64_t stuck_us;      /* since when sent bytes wait to be taken; 0: none wait */
 };
 LIST_HEAD(stream_list, stream);
 
@@ -55,13 +57,12 @@ struct http_events {
     struct http_states states;
     struct stream_list streams;
     unsigned count;
-    struct event
-        *turn;  /* every TURN_MS while there are streams, every 10 s otherwise; comes again by itself */
-    bool query; /* the admin thread looks */
+    struct event *turn; /* fires every TURN_MS while there are streams, else every 10 s */
+    bool query;         /* the admin thread is looking */
     bool hurry;
-    bool before;                         /* the look that is under way began before the states were cleared */
-    uint64_t cursor, looked_us, cost_us; /* when the last look ended, and how long it took */
-    struct buffer traffic;               /* the event of that name, as of the last look */
+    bool before;                         /* the look under way began before the states were cleared */
+    uint64_t cursor, looked_us, cost_us; /* looked_us: when the last look ended; cost_us: how long it took */
+    struct buffer traffic;               /* the event "traffic" of the last look */
 };
 
 /* --- streams --- */
@@ -83,7 +84,7 @@ static bool is_silent(const struct stream *s)
     return clock_mono_us() - s->said_us > (uint64_t)SILENCE_MS * 1000;
 }
 
-/* Send what is new and fits. */
+/* Send the new entries, as far as they fit. */
 static void pump(struct http_events *ev, struct stream *s)
 {
     const struct config_user *u =
@@ -102,7 +103,7 @@ static void pump(struct http_events *ev, struct stream *s)
             buffer_append(&out, e->frame.data, e->frame.length);
         s->sent = e->version;
     }
-    if (e == NULL && (s->ticked != ev->looked_us || is_silent(s))) { /* it is up to date */
+    if (e == NULL && (s->ticked != ev->looked_us || is_silent(s))) { /* the stream has every entry */
         if (s->ticked != ev->looked_us && !buffer_failed(&ev->traffic))
             buffer_append(&out, ev->traffic.data, ev->traffic.length);
         s->ticked = ev->looked_us;
@@ -135,7 +136,7 @@ static void cut_off(struct http_events *ev, struct stream *s, const char *why)
     stream_free(ev, s);
 }
 
-/* The stream as a whole is the answer. */
+/* End the stream, and with it the answer. */
 static void end_stream(struct http_events *ev, struct stream *s, const char *why)
 {
     struct buffer out = {0};
@@ -166,7 +167,7 @@ static bool is_due(const struct http_events *ev)
     return !ev->query && (ev->looked_us == 0 || since_us >= wanted_us);
 }
 
-/* Counters since this coordinator started: a page takes the difference of two events. */
+/* Counters since this coordinator started. The page computes the difference of two events. */
 static void note_traffic(struct http_events *ev)
 {
     struct traffic t;
@@ -196,7 +197,7 @@ static void take_answer(struct http_events *ev, const struct admin_call *call)
         http_states_take(&ev->states, call, !ev->before);
 }
 
-/* What has gone is kept until all streams were told. */
+/* Entries of filters that are gone are kept until all streams have been sent them. */
 static void forget_told(struct http_events *ev)
 {
     const struct stream *s;
@@ -248,7 +249,7 @@ static void look(struct http_events *ev)
     ev->query = true;
     ev->hurry = false;
     ev->before = false;
-    ev->looked_us = clock_mono_us(); /* it begins; its end takes this place */
+    ev->looked_us = clock_mono_us(); /* when the look begins; its end replaces this time */
     admin_post(ev->http->o.admin, call, ev->http->mailbox, on_answer);
 }
 
@@ -260,7 +261,7 @@ static bool is_still_welcome(const struct http_events *ev, const struct stream *
     return u != NULL && user_may(u, ROLE_READ);
 }
 
-/* It may be gone afterwards. */
+/* Check one stream, which may be freed. */
 static void look_after(struct http_events *ev, struct stream *s, uint64_t now)
 {
     uint64_t patience_ms = ev->http->config->http_timeout_ms;
@@ -277,7 +278,7 @@ static void look_after(struct http_events *ev, struct stream *s, uint64_t now)
         cut_off(ev, s, "the client does not read");
     else if (!is_still_welcome(ev, s))
         end_stream(ev, s, "the user has lost the right to read");
-    else if (is_silent(s)) /* a look takes long, or it cost so much that there is none for long */
+    else if (is_silent(s)) /* a look takes long, or took so long that the next one is far away */
         pump(ev, s);
 }
 
@@ -316,14 +317,15 @@ static void prepare_connection(struct http *h, struct http_request *r)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof(lost_ms));
     bufferevent_setwatermark(io, EV_READ, 0, INPUT_MAX);
-    (void)bufferevent_set_timeouts(io, NULL, &patience); /* it may be silent for ever, and may not be deaf */
+    /* A stream may be idle for ever, but must take what it is sent. */
+    (void)bufferevent_set_timeouts(io, NULL, &patience);
 }
 
 static void begin(struct http_events *ev, struct http_request *r, struct stream *s)
 {
     *s = (struct stream){.r = http_request_hold(r)};
     (void)event_del(r->deadline);
-    if (ev->count == 0) { /* the first one is told of all filters, from the first on */
+    if (ev->count == 0) { /* the first stream starts a look at all filters from the first one on */
         http_states_clear(&ev->states);
         ev->cursor = 0;
         ev->before = ev->query;
@@ -333,7 +335,7 @@ static void begin(struct http_events *ev, struct http_request *r, struct stream 
     prepare_connection(ev->http, r);
     http_header(r, "Content-Type", "text/event-stream");
     http_header(r, "Cache-Control", "no-store");
-    http_header(r, "X-Accel-Buffering", "no"); /* of a proxy that would collect it */
+    http_header(r, "X-Accel-Buffering", "no"); /* a proxy must not collect the events */
     http_connection_streams(r->connection, on_taken, s);
     struct buffer hello = {0};
     buffer_puts(&hello, "retry: 2000\n\n");

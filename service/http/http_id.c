@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ids of requests: each answer has one, and the log names it where the request was slow. */
+/* Ids of requests: each answer has one, and a slow request is logged with it. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_HTTP_INTERNAL_H
 #define SERVICE_HTTP_INTERNAL_H
-/* What http*.c share: the server, its connections, a request from its callback to its answer. All of it
+/* What http*.c share: the server, its connections, and a request from its head to its answer. All of it
  * belongs to the HTTP thread. */
 #include <pthread.h>
 #include <sys/queue.h>
@@ -21,11 +21,13 @@
 #include "service/config/users.h"
 
 enum {
-    HTTP_CALLS_MAX = 64,     /* calls in the admin thread or on their way to it */
-    HTTP_WORKING_FACTOR = 4, /* what all requests and answers hold: so many bodies of the largest size, */
-    HTTP_WORKING_MORE = 1024 * 1024, /* and so many bytes */
+    HTTP_CALLS_MAX = 64, /* calls in the admin thread or on their way to it */
+    /* Memory limit of all requests and answers: this many bodies of the largest size, plus HTTP_WORKING_MORE
+     * bytes. */
+    HTTP_WORKING_FACTOR = 4,
+    HTTP_WORKING_MORE = 1024 * 1024, /* plus this many bytes */
     HTTP_RETRY_AFTER = 1,            /* seconds */
-    HTTP_ID_MAX = 64                 /* of X-Request-Id */
+    HTTP_ID_MAX = 64                 /* length of X-Request-Id */
 };
 
 struct batch;
@@ -43,47 +45,47 @@ struct http {
     struct key_port *keys;
     struct mailbox *mailbox;
     struct meter *meter;
-    struct meter_kind meter_kind; /* rows: routes, in the order of their table; columns: statuses */
+    struct meter_kind meter_kind; /* rows: the routes, in the order of their table; columns: statuses */
     struct event *tasks;
     struct event *turn, *tick; /* see http_connection.c */
     struct evconnlistener *listener;
-    struct http_request_list requests; /* not answered yet */
-    unsigned calls;                    /* in the admin thread */
-    size_t held; /* bytes of all connections and of the bodies of requests that are not answered yet */
+    struct http_request_list requests; /* requests that are not answered yet */
+    unsigned calls;                    /* calls in the admin thread */
+    size_t held; /* bytes that all connections hold, and the bodies of requests that are not answered yet */
     bool draining;
-    bool stopped; /* its thread has ended, and the admin thread has */
-    /* of http_connection.c */
+    bool stopped; /* this thread and the admin thread have ended */
+    /* used by http_connection.c */
     struct http_connection_list waiting, busy, gone;
     size_t connection_count;
-    bool paused; /* takes no connections: there are too many */
+    bool paused; /* there are too many connections, so no more are accepted */
     struct lingering_list lingering;
     size_t lingering_count;
     struct http_events *events; /* see http_events.c */
     unsigned char csrf_key[CSRF_KEY_SIZE];
-    struct buffer policy; /* of the dashboard; see http_dashboard.c */
+    struct buffer policy; /* security policy of the dashboard; see http_dashboard.c */
     char host[256];       /* the name of this machine */
-    uint64_t next_id;     /* of a request, before it is scrambled */
-    time_t dated;         /* of `date` */
-    char date[64];        /* as answers say it */
+    uint64_t next_id;     /* of the next request, before it is scrambled */
+    time_t dated;         /* the time that `date` shows */
+    char date[64];        /* the header Date of answers */
     pthread_t thread;
 };
 
-/* One request. Freed when it is answered and nobody holds it. */
+/* One request. It is freed when it is answered and nobody holds it. */
 struct http_request {
     LIST_ENTRY(http_request) link; /* until it is answered */
     struct http *http;
-    struct http_connection *connection; /* NULL: answered, or it is gone */
+    struct http_connection *connection; /* NULL: the request is answered, or its connection is closed */
     const struct http_route *route;
-    struct buffer filter; /* its name, from the path */
-    uint64_t job;         /* likewise */
+    struct buffer filter; /* the filter's name, from the path */
+    uint64_t job;         /* the job's number, from the path */
     struct http_body body;
-    struct batch *batch;   /* of check and add: its keys lie in the body */
+    struct batch *batch;   /* used by check and add; its keys lie in the body */
     size_t working;        /* its part of http->held */
-    struct buffer headers; /* of the answer, each with its CRLF */
+    struct buffer headers; /* further headers of the answer, each with its CRLF */
     uint64_t began_us;
-    char id[HTTP_ID_MAX + 1]; /* of the answer, and of the log where it was slow */
+    char id[HTTP_ID_MAX + 1]; /* id in the answer, and in the log if the request was slow */
     struct event *deadline;
-    char user[USERS_NAME_MAX + 1]; /* whose request it is; "": nobody's */
+    char user[USERS_NAME_MAX + 1]; /* "": no user */
     unsigned references;
     bool head;
 };
@@ -93,120 +95,129 @@ struct http_request {
 void http_sync(struct http *h);
 
 /* --- http_request.c --- */
-/* The head is there, or it is refused, which the caller answers. Nothing where there is no memory. */
+/* The head has arrived, or the parser has refused it, which the caller answers. Without memory for the
+ * request nothing is done. */
 void http_request_begin(struct http *h, struct http_connection *c);
-/* So is the body that was asked for. */
+/* The body that was asked for has arrived. */
 void http_request_whole(struct http_request *r);
-/* It is answered, or nobody waits for the answer: gives back the reference of the one who answers. */
+/* The request is answered, or its client is gone: gives back the reference that the answer held. */
 void http_request_end(struct http_request *r);
 struct http_request *http_request_hold(struct http_request *r);
 void http_request_release(struct http_request *r);
-/* Answer with @status and a JSON body; takes what is in @json. Nothing where it was answered already. */
+/* Answer with @status and a JSON body, and take over @json. If the request is already answered, only @json is
+ * freed. */
 void http_answer(struct http_request *r, int status, struct buffer *json);
-/* The same with a body of another type; a Cache-Control that was given before stays. */
+/* As http_answer(), with a body of another type. A Cache-Control header that was set before stays. */
 void http_answer_as(struct http_request *r, int status, const char *type, struct buffer *body);
 /* Answer with a problem. */
 void http_problem(struct http_request *r, enum http_code code, const char *format, ...) PRINTF_LIKE(3, 4);
-/* The same with a code of base/error.h; of one whose text says nothing of the filter that is not found. */
+/* Answer with a problem for @code of base/error.h. http_failure() is for codes whose text does not name the
+ * filter that was not found. */
 void http_error(struct http_request *r, enum err code, const char *format, ...) PRINTF_LIKE(3, 4);
 void http_failure(struct http_request *r, enum err code, const char *why);
-/* The same for a request that http_parse.c or http_origin.c refused with @status. */
+/* Answer a request that http_parse.c or http_origin.c refused with @status. */
 void http_refusal(struct http_request *r, int status, const char *why);
 void http_no_memory(struct http_request *r);
-/* A further header of the answer, before it. */
+/* Add a header to the answer. Call before the answer. */
 void http_header(struct http_request *r, const char *name, const char *value);
-/* The value of a header that came; NULL where there is none. */
+/* The value of a request's header; NULL: the header is missing. */
 const char *http_asked(const struct http_request *r, const char *header);
-/* Begin an answer whose end is not known; the connection ends with it. False: no memory. */
+/* Begin an answer of unknown length. The connection is closed at its end. False: no memory. */
 MUST_CHECK bool http_stream_begin(struct http_request *r);
 bool http_stream_send(struct http_request *r, const struct buffer *bytes);
-/* The answer is whole: as http_request_end(). */
+/* End such an answer, as http_request_end(). */
 void http_stream_end(struct http_request *r);
 
 /* --- http_query.c --- */
-/* False: it was answered, as the query could be read in two ways. */
+/* False: the query is ambiguous, and the request was answered. */
 MUST_CHECK bool http_query_is_sound(struct http_request *r);
-/* The value of @name, NULL where there is none. The caller frees it. */
+/* The value of @name; NULL: it is missing. The caller frees it. */
 char *http_query(const struct http_request *r, const char *name);
 
 /* --- http_metrics.c --- */
-/* @kind becomes that of routes; it lives as long as the meter. NULL: no memory. */
+/* Make the meter of this thread. @kind is filled with the routes and lives as long as the meter. NULL: no
+ * memory. */
 struct meter *http_meter_new(struct meter_kind *kind);
-/* @r is answered with @status. */
+/* Count that @r is answered with @status. */
 void http_meter_count(struct http_request *r, int status);
-/* True where whoever asks for metrics needs no login. */
+/* True if metrics can be read without a login. */
 bool http_scrapes_freely(struct http_request *r);
 
 /* --- http_connection.c --- */
 MUST_CHECK enum err http_connections_init(struct http *h, struct error *e);
 void http_connections_fini(struct http *h);
-/* Of a listener; @arg is the struct http. */
+/* Callback of a listener; @arg is the struct http. */
 void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
                             int length, void *arg);
-/* Close those that wait for a request; the loop ends when the last one is gone. */
+/* Close the connections that wait for a request. The loop ends when the last connection is closed. */
 void http_connections_drain(struct http *h);
-/* True where with @more bytes more would be held than may be. */
+/* True if @more bytes would exceed the memory limit. */
 bool http_is_flooded(const struct http *h, size_t more);
 
 const struct http_parser *http_connection_parser(const struct http_connection *c);
 struct bufferevent *http_connection_io(struct http_connection *c);
-/* Where it comes from. */
+/* The address that the connection comes from. */
 const char *http_connection_host(const struct http_connection *c);
 const char *http_connection_port(const struct http_connection *c);
-/* @r is what it serves; NULL: nothing. */
+/* Say which request the connection serves; NULL: none. */
 void http_connection_serves(struct http_connection *c, struct http_request *r);
-/* Read the body of the request, and drop it where it is not @wanted; then http_request_whole(). */
+/* Read the body of the request, or read and drop it if it is not @wanted. http_request_whole() is called
+ * afterwards. */
 void http_connection_read_body(struct http_connection *c, bool wanted);
 bool http_connection_is_reading(const struct http_connection *c);
-/* The body that was read, which is the caller's. */
+/* Return the body that was read. The caller owns it. */
 struct buffer http_connection_take_body(struct http_connection *c);
-/* True where another request may follow this one; its body is not wanted. */
+/* True if another request may follow this one, whose body is not wanted. */
 bool http_connection_may_go_on(struct http_connection *c);
 /* False: no memory. */
 MUST_CHECK bool http_connection_send(struct http_connection *c, const void *bytes, size_t length);
-/* The same of an answer that is whole. */
+/* As http_connection_send(), for an answer that is complete. */
 MUST_CHECK bool http_connection_answer(struct http_connection *c, const struct buffer *head,
                                        const struct buffer *body);
-/* The answer was sent, and is the @last one of the connection. */
+/* The answer was sent. @last: it is the last answer of the connection. */
 void http_connection_answered(struct http_connection *c, bool last);
-/* Call @on_taken whenever all that was sent is taken, until it is answered. */
+/* Call @on_taken whenever the client has taken all that was sent, until the answer ends. */
 typedef void http_taken_fn(void *arg);
 void http_connection_streams(struct http_connection *c, http_taken_fn *on_taken, void *arg);
-/* Bytes that were sent and are not taken yet. */
+/* The number of sent bytes that the client has not taken yet. */
 size_t http_connection_unread(const struct http_connection *c);
-/* At once, with the request that it serves. */
+/* Close the connection at once, with the request that it serves. */
 void http_connection_drop(struct http_connection *c, const char *why);
 
 /* --- http_linger.c --- */
-/* The connection of @fd is about to be closed, and not all was read: see to it that its answer arrives. */
+/* The connection of @fd is about to be closed before all its bytes were read: make sure that its answer
+ * arrives. */
 void http_linger(struct http *h, int fd);
 void http_linger_fini(struct http *h);
 
 /* --- http_id.c --- */
-/* Take the id that came with the request, if it is one that may be repeated; else make one up. */
+/* Use the id that came with the request if it is valid. Otherwise generate one. */
 void http_id_take(struct http_request *r);
-/* True where @id is of 1 to HTTP_ID_MAX letters, digits and . _ : + / = @ - */
+/* True if @id has 1 to HTTP_ID_MAX letters, digits and . _ : + / = @ - */
 bool http_id_is_sane(const char *id);
-/* It was answered with @status after @us: tell, where that is slow. */
+/* The request was answered with @status after @us: log it if that is slow. */
 void http_slow(struct http_request *r, int status, uint64_t us);
 
 /* --- http_access.c --- */
-/* Find out who asks, then go on; or answer that nobody does. Now or later, but not once it is answered. */
+/* Find out who the user is, then call @go_on, or answer that the user is unknown. This happens now or later,
+ * but not if the request has been answered meanwhile. */
 typedef void http_known_fn(struct http_request *r);
 void http_authenticate(struct http_request *r, http_known_fn *go_on);
-/* What whoever asks may not see will not be listed. False: no memory. */
+/* Have @call list only what the user may see. False: no memory. */
 MUST_CHECK bool http_limit(struct http_request *r, struct admin_call *call);
-/* May whoever asks do what needs @role, on @filter (NULL: on none, or on all)? False: it was answered. */
+/* True if the user has @role for @filter (NULL: no filter, or all of them). False: the request was
+ * answered. */
 MUST_CHECK bool http_authorise(struct http_request *r, enum http_role role, const char *filter,
                                size_t length);
 
 /* --- http_events.c --- */
 MUST_CHECK enum err http_events_init(struct http *h, struct error *e);
-/* A view has changed: those who listen shall hear of it soon. */
+/* A view has changed: streams should get it soon. */
 void http_events_hurry(struct http *h);
-/* End all streams; none is begun any more. */
+/* End all streams, and begin no more. */
 void http_events_drain(struct http *h);
-/* The thread has ended: forget them; and, once nothing is asked any more, free all. */
+/* http_events_forget(): the thread has ended; forget the streams. http_events_fini(): call once no look is
+ * under way; frees everything. */
 void http_events_forget(struct http *h);
 void http_events_fini(struct http *h);
 

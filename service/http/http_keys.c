@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Check and add.
  *
- * The happy path is: the keys of the body go out as a batch, its end is the answer. Possible failure modes
- * are: some keys fail (their elements are errors: what was added stays added, and may be added again), all
- * fail (the answer is a problem), the request is answered by its deadline (it takes the batch with it). */
+ * The happy path is: the keys of the body are run as a batch, and the request is answered when the batch
+ * ends. Possible failure modes are: some keys fail (their elements are errors; what was added stays added,
+ * and may be added again), all keys fail (the answer is a problem), the deadline passes (the request is
+ * answered, and the batch is freed with it). */
 #include <string.h>
 #include "service/keys/batch.h"
 #include "service/keys/request_count.h"
 #include "service/http/http_internal.h"
 #include "service/http/message/http_json.h"
 
-enum { RESULTS_BYTES = 32, RESULT_BYTES = 6 /* of an answer, and of one key in it, as a rule */ };
+enum { RESULTS_BYTES = 32, RESULT_BYTES = 6 /* usual bytes of an answer, and of one key in it */ };
 
 /* --- the answer --- */
 
@@ -21,7 +22,7 @@ static void put_error(struct buffer *json, enum err code, const char *detail)
     buffer_puts(json, "},");
 }
 
-/* With a comma behind it. */
+/* Append one result and a comma. */
 static void put_result(struct buffer *json, const struct batch *b, size_t i, struct meter_answers *answers)
 {
     const struct failure *why;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of a connection whose request was answered before it was read: a close would reset it, and the
- * answer could be lost on its way. So a second handle of its socket is read, and thrown away, until the other
- * side has seen the end, for a while at most. */
+/* The end of a connection whose request was answered before all of it was read. Closing the socket would
+ * reset the connection, and the answer could be lost on its way. So a second handle of the socket is read,
+ * and the bytes are dropped, until the other side has closed, or for a limited time. */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* GET /metrics, and what this thread counts for it.
  *
- * A scrape has Redis asked for the figures of filters and waits for that, for SCRAPE_MS at the most: then
- * those of the time before are written. So it is answered whether or not Redis and Postgres are there. */
+ * A scrape asks Redis for the figures of filters and waits for at most SCRAPE_MS. If they are late, the
+ * previous figures are written. So a scrape is answered even if Redis and Postgres are unreachable. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,11 +69,11 @@ void http_meter_count(struct http_request *r, int status)
     uint64_t us = clock_mono_us() - r->began_us;
     if (http_status_at(column) != 0)
         meter_count(r->http->meter, row, column, us);
-    if (r->route == NULL || r->route->role != HTTP_ROLE_SCRAPE) /* it waits by design, see SCRAPE_MS */
+    if (r->route == NULL || r->route->role != HTTP_ROLE_SCRAPE) /* a scrape waits by design, see SCRAPE_MS */
         http_slow(r, status, us);
 }
 
-/* --- who may --- */
+/* --- who may read metrics --- */
 
 static bool is_local(struct http_request *r)
 {
@@ -125,7 +125,7 @@ static void on_patience(evutil_socket_t fd, short events, void *arg)
     answer(arg);
 }
 
-/* In the thread of HTTP, perhaps long after the answer. */
+/* Runs in the HTTP thread, perhaps long after the answer. */
 static void on_told(void *arg)
 {
     struct scrape *s = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* /livez, /readyz, the description of the interface and the page of its errors.
+/* /livez, /readyz, the description of the interface, and the page of its errors.
  *
- * Ready: within a second the home node of Redis answers PING, and every worker has come to a task. Whoever
- * is asked and does not answer in time is a reason, told where no login is needed. */
+ * Ready means: within a second the metadata node of Redis answers PING, and every worker runs a task. The
+ * answer says what did not respond, if no login is required. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/log.h"
@@ -42,13 +42,13 @@ struct probe {
     struct http_request *r; /* held; NULL: answered */
     struct http *http;
     struct event *patience;
-    unsigned asked;   /* who will answer yet */
-    unsigned workers; /* that did not answer yet */
-    bool home;        /* answered well */
-    char why[256];    /* it did not */
+    unsigned asked;   /* how many have still to respond */
+    unsigned workers; /* workers that have not responded yet */
+    bool home;        /* the metadata node has responded */
+    char why[256];    /* why the metadata node failed */
 };
 
-/* What has no filter's name in it: in a cluster, the set of names. */
+/* The node with the keys that belong to no filter. In a cluster it is the node with the set of names. */
 static unsigned home_of(const struct http *h)
 {
     return nodes_filters(&h->service->nodes, h->service->prefix);
@@ -71,7 +71,7 @@ static void answer(struct probe *p)
     buffer_puts(&json, "{\"status\":\"ready\"}");
     if (ready)
         http_answer(p->r, 200, &json);
-    else if (users_login_required(p->http->config)) /* nobody logs in for a probe: the reasons name nodes */
+    else if (users_login_required(p->http->config)) /* probes do not log in, and the reasons name nodes */
         http_problem(p->r, HTTP_NOT_READY, "not ready; the log says why");
     else
         http_problem(p->r, HTTP_NOT_READY, "not ready: %s", buffer_text(&reasons));
@@ -82,7 +82,8 @@ static void answer(struct probe *p)
     event_free(p->patience);
 }
 
-/* Freed when all have answered, which may be long after the request was. */
+/* One of those that were asked has responded. The probe is freed when all have, which may be long after the
+ * request was answered. */
 static void answer_came(struct probe *p)
 {
     p->asked--;
@@ -130,7 +131,7 @@ static void on_echo(void *arg)
     answer_came(p);
 }
 
-/* In the worker's thread. */
+/* Runs in the worker's thread. */
 static void send_back(void *arg)
 {
     struct echo *echo = arg;
@@ -141,7 +142,7 @@ static void send_back(void *arg)
 static void ask_worker(struct probe *p, struct mailbox *worker)
 {
     struct echo *echo = malloc(sizeof(*echo));
-    p->workers++; /* one that cannot be asked does not answer */
+    p->workers++; /* a worker without memory for the task counts as not responding */
     if (echo == NULL)
         return;
     *echo = (struct echo){.probe = p, .back = p->http->mailbox};
@@ -179,7 +180,7 @@ void http_readyz(struct http_request *r)
     }
     p->http = h;
     p->r = http_request_hold(r);
-    p->asked = 1; /* this function */
+    p->asked = 1; /* for this function */
     ask_home(p);
     for (unsigned i = 0; i < h->o.worker_count; i++)
         ask_worker(p, h->o.workers[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The query of a request: "name=value&...", each name once. */
+/* The query of a request: "name=value&...". Each name may come once. */
 #include <stdlib.h>
 #include <string.h>
 #include "service/http/http_internal.h"
@@ -18,7 +18,7 @@ static bool decode(struct buffer *out, const char *text, size_t length)
     return good;
 }
 
-/* The parameter at *@at, decoded; *@at is at the next one then. False: it cannot be. */
+/* Decode the parameter at *@at, and move *@at to the next one. False: the encoding is invalid. */
 static bool next_parameter(const char **at, struct buffer *name, struct buffer *value)
 {
     size_t length = strcspn(*at, "&"), split = strcspn(*at, "&=");
@@ -30,7 +30,7 @@ static bool next_parameter(const char **at, struct buffer *name, struct buffer *
     return good;
 }
 
-/* How often @name is there; the first value goes to @first, where that is not NULL. */
+/* How often @name is in the query. If @first is not NULL, it gets the first value. */
 static size_t count_parameters(const char *query, const char *name, char **first)
 {
     struct buffer other = {0}, value = {0};

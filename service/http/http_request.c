@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: the head of a request is there, its row of the table is found, whoever asks may ask it,
- * its body is read and parsed, the handler answers now or later. Possible failure modes are: each of these
- * steps says no (a problem is the answer; a body that nobody may send is not kept), the handler's work takes
- * too long (504, and what comes afterwards is dropped), the connection goes (so does the request; who holds
- * it finds `connection` NULL), the daemon ends (503). */
+/* The happy path is: the head of a request arrives, its row in the table of routes is found, the user is
+ * known and has the right, the body is read and parsed, and the handler answers now or later. Possible
+ * failure modes are: one of these steps refuses the request (the answer is a problem; the body of a user
+ * without the right is not kept), the handler takes too long (504, and its later answer is dropped), the
+ * connection is closed (the request ends; who holds it finds `connection` NULL), the daemon ends (503). */
 #include "service/http/http_internal.h"
 
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "service/http/message/http_json.h"
 #include "service/protocol/job_id.h"
 
-enum { HEAD_BYTES = 512 /* of nearly all answers */ };
+enum { HEAD_BYTES = 512 /* enough for nearly all answers */ };
 
 /* --- answers --- */
 
@@ -61,7 +61,7 @@ static bool has_header(const struct http_request *r, const char *name)
     return r->headers.length > 0 && memmem(r->headers.data, r->headers.length, name, strlen(name)) != NULL;
 }
 
-/* The head of an answer, up to its own headers. */
+/* Write the head of an answer, up to the headers that were added for it. */
 static void begin_head(struct http_request *r, struct buffer *out, int status, bool last)
 {
     struct http *h = r->http;
@@ -221,20 +221,20 @@ static void on_deadline(evutil_socket_t fd, short events, void *arg)
     (void)events;
     struct http_request *r = arg;
     if (r->connection != NULL && http_connection_is_reading(r->connection))
-        http_connection_drop(r->connection, "no request came in time"); /* and @r with it */
+        http_connection_drop(r->connection, "no request came in time"); /* frees @r, too */
     else
         http_error(r, ERR_TIMEOUT, "no answer within http_timeout (%llu ms); the operation continues",
                    (unsigned long long)r->http->config->http_timeout_ms);
 }
 
-/* --- what a request is --- */
+/* --- what a request asks for --- */
 
 const char *http_asked(const struct http_request *r, const char *header)
 {
     return http_parser_header(http_connection_parser(r->connection), header);
 }
 
-/* The path has named a job: of which filter? */
+/* Find the filter of the job that the path names. */
 static bool find_job(struct http_request *r)
 {
     struct buffer id = r->filter;
@@ -276,8 +276,8 @@ static bool find_route(struct http_request *r, const char *method)
     return false;
 }
 
-/* application/json, with or without parameters. What a browser sends without asking first is something else:
- * this guards against requests forged by other sites. */
+/* True for application/json, with or without parameters. A browser sends any other type to another site
+ * without asking that site first, so this check guards against requests that another site forged. */
 static bool is_json(const struct http_request *r)
 {
     static const char wanted[] = "application/json";
@@ -289,7 +289,7 @@ static bool is_json(const struct http_request *r)
     return *behind == '\0' || *behind == ';';
 }
 
-/* What a body must be before it is read. */
+/* Check what the headers say about the body before it is read. */
 static bool wants_body(struct http_request *r)
 {
     const char *encoding = http_asked(r, "Content-Encoding");
@@ -338,7 +338,7 @@ static bool set_deadline(struct http_request *r)
     return false;
 }
 
-/* See README.md, "Other sites". Probes are for everybody. */
+/* See README.md, "Other sites". Probes are always allowed. */
 static bool is_asked_from_here(struct http_request *r)
 {
     const struct http *h = r->http;
@@ -361,7 +361,7 @@ static bool is_asked_from_here(struct http_request *r)
     return fault == NULL;
 }
 
-/* It is known who asks. */
+/* Serve the request, now that the user is known. */
 static void serve_known(struct http_request *r)
 {
     bool named = r->filter.length > 0;
@@ -390,7 +390,7 @@ void http_request_begin(struct http *h, struct http_connection *c)
     r->http = h;
     r->connection = c;
     r->began_us = clock_mono_us();
-    r->references = 1; /* of the one who answers */
+    r->references = 1; /* held until the request is answered */
     http_id_take(r);
     r->head = p->method != NULL && strcmp(p->method, "HEAD") == 0;
     LIST_INSERT_HEAD(&h->requests, r, link);

@@ -105,7 +105,7 @@ void http_percent_encode(struct buffer *out, const char *bytes, size_t length)
 
 /* --- matching --- */
 
-/* The bytes of {...} go to @segment, where that is not NULL. */
+/* True if @path matches @pattern. The bytes of {...} are appended to @segment, if that is not NULL. */
 static bool matches(const char *pattern, const char *path, struct buffer *segment)
 {
     size_t before = strcspn(pattern, "{");

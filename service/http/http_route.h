@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_HTTP_ROUTE_H
 #define SERVICE_HTTP_ROUTE_H
-/* What HTTP requests may ask for: one table, and how a request's path finds its row. Pure; no I/O. */
+/* The routes of the HTTP interface: one table, and how the path of a request finds its row. Pure; no I/O. */
 #include <stddef.h>
 #include "base/buffer.h"
 #include "service/admin/admin.h"
@@ -10,7 +10,8 @@
 struct http_request;
 typedef void http_handler(struct http_request *r);
 
-/* READ_ALL: READ, of all filters. SCRAPE: the same, or nothing; see http_metrics. */
+/* READ_ALL: READ on all filters. SCRAPE: as READ_ALL, or no role at all, depending on http_metrics of the
+ * configuration. */
 enum http_role {
     HTTP_ROLE_NONE,
     HTTP_ROLE_SCRAPE,
@@ -21,29 +22,29 @@ enum http_role {
 };
 
 struct http_route {
-    const char *method;  /* GET stands for HEAD, too */
-    const char *pattern; /* {filter} or {job} is one segment, percent-encoded, of any bytes */
+    const char *method;  /* GET also allows HEAD */
+    const char *pattern; /* {filter} or {job} is one segment of any bytes, percent-encoded */
     http_handler *run;
     const char *summary;
-    enum http_role role;      /* what whoever asks needs */
-    enum http_body_kind body; /* 0: none is read */
-    admin_fn *fn;             /* of handlers that ask the admin thread */
-    enum control_wish wish;   /* of admin_control */
+    enum http_role role;      /* the role that the user needs */
+    enum http_body_kind body; /* 0: no body is read */
+    admin_fn *fn;             /* for handlers that call the admin thread */
+    enum control_wish wish;   /* for admin_control */
 };
 
 extern const struct http_route http_routes[];
 extern const size_t http_route_count;
 
-/* Find the row of @method and @path (as it came, without query). Where the pattern has {filter} or {job} its
- * bytes are appended to @segment. NULL: there is none; *@known tells whether there is one for another method.
- */
+/* Find the row for @method and @path (percent-encoded, without query). If the pattern has {filter} or {job},
+ * its bytes are appended to @segment. NULL: there is no such row; *@known tells whether the path has a row
+ * for another method. */
 const struct http_route *http_route_find(const char *method, const char *path, struct buffer *segment,
                                          bool *known);
 
-/* Append the methods of a path that is known, as in the header Allow. */
+/* Append the methods of a known path, as in the header Allow. */
 void http_route_allow(const char *path, struct buffer *out);
 
-/* Append @text without its %XX. False: one of them is none. */
+/* Append @text with each %XX decoded. False: one of them is invalid. */
 bool http_percent_decode(struct buffer *out, const char *text, size_t length);
 /* Append @bytes as one segment of a path. */
 void http_percent_encode(struct buffer *out, const char *bytes, size_t length);

@@ -54,7 +54,7 @@ static struct http_state *make(struct http_states *s, const struct watching_reco
     return e;
 }
 
-/* It says something new: to the end of the list. */
+/* The state has changed: give it the next version, and move it to the end of the list. */
 static void renew(struct http_states *s, struct http_state *e)
 {
     e->version = ++s->version;
@@ -120,13 +120,14 @@ static void take_record(struct http_states *s, const struct watching_record *w)
     put_frame(s, e, &frame);
 }
 
-/* A filter without a record in this round is gone. */
+/* Mark a filter as gone if this round had no record of it. */
 static void drop_absent(struct http_states *s)
 {
     struct http_state *e, *next;
     for (e = TAILQ_FIRST(&s->list); e != NULL; e = next) {
         struct buffer frame = {0};
-        next = TAILQ_NEXT(e, link); /* one that has gone moves to the end, and is passed over there */
+        /* An entry that is gone moves to the end of the list, and is skipped there. */
+        next = TAILQ_NEXT(e, link);
         if (e->kind != WATCHING_FILTER || e->gone || e->round == s->round)
             continue;
         buffer_puts(&frame, "event: gone\ndata: {\"filter\":");

@@ -2,7 +2,8 @@
 #ifndef SERVICE_HTTP_STATES_H
 #define SERVICE_HTTP_STATES_H
 /* What the streams of events are sent: the last state of each filter, of the nodes and of the coordinators,
- * each as a whole frame, the one that changed last at the end of the list; and how the last look went. */
+ * and how the last look ended. Each state is a complete frame. The list is ordered by the time of the last
+ * change. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -12,11 +13,11 @@
 
 struct http_state {
     TAILQ_ENTRY(http_state) link;
-    uint64_t version; /* of the list, with which it last changed */
-    uint64_t round;   /* in which it was there */
+    uint64_t version; /* version of the list when this state last changed */
+    uint64_t round;   /* the last round that found it */
     enum watching_kind kind;
     bool gone;
-    bool busy; /* a job of it runs */
+    bool busy; /* a job of the filter runs */
     char *name;
     size_t length;
     struct buffer frame; /* empty: nothing is known yet */
@@ -24,26 +25,27 @@ struct http_state {
 TAILQ_HEAD(http_state_list, http_state);
 
 struct http_states {
-    struct http_state_list list; /* by version */
+    struct http_state_list list; /* ordered by version */
     uint64_t version, round;
-    bool complete;      /* all filters were looked at since it was empty */
-    struct error error; /* of the last look; "": it was well */
+    bool complete;      /* all filters were looked at since the last http_states_clear() */
+    struct error error; /* error of the last look; "": none */
 };
 
 void http_states_init(struct http_states *s);
-/* Forget them all; the version goes on. */
+/* Forget all states. The version is not reset. */
 void http_states_clear(struct http_states *s);
-/* A look has ended: how it went. */
+/* A look has ended: note its error. */
 void http_states_answered(struct http_states *s, const struct admin_call *call);
-/* Take over what it found; a filter that it did not find is gone. @since_empty: it began after the last
- * http_states_clear(). */
+/* Take over the states that a look found. A filter that it did not find is gone. @since_empty: the look began
+ * after the last http_states_clear(). */
 void http_states_take(struct http_states *s, const struct admin_call *call, bool since_empty);
-/* Append the event "tick": the time, how the last look went, and whether all filters were told. */
+/* Append the event "tick": the time, the error of the last look, and whether all filters were sent. */
 void http_states_tick(const struct http_states *s, struct buffer *out);
-/* May @u be sent this one? Some are of those who see all filters, some of the others. */
+/* True if @u may be sent this state. Some states are for users who may see all filters, others for the
+ * rest. */
 bool http_state_may_be_seen(const struct http_state *e, const struct config_user *u);
-/* All streams have been sent what there was up to @version: what has gone can be forgotten. */
+/* All streams have been sent every state up to @version, so filters that are gone can be forgotten. */
 void http_states_told(struct http_states *s, uint64_t version);
-/* A job of some filter runs. */
+/* True if a job of any filter runs. */
 bool http_states_busy(const struct http_states *s);
 #endif

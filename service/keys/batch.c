@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The happy path is: SLICES slices of the keys are under way at any time, each an operation of its own with a
- * deadline of its own; when all are back on_done is called. Possible failure modes are: the first slice fails
- * as a whole (so does the batch), a later one does (its keys are errors), a deadline passes (the slices that
- * follow get little time, or a node that is away would hold up each of them for the whole of it), a full
- * filter refuses a key (the batch may end there), whoever asks goes away (what is under way ends by itself).
- */
+ * deadline of its own; when all have ended, on_done is called. Possible failure modes are: the first slice
+ * fails as a whole (so does the batch), a later slice fails (its keys are errors), a deadline passes (the
+ * following slices get a short deadline, as an unreachable node would otherwise hold up each of them for the
+ * full time), a full filter refuses a key (the batch may end there), the owner frees the batch (operations
+ * under way run to their end). */
 #include "service/keys/batch.h"
 
 #include <stdatomic.h>
@@ -15,16 +15,16 @@
 enum {
     SLICES = 2,
     SLICE_KEYS = 128,
-    YIELDING_KEYS = 64, /* of a slice while others are served */
+    YIELDING_KEYS = 64, /* keys in a slice while other clients are served */
     SLICE_BYTES = 64 * 1024,
-    UNREACHABLE_MS = 50, /* deadline of a slice after one has failed */
-    PAUSE_US = 1000,     /* between two slices while others are served */
-    FAILURES_MAX = 8,    /* different ones that are kept */
-    ERROR_FIRST = 0x80,  /* results from here on are errors: the failure's number is added */
+    UNREACHABLE_MS = 50, /* deadline of each slice after one has timed out */
+    PAUSE_US = 1000,     /* pause between two slices while other clients are served */
+    FAILURES_MAX = 8,    /* different failures that are stored */
+    ERROR_FIRST = 0x80,  /* results from here on are errors: ERROR_FIRST + the index of the failure */
 };
 
 struct slice {
-    struct pending_query query; /* first: a slice is what is asked */
+    struct pending_query query; /* first: a slice and its query have the same address */
     struct batch *batch;
     bool busy;
     size_t first, count;
@@ -32,27 +32,27 @@ struct slice {
 
 struct batch {
     struct batch_options options;
-    size_t next; /* key that starts the next slice */
-    size_t end;  /* keys that will have a result */
+    size_t next; /* index of the first key of the next slice */
+    size_t end;  /* number of keys that will have a result */
     bool first_is_done;
-    bool unreachable; /* a slice met servers that are away: those that follow wait for a shorter time */
-    bool failed;      /* as a whole: failures[0] says why */
-    bool yielding;    /* others are served, too: one slice at a time, with pauses */
+    bool unreachable; /* a slice met an unreachable server; the following slices get a shorter deadline */
+    bool failed;      /* the batch failed as a whole; failures[0] says why */
+    bool yielding;    /* other clients are served, too: one slice at a time, with pauses */
     bool paused;
-    struct event *pause; /* NULL: there was none yet */
-    uint64_t commands;   /* of the service, when the last slice was started */
+    struct event *pause; /* NULL until the first pause */
+    uint64_t commands;   /* the service's count of commands when the last slice was started */
     unsigned busy;
     struct slice slices[SLICES];
     unsigned failure_count;
-    struct failure failures[FAILURES_MAX]; /* with texts of their own */
-    uint8_t results[];                     /* enum answer, or ERROR_FIRST + */
+    struct failure failures[FAILURES_MAX]; /* own copies of their texts */
+    uint8_t results[];                     /* each is an enum answer, or ERROR_FIRST + index */
 };
 
 _Static_assert(ANSWER_NO == 0 && ANSWER_YES == 1, "results are what key_operation_plain() says");
 
 static const struct failure no_memory = {.code = ERR_NOMEM, .text = "out of memory"};
 
-/* Where this was the last, that is told; the batch may be gone afterwards. */
+/* Continue. If the last slice has ended, on_done is called, and the batch may be freed afterwards. */
 static void go_on(struct batch *b)
 {
     batch_start(b);
@@ -63,9 +63,9 @@ static void go_on(struct batch *b)
     b->options.on_done(b->options.owner);
 }
 
-/* --- others first --- */
+/* --- yielding to other clients --- */
 
-/* Whoever asks runs none meanwhile. */
+/* The number of commands of other clients. The client that owns the batch starts none meanwhile. */
 static uint64_t commands_of_others(const struct batch *b)
 {
     return atomic_load_explicit(&b->options.asked.admin->service->commands, memory_order_relaxed);
@@ -80,7 +80,7 @@ static void on_pause_over(evutil_socket_t fd, short events, void *arg)
     go_on(b);
 }
 
-/* The next slice waits; where there is no memory for that, it does not. */
+/* Start the next slice after @us. Without memory for the timer the slice starts at once. */
 static void pause_slices(struct batch *b, suseconds_t us)
 {
     const struct timeval pause = {.tv_usec = us};
@@ -89,8 +89,8 @@ static void pause_slices(struct batch *b, suseconds_t us)
     b->paused = b->pause != NULL && event_add(b->pause, &pause) == 0;
 }
 
-/* Where somebody else was served since the last slice, slices go one by one with pauses: Redis and this
- * thread would else have one ahead of every other request. */
+/* If another client was served since the last slice, slices run one by one with pauses. Otherwise Redis and
+ * this thread would always have a slice ahead of every other request. */
 static void pause_for_others(struct batch *b)
 {
     uint64_t commands = commands_of_others(b);
@@ -108,7 +108,7 @@ struct batch *batch_new(const struct batch_options *o)
     b->options = *o;
     b->end = o->count;
     b->commands = commands_of_others(b);
-    key_filter_use(o->asked.filter); /* between two slices nothing else may name it */
+    key_filter_use(o->asked.filter); /* keeps the filter's entry between two slices */
     return b;
 }
 
@@ -133,7 +133,8 @@ static bool failure_is(const struct failure *a, const struct failure *b)
     return a->code == b->code && a->unmade == b->unmade && strcmp(a->text, b->text) == 0;
 }
 
-/* As a result. Of too many different ones it becomes the last that was kept. */
+/* Store the failure and return its result value. If there are too many different failures, the last stored
+ * one is used. */
 static uint8_t keep_failure(struct batch *b, const struct failure *f)
 {
     unsigned i = 0;
@@ -154,7 +155,7 @@ static const struct failure *kept_failure(const struct batch *b, uint8_t result)
     return i < b->failure_count ? &b->failures[i] : &no_memory;
 }
 
-/* None of its keys has an answer. */
+/* Set the failure as the result of all keys of the slice. */
 static void fail_slice(struct batch *b, const struct slice *s, const struct failure *f)
 {
     b->failed |= s->first == 0;
@@ -228,10 +229,10 @@ static void start_slice(struct batch *b, struct slice *s)
         return;
     end_slice(s);
     if (!batch_is_answered(b))
-        pause_slices(b, 0); /* memory had all of it: others first */
+        pause_slices(b, 0); /* the slice was answered from memory at once: serve others first */
 }
 
-/* The first slice goes alone: it makes the filter, or tells that the whole batch fails. */
+/* The first slice runs alone: it creates the filter, or shows that the whole batch fails. */
 static bool may_start(const struct batch *b)
 {
     unsigned most = b->first_is_done && !b->yielding ? SLICES : 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_KEYS_BATCH_H
 #define SERVICE_KEYS_BATCH_H
-/* Very many keys, checked or added in slices: a few are under way side by side, others are served in between,
- * the answers keep the order of the keys. Knows no protocol: whoever asks says where the keys lie and reads
- * the answers when all are there. Belongs to one thread. */
+/* Very many keys, checked or added in slices. A few slices run at the same time, other clients are served in
+ * between, and the answers are in the order of the keys. A batch knows no protocol: its owner says where the
+ * keys lie, and reads the answers when all are there. A batch belongs to one thread. */
 #include <event2/event.h>
 #include "service/keys/pending_query.h"
 
@@ -19,31 +19,33 @@ typedef void batch_done_fn(void *owner);
 
 struct batch_options {
     struct key_query asked;
-    struct event_base *base; /* of this thread */
-    bool ends_when_full;     /* with the first key that a full filter refuses; else each is asked */
+    struct event_base *base; /* the event loop of this thread */
+    /* The batch ends with the first key that a full filter refuses; otherwise all keys are tried. */
+    bool ends_when_full;
     size_t count;
-    batch_key_fn *key; /* key @i; where it lies it stays until batch_free() */
+    batch_key_fn *key; /* returns key @i; its bytes must stay in place until batch_free() */
     batch_done_fn *on_done;
-    void *owner; /* argument of both */
+    void *owner; /* argument of both functions */
 };
 
 /* NULL: no memory. */
 struct batch *batch_new(const struct batch_options *o);
-/* At any time, from inside on_done too; what is under way ends by itself. */
+/* May be called at any time, even inside on_done. Operations under way run to their end. */
 void batch_free(struct batch *b);
 
-/* Start what may be started; once more changes nothing. Where all is answered at once, batch_is_answered()
- * is true after it; else on_done is called when it is. */
+/* Start the slices that may be started; a second call changes nothing. If all keys are answered at once,
+ * batch_is_answered() is true afterwards. Otherwise on_done is called when they are. */
 void batch_start(struct batch *b);
 bool batch_is_answered(const struct batch *b);
 
-/* --- then --- */
+/* --- results, once all keys are answered --- */
 
-/* NULL: some keys have an answer. Else none has, for this reason. */
+/* NULL: some keys have an answer. Otherwise no key has one, for this reason. */
 const struct failure *batch_failure(const struct batch *b);
 const struct key_query *batch_query(const struct batch *b);
-/* How many keys have an answer or an error: all, but where it ended with one that a full filter refused. */
+/* How many keys have an answer or an error: all of them, unless the batch ended with a key that a full filter
+ * refused. */
 size_t batch_end(const struct batch *b);
-/* @why: of ANSWER_ERROR, else NULL. */
+/* The answer to key @i. *@why is set for ANSWER_ERROR, else NULL. */
 enum answer batch_answer(const struct batch *b, size_t i, const struct failure **why);
 #endif

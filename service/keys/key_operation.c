@@ -12,13 +12,13 @@ struct key_operation {
     struct key_port *port;
     enum operation_kind kind;
     struct key_filter *filter;
-    struct open_filter *open; /* while it runs */
+    struct open_filter *open; /* set while the operation runs */
     bool is_running, is_released, has_answers;
     bool was_retried;
-    uint64_t started_at; /* monotonic, us */
-    unsigned timeout_ms; /* 0: the port's */
+    uint64_t started_at; /* monotonic clock, us */
+    unsigned timeout_ms; /* 0: the timeout of the port */
     enum key_room room;
-    bool errs_on_loss; /* what may be lost is an error, not "maybe" */
+    bool errs_on_loss; /* if keys may be lost, answer an error, not "maybe" */
     enum err status;
     char *error;
     size_t count, filled, bytes_filled;
@@ -31,7 +31,7 @@ struct key_operation {
 _Static_assert(sizeof(struct key_operation) + KEY_OPERATION_ONE_KEY <= KEY_OPERATION_BYTES,
                "operations of one key are kept for the next ones");
 
-/* --- beginning and end --- */
+/* --- start and end --- */
 
 struct key_operation *key_operation_new(struct key_port *p, enum operation_kind kind, size_t keys,
                                         size_t bytes)
@@ -108,9 +108,9 @@ static void set_status(struct key_operation *op, enum err code, const char *text
     op->error = text[0] != '\0' ? strdup(text) : NULL;
 }
 
-/* --- what came of it --- */
+/* --- the outcome --- */
 
-/* It has every key for all that is known. */
+/* The filter may have lost keys, so no key can be reported absent. */
 static void take_lost(struct key_operation *op, const char *text)
 {
     if (op->kind == OPERATION_ADD || op->filter->policy.error_on_lost) {
@@ -122,7 +122,7 @@ static void take_lost(struct key_operation *op, const char *text)
     }
 }
 
-/* One that the configuration names and that is not there yet is as one that was lost. */
+/* A filter that the configuration names and that does not exist is treated as one that was lost. */
 static void take_missing(struct key_operation *op, const char *text)
 {
     const struct filter_policy *policy = &op->filter->policy;
@@ -136,7 +136,7 @@ static void take_missing(struct key_operation *op, const char *text)
 
 static enum err open_filter(struct key_operation *op, struct key_filter *f)
 {
-    struct error e; /* not even cleared where it is not needed: it is large */
+    struct error e; /* not initialised where it is not needed, because it is large */
     if (f->open != NULL && open_filter_is_over(f->open)) {
         open_filter_close(f->open);
         f->open = NULL;
@@ -152,7 +152,8 @@ static enum err open_filter(struct key_operation *op, struct key_filter *f)
     return code;
 }
 
-/* The filter was found; controllers look for one whose name is not listed any more. */
+/* The filter was found. The controllers are told, as they look for filters whose names are missing from the
+ * list. */
 static void take_found(struct key_operation *op)
 {
     struct key_filter *f = op->filter;
@@ -177,8 +178,8 @@ static uint64_t time_left(const struct key_operation *op, uint64_t now)
     return until > now ? until - now : 0;
 }
 
-/* What was known of the name before the operation began may be of a filter that was deleted, and made again
- * since. */
+/* What was known of the name before the operation began may belong to a filter that was deleted and created
+ * again since. */
 static bool is_outdated(const struct key_operation *op, enum err code)
 {
     bool of_view = code == ERR_NOT_FOUND || code == ERR_PARSE || code == ERR_FORMAT || code == ERR_WRONG_TYPE;
@@ -206,13 +207,14 @@ static void on_told(void *arg, enum err code, const char *text)
         op->has_answers = code == ERR_OK || (is_late && op->kind == OPERATION_CHECK);
         if (code == ERR_OK)
             take_found(op);
-        bool foreign = code == ERR_WRONG_TYPE && open_filter_is_over(op->open); /* has the view's name */
+        /* The key of the view holds something else. */
+        bool foreign = code == ERR_WRONG_TYPE && open_filter_is_over(op->open);
         set_status(op, code, foreign ? "Operation against a key holding the wrong kind of value" : text);
     }
     finish(op);
 }
 
-/* It is @now; @timeout: us. True: it has ended. */
+/* Run the next step at time @now, with @timeout in us. True: the operation has ended. */
 static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout)
 {
     struct key_filter *f = op->filter;
@@ -236,7 +238,7 @@ static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout)
     return false;
 }
 
-/* --- a run --- */
+/* --- running --- */
 
 bool key_operation_start(struct key_operation *op, struct key_filter *f, key_operation_done_fn *done,
                          void *arg)
@@ -274,7 +276,7 @@ void key_operation_look_if_full(struct key_operation *op)
     op->room = KEY_ROOM_LOOKS;
 }
 
-/* --- what is asked of it --- */
+/* --- answers --- */
 
 enum err key_operation_status(const struct key_operation *op)
 {
@@ -313,7 +315,7 @@ enum answer key_operation_answer(const struct key_operation *op, size_t i)
     return ANSWER_NO;
 }
 
-/* Sets of enum key_answer. */
+/* A set of enum key_answer values, as bits. */
 #define SET(answer) (1U << (answer))
 #define SET_YES (SET(KEY_PRESENT) | SET(KEY_ADDED))
 #define SET_NO (SET(KEY_ABSENT) | SET(KEY_OLD) | SET(KEY_UNSURE))

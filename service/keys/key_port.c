@@ -78,7 +78,7 @@ static void filter_free(struct key_filter *f)
     free(f);
 }
 
-/* An entry for a name under which nothing was ever made is not kept. */
+/* Free the entry of a name under which no filter ever existed. */
 static void forget_if_unused(struct key_filter *f)
 {
     if (f->seen || f->policy.configured || f->users > 0 || f->port->closing)

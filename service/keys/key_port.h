@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_KEYS_KEY_PORT_H
 #define SERVICE_KEYS_KEY_PORT_H
-/* An event loop's place for operations on keys (key_operation.h): its connections to Redis, and the filters
- * that its requests name. Belongs to one thread; nothing is locked. */
+/* What an event loop needs for operations on keys (key_operation.h): its connections to Redis, and the
+ * filters that its requests name. A port belongs to one thread; there are no locks. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,56 +14,56 @@
 #include "shard/request/request_port.h"
 #include "shard/redis/async_client.h"
 
-/* What the configuration says of a filter. */
+/* What the configuration says about a filter. */
 struct filter_policy {
     bool configured;
-    bool sourced;       /* rows in Postgres are the truth: what is lost comes back by a rebuild */
+    bool sourced;       /* the filter has a table in Postgres, so a rebuild restores what is lost */
     bool error_on_lost; /* answer an error instead of "maybe" */
-    unsigned add_acks;  /* replicas that must have an add before it is acknowledged */
-    bool add_fsync;     /* and disks */
+    unsigned add_acks;  /* number of replicas that must have an add before it is acknowledged */
+    bool add_fsync;     /* these replicas must also have written the add to disk */
 };
 
 struct key_port_options {
     struct event_base *base;
-    const struct nodes *nodes; /* borrowed, as all that follows */
+    const struct nodes *nodes; /* borrowed, as is all that follows */
     struct filters *filters;
     const char *prefix;
-    struct latency *latency; /* how long Redis takes is recorded there */
+    struct latency *latency; /* records how long Redis takes */
     unsigned redis_timeout_ms;
-    unsigned timeout_ms; /* of an operation */
+    unsigned timeout_ms; /* deadline of an operation */
     struct filter_policy (*policy)(void *policy_arg, const char *name, size_t length);
     void *policy_arg;
-    /* There is such a filter, as some port of this process found: its absence is a loss from now on. Called
-     * for each incarnation. */
+    /* A port of this process has found the filter, so from now on its absence is a loss. Called for each
+     * incarnation. */
     void (*on_seen)(void *arg, const char *name, size_t length, uint64_t incarnation);
     void *arg;
 };
 
-/* A filter as requests name it. */
+/* A filter by the name that requests use. */
 struct key_filter {
     struct key_port *port;
     struct filter_policy policy;
-    bool seen; /* there was such a filter */
+    bool seen; /* the filter has been found before */
     size_t name_length;
     char *name;
-    void *meter;              /* of whoever counts its answers; NULL at first */
-    struct open_filter *open; /* NULL: not yet */
-    size_t users;             /* operations and batches that name it */
-    struct key_filter *next;  /* of the hash chain */
+    void *meter;              /* belongs to the code that counts the filter's answers; NULL at first */
+    struct open_filter *open; /* NULL: not opened yet */
+    size_t users;             /* number of operations and batches that use this entry */
+    struct key_filter *next;  /* next entry of the hash chain */
 };
 
 struct key_port;
 
 /* NULL: no memory. */
 struct key_port *key_port_new(const struct key_port_options *o);
-/* The configuration has changed: operations under way get no more time than new ones, and the policy of every
- * filter is asked for again. */
+/* The configuration has changed. Operations under way get no more time than new ones, and the policy of every
+ * filter is looked up again. */
 void key_port_configure(struct key_port *p, unsigned timeout_ms);
-/* Operations still running are finished with ERR_CANCELLED. NULL is fine. */
+/* End running operations with ERR_CANCELLED and free the port. NULL is fine. */
 void key_port_free(struct key_port *p);
 
-/* The entry of a filter, made if needed. ERR_RANGE: the name is too long. The entry lives until the port is
- * freed or its filter turns out not to exist. */
+/* Find the entry of a filter, or make it. ERR_RANGE: the name is too long. The entry lives until the port is
+ * freed, or until its filter is found not to exist. */
 MUST_CHECK enum err key_port_find(struct key_port *p, const char *name, size_t length,
                                   struct key_filter **out, struct error *e);
 void key_filter_use(struct key_filter *f);
@@ -73,7 +73,7 @@ struct async_client *key_port_redis(const struct key_port *p);
 
 /* --- for key_operation.c --- */
 enum { KEY_OPERATION_BYTES = 2048, KEY_OPERATION_ONE_KEY = 64 };
-/* Where operations come from: blocks of KEY_OPERATION_BYTES. */
+/* The memory of operations, in blocks of KEY_OPERATION_BYTES. */
 struct pool *key_port_operations(struct key_port *p);
 const struct key_port_options *key_port_options(const struct key_port *p);
 struct request_port *key_port_requests(const struct key_port *p);

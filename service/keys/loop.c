@@ -14,7 +14,7 @@ struct event_base *loop_base_new(void)
     return base;
 }
 
-/* What the configuration says of a filter. */
+/* What the configuration says about a filter. */
 static struct filter_policy policy(void *arg, const char *name, size_t length)
 {
     const struct config *const *held = arg;

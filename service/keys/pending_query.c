@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: the operation ends, on_done is called. Possible failure modes are: there is no filter,
- * or no room in it (the admin thread makes it, and the operation starts again), that fails (its text is the
- * failure), whoever asks has gone meanwhile (the answer of the admin thread is dropped then). */
+/* The happy path is: the operation ends, and on_done is called. Possible failure modes are: the filter does
+ * not exist or has no room (the admin thread creates or extends it, and the operation starts again), the
+ * admin thread fails (its error is the failure), the owner has gone meanwhile (the admin thread's answer is
+ * dropped). */
 #include "service/keys/pending_query.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "service/admin/admin.h"
 
-enum { CREATIONS_MAX = 8 /* of one add, whose filter somebody deletes again and again */ };
+enum { CREATIONS_MAX = 8 /* per add, in case somebody deletes its filter again and again */ };
 
 static bool start(struct pending_query *a);
 
@@ -38,7 +39,7 @@ static void take_made(struct pending_query *a, const struct admin_call *call)
         a->on_done(a);
         return;
     }
-    key_operation_look_if_full(a->op); /* what is there needs no room */
+    key_operation_look_if_full(a->op); /* keys that are already there need no room */
     start_again(a);
 }
 
@@ -60,7 +61,7 @@ static bool may_create(const struct pending_query *a)
            a->creations < CREATIONS_MAX;
 }
 
-/* An add that finds no filter, or no room in it, waits until there is one. */
+/* If an add finds no filter, or no room in it, have the admin thread make it first. */
 static bool make_room_first(struct pending_query *a)
 {
     const struct key_query *q = &a->asked;
@@ -87,7 +88,7 @@ static void on_operation(struct key_operation *op, void *arg)
         a->on_done(a);
 }
 
-/* True: it is done. */
+/* Start the operation. True: the query is done. */
 static bool start(struct pending_query *a)
 {
     return key_operation_start(a->op, a->asked.filter, on_operation, a) && !make_room_first(a);
@@ -103,7 +104,7 @@ bool pending_query_start(struct pending_query *a, struct key_operation *op)
 void pending_query_fini(struct pending_query *a)
 {
     if (a->call != NULL)
-        a->call->asker = NULL; /* which the admin thread does not look at */
+        a->call->asker = NULL; /* the admin thread does not read this member */
     a->call = NULL;
     if (a->op != NULL)
         key_operation_release(a->op);

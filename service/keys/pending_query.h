@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_KEYS_PENDING_QUERY_H
 #define SERVICE_KEYS_PENDING_QUERY_H
-/* An operation, and what an add may need before it can be done: a filter that is to be made, another layer
- * for one that is full. Knows no protocol and no connection. Belongs to one thread. */
+/* An operation on keys, and what an add may need first: a filter that does not exist yet, or another layer
+ * for a filter that is full. It knows no protocol and no connection. It belongs to one thread. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,15 +14,15 @@
 struct admin_call;
 struct admin_threads;
 
-/* What is asked of a filter, but for the keys. */
+/* A request without its keys. */
 struct key_query {
-    struct admin_threads *admin; /* make what is missing */
-    struct mailbox *mailbox;     /* of the thread that asks */
+    struct admin_threads *admin; /* creates what is missing */
+    struct mailbox *mailbox;     /* the mailbox of the calling thread */
     enum operation_kind kind;
     struct key_filter *filter;
     struct creation creation;
-    const char *user;     /* who asks, for as long as it does; NULL: nobody that has a quota */
-    bool unmade_is_empty; /* a check of a filter that was never made finds no key; else that is a failure */
+    const char *user;     /* the user, valid as long as the query; NULL: a user without a quota */
+    bool unmade_is_empty; /* a check of a filter that was never created finds no key; otherwise it fails */
 };
 
 struct pending_query;
@@ -32,30 +32,31 @@ struct pending_query {
     struct key_query asked;
     pending_query_done_fn *on_done;
     struct key_operation *op;
-    struct admin_call *call; /* in the admin thread, or on its way there or back */
+    struct admin_call *call; /* the call in the admin thread, or on its way there or back */
     unsigned creations;
-    enum err refused; /* what the add needs could not be made */
-    char *refusal;    /* why; NULL: no memory */
+    enum err refused; /* why the admin thread could not make what the add needs */
+    char *refusal;    /* text of `refused`; NULL: no memory */
 };
 
-/* Start @op, which becomes @a's. True: it is done, and nobody is told. Else on_done is called once, later.
- * Also to ask once more what is done. The first two members are the caller's to fill. */
+/* Start @op, which @a takes over. True: it is done, and on_done is not called. Otherwise on_done is called
+ * once, later. May be called again to repeat a query that is done. The caller fills the first two members. */
 MUST_CHECK bool pending_query_start(struct pending_query *a, struct key_operation *op);
-/* At any time; no call comes after it. What is under way ends by itself. */
+/* May be called at any time. No callback comes afterwards, and operations under way run to their end. */
 void pending_query_fini(struct pending_query *a);
 
 /* Why keys have no answer. */
 struct failure {
     enum err code;
-    bool unmade; /* what the add needs could not be made; else the operation failed */
+    /* The filter or layer that the add needs could not be made; otherwise the operation failed. */
+    bool unmade;
     const char *text;
 };
 
-/* No key has an answer, for the reason that pending_query_failure() gives. */
+/* True if no key has an answer; pending_query_failure() says why. */
 bool pending_query_failed(const struct pending_query *a);
-/* Its text lives as long as @a is neither started again nor ended. */
+/* The text is valid until @a is started again or ended. */
 struct failure pending_query_failure(const struct pending_query *a);
 
-/* Of one key; ANSWER_ERROR: pending_query_failure() says why. */
+/* The answer to one key. For ANSWER_ERROR, pending_query_failure() says why. */
 enum answer pending_query_answer(const struct pending_query *a, size_t i);
 #endif

@@ -17,7 +17,7 @@ void answer_count(struct meter_answers *to, enum answer answer)
     to->other += answer != ANSWER_YES && answer != ANSWER_NO;
 }
 
-/* A filter that was not seen may be a name that somebody made up. */
+/* Returns NULL for a filter that was never found: its name may be made up. */
 static struct meter_filter *meter_of(struct meter *m, struct key_filter *f)
 {
     if (f->meter == NULL && f->open != NULL && f->seen)

@@ -24,7 +24,7 @@ enum { DIGITS_SIZE = 32 };
 
 static void write_digits(char out[DIGITS_SIZE], double value)
 {
-    (void)snprintf(out, DIGITS_SIZE, "%.6g", value == 0 ? 0 : value); /* no -0 */
+    (void)snprintf(out, DIGITS_SIZE, "%.6g", value == 0 ? 0 : value); /* never "-0" */
 }
 
 double field_digits(double value)
@@ -43,7 +43,7 @@ void field_decimal(struct fields *f, const char *name, double value)
         return;
     }
     reply_text(&f->reply, name);
-    reply_double(&f->reply, strtod(text, NULL)); /* the same digits */
+    reply_double(&f->reply, strtod(text, NULL)); /* written with the same digits */
     f->count++;
 }
 

@@ -8,12 +8,12 @@
 #include <string.h>
 
 enum {
-    INTEGER_MAX = 20, /* "-9223372036854775808" */
+    INTEGER_MAX = 20, /* length of "-9223372036854775808" */
     HEADER_MAX = 1 + INTEGER_MAX + 2,
-    LINE_MAX_BYTES = 1024 /* of an error's text; what is longer is cut */
+    LINE_MAX_BYTES = 1024 /* of an error's text; a longer text is cut */
 };
 
-/* Written from the end, two digits a step: replies are mostly integers and bulk headers, and printf would
+/* Digits are written from the end, two at a step. Most replies are integers and bulk headers, so printf would
  * cost more than the rest of the reply. */
 static size_t put_unsigned(char *to, uint64_t value)
 {
@@ -44,7 +44,7 @@ static void end_line(char *to)
     to[1] = '\n';
 }
 
-/* @type, @value and the line's end at @to, which has HEADER_MAX bytes. */
+/* Write @type, @value and the line's end to @to, which has HEADER_MAX bytes. */
 static size_t put_header(char *to, char type, uint64_t value)
 {
     to[0] = type;
@@ -152,7 +152,7 @@ void reply_double(struct reply *r, double value)
         (void)snprintf(text, sizeof(text), value > 0 ? "inf" : "-inf");
     } else {
         (void)snprintf(text, sizeof(text), "%.15g", value);
-        if (strtod(text, NULL) != value) /* the shorter form is not this number */
+        if (strtod(text, NULL) != value) /* the shorter form is a different number */
             (void)snprintf(text, sizeof(text), "%.17g", value);
     }
     if (r->protocol >= 3)

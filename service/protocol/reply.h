@@ -8,7 +8,8 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* Not on the wire: RESP3 whose decimals are doubles rather than text, to be made JSON of. */
+/* An internal protocol that is never sent: RESP3 whose decimals are doubles instead of text. JSON is made
+ * from it. */
 enum { REPLY_TYPED = 4 };
 
 struct reply {
@@ -17,16 +18,16 @@ struct reply {
 };
 
 void reply_simple(struct reply *r, const char *text); /* +OK */
-/* -text; control characters become blanks so that a line stays a line. */
+/* -text; control characters become blanks, so that the error stays one line */
 void reply_error(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3);
-/* An error that begins as the table in base/error.h says of @code. Where RedisBloom has a text of its own for
- * it that is the reply, and @format is not used. */
+/* Write an error with the prefix that base/error.h has for @code. If RedisBloom has its own text for @code,
+ * that text is the reply, and @format is not used. */
 void reply_failure(struct reply *r, enum err code, const char *format, ...) PRINTF_LIKE(3, 4);
-/* What RedisBloom says of a filter that it could not make is said for @code, by RedisBloom's text. */
+/* True if @code is replied by the text that RedisBloom has for a filter that it could not create. */
 bool reply_is_of_redisbloom(enum err code);
 void reply_integer(struct reply *r, int64_t value);
 void reply_boolean(struct reply *r, bool value); /* RESP2: 1 or 0 */
-/* The same of @count values, each 0 or 1. */
+/* Write @count booleans; each value is 0 or 1. */
 void reply_booleans(struct reply *r, const uint8_t *values, size_t count);
 void reply_double(struct reply *r, double value); /* RESP2: bulk string */
 void reply_null(struct reply *r);
@@ -35,7 +36,7 @@ void reply_text(struct reply *r, const char *text);                            /
 void reply_printf(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3); /* bulk */
 void reply_verbatim(struct reply *r, const void *bytes, size_t length);        /* text; RESP2: bulk */
 void reply_array(struct reply *r, size_t count);
-/* An array of @count items, which were written apart. */
+/* Append an array of @count items that were written to @items. */
 void reply_array_of(struct reply *r, size_t count, const struct buffer *items);
 void reply_map(struct reply *r, size_t pairs); /* RESP2: array of 2 * pairs */
 #endif

@@ -11,10 +11,10 @@ enum {
     ARGUMENTS_FIRST = 8,
     STRANGER_ARGUMENTS = 10,
     STRANGER_BULK = 16384,
-    STRANGER_REQUEST = STRANGER_BULK + 1024, /* a whole one: what it is put together in doubles as it grows */
-    DIGITS_MAX = 5,                          /* of the length of an argument, as a rule */
+    STRANGER_REQUEST = STRANGER_BULK + 1024, /* bytes of a whole request; its buffer doubles as it grows */
+    DIGITS_MAX = 5,                          /* of an argument's length in the common case */
     USUAL_HEADER_MAX = DIGITS_MAX + 3,
-    ARGUMENTS_KEPT = 1024 /* an array above this is not kept */
+    ARGUMENTS_KEPT = 1024 /* a larger array of arguments is freed after its command */
 };
 #define RESP_NO_BULK SIZE_MAX
 
@@ -53,8 +53,8 @@ static enum resp_result finish(struct resp_parser *p, size_t consumed)
     return RESP_COMMAND;
 }
 
-/* The array grows with the arguments that have come, never with the number that was announced: "*1048576" is
- * ten bytes and must not cost 16 MiB. */
+/* The array grows with the arguments that have arrived, never with the announced number: "*1048576" is ten
+ * bytes long and must not cost 16 MiB. */
 static bool grow(struct resp_parser *p)
 {
     size_t capacity = p->capacity == 0 ? ARGUMENTS_FIRST : p->capacity * 2;
@@ -74,14 +74,14 @@ static bool add(struct resp_parser *p, size_t offset, size_t length)
     return true;
 }
 
-/* As Redis's string2ll(): no leading zeros, no "-0", no '+'. */
+/* Parse as Redis's string2ll() does: no leading zeros, no "-0", no '+'. */
 static bool parse_integer(const char *text, size_t length, int64_t *out)
 {
     bool negative = length > 0 && text[0] == '-';
     size_t digits = length - negative;
     text += negative;
     if (digits == 0 || digits > 18 || (text[0] == '0' && length > 1))
-        return false; /* 18 digits are beyond every limit and cannot overflow */
+        return false; /* 18 digits exceed every limit and cannot overflow */
     int64_t value = 0;
     for (size_t i = 0; i < digits; i++) {
         if (text[i] < '0' || text[i] > '9')
@@ -92,13 +92,13 @@ static bool parse_integer(const char *text, size_t length, int64_t *out)
     return true;
 }
 
-/* Bytes of an inline line or of one header. */
+/* The most bytes of an inline line or of one header. */
 static size_t line_max(const struct resp_parser *p)
 {
     return p->stranger && p->limits.inline_max > STRANGER_BULK ? (size_t)STRANGER_BULK : p->limits.inline_max;
 }
 
-/* Most headers have one digit or two. False: this one does not, or is not here, or is none. */
+/* Read a header of one or two digits, which most have. False: the header is longer, incomplete or invalid. */
 static bool read_short_header(struct resp_parser *p, const char *bytes, size_t length, int64_t *number)
 {
     const char *at = bytes + p->position;
@@ -114,7 +114,7 @@ static bool read_short_header(struct resp_parser *p, const char *bytes, size_t l
 }
 
 /* Read the header ("*3\r\n", "$6\r\n") at p->position. RESP_COMMAND: *number and *valid are set, and
- * p->position is behind the header. Like Redis, what follows the '\r' is taken for the '\n'. */
+ * p->position is behind the header. As in Redis, any byte after the '\r' is taken for the '\n'. */
 static enum resp_result read_header(struct resp_parser *p, const char *bytes, size_t length,
                                     const char *too_big, int64_t *number, bool *valid)
 {
@@ -160,16 +160,17 @@ static enum resp_result read_bulk_header(struct resp_parser *p, const char *byte
     return RESP_COMMAND;
 }
 
-/* "$5\r\n", of at most five digits: what is behind it; NULL: it is not here, or of another form. */
+/* Read a header such as "$5\r\n" with at most five digits. Returns the address behind it; NULL: the header is
+ * incomplete or has another form. */
 static const char *read_usual_header(const char *at, const char *end, size_t *number)
 {
     const char *first = at + 1;
     size_t n = 0;
     unsigned digit;
-    if (end - at < USUAL_HEADER_MAX || *at != '$') /* what is shorter waits for resp_parse() */
+    if (end - at < USUAL_HEADER_MAX || *at != '$') /* resp_parse() handles a shorter rest */
         return NULL;
     unsigned high = (unsigned char)first[0] - (unsigned)'0', low = (unsigned char)first[1] - (unsigned)'0';
-    if (high > 0 && high <= 9 && low <= 9 && first[2] == '\r') { /* as most are */
+    if (high > 0 && high <= 9 && low <= 9 && first[2] == '\r') { /* two digits, as most headers have */
         *number = high * 10 + low;
         return first + 4;
     }
@@ -181,7 +182,7 @@ static const char *read_usual_header(const char *at, const char *end, size_t *nu
     return at + 2;
 }
 
-/* Arguments that are whole, behind a usual header: nearly all are. */
+/* Read complete arguments with short headers, as nearly all are. */
 static void read_usual(struct resp_parser *p, const char *bytes, size_t length)
 {
     size_t end = p->expected < p->capacity ? p->expected : p->capacity, position = p->position, number;
@@ -235,7 +236,8 @@ static enum resp_result read_array(struct resp_parser *p, const char *bytes, siz
     return finish(p, p->position);
 }
 
-/* A line that is being split: read from @at, write at @to <= @at, so that unescaping happens in place. */
+/* An inline line that is being split. It is read at @at and written at @to <= @at, so it is unescaped in
+ * place. */
 struct line {
     char *bytes;
     size_t at, to, end;
@@ -267,7 +269,7 @@ static char escaped(char c)
     }
 }
 
-/* One escape sequence: l->at is at the backslash, and another byte follows it. */
+/* Read one escape sequence. l->at points to the backslash, and another byte follows it. */
 static void unescape(struct line *l)
 {
     const char *b = l->bytes + l->at;
@@ -280,8 +282,8 @@ static void unescape(struct line *l)
     }
 }
 
-/* The rest of a quoted part; l->at is behind the opening @quote. False: no closing quote, or something other
- * than a blank follows it. */
+/* Read the rest of a quoted part; l->at is behind the opening @quote. False: the closing quote is missing, or
+ * something other than a blank follows it. */
 static bool read_quoted(struct line *l, char quote)
 {
     while (l->at < l->end) {
@@ -295,7 +297,7 @@ static bool read_quoted(struct line *l, char quote)
             unescape(l);
         } else {
             if (pair && l->bytes[l->at + 1] == '\'')
-                l->at++; /* the only escape between single quotes */
+                l->at++; /* the only escape sequence between single quotes */
             l->bytes[l->to++] = l->bytes[l->at++];
         }
     }

@@ -51,6 +51,6 @@ void summary_reply(const struct summary *t, struct reply *out, const char *filte
     struct buffer *b = out->out;
     if (buffer_failed(b))
         return;
-    b->length -= 2; /* the line goes on */
+    b->length -= 2; /* remove the line's end: the line continues */
     buffer_printf(b, "; %zu of %zu keys were done\r\n", t->done, t->keys);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: bytes come, commands are parsed and started (client_input.c), replies are written in the
- * order of the commands (request.c) and leave together (client_output.c). Possible failure modes are: the
- * client goes away while operations run (they end by themselves), bytes that are no protocol (answered, then
- * closed), a reader that is slower than its questions (no more is parsed until it has read; one that does not
- * read at all is cut), more in flight than the worker may have (the client is held until there is room). A
- * callback may destroy its own client: the memory stays until the last reference is given back. */
+/* The happy path is: bytes arrive, commands are parsed and started (client_input.c), replies are written in
+ * the order of the commands (request.c), and all replies of a loop turn are sent together (client_output.c).
+ * Possible failure modes are: the client disconnects while operations run (they run to their end), the bytes
+ * are not valid RESP (the client gets an error, then the connection is closed), the client reads more slowly
+ * than it sends (nothing more is parsed until it has read; a client that does not read at all is cut), the
+ * worker has too much in flight (the client is held until there is room). A callback may destroy its own
+ * client: the memory stays until the last reference is given back. */
 #include "service/resp/client.h"
 
 #include <assert.h>
@@ -22,7 +23,7 @@ enum { CLOSING_SECONDS = 10 };
 
 #define TO(state) (1U << (state))
 
-/* Where each state may lead. */
+/* edges[s] is the set of states that may follow state s. */
 static const unsigned edges[] = {
     [CLIENT_READY] =
         TO(CLIENT_STALLED) | TO(CLIENT_BLOCKED) | TO(CLIENT_HELD) | TO(CLIENT_CLOSING) | TO(CLIENT_GONE),
@@ -36,7 +37,7 @@ static const unsigned edges[] = {
 void client_enter(struct client *c, enum client_state to)
 {
     assert((edges[c->state] & TO(to)) != 0);
-    (void)edges; /* of a build without assertions */
+    (void)edges; /* unused in a build without assertions */
     if (c->state == CLIENT_HELD)
         worker_unhold(c->worker, c);
     c->state = to;
@@ -89,7 +90,7 @@ void client_advance(struct client *c)
     client_unref(c);
 }
 
-/* Count all that it holds, once more. */
+/* Count again how much memory the client holds, and report the difference to the worker. */
 void client_account(struct client *c)
 {
     size_t now = 0;
@@ -105,11 +106,11 @@ static void on_event(struct bufferevent *io, short events, void *arg)
     struct client *c = arg;
     if ((events & BEV_EVENT_CONNECTED) != 0)
         session_handshake_done(c, io);
-    else /* closed, reset or failed: all the same to us */
+    else /* closed, reset or failed: all three end the client */
         client_destroy(c);
 }
 
-/* It could not be made: its socket is the caller's. */
+/* The client could not be made. The socket stays with the caller. */
 static void give_up(struct client *c)
 {
     if (c->readable != NULL)
@@ -177,7 +178,7 @@ void client_tick(struct client *c, uint64_t now_us)
         client_destroy(c);
 }
 
-/* Nothing more is read; what is written must be taken within a while. */
+/* Read nothing more. The client must take what is written within CLOSING_SECONDS. */
 void client_close_after_reply(struct client *c)
 {
     static const struct timeval patience = {CLOSING_SECONDS, 0};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_RESP_CLIENT_H
 #define SERVICE_RESP_CLIENT_H
-/* One connection of a client: its life (client.c), bytes to commands (client_input.c), replies in the order
- * of the commands (request.c), and to bytes (client_output.c). Belongs to its worker's thread. */
+/* One connection of a client: its life (client.c), from bytes to commands (client_input.c), replies in the
+ * order of the commands (request.c), and from replies to bytes (client_output.c). It belongs to its worker's
+ * thread. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,16 +27,16 @@ LIST_HEAD(client_list, client);
 TAILQ_HEAD(client_queue, client);
 STAILQ_HEAD(request_list, request);
 
-/* A command of a transaction, or one that waits behind others: its own copy. */
+/* A copy of a command that is part of a transaction, or that waits behind other commands. */
 struct queued_command {
     STAILQ_ENTRY(queued_command) link;
     size_t count;
-    struct argument *arguments; /* in the same allocation */
+    struct argument *arguments; /* lies in the same allocation */
 };
 
 STAILQ_HEAD(command_list, queued_command);
 
-/* What a command lies in, once somebody has taken it over. */
+/* The memory that holds a command, once somebody has taken the command over. */
 struct command_memory {
     struct buffer bytes;
     struct argument *arguments;
@@ -45,9 +46,9 @@ struct command_memory {
 void command_memory_fini(struct command_memory *m);
 
 enum reply_shape {
-    REPLY_ONE,   /* of one key */
-    REPLY_ARRAY, /* an element a key */
-    REPLY_COUNT  /* how many keys are new, or found */
+    REPLY_ONE,   /* the reply to one key */
+    REPLY_ARRAY, /* an array with one element for each key */
+    REPLY_COUNT  /* the number of keys that are new, or that were found */
 };
 
 /* A command that checks or adds keys. */
@@ -58,173 +59,177 @@ struct key_command {
     size_t count;
 };
 
-/* What a connection is at, one at a time. client_enter() alone changes it: the table in client.c has the
- * edges. */
+/* The state of a connection. Only client_enter() changes it; the table in client.c has the allowed edges. */
 enum client_state {
-    CLIENT_READY,   /* what has come is begun */
+    CLIENT_READY,   /* commands are started as their bytes arrive */
     CLIENT_STALLED, /* a command waits until the replies before it are written */
-    CLIENT_BLOCKED, /* a command that is answered elsewhere, or a batch, runs alone */
+    CLIENT_BLOCKED, /* one command runs alone: it is answered by another thread, or it is a batch */
     CLIENT_HELD,    /* the worker has too much in flight */
-    CLIENT_CLOSING, /* nothing more is begun, and it goes when all is written */
-    CLIENT_GONE     /* its memory goes with the last reference */
+    CLIENT_CLOSING, /* nothing more is started; the client is destroyed when all replies are written */
+    CLIENT_GONE     /* destroyed; the memory is freed with the last reference */
 };
 
 struct client {
     LIST_ENTRY(client) link;
-    TAILQ_ENTRY(client) held_link; /* while CLIENT_HELD */
-    TAILQ_ENTRY(client) due_link;  /* while `is_due` */
-    TAILQ_ENTRY(client) late_link; /* while `is_late` */
+    TAILQ_ENTRY(client) held_link; /* used while CLIENT_HELD */
+    TAILQ_ENTRY(client) due_link;  /* used while `is_due` */
+    TAILQ_ENTRY(client) late_link; /* used while `is_late` */
     struct worker *worker;
     enum client_state state;
-    struct bufferevent *io; /* TLS; else it writes alone, and only what the socket did not take at once */
-    struct event *readable; /* NULL: TLS */
+    /* With TLS: all I/O; without TLS: only writes what the socket did not take at once. */
+    struct bufferevent *io;
+    struct event *readable; /* NULL with TLS */
     struct fresh {
         char *bytes;
         size_t length;
-    } fresh; /* bytes that have come just now and are not used, in the worker's memory */
+    } fresh; /* bytes that were just read and are not parsed yet; they lie in the worker's memory */
     struct resp_parser parser;
-    struct buffer input; /* bytes of a command that came in several pieces, or wait */
-    size_t input_from;   /* what is before it in `input` is used */
+    struct buffer input; /* bytes of a command that came in several pieces, or that has to wait */
+    size_t input_from;   /* bytes of `input` before this offset are already used */
     /* The command that is being run, for client_take_command(). */
     struct present {
-        struct queued_command *queued; /* from a transaction or the line; else from bytes */
+        /* Set if the command comes from a transaction or waited; NULL if it comes from bytes. */
+        struct queued_command *queued;
         const char *bytes;
-        size_t length;   /* of the bytes that have come, from there on */
-        size_t more;     /* bytes behind it that are begun with it, */
-        unsigned others; /* and the commands in them: client_run.h */
+        size_t length;   /* number of bytes that are available from `bytes` on */
+        size_t more;     /* bytes behind the command that are started together with it */
+        unsigned others; /* number of commands in these bytes; see client_run.h */
         bool taken;
-        bool took_input; /* with `input` itself */
-        bool put_off;    /* by its handler: it waits until the replies before it are written */
+        bool took_input; /* `input` itself was taken, not a copy */
+        bool put_off;    /* the handler has put the command off until the replies before it are written */
     } present;
     struct request_list requests;
-    size_t request_count;            /* commands in them */
-    size_t early_checks;             /* of them, checks under way that would find what is added behind them */
-    struct command_list transaction; /* between MULTI and EXEC */
-    struct command_list replay;      /* of an EXEC, before anything newer */
+    size_t request_count; /* commands in `requests` */
+    /* How many of `requests` are running checks that would see keys added after them. */
+    size_t early_checks;
+    struct command_list transaction; /* commands between MULTI and EXEC */
+    struct command_list replay;      /* commands of an EXEC; they run before any newer command */
     size_t transaction_count, transaction_bytes, replay_bytes;
     bool in_transaction, transaction_failed;
-    bool mute; /* a reply is missing: none is written any more */
+    bool mute; /* a reply could not be written, so no later reply is written either */
     bool pumping;
     bool is_tls;
-    bool reads;       /* what comes */
-    bool is_late;     /* client_write_known() is called in some milliseconds */
-    bool is_due;      /* client_turn_ends() is called at the end of this turn of the loop: */
-    bool answered;    /* the first of its requests has its answer */
-    bool turn_is_due; /* client_advance() is called in the next turn of the loop */
+    bool reads;       /* the loop reports incoming bytes */
+    bool is_late;     /* client_write_known() will be called in some milliseconds */
+    bool is_due;      /* client_turn_ends() will be called at the end of this turn of the loop */
+    bool answered;    /* the first of `requests` has its answer */
+    bool turn_is_due; /* client_advance() will be called in the next turn of the loop */
     struct session session;
     int protocol;
-    unsigned references; /* calls in or on their way to the admin thread, pumping */
+    unsigned references; /* held by calls in the admin thread or on their way to it, and by pumping */
     uint64_t id;
     uint64_t connected_us;
-    uint64_t active_us;  /* bytes came, or were taken */
-    uint64_t arrived_us; /* bytes came */
-    uint64_t waiting_us; /* what waits in `replay` had come then */
+    uint64_t active_us;  /* when bytes last came in or were last sent */
+    uint64_t arrived_us; /* when bytes last came in */
+    uint64_t waiting_us; /* when the commands in `replay` came in */
     struct counted {
-        size_t row;           /* of the meter; METER_NO_ROW: is not counted */
-        uint64_t came_us;     /* it had come then */
+        size_t row;           /* row of the meter; METER_NO_ROW: the command is not counted */
+        uint64_t came_us;     /* when the command came in */
     } counted;                /* the command that is being run */
-    uint64_t unread_since_us; /* 0: it reads its replies in time */
-    const char *command;      /* the last that was run: "PING", "client|list"; NULL: none */
+    uint64_t unread_since_us; /* since when too many reply bytes are unread; 0: the client reads in time */
+    const char *command;      /* the last command that was run, such as "PING" or "client|list"; NULL: none */
     char name[256];
     char library[128];
     char library_version[64];
     char address[64];
-    struct buffer out;    /* replies of this turn of the loop, which leave at its end; not of TLS */
-    bool writes;          /* io has replies that the socket did not take: the loop is asked when it does */
-    size_t request_bytes; /* of keys and replies of its requests */
-    size_t memory;        /* its part of the worker's client_memory */
+    struct buffer out; /* replies of this turn of the loop, sent at its end; unused with TLS */
+    /* `io` has replies that the socket did not take; the loop reports when it can take more. */
+    bool writes;
+    size_t request_bytes; /* bytes of keys and replies in `requests` */
+    size_t memory;        /* bytes of the worker's client_memory that this client holds */
 };
 
-/* Takes @fd over. @tls: it begins with a handshake. NULL: no memory. */
+/* Make a client and take @fd over. @tls: the connection begins with a handshake. NULL: no memory. */
 struct client *client_new(struct worker *w, int fd, const char *address, bool tls);
 void client_close_when_idle(struct client *c);
-/* At once, whatever is under way. */
+/* Destroy the client at once, even if operations are under way. */
 void client_destroy(struct client *c);
-/* The same with a line in the log. */
+/* As client_destroy(), with a line in the log that says why. */
 void client_cut(struct client *c, const char *why);
-/* Bytes of a reply: they leave at the end of this turn of the loop, with all others, in one write. False: no
- * memory. */
+/* Append bytes of a reply. They are sent at the end of this turn of the loop, in one write with all others.
+ * False: no memory. */
 MUST_CHECK bool client_put(struct client *c, const void *bytes, size_t length);
-/* The first of its requests has its answer: go on with it at the end of this turn of the loop. */
+/* The client's first request has its answer: continue with it at the end of this turn of the loop. */
 void client_answered(struct client *c);
-/* That end has come. */
+/* Called by the worker at the end of that turn. */
 void client_turn_ends(struct client *c);
-/* Its first request waits: write those of its replies that are known. */
+/* The client's first request still waits: write those of its replies that are known. */
 void client_write_known(struct client *c);
-/* Every second: who is idle, or does not read, is closed. */
+/* Called every second: closes a client that is idle or does not read. */
 void client_tick(struct client *c, uint64_t now_us);
-/* The worker's configuration has changed. */
+/* Called after the worker's configuration has changed. */
 void client_reconfigure(struct client *c);
 
 /* --- for commands --- */
-/* True where the client is nobody. Who has logged in, or was there while no login was needed, may go on when
- * another password comes. */
+/* True if the client has to log in first. A client that has logged in, or that connected while no login was
+ * needed, stays logged in when the password changes. */
 bool client_needs_login(struct client *c);
-/* Begin and end one immediate reply, at its place in the order. */
+/* Begin and end one immediate reply, written at its place in the order of commands. */
 struct reply client_reply_begin(struct client *c);
 void client_reply_end(struct client *c);
 void client_error(struct client *c, const char *format, ...) PRINTF_LIKE(2, 3);
 /* As reply_failure(). */
 void client_failure(struct client *c, enum err code, const char *format, ...) PRINTF_LIKE(3, 4);
 
-/* Check or add @count keys; the reply comes when it is known. */
+/* Check or add @count keys. The reply is written when the answers are known. */
 void client_operate(struct client *c, enum operation_kind kind, const struct argument *filter,
                     const struct argument *keys, size_t count, enum reply_shape shape,
                     const struct creation *creation);
 
-/* Run @call in the admin thread (takes it over); the client does nothing else until its reply is there. */
+/* Run @call in the admin thread, which takes it over. The client starts nothing else until the reply is
+ * written. */
 void client_call_admin(struct client *c, struct admin_call *call);
-/* The same as client_call_admin() for what is answered by other means: the client does nothing else until
- * client_answer(), in its worker's thread, which must come even where the client was destroyed meanwhile.
- * NULL: no memory. */
+/* As client_call_admin(), for commands that are answered in other ways. The client starts nothing else until
+ * client_answer() is called in its worker's thread. That call must be made even if the client was destroyed
+ * meanwhile. NULL: no memory. */
 MUST_CHECK struct request *client_await(struct client *c);
 void client_answer(struct client *c, struct request *r, const struct buffer *reply);
-/* Nothing more is read; what is written must be taken within a while. */
+/* Read nothing more. The client must take what is written within a limited time. */
 void client_close_after_reply(struct client *c);
-/* A copy at the end of @list. Returns the bytes it takes; 0: no memory. */
+/* Append a copy of a command to @list. Returns the bytes that the copy takes; 0: no memory. */
 MUST_CHECK size_t client_queue_command(struct command_list *list, const struct argument *arguments,
                                        size_t count);
 void client_clear_commands(struct command_list *list);
 
-/* Keep the command that is being run beyond its handler: the caller owns @out, in which its array of
- * arguments lies on. False: no memory. */
+/* Keep the command that is being run beyond the return of its handler. The caller owns @out; the array of
+ * arguments that the handler got stays valid in it. False: no memory. */
 MUST_CHECK bool client_take_command(struct client *c, struct command_memory *out);
 
 /* --- between client*.c and request.c --- */
 enum {
-    OUTPUT_HIGH = 1024 * 1024, /* unread bytes of replies before nothing more is begun */
+    OUTPUT_HIGH = 1024 * 1024, /* with more unread bytes of replies than this, no more commands are started */
     CLIENT_OUTPUT_LOW = 64 * 1024,
-    REQUESTS_MAX = 8192 /* commands in flight on one connection before its bytes wait */
+    REQUESTS_MAX = 8192 /* with this many commands in flight on one connection, its bytes wait */
 };
 
 void client_enter(struct client *c, enum client_state to);
-/* It is ready, if it was in @from. */
+/* Make the client CLIENT_READY if its state is @from. */
 void client_leave(struct client *c, enum client_state from);
-/* It is closing, unless it is gone. */
+/* Make the client CLIENT_CLOSING unless it is CLIENT_GONE. */
 void client_end(struct client *c);
-/* The same, and no reply is written any more: one, or a part of one, is missing, and what followed would be
- * taken for that. */
+/* As client_end(), and write no more replies. A reply, or a part of one, is missing, and the client would
+ * take what follows for it. */
 void client_mute(struct client *c);
-/* Count all that it holds, once more. */
+/* Count again how much memory the client holds. */
 void client_account(struct client *c);
-/* Start what may be started: first what waits of a transaction, then new bytes. */
+/* Start the commands that may be started: first those that wait in `replay`, then those in new bytes. */
 void client_pump(struct client *c);
-/* Have the loop tell of bytes that come, or not. */
+/* Tell the loop whether to report incoming bytes. */
 void client_read_on(struct client *c, bool more);
-/* So much of its replies is unread that nothing more is begun. */
+/* True if so many reply bytes are unread that no more commands are started. */
 bool client_reads_slowly(const struct client *c);
-/* @arg: the client. */
+/* @arg is the client. Used without TLS. */
 void client_on_bytes(evutil_socket_t fd, short events, void *arg);
-/* Of TLS. */
+/* Used with TLS. */
 void client_on_read(struct bufferevent *io, void *arg);
 void client_on_written(struct bufferevent *io, void *arg);
 
-/* Give a reference back: the memory goes with the last one, once the client is destroyed. */
+/* Give a reference back. The memory is freed with the last reference, once the client is destroyed. */
 void client_unref(struct client *c);
-/* Write what may be written, start what waited for that. */
+/* Write the replies that may be written, then start the commands that waited for this. */
 void client_advance(struct client *c);
 void client_write_done(struct client *c);
 void client_drop_requests(struct client *c);
-/* Unread replies, bytes. */
+/* The number of reply bytes that the client has not read. */
 size_t client_unread(const struct client *c);
 #endif

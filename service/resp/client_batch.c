@@ -7,15 +7,15 @@
 #include "service/resp/client_count.h"
 #include "service/resp/worker.h"
 
-enum { WRITE_KEYS = 4096 /* of a reply, in one go */ };
+enum { WRITE_KEYS = 4096 /* keys whose replies are written at a time */ };
 
 struct client_batch {
     struct client *client;
     struct batch *batch;
-    struct command_memory memory; /* in which the keys lie */
+    struct command_memory memory; /* holds the keys */
     struct key_command command;
-    size_t written; /* elements of the reply */
-    bool begun;     /* the array's header is written */
+    size_t written; /* elements of the reply that are written */
+    bool begun;     /* the header of the reply's array is written */
     struct meter_answers answers;
 };
 
@@ -77,11 +77,11 @@ static void write_count(struct client_batch *cb, struct reply *out)
         answer_count(&cb->answers, answer);
         summary_add(&t, answer, why);
     }
-    t.keys = cb->command.count; /* those behind a refused one were not asked */
+    t.keys = cb->command.count; /* keys behind a refused one were not added */
     summary_reply(&t, out, cb->command.asked.filter->name);
 }
 
-/* True: that was the last of it. */
+/* Write one part of the reply. True: the reply is complete. */
 static bool write_some(struct client_batch *cb, struct reply *out)
 {
     const struct failure *why;

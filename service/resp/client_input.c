@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes to commands: what came in one piece is parsed where it was read to, what came in several is put
- * together first; what must wait is kept. */
+/* From bytes to commands. A command that came in one piece is parsed where it was read. A command that came
+ * in several pieces is put together first. Commands that must wait are copied. */
 #include "service/resp/client.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "service/resp/worker.h"
 
 enum {
-    INPUT_KEPT = 64 * 1024, /* of an empty input buffer, and of what is read ahead */
+    INPUT_KEPT = 64 * 1024, /* capacity that an empty input buffer keeps, and bytes that are read ahead */
     INPUT_KEPT_STRANGER = 4 * 1024,
     SCRATCH_KEPT = 16 * 1024
 };
@@ -51,7 +51,7 @@ void client_clear_commands(struct command_list *list)
     }
 }
 
-/* --- what a command lies in --- */
+/* --- the memory of a command --- */
 
 void command_memory_fini(struct command_memory *m)
 {
@@ -61,8 +61,8 @@ void command_memory_fini(struct command_memory *m)
     *m = (struct command_memory){0};
 }
 
-/* The present command is at the front of `input`, or lies in the connection's own buffer: the smaller of it
- * and of what comes behind it is copied. True: @out has the very bytes. */
+/* The present command lies at the front of `input`, or in the connection's own buffer. Of the command and the
+ * bytes behind it, the smaller part is copied. True: @out has the original bytes. */
 static bool take_input(struct client *c, struct buffer *out)
 {
     size_t end = c->input_from + c->parser.consumed;
@@ -107,7 +107,7 @@ bool client_take_command(struct client *c, struct command_memory *out)
 
 /* --- commands from bytes --- */
 
-/* True: it was begun. False: it waits until what is before it is answered. */
+/* True: the command was started. False: it waits until the commands before it are answered. */
 static bool run_command(struct client *c, const struct argument *arguments, size_t count)
 {
     const struct command_set *commands = c->worker->commands;
@@ -146,7 +146,7 @@ static void pump_replay(struct client *c)
     }
 }
 
-/* One command from the bytes shown. False: no whole one, or it has to wait. */
+/* Parse and start one command from the bytes. False: no complete command is there, or it has to wait. */
 static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
 {
     enum resp_result result = resp_parse(&c->parser, bytes, length);
@@ -165,8 +165,8 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
     if (count > 0) {
         resp_locate(&c->parser, bytes);
         begun = run_command(c, c->parser.arguments, count);
-        c->waiting_us = c->arrived_us; /* also of a transaction that it has begun to run */
-        /* It waits: keep it, the parser has passed it. */
+        c->waiting_us = c->arrived_us; /* also for a transaction that this command has started */
+        /* The command waits. The parser has passed it, so it is copied. */
         size_t copied = begun ? 0 : client_queue_command(&c->replay, c->parser.arguments, count);
         c->replay_bytes += copied;
         if (!begun && copied == 0)
@@ -176,8 +176,8 @@ static bool pump_one(struct client *c, char *bytes, size_t length, size_t *used)
     return begun;
 }
 
-/* What came in several pieces is put together in `input`; what came in one stays in `fresh`, and what is left
- * of it there is kept behind the turn. */
+/* A command that came in several pieces is put together in `input`. Bytes that came in one piece stay in
+ * `fresh`. What is unused at the end of the turn is moved to `input`. */
 static void keep_fresh(struct client *c)
 {
     buffer_append(&c->input, c->fresh.bytes, c->fresh.length);
@@ -187,7 +187,7 @@ static void keep_fresh(struct client *c)
     c->fresh.length = 0;
 }
 
-/* The bytes in `input` before @from are used. */
+/* The bytes of `input` before @from are used: drop them. */
 static void drop_input(struct client *c, size_t from)
 {
     struct buffer *b = &c->input;
@@ -224,7 +224,7 @@ static void pump_bytes(struct client *c)
         drop_input(c, from + used);
 }
 
-/* Nothing more is read for now; @have bytes of `input` are not used. */
+/* True if no more bytes should be read for now. @have is the number of unused bytes. */
 static bool have_enough(const struct client *c, size_t have)
 {
     bool waits = c->state != CLIENT_READY || c->request_count >= REQUESTS_MAX;
@@ -232,7 +232,7 @@ static bool have_enough(const struct client *c, size_t have)
     return c->state == CLIENT_CLOSING || client_reads_slowly(c) || (waits && have > kept);
 }
 
-/* Between two commands nothing large is kept. */
+/* Free large buffers between two commands. */
 static void trim(struct client *c)
 {
     if (c->worker->scratch.capacity > SCRATCH_KEPT)
@@ -249,18 +249,18 @@ void client_read_on(struct client *c, bool more)
     c->reads = more;
     int failed = c->is_tls ? (more ? bufferevent_enable(c->io, EV_READ) : bufferevent_disable(c->io, EV_READ))
                            : (more ? event_add(c->readable, NULL) : event_del(c->readable));
-    if (failed != 0) /* nothing would come any more */
+    if (failed != 0) /* without the event no more bytes would arrive */
         client_end(c);
 }
 
-/* Nothing waits to be begun, and what comes is read. */
+/* True if no command waits and incoming bytes are read. */
 static bool is_idle(const struct client *c)
 {
     return c->state == CLIENT_READY && c->reads && c->fresh.length == 0 && c->input.length == 0 &&
            STAILQ_EMPTY(&c->replay) && !client_reads_slowly(c);
 }
 
-/* Start what may be started: first what waits of a transaction, then new bytes. */
+/* Start the commands that may be started: first those that wait in `replay`, then those in new bytes. */
 void client_pump(struct client *c)
 {
     if (is_idle(c)) {
@@ -293,7 +293,7 @@ void client_pump(struct client *c)
 
 /* --- bytes --- */
 
-/* @length bytes have come, into the worker's memory. */
+/* @length bytes have been read into the worker's memory. */
 static void take_bytes_read(struct client *c, char *bytes, size_t length)
 {
     c->active_us = c->arrived_us = worker_now_exactly(c->worker);
@@ -317,10 +317,10 @@ void client_on_bytes(evutil_socket_t fd, short events, void *arg)
     if (n > 0)
         take_bytes_read(c, c->worker->read, (size_t)n);
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        client_destroy(c); /* closed, reset or failed: all the same to us */
+        client_destroy(c); /* closed, reset or failed: all three end the client */
 }
 
-/* Of TLS. */
+/* Used with TLS. */
 void client_on_read(struct bufferevent *io, void *arg)
 {
     struct client *c = arg;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is: the task visits each worker in turn, some clients at a time so that those of others
- * are not held up, and returns to the worker it came from. Possible failure modes are: who asked goes away
- * (its memory stays until the task is back), clients come and go meanwhile (a client that is there all the
- * time is seen once), the workers end (the task is answered when all have, see worker_settle()). */
+/* The happy path is: the task visits one worker after the other, a few clients at a time so that other
+ * clients are not held up, and returns to the worker that it started from. Possible failure modes are: the
+ * client that sent the command disconnects (its memory stays until the task is back), clients come and go
+ * meanwhile (a client that is connected all the time is seen exactly once), the workers end (the task is
+ * answered when all have ended; see worker_settle()). */
 #include "service/resp/client_list.h"
 
 #include <ctype.h>
@@ -16,7 +17,7 @@
 #include "base/log.h"
 #include "service/resp/worker.h"
 
-enum { SLICE = 128 /* clients a visit */ };
+enum { SLICE = 128 /* clients per visit */ };
 
 struct task {
     const struct service *service;
@@ -25,8 +26,8 @@ struct task {
     struct request *request;
     enum client_list_kind kind;
     struct client_choice choice;
-    unsigned at;    /* the worker to visit */
-    uint64_t below; /* of that worker, clients with smaller ids are still to be seen */
+    unsigned at;    /* index of the worker to visit next */
+    uint64_t below; /* clients of that worker with ids below this one have still to be seen */
     struct buffer lines;
     uint64_t hits;
     bool hit_asker;
@@ -42,7 +43,7 @@ static const char *user_of(const struct client *c)
     return c->session.user[0] != '\0' ? c->session.user : USERS_DEFAULT;
 }
 
-/* Our end of the connection; "" where it has no number, as a unix socket. */
+/* The local address of the connection; "" for a unix socket. */
 static void local_address(const struct client *c, char out[64])
 {
     struct sockaddr_storage a;
@@ -117,12 +118,12 @@ static void take(struct task *l, struct client *c)
     if (l->kind == CLIENT_LIST)
         client_list_line(&l->lines, c);
     else if (c == l->asker)
-        l->hit_asker = true; /* closed once it has its answer */
+        l->hit_asker = true; /* this client is closed after its reply */
     else
         client_destroy(c);
 }
 
-/* --- the round --- */
+/* --- the task's way round the workers --- */
 
 static void task_free(struct task *l)
 {
@@ -131,13 +132,13 @@ static void task_free(struct task *l)
     free(l);
 }
 
-/* To the worker that is next, or home. */
+/* Send the task to the next worker, or back to the one that it started from. */
 static void send_on(struct task *l)
 {
     while (l->at < l->workers->count) {
         if (mailbox_post(l->workers->worker[l->at]->mailbox, visit, l) == ERR_OK)
             return;
-        l->at++; /* no memory: its clients are not told of */
+        l->at++; /* no memory: the clients of that worker are left out */
         l->lines.failed = true;
     }
     if (mailbox_post(l->asker->worker->mailbox, answer, l) != ERR_OK)
@@ -154,7 +155,8 @@ static void visit(void *arg)
     struct worker *w = l->workers->worker[l->at];
     unsigned seen = 0;
     struct client *c, *next;
-    for (c = LIST_FIRST(&w->clients); c != NULL && seen < SLICE; c = next) { /* the newest comes first */
+    /* The newest client comes first. */
+    for (c = LIST_FIRST(&w->clients); c != NULL && seen < SLICE; c = next) {
         next = LIST_NEXT(c, link);
         if (c->id >= l->below)
             continue;

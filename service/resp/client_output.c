@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Replies to bytes: those of a turn of the loop leave together, in one write. */
+/* From replies to bytes: all replies of one turn of the loop are sent in one write. */
 #include "service/resp/client.h"
 
 #include <sys/socket.h>
@@ -8,11 +8,11 @@
 #include "service/resp/worker.h"
 
 enum {
-    OUTPUT_HIGH_STRANGER = 1024, /* unread bytes of a client that has to log in, as in Redis */
+    OUTPUT_HIGH_STRANGER = 1024, /* as OUTPUT_HIGH, for a client that has to log in; the limit of Redis */
     OUT_KEPT = 512
 };
 
-/* Of that, what io has. */
+/* How many of the unread bytes `io` holds. */
 static size_t left_in_io(const struct client *c)
 {
     return c->is_tls || c->writes ? evbuffer_get_length(bufferevent_get_output(c->io)) : 0;
@@ -23,7 +23,7 @@ size_t client_unread(const struct client *c)
     return c->out.length + left_in_io(c);
 }
 
-/* Unread bytes before nothing more is begun. */
+/* With more unread bytes than this, no more commands are started. */
 static size_t output_high(const struct client *c)
 {
     return c->session.rights != NULL ? (size_t)OUTPUT_HIGH : (size_t)OUTPUT_HIGH_STRANGER;
@@ -46,8 +46,9 @@ void client_answered(struct client *c)
     worker_due(c->worker, c);
 }
 
-/* The loop is not asked whether the socket takes more: nearly always it does, and asking takes two calls of
- * the system more than writing. It is asked about what is left then, and by TLS about all. */
+/* The loop is not asked first whether the socket is writable: it nearly always is, and asking takes two
+ * system calls more than writing. The loop is asked only about bytes that are left over, and, with TLS, about
+ * all bytes. */
 bool client_put(struct client *c, const void *bytes, size_t length)
 {
     bool put = true;
@@ -63,7 +64,8 @@ bool client_put(struct client *c, const void *bytes, size_t length)
     return put;
 }
 
-/* How many bytes of `out` the socket has taken. That it is broken the loop tells. */
+/* Send `out`. Returns how many bytes the socket has taken. If the connection is broken, the loop reports
+ * it. */
 static size_t send_out(struct client *c)
 {
     if (c->writes)
@@ -72,7 +74,7 @@ static size_t send_out(struct client *c)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* The rest leaves when the loop says that the socket takes more. */
+/* Hand the rest to `io`, which sends it when the loop reports that the socket is writable. */
 static void leave_to_io(struct client *c, size_t from)
 {
     if (bufferevent_write(c->io, c->out.data + from, c->out.length - from) != 0)
@@ -123,7 +125,7 @@ void client_on_written(struct bufferevent *io, void *arg)
         c->writes = false;
         (void)bufferevent_disable(io, EV_WRITE);
     }
-    c->unread_since_us = 0; /* no more than OUTPUT_LOW */
+    c->unread_since_us = 0; /* at most OUTPUT_LOW bytes are unread */
     c->active_us = clock_mono_us();
     client_advance(c);
 }

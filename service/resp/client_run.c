@@ -8,7 +8,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* As many commands as could be begun one by one. */
+/* The number of commands that could be started one by one. */
 static size_t most(const struct client *c)
 {
     const struct worker *w = c->worker;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_RESP_COMMAND_SET_H
 #define SERVICE_RESP_COMMAND_SET_H
-/* What a worker knows of commands: how one is found and run. service/commands/ has them. */
+/* What a worker needs to know about commands: how to find one and how to run it. service/commands/ implements
+ * it. */
 #include <stdbool.h>
 #include <stddef.h>
 #include "service/meter/meter.h"
@@ -11,13 +12,13 @@ struct client;
 struct command;
 
 struct command_set {
-    /* NULL: there is none. */
+    /* NULL: there is no such command. */
     const struct command *(*find)(const char *name, size_t length);
-    /* True where the command must wait until everything before it is answered; NULL is fine. */
+    /* True if the command must wait until everything before it is answered. @command may be NULL. */
     bool (*runs_alone)(const struct command *command);
-    /* One reply comes, now or later. @command NULL: there is no such command. */
+    /* Run the command, which writes one reply, now or later. @command is NULL if there is no such command. */
     void (*run)(struct client *c, const struct command *command, const struct argument *arguments,
                 size_t count);
-    const struct meter_kind *meter; /* its rows are commands; the last one is "unknown" */
+    const struct meter_kind *meter; /* its rows are the commands; the last row is "unknown" */
 };
 #endif

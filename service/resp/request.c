@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests of one client: what is under way, and the replies in the order of the commands. */
+/* The requests of one client: operations under way, and their replies in the order of the commands. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,29 +12,30 @@
 #include "service/resp/client_run.h"
 #include "service/resp/worker.h"
 
-/* A command whose reply is not written yet. */
+/* A request is a command whose reply is not written yet. */
 enum {
-    KEY_BYTES = 64, /* that a request holds of a key, besides the key */
+    KEY_BYTES = 64, /* bytes that a request holds for each key, besides the key itself */
     GATHERED_BYTES = 4096,
-    PLAIN_KEYS = 128 /* whose replies are written in one loop */
+    PLAIN_KEYS = 128 /* plain replies that are written in one loop */
 };
 
 struct request {
-    struct pending_query query; /* first: a request may be what is asked. No op: the reply is in `ready` */
+    /* First: `query` and its request have the same address. If it has no op, the reply is in `ready`. */
+    struct pending_query query;
     STAILQ_ENTRY(request) link;
     struct client *client;
-    struct client_batch *batch; /* NULL: it is none */
+    struct client_batch *batch; /* NULL: the request is not a batch */
     enum reply_shape shape;
-    int protocol; /* in force when the command came; HELLO may be behind it */
+    int protocol; /* the protocol when the command came; a later HELLO may change the client's */
     struct counted counted;
     struct spent spent;
     bool done;
-    bool is_early;   /* a check that would find what is added behind it: counted in client->early_checks */
-    bool overtaken;  /* an add before it was retried after this check had been sent */
-    size_t commands; /* how many it is: more than one are a run, each of one key (client_run.h) */
-    size_t written;  /* of their replies */
-    size_t weight;   /* in the worker's in_flight */
-    size_t bytes;    /* in the client's request_bytes */
+    bool is_early;   /* a check that would see keys added after it; counted in client->early_checks */
+    bool overtaken;  /* an add before this check was retried after the check was sent */
+    size_t commands; /* number of commands; above 1 it is a run, with one key per command (client_run.h) */
+    size_t written;  /* number of its replies that are written */
+    size_t weight;   /* its part of the worker's in_flight */
+    size_t bytes;    /* its part of the client's request_bytes */
     struct buffer ready;
 };
 
@@ -67,7 +68,7 @@ static void end_early_check(struct request *r)
     r->is_early = false;
 }
 
-/* The first of its client's. */
+/* Free @r, which is the first of its client's requests. */
 static void request_free(struct client *c, struct request *r)
 {
     end_early_check(r);
@@ -100,7 +101,7 @@ static void write_reply(struct client *c, const struct buffer *reply)
     client_mute(c);
 }
 
-/* The reply of a request that waits for its turn. */
+/* Keep the reply of a request until it is the request's turn. */
 static void keep_reply(struct request *r, const struct buffer *reply)
 {
     buffer_append(&r->ready, reply->data, reply->length);
@@ -125,7 +126,7 @@ void client_reply_end(struct client *c)
     }
     struct request *r = request_new(c, 1, 1);
     if (r == NULL) {
-        client_end(c); /* nothing is begun behind it */
+        client_end(c); /* no command behind it is started */
     } else {
         request_holds(r, sizeof(*r));
         keep_reply(r, &c->worker->scratch);
@@ -158,14 +159,16 @@ void client_failure(struct client *c, enum err code, const char *format, ...)
 
 /* --- replies of operations --- */
 
-/* An array of adds ends with the first that a full filter refused. */
+/* The number of elements in the reply. An array of adds ends with the first key that a full filter
+ * refused. */
 static size_t elements(const struct pending_query *a, enum reply_shape shape)
 {
     bool ends = shape == REPLY_ARRAY && a->refused == ERR_OK;
     return ends ? key_operation_until_full(a->op) : key_operation_keys(a->op);
 }
 
-/* One of each key from @from up to @end. A key that was found is, however the others ended. */
+/* Write one element for each key from @from to @end. A key that was found counts as found, however the other
+ * keys ended. */
 static void write_elements(struct reply *out, const struct pending_query *a, size_t from, size_t end,
                            const struct failure *why, struct meter_answers *answers)
 {
@@ -209,7 +212,7 @@ static enum outcome write_answers(struct reply *out, const struct request *r, co
     return answer_outcome(r->client->worker->meter, &a->asked, &answers, why);
 }
 
-/* Replies of one key each, up to that of key @end. */
+/* Write replies of one key each, up to the reply before key @end. */
 static void write_each(struct reply *out, struct request *r, size_t end, const struct failure *why)
 {
     const struct pending_query *a = &r->query;
@@ -221,7 +224,7 @@ static void write_each(struct reply *out, struct request *r, size_t end, const s
     client_count(r->client, &r->counted, outcome_of_error(why->code), answers.other, &r->spent);
 }
 
-/* What was gathered in `scratch`. */
+/* Send what was gathered in `scratch`. */
 static void write_gathered(struct client *c)
 {
     if (c->worker->scratch.length > 0)
@@ -246,14 +249,15 @@ static void write_operation(struct reply *out, struct request *r)
     client_count(r->client, &r->counted, outcome, 1, &r->spent);
 }
 
-/* Replies gather in `scratch`: each write to the socket's buffer costs as much as all else in a short one. */
+/* Replies are gathered in `scratch`, because a write to the socket's buffer costs as much as everything else
+ * in a short reply. */
 static void gather_operation(struct client *c, struct request *r)
 {
     size_t before = c->worker->scratch.length;
     struct reply out = {.out = &c->worker->scratch, .protocol = r->protocol};
     write_operation(&out, r);
     bool failed = buffer_failed(&c->worker->scratch);
-    if (failed) { /* those before it are whole */
+    if (failed) { /* the replies gathered before it are complete */
         c->worker->scratch.length = before;
         c->worker->scratch.failed = false;
     }
@@ -265,8 +269,8 @@ static void gather_operation(struct client *c, struct request *r)
 
 static void on_done(struct pending_query *a);
 
-/* A "no" that was found before an earlier add of the same connection was done again: ask once more, so that a
- * client sees its own writes in the order in which it sent them. */
+/* A check was answered "no" before an earlier add of the same connection was retried. Run the check again, so
+ * that a client sees its own writes in the order in which it sent them. */
 static bool ask_again(struct request *r)
 {
     struct key_operation *op = r->query.op;
@@ -299,7 +303,7 @@ static void on_turn(evutil_socket_t fd, short events, void *arg)
     client_unref(c);
 }
 
-/* The rest of a reply waits until others had their turn. */
+/* Continue the reply in the next turn of the loop, after other clients were served. */
 static void go_on_next_turn(struct client *c)
 {
     static const struct timeval now = {0, 0};
@@ -313,13 +317,14 @@ static void go_on_next_turn(struct client *c)
     }
 }
 
-/* True: its whole reply is written. It begins when it is the first, as everything before it has ended then.
- */
+/* Write a part of the batch's reply. True: the reply is complete. A batch begins when it is the first
+ * request, because all requests before it have ended then. */
 static bool write_batch(struct client *c, struct request *r)
 {
     if (!client_batch_start(r->batch))
         return false;
-    worker_landed(c->worker, r->weight); /* whoever does not read holds nobody else up */
+    /* Its keys are no longer in flight: a client that does not read must not hold up others. */
+    worker_landed(c->worker, r->weight);
     r->weight = 0;
     if (client_unread(c) > OUTPUT_HIGH)
         return false;
@@ -356,7 +361,7 @@ static void begin_batch(struct client *c, const struct key_command *k)
 
 /* --- the order --- */
 
-/* How many of its first replies can be written, though it has not ended. */
+/* The number of replies of @r that can be written although @r has not ended. */
 static size_t known(const struct request *r)
 {
     size_t end = r->written;
@@ -367,7 +372,8 @@ static size_t known(const struct request *r)
     return end;
 }
 
-/* As a rule a run ends soon, and all its replies are one write. */
+/* Wait a little before writing the known replies of a run: usually the run ends soon, and all replies fit in
+ * one write. */
 static void wait_for_others(struct client *c)
 {
     const struct request *r = STAILQ_FIRST(&c->requests);
@@ -430,8 +436,8 @@ static void on_done(struct pending_query *a)
 
 /* --- operations --- */
 
-/* The keys lie one behind the other in the bytes of one command, or of a run: what is between them is copied
- * too, which is less than to copy each. */
+/* Start one request for the keys of one command, or of a run. The keys lie one behind the other in the same
+ * bytes, so the bytes between them are copied, too. This costs less than copying each key. */
 static void ask(struct client *c, const struct key_command *k, size_t commands)
 {
     const char *from = k->keys[0].bytes;
@@ -456,7 +462,8 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
                               .filter = k->asked.filter,
                               .keys = commands > 1 ? 1 : k->count};
     r->done = pending_query_start(&r->query, op);
-    r->is_early = !r->done && k->asked.kind == OPERATION_CHECK; /* the log is read when it leaves */
+    /* A running check reads the log when it is sent. */
+    r->is_early = !r->done && k->asked.kind == OPERATION_CHECK;
     c->early_checks += r->is_early;
     if (!r->done && k->asked.kind == OPERATION_ADD && !key_operation_is_in_order(op))
         client_enter(c, CLIENT_STALLED);
@@ -499,7 +506,7 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         client_failure(c, code, "%s", e.text);
         return;
     }
-    /* A check that was sent before must not find what is added behind it. */
+    /* A check that was sent before must not see what is added after it. */
     if (kind == OPERATION_ADD && c->early_checks > 0) {
         client_enter(c, CLIENT_STALLED);
         c->present.put_off = true;
@@ -513,7 +520,7 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
         ask(c, &k, 1);
 }
 
-/* --- answered elsewhere --- */
+/* --- commands that another thread answers --- */
 
 struct request *client_await(struct client *c)
 {

@@ -16,7 +16,7 @@
 struct attempt {
     struct client *client;
     struct request *request;
-    const struct config *config; /* held: the one that was asked */
+    const struct config *config; /* held: the configuration that the password was compared with */
     session_welcome_fn *welcome;
     struct greeting greeting;
     size_t user_length;
@@ -71,7 +71,7 @@ void session_handshake_done(struct client *c, struct bufferevent *io)
         become(c, user);
 }
 
-/* What was verified is what is in force still: the configuration may have changed meanwhile. */
+/* True if the verified password is still valid: the configuration may have changed meanwhile. */
 static bool still_holds(const struct attempt *a)
 {
     const struct config *now = a->client->worker->config;
@@ -87,7 +87,7 @@ static void refuse(const struct attempt *a, enum login_outcome outcome, struct r
         reply_error(r, "ERR too many logins at once, or too many that failed; try again later");
         return;
     }
-    /* A name that nobody has may be a password in the wrong place. */
+    /* An unknown name is not logged, because it may be a password in the wrong place. */
     bool known = users_find(c->worker->config, a->user, a->user_length) != NULL;
     log_info("login_refused", "client=%s id=%llu user=%s", c->address, (unsigned long long)c->id,
              known ? a->user : "unknown");
@@ -117,7 +117,7 @@ static void attempt_free(struct attempt *a)
     free(a);
 }
 
-/* In the worker's thread. */
+/* Runs in the worker's thread. */
 static void on_outcome(void *arg, enum login_outcome outcome)
 {
     struct attempt *a = arg;
@@ -142,7 +142,7 @@ static struct attempt *attempt_new(struct client *c, const struct argument *user
     a->welcome = welcome;
     a->greeting = *g;
     a->config = config_hold(c->worker->config);
-    /* One that is too long is nobody's, and so is what is left of it: it holds a blank. */
+    /* A name that is too long belongs to no user. Nor does its truncated form, as that holds a blank. */
     bool fits = user->length <= USERS_NAME_MAX && memchr(user->bytes, '\0', user->length) == NULL;
     a->user_length = fits ? user->length : 1;
     memcpy(a->user, fits ? user->bytes : " ", a->user_length);
@@ -152,7 +152,7 @@ static struct attempt *attempt_new(struct client *c, const struct argument *user
 void session_log_in(struct client *c, const struct argument *user, const struct argument *password,
                     const struct greeting *g, session_welcome_fn *welcome)
 {
-    worker_sync(c->worker); /* nobody gets in with an old password once CONFIG SET has answered */
+    worker_sync(c->worker); /* after CONFIG SET has answered, an old password must not be accepted */
     struct attempt *a = attempt_new(c, user, g, welcome);
     struct request *r = a != NULL ? client_await(c) : NULL;
     if (r == NULL) {
@@ -162,7 +162,7 @@ void session_log_in(struct client *c, const struct argument *user, const struct 
         return;
     }
     a->request = r;
-    char host[sizeof(c->address)]; /* without the port */
+    char host[sizeof(c->address)]; /* the address without the port */
     const char *colon = strrchr(c->address, ':');
     (void)snprintf(host, sizeof(host), "%.*s", colon != NULL ? (int)(colon - c->address) : -1, c->address);
     enum login_outcome outcome =

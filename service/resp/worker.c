@@ -17,7 +17,7 @@
 enum { DRAIN_SECONDS = 5, NOW_TIMES = 16, LATE_MS = 5, MEMORY_STEP = 512 * 1024 };
 
 struct worker_thread {
-    struct worker worker; /* first: a worker is its thread */
+    struct worker worker; /* first: a thread and its worker have the same address */
     pthread_t thread;
     struct event *tasks;
 };
@@ -60,7 +60,7 @@ static void take_arrival(void *arg)
 void worker_accept(struct worker *w, int fd, const char *address, bool tls)
 {
     struct arrival *a = calloc(1, sizeof(*a));
-    int on = 1; /* replies of a pipeline must not wait for the acknowledgement of the ones before */
+    int on = 1; /* replies of a pipeline must not wait until the ones before are acknowledged */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     atomic_fetch_add(&w->client_count, 1);
     if (a != NULL) {
@@ -117,7 +117,8 @@ uint64_t worker_now_exactly(struct worker *w)
 
 uint64_t worker_now(struct worker *w)
 {
-    struct timeval turn; /* libevent takes it once a turn, and gives it without asking the system */
+    /* Libevent reads the clock once a turn and returns that value without a system call. */
+    struct timeval turn;
     (void)event_base_gettimeofday_cached(w->base, &turn);
     uint64_t turn_us = (uint64_t)turn.tv_sec * 1000000 + (uint64_t)turn.tv_usec;
     if (turn_us == w->turn_us && ++w->since_now < NOW_TIMES)
@@ -126,7 +127,7 @@ uint64_t worker_now(struct worker *w)
     return worker_now_exactly(w);
 }
 
-/* --- as much in flight as may be --- */
+/* --- the limit of keys in flight --- */
 
 bool worker_is_full(const struct worker *w)
 {
@@ -165,7 +166,7 @@ static void on_unhold(evutil_socket_t fd, short events, void *arg)
         if (c == NULL)
             return;
         client_leave(c, CLIENT_HELD);
-        client_advance(c); /* may be held again, behind the others */
+        client_advance(c); /* may be held again, behind the other clients */
     }
 }
 
@@ -176,7 +177,7 @@ void worker_due(struct worker *w, struct client *c)
     if (c->is_due)
         return;
     if (TAILQ_EMPTY(&w->due))
-        event_active(w->turn_end, EV_TIMEOUT, 0); /* behind what the loop has found to do in this turn */
+        event_active(w->turn_end, EV_TIMEOUT, 0); /* runs after all events of this turn */
     TAILQ_INSERT_TAIL(&w->due, c, due_link);
     c->is_due = true;
 }
@@ -200,7 +201,7 @@ static void on_turn_end(evutil_socket_t fd, short events, void *arg)
     }
 }
 
-/* --- replies that wait --- */
+/* --- replies that wait for others of their run --- */
 
 void worker_late(struct worker *w, struct client *c)
 {
@@ -230,7 +231,7 @@ static void on_late(evutil_socket_t fd, short events, void *arg)
     }
 }
 
-/* --- as much memory as there may be --- */
+/* --- the limit of the clients' memory --- */
 
 static void relieve(void *arg);
 
@@ -239,7 +240,7 @@ static bool is_too_much(const struct worker *w)
     return atomic_load(&w->service->client_memory) > w->config->client_memory_max;
 }
 
-/* Have the worker that has the largest client cut it. */
+/* Tell the worker that has the largest client to cut it. */
 static void ask_for_relief(const struct worker *w)
 {
     struct worker *most = w->all->worker[0];
@@ -256,8 +257,8 @@ static void tell_memory(struct worker *w)
     w->told_memory = w->client_memory;
 }
 
-/* What it was asked for may be long ago: where its largest is smaller now, another worker may have a larger
- * one. */
+/* Cut the largest client of this worker. The task may be old: if the worker's largest client is smaller now,
+ * another worker may have a larger one, and is told instead. */
 static void relieve(void *arg)
 {
     struct worker *w = arg;
@@ -290,7 +291,7 @@ void worker_count_memory(struct worker *w, size_t before, size_t now)
     if (now > atomic_load_explicit(&w->largest, memory_order_relaxed))
         atomic_store_explicit(&w->largest, now, memory_order_relaxed);
     if (w->client_memory - w->told_memory + MEMORY_STEP < 2 * (size_t)MEMORY_STEP)
-        return; /* it is no more than a step from what was told, in either direction */
+        return; /* the difference to what was reported is below one step, in either direction */
     tell_memory(w);
     if (is_too_much(w))
         ask_for_relief(w);
@@ -361,7 +362,7 @@ static void *run(void *arg)
     struct client *c;
     while ((c = LIST_FIRST(&w->clients)) != NULL)
         client_destroy(c);
-    mailbox_run(w->mailbox); /* tasks on their way round go on */
+    mailbox_run(w->mailbox); /* pass on tasks that are on their way round the workers */
     key_port_free(w->keys);
     w->keys = NULL;
     return NULL;

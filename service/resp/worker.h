@@ -11,18 +11,18 @@
 #include "service/resp/command_set.h"
 #include "service/core/service.h"
 
-enum { WORKER_READ = 16 * 1024 /* bytes of a client at a time */ };
+enum { WORKER_READ = 16 * 1024 /* bytes read from a client at a time */ };
 
 enum { WORKERS_MAX = 256 };
 struct worker;
 
-/* All of them; they are started one after the other, before anybody connects. */
+/* All workers. They are started one after the other, before any client connects. */
 struct workers {
     unsigned count;
     struct worker *worker[WORKERS_MAX];
 };
 
-/* What they need. */
+/* What all workers need. */
 struct worker_options {
     struct service *service;
     struct admin_threads *admin;
@@ -39,72 +39,77 @@ struct worker {
     struct event_base *base;
     struct key_port *keys;
     struct mailbox *mailbox;
-    struct meter *meter; /* rows: commands, in the order of their table; then what is none */
+    struct meter *meter; /* rows: the commands, in the order of their table, then unknown commands */
     struct client_list clients;
-    struct client_list to_free; /* gone; freed in the next turn, as callbacks may still hold them */
+    /* Destroyed clients; freed in the next turn, as callbacks may still hold them. */
+    struct client_list to_free;
     struct event *reap;
-    struct client_queue held; /* wait until less is in flight; first come, first served */
+    struct client_queue held; /* clients that wait until less is in flight; first come, first served */
     struct event *unhold;
-    struct client_queue late; /* clients whose first replies wait for others */
+    struct client_queue late; /* clients whose known replies wait for other replies */
     struct event *late_end;
-    struct client_queue due; /* clients that go on at the end of this turn of the loop */
+    struct client_queue due; /* clients that continue at the end of this turn of the loop */
     struct event *turn_end;
     struct event *second;
-    struct pool requests;        /* of its clients: request.c */
-    uint64_t begun;              /* commands that were begun, and are not counted in the service's yet */
+    struct pool requests;        /* memory for the requests of its clients: request.c */
+    uint64_t begun;              /* commands that were started and are not added to the service's count yet */
     size_t in_flight;            /* keys of requests that are not answered */
-    char *read;                  /* WORKER_READ: what a client's bytes are read into */
-    struct resp_spare arguments; /* of the command that is being parsed */
-    struct buffer scratch;       /* the reply that is being made, or several of one client */
-    _Atomic size_t client_count; /* that were handed over, and are not gone */
-    size_t client_memory, told_memory; /* bytes that its clients hold; of them, counted in the service's */
-    atomic_size_t largest;             /* the most that one of them holds, or held lately */
-    atomic_bool relieving;             /* it is about to cut one */
-    uint64_t now_us;                   /* see worker_now() */
-    uint64_t turn_us;                  /* of the loop, in which that was taken */
-    unsigned since_now;                /* how often it was given since */
+    char *read;                  /* buffer of WORKER_READ bytes for incoming bytes */
+    struct resp_spare arguments; /* array for the arguments of the command that is being parsed */
+    struct buffer scratch;       /* the reply that is being written, or several replies of one client */
+    _Atomic size_t client_count; /* clients that were handed over and are not destroyed */
+    /* Bytes that its clients hold; how many of them the service has counted. */
+    size_t client_memory, told_memory;
+    atomic_size_t largest; /* the most bytes that one of its clients holds, or held lately */
+    atomic_bool relieving; /* a task to cut its largest client is under way */
+    uint64_t now_us;       /* see worker_now() */
+    uint64_t turn_us;      /* the turn of the loop in which `now_us` was read */
+    unsigned since_now;    /* how often `now_us` was returned since then */
     bool draining;
 };
 
-/* One more of @all. */
+/* Start one more worker of @all. */
 MUST_CHECK enum err worker_start(struct workers *all, const struct worker_options *o, struct error *e);
-/* Hand over an accepted connection; from any thread. Closes it where that fails. */
+/* Hand over an accepted connection. The worker closes it if that fails. Any thread. */
 void worker_accept(struct worker *w, int fd, const char *address, bool tls);
-/* Have it take the configuration in force; from any thread. */
+/* Have the worker take the configuration in force. Any thread. */
 void worker_reconfigure(struct worker *w);
-/* The same at once, if there is another one; in the worker's thread, between two commands. */
+/* Take the configuration in force at once, if it is a new one. Call in the worker's thread, between two
+ * commands. */
 void worker_sync(struct worker *w);
-/* Answer what is in flight (for at most 5 s), close, end the thread; from any thread, then worker_join(). The
- * mailbox lives until worker_free(): the admin thread may still post to it. */
+/* Answer what is in flight (for at most 5 s), close all clients, end the thread. Any thread; call
+ * worker_join() afterwards. The mailbox lives until worker_free(), as the admin thread may still post to
+ * it. */
 void worker_drain(struct worker *w);
 void worker_join(struct worker *w);
-/* Take the tasks that came after its end: what they hold is freed. When all threads have been joined, and
- * before the first worker_free(). */
+/* Run the tasks that came after the thread's end, so that what they hold is freed. Call when all threads have
+ * been joined, and before the first worker_free(). */
 void worker_settle(struct worker *w);
 void worker_free(struct worker *w);
-/* Called by client.c when a client is gone, and when nothing refers to it any more. */
+/* worker_client_gone(): a client of this worker is destroyed. worker_free_later(): nothing refers to it any
+ * more. */
 void worker_client_gone(struct worker *w);
 void worker_free_later(struct worker *w, struct client *c);
-/* As much is in flight as may be. */
+/* True if as many keys are in flight as the worker allows. */
 bool worker_is_full(const struct worker *w);
-/* @c becomes, or is no more, CLIENT_HELD: when there is room it leaves that, and client_advance() is called.
- */
+/* @c enters or leaves CLIENT_HELD. When there is room, the worker takes @c out of that state and calls
+ * client_advance(). */
 void worker_hold(struct worker *w, struct client *c);
 void worker_unhold(struct worker *w, struct client *c);
-/* Have client_turn_ends() called at the end of this turn of the loop, once; or not any more. */
+/* Call client_turn_ends() once at the end of this turn of the loop, or cancel that. */
 void worker_due(struct worker *w, struct client *c);
 void worker_not_due(struct worker *w, struct client *c);
-/* Have client_write_known() called in some milliseconds, once; or not any more. */
+/* Call client_write_known() once in some milliseconds, or cancel that. */
 void worker_late(struct worker *w, struct client *c);
 void worker_not_late(struct worker *w, struct client *c);
-/* One of its clients held @before bytes and holds @now: where all clients hold too much, the largest is cut
+/* A client held @before bytes and now holds @now. If all clients together hold too much, the largest is cut
  * soon. */
 void worker_count_memory(struct worker *w, size_t before, size_t now);
-/* The monotonic clock, as of this turn of the loop, and of at most a few requests ago: asking for the time
- * costs more than counting a request does. In the worker's thread. */
+/* The monotonic clock. The value was read in this turn of the loop, and was returned at most a few times
+ * since: reading the clock costs more than counting a request. Call in the worker's thread. */
 uint64_t worker_now(struct worker *w);
-/* The same, exactly. */
+/* As worker_now(), but reads the clock. */
 uint64_t worker_now_exactly(struct worker *w);
-/* @weight of what was in flight is answered. */
+/* Requests with @weight keys, counted in in_flight, are answered. */
 void worker_landed(struct worker *w, size_t weight);
 #endif

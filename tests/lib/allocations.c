@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a coordinator is linked with in the place of malloc and its kin, and of what it calls of libevent that
- * needs memory (-Wl,--wrap). */
+/* Replacements for malloc and its relatives, and for functions of libevent that allocate. A coordinator is
+ * linked with them (-Wl,--wrap). */
 #include "tests/lib/allocations.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 static struct allocations *shared;
 
-/* For whoever looks for what is wrong: with TWINBLOOM_ALLOCATIONS_TRACE=1 the log shows which one it was. */
+/* For debugging: with TWINBLOOM_ALLOCATIONS_TRACE=1 the log shows which allocation failed. */
 void __sanitizer_print_stack_trace(void) __attribute__((weak));
 
 static bool fails(void)
@@ -33,7 +33,7 @@ static bool fails(void)
     return true;
 }
 
-/* WRAP(what it returns, its name, what it returns where it fails, its parameters, the arguments) */
+/* WRAP(return type, name, return value on failure, parameters, arguments) */
 #define WRAP(type, name, failure, parameters, arguments)                                                     \
     type __real_##name parameters;                                                                           \
     type __wrap_##name parameters;                                                                           \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_LIB_CERTIFICATES_H
 #define TESTS_LIB_CERTIFICATES_H
-/* Certificates of a test's own, good and bad ones. */
+/* Certificates for tests, valid and invalid ones. */
 #include "base/error.h"
 
 /* Make NAME.crt and NAME.key in @directory, for two days:

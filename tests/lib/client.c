@@ -41,7 +41,7 @@ enum err client_wait_ping(uint16_t port, unsigned deadline_ms, struct process *w
         struct client c;
         if (client_open(&c, port, 1000, &last) == ERR_OK) {
             redisReply *r = client_command(&c, "PING");
-            /* One that asks for a password is ready too. */
+            /* a server that asks for a password is ready, too */
             bool pong = r != NULL && r->str != NULL &&
                         (strcmp(r->str, "PONG") == 0 || strncmp(r->str, "NOAUTH", 6) == 0);
             (void)error_set(&last, ERR_IO, "PING: %s", r != NULL && r->str != NULL ? r->str : "no reply");
@@ -73,7 +73,7 @@ redisReply *client_argv(struct client *c, size_t argc, const char *const argv[],
     return redisCommandArgv(c->redis, (int)argc, (const char **)argv, lengths);
 }
 
-/* Why @r is not a reply of @type. */
+/* Say why @r is not a reply of @type. */
 static enum err unexpected(const struct client *c, const redisReply *r, int type, const char *format,
                            struct error *e)
 {
@@ -114,7 +114,7 @@ enum err client_ok(struct client *c, struct error *e, const char *format, ...)
     return err;
 }
 
-/* The same again and again while it is refused with a text that begins so. */
+/* Repeat the command while its reply is an error that begins with @refusal. */
 static enum err try_while(struct client *c, const char *refusal, unsigned deadline_ms, struct error *e,
                           const char *command)
 {
@@ -139,8 +139,8 @@ enum err client_save(struct client *c, struct error *e)
 
 enum { CHUNK = 500 };
 
-/* @command @filter and the keys [first, first + count), count <= CHUNK: an array of as many integers. NULL:
- * *@err says why. */
+/* Send @command @filter with the keys [first, first + count), count <= CHUNK. The reply is an array of as
+ * many integers. NULL: *@err says why. */
 static redisReply *many(struct client *c, const char *command, const char *filter, client_key_fn *key,
                         uint64_t first, size_t count, enum err *err, struct error *e)
 {
@@ -250,7 +250,7 @@ enum err client_status(struct client *c, const char *filter, const char *field, 
     return err;
 }
 
-/* A moment in milliseconds. */
+/* Read a number, or the time in a field "..._at", in milliseconds. */
 static bool to_number(const char *field, const char *text, int64_t *out)
 {
     size_t length = strlen(field);
@@ -275,7 +275,7 @@ enum err client_status_number(struct client *c, const char *filter, const char *
     return ERR_OK;
 }
 
-/* The whole status as "a=b c=d", cut at the size of @e. */
+/* Append the whole status as "a=b c=d", cut to the size of @e. */
 static void describe(struct error *e, const redisReply *r)
 {
     size_t n = 0;

@@ -20,7 +20,8 @@ static void write_text(FILE *f, const struct daemon *d, const struct daemon_opti
 {
     (void)fprintf(f, "[service]\nlisten = 127.0.0.1:%u\nhttp = 127.0.0.1:%u\n%s\n", d->port, d->http_port,
                   or_empty(o->service));
-    const char *memory = getenv("TWINBLOOM_RESIDENT_MEMORY"); /* the same test, without shards in memory */
+    /* Set to run the same test without shards in memory. */
+    const char *memory = getenv("TWINBLOOM_RESIDENT_MEMORY");
     (void)fprintf(f, "[redis]\n%s = %s\n%s\n", o->cluster != NULL ? "cluster" : "nodes",
                   or_empty(o->cluster != NULL ? o->cluster : o->nodes), or_empty(o->redis));
     if (memory != NULL)
@@ -73,7 +74,7 @@ static size_t count_of(const char *text, const char *word, const char **last)
 
 enum err daemon_reload(struct daemon *d, struct error *e)
 {
-    static const char outcome[] = " event=config_reload"; /* ...ed or ..._failed */
+    static const char outcome[] = " event=config_reload"; /* the event's name ends in "ed" or "_failed" */
     const char *last = NULL;
     char *log = process_log(&d->process);
     size_t before = count_of(log, outcome, &last);
@@ -152,7 +153,8 @@ enum err daemon_run(struct daemon *d, const char *argument, char **output, int *
 
 bool daemon_fini(struct daemon *d)
 {
-    /* One that crashed by itself still has its pid here; one that a test stopped or killed has none. */
+    /* a process that crashed by itself still has its pid here; one that the test stopped or killed has
+     * none */
     bool clean = d->process.pid == 0 || process_stop(&d->process, 20000);
     if (!clean)
         process_show_log(&d->process, "twinbloomd did not end cleanly");

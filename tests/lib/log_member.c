@@ -49,7 +49,7 @@ static void on_wake(void *arg)
     (void)pthread_mutex_unlock(&m->lock);
 }
 
-/* When it is, by the clock of conditions. */
+/* Convert @mono_us to the clock of condition variables. */
 static struct timespec time_of(uint64_t mono_us)
 {
     struct timespec t;
@@ -63,7 +63,7 @@ static struct timespec time_of(uint64_t mono_us)
     return t;
 }
 
-/* False: it is to end. */
+/* False: the thread must end. */
 static bool wait_for_work(struct log_member *m)
 {
     struct timespec until = time_of(m->next);
@@ -273,7 +273,7 @@ enum err log_member_ask(struct log_member *m, bool adds, const uint64_t *keys, u
         named[i].length = (size_t)snprintf(texts[i], KEY_TEXT, "%" PRIu64, keys[i]);
     }
     enum err posted = mailbox_post(m->mailbox, ask, &a);
-    if (posted != ERR_OK) { /* nobody else has it */
+    if (posted != ERR_OK) { /* the task was not taken over */
         a.code = posted;
         a.told = true;
     }

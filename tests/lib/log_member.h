@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_LIB_LOG_MEMBER_H
 #define TESTS_LIB_LOG_MEMBER_H
-/* All that a process has of a filter that is a log: a worker's loop and a control, in threads of their own.
- * Calls block, and may come from any thread. */
+/* What one process has for a filter: a worker's event loop and a control, each in its own thread. Calls
+ * block. Any thread. */
 #include <pthread.h>
 #include "base/mailbox.h"
 #include "shard/request/control.h"
@@ -10,18 +10,18 @@
 
 struct log_member {
     struct budget budget;
-    struct sync_client *link; /* the control's */
+    struct sync_client *link; /* used by the control */
     struct log_filter *filter;
     struct control_thread *controls;
     struct control *control;
-    pthread_t thread; /* the control's */
+    pthread_t thread; /* runs the control */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool woken, stops, pauses, paused;
-    enum err failing; /* what the control ended with last, and its text */
-    uint64_t next;    /* when the control is to be called again */
+    enum err failing; /* the last error of the control; its text is in `last` */
+    uint64_t next;    /* when the control is to be called next */
     struct error last;
-    pthread_t worker; /* runs the loop */
+    pthread_t worker; /* runs the event loop */
     struct event_base *base;
     struct mailbox *mailbox;
     struct event *letters;
@@ -32,20 +32,20 @@ struct log_member {
 struct log_member_options {
     const struct nodes *nodes; /* borrowed */
     const struct names *names;
-    uint64_t memory; /* bytes of shards that are in memory at most */
+    uint64_t memory; /* limit of shards in memory, in bytes */
     unsigned timeout_ms;
-    uint64_t retain_us;       /* how long entries stay in a lane that are folded */
-    uint64_t writer_grace_us; /* as of a control */
+    uint64_t retain_us;       /* how long folded entries stay in a lane */
+    uint64_t writer_grace_us; /* as in struct control_options */
     bool folds;
-    /* As in struct control_options; 0: what tests want as a rule. */
+    /* As in struct control_options; 0: the usual value for tests. */
     const char *owner;
-    const char *sync_client_name; /* of the control's connections; NULL: none */
+    const char *sync_client_name; /* name of the control's connections; NULL: none */
     uint64_t log_max, fold_interval_us, look_interval_us;
     unsigned lease_ms;
 };
 
-/* Make the filter @names, which gets an incarnation: without a source, on all nodes, one key of 10,000 a
- * false positive, each layer twice as large as the one before. As log_make(). */
+/* Create the filter @names and set its incarnation. The filter has no source, uses all nodes, has an error
+ * rate of 1 in 10,000, and each layer is twice as large as the one before. Errors as log_make(). */
 MUST_CHECK enum err log_member_make(struct sync_client *l, struct names *names, uint64_t capacity,
                                     unsigned lanes, uint32_t shard_bytes, struct error *e);
 
@@ -53,15 +53,15 @@ MUST_CHECK enum err log_member_make(struct sync_client *l, struct names *names, 
 MUST_CHECK enum err log_member_open(struct log_member *m, const struct log_member_options *o,
                                     struct error *e);
 void log_member_close(struct log_member *m);
-/* As a process that is killed: it leaves the register to others. */
+/* Stop like a process that was killed: its registration as a writer stays for others to remove. */
 void log_member_abandon(struct log_member *m);
-/* The control does nothing until it goes on. */
+/* Pause the control until log_member_go_on(). */
 void log_member_pause(struct log_member *m);
 void log_member_go_on(struct log_member *m);
-/* Whether the control folds from now on. */
+/* Set whether the control folds from now on. */
 void log_set_folding(struct control *c, bool folds);
 
-/* Check or add @count keys, each the decimal text of its number; @answers gets an enum key_answer of each.
+/* Check or add @count keys. Each key is a number in decimal text. @answers gets an enum key_answer for each.
  * Errors of key_request.h. */
 MUST_CHECK enum err log_member_ask(struct log_member *m, bool adds, const uint64_t *keys, unsigned count,
                                    uint8_t *answers, struct error *e);

@@ -19,11 +19,11 @@
 #include "base/clock.h"
 #include "base/random.h"
 
-/* In the child, between fork and exec. */
+/* Runs in the child, between fork and exec. */
 static void become(const char *const argv[], int log, pid_t parent)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)setpgid(0, 0); /* Ctrl-C is the test's, which then ends its children in order */
+    (void)setpgid(0, 0); /* Ctrl-C goes to the test only, which then ends its children in order */
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     bool ready = getppid() == parent && null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
                  dup2(log, STDOUT_FILENO) >= 0 && dup2(log, STDERR_FILENO) >= 0;
@@ -86,8 +86,9 @@ bool process_stop(struct process *p, unsigned deadline_ms)
 {
     if (!process_running(p))
         return false;
-    /* One that a test has stopped could not hear SIGTERM. Not behind it: a SIGCONT that meets LeakSanitizer
-     * in the exit takes away the SIGSTOP by which that stops the process, and both wait for ever. */
+    /* Continue a process that a test has stopped, as it could not react to SIGTERM. This must come before
+     * SIGTERM. A SIGCONT while LeakSanitizer runs at exit would cancel the SIGSTOP by which it stops the
+     * process, and both would wait for ever. */
     process_signal(p, SIGCONT);
     process_signal(p, SIGTERM);
     if (process_wait(p, deadline_ms, NULL) != ERR_OK) {
@@ -186,8 +187,8 @@ static bool port_is_free(uint16_t port)
 
 uint16_t process_free_port(void)
 {
-    /* Outgoing connections take ports from 32768 up: a server that is restarted on its port must not find one
-     * there. */
+    /* Outgoing connections use ports from 32768 on. A server that is restarted on its port must not find such
+     * a connection there. */
     for (int i = 0; i < 200; i++) {
         uint16_t port = (uint16_t)(12000 + random_u64() % 20000);
         if (port_is_free(port))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The happy path is forward(): whole messages go from one socket to the other. What may happen instead is
- * decided in three places: take_request() (counting, holding), may_pass() (delays, swallowing) and
- * send_reply() (cuts, resets). Either end may go away at any time; what a client has sent is delivered all
- * the same, as a network would. */
+/* The happy path is forward(): complete messages go from one socket to the other. Faults are decided in
+ * three places: take_request() (counting, holding), may_pass() (delays, swallowing) and send_reply()
+ * (cuts, resets). Either end may disconnect at any time. What a client has sent is still delivered, as
+ * on a network. */
 #include "tests/lib/proxy_internal.h"
 
 #include <arpa/inet.h>
@@ -26,7 +26,7 @@ void proxy_wake(struct proxy *p)
 {
     uint64_t one = 1;
     if (write(p->wake, &one, sizeof(one)) < 0)
-        return; /* the counter is full: it is awake */
+        return; /* the counter of `wake` is full, so the loop will wake up anyway */
 }
 
 /* --- connections --- */
@@ -57,7 +57,8 @@ static void make_quick(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-/* On loopback a connection is made or refused at once, unless the server is stopped and its queue is full. */
+/* On loopback a connection is made or refused at once, except if the server is stopped and its queue is
+ * full. */
 static int connect_to(uint16_t port)
 {
     const struct timeval soon = {.tv_usec = 20000}, never = {0};
@@ -65,7 +66,7 @@ static int connect_to(uint16_t port)
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0)
-        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon)); /* of connect(), too */
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon)); /* limits connect(), too */
     if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0)
         close_fd(&fd, false);
     if (fd >= 0) {
@@ -128,7 +129,7 @@ static void learn(const struct proxy *p, struct connection *c, const struct wire
         c->broken = true;
 }
 
-/* False: it is withheld. */
+/* Count a request. False: it is withheld. */
 static bool count_request(struct proxy *p, struct connection *c)
 {
     bool is_counted = c->job || strcmp(p->job_name, "*") == 0;
@@ -149,13 +150,13 @@ static bool count_request(struct proxy *p, struct connection *c)
     return false;
 }
 
-/* One whole message of @length bytes. False: it must wait. */
+/* Handle one complete message of @length bytes. False: it must wait. */
 static bool take_request(struct proxy *p, struct connection *c, const struct wire_request *r, size_t length)
 {
     struct stream *up = &c->up;
     bool naming = r->kind == WIRE_STARTUP || r->name[0] != '\0';
     learn(p, c, r);
-    if (r->kind == WIRE_ENCRYPT) { /* no: it goes on in the clear */
+    if (r->kind == WIRE_ENCRYPT) { /* answer "no": the connection continues unencrypted */
         memmove(up->bytes.data + up->ready, up->bytes.data + up->ready + length,
                 up->bytes.length - up->ready - length);
         up->bytes.length -= length;
@@ -209,7 +210,7 @@ static void take_replies(struct proxy *p, struct connection *c)
 
 /* --- bytes --- */
 
-/* False: the peer is gone. */
+/* Read from @fd. False: the peer has disconnected. */
 static bool receive(int fd, struct stream *s, unsigned delay_ms)
 {
     char *room = buffer_reserve(&s->bytes, CHUNK);
@@ -230,7 +231,7 @@ static void send_some(int fd, struct stream *s, size_t n)
     if (sent > 0)
         consume(s, (size_t)sent);
     else if (sent < 0 && errno != EAGAIN && errno != EINTR)
-        consume(s, s->ready); /* reading will tell that the peer is gone */
+        consume(s, s->ready); /* a later read will report that the peer has disconnected */
 }
 
 static void send_reply(struct connection *c)
@@ -297,7 +298,7 @@ static void wait_until_due(struct watched *w, const struct stream *s, uint64_t n
         w->timeout_ms = (int)((s->due - now) / 1000) + 1;
 }
 
-/* The order is that of dispatch(): the waker, the routes, two of each connection. */
+/* List the descriptors in the order that dispatch() expects: `wake`, the routes, two of each connection. */
 static void gather(struct proxy *p, struct watched *w)
 {
     uint64_t now = clock_mono_us();
@@ -328,7 +329,7 @@ static void dispatch(struct proxy *p, const struct watched *w)
     for (; at + 1 < w->count; at += 2) {
         struct connection *c = w->owner[at];
         const short in = POLLIN | POLLHUP | POLLERR;
-        /* It may have been reset in the meantime, and its place taken. */
+        /* the connection may have been reset meanwhile, and its place reused */
         if (c->route != NULL && c->client == w->fds[at].fd && c->server == w->fds[at + 1].fd)
             forward(p, c, w->fds[at].revents & in, w->fds[at + 1].revents & in);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_LIB_PROXY_INTERNAL_H
 #define TESTS_LIB_PROXY_INTERNAL_H
-/* What proxy.c, the loop, and proxy_control.c, the calls of a test, share. */
+/* What proxy.c (the loop) and proxy_control.c (the functions that tests call) share. */
 #include <pthread.h>
 
 #include "base/buffer.h"
@@ -13,27 +13,27 @@ struct route {
     enum wire_protocol protocol;
     uint16_t target;
     int listener;
-    struct proxy_fault fault; /* its user points to the next field, or is NULL */
+    struct proxy_fault fault; /* its user points to the next member, or is NULL */
     char user[32];
 };
 
 struct stream {
     struct buffer bytes;
-    size_t ready; /* so many bytes at its beginning are whole messages */
-    uint64_t due; /* not before */
+    size_t ready; /* bytes at the beginning that are complete messages */
+    uint64_t due; /* not sent before this time */
 };
 
 struct connection {
-    struct route *route; /* NULL: free */
-    int client, server;  /* -1: gone */
+    struct route *route; /* NULL: this place is free */
+    int client, server;  /* -1: closed */
     struct stream up, down;
     char user[32];
     bool started, opaque, job;
-    bool held;     /* nothing but what is ready goes up any more */
-    bool silenced; /* nothing goes down any more */
-    bool broken;   /* to be reset */
+    bool held;     /* only `ready` bytes go to the server; later requests are withheld */
+    bool silenced; /* nothing goes to the client any more */
+    bool broken;   /* will be reset */
     uint64_t asked, answered;
-    uint64_t awaited; /* the answer to wait for; 0: none */
+    uint64_t awaited; /* number of the reply to wait for; 0: none */
 };
 
 struct proxy {
@@ -46,17 +46,18 @@ struct proxy {
     struct connection connections[CONNECTIONS_MAX];
     bool counting, holding, is_held;
     char job_user[32];
-    char job_name[32]; /* of proxy_count_as_job() */
+    char job_name[32]; /* set by proxy_count_as_job() */
     enum proxy_moment moment;
     uint64_t counted, hold_at;
 };
 
-/* The loop looks at everything again. */
+/* Wake the loop, so that it checks all connections again. */
 void proxy_wake(struct proxy *p);
 
-/* With the lock held: close a connection, and free its place. */
+/* Close a connection and free its place. Call with the lock held. */
 void proxy_forget(struct connection *c, bool reset);
 
-/* With the lock held: take what has come from the client as far as it may go up. */
+/* Take the bytes that have come from the client, as far as they may go to the server. Call with the lock
+ * held. */
 void proxy_take_requests(struct proxy *p, struct connection *c);
 #endif

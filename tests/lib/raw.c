@@ -16,7 +16,7 @@ int raw_open_from(const char *address, uint16_t port)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    struct timeval t = {.tv_sec = 120}; /* slow hashes on a machine under load */
+    struct timeval t = {.tv_sec = 120}; /* password hashes are slow on a loaded machine */
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct sockaddr_in from = {.sin_family = AF_INET};
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -66,7 +66,7 @@ bool raw_expect(int fd, const char *expected)
     if (got == NULL)
         return false;
     size_t have = 0;
-    /* Stop at the first byte that differs: waiting for bytes that will not come costs the deadline. */
+    /* Stop at the first byte that differs: waiting for the other bytes would take until the deadline. */
     while (have < length && memcmp(got, expected, have) == 0) {
         ssize_t n = recv(fd, got + have, length - have, 0);
         if (n <= 0)

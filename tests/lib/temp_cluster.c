@@ -82,7 +82,7 @@ static bool is_alive(struct temp_cluster *c, unsigned i)
 
 static redisReply *ask(struct temp_cluster *c, unsigned i, const char *command);
 
-/* A field of CLUSTER INFO or INFO replication. */
+/* True if CLUSTER INFO or INFO replication has this field with this value. */
 static bool info_has(struct temp_cluster *c, unsigned i, const char *command, const char *line)
 {
     redisReply *r = ask(c, i, command);
@@ -103,7 +103,7 @@ static enum err wait_info(struct temp_cluster *c, unsigned i, const char *comman
     return ERR_OK;
 }
 
-/* [first, end) to node @i. */
+/* Assign the slots [first, end) to node @i. */
 static enum err add_slots(struct temp_cluster *c, unsigned i, unsigned first, unsigned end, struct error *e)
 {
     if (!temp_redis_is_before_7())
@@ -186,15 +186,15 @@ void temp_cluster_fini(struct temp_cluster *c)
     process_remove_directory(c->certificates);
     for (unsigned i = 0; i < c->count; i++) {
         client_close(&c->client[i]);
-        temp_redis_kill(&c->node[i]); /* nothing is kept: it need not write anything */
+        temp_redis_kill(&c->node[i]); /* nothing is kept, so it need not save */
         temp_redis_fini(&c->node[i]);
     }
     *c = (struct temp_cluster){0};
 }
 
-/* --- who holds what --- */
+/* --- owners of slots --- */
 
-/* One that was started again has another connection. */
+/* Send a command to node @i, on a new connection if the node was restarted. */
 static redisReply *ask(struct temp_cluster *c, unsigned i, const char *command)
 {
     redisReply *r = client_command(&c->client[i], command);
@@ -214,7 +214,7 @@ static unsigned node_at(const struct temp_cluster *c, long long port)
     return i;
 }
 
-/* False: no answer. */
+/* False: the node did not answer. */
 static bool read_owners(struct temp_cluster *c, unsigned asked, uint8_t owner[TEMP_CLUSTER_SLOTS])
 {
     redisReply *r = ask(c, asked, "CLUSTER SLOTS");
@@ -329,7 +329,7 @@ static uint64_t replicated(struct temp_cluster *c, unsigned i, const char *field
     return offset;
 }
 
-/* WAIT would not do: it waits for what its own connection has written. */
+/* WAIT is no alternative: it waits only for writes of its own connection. */
 enum err temp_cluster_in_step(struct temp_cluster *c, unsigned i, unsigned deadline_ms, struct error *e)
 {
     uint64_t written = replicated(c, i, "\nmaster_repl_offset:"),
@@ -439,7 +439,7 @@ void temp_cluster_reset_counts(struct temp_cluster *c)
     c->own_asks = 0;
 }
 
-/* The sum of two counts of a section of INFO, over all nodes that run. */
+/* Add two counts in a section of INFO, over all running nodes. */
 static uint64_t sum_of(struct temp_cluster *c, const char *section, const char *one, const char *other)
 {
     uint64_t sum = 0;

@@ -15,9 +15,9 @@
 
 enum { ARGS_MAX = 32, START_MS = 30000, STOP_MS = 10000, INITDB_MS = 60000 };
 
-static unsigned there; /* servers of this process, running or not */
+static unsigned there; /* servers that this process has made, running or not */
 
-/* The newest version that is installed. */
+/* Find the newest installed version. */
 static enum err find_binaries(char out[PATH_MAX], struct error *e)
 {
     glob_t found;
@@ -29,7 +29,7 @@ static enum err find_binaries(char out[PATH_MAX], struct error *e)
     return ERR_OK;
 }
 
-/* The user that a server of root's runs as; NULL: as ourselves. Static storage. */
+/* The user for a server if the test runs as root; NULL: run as the current user. Static storage. */
 static const struct passwd *other_user(void)
 {
     if (geteuid() != 0)
@@ -38,9 +38,9 @@ static const struct passwd *other_user(void)
     return user != NULL ? user : getpwnam("nobody");
 }
 
-/* @argv behind the words that change the user. The death signal of process_start() does not survive a change
- * of user, and SIGKILL would leave the server's children to find out for themselves: SIGQUIT is its immediate
- * shutdown. */
+/* @argv behind the words that change the user. The parent-death signal of process_start() does not survive a
+ * change of user, so setpriv sets it again. The signal is SIGQUIT, an immediate shutdown: after SIGKILL the
+ * server's children would have to notice by themselves. */
 struct command {
     const char *argv[ARGS_MAX];
     size_t count;
@@ -108,7 +108,7 @@ static enum err run_initdb(struct temp_postgres *p, struct error *e)
     return err;
 }
 
-/* Copy a directory and all that is in it to @to, which is not there. */
+/* Copy a directory with its contents to @to, which must not exist. */
 static bool copy(const char *from, const char *to)
 {
     const char *const argv[] = {"cp", "-a", from, to, NULL};
@@ -120,9 +120,9 @@ static bool copy(const char *from, const char *to)
     return fine;
 }
 
-/* What initdb makes is kept under the build directory, by version and user, and copied later: a second or
- * more is saved. A copy has the identifier of what it was copied from, so a second server of one process is
- * made again. */
+/* The result of initdb is kept under the build directory, by version and user, and copied later, which
+ * saves a second or more. A copy has the same system identifier, so a second server of one process gets
+ * a new one. */
 static enum err make_data(struct temp_postgres *p, struct error *e)
 {
     char kept[PATH_MAX], ours[PATH_MAX + 16], data[PATH_MAX + 16], version[32];
@@ -137,7 +137,7 @@ static enum err make_data(struct temp_postgres *p, struct error *e)
     process_remove_directory(data);
     enum err err = run_initdb(p, e);
     if (err == ERR_OK && access(kept, F_OK) != 0 && (!copy(data, ours) || rename(ours, kept) != 0))
-        process_remove_directory(ours); /* another was faster, or there is no room */
+        process_remove_directory(ours); /* another process was faster, or the disk is full */
     return err;
 }
 
@@ -250,7 +250,7 @@ static enum err run_basebackup(const struct temp_postgres *p, const struct temp_
     return err;
 }
 
-/* Behind the settings of the primary, which came with its data. */
+/* Append to the settings of the primary, which were copied with its data. */
 static enum err write_standby_settings(const struct temp_postgres *p, struct error *e)
 {
     char path[PATH_MAX + 32];
@@ -310,7 +310,7 @@ void temp_postgres_stop(struct temp_postgres *p)
 {
     if (!process_running(&p->process))
         return;
-    process_signal(&p->process, SIGINT); /* fast shutdown: SIGTERM would wait for the clients */
+    process_signal(&p->process, SIGINT); /* fast shutdown: SIGTERM would wait until the clients disconnect */
     if (process_wait(&p->process, STOP_MS, NULL) != ERR_OK)
         process_kill(&p->process);
 }

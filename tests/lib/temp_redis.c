@@ -23,7 +23,7 @@ const char *temp_redis_program(void)
 
 bool temp_redis_is_before_7(void)
 {
-    static int answer = -1; /* not known */
+    static int answer = -1; /* -1: not known yet */
     char line[PATH_MAX + 16];
     if (answer >= 0)
         return answer == 1;
@@ -51,7 +51,7 @@ static enum err launch(struct temp_redis *r, struct error *e)
         temp_redis_program(), "--port", port, "--bind", "127.0.0.1", "--dir", data, "--save", "",
         "--appendonly",       "no"};
     size_t n = 11;
-    if (!temp_redis_is_before_7()) { /* DEBUG was there without it */
+    if (!temp_redis_is_before_7()) { /* earlier versions allow DEBUG without this option */
         argv[n++] = "--enable-debug-command";
         argv[n++] = "yes";
     }

@@ -15,7 +15,7 @@ struct cursor {
     size_t length, at;
 };
 
-/* One line of RESP: its type and the number in it. 1: read, 0: not whole, -1: not RESP. */
+/* Read one line of RESP: its type and number. Returns 1: read, 0: incomplete, -1: not RESP. */
 static int read_line(struct cursor *c, char *type, int64_t *number)
 {
     const char *line = c->bytes + c->at;
@@ -35,7 +35,7 @@ static int read_line(struct cursor *c, char *type, int64_t *number)
 
 enum { ARGUMENTS_KEPT = 3 };
 
-/* A command is an array of strings; its first words are kept. */
+/* Read a command, which is an array of strings. Its first words are kept. */
 static ssize_t redis_request(struct cursor *c, struct wire_request *out)
 {
     char type;
@@ -101,7 +101,7 @@ static uint32_t read_int32(const char *bytes)
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* Names and values, each with its NUL, and an empty name at the end. */
+/* Read names and values, each ended by a NUL. An empty name ends the list. */
 static void read_parameters(const char *at, const char *end, struct wire_request *out)
 {
     while (at < end && *at != '\0') {
@@ -134,7 +134,7 @@ static ssize_t postgres_start(const char *bytes, size_t length, struct wire_requ
     return (ssize_t)whole;
 }
 
-/* One message: a type byte and a length that counts itself. */
+/* The length of one message: a type byte, then a length that includes itself. */
 static ssize_t postgres_message(const char *bytes, size_t length)
 {
     if (length < 5)
@@ -154,7 +154,7 @@ static ssize_t postgres_request(const char *bytes, size_t length, struct wire_re
             return one;
         char type = bytes[at];
         at += (size_t)one;
-        if (type == 'X' || type == 'p') { /* farewell; password, whose answer belongs to the startup */
+        if (type == 'X' || type == 'p') { /* terminate, or a password, whose answer is part of the startup */
             out->kind = WIRE_ONE_WAY;
             return (ssize_t)at;
         }
@@ -165,7 +165,7 @@ static ssize_t postgres_request(const char *bytes, size_t length, struct wire_re
     }
 }
 
-/* --- either --- */
+/* --- both protocols --- */
 
 ssize_t wire_request(enum wire_protocol protocol, bool started, const char *bytes, size_t length,
                      struct wire_request *out)
@@ -184,6 +184,6 @@ ssize_t wire_reply(enum wire_protocol protocol, const char *bytes, size_t length
     if (protocol == WIRE_REDIS)
         return redis_reply(&c);
     ssize_t one = postgres_message(bytes, length);
-    *ends = one > 0 && bytes[0] == 'Z'; /* ready for query */
+    *ends = one > 0 && bytes[0] == 'Z'; /* ReadyForQuery */
     return one;
 }

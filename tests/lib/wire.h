@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_LIB_WIRE_H
 #define TESTS_LIB_WIRE_H
-/* Where messages of Redis and Postgres begin and end, and who sends them: as much as a proxy needs. Pure. */
+/* Finds where messages of Redis and Postgres begin and end, and who sends them, as far as the proxy needs it.
+ * Pure. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -9,23 +10,23 @@
 enum wire_protocol { WIRE_REDIS, WIRE_POSTGRES };
 
 enum wire_kind {
-    WIRE_REQUEST, /* a reply will come: a Redis command; in Postgres all up to a Sync, or a Query */
-    WIRE_STARTUP, /* Postgres' first message; a reply will come */
+    WIRE_REQUEST, /* a reply will come; a Redis command, or in Postgres a Query or everything up to a Sync */
+    WIRE_STARTUP, /* the first message in Postgres; a reply will come */
     WIRE_ENCRYPT, /* Postgres: the client asks for TLS or GSS; the answer is one byte */
-    WIRE_ONE_WAY  /* no reply: a cancel, a farewell */
+    WIRE_ONE_WAY  /* no reply will come: a cancel request, a Terminate */
 };
 
 struct wire_request {
     enum wire_kind kind;
-    char user[32]; /* of a login; else "" */
-    char name[64]; /* CLIENT SETNAME, or application_name; else "" */
+    char user[32]; /* set by a login; otherwise "" */
+    char name[64]; /* CLIENT SETNAME, or application_name; otherwise "" */
 };
 
-/* The first message of a client in @bytes: its length, 0 if it is not whole yet, -1 if it is none that is
- * known. @started: Postgres' startup message has been seen. */
+/* The length of the first message of a client in @bytes; 0: it is incomplete; -1: it is invalid. @started:
+ * the startup message of Postgres has been seen. */
 ssize_t wire_request(enum wire_protocol protocol, bool started, const char *bytes, size_t length,
                      struct wire_request *out);
 
-/* The first message of a server, in the same way. *@ends: it ends the reply to a request. */
+/* The same for the first message of a server. *@ends: it completes the reply to a request. */
 ssize_t wire_reply(enum wire_protocol protocol, const char *bytes, size_t length, bool *ends);
 #endif

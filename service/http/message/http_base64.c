@@ -20,14 +20,14 @@ void http_base64_encode(struct buffer *out, const void *bytes, size_t length)
     }
 }
 
-/* -1: not in the alphabet. */
+/* The value of a character; -1: it is not in the alphabet. */
 static int value_of(char c)
 {
     const char *at = c == '\0' ? NULL : strchr(alphabet, c);
     return at == NULL ? -1 : (int)(at - alphabet);
 }
 
-/* @n characters, 2 to 4, to @n - 1 bytes. */
+/* Decode @n characters, 2 to 4, to @n - 1 bytes. */
 static bool decode_group(struct buffer *out, const char *text, size_t n)
 {
     uint32_t group = 0;
@@ -51,7 +51,7 @@ bool http_base64_decode(struct buffer *out, const char *text, size_t length)
         return false;
     for (size_t i = 0; i < length; i += 4) {
         size_t n = 4;
-        if (i + 4 == length) /* padding, at the end only */
+        if (i + 4 == length) /* padding is allowed at the end only */
             n = text[i + 3] != '=' ? 4 : text[i + 2] != '=' ? 3 : 2;
         if (!decode_group(out, text + i, n))
             return false;

@@ -8,7 +8,7 @@
 
 void http_base64_encode(struct buffer *out, const void *bytes, size_t length);
 
-/* Append what @text stands for. False: it is not canonical (a foreign character, wrong padding, bits that are
- * not zero behind the last byte); some may have been appended. */
+/* Append the decoded bytes. False: @text is not canonical (a character outside the alphabet, wrong padding,
+ * or bits behind the last byte that are not zero); some bytes may have been appended. */
 bool http_base64_decode(struct buffer *out, const char *text, size_t length);
 #endif

@@ -12,8 +12,8 @@ enum { EXPANSION_MAX = 32768, VALUES_MAX = HTTP_KEYS_MAX + 64, KEYS_FIRST = 64 }
 
 /* --- before it is parsed --- */
 
-/* Each value costs a multiple of its text in memory: their number and depth are bounded first. Counts commas
- * and brackets, which is never too few. */
+/* Bound the number and the depth of values before parsing, as each value takes several times its text in
+ * memory. The count of commas and brackets is never too low. */
 static enum err bound_values(const char *text, size_t length, struct error *e)
 {
     size_t values = 0, depth = 0;
@@ -54,7 +54,7 @@ static enum err refuse(const struct parse *p, const char *what)
     return error_set(p->e, ERR_RANGE, "'%s' %s", p->member, what);
 }
 
-/* @text, or what it stands for in base64, behind the bytes that are there. */
+/* Append @text, or the bytes that it encodes in base64. */
 static enum err take_bytes(const struct parse *p, const json_t *text, bool base64, struct http_key *to)
 {
     struct buffer *bytes = &p->out->bytes;
@@ -165,7 +165,7 @@ static enum err take_error_rate(const struct parse *p, const json_t *value)
     return ERR_OK;
 }
 
-/* Names of nodes have no commas. */
+/* Take a list of node names, which have no commas. */
 static enum err take_nodes(const struct parse *p, const json_t *value)
 {
     struct buffer *bytes = &p->out->bytes;
@@ -214,7 +214,7 @@ static enum err take_full(const struct parse *p, const json_t *value)
 
 static const struct {
     const char *name;
-    unsigned kinds; /* of bodies that may have it */
+    unsigned kinds; /* set of the kinds of bodies that may have this member */
     enum err (*take)(const struct parse *p, const json_t *value);
 } members[] = {
     {"keys", HTTP_BODY_KEYS, take_text_keys},
@@ -242,7 +242,7 @@ static enum err take_member(const struct parse *p, enum http_body_kind kind, con
     return error_set(p->e, ERR_RANGE, "'%.100s' is not a member that this route takes", p->member);
 }
 
-/* --- the whole --- */
+/* --- the whole body --- */
 
 static enum err check_whole(const struct http_body *b, enum http_body_kind kind, const json_t *root,
                             struct error *e)
@@ -296,7 +296,7 @@ enum err http_body_parse_tree(struct http_body *out, enum http_body_kind kind, c
     return code;
 }
 
-/* --- keys, in the form that nearly all bodies have --- */
+/* --- fast path: keys in the usual form --- */
 
 struct plain {
     const char *text;
@@ -312,7 +312,7 @@ static void skip_blanks(struct plain *p)
     }
 }
 
-/* @c is next, with blanks around it. */
+/* Take blanks, then the character @c, then blanks. */
 static bool take_byte(struct plain *p, char c)
 {
     skip_blanks(p);
@@ -323,7 +323,8 @@ static bool take_byte(struct plain *p, char c)
     return true;
 }
 
-/* A string without a quote means what it says. Eight bytes at a time: nearly all are ASCII. */
+/* True if the string needs no unescaping. Eight bytes are tested at a time, as nearly all strings are
+ * ASCII. */
 static bool is_plain(const char *text, size_t length)
 {
     const uint64_t each = UINT64_C(0x0101010101010101), high = each << 7;
@@ -343,7 +344,7 @@ static bool is_plain(const char *text, size_t length)
     return utf8_valid(text, length);
 }
 
-/* A string is next, and means what it says. */
+/* Take a string that needs no unescaping. */
 static bool take_plain(struct plain *p, struct http_key *to)
 {
     if (p->at == p->length || p->text[p->at] != '"')
@@ -357,7 +358,7 @@ static bool take_plain(struct plain *p, struct http_key *to)
     return is_plain(p->text + from, to->length);
 }
 
-/* Room for one more. */
+/* Make room for one more key. */
 static bool widen(struct http_body *out, size_t *room)
 {
     if (out->key_count < *room)
@@ -371,8 +372,8 @@ static bool widen(struct http_body *out, size_t *room)
     return true;
 }
 
-/* {"keys":["a","b"]}: keys without escapes, and no other member. The keys lie in a copy of the text. False:
- * it has another form, or there is no memory; what that means http_body_parse_tree() tells. */
+/* Parse {"keys":["a","b"]}: keys without escapes, and no other member. The keys lie in a copy of the text.
+ * False: the body has another form, or there is no memory; http_body_parse_tree() finds out which. */
 static bool take_plain_keys(struct http_body *out, const char *text, size_t length)
 {
     struct plain p = {.text = text, .length = length};

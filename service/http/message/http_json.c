@@ -40,7 +40,7 @@ struct reader {
     const char *at, *end;
 };
 
-/* The line after the type byte; the reader moves behind its end. */
+/* Read the line behind the type byte, and move the reader behind the line. */
 static bool take_line(struct reader *r, const char **text, size_t *length)
 {
     const char *cr = memchr(r->at, '\r', (size_t)(r->end - r->at));
@@ -52,13 +52,13 @@ static bool take_line(struct reader *r, const char **text, size_t *length)
     return true;
 }
 
-/* In the shortest form that is this number, as reply_double() has it. */
+/* Write the number in its shortest exact form, as reply_double() does. */
 static bool take_double(struct reader *r, const char *text, size_t length)
 {
     char shorter[40];
     double value;
     if (!number_double(text, length, &value)) {
-        buffer_puts(r->out, "null"); /* nan, inf */
+        buffer_puts(r->out, "null"); /* nan and inf are no JSON */
         return true;
     }
     (void)snprintf(shorter, sizeof(shorter), "%.15g", value);
@@ -85,7 +85,7 @@ static bool take_boolean(struct reader *r, const char *text, size_t length)
     return true;
 }
 
-/* The bytes behind a line that gives their number. */
+/* Read the bytes behind a line that gives their number. */
 static bool take_bytes(struct reader *r, uint64_t length, const char **bytes)
 {
     size_t left = (size_t)(r->end - r->at);
@@ -120,7 +120,7 @@ static bool take_array(struct reader *r, uint64_t count, unsigned depth)
     return true;
 }
 
-/* Names are text that we have chosen. */
+/* Read a name, which is a text of our own. */
 static bool take_name(struct reader *r)
 {
     const char *text;

@@ -13,7 +13,7 @@ enum { HOST_MAX = 255 };
 
 /* --- hosts --- */
 
-/* The name in "name:port" or "[address]:port", without a dot at its end. False: it is none. */
+/* Take the name from "name:port" or "[address]:port", without a final dot. False: @host has no valid name. */
 static bool host_name(const char *host, char out[HOST_MAX + 1])
 {
     const char *from = *host == '[' ? host + 1 : host;
@@ -65,8 +65,8 @@ bool origin_host_is_ours(const char *host, const char *own, const char *more)
     return ours;
 }
 
-/* "scheme://host[:port]" of the same host and port as @host; a proxy may have ended TLS, so the scheme is not
- * compared, and its default port may be missing in both. */
+/* True if @origin, "scheme://host[:port]", has the same host and port as @host. The scheme is not compared,
+ * because a proxy may have ended TLS. For the same reason its default port may be missing in either. */
 static bool is_same(const char *origin, const char *host)
 {
     const char *behind = strstr(origin, "://");
@@ -104,7 +104,8 @@ static bool is_of_this_site(const char *fetch_site)
 const char *origin_fault(const struct origin_facts *f, const unsigned char key[CSRF_KEY_SIZE],
                          const char *own, const char *more, int *status)
 {
-    bool page = f->origin != NULL || f->fetch_site != NULL; /* a browser's, if it is a request that changes */
+    /* A browser sends one of these with every request that changes something. */
+    bool page = f->origin != NULL || f->fetch_site != NULL;
     bool browser = page || f->language != NULL;
     *status = 421;
     if (!f->login && browser && (f->host == NULL || !origin_host_is_ours(f->host, own, more)))

@@ -8,10 +8,10 @@
 
 enum state {
     STATE_HEAD,
-    STATE_LENGTH, /* a body of known length */
-    STATE_SIZE,   /* the line before a chunk */
+    STATE_LENGTH, /* in a body of known length */
+    STATE_SIZE,   /* in the size line before a chunk */
     STATE_CHUNK,
-    STATE_BEHIND, /* the line's end behind a chunk */
+    STATE_BEHIND, /* in the line end behind a chunk */
     STATE_TRAILER,
     STATE_WHOLE,
     STATE_REFUSED
@@ -40,7 +40,7 @@ static enum http_step refuse(struct http_parser *p, int status, const char *why)
     return HTTP_REFUSED;
 }
 
-/* --- the head, once it is there --- */
+/* --- the head, once all its lines are there --- */
 
 static bool is_token(const char *text)
 {
@@ -60,7 +60,8 @@ static bool is_known_method(const char *method)
     return false;
 }
 
-/* "http://host/path" becomes the host, moved to the left so that there is room for its end, and the path. */
+/* Split "http://host/path" into host and path. The host is moved to the left, so that there is room for a NUL
+ * behind it. */
 static bool take_authority(struct http_parser *p, char *target)
 {
     static const char scheme[] = "http";
@@ -84,7 +85,8 @@ static bool take_authority(struct http_parser *p, char *target)
 static bool take_target(struct http_parser *p, char *target)
 {
     for (const char *at = target; *at != '\0'; at++)
-        if (*at <= 0x20 || *at >= 0x7f || *at == '#') /* char may be signed: others are below 0 */
+        /* Char may be signed: bytes above 0x7f are negative then. */
+        if (*at <= 0x20 || *at >= 0x7f || *at == '#')
             return false;
     p->path = target;
     if (*target != '/' && strcmp(target, "*") != 0 && !take_authority(p, target))
@@ -133,7 +135,7 @@ static enum http_step take_header(struct http_parser *p, char *line)
 
 static const char *header_after(const struct http_parser *p, const char *name, size_t *at)
 {
-    for (; *at < p->header_count; ++*at) /* the first letter tells most apart */
+    for (; *at < p->header_count; ++*at) /* the first letter tells most names apart */
         if (((p->headers[*at].name[0] ^ name[0]) & ~0x20) == 0 && strcasecmp(p->headers[*at].name, name) == 0)
             return p->headers[(*at)++].value;
     return NULL;
@@ -160,8 +162,8 @@ static bool has_word(const struct http_parser *p, const char *name, const char *
     return false;
 }
 
-/* Headers of which one decides how the request is read, or who asks: with two of them somebody else could
- * read it differently. */
+/* Refuse a second header of a kind that decides how the request is read, or who the user is. With two of them
+ * another program could read the request differently. */
 static enum http_step refuse_twofold(struct http_parser *p)
 {
     static const struct {
@@ -203,7 +205,7 @@ static enum http_step take_length(struct http_parser *p, const char *text)
     return HTTP_HEAD;
 }
 
-/* Where the request ends. */
+/* Find out where the request ends. */
 static enum http_step take_framing(struct http_parser *p)
 {
     const char *encoding = http_parser_header(p, "Transfer-Encoding");
@@ -241,7 +243,7 @@ static enum http_step understand(struct http_parser *p)
     return take_framing(p);
 }
 
-/* The lines in p->head, each with its CRLF, the last one empty. */
+/* Parse the lines in p->head. Each ends with CRLF, and the last one is empty. */
 static enum http_step take_head(struct http_parser *p)
 {
     size_t lines = 0;
@@ -268,7 +270,7 @@ static enum http_step take_head(struct http_parser *p)
 
 /* --- bytes --- */
 
-/* The next byte @c of a line that ends in CRLF. HTTP_WHOLE: the line is at its end. */
+/* Take @c, the next byte of a line that ends in CRLF. HTTP_WHOLE: the line is complete. */
 static enum http_step line_byte(struct http_parser *p, char c)
 {
     unsigned char byte = (unsigned char)c;
@@ -304,12 +306,13 @@ static enum http_step read_head(struct http_parser *p, const char *bytes, size_t
         p->line = 0;
         if (empty && first && p->blank)
             return refuse(p, 400, "the request line is not that of HTTP/1.0 or HTTP/1.1");
-        if (empty && first) { /* one before the request is forgiven */
+        if (empty && first) { /* one empty line before the request is allowed */
             p->blank = true;
             buffer_clear(&p->head);
             from = i;
         }
-        if (!first && !p->begun) { /* the request line: who speaks another protocol is told at once */
+        /* Check the request line at once: a client with another protocol gets its answer early. */
+        if (!first && !p->begun) {
             buffer_append(&p->head, bytes + from, i - from);
             from = i;
             p->begun = true;
@@ -333,7 +336,7 @@ static int hex_value(char c)
     return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
-/* A byte of "1f;extension\r\n". */
+/* Take a byte of a chunk's size line, such as "1f;extension\r\n". */
 static enum http_step size_byte(struct http_parser *p, char c)
 {
     enum http_step step = line_byte(p, c);
@@ -379,7 +382,7 @@ static enum http_step frame_byte(struct http_parser *p, char c)
         if (step == HTTP_WHOLE)
             p->state = STATE_SIZE;
         return step == HTTP_REFUSED ? step : HTTP_MORE;
-    default: /* STATE_TRAILER: nobody looks at it */
+    default: /* STATE_TRAILER: trailers are ignored */
         step = line_byte(p, c);
         if (step == HTTP_MORE && ++p->extra > HTTP_HEAD_MAX)
             return refuse(p, 400, "the trailers are larger than 16 KiB");

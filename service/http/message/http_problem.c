@@ -19,7 +19,8 @@ const struct http_code_row *http_code_row(enum http_code code)
 enum http_code http_code_of_refusal(int status)
 {
     for (enum http_code code = 0; code < HTTP_CODE_COUNT; code++)
-        if (rows[code].status == status && code != HTTP_FORBIDDEN) /* not of those who refuse */
+        /* HTTP_FORBIDDEN is for users without the right. */
+        if (rows[code].status == status && code != HTTP_FORBIDDEN)
             return code;
     return HTTP_INTERNAL;
 }
@@ -89,7 +90,7 @@ void http_problem_body(struct buffer *out, int status, const char *code, const c
 
 /* --- the page --- */
 
-/* A sentence of the tables: their `words` are code. */
+/* Write a sentence of the tables as HTML. Its `words` become code. */
 static void put_text(struct buffer *out, const char *text)
 {
     bool code = false;

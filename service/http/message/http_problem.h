@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_HTTP_MESSAGE_HTTP_PROBLEM_H
 #define SERVICE_HTTP_MESSAGE_HTTP_PROBLEM_H
-/* Problems (RFC 9457): the codes that only HTTP has, beside those of base/error.h, and the page on all of
- * them. Pure; no I/O. */
+/* Problems (RFC 9457): the codes that only HTTP has, in addition to those of base/error.h, and the page of
+ * all codes. Pure; no I/O. */
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* A row for each code: its name; the status; what it means; what the one who meets it does. */
+/* One row for each code: its name, its status, what it means, and what the client should do. */
 #define HTTP_CODES(X)                                                                                        \
     X(HTTP_BAD_REQUEST, "bad-request", 400, "the request is not valid HTTP/1.1, or has a parameter twice",   \
       "Correct the request as the text says.")                                                               \
@@ -52,18 +52,18 @@ struct http_code_row {
 };
 
 const struct http_code_row *http_code_row(enum http_code code);
-/* The code of a request that http_parse.c refused with @status, or http_origin.c. NOMEM is of base/error.h:
- * 503. */
+/* The code for a request that http_parse.c or http_origin.c refused with @status. 503 has NOMEM of
+ * base/error.h. */
 enum http_code http_code_of_refusal(int status);
 
-/* The statuses that answers have, one after the other; 0: there are no more. */
+/* The i-th of the statuses that answers may have; 0: there are no more. */
 int http_status_at(size_t i);
-/* The words that HTTP has for a status; "Error" where it has none here. */
+/* The reason phrase of a status; "Error" if it has none here. */
 const char *http_reason(int status);
-/* The status that stands for an error of ours. */
+/* The status for an error of base/error.h. */
 int http_status_of(enum err code);
 
-/* Append a problem: its type is the place of @code on the page of codes. */
+/* Append a problem. Its type is a link to @code on the page of codes. */
 void http_problem_body(struct buffer *out, int status, const char *code, const char *detail,
                        const char *instance);
 /* Append the page of all codes, as HTML. */
