@@ -13,10 +13,20 @@
 
 enum { AWAITED_LOOKS = 3 /* of other processes, to wait for a layer */ };
 
-static bool is_known(const struct control *c, uint64_t generation, unsigned layer)
+/* A layer of @generation has begun. Returns what this process holds of it, if that lacks the layer. */
+static struct held *lacks_layer(const struct control *c, uint64_t generation, unsigned layer)
 {
-    const struct held *h = c->filter->slot[generation % 2];
-    return h == NULL || h->shape.number != generation || h->shape.layer_count > layer;
+    struct held *h = c->filter->slot[generation % 2];
+    bool lacks = h != NULL && h->shape.number == generation && h->shape.layer_count <= layer;
+    return lacks ? h : NULL;
+}
+
+/* While this process did nothing, the generation got a layer, and then another generation replaced it: the
+ * view will never have that layer. This process still answers from the former one, until it has the other. */
+static bool was_replaced(const struct control *c, const struct held *h)
+{
+    const struct generation *shape = &c->view->slot[h->shape.number % 2].shape;
+    return shape->number != h->shape.number || shape->seed != h->shape.seed;
 }
 
 /* No layer can be added: adds that wait for room go on without it. */
@@ -88,8 +98,11 @@ enum err control_resume_lanes(struct control *c, bool *soon, struct error *e)
         struct filter_lane *lane = &c->filter->lane[i];
         if (atomic_load(&lane->stalled) != TAIL_LAYER)
             continue;
-        if (!is_known(c, atomic_load(&lane->awaited_of), atomic_load(&lane->awaited)))
-            return add_lacking(c, c->filter->slot[atomic_load(&lane->awaited_of) % 2], soon, e);
+        struct held *h = lacks_layer(c, atomic_load(&lane->awaited_of), atomic_load(&lane->awaited));
+        if (h != NULL && !was_replaced(c, h))
+            return add_lacking(c, h, soon, e);
+        if (h != NULL)
+            atomic_store(&h->replaced, true);
         atomic_store(&lane->stalled, TAIL_COMPLETE);
         lane_reader_position(lane->reader, &c->position[i]);
         lane_reader_go_back(lane->reader, &c->per_lane[i].stream, &c->position[i]);

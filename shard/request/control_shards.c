@@ -45,7 +45,7 @@ struct held *control_held_of(const struct control *c, unsigned slot)
     const struct generation *shape = &c->view->slot[slot].shape;
     struct held *h = c->filter->slot[slot];
     bool same = h != NULL && h->shape.number == shape->number && h->shape.seed == shape->seed;
-    return same && has_its_layers(shape, h) ? h : NULL;
+    return same && !atomic_load(&h->replaced) && has_its_layers(shape, h) ? h : NULL;
 }
 
 static enum err hold(struct control *c, unsigned slot, struct held **out, struct error *e)

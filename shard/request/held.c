@@ -322,7 +322,8 @@ enum err held_apply(struct held *h, const struct held_entry *entry, uint8_t *add
             note_capacity(h);
             note_count(h, entry->lane, entry->id);
         }
-        return code;
+        if (code != ERR_FENCED || !atomic_load(&h->replaced))
+            return code;
     }
     bool was_marked = full->is_marked, behind = log_full_meets(full, entry->id, entry->entry);
     h->full_lanes += full->is_marked && !was_marked;

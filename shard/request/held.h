@@ -48,6 +48,8 @@ struct held {
     _Atomic unsigned refusals; /* how often a layer could not be added: waiting adds go on without it */
     _Atomic bool counts;       /* its shards are whole, and held_own_keys() has all keys */
     bool fixed;                /* it does not grow (full.h) */
+    _Atomic bool replaced; /* the view did not have it, and a layer that is not known was passed over: if it
+                            * comes back, it must be held anew */
     struct log_full full[LOG_LANES_MAX]; /* belongs to the lane's applier */
     unsigned layers_folded;              /* Redis may have entries of so many layers; of the control */
     _Atomic unsigned full_lanes;         /* number of lanes that are marked */
@@ -119,7 +121,8 @@ struct held_entry {
 /* Make an entry of @record of @lane; it borrows the record. */
 void held_entry(struct held_entry *out, unsigned lane, const struct tail_record *record);
 /* Apply an entry of @lane, unless it *@was applied before. @added (LOG_KEYS_MAX of them): enum resident_added
- * of each key. ERR_FENCED: a layer begins that the generation does not have yet; ERR_NOMEM. */
+ * of each key. ERR_FENCED: a layer begins that the generation does not have yet, unless it was @replaced:
+ * then its later keys go into the layers that are known; ERR_NOMEM. */
 MUST_CHECK enum err held_apply(struct held *h, const struct held_entry *entry, uint8_t *added, bool *was,
                                struct error *e);
 #endif

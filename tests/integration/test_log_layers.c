@@ -385,6 +385,84 @@ static void test_a_generation_of_two_layers__is_read_again(void **state)
     assert_true(comes_to(a, KEY_PRESENT) && comes_to(b, KEY_PRESENT) && comes_to(c, KEY_PRESENT));
 }
 
+static void drop(uint64_t number)
+{
+    struct error e = {""};
+    must(grace_forget(on.link, &on.names, number, &e), e);
+    must(grace_delete(on.link, &on.names, &e), e);
+}
+
+struct late {
+    struct log_member *member;
+    uint64_t first;
+    uint8_t answers[BATCH];
+    pthread_t thread;
+};
+
+static void *add_late(void *arg)
+{
+    struct late *l = arg;
+    struct error e = {""};
+    must(log_member_add(l->member, l->first, BATCH, l->answers, &e), e);
+    return NULL;
+}
+
+static void begin_late(struct late *l, struct log_member *m, uint64_t first)
+{
+    *l = (struct late){.member = m, .first = first};
+    assert_int_equal(pthread_create(&l->thread, NULL, add_late, l), 0);
+}
+
+/* Until it has met the mark of a layer that its view does not have. */
+static void wait_until_stalled(const struct log_member *m)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    while (atomic_load(&m->filter->lane[0].stalled) != TAIL_LAYER &&
+           atomic_load(&m->filter->lane[1].stalled) != TAIL_LAYER) {
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(2000);
+    }
+}
+
+/* Members that were stopped meanwhile meet the layer in their lanes, and the view does not have it any more:
+ * one that holds all shards of the former generation, and one that holds none. */
+static void test_a_layer_of_a_generation_that_was_replaced__stops_nobody(void **state)
+{
+    (void)state;
+    struct log_member *a = open_member(UINT64_MAX, true), *b = open_member(UINT64_MAX, false),
+                      *c = open_member(0, true);
+    struct late late[2];
+    adds_new(a, 0, BATCH);
+    adds_new(b, BATCH, BATCH);
+    assert_int_equal(log_member_count(c, 0, 2 * BATCH, KEY_PRESENT), 2 * BATCH);
+    log_member_pause(b);
+    log_member_pause(c);
+    grow_from_one_layer();
+    wait_for_layers(2);
+    adds_new(a, 2 * BATCH, BATCH); /* into the second one */
+    on.names.incarnation = on.view->incarnation;
+    drop(reads_another());
+    assert_true(comes_to(a, KEY_ABSENT)); /* nothing was read into the other one */
+    adds_new(a, 3 * BATCH, BATCH);
+    for (unsigned i = 0; i < 2; i++)
+        begin_late(&late[i], &b[i], (5 + i) * BATCH);
+    wait_until_stalled(b); /* the other one reads blocks first, and misses them */
+    for (unsigned i = 0; i < 2; i++)
+        log_member_go_on(&b[i]);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(late[i].thread, NULL), 0);
+    assert_true(comes_to(b, KEY_ABSENT) && comes_to(c, KEY_ABSENT));
+    for (struct log_member *m = b; m <= c; m++) {
+        assert_int_equal(log_member_count(m, 3 * BATCH, BATCH, KEY_PRESENT), BATCH);
+        assert_int_equal(log_member_added(m, 3 * BATCH, BATCH), 0);
+    }
+    adds_new(b, 4 * BATCH, BATCH);
+    assert_int_equal(log_member_count(a, 4 * BATCH, 3 * BATCH, KEY_PRESENT), 3 * BATCH);
+    for (unsigned i = 0; i < BATCH; i++)
+        assert_int_equal(late[0].answers[i], KEY_ADDED);
+    assert_int_equal(stored()->shape.layer_count, 2); /* as the former one: nobody made another layer */
+}
+
 /* --- full --- */
 
 static int make_fixed(unsigned lanes)
@@ -561,6 +639,7 @@ int main(void)
         MEMBER_TEST(test_a_layer_without_its_entries__begins_when_the_next_one_folds),
         MEMBER_TEST(test_a_layer_with_one_entry__begins_in_the_other_lane_later),
         MEMBER_TEST(test_a_generation_of_two_layers__is_read_again),
+        MEMBER_TEST(test_a_layer_of_a_generation_that_was_replaced__stops_nobody),
         MEMBER_TEST(test_whoever_makes_a_layer__does_not_wait_for_its_next_look),
         cmocka_unit_test_setup_teardown(test_one_that_adds_alone__is_refused_at_the_very_key, set_up_fixed,
                                         tear_down),
