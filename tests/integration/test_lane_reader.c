@@ -126,7 +126,7 @@ static void test_a_port_whose_loop_rests__leaves_the_next_read_to_another(void *
     proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.reply_delay_ms = 100});
     struct readers_asked *a = readers_ask_by(1);
     for (unsigned i = 0; i < 4; i++)
-        readers_turn_loops(); /* the second port has it under way */
+        readers_turn_loops(); /* the second port has the read under way */
     struct readers_asked *b = readers_ask_by(0);
     while (a->told == 0)
         (void)event_base_loop(readers_w.base[1], EVLOOP_ONCE);
@@ -145,7 +145,7 @@ static void test_what_is_cancelled__is_not_told(void **state)
     proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.reply_delay_ms = 200});
     struct readers_asked *c = readers_ask_by(0);
     for (unsigned i = 0; i < 4; i++)
-        readers_turn_loops(); /* it is under way */
+        readers_turn_loops(); /* the read is under way */
     lane_cancel(&c->request);
     readers_ends_as(readers_ask_by(0), ERR_OK);
     assert_true(a->told == 0 && c->told == 0 && readers_bits[1] == 0);
@@ -188,7 +188,7 @@ static void on_worker_done(void *arg, const struct lane_result *result)
         (void)event_base_loopbreak(o->base);
 }
 
-/* Every worker adds the same keys. */
+/* All workers add the same keys. */
 static void begin_one(struct worker *o, struct slot *s)
 {
     if (o->begun == EACH_ROUNDS * AT_ONCE)
@@ -242,7 +242,7 @@ static void test_four_workers__are_told_what_is_new_once(void **state)
     assert_int_equal(wrong, 0);
     assert_int_equal(fresh, set);
     uint64_t reads = readers_calls_of("xrange");
-    assert_true(reads < told / 2); /* they share */
+    assert_true(reads < told / 2); /* workers share reads */
     readers_ends_as(readers_ask_by(0), ERR_OK);
 }
 

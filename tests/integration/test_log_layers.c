@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters that grow by layers while members check and add, on a real Redis: no key is lost, each is new once,
- * and the layers are those that were planned, whoever is late, has no memory for shards, or ends before all
- * is done. */
+/* Filters grow by layers while members check and add, on a real Redis. No key is lost, each is new once, and
+ * the layers are as planned, even if a member is late, has no memory for shards, or ends before all is
+ * done. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/cut_over.h"
 
@@ -29,7 +29,7 @@ enum {
 
 static struct log_member member[MEMBERS];
 static unsigned opened;
-static uint64_t look_us; /* 0: as tests want as a rule */
+static uint64_t look_us; /* 0: the tests' default */
 
 static int set_up(void **state)
 {
@@ -61,7 +61,7 @@ static bool is_whole(struct log_member *m)
     return s.shards > 0 && s.resident == s.shards;
 }
 
-/* Its shards are in memory, if there is room for any. */
+/* Open a member and wait until its shards are in memory, if there is room. */
 static struct log_member *open_member(uint64_t memory, bool folds)
 {
     struct log_member *m = &member[opened++];
@@ -89,7 +89,7 @@ static const struct log_generation *stored(void)
     return &on.view->slot[on.view->current];
 }
 
-/* Until the view has @layers, and positions behind the marks of the newest one in both lanes. */
+/* Wait until the view has @layers layers, and positions after the newest one's marks in both lanes. */
 static void wait_for_layers(unsigned layers)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -108,7 +108,7 @@ static void wait_for_layers(unsigned layers)
 struct adder {
     struct log_member *member;
     uint64_t first, step; /* the number of the first batch, and of those that are left out; odd */
-    uint8_t *answers;     /* of each key, as it was told */
+    uint8_t *answers;     /* of each key, as the member got it */
     pthread_t thread;
 };
 
@@ -137,8 +137,7 @@ static void is_new_once(const struct adder *a, unsigned adders)
         none += times + unsure == 0;
     }
     assert_int_equal(more, 0);
-    assert_true(none <
-                KEYS / 100); /* false positives: a layer gets somewhat more keys than it is planned for */
+    assert_true(none < KEYS / 100); /* false positives: a layer gets somewhat more keys than planned */
 }
 
 static void has_all(struct log_member *m)
@@ -170,7 +169,7 @@ static void end_adding(struct adder *a, unsigned adders)
         free(a[i].answers);
 }
 
-/* Each layer was planned by the one before. How many there are depends on how often keys come again. */
+/* Each layer was planned from the one before. The number of layers depends on how many keys repeat. */
 static void layers_are_as_planned(void)
 {
     const struct generation *g = &stored()->shape;
@@ -207,7 +206,7 @@ static void test_three_members__grow_through_several_layers(void **state)
     assert_int_equal(log_member_added(late, 0, BATCH), 0);
 }
 
-/* Two that fold take over from each other all the time, and both grow what is full. */
+/* Two folders take over from each other all the time, and both add layers when the filter is full. */
 static void test_two_folders__make_each_layer_once(void **state)
 {
     (void)state;
@@ -231,7 +230,7 @@ static void grow_from_one_layer(void)
     must(log_grow(on.link, &on.names, &o, on.view, &e), e);
 }
 
-/* None of them was there. */
+/* All keys must be new. */
 static void adds_new(struct log_member *m, uint64_t first, unsigned count)
 {
     struct error e = {""};
@@ -241,7 +240,7 @@ static void adds_new(struct log_member *m, uint64_t first, unsigned count)
         assert_int_equal(answers[i], KEY_ADDED);
 }
 
-/* Until the member's memory has @layers. */
+/* Wait until the member's memory has @layers layers. */
 static void wait_until_known(struct log_member *m, unsigned layers)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -251,15 +250,16 @@ static void wait_until_known(struct log_member *m, unsigned layers)
     }
 }
 
-/* One that does not know the layer folds keys that another one, which knows it and has only the first layer
- * in memory, has applied too. Were they in the layer of each one's own view, they would be in neither. */
+/* A member that does not know the layer folds keys that another one, which knows it and has only the first
+ * layer in memory, has applied, too. If each put them into the newest layer of its own view, they would be in
+ * neither. */
 static void test_one_that_does_not_know_the_layer__folds_for_one_that_does(void **state)
 {
     (void)state;
     const struct geometry *first = &stored()->shape.layers[0].geometry;
     struct log_member *folder = open_member(UINT64_MAX, false),
                       *reader = open_member(geometry_bytes(first), false);
-    assert_int_equal(log_member_count(folder, 0, BATCH, KEY_ABSENT), BATCH); /* its connections are there */
+    assert_int_equal(log_member_count(folder, 0, BATCH, KEY_ABSENT), BATCH); /* until connected */
     log_member_pause(folder);
     grow_from_one_layer();
     wait_until_known(reader, 2);
@@ -268,16 +268,16 @@ static void test_one_that_does_not_know_the_layer__folds_for_one_that_does(void 
     log_set_folding(folder->control, true);
     log_member_go_on(folder);
     wait_for_layers(2);
-    adds_new(folder, BATCH, BATCH); /* behind the marks */
+    adds_new(folder, BATCH, BATCH); /* after the marks */
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(log_member_count(&member[i], 0, 2 * BATCH, KEY_PRESENT), 2 * BATCH);
-    clock_sleep_us(100 * 1000); /* the view that says so is read */
+    clock_sleep_us(100 * 1000); /* until the member has read the view with the layer */
     assert_int_equal(log_member_count(reader, 0, 2 * BATCH, KEY_PRESENT), 2 * BATCH);
 }
 
 /* --- deaths --- */
 
-/* The grower ends when the view has the layer, and no entry says that it begins. */
+/* The grower ends when the view has the layer, but no entry marks its beginning. */
 static void test_a_layer_without_its_entries__begins_when_the_next_one_folds(void **state)
 {
     (void)state;
