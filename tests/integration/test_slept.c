@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A coordinator that was stopped through three expansions goes on as if nothing had been: its answers are
- * right at once, and what it adds is in. */
+/* A coordinator that was stopped during three expansions goes on correctly: its answers are right at once,
+ * and its adds are not lost. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Coordinators that are killed or stopped in the middle of an expansion. */
+/* Coordinators are killed or stopped in the middle of an expansion. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>

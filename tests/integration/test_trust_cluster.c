@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A master of a cluster dies, and the replica that takes its place has lagged on purpose: no coordinator
- * reports a key absent; also not one that slept meanwhile, nor when the slots move on. Who has added them
- * writes them again. Where he died too, they are really missing, and the filter is degraded until an operator
- * accepts that. */
+/* A master of a cluster dies, and a replica that lagged on purpose takes over. No coordinator reports a key
+ * absent, not even one that was stopped meanwhile, nor when the slots move on. The coordinator that added the
+ * lost keys writes them again. If it died, too, they are really missing, and the filter is degraded until an
+ * operator accepts that. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>

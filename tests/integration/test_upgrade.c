@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A rolling upgrade: three coordinators are replaced by another version, one after the other, under adds and
- * checks and with an expansion under way. Clients of the one that leaves go to another; they see connections
- * that close, and nothing else. */
+/* A rolling upgrade: three coordinators are replaced by another version, one after the other, during adds,
+ * checks and an expansion. Clients of the leaving coordinator switch to another one; they only see
+ * connections that close. */
 #include "tests/integration/roll.h"
 
 #include <pthread.h>

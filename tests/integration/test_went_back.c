@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The home node is killed and comes back with the data that it had in an earlier phase of the filter. Until
- * all is healed, and afterwards, no key that was acknowledged is reported absent: by the coordinator that
- * lives through it, by one that was stopped, by those that were started again once they have seen what the
- * shards tell. */
+/* The metadata node is killed and comes back with data of an earlier phase of the filter. Until all is
+ * healed, and afterwards, no acknowledged key is reported absent: not by the coordinator that ran all the
+ * time, nor by one that was stopped, nor by those that were restarted, once they have seen the shards'
+ * state. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writers that die, or stand still, without leaving the register; and lanes whose node gets another
- * replication id. The writer is a process of its own, which adds keys one batch after the other and says
- * which were acknowledged. */
+/* Writers die or are stopped without leaving the register, and lanes' nodes get other replication ids. The
+ * writer is a process of its own, which adds keys batch by batch and reports which were acknowledged. */
 #include "tests/integration/log_members.h"
 
 #include <signal.h>
