@@ -156,7 +156,7 @@ static void test_mutex_wait__is_woken_by_the_release_and_asks_a_handful_of_times
         struct mutex *m = hold();
         reset_calls();
         waiter_waits(&w, WAIT_MS);
-        clock_sleep_us(300 * 1000); /* with 20 ms between tries there would be 15 more */
+        clock_sleep_us(300 * 1000); /* with 20 ms between tries there would be 15 */
         uint64_t released = clock_mono_us();
         mutex_release(m);
         (void)pthread_join(w.thread, NULL);
