@@ -1187,7 +1187,7 @@ static void test_a_node_that_is_away__has_nothing_switched(void **state)
     add(&w.writer[0], 1); /* it is as it was */
 }
 
-/* The view is another one by now, or goes away: what was made for it is deleted. */
+/* The view is another one by now, or is deleted: the lane that was made for it is deleted. */
 static void test_a_view_that_has_changed__is_not_touched(void **state)
 {
     struct error e = {""};
@@ -1272,7 +1272,7 @@ static void test_of_two_that_replace_a_lane__one_wins(void **state)
 
 /* --- a filter that leaves a node --- */
 
-/* The lanes' nodes, and those of the shards of the generation that is read. */
+/* Place the lanes, and the current generation's shards, on nodes. */
 static void lie_on(const char *lanes, bool at_home, bool on_lane_node)
 {
     struct generation *g = &w.view->slot[w.view->current].shape;

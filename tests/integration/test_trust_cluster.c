@@ -62,7 +62,7 @@ static uint64_t present(unsigned d, uint64_t first, uint64_t count)
     return n;
 }
 
-/* Keys asked for one by one, while nodes are away: how many are reported absent. */
+/* Check keys one by one while nodes are away. Returns how many are reported absent. */
 static unsigned denied(unsigned d, uint64_t first, uint64_t count)
 {
     unsigned n = 0;
@@ -77,7 +77,7 @@ static unsigned denied(unsigned d, uint64_t first, uint64_t count)
     return n;
 }
 
-/* Master @m and what it was told last are gone; returns who took its place. */
+/* Kill master @m, whose last writes are lost. Returns the node that took over. */
 static unsigned fail_over(unsigned m)
 {
     struct error e = {""};
