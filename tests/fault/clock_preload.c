@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Preloaded into a coordinator: its wall clock is off by the seconds that stand in the file FAULT_CLOCK, a
- * signed 64-bit number, and follows it while the process runs. The monotonic clock is left alone, as an
- * adjustment by an operator would leave it. */
+/* Preloaded into a coordinator: the file FAULT_CLOCK holds the seconds by which its wall clock is off, a
+ * signed 64-bit number, which may change while the process runs. The monotonic clock is right, as it is when
+ * an operator sets the wall clock. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ __attribute__((constructor)) static void find_offset(void)
         (void)close(fd);
 }
 
-/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the C library has reserved ones. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the C library's names are reserved
+ * ones. */
 int clock_gettime(clockid_t clock, struct timespec *out)
 {
     int status = (int)syscall(SYS_clock_gettime, clock, out);

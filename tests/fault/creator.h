@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULT_CREATOR_H
 #define TESTS_FAULT_CREATOR_H
-/* One who makes keys: a row in Postgres and a BF.ADD to one coordinator, in either order that is documented.
- * One thread at a time. */
+/* Makes keys: a row in Postgres and a BF.ADD to one coordinator, in either of the documented orders. One
+ * thread at a time. */
 #include <libpq-fe.h>
 #include <stdbool.h>
 
@@ -17,11 +17,11 @@ struct creator {
     struct client client;
 };
 
-/* Connections are made at the first use, and again where they broke. */
+/* The creator connects at the first use, and again when a connection broke. */
 void creator_init(struct creator *c, const struct world *w, unsigned coordinator);
 void creator_fini(struct creator *c);
 
-/* Make one new key; @linger_us passes between its two halves. True: it was acknowledged, and the ledger
- * knows. */
+/* Make one new key, with a pause of @linger_us between row and BF.ADD. True: the key was acknowledged, and
+ * the ledger knows it. */
 bool creator_create(struct creator *c, struct ledger *l, enum ledger_order order, uint64_t linger_us);
 #endif

@@ -10,11 +10,11 @@ struct fault_options {
     uint64_t seed;
     unsigned rounds; /* random rounds; 0: as long as @minutes */
     double minutes;
-    bool each;        /* every kind of fault once, before what is random */
-    const char *only; /* this kind alone; NULL: all */
-    uint64_t stride;  /* step by step: every so many-th request */
-    uint64_t offset;  /* begin at this request, from 0; UINT64_MAX: drawn by the seed */
-    uint64_t most;    /* choose the stride so that about this many are tried; 0: as @stride says */
+    bool each;        /* every kind of fault once, before the random rounds */
+    const char *only; /* only this kind of fault; NULL: all */
+    uint64_t stride;  /* step by step: try every stride-th request */
+    uint64_t offset;  /* the first request to try, from 0; UINT64_MAX: drawn by the seed */
+    uint64_t most;    /* choose the stride so that about this many deaths are tried; 0: use @stride */
     bool verbose, keep;
     bool cluster; /* rounds on a Redis Cluster of six instead of two nodes */
     bool list;    /* only say which kinds of faults there are */
@@ -23,11 +23,11 @@ struct fault_options {
 int stepwise_run(const struct fault_options *o);
 int rounds_run(const struct fault_options *o);
 
-/* True once Ctrl-C or SIGTERM asked to end. */
+/* True once Ctrl-C or SIGTERM asked the program to end. */
 bool fault_interrupted(void);
 
-/* A generator of its own for each use: the same seed gives the same numbers. */
+/* A random number. Each use has a generator of its own: the same seed gives the same numbers. */
 uint64_t fault_random(uint64_t *state);
-/* In [low, high]. */
+/* A random number in [low, high]. */
 uint64_t fault_between(uint64_t *state, uint64_t low, uint64_t high);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the world's filter is like, and what is ordered for it. */
+/* The state of the world's filter, and its rebuilds. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static enum err open_home(struct world *w, struct client *home, unsigned deadlin
 
 /* --- at rest --- */
 
-/* HGET and the like: the text in @out; false where there is none. */
+/* Run HGET or a similar command and copy its text to @out. False: there is no text. */
 static bool ask(struct client *c, char *out, size_t size, const char *command)
 {
     redisReply *r = client_command(c, command);
@@ -157,7 +157,7 @@ void world_order_rebuild(struct world *w, unsigned i)
         continue;
 }
 
-/* True: a job was begun. */
+/* True: the coordinator began a job. */
 static bool rebuild_asked(struct world *w, unsigned i, struct error *e)
 {
     struct client c;
@@ -197,8 +197,8 @@ static uint64_t generation(struct world *w)
     return strtoull(text, NULL, 10);
 }
 
-/* Leases are short here: on a loaded machine a job may lose its mutex with nothing wrong, and is begun again.
- */
+/* Leases are short here, so that a job may lose its mutex on a loaded machine; the rebuild is ordered again
+ * then. */
 enum err world_rebuild(struct world *w, unsigned i, unsigned deadline_ms, struct error *e)
 {
     uint64_t until = clock_mono_us() + (uint64_t)deadline_ms * 1000;

@@ -103,8 +103,8 @@ static bool is_of_redis(const struct injection *i)
     return i->kind->scope == INJECT_REDIS || moves_slots(i);
 }
 
-/* A slot that moves is of two nodes, and what befalls one of them in the middle would have to be mended by
- * hand. */
+/* The move of a slot involves two nodes. A fault of one of them meanwhile would need repair by hand, so such
+ * a move shares a target with every fault of Redis. */
 bool inject_same_target(const struct injection *a, const struct injection *b)
 {
     if (moves_slots(a) || moves_slots(b))
@@ -132,13 +132,13 @@ static const char *target_name(const struct injection *i)
 
 enum { AIM_US = 600 * 1000 };
 
-/* Half of the faults that hit a coordinator hit the one that drives a job, if there is one before long and it
- * is not hit already. */
+/* Half of the faults of a coordinator hit the one that drives a job, if one drives a job within AIM_US and no
+ * fault is in force at it. */
 static void aim(struct injection *i)
 {
     struct world *w = i->world;
     bool wanted = fault_between(&i->state, 0, 1) == 0;
-    /* Where Redis does not answer just now, whoever is hit is right. */
+    /* If Redis does not answer meanwhile, the planned coordinator is hit. */
     for (uint64_t until = clock_mono_us() + AIM_US; wanted && clock_mono_us() < until;) {
         unsigned driver = world_driver(w);
         if (driver < w->coordinators && !w->hit[driver]) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULT_INJECT_H
 #define TESTS_FAULT_INJECT_H
-/* The kinds of faults: a table. Main thread only. */
+/* The table of the kinds of faults. Main thread only. */
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 enum inject_scope {
     INJECT_COORDINATOR, /* target: 0 to coordinators - 1 */
     INJECT_REDIS,       /* target: a node, or the master of a pair of a cluster */
-    INJECT_REDIS_SLOTS, /* two masters of a cluster; target: the one that gives */
+    INJECT_REDIS_SLOTS, /* two masters of a cluster; target: the one that gives the slot away */
     INJECT_POSTGRES,
     INJECT_REDIS_NETWORK, /* target: a node */
     INJECT_POSTGRES_NETWORK
@@ -28,12 +28,12 @@ struct inject_kind {
     const char *name;
     enum inject_scope scope;
     enum inject_where where;
-    unsigned min_ms, max_ms; /* how long it is in force */
-    unsigned injected;       /* times */
+    unsigned min_ms, max_ms; /* how long the fault is in force */
+    unsigned injected;       /* how often it was injected */
     const char *help;
-    /* False: there was nothing that it could happen to. */
+    /* False: there was nothing to hit. */
     bool (*begin)(struct injection *i);
-    void (*end)(struct injection *i); /* NULL: it is over at once */
+    void (*end)(struct injection *i); /* NULL: the fault is over at once */
 };
 
 extern struct inject_kind inject_kinds[];
@@ -43,12 +43,12 @@ struct injection {
     struct inject_kind *kind;
     struct world *world;
     unsigned target;
-    uint64_t state;            /* of its generator */
+    uint64_t state;            /* the state of its random generator */
     uint64_t begin_us, end_us; /* from the beginning of the round */
     bool begun, ended;
     struct temp_redis *node; /* scope INJECT_REDIS: the target, as it was when the fault began */
-    PGconn *db;              /* of a session that it holds */
-    unsigned slot, to;       /* scope INJECT_REDIS_SLOTS: what moves, and the node that takes it */
+    PGconn *db;              /* the session that the fault holds open */
+    unsigned slot, to;       /* scope INJECT_REDIS_SLOTS: the slot, and the node that it moves to */
     char detail[160];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What befalls a Redis Cluster: masters that fail over, slots that move. */
+/* Faults of a Redis Cluster: masters fail over, slots move. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ bool failover_begin(struct injection *i)
     return true;
 }
 
-/* What the replica lacks are the writes of up to half a second. */
+/* The replica lacks the writes of up to half a second. */
 bool failover_lagging_begin(struct injection *i)
 {
     struct error e = {""};
@@ -50,7 +50,7 @@ void failover_end(struct injection *i)
 
 /* --- slots --- */
 
-/* A slot that holds a key of ours; half of its keys move now. */
+/* Begin to move a slot that holds a key of ours; up to three of its keys move now. */
 bool slot_moved_begin(struct injection *i)
 {
     struct temp_cluster *c = &i->world->cluster;
@@ -69,11 +69,11 @@ bool slot_moved_begin(struct injection *i)
         return false;
     unsigned some = (unsigned)fault_between(&i->state, 0, 3);
     if (some > 0 && temp_cluster_migrate(c, i->slot, from, i->to, some, &moved, &e) != ERR_OK)
-        journal_note("slot %u: %s", i->slot, e.text); /* its end goes on */
+        journal_note("slot %u: %s", i->slot, e.text); /* slot_moved_end() moves the rest */
     return true;
 }
 
-/* MIGRATE may meet its timeout on a busy machine; the whole step is tried again. */
+/* MIGRATE may time out on a busy machine, so the whole step is repeated. */
 void slot_moved_end(struct injection *i)
 {
     struct temp_cluster *c = &i->world->cluster;

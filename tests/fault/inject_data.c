@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens inside Redis and Postgres. */
+/* Faults of the data and the sessions inside Redis and Postgres. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { NAMES_MAX = 512, NAME_MAX_BYTES = 160, TRIES = 50 };
 
-/* One command to the target; the caller frees the reply, which may be NULL. */
+/* Send one command to the target. The caller frees the reply, which may be NULL. */
 static redisReply *node_command(struct injection *i, const char *format, ...)
 {
     struct client c;
@@ -109,7 +109,7 @@ bool pick_key(struct injection *i, const char *pattern, char *out, size_t size)
     return found;
 }
 
-/* Some name of a shard; told in the injection's detail. */
+/* Pick a shard; its name goes into the injection's detail. */
 static bool pick_shard(struct injection *i)
 {
     bool string = false;
@@ -128,9 +128,9 @@ bool shard_deleted(struct injection *i)
     return pick_shard(i) && succeeds(node_command(i, "DEL %s", i->detail));
 }
 
-/* A block of random bytes carries the tag with a chance of 1 in 65,535, and is then taken for one of ours: a
- * limit that is documented, and would show in long runs. So no pair of bytes here is the tag, which is what
- * the shard begins with. */
+/* A block of random bytes has the right tag with a chance of 1 in 65,535 and is then taken for a valid one.
+ * This limit is documented, and long runs would meet it. So no pair of bytes here equals the tag, which is at
+ * the shard's beginning. */
 static void scramble(struct injection *i, char *bytes, size_t length)
 {
     const char tag[2] = {bytes[0], bytes[1]};
@@ -141,16 +141,16 @@ static void scramble(struct injection *i, char *bytes, size_t length)
         } while (memcmp(bytes + at, tag, 2) == 0);
 }
 
-/* Between blocks, whatever their size. A shard that is cut inside a block and grows again (a BITFIELD behind
- * the cut fills it up with zeros) shows that block's tag without all its bits, which nothing can tell from a
- * block of few keys. */
+/* Half of the length, rounded down to a boundary of blocks of any size. A shard that is cut inside a block
+ * and grows again (a BITFIELD behind the cut fills it up with zeros) has that block's tag without all its
+ * bits, which looks like a block of few keys. */
 static size_t half(size_t length)
 {
     enum { BLOCK_BYTES_MAX = 512 };
     return length / 2 - length / 2 % BLOCK_BYTES_MAX;
 }
 
-/* If the shard was renamed since it was read, nothing is written: XX. */
+/* XX: nothing is written if the shard was renamed after it was read. */
 static bool replace(struct injection *i, bool random)
 {
     if (!pick_shard(i))
@@ -217,7 +217,7 @@ bool redis_evict_begin(struct injection *i)
            configure(i, "maxmemory", limit);
 }
 
-/* A directory under the snapshot's name makes it fail, for root as well. */
+/* A directory with the snapshot's name makes the snapshot fail, even for root. */
 bool redis_misconf_begin(struct injection *i)
 {
     char path[PATH_MAX + 32];
@@ -238,7 +238,7 @@ bool redis_misconf_begin(struct injection *i)
     return false;
 }
 
-/* Without a schedule of snapshots a failed one is no reason to refuse writes. */
+/* Without a schedule of snapshots Redis does not refuse writes after a failed one. */
 void redis_misconf_end(struct injection *i)
 {
     (void)configure(i, "save", "");
@@ -282,7 +282,7 @@ bool table_locked_begin(struct injection *i)
     return open_session(i, "LOCK TABLE " WORLD_TABLE " IN ACCESS EXCLUSIVE MODE");
 }
 
-/* Its row has a number already, and may be committed or not. */
+/* The transaction stays open after its INSERT: the row has its number, and may never be committed. */
 bool transaction_open_begin(struct injection *i)
 {
     char sql[128];

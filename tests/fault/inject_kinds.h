@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULT_INJECT_KINDS_H
 #define TESTS_FAULT_INJECT_KINDS_H
-/* What the rows of the table in inject.c do. Private to it. */
+/* The functions of the rows of the table in inject.c. Private to that table. */
 #include "tests/fault/inject.h"
 
 typedef bool inject_begin_fn(struct injection *i);
 typedef void inject_end_fn(struct injection *i);
 
-/* A server of the test's own that does not start leaves nothing to test: end the program. */
+/* End the program if a server of the test did not start, because nothing can be tested then. */
 void must_start(enum err err, const char *what, const struct error *e);
-/* The name of any key at i->node that matches @pattern; false: there is none. */
+/* Copy the name of any key at i->node that matches @pattern. False: there is no such key. */
 bool pick_key(struct injection *i, const char *pattern, char *out, size_t size);
 
 /* inject_process.c */

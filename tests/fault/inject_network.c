@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the proxy does to connections. Half of the faults hit one coordinator, the others all. */
+/* Faults of connections, by the proxy. Half of them hit one coordinator, the others hit all. */
 #include <stdio.h>
 
 #include "tests/fault/fault.h"

@@ -50,7 +50,7 @@ void stop_end(struct injection *i)
     daemon_resume(&i->world->daemon[i->target]);
 }
 
-/* What it says of its clock, in seconds; 0: nothing. */
+/* The time of the coordinator's clock in seconds; 0: it does not answer. */
 static int64_t clock_of(struct injection *i)
 {
     struct client c;
@@ -66,7 +66,7 @@ static int64_t clock_of(struct injection *i)
     return seconds;
 }
 
-/* A clock that did not jump would test nothing. */
+/* False unless the coordinator's clock did jump: else nothing is tested. */
 bool clock_begin(struct injection *i)
 {
     static const int64_t jumps[] = {-86400 * 365, -7200, -30, 30, 7200, 86400 * 365};
@@ -131,7 +131,7 @@ bool postgres_restart_begin(struct injection *i)
     return true;
 }
 
-/* Without a checkpoint; what was committed is in the write-ahead log. */
+/* Stop Postgres without a checkpoint; the committed data are in the write-ahead log. */
 bool postgres_crash_begin(struct injection *i)
 {
     struct process *p = &i->world->postgres.process;

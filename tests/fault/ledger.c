@@ -13,7 +13,7 @@
 enum { BATCH = 400, REPORTED = 5 };
 
 struct entry {
-    atomic_uint_fast64_t at; /* of the acknowledgement, journal_now(); 0: none */
+    atomic_uint_fast64_t at; /* when the key was acknowledged, by journal_now(); 0: never */
     uint8_t coordinator, order;
 };
 
@@ -116,7 +116,7 @@ static void report(const struct ledger *l, uint64_t number, struct client *clien
 static void note_absent(struct ledger *l, uint64_t number, struct client *client, unsigned coordinator)
 {
     if (!ledger_is_promised(l, number))
-        return; /* deleted while it was asked for */
+        return; /* the row was deleted during the request */
     if (atomic_fetch_add(&l->absent, 1) < REPORTED)
         report(l, number, client, coordinator);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULT_LEDGER_H
 #define TESTS_FAULT_LEDGER_H
-/* Which keys were acknowledged: BF.ADD answered an integer and the row is committed. Keys are numbers; those
- * below a mark have been deleted from the table and are promised no more. Any thread. */
+/* The keys that were acknowledged: BF.ADD replied with an integer and the row is committed. Keys are numbers;
+ * those below a mark have been deleted from the table and are promised no more. Any thread. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,13 +17,13 @@ void ledger_free(struct ledger *l);
 
 client_key_fn ledger_key;
 
-/* A number that nobody has; UINT64_MAX: there are no more. */
+/* Take an unused number; UINT64_MAX: there are no more. */
 uint64_t ledger_take(struct ledger *l);
 
-/* From here on no answer may be "no" for @number. */
+/* From now on no reply for @number may be "no". */
 void ledger_acknowledge(struct ledger *l, uint64_t number, unsigned coordinator, enum ledger_order order);
 
-/* Numbers below @number are promised no more: call it before their rows are deleted. */
+/* Numbers below @number are promised no more. Call this before you delete their rows. */
 void ledger_forget_below(struct ledger *l, uint64_t number);
 
 /* Promised numbers lie in [first, end); not every number there is one. */
@@ -35,11 +35,11 @@ uint64_t ledger_acknowledged(const struct ledger *l);
 uint64_t ledger_checked(const struct ledger *l);
 uint64_t ledger_absent(const struct ledger *l);
 
-/* Ask @client for @count promised numbers by one command. False: it answered an error, or not; nothing is
- * concluded. Each "no" is counted and, up to a bound, reported on standard error. */
+/* Check @count promised numbers by one command of @client. False: the reply was an error, or there was none,
+ * which proves nothing. Each "no" is counted and, up to a bound, reported on standard error. */
 bool ledger_check(struct ledger *l, struct client *client, unsigned coordinator, const uint64_t *numbers,
                   size_t count);
 
-/* All promised keys, in commands of many. False as above. */
+/* Check all promised keys, many by one command. Returns false as above. */
 bool ledger_check_all(struct ledger *l, struct client *client, unsigned coordinator);
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounds of faults under traffic. A round: some faults, each at a time of its own; then all are lifted, the
- * filter must come to rest, every acknowledged key must be there, on every coordinator; then what was lost is
- * rebuilt, until keys that were never added are absent again, or the next round would prove nothing. */
+/* Rounds of faults under traffic. A round begins some faults, each at a time of its own, and ends them. Then
+ * the filter must come to rest, and every coordinator must know every acknowledged key. Then rebuilds replace
+ * lost shards until keys that were never added are absent again, as the next round would prove nothing
+ * otherwise. */
 #include "tests/fault/fault.h"
 
 #include <inttypes.h>
@@ -16,8 +17,8 @@
 #include "tests/fault/traffic.h"
 
 enum {
-    ROWS = 3000,      /* at the beginning */
-    ROWS_MAX = 12000, /* kept */
+    ROWS = 3000,      /* in the table at the beginning */
+    ROWS_MAX = 12000, /* that the table keeps */
     FAULTS_MAX = 3,
     TICK_US = 4000,
     REST_MS = 60000,
@@ -37,7 +38,7 @@ struct rounds {
     double worst_rest, worst_heal;
 };
 
-/* A small sample: verify must not make up for the steps before it. */
+/* verify_sample is small: verify must not hide faults of the steps before it. */
 static const struct world_options world_options = {
     .coordinators = 3,
     .service = "check_interval = 50ms\nthreads = 2\ntimeout = 1s\n",
@@ -61,7 +62,7 @@ static const char *describe(const struct injection *faults, size_t count, char o
     return out;
 }
 
-/* A coordinator that ends without having been asked has crashed. */
+/* A coordinator that ends without a request has crashed. */
 static bool all_run(struct rounds *r)
 {
     for (unsigned i = 0; i < r->world.coordinators; i++)
@@ -220,7 +221,7 @@ static bool fits(const struct injection *faults, size_t count, const struct inje
     return true;
 }
 
-/* The faults of a round depend on the seed and its number alone. */
+/* Choose the faults of a round. They depend only on the seed and on the number of the round. */
 static size_t choose(struct rounds *r, struct injection faults[FAULTS_MAX], struct inject_kind *first,
                      uint64_t round)
 {

@@ -15,21 +15,21 @@
 enum {
     A = 0,
     B = 1,
-    ROWS = 300,      /* kept in the table */
-    ADDED = 4,       /* by each coordinator at each turn */
-    REST_MS = 30000, /* a job that is taken over, and the mutex's lease */
+    ROWS = 300,      /* that the table keeps */
+    ADDED = 4,       /* keys that a coordinator is given at each turn */
+    REST_MS = 30000, /* for a job that is taken over, with the mutex's lease */
     RUN_MS = 30000,
     REORDER_MS = 3000,
     AMID_US = 60000, /* about as long as B takes for a job */
-    ZOMBIE_MS = 60   /* for requests let go to have been executed */
+    ZOMBIE_MS = 60   /* until requests that the proxy let go are executed */
 };
 
 /* How the n-th request ends. */
 enum death {
-    DEATH_AFTER,  /* executed, its reply never seen */
+    DEATH_AFTER,  /* executed, but its reply is never seen */
     DEATH_BEFORE, /* never executed */
     DEATH_LATE,   /* executed when another coordinator has ended the job */
-    DEATH_AMID,   /* executed while another coordinator is at the job */
+    DEATH_AMID,   /* executed while another coordinator drives the job */
     DEATHS
 };
 
@@ -45,10 +45,10 @@ struct stepwise {
     struct ledger *ledger;
     struct creator creators[2];
     bool turn;
-    uint64_t state; /* of the generator */
+    uint64_t state; /* of the random generator */
 };
 
-/* A small sample: verify must not make up for the steps before it. */
+/* verify_sample is small: verify must not hide faults of the steps before it. */
 static const struct world_options options = {
     .coordinators = 2,
     .service = "check_interval = 50ms\nthreads = 1\n",
@@ -59,7 +59,7 @@ static const struct world_options options = {
               "\nid_column = id\nkey = code\ngrace = 0ms\nfollow = no\n",
 };
 
-/* Keys in both orders; where nobody needs to answer, none may be acknowledged. */
+/* Make keys in both orders. It is fine if none is acknowledged, as the coordinator may be dead. */
 static void create(struct stepwise *s, unsigned coordinator, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -69,7 +69,7 @@ static void create(struct stepwise *s, unsigned coordinator, unsigned count)
     }
 }
 
-/* So that a run takes as many requests as the one before. */
+/* Keep the table's size, so that each run takes as many requests as the one before. */
 static void forget_old_rows(struct stepwise *s)
 {
     uint64_t end = ledger_end(s->ledger);
@@ -134,7 +134,7 @@ static enum err expand(struct stepwise *s, uint64_t n, enum death death, bool *h
     }
 }
 
-/* Until B has taken the mutex, if it does at all. */
+/* Wait until B holds the mutex or the filter is at rest, at most REORDER_MS, and then for a random time. */
 static void wait_for_takeover(struct stepwise *s)
 {
     char text[WORLD_STATUS_MAX];
@@ -144,7 +144,7 @@ static void wait_for_takeover(struct stepwise *s)
     clock_sleep_us(fault_between(&s->state, 0, AMID_US));
 }
 
-/* After A's death. */
+/* After A's death: B must end the job. */
 static enum err survive(struct stepwise *s, enum death death, struct error *e)
 {
     struct world *w = &s->world;
@@ -207,7 +207,7 @@ static enum err start(struct stepwise *s, const struct fault_options *o, struct 
     return err;
 }
 
-/* How many requests a job makes, about: renewals of the mutex come by the clock. */
+/* Count the requests of a job. The number varies a little, as the mutex is renewed by the clock. */
 static enum err measure(struct stepwise *s, uint64_t *requests, struct error *e)
 {
     bool held;

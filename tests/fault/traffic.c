@@ -19,8 +19,8 @@ enum {
     FAILED_PAUSE_US = 30000,
     REBUILD_PAUSE_US = 250000,
     BATCH = 40,
-    RECENT = 400,     /* half of the checks are for the last so many keys */
-    SLOW_ONE_IN = 10, /* so many stay open, or half done, for up to SLOW_US */
+    RECENT = 400,     /* half of the checks choose among the last RECENT keys */
+    SLOW_ONE_IN = 10, /* one creation in SLOW_ONE_IN pauses half way, for up to SLOW_US */
     SLOW_US = 400000
 };
 
@@ -71,7 +71,7 @@ static void *create_keys(void *arg)
     return NULL;
 }
 
-/* A number that is promised; UINT64_MAX: none was found. */
+/* Pick a promised number; UINT64_MAX: none was found. */
 static uint64_t pick(struct hand *h)
 {
     struct ledger *l = h->traffic->ledger;
@@ -86,7 +86,7 @@ static uint64_t pick(struct hand *h)
     return UINT64_MAX;
 }
 
-/* What was not answered is asked again on a new connection. */
+/* Check some promised keys. After an error of the connection the next call opens a new one. */
 static void check_some(struct hand *h, struct client *c)
 {
     struct traffic *t = h->traffic;
@@ -122,8 +122,8 @@ static void *check_keys(void *arg)
     return NULL;
 }
 
-/* What an operator may ask, each as often as it stands here. Most are refused at most times, which is fine.
- */
+/* The requests of an operator; one that is listed twice is sent twice as often. Most of them are refused at
+ * most times, which is fine. */
 static const char *const requests[] = {
     "REBUILD",    "REBUILD", "REBUILD", "REBUILD HOLD", "REBUILD HOLD FULL",
     "ABORT",      "CUTOVER", "CUTOVER", "ROLLBACK",     "ROLLBACK",
@@ -160,7 +160,7 @@ static void order(struct hand *h)
     journal_note("%s through coordinator %u", request, coordinator);
 }
 
-/* A job that holds or is paused would never come to rest. */
+/* A job that holds or is paused never ends, so resume it and let it cut over. */
 static void let_go(struct hand *h)
 {
     static const char *const words[] = {"RESUME", "THROTTLE 0", "CUTOVER"};

@@ -65,7 +65,7 @@ static enum err write_users(struct world *w, struct error *e)
     return fclose(f) == 0 ? ERR_OK : error_set(e, ERR_IO, "%s cannot be written", path);
 }
 
-/* Nothing is saved to disk: a node that comes back before its replica has taken over is empty. */
+/* Nothing is saved to disk: a node that restarts before its replica has taken over is empty. */
 static enum err start_cluster(struct world *w, struct error *e)
 {
     int64_t slot = 0;
@@ -76,8 +76,8 @@ static enum err start_cluster(struct world *w, struct error *e)
     return err;
 }
 
-/* What was acknowledged must survive SIGKILL: the append-only file is written before a reply is sent, and
- * nothing but a crash of the machine needs fsync. */
+/* Acknowledged data must survive SIGKILL: Redis writes the append-only file before it replies; fsync matters
+ * only if the machine crashes. */
 static enum err start_redis(struct world *w, struct error *e)
 {
     if (w->clustered)

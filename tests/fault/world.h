@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULT_WORLD_H
 #define TESTS_FAULT_WORLD_H
-/* Redis nodes or a Redis Cluster, Postgres and coordinators. A proxy stands between coordinators and servers,
- * but not before a cluster, whose nodes name each other. The tests themselves talk to the servers directly.
- * Main thread only, but for world_status(). */
+/* Redis nodes or a Redis Cluster, Postgres and coordinators. A proxy is between coordinators and servers, but
+ * not before a cluster, whose nodes tell clients their own addresses. The tests themselves talk to the
+ * servers directly. Main thread only, but for world_status(). */
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,14 +48,14 @@ struct world {
     unsigned redis_route[WORLD_NODES], postgres_route;
     struct daemon daemon[WORLD_COORDINATORS_MAX];
     bool runs[WORLD_COORDINATORS_MAX];
-    bool hit[WORLD_COORDINATORS_MAX]; /* a fault is in force */
-    char directory[PATH_MAX];         /* ours: users of Redis, clocks */
-    char users[PATH_MAX + 16];        /* the file; a restarted Redis reads it again */
+    bool hit[WORLD_COORDINATORS_MAX]; /* a fault of this coordinator is in force */
+    char directory[PATH_MAX];         /* of this world: users of Redis, clocks */
+    char users[PATH_MAX + 16];        /* the ACL file; a restarted Redis reads it again */
     char *clock_words[WORLD_COORDINATORS_MAX][5];
-    int clock[WORLD_COORDINATORS_MAX]; /* 0: none */
-    PGconn *db;                        /* as the superuser */
-    unsigned unclean;                  /* coordinators that were asked to end and did not do it well */
-    struct client order;               /* of the last rebuild that was ordered */
+    int clock[WORLD_COORDINATORS_MAX]; /* file descriptors; 0: none */
+    PGconn *db;                        /* a session of the superuser */
+    unsigned unclean;                  /* how often a coordinator was asked to end and did not end cleanly */
+    struct client order;               /* the connection of the last rebuild that was ordered */
 };
 
 /* Everything runs, the table is there and empty, the filter is configured. */
@@ -64,16 +64,16 @@ MUST_CHECK enum err world_start(struct world *w, const struct world_options *o, 
 /* End all processes. False: a coordinator did not end cleanly. */
 bool world_stop(struct world *w);
 
-/* How many targets for faults of Redis there are: nodes, or pairs of a master and its replica. */
+/* The number of targets for faults of Redis: nodes, or pairs of a master and its replica. */
 unsigned world_targets(const struct world *w);
 
-/* A node, or the one that is master of a pair now; NULL: there is none. */
+/* The node @target, or the present master of the pair @target; NULL: there is none. */
 struct temp_redis *world_node(struct world *w, unsigned target);
 
-/* The node that holds the filter's view; NULL: nobody says so now. */
+/* The node that holds the filter's view; NULL: no node of the cluster answers for its slot now. */
 struct temp_redis *world_home(struct world *w);
 
-/* The user by whom coordinator @i is known to the servers and the proxy. */
+/* The name of coordinator @i's user at the servers and the proxy. */
 const char *world_user(unsigned i);
 
 MUST_CHECK enum err world_launch(struct world *w, unsigned i, struct error *e);
@@ -86,10 +86,11 @@ void world_clock(struct world *w, unsigned i, int64_t seconds);
 /* How often a line with @text and @more is in the logs of all coordinators. */
 uint64_t world_logged(const struct world *w, const char *text, const char *more);
 
-/* For PQsetNoticeProcessor(): a server that ends says so on standard error. Any thread. */
+/* For PQsetNoticeProcessor(), which would print the notices of a server that ends to standard error. Any
+ * thread. */
 void world_ignore_notice(void *arg, const char *message);
 
-/* Run SQL; false where it failed. */
+/* Run SQL. False: it failed. */
 bool world_sql(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* --- the filter --- */
@@ -97,22 +98,22 @@ bool world_sql(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Order a rebuild, and do not wait for the answer. */
 void world_order_rebuild(struct world *w, unsigned i);
 
-/* Whether the filter is at rest, as Redis has it: one generation, no mutex, no job. @text says what it is
- * like. */
+/* Whether the filter is at rest by the data in Redis: one generation, no mutex, no job. @text describes its
+ * state. */
 bool world_is_at_rest(struct world *w, char text[WORLD_STATUS_MAX]);
 MUST_CHECK enum err world_wait_rest(struct world *w, unsigned deadline_ms, struct error *e);
 
 /* The coordinator that holds the mutex; WORLD_COORDINATORS_MAX: none. */
 unsigned world_driver(struct world *w);
 
-/* Whether coordinator @i says "no" to keys that were never added, and so is worth asking. */
+/* Whether coordinator @i says "no" to keys that were never added; else its "yes" proves nothing. */
 bool world_discerns(struct world *w, unsigned i);
 
-/* At rest, and every coordinator that runs discerns; orders rebuilds where shards were lost. *@rebuilds: how
- * many, may be NULL. */
+/* Wait until the filter is at rest and every coordinator that runs discerns; order rebuilds meanwhile.
+ * *@rebuilds, which may be NULL, counts them. */
 MUST_CHECK enum err world_heal(struct world *w, unsigned deadline_ms, unsigned *rebuilds, struct error *e);
 
-/* A rebuild through coordinator @i that must succeed. */
+/* Rebuild through coordinator @i, which must succeed. */
 MUST_CHECK enum err world_rebuild(struct world *w, unsigned i, unsigned deadline_ms, struct error *e);
 
 /* All of TB.STATUS in one line. Any thread. */

@@ -11,7 +11,7 @@
 #define SLOW_HASH "$y$jDT$yrwGt8EGp78HmJxUVRENw.$Ms2HyzPI6xHHhxZTr8oLuSibThdoTbaaR4deIbxNTo6"
 #define TOKEN_HASH "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
-/* What it is started with: SERVICE, and FILTERS READER WRITER CHIEF SLOW. */
+/* The coordinator's configuration at the start: SERVICE, and FILTERS READER WRITER CHIEF SLOW. */
 #define SERVICE "threads = 1\n"
 #define FILTERS "[filter alpha]\ncapacity = 1000\n[filter beta]\ncapacity = 1000\n"
 #define READER "[user reader]\npassword = " READER_HASH "\nroles = read\nfilters = a*\n"
@@ -26,28 +26,28 @@
 
 enum { ACCESS_REPLY_MS = 30000 };
 
-/* Its client 0 is logged in as the chief. */
+/* The fixture's client 0 is logged in as the chief. */
 extern struct fixture access_fixture;
 
 /* For a CMocka group. */
 int access_setup(void **state);
 int access_teardown(void **state);
-/* Behind each test: the configuration is the first one again. */
+/* After each test: restore the first configuration. */
 int access_restore(void **state);
 #define ACCESS_TEST(name) cmocka_unit_test_teardown(name, access_restore)
 
-/* Lines of [service], and sections of filters and users. */
+/* Options with these lines of [service], and sections of filters and users. */
 struct daemon_options access_options(const char *service, const char *filters);
 void access_reload(const char *service, const char *sections);
 
 void access_open(struct client *c);
-/* As a user whose password is the name. */
+/* Log in as @user, whose password is the name. */
 void access_log_in(struct client *c, const char *user);
 
-/* The reply as text: what an error, a status or a string says, or a number. */
+/* The reply to @command must be @wanted: the text of an error, a status or a string, or a number. */
 void access_gives(struct client *c, const char *command, const char *wanted);
 
-/* The status of an HTTP request; 0: none came. */
+/* The status of the answer to an HTTP request; 0: there was no answer. */
 int access_http_status(const char *method, const char *path, const char *authorization, char *answer,
                        size_t size);
 #endif

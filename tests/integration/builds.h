@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_BUILDS_H
 #define TESTS_INTEGRATION_BUILDS_H
-/* Bits into the shards of a generation that a builder has made: in memory, or with hashes spilled. Keys are
+/* Builds of bits into the shards of a builder's generation, in memory, or with spilled hashes. Keys are
  * numbers. */
 #include "migrate/build/build.h"
 #include "tests/integration/log_builds.h"
 
-enum { BUILDS_MS = 500 /* that the builder waits for an answer */ };
+enum { BUILDS_MS = 500 /* the builder's timeout */ };
 
-/* For CMocka: a test with builds_setup() and builds_teardown() that has NULL as its state, or this; and both.
- */
+/* For CMocka: a test with builds_setup() and builds_teardown(), whose state is NULL, or builds_spilled;
+ * BOTH() lists both tests. */
 extern char builds_spilled[];
 #define MEMORY(name) cmocka_unit_test_setup_teardown(name, builds_setup, builds_teardown)
 #define SPILLED(name)                                                                                        \
@@ -18,11 +18,11 @@ extern char builds_spilled[];
     }
 #define BOTH(name) MEMORY(name), SPILLED(name)
 
-/* Of the test. */
+/* The process and the build of the running test. */
 extern struct log_process builds;
 extern struct build *builds_build; /* NULL: none yet */
 
-/* The generation, with empty shards. */
+/* Make the generation, with empty shards. */
 int builds_setup(void **state);
 /* The same with a second layer, of fewer shards. */
 int builds_setup_two_layers(void **state);
@@ -30,10 +30,10 @@ int builds_teardown(void **state);
 
 uint32_t builds_shards(void);
 
-/* What build_new() wants for the first layer, with memory for all shards, or for one if @state is of a test
- * that spills. */
+/* Options of build_new() for the first layer, with memory for all shards, or for one if @state is
+ * builds_spilled. */
 struct build_options builds_options(void **state);
-/* builds_build, another one than before. */
+/* Make builds_build with @o, and free the one before. */
 void builds_make(struct build_options o);
 void builds_flush(void);
 void builds_flush_gives(enum err code);
@@ -47,7 +47,7 @@ void builds_put(unsigned writer, uint64_t first, unsigned count);
 /* Fail the test where one of the keys is not in the generation's shards. */
 void builds_all_there(uint64_t first, unsigned count);
 
-/* Rename a shard away, and back: lost, and found again. */
+/* Rename a shard, so that it counts as lost, and back. */
 void builds_lose(uint32_t shard);
 void builds_find(uint32_t shard);
 #endif

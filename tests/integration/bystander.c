@@ -22,7 +22,7 @@ static void ask(struct bystander *b, struct client *c, const char *command, uint
 
 static void *stand_by(void *arg)
 {
-    static atomic_uint_fast64_t next; /* over all tests: a key is new once */
+    static atomic_uint_fast64_t next; /* shared by all tests, as each key is new only once */
     struct bystander *b = arg;
     struct error e = {""};
     struct client c;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_BYSTANDER_H
 #define TESTS_INTEGRATION_BYSTANDER_H
-/* An ordinary client in a thread of its own, while others are none: it adds and checks keys of the filter
- * `calm`, and remembers the first answer that was wrong or did not come. */
+/* An ordinary client in a thread of its own, beside clients that misbehave. It adds and checks keys of the
+ * filter `calm`, and remembers the first answer that was wrong or missing. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include "tests/integration/fixture.h"
@@ -17,6 +17,6 @@ struct bystander {
 
 /* Main thread only. */
 void bystander_start(struct bystander *b, uint16_t port);
-/* After at least one round; fails the test where an answer was wrong. Main thread only. */
+/* Stop after at least one round. Fails the test if an answer was wrong. Main thread only. */
 void bystander_stop(struct bystander *b);
 #endif

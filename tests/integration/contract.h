@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_CONTRACT_H
 #define TESTS_INTEGRATION_CONTRACT_H
-/* Requests and their replies to the byte, against one coordinator without and one with a password. */
+/* Compares requests and replies byte by byte, with a coordinator without a password and one with a
+ * password. */
 #include "tests/integration/fixture.h"
 #include "tests/lib/raw.h"
 
@@ -16,7 +17,7 @@ extern struct contract contract;
 int contract_setup(void **state);
 int contract_teardown(void **state);
 
-/* A request as an inline line, and the reply without the CRLF at its end. */
+/* A request as an inline command, and the reply without its last CRLF. */
 struct exchange {
     const char *request;
     const char *reply;
@@ -26,17 +27,17 @@ struct exchange {
 int contract_open(void);
 int contract_open_guarded(void);
 
-/* HELLO 3; the reply is read. */
+/* Send HELLO 3 and read the reply. */
 void contract_hello3(int fd);
 
 void contract_run(int fd, const struct exchange *rows, size_t count);
 
 /* Send all of @request at once; the reply must be @reply. */
 void contract_says(const char *request, const char *reply);
-/* The same, and the connection is closed then. */
+/* As above, and the coordinator must close the connection then. */
 void contract_says_and_closes(const char *request, const char *reply);
 
-/* Rows on a connection of their own, in RESP2 and RESP3. */
+/* Run rows on a connection of their own: RUN in RESP2, RUN3 in RESP3. */
 #define RUN(rows)                                                                                            \
     do {                                                                                                     \
         int fd_ = contract_open();                                                                           \

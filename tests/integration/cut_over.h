@@ -3,7 +3,8 @@
 #define TESTS_INTEGRATION_CUT_OVER_H
 #include "shard/generations/build.h"
 
-/* builder_cutover() until the generation is read; nothing is read from lanes or written in between. */
+/* Call builder_cutover() until the new generation is current. Nothing reads from lanes or writes to them in
+ * between. */
 MUST_CHECK static inline enum err cut_over(struct builder *b, bool heals, struct error *e)
 {
     bool read = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_DROP_CALL_H
 #define TESTS_INTEGRATION_DROP_CALL_H
-/* filter_drop() of filter "f" as the admin thread or a controller calls it; apart from the tests, as
- * theirs and the service's clients have one name. */
+/* Calls filter_drop() of filter "f" as the admin thread or a controller does. This is a file of its own
+ * because the tests' struct client and the service's have the same name. */
 #include "base/error.h"
 #include "shard/redis/nodes/nodes.h"
 

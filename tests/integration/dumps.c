@@ -54,7 +54,7 @@ static void count_name(const char *name, void *arg)
     ++*(unsigned *)arg;
 }
 
-/* Of the node that is loaded into. */
+/* Count keys of the node to which dumps are loaded. */
 unsigned two_count_keys(struct two *t, const char *pattern)
 {
     struct error e = {""};
@@ -68,7 +68,7 @@ static void take_name(const char *name, void *arg)
     (void)snprintf(arg, KEY_NAME_MAX, "%s", name);
 }
 
-/* The name of one key that matches. */
+/* Find one key that matches @pattern. */
 void two_find_key(struct client *node, const char *pattern, char name[KEY_NAME_MAX])
 {
     struct error e = {""};
@@ -77,7 +77,7 @@ void two_find_key(struct client *node, const char *pattern, char name[KEY_NAME_M
     assert_string_not_equal(name, "");
 }
 
-/* A command to a node, whatever it answers. */
+/* Send a command to a node. Only an error reply fails the test. */
 void two_tell(struct client *node, const char *command, const char *key)
 {
     redisReply *r = client_command(node, command, key);
@@ -93,7 +93,7 @@ void two_refused(enum err code, const struct error *e, const char *text)
         fail_msg("expected: %s; got %s: %s", text, error_name(code), e->text);
 }
 
-/* A small filter with the keys [0, @count), and its dump. */
+/* Make a small filter with the keys [0, @count), and dump it. */
 void two_make(struct two *t, const char *name, unsigned capacity, unsigned count, struct dump *d)
 {
     struct error e = {""};
@@ -151,7 +151,7 @@ void two_says(struct client *c, const char *command, const char *reply)
     freeReplyObject(r);
 }
 
-/* Several chunks: layers of 10, 100, 1000, ... */
+/* Layers of 10, 100, 1000, ... keys make several chunks. */
 void two_make_layers(struct two *t, const char *name, struct dump *d)
 {
     struct error e = {""};

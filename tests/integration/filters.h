@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_FILTERS_H
 #define TESTS_INTEGRATION_FILTERS_H
-/* Filters in Redis nodes of the test's own, as jobs have them (shard/view/handle.h), without any daemon. */
+/* Filters in Redis nodes of the test, as jobs have them (shard/view/handle.h), without any daemon. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "tests/lib/temp_cluster.h"
 #include "tests/lib/temp_redis.h"
 
-/* Fail the test with the text where @expression does not give @code. Main thread only. */
+/* Fail the test with the error's text unless @expression gives @code. Main thread only. */
 #define gives(code, expression, e)                                                                           \
     do {                                                                                                     \
         enum err got_ = (expression);                                                                        \
@@ -29,12 +29,12 @@
 enum {
     SERVERS_MAX = 2,
     SYNC_CLIENT_MS = 2000,
-    TOKEN = 7, /* that of MUTEX */
+    TOKEN = 7, /* the token of MUTEX */
     INCARNATION = 0xabcdef
 };
 
-/* With TWINBLOOM_TEST_CLUSTER in the environment they are the masters of a cluster, as many as
- * CLUSTER_MASTERS. Then commands below go to whichever holds their key, whatever node they are for. */
+/* With TWINBLOOM_TEST_CLUSTER in the environment, the servers are the CLUSTER_MASTERS masters of a cluster.
+ * Then the commands below ignore @node and go to the master that holds their key. */
 enum { CLUSTER_MASTERS = 3 };
 struct servers {
     unsigned count;
@@ -44,41 +44,41 @@ struct servers {
     struct nodes nodes;
 };
 
-/* For a CMocka group: 0 where all run. */
+/* For a CMocka group. Returns 0 if all servers run. */
 int servers_start(struct servers *s, unsigned count);
 int servers_stop(struct servers *s);
-/* A connection to each node in turn; NULL: there are no more. */
+/* The connection to node @i; NULL: there are no more nodes. */
 struct client *servers_each(struct servers *s, unsigned i);
-/* FLUSHALL everywhere. */
+/* FLUSHALL of all nodes. */
 void servers_flush(struct servers *s);
 
-/* The reply, which the caller frees; never NULL. */
+/* The reply to a command, never NULL. The caller frees it. */
 redisReply *servers_command(struct servers *s, unsigned node, const char *format, ...);
-/* The integer that a command gives; fails the test where it gives something else. */
+/* The integer that a command gives; anything else fails the test. */
 long long servers_integer(struct servers *s, unsigned node, const char *format, ...);
-/* The string or status that it gives ("" for nil), in one of a few static buffers. */
+/* The string or status that a command gives ("" for nil), in one of a few static buffers. */
 const char *servers_text(struct servers *s, unsigned node, const char *format, ...);
 
-/* One filter as a job sees it: its own link, names, the view as this job knows it. */
+/* One filter as a job sees it: with its own link, the names, and the view that this job has read. */
 struct filter {
     struct servers *servers;
     struct handle handle;
     struct view view;
 };
 
-/* Take the names; nothing is made in Redis. The mutex key of the filter is set to MUTEX. */
+/* Set the names, and the filter's mutex key in Redis to MUTEX. Nothing else is made in Redis. */
 void filter_init(struct filter *f, struct servers *s, const char *name);
 void filter_fini(struct filter *f);
 
-/* Generation @number of one layer of @shards shards over all nodes, token TOKEN. */
+/* Generation @number with one layer of @shards shards over all nodes, and token TOKEN. */
 struct generation filter_generation(const struct filter *f, uint64_t number, uint32_t shards);
 
-/* The view as it is stored, in static storage. */
+/* The stored view, in static storage. */
 const struct view *filter_stored(struct filter *f);
 
-/* The name of a shard that is being loaded, and its node; in static storage. */
+/* The name of a shard that is being loaded, in static storage; and the shard's node. */
 const struct key_name *filter_new_shard(const struct filter *f, uint64_t generation, uint32_t shard);
 unsigned filter_node(const struct filter *f, uint32_t shard);
-/* Its address, for the filter's link. */
+/* The shard's address, for the filter's link. */
 unsigned filter_where(const struct filter *f, const struct generation *g, uint32_t shard);
 #endif

@@ -127,7 +127,7 @@ static void start_daemons(struct fixture *f, const struct fixture_options *o)
 
 int fixture_start(struct fixture *f, const struct fixture_options *o)
 {
-    (void)fixture_stop(f); /* what a setup that failed may have left */
+    (void)fixture_stop(f); /* what a failed setup may have left */
     start_nodes(f, o);
     if (o->postgres)
         start_postgres(f, o);
@@ -156,7 +156,7 @@ int fixture_stop(struct fixture *f)
     return clean ? 0 : -1;
 }
 
-/* What fixture_run() runs: CMocka hands nothing to a group's setup. */
+/* The arguments of fixture_run(), as CMocka passes none to a group's setup. */
 static struct {
     struct fixture *fixture;
     const struct fixture_options *options;

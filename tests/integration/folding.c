@@ -80,7 +80,7 @@ void folding_make_shard(unsigned layer, uint32_t shard)
 
 const struct trusted folding_any_era;
 
-/* @count shards from @first on begin to load; all of them were read when this returns. */
+/* Begin to load @count shards from @first on. All of them have been read when this returns. */
 void folding_load_some(struct folding_member *p, struct load *l, unsigned layer, uint32_t first,
                        uint32_t count)
 {
@@ -99,7 +99,7 @@ void folding_load_some(struct folding_member *p, struct load *l, unsigned layer,
     load_and_wait(l, p->link);
 }
 
-/* All shards into memory, from Redis. */
+/* Load all shards from Redis. */
 void folding_load(struct folding_member *p)
 {
     struct load l;
@@ -205,7 +205,7 @@ struct key_hash folding_key(uint64_t i)
     return hash_key(9, &i, sizeof(i));
 }
 
-/* Entries of the keys [first, last), both multiples of ENTRY_KEYS. */
+/* Apply entries of the keys [first, last); both numbers are multiples of ENTRY_KEYS. */
 void folding_apply(struct folding_member *p, uint64_t first, uint64_t last)
 {
     struct error e = {""};
@@ -241,7 +241,7 @@ void folding_folds(struct folding_member *p, uint64_t position)
     must(folding_fold_to(p, position, &e), e);
 }
 
-/* One that was not there loads what Redis has. */
+/* A new member loads the shards from Redis. */
 uint64_t folding_missing(uint64_t first, uint64_t last)
 {
     struct folding_member late;

@@ -185,8 +185,8 @@ void following_test_copy(void **state)
     following_soon(0, first, COPIED);
 }
 
-/* While a generation is built rows go to both; after the cutover they are in the new one, and in the old one
- * still, to which a rollback goes back. */
+/* During a build rows go to both generations. After the cutover rows are in the new one, and in the old one,
+ * too, so that a rollback loses none. */
 void following_test_each_phase(void **state)
 {
     (void)state;
@@ -211,7 +211,7 @@ void following_test_each_phase(void **state)
     fixture_wait(&following, 0, "job_state", "aborted");
 }
 
-/* A session that writes five rows every 20 ms, from number @first on, until it is told to stop. */
+/* Open a session that writes five rows every 20 ms, from number @first on, until end_writing(). */
 static PGconn *begin_writing(uint64_t first)
 {
     char call[64];
@@ -232,7 +232,7 @@ static PGconn *begin_writing(uint64_t first)
     return writer;
 }
 
-/* Returns how many rows it wrote. */
+/* Stop the session. Returns how many rows it wrote. */
 static uint64_t end_writing(PGconn *writer)
 {
     /* The writer may hold the row that this would update: it sees the outcome of whichever is second. */
@@ -250,7 +250,7 @@ static uint64_t end_writing(PGconn *writer)
     return count;
 }
 
-/* There is never a moment at which nothing waits, and yet a build ends. */
+/* A build ends though new rows always wait to be followed. */
 void following_test_rows_keep_coming(void **state)
 {
     (void)state;

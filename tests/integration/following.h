@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_FOLLOWING_H
 #define TESTS_INTEGRATION_FOLLOWING_H
-/* What tests of the follower share, whatever its mode is: an installation with two coordinators whose
+/* Shared parts of the tests of the follower, for any mode: an installation with two coordinators whose
  * filter's table is followed, and tests that hold for all modes. */
 #include "tests/integration/fixture.h"
 
@@ -9,28 +9,29 @@ enum { FOLLOWING_ROWS = 2000, FOLLOWING_SOON_MS = 20000, FOLLOWING_ROLL_CALL_MS 
 
 extern struct fixture following;
 
-/* @filter: more lines of the filter. @expansion: of [rebuild]. Also for tests that begin again. */
+/* Start the installation, or start it again. @filter: more lines of the filter. @expansion: lines of
+ * [rebuild]. */
 int following_start(const char *filter, const char *expansion);
 int following_teardown(void **state);
 
-/* Rows with numbers that no other test has: the first of @count. */
+/* Take @count row numbers that no other test uses. Returns the first one. */
 uint64_t following_numbers(uint64_t count);
 
-/* All these codes are reported present by coordinator @d within a few seconds. */
+/* Coordinator @d must report all these codes present within a few seconds. */
 void following_soon(unsigned d, uint64_t first, uint64_t count);
-/* The same behind a restart of Redis and a coordinator's death. Writers of a log wait for the one who died,
- * as keys of it may be lost, for half a minute; then no key is said to be absent until the table has healed
- * it. */
+/* As above after a restart of Redis and a coordinator's death. Writers of a log wait half a minute for the
+ * dead writer, whose keys may be lost. Then no key is reported absent until the filter is healed from the
+ * table. */
 void following_back(unsigned d, uint64_t first, uint64_t count);
-/* Wait until the follower follows. */
+/* Wait until coordinator @d reports the follower as running. */
 void following_running(unsigned d);
-/* The coordinator that has the lease, of those that run; as coordinator @d says. */
+/* The running coordinator that has the lease, as coordinator @d reports it. */
 unsigned following_owner(unsigned d);
 /* Run a file of sql/. */
 void following_psql(const char *name, const char *const *variables);
-/* One value. The caller frees it. */
+/* The value of a query. The caller frees it. */
 char *following_value(const char *sql);
-/* Insert @count rows that nobody adds, and expect them. */
+/* Insert @count rows whose keys no client adds, and expect them at coordinator @d. */
 void following_expect_rows(unsigned d, uint64_t count);
 
 /* --- tests for all modes --- */

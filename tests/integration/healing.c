@@ -83,12 +83,12 @@ void healing_is_resident(struct fixture *f, unsigned d)
 {
     struct error e = {""};
     char shards[32];
-    fixture_all_present(f, d, 0, 1); /* who is asked loads them */
+    fixture_all_present(f, d, 0, 1); /* a request has the coordinator load its shards */
     must(client_status(&f->client[d], FILTER, "shards", shards, sizeof(shards), &e), e);
     must(client_wait_status(&f->client[d], FILTER, "resident_shards", shards, HEALING_WAIT_MS, &e), e);
 }
 
-/* Those that are answered at all must be present. */
+/* No code that gets an answer may be absent. Requests without an answer are ignored. */
 static void none_is_absent(struct fixture *f, unsigned d, uint64_t count)
 {
     enum { STEP = 97 };
@@ -106,7 +106,7 @@ static void none_is_absent(struct fixture *f, unsigned d, uint64_t count)
     }
 }
 
-/* Absent codes are reported so. */
+/* Whether codes that were never added are reported absent. */
 static bool is_exact(struct fixture *f, unsigned d)
 {
     enum { ASKED = 1000, MOST = 20 };
@@ -144,7 +144,7 @@ void healing_is_whole(struct fixture *f, uint64_t count)
     }
 }
 
-/* Of the replication id what a view has. */
+/* Read the part of the node's replication id that a view stores. */
 static void read_id(struct client *c, char out[17])
 {
     static const char field[] = "master_replid:";

@@ -10,7 +10,8 @@ enum { SETTLE_MS = 20000 };
 
 struct keyspace keyspace;
 
-/* A short lease, as one that dies holds up who comes next; small shards, so that there are many. */
+/* The lease is short, because the next holder waits for it when a holder dies. Shards are small, so that
+ * there are many. */
 int keyspace_setup(void **state)
 {
     (void)state;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_LANE_APPEND_H
 #define TESTS_INTEGRATION_LANE_APPEND_H
-/* An entry by a blocking writer of a test. */
+/* Appends an entry as a test's blocking writer. */
 #include <string.h>
 #include "shard/log/lane_sync.h"
 
-/* Append an entry, as log_entry_encode() wrote it, and read the tail from *@at until the entry is met there:
- * then *@state is TAIL_COMPLETE or TAIL_MORE. Any other *@state, or an error: it is not acknowledged. */
+/* Append an entry that log_entry_encode() wrote, and read the tail from *@at until it has that entry: then
+ * *@state is TAIL_COMPLETE or TAIL_MORE. With any other *@state, or an error, the entry is not
+ * acknowledged. */
 static inline enum err lane_append(struct sync_client *l, const struct lane *lane, struct log_position *at,
                                    const void *entry, size_t length, lane_apply_fn *apply, void *arg,
                                    enum tail_state *state, struct error *e)

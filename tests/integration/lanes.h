@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_LANES_H
 #define TESTS_INTEGRATION_LANES_H
-/* What tests of lanes share: entries, and what a reader of a lane has applied. */
+/* Shared parts of the tests of lanes: entries, and a record of those that a reader of a lane has applied. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "shard/log/lane_sync.h"
 #include "tests/lib/client.h"
 
-/* Fail the test with the text where @expression does not give @code. */
+/* Fail the test with the error's text unless @expression gives @code. */
 #define gives(code, expression, e)                                                                           \
     do {                                                                                                     \
         enum err got_ = (expression);                                                                        \
@@ -22,7 +22,7 @@
 
 extern const uint8_t lanes_writer[LOG_WRITER_BYTES];
 
-/* An entry of @count keys that are made of @sequence. Returns its length. */
+/* Make an entry of @count keys that derive from @sequence. Returns its length. */
 size_t lanes_entry(uint8_t out[LOG_ENTRY_BYTES_MAX], uint64_t sequence, unsigned count);
 
 /* The sequences of lanes_writer's entries in the order in which they were applied. */
@@ -32,7 +32,7 @@ struct lanes_met {
     uint64_t sequence[LANES_MET_MAX];
 };
 enum err lanes_apply(void *arg, const struct tail_record *record, struct error *e);
-/* How often @sequence is among them. */
+/* How often @sequence was applied. */
 unsigned lanes_times(const struct lanes_met *met, uint64_t sequence);
 
 /* The replication id of the server. */

@@ -67,7 +67,7 @@ void life_end(struct life *w)
 
 enum err life_make(struct life *w, struct sync_client *l, struct error *e)
 {
-    struct names own = w->names; /* of this maker: another one may be at work */
+    struct names own = w->names; /* this maker's own copy, as another maker may run at the same time */
     struct log_view *v = calloc(1, sizeof(*v));
     enum err code = log_make(l, &own, &w->options, v, NULL, e);
     free(v);

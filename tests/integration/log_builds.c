@@ -19,7 +19,7 @@ char log_directory[PATH_MAX];
 static const uint8_t writer[LOG_WRITER_BYTES] = "the main thread";
 static struct sync_client *own;
 static struct lane lane;
-static struct log_position end; /* that the main thread has met */
+static struct log_position end; /* the end of the lane that the main thread has read */
 static uint64_t sequence;
 
 int log_start(void **state)
@@ -117,7 +117,7 @@ static void trust_all(struct trusted *out)
     }
 }
 
-/* Its shards are empty, and its position is the lane's anchor. */
+/* Make the generation @g. Its shards are empty, and its position is the lane's anchor. */
 static void make_old(const struct generation *g)
 {
     struct fold f;
@@ -189,7 +189,7 @@ void log_add_hashes(const struct key_hash *keys, unsigned count)
     assert_string_equal(tail_state_name(tail), tail_state_name(TAIL_COMPLETE));
 }
 
-/* The hashes of the keys [first, last); free(). */
+/* The hashes of the keys [first, last). Release them with free(). */
 static struct key_hash *hashes_of(uint64_t first, uint64_t last)
 {
     struct key_hash *keys = calloc(last - first, sizeof(*keys));
@@ -322,7 +322,7 @@ struct reader {
     struct resident *resident;
 };
 
-/* Load all shards; how many of them count. */
+/* Load all shards. Returns how many of them could be loaded. */
 static uint32_t load(struct reader *r, const struct generation *g)
 {
     struct placement placement;
@@ -394,7 +394,7 @@ uint64_t log_missing_in(const struct generation *g, uint64_t first, uint64_t las
     return n;
 }
 
-/* `folded` is noted first. */
+/* Read the view's `folded` before the shards. */
 uint64_t log_missing_hashes(const struct key_hash *keys, size_t count)
 {
     const struct log_view *v = log_stored();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_LOG_MEMBERS_H
 #define TESTS_INTEGRATION_LOG_MEMBERS_H
-/* Filters that are logs, and processes that check and add: each member has all that a process has, in threads
- * of the test's own. */
+/* Filters that are logs, and members that check and add: each has all parts of a process, in threads of the
+ * test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,13 +16,14 @@
 void log_members_open(struct log_member *m, const struct nodes *nodes, const struct names *names,
                       uint64_t memory, bool folds);
 
-/* Keys "<first>", "<first + 1>", ... Answers of enum key_answer; the error, with its text in *e. */
+/* Check or add the keys "<first>", "<first + 1>", ... @answers: enum key_answer for each key. Returns the
+ * error. */
 MUST_CHECK enum err log_member_check(struct log_member *m, uint64_t first, unsigned count, uint8_t *answers,
                                      struct error *e);
 MUST_CHECK enum err log_member_add(struct log_member *m, uint64_t first, unsigned count, uint8_t *answers,
                                    struct error *e);
-/* How many of them the answer is; an error fails the test. */
+/* Check the keys, and count those with this answer. An error fails the test. */
 unsigned log_member_count(struct log_member *m, uint64_t first, unsigned count, enum key_answer answer);
-/* Add them; how many were new. */
+/* Add the keys. Returns how many were new. */
 unsigned log_member_added(struct log_member *m, uint64_t first, unsigned count);
 #endif

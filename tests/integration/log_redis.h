@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_LOG_REDIS_H
 #define TESTS_INTEGRATION_LOG_REDIS_H
-/* One Redis for a group of tests of a filter that is a log, and what they reach it by. */
+/* One Redis for a group of tests of a filter that is a log, with clients and names. */
 #include "shard/view/log_view.h"
 #include "tests/integration/log_members.h"
 #include "tests/lib/temp_redis.h"
@@ -11,12 +11,12 @@ struct log_redis {
     struct client client;
     struct nodes nodes;
     struct sync_client *link;
-    struct names names;    /* of the filter; the test's */
-    struct log_view *view; /* storage for one that a test loads */
+    struct names names;    /* of the filter; set by the test */
+    struct log_view *view; /* storage for a view that a test loads */
 };
 extern struct log_redis on;
 
-/* Of a group. */
+/* Setup of a group. */
 int log_redis_start(void **state);
 int log_redis_stop(void **state);
 #endif

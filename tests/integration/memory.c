@@ -91,6 +91,6 @@ void memory_pour(const int *fds, size_t count, const char *first, const char *ag
             if (n > 0)
                 sent[i] += (size_t)n;
             if (n < 0 || sent[i] > POUR_MAX)
-                p[i].fd = -1; /* it has had enough, or was closed */
+                p[i].fd = -1; /* the connection has had POUR_MAX bytes, or was closed */
         }
 }

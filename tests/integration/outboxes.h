@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_OUTBOXES_H
 #define TESTS_INTEGRATION_OUTBOXES_H
-/* What tests of outboxes share: making one as a DBA does, and reading it. */
+/* Shared parts of the tests of outboxes: make an outbox as a DBA does, and read it. */
 #include "migrate/change/outbox.h"
 #include "tests/integration/database.h"
 
@@ -18,18 +18,19 @@ struct outboxes_setup {
 /* Run sql/outbox.sql; it must succeed. */
 void outboxes_install(const struct temp_postgres *p, const struct outboxes_setup *setup);
 
-/* The same, and it must fail; what psql printed must have @text in it. */
+/* Run sql/outbox.sql; it must fail, and psql must print @text. */
 void outboxes_refuse(const struct temp_postgres *p, const struct outboxes_setup *setup, const char *text);
 
 /* Run sql/outbox_drop.sql; it must succeed. */
 void outboxes_drop(const struct temp_postgres *p, const char *outbox);
 
-/* Open as postgres; it must succeed. @table: NULL for none. */
+/* Open the outbox as the user postgres; it must succeed. @table: NULL for none. */
 struct outbox *outboxes_open(const struct temp_postgres *p, const char *outbox, const char *table);
 
-/* Fail unless the ids in the outbox, by seq and with '|' between them, are @ids; then empty it. */
+/* Fail the test unless the ids in the outbox, by seq and with '|' between them, are @ids; then empty the
+ * outbox. */
 void outboxes_expect(PGconn *pg, const char *outbox, const char *ids);
 
-/* The next batch, which must have these ids, in this form; gives its mark. */
+/* Read the next batch, whose ids, in the form above, must be @ids. Returns its mark. */
 uint64_t outboxes_next(struct outbox *o, const char *ids);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_PINNING_H
 #define TESTS_INTEGRATION_PINNING_H
-/* What tests of block reads share: a generation of two layers in Redis, none of it in memory, and requests
- * that read the blocks of numbered keys. The first KEYS keys are in the first layer. */
+/* Shared parts of the tests of block reads: a generation of two layers in Redis, none of it in memory, and
+ * requests that read the blocks of numbered keys. The first PINNING_KEYS keys are in the first layer. */
 #include "tests/integration/lanes.h"
 
 #include "shard/resident/block_read.h"
@@ -21,7 +21,7 @@ enum {
 extern const struct geometry pinning_geometry[2]; /* of the layers */
 
 struct pinning {
-    struct sync_client *link; /* to write by */
+    struct sync_client *link; /* writes the shards */
     struct names names;
     struct placement placement;
     struct trusted eras;
@@ -33,17 +33,17 @@ struct pinning {
     uint8_t *shards[2]; /* without headers */
 };
 
-/* Write the generation to @direct, and make what reads it by @nodes; both are borrowed. The eras are the
- * caller's to fill in. */
+/* Write the generation to @direct, and make the client that reads it by @nodes; both are borrowed. The caller
+ * fills in the eras. */
 void pinning_open(struct pinning *p, const struct nodes *direct, const struct nodes *nodes);
-/* Fails the test where a block is pinned still. */
+/* Fails the test if a block is still pinned. */
 void pinning_close(struct pinning *p);
 
 struct key_name pinning_name(const struct pinning *p, unsigned layer, uint32_t shard);
 struct header pinning_header(const struct pinning *p, unsigned layer, uint32_t shard);
 /* Write a shard behind the header @h, without its last @cut bytes. */
 void pinning_write(struct pinning *p, unsigned layer, uint32_t shard, const struct header *h, size_t cut);
-/* A command on a shard; @what has one or two "%b". */
+/* Send a command for a shard; @what has one or two "%b". */
 void pinning_command(struct pinning *p, unsigned layer, uint32_t shard, const char *what, const void *bytes,
                      size_t length);
 
@@ -66,9 +66,9 @@ struct pinning_request {
 void pinning_begin(struct pinning_request *q, struct pinning *p, uint64_t first, unsigned count,
                    unsigned timeout_ms);
 void pinning_turn(struct pinning *p);
-/* Until it is told; fails the test where it is told something else. */
+/* Wait for the result, which must be @code and @text. */
 void pinning_ends(struct pinning_request *q, enum err code, const char *text);
-/* The same, and not ended: its answers, RESIDENT_... for each key. */
+/* Get the answers of a request that has its result and is not ended: RESIDENT_... for each key. */
 void pinning_look(const struct pinning_request *q, uint8_t *answers);
 void pinning_end(struct pinning_request *q);
 #endif

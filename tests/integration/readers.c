@@ -176,7 +176,7 @@ void readers_turn_loops(void)
     clock_sleep_us(500);
 }
 
-/* Until it is told; frees it and gives back what it was told. */
+/* Wait for the request's result, free the request, and return the result. */
 struct lane_result readers_end_of(struct readers_asked *a)
 {
     static char text[200];
@@ -201,7 +201,7 @@ void readers_ends_as(struct readers_asked *a, enum err code)
         fail_msg("%s (%s)", error_name(got.code), got.text);
 }
 
-/* on_stalled() ended it. */
+/* on_stalled() must have ended the request. */
 void readers_stalls_as(struct readers_asked *a, enum tail_state state)
 {
     struct lane_result got = readers_end_of(a);

@@ -87,7 +87,7 @@ static enum err on_page(void *arg, unsigned i, struct error *e)
     if (++reading->at_once > reading->most_at_once)
         reading->most_at_once = reading->at_once;
     (void)pthread_mutex_unlock(&reading->lock);
-    clock_sleep_us(reading->nap_us); /* first: a page counts as ended only when it is noted */
+    clock_sleep_us(reading->nap_us); /* sleep first: a page counts as ended only when it is noted */
     (void)pthread_mutex_lock(&reading->lock);
     reading->at_once--;
     reading->pages++;
@@ -122,7 +122,7 @@ struct readers *reading_start(const struct readers_options *o)
 {
     struct reading *reading = o->arg;
     for (size_t i = 0; i < READERS_MAX; i++)
-        reading->pending[i].count = 0; /* of pages that did not end */
+        reading->pending[i].count = 0; /* drop rows of pages that did not end */
     struct readers *r = NULL;
     struct error e = {0};
     must(readers_start(&r, o, &e), &e);

@@ -115,7 +115,7 @@ static void answer_keys(const redisReply *command, struct buffer *b)
     }
 }
 
-/* As many as are asked for: a run of a minute, one that failed, one that never came to its end. */
+/* Reply with as many runs as requested: one of a minute, one that failed, one that never ended. */
 static void answer_history(const redisReply *command, struct buffer *b)
 {
     static const char *const done[] = {
@@ -140,7 +140,7 @@ static void answer_history(const redisReply *command, struct buffer *b)
         flat(b, bare, sizeof(bare) / sizeof(bare[0]));
 }
 
-/* All words of a command, so that its sender sees what came. */
+/* Reply with all words of a command, so that the test sees what arrived. */
 static void echo(const redisReply *command, struct buffer *b)
 {
     buffer_puts(b, "-ERR got");
@@ -305,7 +305,7 @@ int responder_stop(void **state)
     return 0;
 }
 
-/* The result of a line for the shell. */
+/* Run a shell command and return its result. */
 static const struct result *run(const char *line)
 {
     static struct result result;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_RESPONDER_H
 #define TESTS_INTEGRATION_RESPONDER_H
-/* A server that answers as the daemon's protocol says, with what a test wants to see, and the command line
- * run against it. */
+/* A server that speaks the daemon's protocol and replies what a test needs; and runs of the command line
+ * against it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,11 +17,11 @@ struct responder {
     unsigned port;
     pthread_t thread;
     const char *_Atomic last_state; /* of the job, once it has run for two polls */
-    _Atomic unsigned polls;         /* since a rebuild; 0: there was none */
-    _Atomic bool held;              /* the job waits for a word; */
-    _Atomic bool switched;          /* it was in use before */
-    _Atomic bool grace;             /* the new generation serves */
-    _Atomic bool away;              /* Postgres is, so dead keys are not known */
+    _Atomic unsigned polls;         /* polls of the status since a rebuild; 0: there was no rebuild */
+    _Atomic bool held;              /* the job holds before its cutover */
+    _Atomic bool switched;          /* the new generation was in use before */
+    _Atomic bool grace;             /* the new generation serves, and its grace time runs */
+    _Atomic bool away;              /* Postgres is away, so dead keys are not known */
 };
 
 /* For a CMocka setup and teardown; *@state is a struct responder. */
@@ -33,14 +33,14 @@ struct result {
     char text[65536]; /* both outputs */
 };
 
-/* Run it with @input (a format of printf(1)) on standard input, which is no terminal. The result is valid
- * until the next run. Main thread only. */
+/* Run the command line with @input (a format of printf(1)) on standard input, which is no terminal. The
+ * result is valid until the next run. Main thread only. */
 const struct result *twinbloom(const struct responder *r, const char *input, const char *arguments);
-/* On a terminal, whose lines end in CR LF and which echoes @input. */
+/* Run it on a terminal, whose lines end in CR LF and which echoes @input. */
 const struct result *twinbloom_on_terminal(const struct responder *r, const char *input,
                                            const char *arguments);
 
-/* Exactly @expected; or @part somewhere. */
+/* The output must be exactly @expected; or contain @part. */
 void assert_run(const struct responder *r, const char *input, const char *arguments, int code,
                 const char *expected);
 void assert_says(const struct responder *r, const char *arguments, int code, const char *part);

@@ -54,7 +54,8 @@ const char *roll_field(struct fixture *f, unsigned by, unsigned d, const char *f
     text[0] = '\0';
     (void)snprintf(address, sizeof(address), "127.0.0.1:%u", f->daemon[d].port);
     redisReply *all = ask(f, by, filter);
-    /* The last of its address is the youngest that counts: one that died may be listed beside it. */
+    /* The last one with this address is the youngest, which counts: a dead one with the same address may be
+     * listed, too. */
     for (size_t i = 0; all != NULL && i < all->elements; i++) {
         const redisReply *listen = value_of(all->element[i], "listen");
         const redisReply *state = value_of(all->element[i], "state");

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_SCRAPE_H
 #define TESTS_INTEGRATION_SCRAPE_H
-/* GET /metrics of a coordinator, and what it says. */
+/* Reads /metrics of a coordinator. */
 #include <stdbool.h>
 #include "tests/integration/fixture.h"
 
-/* The text, which the caller frees; the answer must be 200. @headers: further lines with CRLF; NULL: none. */
+/* GET /metrics; the status must be 200. Returns the text, which the caller frees. @headers: further lines
+ * with CRLF; NULL: none. */
 char *scrape(const struct daemon *d, const char *headers);
 
 /* The value of the line that begins with @series, e.g. "x_total{filter=\"a\"}"; NAN: there is none. */
 double scrape_value(const char *text, const char *series);
-/* The same, asked for now. */
+/* The same value, scraped now. */
 double scraped(const struct daemon *d, const char *series);
-/* Scrape until it is @wanted, for a minute at most. */
+/* Scrape until the value is @wanted, for a minute at most. */
 void scrape_wait(const struct daemon *d, const char *series, double wanted);
 
-/* Names of metrics in @text, as "# TYPE" has them: add them to @names of @room, which has @count. */
+/* Names of metrics; scrape_names() adds those of the lines "# TYPE" in @text. */
 enum { SCRAPE_NAMES_MAX = 256 };
 struct scrape_names {
     char name[SCRAPE_NAMES_MAX][96];

@@ -26,7 +26,7 @@ size_t script_count_lines(const char *text, const char *begins)
     return count;
 }
 
-/* Until it ends or its time is over; true: it ended. */
+/* Wait until the script ends or its time is over. True: it ended. */
 static bool wait_for(struct process *script, unsigned deadline_ms, script_attend_fn *attend, void *arg)
 {
     uint64_t until = clock_mono_us() + (uint64_t)deadline_ms * 1000;
@@ -41,7 +41,7 @@ static bool wait_for(struct process *script, unsigned deadline_ms, script_attend
     return !process_running(script);
 }
 
-/* As many checks were fine as it announced. */
+/* True: as many checks passed as the script's plan announced. */
 static bool is_whole(const char *output)
 {
     char plan[32];

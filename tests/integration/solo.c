@@ -39,7 +39,7 @@ void solo_open(struct solo *s, const struct nodes *nodes, const struct names *na
     must(control_new(&s->control, &options, &e), e);
 }
 
-/* One pass of the loop. */
+/* Run the loop once. */
 static void step(struct solo *s)
 {
     const struct timeval most = {.tv_usec = STEP_MS * 1000};
@@ -47,7 +47,8 @@ static void step(struct solo *s)
     (void)event_base_loop(s->base, EVLOOP_ONCE);
 }
 
-/* In a thread of its own, as the control may wait for a tail read that this thread's loop makes. */
+/* Run @fn in a thread of its own, because the control may wait for a tail read that this thread's loop
+ * makes. */
 static void in_thread(struct solo *s, void *(*fn)(void *))
 {
     pthread_t thread;

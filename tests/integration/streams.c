@@ -86,7 +86,7 @@ PGconn *streams_table(const struct temp_postgres *p, const char *table)
     return pg;
 }
 
-/* On a source whose table does not matter. */
+/* A source for tests in which the table does not matter. */
 static struct source *any_source(const struct temp_postgres *p)
 {
     return database_source(p, "pg_catalog.pg_class", NULL);

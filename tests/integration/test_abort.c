@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An operator aborts a build that the filter needs: nothing is reported absent meanwhile. The abort is
- * respected for a stated time, and status, metrics and log say so. */
+/* An operator aborts the first build of a filter. No key is reported absent meanwhile. The abort is respected
+ * for a stated time, and status, metrics and log show it. */
 #include "tests/integration/scrape.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ enum { ROWS = 5000, WAIT_MS = 60000, RESPECTED_MS = 60 * 1000 };
 static struct fixture fixture;
 static struct client redis;
 
-/* Its first build takes longer than this test. */
+/* The filter's first build takes longer than this test. */
 static int setup(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void test_abort__an_operator_builds_at_once(void **state)
     char text[64];
     must(client_when_free(&fixture.client[0], WAIT_MS, &e, "TB.REBUILD " FILTER), e);
     fixture_wait(&fixture, 0, "job_state", "running");
-    uint64_t until = now_ms() + WAIT_MS; /* nothing waits any more */
+    uint64_t until = now_ms() + WAIT_MS; /* until next_attempt_at is empty again */
     while (client_status(&fixture.client[0], FILTER, "next_attempt_at", text, sizeof(text), &e) == ERR_OK) {
         assert_true(now_ms() < until);
         clock_sleep_us(20 * 1000);
@@ -121,7 +121,7 @@ static void test_abort__is_respected_for_a_minute_and_no_longer(void **state)
     assert_true(now_ms() + 57 * 1000 >= (uint64_t)at);
     must(client_status(&fixture.client[0], FILTER, "job_trigger", text, sizeof(text), &e), e);
     assert_string_equal(text, "unbuilt");
-    /* The whole of it, so that the end of this test is quick. */
+    /* Build at full speed, so that this test ends soon. */
     fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 1000000");
     fixture_wait(&fixture, 0, "state", "serving");
     fixture_all_present(&fixture, 0, 0, ROWS);

@@ -8,7 +8,7 @@
 
 #include "tests/lib/raw.h"
 
-/* Whatever the answer is. */
+/* The command must not be refused with NOPERM. Any other reply is fine. */
 static void is_allowed(struct client *c, const char *command)
 {
     redisReply *r = client_command(c, command);
@@ -45,7 +45,7 @@ static void test_login__is_asked_of_everybody_once_there_are_users(void **state)
     access_gives(&c, "AUTH reader reader", "OK");
     access_gives(&c, "PING", "PONG");
     access_gives(&c, "ACL WHOAMI", "reader");
-    access_gives(&c, "AUTH writer wrong", WRONGPASS); /* who is in stays who he is */
+    access_gives(&c, "AUTH writer wrong", WRONGPASS); /* a failed login leaves the connection's user */
     access_gives(&c, "ACL WHOAMI", "reader");
     access_gives(&c, "HELLO 2 AUTH writer writer SETNAME me", "array of 14");
     access_gives(&c, "ACL WHOAMI", "writer");
@@ -121,7 +121,7 @@ static void test_patterns__say_which_filters_may_be_used(void **state)
     access_log_in(&reader, "reader");
     access_log_in(&writer, "writer");
     access_gives(&reader, "BF.EXISTS beta x", NOKEY);
-    access_gives(&reader, "BF.EXISTS Alpha x", NOKEY); /* case counts */
+    access_gives(&reader, "BF.EXISTS Alpha x", NOKEY); /* names are case-sensitive */
     access_gives(&reader, "BF.INFO beta", NOKEY);
     access_gives(&reader, "BF.CARD beta", NOKEY);
     access_gives(&reader, "TB.STATUS beta", NOKEY);
@@ -169,7 +169,7 @@ static void test_patterns__hold_for_every_name_of_a_command(void **state)
     access_gives(&reader, "DEL alpha", NOCOMMAND("del"));
     access_gives(&reader, "EXPIRE alpha 100", NOCOMMAND("expire"));
     access_gives(&writer, "DEL made-3 other", NOKEY);
-    access_gives(&access_fixture.client[0], "EXISTS made-3 other", "2"); /* none of them went */
+    access_gives(&access_fixture.client[0], "EXISTS made-3 other", "2"); /* neither filter was deleted */
     access_gives(&writer, "EXPIRE other 100", NOKEY);
     access_gives(&writer, "BF.SCANDUMP made-3 0", NOCOMMAND("bf.scandump"));
     access_gives(&writer, "BF.LOADCHUNK other 1 x", NOKEY);
@@ -191,7 +191,7 @@ static void test_patterns__hold_for_every_name_of_a_command(void **state)
     client_close(&writer);
 }
 
-/* A login within a transaction counts for what comes after it. */
+/* A login within a transaction applies to the commands after it. */
 static void test_transactions__may_change_who_one_is(void **state)
 {
     (void)state;
@@ -251,13 +251,13 @@ static void test_http__knows_users_tokens_roles_and_patterns(void **state)
         {"DELETE", "/v1/filters/alpha", BASIC_READER, 403},
         {"DELETE", "/v1/filters/beta", BASIC_WRITER, 403},
         {"DELETE", "/v1/filters/alpha-none", BASIC_WRITER, 404},
-        {"POST", "/v1/filters/beta/add", "Bearer abc", 200}, /* the chief's */
+        {"POST", "/v1/filters/beta/add", "Bearer abc", 200}, /* the chief's token */
         {"GET", "/v1/filters", "bearer abc", 200},
         {"POST", "/v1/filters/alpha/trust", BASIC_WRITER, 403},
         {"POST", "/v1/filters/alpha/trust", "Bearer abc", 200},
     };
     char answer[16384];
-    for (int again = 0; again < 2; again++) /* what was verified is remembered */
+    for (int again = 0; again < 2; again++) /* the second time, from remembered passwords */
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
             int status = access_http_status(rows[i].method, rows[i].path, rows[i].authorization, answer,
                                             sizeof(answer));
@@ -273,7 +273,7 @@ static void test_http__knows_users_tokens_roles_and_patterns(void **state)
     assert_int_equal(access_http_status("GET", "/v1/filters", "", answer, sizeof(answer)), 200);
 }
 
-/* Nodes and why they fail are for who may read all filters. */
+/* Only users that may use all filters see the nodes and their errors. */
 static void test_patterns__hide_nodes(void **state)
 {
     (void)state;
@@ -303,7 +303,7 @@ static void is_refused(struct client *c, const char *command, const char *why)
     freeReplyObject(r);
 }
 
-/* What it says is not of single filters. */
+/* The doctor looks at all filters, so a user with a pattern may not call it. */
 static void test_doctor__is_for_administrators_of_all_filters(void **state)
 {
     (void)state;
@@ -319,7 +319,7 @@ static void test_doctor__is_for_administrators_of_all_filters(void **state)
     client_close(&chief);
 }
 
-/* By whatever command, and by growing. */
+/* Quotas count filters made by any command, and bytes of filters that grow. */
 static void test_quotas__bound_what_a_user_makes(void **state)
 {
     (void)state;
@@ -339,7 +339,7 @@ static void test_quotas__bound_what_a_user_makes(void **state)
     access_gives(&writer, "BF.RESERVE quota-2 0.01 1000", "ERR item exists");
     is_refused(&writer, "BF.RESERVE quota-3 0.01 10", "user writer may have 2 filters (filters_max)");
     is_refused(&writer, "BF.ADD quota-3 x", "user writer may have 2 filters (filters_max)");
-    access_gives(&chief, "BF.RESERVE quota-3 0.01 1000000", "OK"); /* who has no quota */
+    access_gives(&chief, "BF.RESERVE quota-3 0.01 1000000", "OK"); /* the chief has no quota */
     is_refused(&writer, "BF.ADD quota-4 x", "filters_max");
     access_gives(&chief, "DEL quota-3", "1");
     for (int i = 0; i < 200 && grows; i++) {
@@ -360,7 +360,8 @@ static void test_quotas__bound_what_a_user_makes(void **state)
     client_close(&chief);
 }
 
-/* Of a user that has none of its own: one command takes a quarter of what Redis has left, and no more. */
+/* For a user without a quota: one command may take a quarter of the memory that Redis has left, and no
+ * more. */
 static void test_quotas__leave_memory_to_others_by_default(void **state)
 {
     (void)state;
@@ -377,7 +378,7 @@ static void test_quotas__leave_memory_to_others_by_default(void **state)
     is_refused(&writer, "BF.INSERT a-large CAPACITY 15000000 ITEMS x", "a quarter of the memory");
     access_gives(&chief, "EXISTS a-large", "0");
     access_gives(&writer, "BF.RESERVE a-small 0.001 1000000", "OK");
-    access_gives(&chief, "BF.RESERVE a-large 0.001 15000000", "OK"); /* an admin */
+    access_gives(&chief, "BF.RESERVE a-large 0.001 15000000", "OK"); /* admins have no such limit */
     access_gives(&chief, "DEL a-large", "1");
     access_reload(SERVICE, own);
     access_gives(&writer, "BF.RESERVE a-large 0.001 15000000", "OK");

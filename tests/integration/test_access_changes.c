@@ -23,13 +23,13 @@ static void test_reload__changes_rights_at_once(void **state)
     assert_int_equal(r->element[1]->integer, 0);
     freeReplyObject(r);
     access_gives(&writer, "BF.ADD alpha k3", NOCOMMAND("bf.add"));
-    access_gives(&reader, "BF.EXISTS alpha k1", NOAUTH); /* there is no such user any more */
+    access_gives(&reader, "BF.EXISTS alpha k1", NOAUTH); /* the user was removed */
     access_gives(&reader, "AUTH reader reader", WRONGPASS);
     access_reload(SERVICE, FILTERS READER "[user writer]\npassword = " WRITER_HASH
                                           "\nroles = write\nenabled = no\n" CHIEF SLOW);
     access_gives(&writer, "BF.EXISTS alpha k1", NOAUTH);
     access_gives(&writer, "AUTH writer writer", WRONGPASS);
-    access_gives(&reader, "BF.EXISTS alpha k1", "1"); /* is back */
+    access_gives(&reader, "BF.EXISTS alpha k1", "1"); /* the user is back */
     client_close(&writer);
     client_close(&reader);
 }
@@ -43,7 +43,7 @@ static void test_reload__a_removed_user_cannot_run_what_it_has_queued(void **sta
     access_gives(&writer, "BF.ADD alpha queued", "QUEUED");
     access_reload(SERVICE, FILTERS READER CHIEF SLOW);
     access_gives(&writer, "EXEC", NOAUTH);
-    access_gives(&writer, "AUTH reader reader", "QUEUED"); /* as in Redis */
+    access_gives(&writer, "AUTH reader reader", "QUEUED"); /* queued, as in Redis */
     access_gives(&writer, "EXEC", NOAUTH);
     access_gives(&writer, "RESET", "RESET");
     access_gives(&writer, "AUTH reader reader", "OK");
@@ -66,12 +66,12 @@ static void test_reload__the_first_user_ends_the_free_entry(void **state)
     access_gives(&c, "AUTH reader reader", "OK");
     access_reload(SERVICE "password = " CHIEF_HASH "\n", FILTERS READER);
     access_gives(&c, "AUTH reader", WRONGPASS);
-    access_gives(&c, "AUTH chief", "OK"); /* the default user's, as a hash */
+    access_gives(&c, "AUTH chief", "OK"); /* the default user's password, configured as a hash */
     access_gives(&c, "CONFIG GET save", "array of 2");
     client_close(&c);
 }
 
-/* CONFIG SET is a reload too. */
+/* CONFIG SET works like a reload. */
 static void test_config_set__changes_users(void **state)
 {
     (void)state;
@@ -85,7 +85,7 @@ static void test_config_set__changes_users(void **state)
         "ERR CONFIG SET failed (possibly related to argument 'user.writer.password') - 'password' of a user "
         "must be a hash, not the password itself; make one with twinbloom hash-password");
     must(client_ok(&access_fixture.client[0], &e, "CONFIG SET user.writer.password %s", READER_HASH), e);
-    access_gives(&writer, "AUTH writer writer", WRONGPASS); /* it was remembered as right */
+    access_gives(&writer, "AUTH writer writer", WRONGPASS); /* this password was remembered as right */
     access_gives(&writer, "AUTH writer reader", "OK");
     client_close(&writer);
 }

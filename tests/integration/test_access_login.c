@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Before a login: passwords that take long to verify, and what strangers may do. */
+/* Before a login: passwords that take long to verify, and limits for clients that are not logged in. */
 #include "tests/integration/access.h"
 
 #include <limits.h>
@@ -11,22 +11,23 @@
 #include "base/clock.h"
 #include "tests/lib/raw.h"
 
-enum { TRIES = 20, SLOW_US = 150000 /* at least, of the password "slow" */ };
+enum { TRIES = 20, SLOW_US = 150000 /* how long the password "slow" takes at least */ };
 
-/* Whether something has come to @fd, or its end. */
+/* Whether @fd has data, or is at its end. */
 static bool has_come(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     return poll(&p, 1, 0) != 0;
 }
 
-/* Sends a slow AUTH and PINGs by another client until its answer has come: how many had theirs before. */
+/* Send @request with a slow AUTH on @fd, and PINGs by @other until the AUTH is answered. Returns how many
+ * PINGs were answered before that. */
 static unsigned pings_beside(int fd, struct client *other, const char *request, uint64_t *longest)
 {
     unsigned answered = 0;
     *longest = 0;
     assert_true(raw_puts(fd, request));
-    for (;;) { /* both are with the one worker */
+    for (;;) { /* both clients have the one worker */
         uint64_t asked = clock_mono_us();
         access_gives(other, "PING", "PONG");
         uint64_t took = clock_mono_us() - asked;
@@ -37,7 +38,7 @@ static unsigned pings_beside(int fd, struct client *other, const char *request, 
     }
 }
 
-/* A busy machine may hold up anybody, but not each time. */
+/* Try repeatedly, as a busy machine may delay a client now and then. */
 static void test_slow_password__stalls_nobody_else(void **state)
 {
     (void)state;
@@ -59,7 +60,7 @@ static void test_slow_password__stalls_nobody_else(void **state)
     tries = 0;
     do {
         began = clock_mono_us();
-        assert_true(raw_puts(fd, "AUTH slow slow\r\n")); /* is remembered */
+        assert_true(raw_puts(fd, "AUTH slow slow\r\n")); /* from remembered passwords */
         assert_true(raw_expect(fd, "+OK\r\n"));
         took = clock_mono_us() - began;
     } while (took >= SLOW_US / 2 && ++tries < TRIES);
@@ -80,15 +81,15 @@ static void test_slow_password__its_client_may_go_away(void **state)
     access_gives(&access_fixture.client[0], "PING", "PONG");
 }
 
-/* What was right when it was asked is not what is in force when the answer is known. */
+/* A login is refused if its password was right when it was sent, but has changed before it is verified. */
 static void test_slow_password__that_changes_meanwhile_is_refused(void **state)
 {
     (void)state;
-    enum { BEFORE = 12 }; /* seconds of work for the one thread that verifies */
+    enum { BEFORE = 12 }; /* takes the one verifying thread seconds */
     int fds[BEFORE + 1];
     access_reload(SERVICE, FILTERS READER WRITER CHIEF SLOW "# nothing is remembered\n");
     for (int i = 0; i <= BEFORE; i++) {
-        char address[24]; /* each has its turn before the last one */
+        char address[24]; /* each address has its turn before the last one */
         (void)snprintf(address, sizeof(address), "127.0.1.%d", i + 1);
         fds[i] = raw_open_from(address, access_fixture.daemon[0].port);
         assert_true(raw_puts(fds[i], i < BEFORE ? "AUTH slow wrong\r\n" : "AUTH slow slow\r\n"));
@@ -113,7 +114,7 @@ static uint64_t log_in_from(const char *address)
     return took;
 }
 
-/* However fast wrong passwords come from one address, for a name that there is. */
+/* Many wrong passwords from one address, for an existing user, do not delay a login from another address. */
 static void test_login__is_held_up_by_no_attacker_elsewhere(void **state)
 {
     (void)state;
@@ -128,9 +129,9 @@ static void test_login__is_held_up_by_no_attacker_elsewhere(void **state)
         fds[i] = raw_open(access_fixture.daemon[0].port);
         assert_true(raw_puts(fds[i], buffer_text(&guesses)));
     }
-    clock_sleep_us(50000); /* they wait for their turns */
+    clock_sleep_us(50000); /* until they wait for their turns */
     uint64_t beside = log_in_from("127.0.0.2");
-    if (beside > 1000000 && beside > 5 * alone) /* the machine is busy */
+    if (beside > 1000000 && beside > 5 * alone) /* five times as long, unless the machine is busy */
         fail_msg("%llu us, and %llu us alone", (unsigned long long)beside, (unsigned long long)alone);
     access_gives(&access_fixture.client[0], "PING", "PONG");
     for (int i = 0; i < ATTACKERS; i++)
@@ -138,7 +139,7 @@ static void test_login__is_held_up_by_no_attacker_elsewhere(void **state)
     buffer_fini(&guesses);
 }
 
-/* A bearer token that is no user's is a guess of the password of the default user, where that is text. */
+/* A wrong bearer token counts as a guess of the default user's password if that is plain text. */
 static void test_login__guesses_of_plain_text_wait(void **state)
 {
     (void)state;
@@ -150,7 +151,7 @@ static void test_login__guesses_of_plain_text_wait(void **state)
             access_http_status("GET", "/v1/filters/alpha", "Bearer plaim", answer, sizeof(answer)), 401);
     assert_int_equal(access_http_status("GET", "/v1/filters/alpha", "Bearer plain", answer, sizeof(answer)),
                      200);
-    assert_true(clock_mono_us() - began >= 700000); /* 100, 200 and 400 ms */
+    assert_true(clock_mono_us() - began >= 700000); /* delays of 100, 200 and 400 ms */
     int fd = raw_open_from("127.0.0.2", access_fixture.daemon[0].port);
     assert_true(raw_puts(fd, "AUTH plaim\r\nAUTH plain\r\n"));
     assert_true(raw_expect(fd, "-" WRONGPASS "\r\n+OK\r\n"));
@@ -182,7 +183,7 @@ static void test_http__a_slow_password_stalls_nobody(void **state)
         "GET /v1/filters HTTP/1.1\r\nHost: x\r\nAuthorization: Basic c2xvdzpzbG93\r\n\r\n";
     static const char wrong[] =
         "GET /v1/filters HTTP/1.1\r\nHost: x\r\nAuthorization: Basic c2xvdzp3cm9uZw==\r\n\r\n";
-    enum { GONE = 8 }; /* whose passwords are verified before */
+    enum { GONE = 8 }; /* clients that close; their passwords would be verified first */
     char answer[16384];
     int fd, gone[GONE];
     for (int i = 0; i < GONE; i++) {
@@ -196,7 +197,7 @@ static void test_http__a_slow_password_stalls_nobody(void **state)
         raw_close(gone[i]);
     assert_int_equal(access_http_status("GET", "/v1/filters/alpha", "Bearer abc", answer, sizeof(answer)),
                      200);
-    assert_false(has_come(fd)); /* it was faster */
+    assert_false(has_come(fd)); /* the request was not answered yet */
     assert_true(raw_read_until(fd, "\r\n", answer, sizeof(answer)));
     assert_string_equal(answer, "HTTP/1.1 200 OK\r\n");
     raw_close(fd);
@@ -255,9 +256,9 @@ static void test_stranger__is_cut_after_a_while(void **state)
     raw_close(fd);
     access_gives(&reader, "PING", "PONG");
     access_reload(SERVICE "login_timeout = 500ms\n", FILTERS CHIEF);
-    until_cut(&reader); /* it is a stranger now */
+    until_cut(&reader); /* the reader is not logged in any more */
     client_close(&reader);
-    access_reload(SERVICE "login_timeout = 500ms\n", FILTERS); /* nobody has to log in */
+    access_reload(SERVICE "login_timeout = 500ms\n", FILTERS); /* no password: nobody has to log in */
     access_open(&reader);
     clock_sleep_us(2000000);
     access_gives(&reader, "PING", "PONG");

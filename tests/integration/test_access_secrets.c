@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Secrets: made by `twinbloom hash-password`, shown nowhere. */
+/* Secrets: `twinbloom hash-password` makes them, and nothing shows them. */
 #include "tests/integration/access.h"
 
 #include <pty.h>
@@ -38,7 +38,7 @@ static void test_secrets__are_shown_nowhere(void **state)
     access_reload(SERVICE "password = hunter2\nlog_level = debug\n", FILTERS READER WRITER CHIEF);
     access_open(&c);
     access_gives(&c, "AUTH hunter3", WRONGPASS);
-    access_gives(&c, "AUTH hunter4 hunter3", WRONGPASS); /* a password in the wrong place */
+    access_gives(&c, "AUTH hunter4 hunter3", WRONGPASS); /* the password in the place of the name */
     access_gives(&c, "HELLO 3 AUTH reader hunter3", WRONGPASS);
     access_gives(&c, "AUTH hunter2", "OK");
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
@@ -72,7 +72,7 @@ static void test_secrets__are_shown_nowhere(void **state)
     client_close(&c);
 }
 
-/* The output of a shell script, without its last line's end. The caller frees it. */
+/* The output of a shell script, without the last newline. The caller frees it. */
 static char *output_of(const char *script, int wanted)
 {
     struct error e = {""};
@@ -95,7 +95,7 @@ static void test_passwd__makes_what_the_configuration_takes(void **state)
     char *other = output_of("printf 'a \\303\\244 b' | " TWINBLOOM_CLI " hash-password", 0);
     char *token = output_of(TWINBLOOM_CLI " hash-password --token --json", 0);
     assert_int_equal(strncmp(hash, "$y$", 3), 0);
-    assert_string_not_equal(hash, other); /* salted */
+    assert_string_not_equal(hash, other); /* the hash has a salt */
     assert_int_equal(strlen(token), strlen("{\"bearer\":\"\",\"token\":\"sha256:\"}") + 64 + 64);
     memcpy(bearer + 7, token + strlen("{\"bearer\":\""), 64);
     (void)snprintf(sections, sizeof(sections), FILTERS "[user made]\npassword = %s\ntoken = %.71s\n", hash,
@@ -125,7 +125,7 @@ static void read_terminal(int fd, char *out, size_t size, const char *part)
     while (n + 1 < size && (part == NULL || strstr(out, part) == NULL)) {
         ssize_t got = read(fd, out + n, size - 1 - n);
         if (got <= 0)
-            break; /* EIO: nobody has it open any more */
+            break; /* EIO: no process has the terminal open any more */
         n += (size_t)got;
         out[n] = '\0';
     }
@@ -133,7 +133,8 @@ static void read_terminal(int fd, char *out, size_t size, const char *part)
         assert_non_null(strstr(out, part));
 }
 
-/* At a terminal: asked twice, and never shown. What is typed before the question is thrown away. */
+/* On a terminal the command asks twice and never shows the password. Input that was typed before the prompt
+ * is discarded. */
 static void test_passwd__shows_nothing_at_a_terminal(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The connections of an event loop to several nodes: one that is away costs those who ask for others nothing,
- * and those who ask for it no wait. */
+/* The connections of an event loop to several nodes. A node that is away does not slow down requests to other
+ * nodes; requests to it fail at once. */
 #include "tests/integration/wired.h"
 
 #include <fcntl.h>
@@ -90,7 +90,7 @@ static void run_until_count(const unsigned *count, unsigned wanted)
     assert_int_equal(*count, wanted);
 }
 
-/* The good node answers at once, whatever the other one does. */
+/* The good node answers at once, whatever the bad one does. */
 static void good_answers(void)
 {
     unsigned before = told[GOOD].answered;
@@ -115,7 +115,7 @@ static struct node_health_figures health(void)
     return f;
 }
 
-/* Several attempts to connect have failed, and there will be more. */
+/* Run until @more attempts to connect have failed; further attempts follow. */
 static void run_until_it_failed(unsigned more)
 {
     uint64_t until = clock_mono_us() + GUARD_MS * 1000ull, wanted = health().failures + more;
@@ -135,7 +135,7 @@ static void run_until_up(void)
     run_until_count(&told[BAD].answered, 1);
 }
 
-/* Nothing that is asked of it is sent, and nobody waits. */
+/* Requests to the bad node are refused at once, and nothing is sent. */
 static void bad_refuses(void)
 {
     unsigned refused = told[BAD].refused;
@@ -175,19 +175,19 @@ static void test_store__goes_round_a_node_that_refuses_and_finds_it_again(void *
     f = health();
     assert_string_equal(node_health_state(&f), "up");
     assert_int_equal(f.connections, 1);
-    assert_int_equal(f.reconnects, 0); /* it was the first */
+    assert_int_equal(f.reconnects, 0); /* it was the first connection */
     temp_redis_kill(&other);
     run(20);
     must(temp_redis_restart(&other, false, &e), e);
     uint64_t until = clock_mono_us() + GUARD_MS * 1000ull;
-    while (health().reconnects == 0 && clock_mono_us() < until) /* though nobody asks */
+    while (health().reconnects == 0 && clock_mono_us() < until) /* even without requests */
         run(10);
     assert_int_equal(health().reconnects, 1);
     temp_redis_fini(&other);
     good_answers();
 }
 
-/* It takes connections and says nothing: only the first ones wait. */
+/* The bad node accepts connections and sends nothing: only the first requests wait. */
 static void test_store__waits_once_for_a_silent_node(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ static void test_store__waits_once_for_a_silent_node(void **state)
         assert_in_range((clock_mono_us() - began) / 1000, TIMEOUT_MS - 20, TIMEOUT_MS + SLACK_MS);
         assert_non_null(
             strstr(async_client_why(store, BAD), i == 0 ? "an answer to the login" : "a TLS handshake"));
-        run(100); /* the next attempt is under way */
+        run(100); /* until the next attempt is under way */
         bad_refuses();
         good_answers();
         run_until_it_failed(3);
@@ -244,7 +244,7 @@ static void test_store__drops_a_node_that_was_stopped(void **state)
     temp_redis_fini(&other);
 }
 
-/* The loop goes on while a name server does not answer; not every attempt adds a thread. */
+/* The loop goes on while a name server does not answer, and not every attempt starts a thread. */
 static void test_store__is_not_held_up_by_a_host_that_is_looked_up(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void test_store__is_not_held_up_by_a_host_that_is_looked_up(void **state)
     assert_in_range(atomic_load(&wired_slow_lookups), 2, 3 * WIRED_SLOW_MS / TIMEOUT_MS);
     assert_true(is_down() && health().failures >= 3);
     assert_non_null(strstr(async_client_why(store, BAD), "the address of the host"));
-    clock_sleep_us(WIRED_SLOW_MS * 1200); /* for the threads that nobody waits for */
+    clock_sleep_us(WIRED_SLOW_MS * 1200); /* until the abandoned threads have ended */
 }
 
 static void test_store__says_why_a_login_is_refused(void **state)
@@ -280,7 +280,8 @@ static void test_store__says_why_a_login_is_refused(void **state)
     (void)wired_ask(&w, "ACL DELUSER some");
 }
 
-/* 20 ms at first, twice as many each time, half a second at most; each pause is cut by up to a half. */
+/* The pause is 20 ms at first and doubles up to half a second; each is shortened by up to a half at
+ * random. */
 static void test_store__tries_less_and_less_often(void **state)
 {
     (void)state;

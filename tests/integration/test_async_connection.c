@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A connection of an event loop: order and contents of replies by every way, logins, and how it ends. */
+/* A connection of an event loop: order and contents of replies over each transport, logins, and its end. */
 #include "tests/integration/wired.h"
 
 #include <pthread.h>
@@ -20,14 +20,14 @@ enum { GUARD_MS = 20000 };
 static struct wired w;
 static struct event_base *base;
 
-/* What a channel told. */
+/* What a connection reported. */
 struct told {
-    struct async_connection *channel; /* NULL: it is over */
+    struct async_connection *channel; /* NULL: the connection is over */
     unsigned ready, closed, replies, nulls, wrong;
     enum err code;
     char why[200];
-    unsigned close_at; /* the reply that closes it, from 1; 0: none does */
-    unsigned next;     /* number that is expected next */
+    unsigned close_at; /* the number of the reply whose callback closes the connection, from 1; 0: none */
+    unsigned next;     /* the next expected number */
 };
 
 static struct told t;
@@ -59,7 +59,7 @@ static void on_ready(void *arg)
 static void on_closed(void *arg, enum err code, const char *why)
 {
     struct told *to = arg;
-    assert_int_equal(to->nulls, 0); /* before those that are pending */
+    assert_int_equal(to->nulls, 0); /* on_closed comes before the callbacks of pending requests */
     to->closed++;
     to->channel = NULL;
     to->code = code;
@@ -74,7 +74,7 @@ static void on_reply(void *arg, const redisReply *reply)
         to->nulls++;
         return;
     }
-    if (reply->type == REDIS_REPLY_ARRAY) /* of a server that echoes */
+    if (reply->type == REDIS_REPLY_ARRAY) /* the echoing server replies with an array */
         reply = reply->element[1];
     (void)snprintf(wanted, sizeof(wanted), "%u", to->next++);
     to->wrong += reply->type != REDIS_REPLY_STRING || strncmp(reply->str, wanted, strlen(wanted)) != 0;
@@ -84,11 +84,11 @@ static void on_reply(void *arg, const redisReply *reply)
         to->channel = NULL;
         async_connection_close(c);
         assert_false(async_connection_send(c, "*1\r\n$4\r\nPING\r\n", 14, on_reply,
-                                           to)); /* it is there until we return */
+                                           to)); /* @to is valid until this function returns */
     }
 }
 
-static struct async_connection_source source; /* of the last reply */
+static struct async_connection_source source; /* the source of the last reply */
 
 static void open_connection(void)
 {
@@ -109,7 +109,7 @@ static bool send_words(size_t argc, const char *const *argv, const size_t *lengt
     return sent;
 }
 
-/* ECHO of @number, filled up to @bytes. */
+/* Send ECHO of @number, padded to @bytes. */
 static void send_echo(unsigned number, size_t bytes)
 {
     char *text = malloc(bytes + 32);
@@ -123,7 +123,7 @@ static void send_echo(unsigned number, size_t bytes)
     free(text);
 }
 
-/* Until @what holds of what was told. */
+/* Run the loop until @what returns true. */
 static void run_until(bool (*what)(void))
 {
     uint64_t until = clock_mono_us() + GUARD_MS * 1000ull;
@@ -180,13 +180,13 @@ static void test_channel__answers_in_order_by_every_way(void **state)
         open_connection();
         assert_false(async_connection_is_ready(t.channel));
         unsigned number = 0;
-        for (; number < 100; number++) /* before it is connected */
+        for (; number < 100; number++) /* requests before the connection is ready */
             send_echo(number, 1);
         assert_int_equal(async_connection_pending(t.channel), 100);
         wait_replies(100);
         assert_int_equal(t.ready, 1);
         for (unsigned size = 1; size < (way == WAY_TLS ? 300 : 3000);
-             size += 97) /* the ring turns, and grows while it is turned */
+             size += 97) /* the ring buffer wraps around, and grows while it is wrapped */
             for (unsigned end = number + size / 7 + 3; number < end; number++)
                 send_echo(number, size);
         wait_replies(number);
@@ -200,7 +200,7 @@ static void test_channel__answers_in_order_by_every_way(void **state)
     }
 }
 
-/* More than all buffers on the way hold: the server stops reading until its replies are read. */
+/* More data than all buffers hold: the server stops reading until its replies are read. */
 static void test_channel__sends_more_than_fits(void **state)
 {
     (void)state;
@@ -314,7 +314,7 @@ static void test_channel__sends_nothing_before_the_login_is_taken(void **state)
         assert_non_null(strstr(t.why, whys[i]));
         assert_int_equal(t.nulls, 1);
         assert_int_equal(t.ready, 0);
-        assert_string_equal(wired_ask(&w, "EXISTS written"), "0"); /* the default user might have */
+        assert_string_equal(wired_ask(&w, "EXISTS written"), "0"); /* the default user could have written */
     }
     (void)wired_ask(&w, "ACL DELUSER some");
 }
@@ -348,10 +348,11 @@ static void test_channel__may_be_closed_at_any_time(void **state)
     for (enum way way = 0; way < WAYS; way++) {
         wired_use_way(&w, way);
         open_connection();
-        close_connection(); /* before the loop has run */
+        close_connection(); /* closed before the loop has run */
         (void)event_base_loop(base, EVLOOP_NONBLOCK);
         assert_int_equal(t.ready + t.closed, 0);
-        for (unsigned turns = 0; turns < 8; turns++) { /* while it connects, shakes hands, greets */
+        for (unsigned turns = 0; turns < 8;
+             turns++) { /* closed while it connects, shakes hands, sends its greeting */
             open_connection();
             send_echo(0, 1);
             for (unsigned i = 0; i < turns; i++)
@@ -360,7 +361,7 @@ static void test_channel__may_be_closed_at_any_time(void **state)
             assert_int_equal(t.nulls + t.replies, 1);
             assert_int_equal(t.closed, 0);
         }
-        for (unsigned at = 1; at < 40; at += 7) { /* in a callback of its own, others pending behind */
+        for (unsigned at = 1; at < 40; at += 7) { /* closed in a callback, with requests pending */
             open_connection();
             t.close_at = at;
             for (unsigned i = 0; i < 50; i++)
@@ -375,12 +376,12 @@ static void test_channel__may_be_closed_at_any_time(void **state)
     async_connection_close(NULL);
 }
 
-/* Says what it is told to, some bytes at a time, whatever it is asked. */
+/* A server that sends @text, @piece bytes at a time, whatever it receives. */
 struct parrot {
     int listener;
     const char *text;
     size_t piece;
-    bool stays; /* until the other one closes */
+    bool stays; /* keeps the connection open until the client closes */
     pthread_t thread;
 };
 
@@ -456,7 +457,7 @@ static void test_channel__ends_where_the_server_is_none(void **state)
     odd("HTTP/1.1 200 OK\r\n\r\n", true, "Protocol error", 0);
     odd("+OK\r\n" WIRED_REPLICATION "$1\r\n0\r\n?\r\n", true, "Protocol error", 1);
     odd("+OK\r\n" WIRED_REPLICATION "$1\r\n0\r\n$1\r\n1\r\n$1\r\n2\r\n", true, "nobody has asked", 2);
-    odd("", false, "", 0); /* closed, or reset */
+    odd("", false, "", 0); /* the server closes, or resets the connection */
     odd("+OK\r\n" WIRED_REPLICATION "$1\r\n0\r\n$1000\r\n1", false, "", 1);
     odd("+OK\r\n" WIRED_REPLICATION "*99999999999\r\n", true, "out of range", 0);
 }

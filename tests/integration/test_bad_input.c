@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Wrong configurations, awkward rows, servers that are not there yet, too little memory: said clearly,
- * survived. */
+/* Wrong configurations, awkward rows, servers that are not there yet, too little memory: each has a clear
+ * message, and the coordinator goes on. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 enum { READY_MS = 60000 };
 
-static struct fixture fixture; /* Redis and Postgres; the coordinators are each test's own */
+static struct fixture fixture; /* Redis and Postgres; each test starts its own coordinators */
 
 static int setup(void **state)
 {
@@ -36,7 +36,7 @@ static int teardown(void **state)
 
 /* --- configurations that are refused --- */
 
-/* The line of @config on which @text begins, from 1. */
+/* The number of the line of @config that begins with @text, from 1. */
 static unsigned line_of(const char *config, const char *text)
 {
     FILE *f = fopen(config, "re");
@@ -54,9 +54,8 @@ static unsigned line_of(const char *config, const char *text)
     return found;
 }
 
-/* --check-config of a filter section ends with an error that names file and line of @culprit, and says every
- * one of
- * @words in any case. */
+/* --check-config of a filter section must fail with an error that names file and line of @culprit and
+ * contains each of @words, in any case. */
 static void is_refused(const char *filter, const char *culprit, const char *const words[])
 {
     struct error e = {""};
@@ -223,7 +222,7 @@ static const char short_link_filter[] =
     "[filter " FILTER "]\ncapacity = 5000\nerror_rate = 0.001\ntable = short_link\n"
     "id_column = id\nkey = code\nfollow = no\ngrace = 10s\n";
 
-/* Connect to @d, which runs without one of its servers; then say what it must say after @field came back. */
+/* Once @field is "ok" again, the filter must be built and report all rows present. */
 static void serves_all_rows(struct client *c, const char *field)
 {
     struct error e = {""};
@@ -321,14 +320,14 @@ static void test_start__without_postgres_answers_ping_and_recovers(void **state)
     postgres_goes();
     own_start(&own);
     wait_for_trouble(&own.client, "postgres");
-    /* Nothing is known yet, so everything may be there. */
+    /* The coordinator knows no data yet, so every key may be present. */
     must(client_wait_status(&own.client, FILTER, "redis", "ok", READY_MS, &e), e);
     must(client_integer(&own.client, &n, &e, "BF.EXISTS " FILTER " absent-1"), e);
     assert_int_equal(n, 1);
     assert_int_not_equal(client_ok(&own.client, &e, "TB.VERIFY " FILTER), ERR_OK);
     assert_non_null(strstr(e.text, "not built yet"));
     must(client_open(&redis, own.redis.port, 5000, &e), e);
-    must(client_ok(&redis, &e, "FLUSHALL"), e); /* nor where it is not even made yet */
+    must(client_ok(&redis, &e, "FLUSHALL"), e); /* the same if the filter does not exist yet */
     client_close(&redis);
     assert_int_not_equal(client_ok(&own.client, &e, "TB.VERIFY " FILTER), ERR_OK);
     assert_non_null(strstr(e.text, "not built yet"));
@@ -384,7 +383,7 @@ static void test_memory__too_small_for_a_filter_is_refused_with_figures(void **s
     if (strstr(e.text, "ERR Insufficient memory to create filter") == NULL ||
         strcspn(e.text, "0123456789") == strlen(e.text))
         fail_msg("no figures: %s", e.text);
-    /* The refused one is not there, and one that fits can be had. */
+    /* The refused filter does not exist, and a filter that fits can be made. */
     int64_t n = -1;
     must(client_integer(&c, &n, &e, "BF.CARD big"), e);
     assert_int_equal(n, 0);
@@ -417,7 +416,7 @@ static void test_memory__too_small_for_a_rebuild_leaves_the_filter_serving(void 
     must(client_open(&c, d.port, 20000, &e), e);
     serves_all_rows(&c, "redis");
     must(client_wait_status(&c, FILTER, "job_state", "done", READY_MS, &e), e);
-    /* Refused at once or as the job's end: either says why, in figures. */
+    /* The rebuild is refused at once, or fails at its end. Either error gives figures. */
     enum err err = client_ok(&c, &e, "TB.REBUILD " FILTER " CAPACITY 100000000");
     if (err == ERR_OK) {
         must(client_wait_status(&c, FILTER, "job_state", "failed", READY_MS, &e), e);

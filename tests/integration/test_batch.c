@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands of very many keys: worked off in slices, answered as if in one piece. */
+/* Commands with very many keys: done in slices, answered in one piece. */
 #include "tests/integration/fixture.h"
 
 #include <signal.h>
@@ -28,7 +28,7 @@ static int teardown(void **state)
     return fixture_stop(&fixture);
 }
 
-/* A command in the making: some words, then keys "k<number>". */
+/* A command under construction: some words, then keys "k<number>". */
 struct words {
     size_t count;
     const char **argv;
@@ -57,7 +57,7 @@ static void word(struct words *w, const char *text)
     w->argv[w->count++] = text;
 }
 
-/* @count keys, the numbers @first, @first + @step, ... */
+/* Append @count keys with the numbers @first, @first + @step, ... */
 static void words_keys(struct words *w, unsigned first, unsigned count, unsigned step)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -139,7 +139,7 @@ static void test_batch__of_a_million_keys_is_answered_in_their_order(void **stat
     assert_int_equal(r->elements, ADDED);
     assert_in_range(count_of(r, 1), ADDED - ADDED / 100, ADDED);
     freeReplyObject(r);
-    /* What stands before and behind it in the pipeline keeps its place. */
+    /* The commands before and after the batch in the pipeline keep their places. */
     redisContext *redis = fixture.client[0].redis;
     assert_int_equal(redisAppendCommand(redis, "BF.ADD million before"), REDIS_OK);
     keyed(&w, "BF.MEXISTS", "million", 0, ALL, 1);
@@ -202,8 +202,8 @@ static void test_batch__runs_inside_a_transaction(void **state)
     freeReplyObject(r);
 }
 
-/* It is in memory, so that the batch itself waits for nothing. Of two workers some of the others have the
- * batch's, as connections are dealt out. */
+/* The filter is in memory, so that the batch itself waits for nothing. There are two workers, and some of the
+ * other connections have the batch's worker. */
 static void test_batch__lets_others_go_first_where_memory_answers(void **state)
 {
     (void)state;
@@ -234,7 +234,8 @@ static void test_batch__lets_others_go_first_where_memory_answers(void **state)
     for (unsigned i = 0; i < OTHERS; i++)
         assert_true(raw_expect(others[i], "+PONG\r\n"));
     ssize_t begun = recv(redis->fd, reply, sizeof(reply), MSG_PEEK | MSG_DONTWAIT);
-    assert_true(begun <= (ssize_t)sizeof("*1\r\n") - 1); /* of EXEC; nothing of the batch yet */
+    assert_true(begun <= (ssize_t)sizeof("*1\r\n") -
+                             1); /* at most the beginning of EXEC's reply, nothing of the batch */
     redisReply *r = next_reply();
     assert_int_equal(count_of(r->element[0], 1), KEYS * TIMES);
     freeReplyObject(r);
@@ -275,7 +276,8 @@ static void test_batch__on_a_filter_that_is_not_there(void **state)
     assert_int_equal(r->type, REDIS_REPLY_ERROR);
     assert_string_equal(r->str, "ERR not found");
     freeReplyObject(r);
-    r = ask("BF.MADD", "made-by-a-batch", 0, 3000, 1); /* 100 by default: it grows meanwhile */
+    r = ask("BF.MADD", "made-by-a-batch", 0, 3000,
+            1); /* the default capacity is 100, so the filter grows meanwhile */
     assert_int_equal(r->elements, 3000);
     freeReplyObject(r);
     r = ask("BF.MEXISTS", "made-by-a-batch", 0, 3000, 1);
@@ -328,7 +330,7 @@ static void test_batch__with_a_node_that_does_not_answer_is_answered_from_memory
     assert_int_equal(count_of(many, 1), KEYS);
     freeReplyObject(few);
     freeReplyObject(many);
-    for (unsigned i = 0; i < 100; i++) { /* the connection to it is made again */
+    for (unsigned i = 0; i < 100; i++) { /* until the connection to the node is open again */
         r = ask("BF.MEXISTS", "stopped", 0, KEYS, 1);
         size_t found = count_of(r, 1);
         freeReplyObject(r);

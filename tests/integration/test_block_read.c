@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of shards that are not in memory, from two real servers, with `resident_memory` = 0: what is read
- * answers as a shard in memory would; what is missing, damaged, or said by a server that does not count never
- * does. */
+/* Reads blocks of shards that are not in memory, from two real servers, with `resident_memory` = 0. A block
+ * that was read answers as a shard in memory would. A block that is missing, damaged, or sent by a server
+ * that does not count never answers. */
 #include "tests/integration/pinning.h"
 
 #include <signal.h>
@@ -18,7 +18,7 @@ static struct temp_redis redis[NODES];
 static struct client client[NODES];
 static struct proxy *proxy;
 static unsigned route[NODES];
-static struct nodes direct, nodes; /* the second by the proxy */
+static struct nodes direct, nodes; /* @nodes lead through the proxy */
 static struct pinning p;
 
 static int start(void **state)
@@ -103,7 +103,7 @@ static void reads(struct pinning_request *q, uint64_t first, unsigned count)
     pinning_ends(q, ERR_OK, "");
 }
 
-/* All of these keys are there, or none is. */
+/* All of these keys must have the answer @wanted. */
 static void answers_as(const struct pinning_request *q, enum resident_answer wanted)
 {
     uint8_t answers[PINNING_MANY];
@@ -143,7 +143,7 @@ static void test_an_add__is_told_what_is_new(void **state)
         assert_int_equal(added[i], RESIDENT_OLD);
     answers_as(&q, RESIDENT_PRESENT);
     pinning_end(&q);
-    reads(&q, PINNING_KEYS, 20); /* by the overlay */
+    reads(&q, PINNING_KEYS, 20); /* answered by the overlay */
     answers_as(&q, RESIDENT_PRESENT);
     pinning_end(&q);
 }
@@ -154,7 +154,7 @@ static void test_a_header__is_read_once_a_view_and_a_block_once_for_all_holders(
     (void)state;
     reset_calls();
     reads(&first, ABSENT, 1);
-    assert_int_equal(calls_of("getrange"), 4); /* two layers */
+    assert_int_equal(calls_of("getrange"), 4); /* one for each of two layers */
     reads(&second, ABSENT, 1);
     assert_int_equal(calls_of("getrange"), 4);
     pinning_end(&first);
@@ -188,23 +188,23 @@ static void test_a_header__is_read_once_a_view_and_a_block_once_for_all_holders(
     pinning_end(&other);
 }
 
-/* One write a node has headers and blocks of all layers and shards, with one INFO behind them. */
+/* One write to each node requests headers and blocks of all layers and shards, followed by one INFO. */
 static void test_blocks_of_all_layers__are_read_in_one_round_trip(void **state)
 {
     struct pinning_request q;
     (void)state;
-    reads(&q, ABSENT, PINNING_MANY); /* connected */
+    reads(&q, ABSENT, PINNING_MANY); /* until connected */
     pinning_end(&q);
     resident_discard(p.r);
     p.source.view = resident_view(p.r);
     reset_calls();
     reads(&q, ABSENT, PINNING_MANY);
     assert_int_equal(calls_of("info"), NODES);
-    assert_true(calls_of("getrange") > PINNING_MANY); /* in both layers */
+    assert_true(calls_of("getrange") > PINNING_MANY); /* blocks of both layers */
     pinning_end(&q);
 }
 
-/* The GETRANGE is executed before the entry comes; its reply arrives behind it. */
+/* The entry comes after the GETRANGE was executed, and before its reply arrives. */
 static void test_an_entry_between_the_answer_and_its_arrival__counts(void **state)
 {
     struct pinning_request warm, q;
@@ -220,7 +220,7 @@ static void test_an_entry_between_the_answer_and_its_arrival__counts(void **stat
         pinning_turn(&p);
     must(resident_apply(p.r, 0, (struct log_id){1, 0}, q.hashes, 20, added, NULL), (struct error){""});
     assert_int_equal(q.told, 0);
-    overlay_folded(p.r->overlay, &(struct log_id){1, 0}); /* the answers lack it */
+    overlay_folded(p.r->overlay, &(struct log_id){1, 0}); /* the replies lack it */
     pinning_ends(&q, ERR_OK, "");
     answers_as(&q, RESIDENT_PRESENT);
     pinning_end(&q);
@@ -246,7 +246,7 @@ static uint32_t shard_of(uint64_t key)
     return pinning_place(0, key).shard;
 }
 
-/* What is wrong with the shard of the first key. */
+/* Ways to damage the shard of the first key. */
 static void missing(void)
 {
     pinning_command(&p, 0, shard_of(ABSENT), "DEL %b", NULL, 0);
@@ -320,7 +320,7 @@ static void test_a_shard_that_is_damaged__is_told_of_and_answers_nothing(void **
         void (*damage)(void);
         enum err code;
         const char *first,
-            *later; /* what is said by whoever reads the header, or has read it; NULL: nothing */
+            *later; /* the error for a request that reads the header, or has read it; NULL: none */
     } cases[] = {
         {missing, ERR_LOST, "is missing", "is missing, or cut"},
         {cut, ERR_LOST, "is cut: it ends within its block", "is cut: it ends within its block"},
@@ -395,7 +395,7 @@ static void test_a_server_of_another_era__does_not_count_nor_do_its_errors(void 
     pinning_end(&q);
 }
 
-/* What an answer of another era said of a header is not known either. */
+/* A header in a reply of another era is not remembered. */
 static void test_a_header_of_another_era__is_read_again(void **state)
 {
     struct pinning_request q;
@@ -409,7 +409,7 @@ static void test_a_header_of_another_era__is_read_again(void **state)
     pinning_end(&q);
 }
 
-/* Under the same connection, with the same data. */
+/* The connection and the data stay the same. */
 static void test_a_master_that_becomes_a_replica__does_not_count(void **state)
 {
     struct error e = {""};
@@ -422,7 +422,7 @@ static void test_a_master_that_becomes_a_replica__does_not_count(void **state)
         key++;
     must(client_ok(&client[1], &e, "REPLICAOF 127.0.0.1 1"), e);
     is_of_another_era(key, "is no master");
-    must(client_ok(&client[1], &e, "REPLICAOF NO ONE"), e); /* under a new replication id */
+    must(client_ok(&client[1], &e, "REPLICAOF NO ONE"), e); /* the node then has a new replication id */
     is_of_another_era(key, "which the view does not accept");
     accept_eras();
     reads(&q, key, 1);
@@ -489,7 +489,7 @@ static void test_a_new_view_behind_the_last_answer__changes_nothing(void **state
     struct pinning_request first, q;
     (void)state;
     reads(&first, ABSENT, 1);
-    pinning_begin(&q, &p, ABSENT, 1, READ_MS); /* all of it is pinned and read */
+    pinning_begin(&q, &p, ABSENT, 1, READ_MS); /* all of the request's blocks are pinned and being read */
     resident_discard(p.r);
     pinning_ends(&q, ERR_OK, "");
     answers_as(&q, RESIDENT_ABSENT);
@@ -497,7 +497,7 @@ static void test_a_new_view_behind_the_last_answer__changes_nothing(void **state
     pinning_end(&first);
 }
 
-/* An add that was sent then is told that nobody knows what was new; a check reads again. */
+/* An add that was sent before gets "unknown", as its newness is not known; a check reads again. */
 static void test_lanes_that_are_read_again_behind_the_last_answer__make_it_none(void **state)
 {
     struct pinning_request first, q;
@@ -588,7 +588,7 @@ static void test_a_request__may_end_at_any_moment(void **state)
     struct pinning_request q, pair;
     uint8_t added;
     (void)state;
-    reads(&q, 0, 1); /* connected */
+    reads(&q, 0, 1); /* until connected */
     pinning_end(&q);
     for (unsigned turns = 0; turns < 40; turns++) {
         pinning_begin(&q, &p, 100ul * turns, PINNING_MANY, READ_MS);
@@ -597,7 +597,7 @@ static void test_a_request__may_end_at_any_moment(void **state)
             (void)event_base_loop(p.base, EVLOOP_NONBLOCK);
         pinning_end(&q);
         unsigned told = q.told;
-        pinning_ends(&pair, ERR_OK, ""); /* shares its blocks */
+        pinning_ends(&pair, ERR_OK, ""); /* shares the blocks of the other request */
         answers_as(&pair, 100 * turns < PINNING_KEYS ? RESIDENT_PRESENT : RESIDENT_ABSENT);
         pinning_end(&pair);
         assert_int_equal(q.told, told);
@@ -607,7 +607,7 @@ static void test_a_request__may_end_at_any_moment(void **state)
     overlay_folded(p.r->overlay, &(struct log_id){1, 0});
     struct resident_status s;
     resident_status(p.r, &s);
-    assert_int_equal(s.overlay_keys, 0); /* no read was left behind */
+    assert_int_equal(s.overlay_keys, 0); /* no read is left */
 }
 
 static void test_a_request__may_end_when_it_is_told(void **state)
@@ -618,7 +618,7 @@ static void test_a_request__may_end_when_it_is_told(void **state)
     pinning_begin(&q, &p, ABSENT, PINNING_MANY, READ_MS);
     q.end_when_told = true;
     pinning_ends(&q, ERR_LOST, "is missing");
-    pinning_begin(&q, &p, 0, 0, READ_MS); /* of no keys */
+    pinning_begin(&q, &p, 0, 0, READ_MS); /* a request of no keys */
     q.end_when_told = true;
     pinning_ends(&q, ERR_OK, "");
 }
@@ -639,7 +639,7 @@ static void test_replies_that_nobody_waits_for__come_after_the_end(void **state)
     while (clock_mono_us() < until)
         pinning_turn(&p);
     assert_int_equal(q.told, 0);
-    pinning_begin(&q, &p, ABSENT, PINNING_MANY, READ_MS); /* and none comes before the store goes */
+    pinning_begin(&q, &p, ABSENT, PINNING_MANY, READ_MS); /* the store is freed before an answer comes */
     for (unsigned i = 0; i < 10; i++)
         pinning_turn(&p);
     pinning_end(&q);

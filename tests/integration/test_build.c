@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds by one thread: what a flush brings, and what it does not forget. */
+/* Builds by one thread: what a flush writes, and what it keeps for the next one. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +13,7 @@ enum { KEYS = 3000 };
 
 /* All tests run twice: in memory, and with hashes spilled for each shard. */
 
-/* The node does not answer to what was sent, or not to the greeting of a connection. */
+/* The node does not answer the flush, or not the greeting of a connection. */
 static void flush_in_vain(void)
 {
     struct error e = {""};
@@ -48,7 +48,7 @@ static void test_build_flush__of_nothing_does_nothing(void **state)
     builds_flush();
     for (uint32_t i = 0; i < builds_shards(); i++)
         builds_lose(i);
-    builds_flush(); /* else ERR_LOST */
+    builds_flush(); /* there would be ERR_LOST otherwise */
     assert_int_equal(build_spilled_bytes(builds_build), 0);
 }
 
@@ -56,13 +56,13 @@ static void test_build_take_count__counts_new_keys(void **state)
 {
     builds_make(builds_options(state));
     builds_put(0, 0, 200);
-    builds_put(0, 0, 200);                               /* again: no key is new */
-    assert_int_equal(build_take_count(builds_build), 0); /* none is in Redis yet */
+    builds_put(0, 0, 200);                               /* the same keys again: none is new */
+    assert_int_equal(build_take_count(builds_build), 0); /* nothing is written to Redis yet */
     builds_flush();
     assert_int_equal(build_take_count(builds_build), 200);
     assert_int_equal(build_take_count(builds_build), 0);
     builds_put(0, 1000, 1);
-    builds_put(0, 0, 200); /* once more: counted where they are spilled */
+    builds_put(0, 0, 200); /* once more: duplicates count where keys are spilled */
     builds_flush();
     assert_int_equal(build_take_count(builds_build), *state == NULL ? 1 : 201);
 }
@@ -72,7 +72,7 @@ static void test_build_take_count__counts_new_keys(void **state)
 static void stop_node(void)
 {
     process_signal(&log_servers.redis[1].process, SIGSTOP);
-    clock_sleep_us(50 * 1000); /* until it has happened */
+    clock_sleep_us(50 * 1000); /* until the server has stopped */
 }
 
 static void test_build_flush__forgets_nothing_where_redis_does_not_answer(void **state)
@@ -82,14 +82,14 @@ static void test_build_flush__forgets_nothing_where_redis_does_not_answer(void *
         builds_put(0, i * 1000, 1000);
         stop_node();
         flush_in_vain();
-        builds_put(0, i * 1000 + 500, 500); /* half of them again */
+        builds_put(0, i * 1000 + 500, 500); /* half of these keys are repeated */
         flush_in_vain();
         process_signal(&log_servers.redis[1].process, SIGCONT);
         builds_flush();
         builds_all_there(0, (i + 1) * 1000);
     }
     assert_in_range(build_take_count(builds_build), 2900,
-                    4500); /* each but once, or as often as it was spilled */
+                    4500); /* each key counts once, or as often as it was spilled */
 }
 
 static void test_build_flush__forgets_nothing_where_a_shard_is_lost(void **state)
@@ -126,8 +126,8 @@ static void *let_go_on(void *arg)
     return NULL;
 }
 
-/* Called once at the beginning; what it does then takes so long that it is called once more in the middle,
- * where it wants to stop. */
+/* The callback is called at the beginning. It takes so long then that it is called once more in the middle,
+ * where it cancels. */
 struct interruption {
     unsigned calls;
     pthread_t thread;
@@ -142,7 +142,7 @@ static enum err interrupt(void *arg, struct error *e)
         stop_node();
         assert_int_equal(pthread_create(&i->thread, NULL, let_go_on, NULL), 0);
         return ERR_OK;
-    case 2: /* the link must be free for whoever is asked */
+    case 2: /* the callback may use the link */
         must(sync_client_command(builds.link, 1, &reply, e, "ECHO free"), *e);
         assert_string_equal(reply->str, "free");
         freeReplyObject(reply);
@@ -188,7 +188,7 @@ static void test_build_new__says_what_it_needs(void **state)
     gives(ERR_CONFIG, build_new(&none, &o, &e), e);
     assert_non_null(strstr(e.text, "/nowhere"));
     o.spill_dir = log_directory;
-    o.geometry.shards = 5000; /* five shards in each of 1000 files */
+    o.geometry.shards = 5000; /* 1000 files with five shards each */
     gives(ERR_CONFIG, build_new(&none, &o, &e), e);
     (void)snprintf(needed, sizeof(needed), "%" PRIu64 " are needed", 5 * each);
     assert_non_null(strstr(e.text, needed));
@@ -199,7 +199,7 @@ static void test_build_new__says_what_it_needs(void **state)
     gives(ERR_RANGE, build_new(&none, &o, &e), e);
     assert_null(none);
     o.writers = BUILD_WRITERS_MAX;
-    o.memory = 1; /* one shard is held at least */
+    o.memory = 1; /* memory for at least one shard is used */
     builds_make(o);
     assert_int_equal(build_partitions(builds_build), builds_shards());
     for (unsigned i = 0; i < BUILD_WRITERS_MAX; i++)

@@ -33,8 +33,8 @@ static void test_build_flush__of_spilled_hashes_waits_for_open_pages(void **stat
     build_put(build_writer(builds_build, 1), builds_hash(100));
     builds_flush_gives(ERR_CANCELLED);
     must(build_page_end(build_writer(builds_build, 1), &e), e);
-    clock_sleep_us(60 * 1000);         /* till it is asked again */
-    builds_flush_gives(ERR_CANCELLED); /* in the middle */
+    clock_sleep_us(60 * 1000);         /* until the callback is called again */
+    builds_flush_gives(ERR_CANCELLED); /* cancelled in the middle */
     builds_flush();
     builds_all_there(0, 101);
 }
@@ -65,7 +65,7 @@ static void test_build_flush__says_that_a_file_is_damaged(void **state)
     struct error e = {""};
     builds_make(builds_options(state));
     builds_put(0, 0, KEYS);
-    builds_lose(0); /* of the first range */
+    builds_lose(0); /* a shard of the first range */
     builds_flush_gives(ERR_LOST);
     builds_find(0);
     flip_bytes();
@@ -91,7 +91,7 @@ static void test_build_page_end__says_that_the_disk_is_full(void **state)
     gives(ERR_IO, code, e);
     assert_non_null(strstr(e.text, log_directory));
     assert_non_null(strstr(e.text, "no space"));
-    for (unsigned i = 0; i < 2; i++) { /* for good, and for all */
+    for (unsigned i = 0; i < 2; i++) { /* the error stays, for all writers */
         build_put(build_writer(builds_build, i), builds_hash(1));
         gives(ERR_IO, build_page_end(build_writer(builds_build, i), &e), e);
         assert_non_null(strstr(e.text, log_directory));
@@ -117,9 +117,9 @@ static void test_build_is_full__when_so_much_is_spilled(void **state)
             wanted = put;
     }
     assert_true(build_is_full(builds_build) && build_wants_flush(builds_build));
-    assert_in_range(wanted, 5 * 32768, 9 * 32768); /* 16 bytes a hash; 2 MiB of them are in buffers */
+    assert_in_range(wanted, 5 * 32768, 9 * 32768); /* 16 bytes a hash; 2 MiB of hashes are in buffers */
     assert_in_range(put, 10 * 32768, 15 * 32768);
-    assert_in_range(build_spilled_bytes(builds_build), 5 << 20, 7 << 20); /* and these were just written */
+    assert_in_range(build_spilled_bytes(builds_build), 5 << 20, 7 << 20); /* these hashes were just written */
     builds_flush();
     assert_false(build_is_full(builds_build) || build_wants_flush(builds_build));
     assert_int_equal(build_spilled_bytes(builds_build), 0);

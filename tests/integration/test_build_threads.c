@@ -19,7 +19,7 @@ struct crowd {
     struct build *b;
     unsigned writers;
     atomic_uint at_work;
-    atomic_uint ended[WRITERS_MAX]; /* keys of each whose pages are ended */
+    atomic_uint ended[WRITERS_MAX]; /* how many keys of each writer are in ended pages */
     atomic_uint failed;
 };
 
@@ -35,7 +35,7 @@ static unsigned draw(unsigned *random, unsigned below)
     return (*random >> 16) % below;
 }
 
-/* Key number n of writer i is n * writers + i. */
+/* Put one writer's keys: key number n of writer i is n * writers + i. */
 static void *put_share(void *arg)
 {
     struct one *o = arg;
@@ -63,7 +63,7 @@ static enum err stop_sometimes(void *arg, struct error *e)
     return draw(arg, 3) == 0 ? error_set(e, ERR_CANCELLED, "stop") : ERR_OK;
 }
 
-/* What was ended before a flush is there after it. */
+/* Keys whose pages ended before a flush must be in Redis after it. */
 static void some_are_there(const struct crowd *c, const unsigned *ended, unsigned *random)
 {
     struct key_hash keys[WRITERS_MAX * LOOKS];

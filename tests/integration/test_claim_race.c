@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Two coordinators that are the first on their nodes start at the same moment, with different lists of nodes.
- * One is held between its look at the nodes and its write; meanwhile the other one starts and makes a filter.
- */
+/* Two coordinators with different lists of nodes, each the first on its nodes, start at the same moment. One
+ * is held between its check of the nodes and its write; meanwhile the other one starts and makes a filter. */
 #include "tests/integration/fixture.h"
 
 #include <pthread.h>
@@ -17,7 +16,7 @@ enum { HELD_MS = 10000, REQUESTS_MAX = 50, HOME = 0, OURS = 1, THEIRS = 2, SERVE
 
 static struct temp_redis redis[SERVERS];
 static struct proxy *proxy;
-static uint16_t home; /* the proxy's port */
+static uint16_t home; /* the proxy's port for the metadata node */
 static struct daemon daemon_;
 
 static int setup(void **state)
@@ -125,7 +124,7 @@ static void start_and_make_a_filter(void)
     client_close(&c);
 }
 
-/* Once that one is executed, home has a list. */
+/* The number of the request after which the metadata node has a list of nodes. */
 static uint64_t request_that_writes(void)
 {
     char list[128] = "";

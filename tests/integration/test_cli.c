@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line: what it shows, output and exit codes. */
+/* The command line: outputs and exit codes. */
 #include "tests/integration/responder.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void test_plan__shows_each_node_before_during_and_after(void **state)
                 "\"per_node\":[{\"node\":\"a:1\",\"used_bytes\":2097152,\"maxmemory_bytes\":4194304,");
 }
 
-/* Without a service: TWINBLOOM_URL names a port on which nobody answers. */
+/* No service: TWINBLOOM_URL names a port on which nothing listens. */
 static void test_plan__of_keys_needs_no_service(void **state)
 {
     struct responder nobody = {.port = 1};
@@ -140,7 +140,7 @@ static void test_add__reports_the_keys_before_an_error(void **state)
         "{\"error\":{\"code\":\"full\",\"message\":\"ERR non scaling filter is full\"}}\n");
 }
 
-/* What is usual has no line; what looks like a number and is none stays text. */
+/* Usual states have no line. A text that only looks like a number stays text. */
 static void test_status__says_what_is_out_of_the_ordinary(void **state)
 {
     struct responder *r = *state;
@@ -171,7 +171,7 @@ static void test_status__says_what_is_not_known(void **state)
     assert_says(r, "status 12 --json", 0, "\"dead_keys\":null,\"dead_ratio\":null,");
 }
 
-/* RedisBloom's 0 for a filter that does not exist is no "absent" here. */
+/* RedisBloom replies 0 for a filter that does not exist; here that is an error, not "absent". */
 static void test_check__of_no_filter_is_an_error(void **state)
 {
     assert_run(*state, "", "check gone x y", 4,
@@ -232,7 +232,7 @@ static void test_create__passes_its_options(void **state)
                 "--expansion 40000: expected N");
 }
 
-/* The same codes as over HTTP and in logs, whatever the command. */
+/* Errors have the same codes as over HTTP and in logs, for every command. */
 static void test_json__has_a_code_for_each_error(void **state)
 {
     static const struct {
@@ -264,7 +264,7 @@ static void test_json__has_a_code_for_each_error(void **state)
         (void)snprintf(line, sizeof(line), "--json %s", cases[i].arguments);
         (void)snprintf(begin, sizeof(begin), "{\"error\":{\"code\":\"%s\",\"message\":\"", cases[i].code);
         const struct result *r = twinbloom(*state, "", line);
-        const char *last = r->text; /* what it has printed comes first */
+        const char *last = r->text; /* the error is the last line of the output */
         for (const char *end = strchr(last, '\n'); end != NULL && end[1] != '\0'; end = strchr(last, '\n'))
             last = end + 1;
         if (r->code != cases[i].status || strncmp(last, begin, strlen(begin)) != 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* twinbloom bench against a server of BF.* that is not Twinbloom: it knows what RedisBloom knows, in its
- * words, and nothing of TB.*. */
+/* twinbloom bench against a server of BF.* that is not Twinbloom: it has RedisBloom's commands and error
+ * texts, and no TB.*. */
 #include "tests/integration/responder.h"
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@ enum { KEYS = 4096, CONNECTIONS = 64 };
 enum mood { SOUND, WITHOUT_INFO, TAKEN, OTHER_TYPE, ELSEWHERE, FORGETFUL, FULL, READ_ONLY };
 
 static struct peer {
-    struct responder address; /* its port alone */
+    struct responder address; /* only its port is used */
     int listener;
     pthread_t thread, serving[CONNECTIONS];
     size_t connections;
@@ -32,7 +32,7 @@ static struct peer {
 
 /* --- the server --- */
 
-/* What bench_key() made of a number below 64 * 64. */
+/* The number, below 64 * 64, from which bench_key() made @key. */
 static size_t number_of(const char *key)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
@@ -87,7 +87,7 @@ static void answer_reserve(const redisReply *command, struct buffer *b)
         buffer_puts(b, "+OK\r\n");
 }
 
-/* It has used a quarter of a second more of both each time. */
+/* Each call reports a quarter of a second more of both processor times. */
 static void answer_info(struct buffer *b)
 {
     char text[128];
@@ -167,7 +167,7 @@ static int start(void **state)
     return 0;
 }
 
-/* The command has ended, so every connection has. */
+/* The command has ended, so all its connections are closed. */
 static int end(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void test_bench__asks_in_batches(void **state)
     assert_left_nothing();
 }
 
-/* Whoever watches it looks every 0.1 s. */
+/* bench looks every 0.1 s whether its threads have ended. */
 static void test_bench__takes_as_long_as_its_requests(void **state)
 {
     static const char name[] = "\"duration_seconds\":";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line: jobs that are started, followed and steered. */
+/* The command line: jobs are started, followed and controlled. */
 #include "tests/integration/responder.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ static void test_rebuild__follows_its_job_and_not_the_one_before(void **state)
 {
     struct responder *r = *state;
     assert_says(r, "rebuild 12 --wait", 0, "scan  1,200,000/2,500,000 rows  48%\n");
-    assert_true(r->polls >= 5); /* "done" of the job before was not taken for its end */
+    assert_true(r->polls >= 5); /* the state "done" of the job before was not taken for this job's end */
     r->polls = 0;
     r->last_state = "failed";
     assert_says(r, "rebuild 12 --wait", 5, "twinbloom: the rebuild of 12 failed: the source is \\x1bgone\n");
@@ -53,7 +53,7 @@ static void test_rebuild__ends_where_it_holds_or_was_rolled_back(void **state)
                 "twinbloom: the rebuild of 12 was rolled back: generation 4 is in use; the rebuild waits for "
                 "\"twinbloom "
                 "cutover 12\" or \"twinbloom abort 12\"\n");
-    /* Somebody else's hold is waited out. */
+    /* A hold by somebody else is waited for. */
     r->polls = 0;
     r->switched = false;
     assert_says(r, "rebuild 12 --wait --timeout 1 2>&1 & sleep 4; kill -INT $!; wait $!", 130,
@@ -126,7 +126,7 @@ static void test_control__asks_and_says_what_follows(void **state)
     }
 }
 
-/* What throws work away asks on a terminal; elsewhere --yes must say it. */
+/* Commands that discard work ask on a terminal; elsewhere they need --yes. */
 static void test_confirmation__is_asked_for_before_work_is_lost(void **state)
 {
     static const char *const commands[] = {"abort", "finish", "delete", "trust", "rebuild --restart"};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the command line makes of its own tables: help, a page of the manual, Markdown, JSON, completion. */
+/* The documents that the command line makes from its tables: help, a manual page, Markdown, JSON,
+ * completion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 
 enum { TEXT_MAX = 262144 };
 
-/* What a line of bash prints; it must end with @code. The caller frees it. */
+/* The output of a line of bash, which must exit with @code. The caller frees it. */
 static char *output_of(const char *line, int code)
 {
     char *text = calloc(1, TEXT_MAX), *command = calloc(1, 4096);
@@ -79,7 +80,7 @@ static void test_help__has_an_example_and_all_options_of_each_command(void **sta
     json_decref(all);
 }
 
-/* Everything is in Markdown and on the page. */
+/* Markdown and the manual page contain everything. */
 static void test_reference__leaves_nothing_out(void **state)
 {
     (void)state;
@@ -118,7 +119,7 @@ static void test_page__is_clean(void **state)
            "");
 }
 
-/* The words that bash would offer at the end of @line. */
+/* The words that bash would offer at the end of a line. */
 #define COMPLETE(words)                                                                                      \
     "source <($T completion bash); twinbloom() { $T \"$@\"; }; COMP_WORDS=(" words                           \
     "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _twinbloom; printf '%s\\n' \"${COMPREPLY[@]}\""
@@ -128,13 +129,13 @@ static void test_completion_bash__offers_what_the_tables_have(void **state)
     (void)state;
     expect(COMPLETE("twinbloom reb"), "rebuild\n");
     expect(COMPLETE("twinbloom re"), "rebuild\nresume\nrestore\n");
-    expect(COMPLETE("twinbloom -p 7 --tls help has"), "hash-password\n"); /* 7 is no command */
+    expect(COMPLETE("twinbloom -p 7 --tls help has"), "hash-password\n"); /* 7 is not taken for a command */
     expect(COMPLETE("twinbloom rebuild f --w"), "--wait\n");
     expect(COMPLETE("twinbloom status f --w"), "\n");
     expect(COMPLETE("twinbloom rebuild f --verify ''"), "sample\nfull\n");
     expect(COMPLETE("twinbloom completion ''"), "bash\nzsh\nfish\n");
     expect(COMPLETE("twinbloom config s"), "show\nset\n");
-    expect(COMPLETE("twinbloom -p 1 status ''"), "\n"); /* nobody answers */
+    expect(COMPLETE("twinbloom -p 1 status ''"), "\n"); /* no coordinator answers */
     expect("cd /; " COMPLETE("twinbloom import f -i us"), "usr\n");
 }
 
@@ -148,7 +149,7 @@ static void test_completion__is_sound_for_its_shell(void **state)
     (void)state;
     expect("$T completion bash | bash -n", "");
     expect("$T completion zsh > /dev/null && zsh -nf <($T completion zsh)", "");
-    /* The words that it offers, as the shell's own completion would get them. */
+    /* The words that zsh's completion offers, as the shell would get them. */
     expect("zsh -fc 'compdef() { : }; compadd() { : }; _describe() { print -l $found }; source =('$T' "
            "completion "
            "zsh); words=('$T' \"\"); CURRENT=2; _twinbloom' | grep -c '^rebuild:'",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line against a real service: what each command prints with --json is what the reference says;
+/* The command line against a real service: the output of each command with --json matches the reference;
  * config, bench, the names of filters for completion, and top in a terminal. */
 #include "tests/integration/fixture.h"
 
@@ -16,7 +16,7 @@ enum { ROWS = 5000, CAPACITY = 10000, TEXT_MAX = 262144, PATIENCE_S = 60 };
 
 static struct fixture fixture;
 
-/* Of a line of the shell, in which $T is the command line; the caller frees it. */
+/* The output of a line of the shell, in which $T is the command line. The caller frees it. */
 static char *run(const char *line, int *code)
 {
     char *text = calloc(1, TEXT_MAX), command[2048];
@@ -52,7 +52,7 @@ static void assert_says(const char *line, int code, const char *part)
     free(text);
 }
 
-/* No job is left. */
+/* Wait until no job is left. */
 static void quiet(void)
 {
     fixture_wait(&fixture, 0, "phase", "STEADY");
@@ -128,7 +128,7 @@ static json_t *parsed(const char *what, const char *text)
     return value;
 }
 
-static json_t *reference; /* of help --json */
+static json_t *reference; /* the output of help --json */
 
 static const json_t *command_of(const char *name)
 {
@@ -143,7 +143,7 @@ static const json_t *command_of(const char *name)
     return NULL;
 }
 
-/* The @form-th output of @command. */
+/* The output of @line must match the @form-th output of @command in the reference. */
 static void check_output(const char *line, const char *command, size_t form, int code)
 {
     char *text = output_of(line, code);
@@ -184,7 +184,7 @@ static void test_json__is_what_the_reference_says(void **state)
         {"$T rebuild short-link --hold --json", "rebuild", 0, 0},
         {"$T throttle short-link 5k --json", "throttle", 0, 0},
         {"$T pause short-link --json", "pause", 0, 0},
-        {"$T status --json", "status", 0, 0}, /* while a job is under way */
+        {"$T status --json", "status", 0, 0}, /* during a job */
         {"$T resume short-link --json", "resume", 0, 0},
         {"$T abort short-link --yes --json", "abort", 0, 0},
         {"$T add seen a b --json", "add", 0, 0},
@@ -231,7 +231,7 @@ static void test_config__shows_gets_and_sets(void **state)
     assert_says("$T config set filter.short-link.growth 1.5", 0, "1.5");
 }
 
-/* By the schedule at once; by the fill only when it has been seen to grow for a minute. */
+/* The schedule gives a time at once; the fill gives one only after it has grown for a minute. */
 static void test_status__says_when_the_next_expansion_is_expected(void **state)
 {
     (void)state;
@@ -246,7 +246,7 @@ static void test_status__says_when_the_next_expansion_is_expected(void **state)
     fixture_wait(&fixture, 0, "rebuild_expected_by", "");
 }
 
-/* Nothing is said of a database that a filter does not need. */
+/* The status has nothing about Postgres for a filter that does not need it. */
 static void test_status__of_a_filter_without_a_source_has_no_postgres(void **state)
 {
     (void)state;
@@ -311,7 +311,7 @@ static void test_bench__touches_no_filter_but_its_own(void **state)
     assert_says("$T bench --key-size 7 2>&1", 2, "--key-size 7: expected BYTES");
 }
 
-/* Ctrl-C ends it, with what there is, and the filter is deleted. */
+/* Ctrl-C ends bench with the results so far, and the filter is deleted. */
 static void test_bench__cleans_up_when_it_is_interrupted(void **state)
 {
     (void)state;
@@ -320,7 +320,7 @@ static void test_bench__cleans_up_when_it_is_interrupted(void **state)
                 124, "\n0\n");
 }
 
-/* A server without BF.* says so, and nothing is measured. */
+/* A server without BF.* gives an error, and nothing is measured. */
 static void test_bench__needs_a_server_of_filters(void **state)
 {
     (void)state;
@@ -343,7 +343,7 @@ static void test_completion__knows_the_filters(void **state)
 
 static char screen[TEXT_MAX];
 
-/* What tmux shows, until @wanted (and not @unwanted, where it is not NULL) is on it. */
+/* Read the screen of tmux until @wanted is on it, and @unwanted (NULL: none) is not. */
 static void wait_for_screen(const char *wanted, const char *unwanted)
 {
     uint64_t until = clock_mono_us() + PATIENCE_S * UINT64_C(1000000);
@@ -386,7 +386,7 @@ static int end_tmux(void **state)
 static int begin_tmux(void **state)
 {
     (void)state;
-    static unsigned servers; /* the one before may still be on its way out */
+    static unsigned servers; /* a name for each server, as the last one may still be ending */
     char socket[64];
     (void)snprintf(socket, sizeof(socket), "twinbloom-test-%d-%u", (int)getpid(), servers++);
     assert_int_equal(setenv("SOCKET", socket, 1), 0);
@@ -414,7 +414,7 @@ static void test_top__lives_in_a_terminal_and_leaves_it_as_it_was(void **state)
     tmux("send-keys q");
     wait_for_screen("left 0", "q: quit");
     wait_for_screen("end", "-echo");
-    assert_non_null(strstr(screen, "before")); /* the other screen is gone */
+    assert_non_null(strstr(screen, "before")); /* the alternate screen is closed */
     assert_null(strstr(screen, "-icanon"));
 }
 
@@ -440,12 +440,12 @@ static void test_top__is_for_terminals(void **state)
     assert_says("$T top --json 2>&1", 2, "top needs a terminal");
 }
 
-/* The bar of a rebuild on a terminal; in the end only the result is left. */
+/* The progress bar of a rebuild on a terminal; at the end only the result is left. */
 static void test_rebuild__has_one_live_line_on_a_terminal(void **state)
 {
     (void)state;
     quiet();
-    /* Else it may be over before it is asked for the first time. */
+    /* Slow down the rebuild: else it may end before the first poll. */
     assert_says("$T config set rows_per_second 2500", 0, "rows_per_second  2500\n");
     char *text = output_of("TERM=xterm script -qec \"$T rebuild short-link --wait\" /dev/null", 0);
     assert_non_null(strstr(text, "[##"));

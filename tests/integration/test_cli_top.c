@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* twinbloom top, whose terminal goes away: it must go as well, at once and whole. */
+/* twinbloom top must end completely and at once when its terminal is closed. */
 #include "tests/integration/fixture.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static struct session {
     int terminal; /* -1: closed */
 } session = {.terminal = -1};
 
-/* In the child. Where the terminal is not its @own, that of its session, no signal tells of its end. */
+/* Runs in the child. If the terminal is not its @own, its session's, no signal reports the terminal's end. */
 static void become(int terminal, bool own, const char *line)
 {
     char port[16];
@@ -79,7 +79,7 @@ static void close_terminal(void)
     session.terminal = -1;
 }
 
-/* Whoever is left is killed; the seconds of a processor that they all took. */
+/* Kill the processes that are left. Returns the processor seconds that they all used. */
 static double kill_session(void)
 {
     struct rusage used;
@@ -91,7 +91,8 @@ static double kill_session(void)
     return seconds;
 }
 
-/* All who ran in the session are gone; the status of the last one. Orphans come to this process. */
+/* Wait until all processes of the session are gone. Returns the status of the last one. This process adopts
+ * orphans. */
 static int end_of_session(void)
 {
     uint64_t until = clock_mono_us() + PATIENCE_S * UINT64_C(1000000);
@@ -120,8 +121,8 @@ static void test_top__ends_with_its_terminal(void **state)
     }
 }
 
-/* The shell's own end sends a second SIGHUP and a SIGCONT. One that comes while LeakSanitizer stops the
- * process in its exit() takes the SIGSTOP of its PTRACE_ATTACH away, and both wait for ever. */
+/* When the shell ends, a second SIGHUP and a SIGCONT arrive. If they arrive while LeakSanitizer stops the
+ * process in its exit(), they cancel the SIGSTOP of PTRACE_ATTACH, and both processes wait forever. */
 static void test_top__ends_with_its_shell(void **state)
 {
     (void)state;
@@ -148,7 +149,7 @@ static void test_top__ends_with_its_terminal_while_the_service_is_silent(void **
     start(true, "exec $T -p $P top --interval 0.1");
     wait_for_screen("q: quit");
     daemon_pause(&fixture.daemon[0]);
-    clock_sleep_us(500000); /* it asks, and waits */
+    clock_sleep_us(500000); /* top has sent a request and waits */
     close_terminal();
     int status = end_of_session();
     daemon_resume(&fixture.daemon[0]);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: test_client_script [--tls] PROGRAM ARGUMENT...
- * Runs a script of tests/clients against a coordinator without and one with a password, named by TWINBLOOM_*
- * in its environment; with --tls through their TLS listeners. It writes TAP; where it writes the line
- * "restart" the first coordinator is started again. A script that ends with status 77 could not run here (a
- * library is not installed). */
+/* usage: test_client_script [--tls] PROGRAM ARGUMENT... Runs a script of tests/clients against a coordinator
+ * without and one with a password, whose addresses are in TWINBLOOM_* in its environment; with --tls through
+ * their TLS listeners. The script writes TAP. When it writes the line "restart", the first coordinator is
+ * restarted. Exit status 77: the script could not run here (a library is not installed). */
 #include "tests/integration/script.h"
 
 #include <stdio.h>
@@ -12,16 +11,16 @@
 
 enum { DEADLINE_MS = 100000 };
 
-#define PATIENT "timeout = 10s\n" /* a hundred connections on a busy machine */
+#define PATIENT "timeout = 10s\n" /* for a hundred connections on a busy machine */
 
 static const char *const *program;
 static bool tls;
 static struct fixture fixture;
 static struct daemon guarded;
 static char directory[PATH_MAX];
-static uint16_t ports[2]; /* that the script is told, the guarded one's second */
+static uint16_t ports[2]; /* the ports for the script; the second one is the guarded coordinator's */
 
-/* The lines of a coordinator's section, in memory that the next call reuses. */
+/* The lines of [service] of a coordinator, in memory that the next call reuses. */
 static const char *service_lines(unsigned i, const char *more)
 {
     static char lines[3 * PATH_MAX];
@@ -35,7 +34,7 @@ static const char *service_lines(unsigned i, const char *more)
     return lines;
 }
 
-/* A certificate of its own authority, for localhost. */
+/* Make a self-signed certificate for localhost. */
 static void make_certificate(void)
 {
     static const char script[] = "cd \"$0\" && exec openssl req -x509 -newkey ec -pkeyopt "
@@ -89,7 +88,7 @@ static void start_again(void)
     must(daemon_launch(&fixture.daemon[0], &e), e);
 }
 
-/* Each line "restart" is heeded once; @arg counts them. */
+/* Restart the coordinator once for each line "restart"; @arg counts them. */
 static void attend(const char *output, void *arg)
 {
     size_t *restarts = arg;

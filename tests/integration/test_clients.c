@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Clients that people use, unchanged: redis-cli, redis-benchmark, hiredis. Others are in tests/clients. */
+/* Popular clients, unchanged: redis-cli, redis-benchmark, hiredis. Others are in tests/clients. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static int teardown(void **state)
     return fixture_stop(&fixture);
 }
 
-/* Run it; it must end with status 0. The caller frees the output. */
+/* The output of a command, which must exit with status 0. The caller frees it. */
 static char *output_of(const char *const argv[], unsigned deadline_ms)
 {
     struct error e = {""};
@@ -102,7 +102,7 @@ static void test_redis_benchmark__runs_pipelined(void **state)
                         "100000", "BF.EXISTS", "bench", "key:__rand_int__"));
 }
 
-/* In full where TWINBLOOM_LONG is set. */
+/* The full number of requests needs TWINBLOOM_LONG. */
 static void test_redis_benchmark__runs_the_whole_of_its_own_random_keys(void **state)
 {
     (void)state;
@@ -139,7 +139,7 @@ static redisContext *connected(void)
     return c;
 }
 
-/* Debian's hiredis knows RESP2 alone. */
+/* Debian's hiredis only knows RESP2. */
 static void test_hiredis__reads_every_type_of_reply_in_a_pipeline(void **state)
 {
     (void)state;

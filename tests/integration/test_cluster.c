@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of filters in a Redis Cluster, seen by clients of a coordinator. */
+/* The life of filters in a Redis Cluster, as a coordinator's clients see it. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ enum { ROWS = 20000, CAPACITY = 40000, ABSENT = 20000, WAIT_MS = 60000 };
 
 static struct fixture f;
 
-/* Small shards, so that there are many of them. */
+/* Shards are small, so that there are many. */
 static int setup(void **state)
 {
     (void)state;
@@ -52,7 +52,7 @@ static void count_name(const char *name, void *arg)
     freeReplyObject(r);
 }
 
-/* Shards of a filter on one node whose names hold @part (NULL: all). */
+/* Count a filter's shards on one node whose names contain @part (NULL: all). */
 static unsigned look(unsigned node, const char *filter, const char *part)
 {
     char pattern[80];
@@ -63,7 +63,7 @@ static unsigned look(unsigned node, const char *filter, const char *part)
     return found.shards;
 }
 
-/* A command whose key lies on whichever node: it is followed there. */
+/* Send a command to the node that has its key. */
 static redisReply *somewhere(const char *command)
 {
     redisReply *r = NULL;
@@ -129,7 +129,7 @@ static redisReply *plan(void)
     return r;
 }
 
-/* The node of the plan that is the @i-th of the cluster. */
+/* The entry of the cluster's @i-th node in the plan. */
 static const redisReply *planned_node(const redisReply *answer, unsigned i)
 {
     char name[64];
@@ -142,7 +142,7 @@ static const redisReply *planned_node(const redisReply *answer, unsigned i)
     return NULL;
 }
 
-/* What is there, by the slot of each shard; what comes, by the masters' shares. */
+/* Existing shards are counted by their slots, new ones by the masters' shares. */
 static void test_cluster__plans_for_each_master(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void test_cluster__keeps_a_reserved_filter_that_grows(void **state)
     must(client_integer(&f.client[0], &n, &e, "BF.EXISTS grown nothing-of-the-kind"), e);
     assert_int_equal(n, 0);
     must(client_integer(&f.client[1], &n, &e, "BF.CARD grown"), e);
-    /* c1 came again, and has a place in the newest layer, too. */
+    /* c1 was added again, and counts in the newest layer, too. */
     assert_in_range(n, 4900, 5001);
     int64_t other;
     must(client_integer(&f.client[0], &other, &e, "BF.CARD grown"), e);
@@ -231,7 +231,7 @@ static void test_cluster__keeps_a_reserved_filter_that_grows(void **state)
     must(client_integer(&f.client[0], &n, &e, "DEL grown"), e);
     assert_int_equal(n, 1);
     must(client_integer(&f.client[1], &n, &e, "BF.EXISTS grown c1"), e);
-    for (int i = 0; i < 200 && n == 1; i++) { /* from memory, until it hears of the deletion */
+    for (int i = 0; i < 200 && n == 1; i++) { /* from memory, until the coordinator learns of the deletion */
         clock_sleep_us(50000);
         must(client_integer(&f.client[1], &n, &e, "BF.EXISTS grown c1"), e);
     }
@@ -292,7 +292,7 @@ static void test_cluster__rebuilds_cuts_over_and_rolls_back(void **state)
     fixture_wait(&f, 1, "job_state", "done");
     fixture_wait(&f, 0, "phase", "STEADY");
     fixture_all_present(&f, 0, 0, ROWS + 1000);
-    for (unsigned i = 0; i < 3; i++) { /* the old generation's shards are gone */
+    for (unsigned i = 0; i < 3; i++) { /* the old generation's shards are deleted */
         char part[32];
         (void)snprintf(part, sizeof(part), "{" FILTER ".%" PRId64 ".", before);
         assert_int_equal(look(i, FILTER, part), 0);
@@ -314,7 +314,7 @@ static void test_cluster__rebuilds_cuts_over_and_rolls_back(void **state)
     fixture_wait(&f, 0, "state", "serving");
 }
 
-/* The view is gone, the shards are not: the new filter does not meet them. */
+/* The view is lost and the shards are not: the new filter does not use them. */
 static void test_cluster__sweeps_the_shards_of_a_lost_view_from_all_masters(void **state)
 {
     (void)state;

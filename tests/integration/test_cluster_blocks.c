@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks in a Redis Cluster whose slots move: the commands for one master go together, those of a slot that
- * has moved, or is on its way, follow it with what tells whether they count. */
+/* Blocks in a Redis Cluster whose slots move. Commands for one master are sent together. Commands for a slot
+ * that has moved, or is moving, follow it, together with the command that tells whether their replies
+ * count. */
 #include "tests/integration/pinning.h"
 
 #include <signal.h>
@@ -95,7 +96,7 @@ static void test_blocks_of_one_master__go_together(void **state)
     for (unsigned i = 0; i < MASTERS; i++)
         must(client_ok(&cluster.client[i], &e, "CONFIG RESETSTAT"), e);
     reads_present(100, PINNING_MANY);
-    assert_in_range(calls_of("info"), 1, 2 * MASTERS); /* of the store, too; there are eight shards */
+    assert_in_range(calls_of("info"), 1, 2 * MASTERS); /* including the store's own; there are eight shards */
     assert_true(calls_of("getrange") > PINNING_MANY);
 }
 
@@ -109,9 +110,9 @@ static void test_a_shard_that_moves__is_followed(void **state)
     reads_present(100, PINNING_MANY);
     must(temp_cluster_migrate(&cluster, slot, from, to, 100, &moved, &e), e);
     assert_int_equal(moved, 1);
-    reads_present(0, PINNING_MANY); /* by ASK */
+    reads_present(0, PINNING_MANY); /* follows ASK */
     must(temp_cluster_close(&cluster, slot, from, to, &e), e);
-    reads_present(100, PINNING_MANY); /* by MOVED */
+    reads_present(100, PINNING_MANY); /* follows MOVED */
     reads_present(200, PINNING_MANY);
 }
 
@@ -133,17 +134,17 @@ static void test_a_shard_that_moved__counts_only_under_an_era_of_its_new_node(vo
     unsigned moved = 0;
     (void)state;
     reads_present(0, 1);
-    p.eras.id[to] = p.eras.id[from]; /* the view knows the others */
+    p.eras.id[to] = p.eras.id[from]; /* the view accepts only the other masters */
     must(temp_cluster_open(&cluster, slot, from, to, &e), e);
     must(temp_cluster_migrate(&cluster, slot, from, to, 100, &moved, &e), e);
-    is_of_another_era(); /* by ASK */
+    is_of_another_era(); /* after ASK */
     must(temp_cluster_close(&cluster, slot, from, to, &e), e);
-    is_of_another_era(); /* by MOVED */
+    is_of_another_era(); /* after MOVED */
     accept_eras();
     reads_present(0, 1);
 }
 
-/* Of a slot that nobody serves nothing is known; the blocks of the others are read meanwhile. */
+/* A request for a slot that no node serves waits; the blocks of other slots are read meanwhile. */
 static void test_a_slot_that_is_not_served__is_waited_for(void **state)
 {
     struct error e = {""};
@@ -178,7 +179,8 @@ static void test_nodes_that_send_a_slot_round__are_told_of(void **state)
     struct pinning_request q;
     (void)state;
     reads_present(0, PINNING_MANY);
-    pinning_command(&p, 0, pinning_place(0, 0).shard, "DEL %b", NULL, 0); /* or the slot would not be given */
+    pinning_command(&p, 0, pinning_place(0, 0).shard, "DEL %b", NULL,
+                    0); /* or the slot could not be given away */
     set_owner(from, to);
     pinning_begin(&q, &p, 0, PINNING_MANY, READ_MS);
     pinning_ends(&q, ERR_UNREACHABLE, "round and round");

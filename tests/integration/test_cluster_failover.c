@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A master of the cluster that dies: checks of keys in memory do not fail, and are fast, until its replica
- * has taken its place. */
+/* A master of the cluster dies: checks of keys in memory do not fail, and are fast, until its replica has
+ * taken over. */
 #include "tests/integration/traffic.h"
 
 #include <inttypes.h>
@@ -42,7 +42,7 @@ static int teardown(void **state)
     return fixture_stop(&f);
 }
 
-/* The replica of node 0 has taken its place. */
+/* True: the replica of node 0 has taken over. */
 static bool is_over(void)
 {
     struct error unused = {""};
@@ -50,7 +50,7 @@ static bool is_over(void)
     return temp_cluster_failed_over(&f.cluster, 0, 0, &heir, &unused) == ERR_OK;
 }
 
-/* One BF.MEXISTS of the codes [0, KEYS), all of which must be there: how long it took. */
+/* One BF.MEXISTS of the codes [0, KEYS), all of which must be present. Returns how long it took. */
 static uint64_t ask(struct client *c)
 {
     char keys[KEYS][CLIENT_KEY_MAX];
@@ -115,8 +115,8 @@ static void test_failover__fails_no_check_of_keys_in_memory(void **state)
     fixture_all_present(&f, 1, 0, ROWS);
 }
 
-/* Callers go on: what was acknowledged while all was quiet is there afterwards, expansions work, and the one
- * that was dead comes back as a replica. */
+/* Clients go on meanwhile. Keys that were acknowledged before the quiet moment are present afterwards,
+ * expansions work, and the dead node comes back as a replica. */
 static void test_failover__under_traffic_loses_nothing(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void test_failover__under_traffic_loses_nothing(void **state)
     unsigned heir = 0;
     traffic_begin(&t, &f, ROWS, WRITES_MAX);
     clock_sleep_us(500000);
-    atomic_store(&t.quiet, true); /* so that the replica has all that was acknowledged */
+    atomic_store(&t.quiet, true); /* so that the replica has all acknowledged keys */
     clock_sleep_us(500000);
     temp_redis_kill(&f.cluster.node[1]);
     enum err err = temp_cluster_failed_over(&f.cluster, 1, WAIT_MS, &heir, &e);
@@ -149,7 +149,7 @@ static void test_failover__under_traffic_loses_nothing(void **state)
     fixture_all_present(&f, 0, 0, ROWS);
 }
 
-/* The listener's node is one of those that died: it hears another one. */
+/* The node to which a coordinator listens dies; the coordinator then listens to another one. */
 static void test_failover__leaves_no_coordinator_deaf(void **state)
 {
     (void)state;

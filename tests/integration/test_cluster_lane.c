@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lanes in a Redis Cluster whose slots move: a tail read and what tells whether it counts come from one
- * server, and an entry that was acknowledged is where the lane is. */
+/* Lanes in a Redis Cluster whose slots move: a tail read and the command that tells whether its reply counts
+ * are executed by one server, and an acknowledged entry is in the lane. */
 #include "tests/integration/lanes.h"
 #include "tests/integration/lane_append.h"
 
@@ -42,7 +42,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* A lane of its own, in another slot each time; it will move from @from to @to. */
+/* Each test has a lane of its own, in another slot, which it moves from @from to @to. */
 static int set_up(void **state)
 {
     struct error e = {""};
@@ -90,7 +90,7 @@ static void appends_as(enum tail_state wanted)
     assert_int_equal(lanes_times(&met, sequence), wanted == TAIL_COMPLETE);
 }
 
-/* What the lane has at node @i, under the eyes of nobody. */
+/* The length of the lane at node @i, read without the code under test. */
 static int64_t length_at(unsigned i)
 {
     return lanes_number(&cluster.client[i], "XLEN", &lane);
@@ -105,7 +105,7 @@ static void test_a_lane_that_moved__counts_only_under_the_era_of_its_new_node(vo
     appends_as(TAIL_COMPLETE);
     must(temp_cluster_move(&cluster, slot, 1, from, to, 0, &e), e);
     unsigned before = met.count;
-    reads_as(TAIL_ERA); /* the first command on it is answered MOVED */
+    reads_as(TAIL_ERA); /* the first command after the move is answered with MOVED */
     reads_as(TAIL_ERA);
     assert_int_equal(met.count, before);
     lane.era = lanes_era(&cluster.client[to]);
@@ -123,10 +123,10 @@ static void test_a_lane_on_its_way__is_read_and_appended_to_where_it_is(void **s
     (void)state;
     appends_as(TAIL_COMPLETE);
     must(temp_cluster_open(&cluster, slot, from, to, &e), e);
-    appends_as(TAIL_COMPLETE); /* it has not left yet */
+    appends_as(TAIL_COMPLETE); /* the entry has not moved yet */
     must(temp_cluster_migrate(&cluster, slot, from, to, 100, &moved, &e), e);
     assert_int_equal(moved, 1);
-    reads_as(TAIL_ERA); /* by ASK */
+    reads_as(TAIL_ERA); /* after ASK */
     lane.era = lanes_era(&cluster.client[to]);
     reads_as(TAIL_COMPLETE);
     appends_as(TAIL_COMPLETE);
@@ -156,7 +156,7 @@ static enum err apply(void *arg, const struct tail_record *record, uint8_t *fres
     return ERR_OK;
 }
 
-static enum tail_state stalled; /* of the last call; TAIL_COMPLETE: it did not */
+static enum tail_state stalled; /* the result of the last call; TAIL_COMPLETE: it did not stall */
 
 static void on_stalled(void *arg, enum tail_state state)
 {
@@ -242,16 +242,16 @@ static void test_a_shared_lane_that_moves__loses_nothing(void **state)
     assert_int_equal(add(&a, KEYS), TAIL_COMPLETE);
     must(temp_cluster_migrate(&cluster, slot, from, to, 100, &moved, &e), e);
     assert_int_equal(moved, 1);
-    assert_int_equal(add(&a, 2 * KEYS), TAIL_ERA); /* by ASK */
+    assert_int_equal(add(&a, 2 * KEYS), TAIL_ERA); /* after ASK */
     assert_int_equal(bits[2 * KEYS], 0);
     accept_era();
     assert_int_equal(add(&a, 3 * KEYS), TAIL_COMPLETE);
     for (unsigned i = 0; i < KEYS; i++)
         assert_int_equal(a.fresh[i], 1);
     must(temp_cluster_close(&cluster, slot, from, to, &e), e);
-    assert_int_equal(add(&a, 4 * KEYS), TAIL_COMPLETE); /* by MOVED */
+    assert_int_equal(add(&a, 4 * KEYS), TAIL_COMPLETE); /* after MOVED */
     for (unsigned i = 0; i < 5 * KEYS; i++)
-        assert_int_equal(bits[i], 1); /* what was not acknowledged is in the lane, too */
+        assert_int_equal(bits[i], 1); /* entries that were not acknowledged are in the lane, too */
     assert_int_equal(length_at(to), 6);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A filter without a source, made a moment ago: its home node dies, and the replica has never heard of it.
- * Its shards on other nodes are there, its view is not. Nobody puts it back, and nobody makes an empty one in
- * its place unasked. */
+/* A new filter without a source loses its view: the metadata node dies, and its replica does not know the
+ * filter. The shards on other nodes remain. No coordinator restores the view, and none makes an empty one
+ * without an order. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static unsigned home(void)
     return temp_cluster_owner(&f.cluster, 1, (unsigned)slot);
 }
 
-/* The filter is made, and filled by coordinator 0, while the home node has no replica. */
+/* Make the filter and have coordinator 0 fill it, while the metadata node has no replica. */
 static unsigned make(void)
 {
     struct error e = {""};
@@ -66,7 +66,7 @@ static void start_again(unsigned d)
     fixture_reconnect(&f, d);
 }
 
-/* Single keys, of which some may be answered by an error: how many are reported absent. */
+/* Check single keys, some of which may get an error. Returns how many are reported absent. */
 static unsigned denied(unsigned d)
 {
     unsigned n = 0;
@@ -89,7 +89,7 @@ static uint64_t present(unsigned d, uint64_t first, uint64_t count)
     return n;
 }
 
-/* Whether an add is done; if not, why not. */
+/* Whether an add succeeds; if not, @why has the error. */
 static bool add(unsigned d, const char *key, char *why, size_t size)
 {
     redisReply *r = client_command(&f.client[d], "BF.ADD seen %s", key);
@@ -100,14 +100,14 @@ static bool add(unsigned d, const char *key, char *why, size_t size)
     return done;
 }
 
-/* No key is reported absent, and none is added, until somebody makes it again. */
+/* No key may be reported absent, and no add may succeed, until the filter is made again. */
 static void stays_lost(void)
 {
     struct error e = {""};
     char why[200];
     uint64_t until = clock_mono_us() + WAIT_MS * 1000ull;
     for (unsigned d = 0; d < 2; d++) {
-        do { /* the home node's connection may be broken still */
+        do { /* the connection to the metadata node may still be broken */
             assert_false(add(d, "k", why, sizeof(why)));
             if (clock_mono_us() > until)
                 fail_msg("coordinator %u: %s", d, why);
@@ -132,7 +132,7 @@ static void test_lost_view__denies_no_key_and_is_made_anew_on_request(void **sta
     stays_lost();
 }
 
-/* The other one is started when the view is gone, and the first thing that it hears is an add. */
+/* The other coordinator starts when the view is lost, and its first request is an add. */
 static void test_lost_view__is_not_replaced_by_one_who_never_saw_it(void **state)
 {
     (void)state;
@@ -166,13 +166,13 @@ static void test_lost_view__of_which_nobody_knows_is_made_anew_on_request_alone(
         assert_non_null(strstr(why, "lost its view"));
         clock_sleep_us(300000);
     }
-    clock_sleep_us(6500000); /* until those who were killed are gone from the list of members */
+    clock_sleep_us(6500000); /* until killed coordinators have left the list of members */
     must(client_ok(&f.client[0], &e, "BF.RESERVE seen 0.001 20000"), e);
     assert_true(add(1, "k", why, sizeof(why)));
     assert_in_range(present(1, 0, KEYS), 0, KEYS / 10);
 }
 
-/* Nothing is left of it but what coordinator 0 knows. */
+/* Only coordinator 0 still knows the filter. */
 static void test_lost_view__is_remembered_where_no_shard_is_left(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void test_lost_view__is_remembered_where_no_shard_is_left(void **state)
     daemon_kill(&f.daemon[1]);
     for (unsigned i = 0; i < 3; i++)
         must(client_ok(&f.cluster.client[i], &e, "FLUSHALL"), e);
-    clock_sleep_us(2500000); /* the list of members is whole again */
+    clock_sleep_us(2500000); /* until the list of members is complete again */
     start_again(1);
     assert_false(add(1, "k", why, sizeof(why)));
     assert_non_null(strstr(why, "lost its view"));
@@ -192,7 +192,7 @@ static void test_lost_view__is_remembered_where_no_shard_is_left(void **state)
     assert_true(add(1, "k", why, sizeof(why)));
 }
 
-/* One that was deleted comes back by nobody's memory. */
+/* A deleted filter must not come back because a coordinator remembers it. */
 static void test_lost_view__of_a_filter_that_was_deleted_stays_away(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What all masters of a Redis Cluster are asked for: whoever asks is told the same, also while slots move. */
+/* Requests to all masters of a Redis Cluster: every asker gets the same result, also while slots move. */
 #include "tests/integration/lanes.h"
 
 #include <signal.h>
@@ -32,7 +32,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* A link that begins with one node. */
+/* A link that starts from one node. */
 struct asker {
     struct nodes seeds, nodes;
     struct sync_client *link;
@@ -55,8 +55,7 @@ static void asker_close(struct asker *a)
     cluster_free(a->nodes.cluster);
 }
 
-/* Each node lists the masters in an order of its own. What writers say of them, and the view, is compared as
- * text. */
+/* Each node lists the masters in its own order. The eras of writers and of the view are compared as text. */
 static void test_eras__are_the_same_whichever_node_lists_the_masters(void **state)
 {
     struct error e = {""};
@@ -92,7 +91,7 @@ static void keeps(const struct asker *a, uint64_t incarnation)
     handle_fini(&h);
 }
 
-/* The lowest slot of the master that has not @slot, but has the next one. */
+/* The lowest slot of the next master after the one with @slot. */
 static unsigned lowest_of_next(const struct asker *a, unsigned slot)
 {
     struct error e = {""};
@@ -115,7 +114,7 @@ static void moves(unsigned from, unsigned to)
     must(temp_cluster_close(&cluster, LOWEST, from, to, &e), e);
 }
 
-/* Nobody tells it of deletions, and the slot may be the lowest one of its master again. */
+/* Deletions do not reach such a registry, and its slot may become the lowest one of its master again. */
 static void test_a_registry_in_a_slot_that_is_no_lowest_one__is_removed(void **state)
 {
     struct error e = {""};
@@ -139,7 +138,7 @@ static void test_a_registry_in_a_slot_that_is_no_lowest_one__is_removed(void **s
     asker_close(&a);
 }
 
-/* The registry of a master lies in its lowest slot, which goes first when slots are given away. */
+/* A master's registry is in its lowest slot, which moves first when slots are given away. */
 static void test_a_registry__is_followed_when_its_slot_moves(void **state)
 {
     struct error e = {""};

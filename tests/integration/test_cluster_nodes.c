@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Coordinators and the masters of a Redis Cluster: how these are found, followed and shown. */
+/* Coordinators and the masters of a Redis Cluster: how coordinators find, follow and show them. */
 #include "shard/redis/nodes/cluster.h"
 #include "tests/integration/fixture.h"
 #include "tests/integration/roll.h"
@@ -16,7 +16,7 @@ enum { ROWS = 20000, CAPACITY = 40000, WAIT_MS = 60000 };
 
 static struct fixture f;
 
-/* Small shards, so that there are many of them. */
+/* Shards are small, so that there are many. */
 static int setup(void **state)
 {
     (void)state;
@@ -58,7 +58,7 @@ static void test_cluster__lists_its_coordinators(void **state)
     }
 }
 
-/* A master that does not hold the list of members hangs. */
+/* A master without the list of members hangs. */
 static void test_cluster__says_which_master_does_not_answer(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void test_cluster__is_shown_with_its_masters(void **state)
     freeReplyObject(info);
 }
 
-/* Nobody is told that slots have moved; the map is asked for a few times, by all threads together. */
+/* No coordinator is told that slots moved; all threads together request the map a few times. */
 static void test_cluster__is_followed_after_slots_moved_while_nobody_looked(void **state)
 {
     (void)state;
@@ -131,10 +131,11 @@ static void test_cluster__is_followed_after_slots_moved_while_nobody_looked(void
         asked += lately;
     }
     print_message("CLUSTER SLOTS was asked %" PRIu64 " times\n", asked);
-    /* Two daemons look while slots move, each as often as the least pause between two refreshes allows. */
+    /* Two daemons request it while slots move, each at most as often as the least pause between two refreshes
+     * allows. */
     assert_in_range(asked, 1, 2 * (clock_mono_us() - began) / 1000 / CLUSTER_PAUSE_MIN_MS + 4);
-    /* No check asks for it: if they did, each of these turns would. Marks, the controller, and whoever meets
-     * a connection that broke on a busy machine do now and then. */
+    /* Checks do not request the map: if they did, each of these turns would see it. Marks, the controller,
+     * and connections that broke on a busy machine do now and then. */
     uint64_t least = UINT64_MAX;
     for (int turn = 0; turn < 30 && least > 0; turn++) {
         temp_cluster_reset_counts(&f.cluster);
@@ -145,7 +146,7 @@ static void test_cluster__is_followed_after_slots_moved_while_nobody_looked(void
     assert_int_equal(least, 0);
 }
 
-/* Seeds that are dead, and one that lives. */
+/* Two dead seeds, and a live one. */
 static void test_cluster__is_found_where_the_first_seeds_are_dead(void **state)
 {
     (void)state;
@@ -168,7 +169,7 @@ static void test_cluster__is_found_where_the_first_seeds_are_dead(void **state)
     assert_true(daemon_fini(&d));
 }
 
-/* What the doctor says of the rights at each master; the node of the last problem in @where. */
+/* Counts the doctor's findings about rights by master. *@where: the node of the last problem. */
 static unsigned denied_at(struct client *c, unsigned *masters, char where[64])
 {
     char probe[32], state[16];
@@ -192,7 +193,7 @@ static unsigned denied_at(struct client *c, unsigned *masters, char where[64])
     return problems;
 }
 
-/* Each master is tried, with a key of its own slots. */
+/* The doctor tries each master, with a key of that master's slots. */
 static void doctor_knows_the_rights(struct client *c)
 {
     struct error e = {""};
@@ -207,7 +208,7 @@ static void doctor_knows_the_rights(struct client *c)
     must(client_ok(&f.cluster.client[1], &e, "ACL SETUSER few +strlen"), e);
 }
 
-/* Those that docs/howto/connect-to-redis.md names, and no others. */
+/* The rights that docs/howto/connect-to-redis.md names are enough. */
 static void test_cluster__needs_few_rights(void **state)
 {
     (void)state;
@@ -232,7 +233,7 @@ static void test_cluster__needs_few_rights(void **state)
     must(client_open(&c, d.port, 10000, &e), e);
     must(client_ok(&c, &e, "BF.RESERVE k 0.01 3000"), e);
     must(client_madd(&c, "k", fixture_code, 0, 2000, &e), e);
-    /* A slot with a shard, half of the way. */
+    /* The slot of a shard has moved half way. */
     redisReply *r = client_command(&f.cluster.client[0], "CLUSTER KEYSLOT {k.1.0.0}");
     unsigned slot = (unsigned)r->integer, from = temp_cluster_owner(&f.cluster, 0, slot), to = (from + 1) % 3;
     unsigned moved = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A master of a cluster is killed in each phase of an expansion, under traffic: the one that has the view,
- * and one that has shards alone. No acknowledged key is reported absent, and the expansion comes to its end.
- * By default half of them; with the argument `all`, all; with a pattern those that match. */
+/* A master of a cluster is killed in each phase of an expansion, under traffic: the metadata node, or a node
+ * with only shards. No acknowledged key is reported absent, and the expansion ends. By default half of the
+ * tests run; with the argument `all` all of them; with a pattern those that match. */
 #include "tests/integration/healing.h"
 #include "tests/integration/traffic.h"
 
@@ -15,15 +15,15 @@
 enum {
     ROWS = 20000,
     CAPACITY = 400000,
-    WRITES_MAX = 2000, /* of a writer in one phase */
+    WRITES_MAX = 2000, /* by one writer in one phase */
     WAIT_MS = 60000,
     TRAFFIC_FIRST_US = 200 * 1000,
-    REACHED_US = 200 * 1000 /* what waits for a stopped node, or a transaction, has come to it */
+    REACHED_US = 200 * 1000 /* until the job waits for the stopped node or the transaction */
 };
 
 static struct fixture f;
 static struct traffic t;
-static uint64_t codes; /* of each writer, in all phases before */
+static uint64_t codes; /* of each writer, in all earlier phases */
 static bool all_of_them, configured;
 
 #define SERVICE "check_interval = 200ms\ntimeout = 2s\n"
@@ -55,9 +55,9 @@ static int teardown(void **state)
 
 /* --- what all have in common --- */
 
-enum { FLUSHED_MS = 25000 /* less than a job that failed is let rest otherwise */ };
+enum { FLUSHED_MS = 25000 /* less than the usual pause after a failed job */ };
 
-/* Threads are not left behind by a test that fails. */
+/* Fail the test if @err is an error, after ending the threads. */
 static void check(enum err err, const struct error *e)
 {
     if (err == ERR_OK)
@@ -130,8 +130,8 @@ static void say_why(void)
         process_show_log(&f.daemon[d].process, "a coordinator");
 }
 
-/* With the node that has them the mutex may be gone, and the record, where nothing had been written yet: a
- * driver that has changed no view leaves nothing to finish. */
+/* The mutex and an unwritten record may be lost with their node. A driver that has changed no view leaves
+ * nothing to finish then, so order a rebuild again. */
 static void ask_again(bool home)
 {
     struct error e = {""};
@@ -139,7 +139,7 @@ static void ask_again(bool home)
         (void)!client_ok(&f.client[1], &e, "TB.REBUILD " FILTER);
 }
 
-/* Whatever it waits for is given to it, until a later generation than @before is in use alone. */
+/* Let the job go on at each of its waits, until a later generation than @before is the only one. */
 static void end(int64_t before)
 {
     struct error e = {""};
@@ -163,7 +163,7 @@ static void end(int64_t before)
         fixture_all_present(&f, d, 0, ROWS);
 }
 
-/* A transaction that the next settle waits for. */
+/* Open a transaction that the job's next wait for transactions must wait for. */
 static PGconn *open_transaction(void)
 {
     PGconn *other = PQconnectdb(f.postgres.dsn);
@@ -183,7 +183,7 @@ static void close_transaction(PGconn *other)
 static void in_create(bool home)
 {
     unsigned node = victim(home);
-    if (!home) /* else it could not even be asked for */
+    if (!home) /* only then: without the metadata node the command itself would fail */
         process_signal(&f.cluster.node[node].process, SIGSTOP);
     tell("TB.REBUILD " FILTER);
     clock_sleep_us(home ? 0 : REACHED_US);
@@ -232,8 +232,8 @@ static void in_hold(bool home)
     strike(victim(home));
 }
 
-/* The view changes, and the renames wait for the node that has stopped; or the node with the view is gone
- * just behind the change. */
+/* The view changes while the renames wait for the stopped node; or the node with the view dies just after the
+ * change. */
 static void in_change(const char *command, bool home)
 {
     unsigned node = victim(home);
@@ -256,7 +256,7 @@ static void in_follow(bool home)
     tell("TB.REBUILD " FILTER " HOLD");
     await_step("hold");
     PGconn *other = open_transaction();
-    tell("TB.CUTOVER " FILTER); /* it catches up once more before, and behind */
+    tell("TB.CUTOVER " FILTER); /* the job catches up once more before and after the cutover */
     clock_sleep_us(REACHED_US);
     strike(victim(home));
     close_transaction(other);
@@ -301,7 +301,7 @@ static void configure(void)
     configured = true;
 }
 
-/* The others need a filter that is built. */
+/* Build the filter that the other tests need. */
 static void build(void)
 {
     if (!configured)
@@ -320,7 +320,7 @@ static void test_kill__in_the_first_build(void **state)
     begin();
     strike(victim(false));
     healing_open(&f, HEALING_MIDDLE);
-    end(1); /* the placeholder's number */
+    end(1); /* 1: the placeholder's number */
 }
 
 static void run_phase(void (*phase)(bool home), bool home)
@@ -332,7 +332,7 @@ static void run_phase(void (*phase)(bool home), bool home)
     end(before);
 }
 
-/* In turns, or both. */
+/* By default kill one kind of node, in turns; with `all` both. */
 static void both(void (*phase)(bool home), bool home)
 {
     run_phase(phase, home);
@@ -362,7 +362,7 @@ static void await_whole(bool whole, uint64_t until)
     }
 }
 
-/* What is lost under a view that has just come is known when somebody asks, as this does. */
+/* After a new view, losses are found when a key is requested, as here. */
 static void is_exact(unsigned d, uint64_t until)
 {
     uint64_t present;
@@ -443,7 +443,7 @@ int main(int argc, char **argv)
     all_of_them = argc > 1 && strcmp(argv[1], "all") == 0;
     if (argc > 1 && !all_of_them)
         cmocka_set_test_filter(argv[1]);
-    /* test_heal_phases has the others, with replicas that lag. */
+    /* test_heal_phases has the other phases, with replicas that lag. */
     const struct CMUnitTest some[] = {
         cmocka_unit_test(test_kill__in_the_first_build),
         cmocka_unit_test(test_kill__in_create),

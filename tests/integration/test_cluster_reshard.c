@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Slots that move while a filter is used, and while it expands: nothing that was acknowledged is missed, and
- * no command fails. */
+/* Slots move while a filter is used, and while it expands: no acknowledged key is missed, and no command
+ * fails. */
 #include "tests/integration/traffic.h"
 
 #include <inttypes.h>
@@ -70,7 +70,7 @@ static void *run_mover(void *arg)
 
 static void mover_start(struct mover *m, unsigned from, unsigned to, unsigned pause_us)
 {
-    /* The third that node @from was born with. */
+    /* the third of the slots that node @from started with */
     *m = (struct mover){
         .first = TEMP_CLUSTER_SLOTS * from / 3, .count = THIRD, .from = from, .to = to, .pause_us = pause_us};
     assert_int_equal(pthread_create(&m->thread, NULL, run_mover, m), 0);
@@ -93,7 +93,7 @@ static void move_back(unsigned from, unsigned to)
 
 /* --- tests --- */
 
-/* A wait that fails must not leave the threads behind. */
+/* Wait for a field of the status; a failure must not leave the threads behind. */
 static void wait_for(const char *field, const char *value)
 {
     struct error e = {""};
@@ -149,7 +149,7 @@ static void test_reshard__of_a_third_of_the_slots_in_each_phase_loses_nothing(vo
     move_back(0, 2);
 }
 
-/* Every change of the view meets slots that are on their way. */
+/* Slots are moving at every change of the view. */
 static void test_reshard__while_views_change_loses_nothing(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void close_all(struct slots *s, unsigned from, unsigned to)
     }
 }
 
-/* All shards of one node lie in open slots when the view changes, and while others are loaded from there.
+/* All shards of one node are in open slots when the view changes, and while shards are loaded from there.
  * Requests do not fail before their deadline. */
 static void test_reshard__that_is_under_way_when_the_view_changes_only_delays(void **state)
 {
@@ -248,7 +248,7 @@ static void test_reshard__that_is_under_way_when_the_view_changes_only_delays(vo
     traffic_judge(&t, false);
 }
 
-/* View, mutex and record lie in a slot that is on its way: what a driver writes is whole, or waits. */
+/* View, mutex and record are in a slot that is moving: a driver's writes are complete, or wait. */
 static void test_reshard__of_a_filters_own_keys_only_delays_its_job(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static void test_reshard__of_a_filters_own_keys_only_delays_its_job(void **state
     wait_for("job_step", "hold");
     if (err == ERR_OK)
         err = temp_cluster_open(&f.cluster, s.slot[0], to, from, &e);
-    (void)!client_ok(&f.client[0], &e, "TB.CUTOVER " FILTER); /* it may have to wait for too long */
+    (void)!client_ok(&f.client[0], &e, "TB.CUTOVER " FILTER); /* the command may have to wait for too long */
     clock_sleep_us(1500000);
     if (err == ERR_OK)
         close_all(&s, to, from);
@@ -282,7 +282,7 @@ static void test_reshard__of_a_filters_own_keys_only_delays_its_job(void **state
     traffic_judge(&t, false);
 }
 
-/* Half of a slot's keys are there, half here, and it stays so for a while. */
+/* Half of a slot's keys are at each node, and it stays so for a while. */
 static void test_reshard__that_stops_half_way_is_no_loss(void **state)
 {
     (void)state;
@@ -293,7 +293,7 @@ static void test_reshard__that_stops_half_way_is_no_loss(void **state)
     open_all(&s, 1, 2);
     for (unsigned i = 0; i < s.count; i += 2)
         must(temp_cluster_migrate(&f.cluster, s.slot[i], 1, 2, 64, &moved, &e), e);
-    clock_sleep_us(2500000); /* the controller looks for lost shards meanwhile */
+    clock_sleep_us(2500000); /* so that the controller looks for lost shards meanwhile */
     char text[64];
     must(client_status(&f.client[0], FILTER, "state", text, sizeof(text), &e), e);
     assert_string_equal(text, "serving");

@@ -26,7 +26,7 @@ static int start(void **state)
 {
     (void)state;
     struct error e = {""};
-    if (temp_cluster_start(&cluster, 4, 3, 0, &e) != ERR_OK || /* the fourth has no slots */
+    if (temp_cluster_start(&cluster, 4, 3, 0, &e) != ERR_OK || /* the fourth master has no slots */
         cluster_parse_seeds(&seeds, cluster.seeds, &e) != ERR_OK) {
         print_error("%s\n", e.text);
         return -1;
@@ -62,7 +62,7 @@ static int teardown(void **state)
 
 /* --- keys --- */
 
-/* The @n-th key, and where it belongs. */
+/* Make the @n-th key. Returns its address. */
 static unsigned key_of(unsigned n, char key[32])
 {
     (void)snprintf(key, 32, "key%u", n);
@@ -81,7 +81,7 @@ static void set_keys(unsigned count)
     }
 }
 
-/* All of them in one pipeline; each must have its value. */
+/* Get all keys in one pipeline; each must have its value. */
 static void get_keys(unsigned count)
 {
     struct error e = {""};
@@ -126,7 +126,7 @@ static void test_link__follows_slots_that_have_moved_and_asks_for_the_map_once(v
     temp_cluster_reset_counts(&cluster);
     get_keys(KEYS);
     get_keys(KEYS);
-    assert_in_range(temp_cluster_maps_asked(&cluster), 1, 3); /* hundreds of MOVED */
+    assert_in_range(temp_cluster_maps_asked(&cluster), 1, 3); /* though there are hundreds of MOVED */
     must(temp_cluster_move(&cluster, 0, TEMP_CLUSTER_SLOTS / 6, 1, 0, 0, &e), e);
     must(temp_cluster_agree(&cluster, WAIT_MS, &e), e);
 }
@@ -146,11 +146,11 @@ static void test_link__asks_where_a_slot_is_on_its_way(void **state)
     temp_cluster_reset_counts(&cluster);
     get_keys(1);
     must(sync_client_command(l, where, &r, &e, "APPEND %s 0", key),
-         e); /* and what is written there stays there */
+         e); /* and the written value stays there */
     freeReplyObject(r);
     must(sync_client_command(l, where, &r, &e, "SET {%s}new 1", key), e);
     freeReplyObject(r);
-    assert_int_equal(temp_cluster_maps_asked(&cluster), 0); /* ASK says nothing of the map */
+    assert_int_equal(temp_cluster_maps_asked(&cluster), 0); /* ASK does not change the map */
     must(temp_cluster_close(&cluster, slot, from, to, &e), e);
     must(sync_client_command(l, where, &r, &e, "GET {%s}new", key), e);
     assert_string_equal(r->str, "1");
@@ -200,7 +200,7 @@ static void test_link__waits_with_a_script_whose_keys_are_on_both_sides(void **s
     }
     must(temp_cluster_open(&cluster, slot, c.from, c.to, &e), e);
     must(temp_cluster_migrate(&cluster, slot, c.from, c.to, 1, &moved, &e), e);
-    /* The deadline passes: the script has not run, and may be repeated. */
+    /* The deadline passes: the script was not executed, and may be sent again. */
     struct sync_client *hasty = sync_client_new(&nodes, 150, NULL);
     gives(ERR_UNREACHABLE, sync_client_command(hasty, where, &r, &e, "EVAL %s 2 {%s}0 {%s}1", both, key, key),
           e);
@@ -348,7 +348,7 @@ static void turn(struct event_base *base)
     clock_sleep_us(1000);
 }
 
-/* Keys [0, count) in one go, by stores that share what they learn. */
+/* Get keys [0, count) by all stores, which share the map. */
 static void get_by_stores(struct async_client **stores, struct event_base *base, unsigned n, unsigned count)
 {
     struct asked asked = {0};
@@ -390,7 +390,7 @@ static void test_store__follows_slots_that_have_moved_and_asks_for_the_map_once(
     uint64_t before = temp_cluster_redirections(&cluster);
     get_by_stores(stores, base, 3, KEYS);
     assert_int_equal(temp_cluster_redirections(&cluster), before);
-    assert_in_range(temp_cluster_maps_asked(&cluster), 1, 3); /* hundreds of MOVED to each */
+    assert_in_range(temp_cluster_maps_asked(&cluster), 1, 3); /* though each store gets hundreds of MOVED */
     for (unsigned i = 0; i < 3; i++)
         async_client_free(stores[i]);
     event_base_free(base);
@@ -422,7 +422,7 @@ static void test_store__asks_where_a_slot_is_on_its_way(void **state)
     must(temp_cluster_agree(&cluster, WAIT_MS, &e), e);
 }
 
-/* One node sends it to the other, which sends it back. */
+/* Two nodes redirect the command to each other. */
 static void test_store__gives_up_a_command_that_is_sent_round(void **state)
 {
     (void)state;
@@ -445,7 +445,7 @@ static void test_store__gives_up_a_command_that_is_sent_round(void **state)
     event_base_free(base);
 }
 
-/* What is under way when a store is freed is told. */
+/* Pending requests are told when a store is freed. */
 static void test_store__tells_everybody_when_it_is_freed(void **state)
 {
     (void)state;
@@ -458,7 +458,7 @@ static void test_store__tells_everybody_when_it_is_freed(void **state)
         assert_true(send_get(s, &asked, i));
     async_client_free(s);
     assert_int_equal(asked.without, 10);
-    s = async_client_new(base, &nodes, SYNC_CLIENT_MS, NULL); /* in the middle of its first map */
+    s = async_client_new(base, &nodes, SYNC_CLIENT_MS, NULL); /* freed during its first request for the map */
     assert_true(send_get(s, &asked, 0) || asked.answered == 10);
     async_client_free(s);
     event_base_free(base);

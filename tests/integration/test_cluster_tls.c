@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A cluster that speaks TLS alone with coordinators, on its bus and to its replicas: checks, adds, a rebuild,
- * a failover. */
+/* A cluster with TLS only, towards coordinators, on its bus and to its replicas: checks, adds, a rebuild, a
+ * failover. */
 #include "tests/integration/traffic.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static int teardown(void **state)
     return fixture_stop(&f);
 }
 
-/* How many clients with TLS a node has, and without, but for this fixture's own. */
+/* Count a node's clients with and without TLS, except this fixture's own. */
 static void count_clients(unsigned node, unsigned *with, unsigned *without)
 {
     char tls[32];

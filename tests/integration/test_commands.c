@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.* at length: filters that grow, keys of all sizes, long pipelines. The wire itself: test_contract_*. */
+/* BF.* at length: filters that grow, keys of all sizes, long pipelines. test_contract_* test the protocol
+ * itself. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -47,7 +48,7 @@ static void test_keys__may_be_empty_binary_or_a_megabyte(void **state)
         const char *bytes;
         size_t length;
     } keys[] = {{"", 0}, {binary, sizeof(binary)}, {binary, 1}, {"\r\n", 2}, {big, BIG}, {big, BIG - 1}};
-    static const int64_t wanted[] = {0, 1, 1}; /* EXISTS before, ADD, EXISTS after */
+    static const int64_t wanted[] = {0, 1, 1}; /* EXISTS before the ADD, ADD, EXISTS after it */
     static const char *const commands[] = {"BF.EXISTS", "BF.ADD", "BF.EXISTS"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         for (size_t k = 0; k < 3; k++) {
@@ -67,7 +68,7 @@ static void test_pipeline__answers_ten_thousand_commands_in_order(void **state)
     redisContext *redis = fixture.client[0].redis;
     struct error e = {""};
     must(client_ok(&fixture.client[0], &e, "BF.RESERVE piped 0.001 %d", 2 * KEYS), e);
-    /* An EXISTS right behind its ADD sees it; an ECHO tells the order. */
+    /* An EXISTS after its ADD in the pipeline sees the key; ECHO shows the order. */
     for (int i = 0; i < KEYS; i++) {
         assert_int_equal(redisAppendCommand(redis, "BF.ADD piped k%d", i), REDIS_OK);
         if (i % 2 == 0)

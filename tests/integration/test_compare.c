@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Comparing a generation with keys: none is overlooked, none is found missing that is there. */
+/* Compares a generation with keys: no missing key is overlooked, and no present key is reported missing. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "migrate/verify/log_check.h"
 #include "tests/integration/builds.h"
 
-/* Keys of both layers; of those in [ABSENT, ...) none was added. */
+/* Keys of both layers; keys from ABSENT on were never added. */
 enum { KEYS = 3000, ABSENT = 100000, WRITERS = 3 };
 
 static struct log_input input;
@@ -114,7 +114,7 @@ static bool is_found(uint64_t key)
     return found;
 }
 
-/* Those of the keys [ABSENT, ABSENT + count) are missing that a check does not find. */
+/* Of the keys [ABSENT, ABSENT + count), exactly those must be reported missing that a check does not find. */
 static void missing_are(unsigned count)
 {
     struct key_hash *expected = calloc(count + 1, sizeof(*expected));
@@ -175,7 +175,7 @@ static void test_compare_finish__may_be_done_again(void **state)
     }
 }
 
-/* One bit of one key. */
+/* One bit of one key is cleared. */
 static void test_compare__sees_a_single_bit_that_is_missing(void **state)
 {
     struct key_place place;
@@ -196,7 +196,7 @@ static void test_compare__sees_a_single_bit_that_is_missing(void **state)
     finish();
     const struct key_hash *missing = compare_missing(c, &listed);
     struct key_hash h = builds_hash(key);
-    assert_in_range(listed, 1, 30); /* other keys have that bit too */
+    assert_in_range(listed, 1, 30); /* other keys have that bit, too */
     for (size_t i = 0; i < listed; i++)
         found |= missing[i].high == h.high && missing[i].low == h.low;
     assert_true(found);
@@ -218,7 +218,7 @@ static void test_compare_missing__lists_so_many_and_counts_the_rest(void **state
     unsigned calls = 0;
     struct compare_options o = options(state);
     o.spill_bytes = 1 << 30;
-    o.poll = stop_third; /* in the middle of it: nothing is counted twice */
+    o.poll = stop_third; /* interrupted in the middle: nothing is counted twice */
     o.poll_arg = &calls;
     make(o);
     load();
@@ -275,7 +275,7 @@ static void test_compare__takes_keys_of_several_threads(void **state)
     }
     if (*state != NULL)
         for (unsigned i = 0; i < 3; i++)
-            finish(); /* meanwhile */
+            finish(); /* in the meantime */
     for (unsigned i = 0; i < WRITERS; i++) {
         assert_int_equal(pthread_join(thread[i], NULL), 0);
         assert_int_equal(one[i].code, ERR_OK);
@@ -287,7 +287,7 @@ static void test_compare__takes_keys_of_several_threads(void **state)
 
 /* --- what stops it --- */
 
-/* In memory shards are read by the load, else by the finish. */
+/* In memory the load reads the shards, else the finish does. */
 static void reading_gives(void **state, enum err code)
 {
     struct error e = {""};

@@ -25,7 +25,7 @@ static int setup(void **state)
     const struct daemon_options o = {.nodes = fixture.node_list,
                                      .dsn = "postgresql://app:hunter2@127.0.0.1:1/app",
                                      .service = "threads = 2\n",
-                                     /* or what is lost comes back from there */
+                                     /* without memory, or the lost shard would come back from it */
                                      .redis = "resident_memory = 0\n",
                                      .filters = FILTERS};
     must(daemon_start(&fixture.daemon[0], &o, &e), e);
@@ -40,7 +40,7 @@ static int teardown(void **state)
     return fixture_stop(&fixture);
 }
 
-/* Every test ends with the values of the file. */
+/* After each test the values of the file apply again. */
 static int restore(void **state)
 {
     (void)state;
@@ -58,7 +58,7 @@ static void is_error(struct client *c, const char *command, const char *text)
     freeReplyObject(r);
 }
 
-/* Of a command with @keys answers, @texts are pairs in any order. */
+/* The reply to a command has @keys pairs; @texts are the pairs in any order. */
 static void gives(const char *command, size_t keys, const char *const texts[])
 {
     redisReply *r = client_command(&fixture.client[0], command);
@@ -92,7 +92,7 @@ static void test_config_get__lists_keys_and_masks_secrets(void **state)
     GIVES("CONFIG GET *.timeout", "service.timeout", "1s", "redis.timeout", "1s", "postgres.timeout", "10s");
     GIVES("CONFIG GET filter.a.b.cap*", "filter.a.b.capacity", "10");
     GIVES("CONFIG GET postgres.dsn", "postgres.dsn", "postgresql://app:***@127.0.0.1:1/app");
-    gives("CONFIG GET timeout", 0, NULL); /* of three sections */
+    gives("CONFIG GET timeout", 0, NULL); /* three sections have a timeout */
     gives("CONFIG GET nonsense", 0, NULL);
     struct error e = {""};
     must(client_ok(&fixture.client[0], &e, "CONFIG SET password sesame"), e);
@@ -142,7 +142,7 @@ static void test_config_set__is_all_or_nothing(void **state)
     must(client_ok(c, &e, "CONFIG SET max_clients 9 rebuild.lease 20s filter.a.b.grace 1s"), e);
     GIVES("CONFIG GET max_clients lease filter.a.b.grace", "max_clients", "9", "lease", "20s",
           "filter.a.b.grace", "1s");
-    must(daemon_reload(&fixture.daemon[0], &e), e); /* the file's values again */
+    must(daemon_reload(&fixture.daemon[0], &e), e); /* restores the file's values */
     GIVES("CONFIG GET max_clients lease filter.a.b.grace", "max_clients", "10000", "lease", "10s",
           "filter.a.b.grace", "10m");
 }
@@ -160,14 +160,14 @@ static void test_config_set__a_new_password_is_asked_of_new_clients(void **state
     struct client *old = &fixture.client[0];
     freeReplyObject(client_command(old, "PING"));
     must(client_ok(old, &e, "CONFIG SET password first"), e);
-    for (int i = 0; i < 4; i++) { /* of either worker */
+    for (int i = 0; i < 4; i++) { /* on both workers */
         struct client c = {0};
         open_client(&c);
         is_error(&c, "PING", "NOAUTH Authentication required.");
         is_error(&c, "AUTH second", "WRONGPASS invalid username-password pair or user is disabled.");
         must(client_ok(&c, &e, "AUTH first"), e);
         must(client_ok(old, &e, "CONFIG SET password second"), e);
-        must(client_ok(&c, &e, "CONFIG SET log_level info"), e); /* who is in stays in */
+        must(client_ok(&c, &e, "CONFIG SET log_level info"), e); /* clients that are logged in stay so */
         is_error(&c, "AUTH first", "WRONGPASS invalid username-password pair or user is disabled.");
         must(client_ok(&c, &e, "AUTH second"), e);
         must(client_ok(old, &e, "CONFIG SET password first"), e);
@@ -176,7 +176,7 @@ static void test_config_set__a_new_password_is_asked_of_new_clients(void **state
     struct client waiting = {0};
     open_client(&waiting);
     is_error(&waiting, "PING", "NOAUTH Authentication required.");
-    must(daemon_reload(&fixture.daemon[0], &e), e); /* the file has none */
+    must(daemon_reload(&fixture.daemon[0], &e), e); /* the file has no password */
     must(client_ok(&waiting, &e, "CONFIG SET log_level info"), e);
     client_close(&waiting);
 }
@@ -213,7 +213,7 @@ static void test_config_set__changes_what_is_logged(void **state)
     free(log);
 }
 
-/* A check of a filter whose shard is gone, asked until the answer is @wanted (NULL: an error). */
+/* Check a key of a filter whose shard is lost, until the reply is @wanted (NULL: an error). */
 static void check_becomes(const char *wanted)
 {
     char got[512] = "no reply";
@@ -254,7 +254,7 @@ static void test_config_set__policies_of_filters_follow(void **state)
     check_becomes("1");
 }
 
-/* Also of a request that is under way. */
+/* A shorter deadline also applies to requests under way. */
 static void test_config_set__a_shorter_deadline_counts_at_once(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.* row by row: replies in both protocols, error texts verbatim, the order of checks. */
+/* BF.*, row by row: replies in both protocols, verbatim error texts, the order of checks. */
 #include "tests/integration/contract.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static void test_names__are_taken_in_any_case(void **state)
         {"bf.reserve cased 0.01 100 expansion 4", "+OK"},
         {"Bf.InSeRt cased nocreate items a", "*1\r\n:1"},
         {"bf.info cased expansion", "*1\r\n:4"},
-        {"BF.EXISTS CASED a", ":0"}, /* keys are not words */
+        {"BF.EXISTS CASED a", ":0"}, /* keys are case-sensitive */
     };
     RUN(rows);
 }
@@ -87,8 +87,8 @@ static void test_option_words__are_not_looked_for_in_the_key(void **state)
         {"BF.INFO CAPACITY CAPACITY", "*1\r\n:300"},
         {"BF.RESERVE EXPANSION 0.01 100", "+OK"},
         {"BF.RESERVE NONSCALING 0.01 100", "+OK"},
-        {"BF.INFO NONSCALING EXPANSION", "*1\r\n:2"},           /* it scales */
-        {"BF.INSERT k ITEMS ITEMS NOCREATE", "*2\r\n:1\r\n:1"}, /* nor among the items */
+        {"BF.INFO NONSCALING EXPANSION", "*1\r\n:2"},           /* the filter named NONSCALING can grow */
+        {"BF.INSERT k ITEMS ITEMS NOCREATE", "*2\r\n:1\r\n:1"}, /* option words after ITEMS are items */
         {"BF.MEXISTS k ITEMS NOCREATE", "*2\r\n:1\r\n:1"},
     };
     RUN(rows);
@@ -102,7 +102,7 @@ static void test_bf_reserve__makes_a_filter_once(void **state)
     static const struct exchange rows[] = {
         {"BF.RESERVE r 0.01 1000", "+OK"},
         {"BF.RESERVE r 0.01 1000", "-ERR item exists"},
-        {"BF.RESERVE r abc 1000", "-ERR bad error rate"}, /* is looked at before */
+        {"BF.RESERVE r abc 1000", "-ERR bad error rate"}, /* the rate is checked before the name */
         {"BF.RESERVE r1 1e-2 100 EXPANSION 4", "+OK"},
         {"BF.INFO r1 EXPANSION", "*1\r\n:4"},
         {"BF.RESERVE r2 .01 100 NONSCALING", "+OK"},
@@ -146,12 +146,13 @@ static void test_bf_reserve__validates_in_the_order_of_the_contract(void **state
         {"BF.RESERVE x +-0.1 100", "-ERR bad error rate"},
         {"BF.RESERVE plus +0.1 100", "+OK"},
         {"BF.EXISTS x a", ":0"},
-        {"BF.RESERVE x 0.01 100", "+OK"}, /* none of those made it */
+        {"BF.RESERVE x 0.01 100", "+OK"}, /* none of the requests above made the filter */
     };
     RUN(rows);
 }
 
-/* By what memory there is, with figures behind the text of the contract; nothing crashes or fills up. */
+/* The limit depends on the available memory, and the error has figures after the contract's text. Nothing
+ * crashes or fills up. */
 static void test_bf_reserve__refuses_an_absurd_capacity_and_lives_on(void **state)
 {
     (void)state;
@@ -202,7 +203,7 @@ static void test_bf_add__to_a_full_filter_that_does_not_scale_is_an_error(void *
         {"BF.ADD full a", ":1"},
         {"BF.ADD full b", ":1"},
         {"BF.ADD full z", "-ERR non scaling filter is full"},
-        {"BF.ADD full a", ":0"}, /* it is there */
+        {"BF.ADD full a", ":0"}, /* the key is present */
         {"BF.EXISTS full z", ":0"},
     };
     RUN(rows);
@@ -228,7 +229,7 @@ static void test_bf_madd__ends_at_the_first_item_that_a_full_filter_refuses(void
         {"BF.RESERVE brim 0.000001 5 NONSCALING", "+OK"},
         {"BF.MADD brim a b c", "*3\r\n:1\r\n:1\r\n:1"},
         {"BF.MADD brim d e f g", "*3\r\n:1\r\n:1\r\n-ERR non scaling filter is full"},
-        {"BF.MEXISTS brim a d e f", "*4\r\n:1\r\n:1\r\n:1\r\n:0"}, /* earlier items stay */
+        {"BF.MEXISTS brim a d e f", "*4\r\n:1\r\n:1\r\n:1\r\n:0"}, /* earlier items stay added */
         {"BF.MADD brim a z b", "*2\r\n:0\r\n-ERR non scaling filter is full"},
         {"BF.INSERT brim ITEMS a z", "*2\r\n:0\r\n-ERR non scaling filter is full"},
     };
@@ -298,12 +299,14 @@ static void test_bf_insert__validates_options_even_where_the_filter_is_there(voi
         {"BF.INSERT v EXPANSION 32769 ITEMS a", "-Bad expansion"},
         {"BF.INSERT v CAPACITY 01 ITEMS a", "-Bad capacity"},
         {"BF.INSERT v ERROR +0.1 ITEMS", ARITY("bf.insert")},
-        {"BF.INSERT v CAPACITY 0 ITEMS", ARITY("bf.insert")}, /* words, then their number, then values */
+        {"BF.INSERT v CAPACITY 0 ITEMS",
+         ARITY("bf.insert")}, /* first the words are checked, then their number, then the values */
         {"BF.INSERT v CAPACITY 0 FOO ITEMS a", "-Unknown argument received"},
         {"BF.INSERT v ERROR 2 CAPACITY abc ITEMS a", "-Bad capacity"},
         {"BF.INSERT v CAPACITY 10 CAPACITY abc ITEMS a", "-Bad capacity"},
-        {"BF.EXISTS v a", ":0"},                        /* nothing was added by any */
-        {"BF.INSERT v CAPACITY 5 ITEMS c", "*1\r\n:1"}, /* a good one is ignored */
+        {"BF.EXISTS v a", ":0"}, /* none of the requests above added a key */
+        {"BF.INSERT v CAPACITY 5 ITEMS c",
+         "*1\r\n:1"}, /* a valid CAPACITY is ignored, as the filter exists */
         {"BF.INFO v CAPACITY", "*1\r\n:100"},
     };
     RUN(rows);
@@ -317,7 +320,7 @@ static void test_bf_exists__says_no_of_a_filter_that_was_never_made(void **state
     static const struct exchange rows[] = {
         {"BF.EXISTS never a", ":0"},
         {"BF.MEXISTS never a b", "*2\r\n:0\r\n:0"},
-        {"BF.INFO never", "-ERR not found"}, /* and does not make it */
+        {"BF.INFO never", "-ERR not found"}, /* nor does the check make the filter */
     };
     static const struct exchange three[] = {{"BF.EXISTS never a", "#f"},
                                             {"BF.MEXISTS never a b", "*2\r\n#f\r\n#f"}};
@@ -380,7 +383,7 @@ static void test_bf_info__answers_one_field(void **state)
     RUN3(three);
 }
 
-/* "Size" is ours: the bytes that are held for it. */
+/* "Size" is Twinbloom's: the bytes that the filter takes. */
 static void test_bf_info__answers_all_fields_in_their_order(void **state)
 {
     (void)state;

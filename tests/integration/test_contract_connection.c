@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What clients send besides BF.*: handshakes, logins, transactions, requests that are none. */
+/* Requests besides BF.*: handshakes, logins, transactions, and requests that are no commands. */
 #include "tests/integration/contract.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void test_small_commands__answer_as_redis_does(void **state)
         {"CLIENT GETNAME", "_"},
         {"CONFIG GET appendonly", "%1\r\n$10\r\nappendonly\r\n$2\r\nno"},
         {"RESET", "+RESET"},
-        {"CLIENT GETNAME", "$-1"}, /* RESP2 again */
+        {"CLIENT GETNAME", "$-1"}, /* in RESP2 again */
     };
     RUN(rows);
     RUN3(three);
@@ -66,7 +66,7 @@ static void test_hello__refuses_what_it_does_not_know(void **state)
         {"HELLO 3 SETNAME", "-ERR Syntax error in HELLO option 'SETNAME'"},
         {"HELLO 3 SETNAME \"a b\"",
          "-ERR Client names cannot contain spaces, newlines or special characters."},
-        {"BF.EXISTS none a", ":0"}, /* RESP2 as before */
+        {"BF.EXISTS none a", ":0"}, /* still in RESP2 */
         {"CLIENT GETNAME", "$-1"},
     };
     RUN(rows);
@@ -103,7 +103,7 @@ static void test_hello__answers_in_the_new_protocol(void **state)
     raw_close(fd);
 }
 
-/* What was asked before HELLO is answered in the protocol of then, however late its answer comes. */
+/* Replies to requests before HELLO keep the earlier protocol, however late they come. */
 static void test_hello__does_not_change_replies_to_what_came_before(void **state)
 {
     (void)state;
@@ -125,11 +125,11 @@ static void test_password__is_asked_for(void **state)
         {"AUTH default wrong", wrong},
         {"AUTH nobody s3cret", wrong},
         {"HELLO 3 AUTH default wrong", wrong},
-        {"BF.EXISTS secret a", "-NOAUTH Authentication required."}, /* RESP2 as before */
+        {"BF.EXISTS secret a", "-NOAUTH Authentication required."}, /* still in RESP2 */
         {"AUTH s3cret", "+OK"},
         {"BF.ADD secret a", ":1"},
         {"AUTH wrong", wrong},
-        {"BF.ADD secret a", ":0"}, /* still logged in */
+        {"BF.ADD secret a", ":0"}, /* the client is still logged in */
         {"AUTH default s3cret", "+OK"},
         {"RESET", "+RESET"},
         {"PING", "-NOAUTH Authentication required."},
@@ -163,9 +163,10 @@ static void test_auth__without_a_password_in_force_says_so(void **state)
 static void test_handshake__of_redis_cli_7(void **state)
 {
     (void)state;
-    contract_says("\r\nECHO \"end of pipe\"\r\n", "$11\r\nend of pipe\r\n"); /* --pipe */
+    contract_says("\r\nECHO \"end of pipe\"\r\n",
+                  "$11\r\nend of pipe\r\n"); /* as redis-cli --pipe sends it */
     contract_says("SELECT 0\r\nPING\r\n", "+OK\r\n+PONG\r\n");
-    contract_says("*2\r\n$7\r\nCOMMAND\r\n$4\r\nDOCS\r\n", "*"); /* hints: a map */
+    contract_says("*2\r\n$7\r\nCOMMAND\r\n$4\r\nDOCS\r\n", "*"); /* for redis-cli's hints: a map */
     contract_says("COMMAND\r\n", "*");
 }
 
@@ -222,7 +223,7 @@ static void test_handshake__of_ioredis_5(void **state)
     raw_close(fd);
 }
 
-/* All of it before the first reply. */
+/* The whole handshake is sent before the first reply. */
 static void test_handshake__of_node_redis_6(void **state)
 {
     (void)state;
@@ -261,7 +262,7 @@ static void test_multi__runs_its_commands_in_order(void **state)
     RUN(rows);
 }
 
-/* The first add waits for the filter to be made; what comes behind it in the same bytes does not pass it. */
+/* The first add waits until the filter is made; later commands in the same bytes do not overtake it. */
 static void test_adds__to_a_filter_that_is_not_there_yet_keep_their_order(void **state)
 {
     (void)state;
@@ -277,7 +278,7 @@ static void test_adds__to_a_filter_that_is_not_there_yet_keep_their_order(void *
     }
 }
 
-/* Likewise where it is full: an item too many does not wait for room behind the ones that fit. */
+/* As above when a filter is full: an item without room does not wait while items that fit are added. */
 static void test_adds__to_a_filter_that_fills_up_keep_their_order(void **state)
 {
     (void)state;
@@ -291,7 +292,7 @@ static void test_adds__to_a_filter_that_fills_up_keep_their_order(void **state)
         "+OK\r\n*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n*2\r\n:0\r\n:1\r\n:0\r\n");
 }
 
-/* Checks and adds of the same keys, in one write. */
+/* Checks and adds of the same keys in one write: a check does not find keys that are added after it. */
 static void test_checks__do_not_find_what_is_added_behind_them(void **state)
 {
     (void)state;
@@ -349,7 +350,8 @@ static void test_multi__drops_everything_where_a_command_could_not_be_queued(voi
         {"BF.EXISTS txa a", ":0"},
         {"MULTI", "+OK"},
         {"NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: "},
-        {"MULTI", "-ERR MULTI calls can not be nested"}, /* is no reason, nor does it help */
+        {"MULTI",
+         "-ERR MULTI calls can not be nested"}, /* this error neither aborts nor saves the transaction */
         {"EXEC", abort},
         {"MULTI", "+OK"},
         {"MULTI", "-ERR MULTI calls can not be nested"},
@@ -464,7 +466,7 @@ static void test_requests__may_be_empty_inline_or_come_byte_by_byte(void **state
     raw_close(fd);
 }
 
-/* What a page in a browser can send to a port of this machine: nothing in its body is run. */
+/* What a page in a browser can send to a local port: no command in its body is executed. */
 static void test_http__is_closed_before_its_body_is_read(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CLIENT, COMMAND and INFO: what tools and libraries ask of a server. */
+/* CLIENT, COMMAND and INFO, as tools and libraries use them. */
 #include "tests/integration/contract.h"
 
 #include <stdio.h>
@@ -111,7 +111,7 @@ static void test_client_names__of_any_length_are_kept_or_refused(void **state)
 static void test_client_list__tells_of_the_clients_of_all_workers(void **state)
 {
     (void)state;
-    enum { CLIENTS = 300 }; /* more than the letter takes with one visit */
+    enum { CLIENTS = 300 }; /* more clients than the task handles in one visit */
     static struct client many[CLIENTS];
     for (size_t i = 0; i < CLIENTS; i++)
         connect_named(&many[i], "crowd");
@@ -146,7 +146,7 @@ static void test_client_list__has_a_line_in_the_form_of_redis(void **state)
         fail_msg("no list of one client");
         return;
     }
-    assert_true(strchr(r->str, '\n') == r->str + r->len - 1); /* one line */
+    assert_true(strchr(r->str, '\n') == r->str + r->len - 1); /* exactly one line */
     assert_int_equal(strtoll(r->str + 3, NULL, 10), id);
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
         field_of(r->str, wanted[i].field, text);
@@ -218,7 +218,7 @@ static void test_client_kill__closes_by_every_filter_and_counts(void **state)
     freeReplyObject(r);
     must(client_integer(client(), &n, &e, "CLIENT KILL ADDR %s USER nobody", address), e);
     assert_int_equal(n, 0);
-    must(client_ok(client(), &e, "CLIENT KILL %s", address), e); /* the old form */
+    must(client_ok(client(), &e, "CLIENT KILL %s", address), e); /* the old form of CLIENT KILL */
     assert_true(is_closed(&victim[1]));
     must(client_ok(&victim[2], &e, "CLIENT SETNAME survivor"), e);
     client_close(&victim[2]);
@@ -234,7 +234,7 @@ static void test_client_kill__spares_who_asks_unless_told_otherwise(void **state
         connect_named(&others[i], "other");
     connect_named(&self, "self");
     must(client_integer(&self, &n, &e, "CLIENT KILL TYPE normal"), e);
-    assert_true(n >= 5); /* with the fixture's own */
+    assert_true(n >= 5); /* including the fixture's clients */
     for (size_t i = 0; i < 4; i++)
         assert_true(is_closed(&others[i]));
     must(client_integer(&self, &n, &e, "CLIENT KILL TYPE normal SKIPME no"), e);
@@ -288,12 +288,12 @@ static void test_command_info__has_arity_flags_and_keys(void **state)
         assert_int_equal(madd->element[i]->integer, 1);
         assert_int_equal(ping->element[i]->integer, 0);
     }
-    assert_int_equal(madd->element[8]->elements, 1); /* specification of its key */
+    assert_int_equal(madd->element[8]->elements, 1); /* the specification of the command's keys */
     assert_int_equal(ping->element[8]->elements, 0);
     freeReplyObject(r);
 }
 
-/* The map of a command in the flat array of COMMAND DOCS, and a value in a flat map; NULL: there is none. */
+/* The map of a command in the flat array of COMMAND DOCS, or a value in a flat map; NULL: there is none. */
 static const redisReply *value_of(const redisReply *map, const char *name)
 {
     for (size_t i = 0; i + 1 < map->elements; i += 2)
@@ -302,7 +302,7 @@ static const redisReply *value_of(const redisReply *map, const char *name)
     return NULL;
 }
 
-/* How many words a request has at the least by its arguments. */
+/* The least number of words of a request, by the documented arguments. */
 static long long least_words(const redisReply *arguments)
 {
     long long words = 1;
@@ -317,7 +317,7 @@ static long long least_words(const redisReply *arguments)
     return words;
 }
 
-/* Who adds a command without its arguments sees this fail: see the table of command_docs.c. */
+/* This fails if a new command lacks its arguments: see the table of command_docs.c. */
 static void test_command_docs__describes_every_command_as_its_arity_has_it(void **state)
 {
     (void)state;
@@ -392,13 +392,13 @@ static void test_info__counts_connections_commands_and_memory(void **state)
     assert_true(info_number("total_commands_processed") > commands);
     assert_int_equal(info_number("tcp_port"), contract.fixture.daemon[0].port);
     assert_int_equal(info_number("process_id"), contract.fixture.daemon[0].process.pid);
-    assert_int_equal(info_number("loading"), 0); /* or clients wait */
+    assert_int_equal(info_number("loading"), 0); /* else clients would wait */
     assert_true(info_number("used_memory") > 1000000);
     assert_true(info_number("total_system_memory") > info_number("used_memory"));
     client_close(&other);
 }
 
-/* Nothing secret is told by what anybody logged in may ask. */
+/* Commands for every user reveal no secret. */
 static void test_info__keeps_the_password_to_itself(void **state)
 {
     (void)state;

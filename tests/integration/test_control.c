@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An operator's hand on a running expansion: hold, cutover, rollback, finish, pause, abort; and verification.
- */
+/* An operator controls a running expansion: hold, cutover, rollback, finish, pause, abort; and
+ * verification. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ static const struct fixture_options options = {.nodes = 2,
                                                .grace = "60s",
                                                .expansion = "lease = 2s\npage_rows = 500\n"};
 
-/* What the test before has left: a job that holds or is in its grace time, rows, settings. */
+/* Clean up after the test before: a job that holds or is in its grace time, rows, settings. */
 static int quiet(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void test_hold__switches_only_when_told_to(void **state)
     insert_and_add(1, ROWS, ADDED);
     refused(1, "TB.ROLLBACK " FILTER, "not in use");
     refused(1, "TB.FINISH " FILTER, "not in use");
-    fixture_ask(&fixture, 1, "TB.CUTOVER " FILTER); /* by another coordinator than the job's */
+    fixture_ask(&fixture, 1, "TB.CUTOVER " FILTER); /* through another coordinator than the job's */
     fixture_wait(&fixture, 1, "phase", "SWITCHED");
     assert_int_equal(fixture_generation(&fixture, 1), before + 1);
     present_everywhere(0, ROWS + ADDED);
@@ -92,7 +92,7 @@ static void test_hold__switches_only_when_told_to(void **state)
     assert_status(1, "verification", "passed");
     refused(0, "TB.CUTOVER " FILTER, "in use already");
     refused(0, "TB.ABORT " FILTER, "too late");
-    fixture_ask(&fixture, 0, "TB.FINISH " FILTER); /* long before the grace time is over */
+    fixture_ask(&fixture, 0, "TB.FINISH " FILTER); /* long before the grace time ends */
     fixture_wait(&fixture, 1, "job_state", "done");
     assert_status(1, "phase", "STEADY");
     present_everywhere(0, ROWS + ADDED);
@@ -112,7 +112,7 @@ static void test_hold__can_be_aborted(void **state)
     refused(1, "TB.PAUSE " FILTER, "no job");
 }
 
-/* Whoever has to make a lost view again needs the mutex: a job that only waits must notice. */
+/* A coordinator that replaces a lost view needs the mutex, so a job that only waits must notice the loss. */
 static void test_hold__ends_when_the_view_is_lost(void **state)
 {
     (void)state;
@@ -125,14 +125,14 @@ static void test_hold__ends_when_the_view_is_lost(void **state)
     must(client_integer(&redis, &n, &e, "DEL twinbloom:{" FILTER "}:view"), e);
     assert_int_equal(n, 1);
     client_close(&redis);
-    fixture_wait(&fixture, 1, "built", "1"); /* made and built again, by whoever was first */
+    fixture_wait(&fixture, 1, "built", "1"); /* made and built again by either coordinator */
     fixture_wait(&fixture, 1, "phase", "STEADY");
     present_everywhere(0, ROWS);
     insert_and_add(0, 500000, ADDED);
     present_everywhere(500000, ADDED);
 }
 
-/* A rollback within the grace time: nothing that was added since the switch is lost. */
+/* A rollback within the grace time loses no key that was added since the switch. */
 static void test_rollback__loses_none_of_the_keys_added_after_the_switch(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void test_rollback__loses_none_of_the_keys_added_after_the_switch(void **
     fixture_wait(&fixture, 1, "job_step", "hold");
     insert_and_add(0, FIRST + 2 * ADDED, ADDED);
     present_everywhere(FIRST, 3 * ADDED);
-    /* The word is given once more: catch-up, verify, switch. */
+    /* A second TB.CUTOVER: catch-up, verify, switch. */
     fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
     fixture_wait(&fixture, 0, "phase", "SWITCHED");
     assert_int_equal(fixture_generation(&fixture, 0), before + 1);
@@ -183,7 +183,7 @@ static void test_rollback__is_done_by_another_when_the_driver_is_killed(void **s
     must(daemon_launch(&fixture.daemon[0], &e), e);
     fixture_reconnect(&fixture, 0);
     present_everywhere(FIRST, ADDED);
-    /* The one that holds dies, too: the next one holds on. */
+    /* The coordinator whose job holds dies, too: the next one takes over and holds. */
     client_close(&fixture.client[1]);
     daemon_kill(&fixture.daemon[1]);
     must(daemon_launch(&fixture.daemon[1], &e), e);
@@ -201,7 +201,7 @@ static void test_pause__stops_the_scan_until_it_is_resumed(void **state)
     (void)state;
     struct error e = {""};
     int64_t rows = 0, later = 0;
-    fixture_sql(fixture.db, "BEGIN"); /* holds the settle until the pause is asked for */
+    fixture_sql(fixture.db, "BEGIN"); /* keeps the job in settle until the pause is ordered */
     fixture_sql(fixture.db, "SELECT 1");
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
     fixture_wait(&fixture, 0, "job_step", "settle");
@@ -219,7 +219,7 @@ static void test_pause__stops_the_scan_until_it_is_resumed(void **state)
     present_everywhere(300000, ADDED);
 }
 
-/* 20,000 rows at 2,000 a second take ten seconds; with the limit lifted, next to none. */
+/* 20,000 rows at 2,000 a second take ten seconds; without the limit hardly any time. */
 static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **state)
 {
     (void)state;
@@ -231,14 +231,14 @@ static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **st
     fixture_wait(&fixture, 0, "job_step", "settle");
     fixture_ask(&fixture, 1, "TB.THROTTLE " FILTER " 2000");
     assert_status(1, "job_rows_per_second_limit", "2000");
-    clock_sleep_us(500000); /* its driver has read it */
+    clock_sleep_us(500000); /* until the job's driver has read the limit */
     fixture_sql(fixture.db, "COMMIT");
     fixture_wait(&fixture, 1, "job_step", "scan");
     uint64_t began = clock_mono_us();
     clock_sleep_us(3000000);
     must(client_status_number(&fixture.client[1], FILTER, "job_rows", &rows, &e), e);
     double seconds = (double)(clock_mono_us() - began) / 1e6;
-    /* What went before the first decision, a page, and the report's half second. */
+    /* allows for rows before the first decision, a page, and the report's half second */
     assert_in_range(rows, 1, (int64_t)(2000 * (seconds + 1.5)) + 500);
     char text[200];
     must(client_status(&fixture.client[1], FILTER, "job_throttle_reason", text, sizeof(text), &e), e);
@@ -249,7 +249,7 @@ static void test_throttle__bounds_the_rows_a_second_until_it_is_lifted(void **st
     refused(0, "TB.THROTTLE " FILTER " many", "not a whole number");
 }
 
-/* Redis is busy for some 20 ms at a time while callers ask: the build must give way, and say why. */
+/* Redis is busy for some 20 ms at a time during requests: the build must slow down, and give the reason. */
 static bool seen_throttled_by_redis(struct client *redis)
 {
     static const char busy[] = "local n = 0 for i = 1, 6000000 do n = n + i end";
@@ -260,7 +260,7 @@ static bool seen_throttled_by_redis(struct client *redis)
     int sent = 0;
     while (sent == 0)
         assert_int_equal(redisBufferWrite(redis->redis, &sent), REDIS_OK);
-    /* A log asks Redis for what it does not find alone. */
+    /* A log only sends requests to Redis for keys that it does not find. */
     must(client_mexists(&fixture.client[0], FILTER, fixture_absent_code, 0, 50, &present, NULL, &e), e);
     redisReply *r = NULL;
     assert_int_equal(redisGetReply(redis->redis, (void **)&r), REDIS_OK);
@@ -282,7 +282,7 @@ static void test_throttle__gives_way_while_redis_is_slow(void **state)
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
     fixture_wait(&fixture, 0, "job_step", "settle");
     fixture_ask(&fixture, 0,
-                "TB.THROTTLE " FILTER " 4000"); /* or the scan would be over before Redis can be slow */
+                "TB.THROTTLE " FILTER " 4000"); /* else the scan would end before Redis is slow */
     clock_sleep_us(500000);
     fixture_sql(fixture.db, "COMMIT");
     fixture_wait(&fixture, 1, "job_step", "scan");
@@ -304,7 +304,8 @@ static bool half_pause(void)
     return strstr(text, "clients are active") != NULL;
 }
 
-/* The table is locked, so that the scan lasts. */
+/* A lock on the table makes the scan last. Clients send requests meanwhile, so half of the readers must
+ * pause. */
 static void test_scan__pauses_half_of_the_readers_while_clients_are_active(void **state)
 {
     (void)state;
@@ -316,7 +317,7 @@ static void test_scan__pauses_half_of_the_readers_while_clients_are_active(void 
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
     fixture_wait(&fixture, 0, "job_step", "settle");
     fixture_ask(&fixture, 0, "TB.THROTTLE " FILTER " 2000");
-    clock_sleep_us(500000); /* its driver has read it */
+    clock_sleep_us(500000); /* until the job's driver has read the limit */
     fixture_sql(fixture.db, "COMMIT");
     fixture_wait(&fixture, 1, "job_step", "scan");
     fixture_sql(fixture.db, "BEGIN");
@@ -352,7 +353,7 @@ static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
     char *log = process_log(&fixture.daemon[0].process);
     size_t before = strlen(log);
     free(log);
-    /* Rows that came by another way than BF.ADD. */
+    /* rows whose keys were not added by BF.ADD */
     fixture_insert(fixture.db, 400000, 30);
     fixture_ask(&fixture, 0, "TB.VERIFY " FILTER " FULL");
     fixture_wait(&fixture, 0, "job_trigger", "verify");
@@ -370,7 +371,7 @@ static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
     assert_non_null(strstr(text, "verification"));
 }
 
-/* Bits that vanish from the new generation before the switch: it must not be used. */
+/* The new generation loses bits before the switch: the switch must be refused. */
 static void test_verify__refuses_a_generation_that_lacks_an_old_row(void **state)
 {
     (void)state;
@@ -379,8 +380,8 @@ static void test_verify__refuses_a_generation_that_lacks_an_old_row(void **state
     int64_t before = fixture_generation(&fixture, 0);
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD FULL");
     fixture_wait(&fixture, 0, "job_step", "hold");
-    /* Every bit of each shard of the generation that is built is cleared; the tags stay, and the header, its
-     * first block. */
+    /* Clears every bit of each shard of the new generation, but not the tags, nor the first block, which is
+     * the header. */
     static const char clear[] =
         "local n = 0 for _, k in ipairs(redis.call('KEYS', 'twinbloom:{short-link.' .. ARGV[1] .. "
         "'.*}:*')) do "

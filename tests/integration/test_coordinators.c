@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who is there: what coordinators say of each other, and what is said of one that dies, sleeps, falls behind,
- * or sits in front of a Redis that is away. */
+/* The list of coordinators: its entries, also for a coordinator that dies, sleeps, falls behind, or whose
+ * Redis is away. */
 #include "tests/integration/roll.h"
 
 #include <signal.h>
@@ -82,7 +82,7 @@ static void test_coordinators__each_lists_all_of_them(void **state)
 static void ask_everywhere(void)
 {
     for (unsigned d = 0; d < 3; d++)
-        for (unsigned i = 0; i < 4; i++) { /* connections are dealt out to the workers in turn */
+        for (unsigned i = 0; i < 4; i++) { /* one connection for each worker */
             struct client c = {0};
             struct error e = {""};
             int64_t n;
@@ -92,8 +92,8 @@ static void ask_everywhere(void)
         }
 }
 
-/* Until coordinator @by says that @d serves that epoch or a later one: it grows with each writer that comes
- * or goes, too. */
+/* Wait until coordinator @by reports that @d serves that epoch or a later one. The epoch also grows with each
+ * writer that comes or goes. */
 static void wait_epoch(unsigned by, unsigned d, const char *epoch)
 {
     uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000), wanted = strtoull(epoch, NULL, 10);
@@ -124,7 +124,7 @@ static void test_coordinators__say_which_epoch_each_serves(void **state)
     }
 }
 
-/* What the command line prints, with success. */
+/* The output of the command line, which must succeed. */
 static const char *prints(const char *arguments)
 {
     const struct cli_result *r = fixture_cli(fixture.daemon[1].port, arguments);
@@ -177,9 +177,9 @@ static void test_coordinators__one_that_was_killed_is_listed_as_gone(void **stat
     assert_string_equal(field(1, 1, "state"), "serving");
     restart(2);
     roll_wait(&fixture, 0, 2, NULL, "state", "serving", WAIT_MS);
-    assert_int_equal(roll_count(&fixture, 0), 4); /* the dead one, too, for an hour */
+    assert_int_equal(roll_count(&fixture, 0), 4); /* including the dead one, which is listed for an hour */
     assert_string_not_equal(field(0, 2, "coordinator"), id);
-    /* One that ends cleanly is off at once. */
+    /* A coordinator that ends cleanly leaves the list at once. */
     client_close(&fixture.client[2]);
     assert_true(daemon_stop(&fixture.daemon[2], 20000));
     assert_int_equal(roll_count(&fixture, 0), 3);
@@ -239,7 +239,7 @@ static void test_coordinators__a_record_that_was_lost_is_whole_again(void **stat
     assert_int_equal(n, 1);
     client_close(&redis);
     roll_wait(&fixture, 0, 1, NULL, "state", "serving", WAIT_MS);
-    wait_epoch(0, 1, epoch); /* though it did not change */
+    wait_epoch(0, 1, epoch); /* though the epoch did not change */
 }
 
 /* --- servers that are away --- */
@@ -257,7 +257,7 @@ static void test_coordinators__a_node_that_is_away_is_said_by_all(void **state)
         while (strstr(field(0, d, "redis"), name) == NULL && clock_mono_us() < until)
             clock_sleep_us(50000);
         contains(field(0, d, "redis"), name);
-        assert_string_equal(field(0, d, "state"), "serving"); /* its beats go on */
+        assert_string_equal(field(0, d, "state"), "serving"); /* its heartbeats go on */
     }
     process_signal(&fixture.redis[1].process, SIGCONT);
     for (unsigned d = 0; d < 3; d++)
@@ -293,7 +293,7 @@ static void test_coordinators__a_home_that_is_away_holds_nobody_up(void **state)
     freeReplyObject(r);
     client_close(&fixture.client[1]);
     uint64_t began = clock_mono_us();
-    assert_true(daemon_stop(&fixture.daemon[1], 30000)); /* nor does its goodbye */
+    assert_true(daemon_stop(&fixture.daemon[1], 30000)); /* a clean end does not wait for that node either */
     assert_true(clock_mono_us() - began < 20 * 1000 * 1000);
     process_signal(&fixture.redis[0].process, SIGCONT);
     restart(1);

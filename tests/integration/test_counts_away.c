@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A filter whose home node is away for seconds: nothing is added meanwhile, what was added before and after
- * is counted exactly, and the error rate stays near what was promised. */
+/* The metadata node of a filter is away for seconds. Nothing is added meanwhile, keys that were added before
+ * and after are counted exactly, and the error rate stays near the configured one. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 enum {
     CAPACITY = 20000,
     KEYS = 800,
-    AT_ONCE = 100, /* in one command */
+    AT_ONCE = 100, /* keys in one command */
     AWAY_MS = 4000,
     ABSENT = 20000,
     WAIT_MS = 30000
@@ -68,7 +68,7 @@ static void append(struct client *c, const char *command, uint64_t first)
     assert_int_equal(redisAppendCommandArgv(c->redis, 2 + AT_ONCE, argv, lengths), REDIS_OK);
 }
 
-/* How many keys of a reply are 1. */
+/* How many elements of the next reply are 1. */
 static uint64_t take(struct client *c)
 {
     redisReply *r = NULL;
@@ -80,7 +80,8 @@ static uint64_t take(struct client *c)
     return n;
 }
 
-/* So many of the @keys were acknowledged as new. From four connections, so that all event loops have some. */
+/* Add @keys keys by four connections, so that each event loop has some. Returns how many were acknowledged as
+ * new. */
 static uint64_t add(uint64_t keys, uint64_t ms)
 {
     enum { CONNECTIONS = 4 };
@@ -104,7 +105,7 @@ static int64_t number(const char *command)
 {
     struct error e = {""};
     int64_t n = 0;
-    uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000); /* home may be away yet */
+    uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000); /* the metadata node may still be away */
     while (client_integer(&f.client[0], &n, &e, command) != ERR_OK)
         if (clock_mono_us() > until)
             fail_msg("%s", e.text);
@@ -119,7 +120,7 @@ static void rate_is_bounded(void)
     assert_in_range(wrong, 0, ABSENT * 3 / 100);
 }
 
-/* Its keys are counted in its lane, which lies at home. */
+/* The filter's keys are counted in its lane, which is on the metadata node. */
 static void loses_no_counts(const struct proxy_fault *fault)
 {
     uint64_t first = add(KEYS, 0);
@@ -129,7 +130,7 @@ static void loses_no_counts(const struct proxy_fault *fault)
     assert_int_equal(add(2 * KEYS, AWAY_MS), 0);
     proxy_lift(proxy);
     int64_t before =
-        number("BF.CARD seen"); /* entries that were on their way may be in, and are counted then */
+        number("BF.CARD seen"); /* entries that were on their way may have arrived, and count then */
     assert_in_range(before, first, 2 * KEYS);
     before += (int64_t)add(3 * KEYS, 0);
     assert_int_equal(number("BF.CARD seen"), before);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: test_dashboard PROGRAM ARGUMENT...
- * Runs tests/clients/dashboard.js against two coordinators of one filter with a source: the first without a
- * login, the second with users, both named by TWINBLOOM_* in its environment. It writes TAP; status 77: it
- * could not run here (no chromium, no playwright-core). */
+/* usage: test_dashboard PROGRAM ARGUMENT... Runs tests/clients/dashboard.js against two coordinators of one
+ * filter with a source: the first without a login, the second with users. Their addresses are in TWINBLOOM_*
+ * in its environment. The script writes TAP. Exit status 77: it could not run here (no chromium, no
+ * playwright-core). */
 #include "tests/integration/script.h"
 
 #include <stdio.h>
 
 enum { ROWS = 30000, DEADLINE_MS = 500000 };
 
-/* The passwords are the users' names; the stranger's is that of the reader. */
+/* The passwords are the users' names; the stranger has the reader's. */
 #define CHIEF_HASH "$y$j75$Ut2YzVcSvEB42z36Gz9X.1$6HMjJGfH6NrjGa6XqYopA5RoNdAGExQob2S1ZQwanW5"
 #define READER_HASH "$y$j75$u4DBRzkt/c9yLvd8lcV3m/$zwnOmrN9qr4LuShmqpE9dXFXwYkncYKW2j1NgyY5sl0"
 #define USERS                                                                                                \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys whose rows were deleted: status knows them, a threshold has the filter rebuilt without them. Each
- * filter has a table of its own. The controller looks at a source every 10 s, which is what these tests wait
- * for.
- */
+/* Keys whose rows were deleted: status counts them, and a threshold starts a rebuild without them. Each
+ * filter has a table of its own. The controller looks at a source every 10 s, so these tests wait for
+ * that. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -13,24 +12,24 @@
 #include "base/clock.h"
 
 enum {
-    ROWS = 20000, /* more than are counted: the planner estimates them */
+    ROWS = 20000, /* more rows than are counted exactly: the planner estimates them */
     DELETED = 8000,
-    CAPACITY =
-        38000, /* between UPDATE and ANALYZE the planner takes dead versions of rows for live: up to 29,500 */
-    MORE = 11000, /* keys, with which it is full */
+    CAPACITY = 38000, /* between UPDATE and ANALYZE the planner takes dead row versions for live ones: up to
+                         29,500 */
+    MORE = 11000,     /* keys that fill the filter */
     WAIT_MS = 60000,
-    LOOK_MS = 10000, /* from one look at a source to the next */
-    FIRST = 2,       /* generation that is built; the one before it holds the filter's place */
-    LOOKS = 3        /* so many it takes at the most to start a rebuild */
+    LOOK_MS = 10000, /* time between two looks at a source */
+    FIRST = 2,       /* the first generation that is built; the one before is a placeholder */
+    LOOKS = 3        /* at most so many looks pass before a rebuild starts */
 };
 
 static struct fixture fixture;
-static uint64_t deleted_ms; /* when rows were */
+static uint64_t deleted_ms; /* when rows were deleted */
 
-/* "length(code) > 0" is true of all rows; the planner takes a third for it. */
+/* "length(code) > 0" is true for all rows, but the planner estimates a third. */
 static const struct table {
     const char *name, *where, *lines;
-    bool shut; /* it has a window */
+    bool shut; /* the filter has a window, which is shut */
 } tables[] = {
     {"dead", "deleted_at IS NULL", "expand_at_dead = 0.3\n", false},
     {"calm", "deleted_at IS NULL", "", false},
@@ -61,7 +60,8 @@ static uint64_t ask(const char *format, const char *table)
     return n;
 }
 
-/* What a session has changed is counted at its end at the latest; only then ANALYZE takes it off again. */
+/* Postgres counts a session's changes at its end at the latest, and ANALYZE takes off only counted ones. So
+ * wait for the count before ANALYZE. */
 static void change_and_analyse(const char *format, const char *table, uint64_t changed)
 {
     PGconn *writer = PQconnectdb(fixture.postgres.dsn);
@@ -89,7 +89,7 @@ static void make_table(const char *name)
 
 /* --- the daemon --- */
 
-/* A window of an hour that opens in two. */
+/* A window of an hour that opens in two hours. */
 static void shut_window(char out[32])
 {
     time_t from = time(NULL) + 7200, to = from + 3600;
@@ -148,7 +148,7 @@ static void expect(const char *filter, const char *field, const char *wanted)
         fail_msg("%s: %s is \"%s\"", filter, field, text);
 }
 
-/* ANALYZE may be off by a row. */
+/* The value must be near @wanted, as ANALYZE may be off by a row. */
 static void expect_near(const char *filter, const char *field, int64_t wanted)
 {
     int64_t n = number(filter, field);
@@ -179,7 +179,7 @@ static void wait_for_generation(const char *filter, int64_t generation)
     assert_int_equal(number(filter, "generation"), generation);
 }
 
-/* For as many looks at the source as would do. */
+/* Wait for as many looks at the source as would start a rebuild. */
 static void let_it_look(const char *filter, uint64_t since_ms)
 {
     struct error e = {""};
@@ -204,7 +204,7 @@ static uint64_t present(const char *filter, uint64_t first, uint64_t count)
 static int setup(void **state)
 {
     (void)state;
-    assert_int_equal(setenv("TZ", "UTC0", 1), 0); /* the daemon's too */
+    assert_int_equal(setenv("TZ", "UTC0", 1), 0); /* also for the daemon */
     (void)fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .postgres = true});
     for (size_t i = 0; i < TABLES; i++)
         make_table(tables[i].name);
@@ -232,7 +232,7 @@ static int teardown(void **state)
 
 /* --- tests --- */
 
-/* Rows 1 to 8000 have the codes c0 to c7999. */
+/* The deleted rows 1 to 8000 have the codes c0 to c7999. */
 static void test_dead__starts_a_rebuild_that_leaves_deleted_keys_out(void **state)
 {
     (void)state;
@@ -241,7 +241,7 @@ static void test_dead__starts_a_rebuild_that_leaves_deleted_keys_out(void **stat
     expect("dead", "job_trigger", "dead");
     expect_reason("dead", "job_reason");
     assert_int_equal(present("dead", DELETED, ROWS - DELETED), ROWS - DELETED);
-    assert_true(present("dead", 0, DELETED) < 40); /* 0.001 of them: 8 */
+    assert_true(present("dead", 0, DELETED) < 40); /* expected: 0.001 of them, 8 */
     assert_int_equal(number("dead", "capacity"), CAPACITY);
     redisReply *r = client_command(&fixture.client[0], "TB.HISTORY dead COUNT 1");
     assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 1);
@@ -295,8 +295,8 @@ static void test_dead__waits_for_the_window(void **state)
     expect("shut", "job_trigger", "unbuilt");
 }
 
-/* It would have outgrown its capacity before the window opens, so it does not wait for that. What fills it
- * goes with the rebuild. */
+/* The filter would outgrow its capacity before the window opens, so the rebuild does not wait. It removes the
+ * keys that fill the filter. */
 static void test_dead__does_not_make_the_filter_larger(void **state)
 {
     (void)state;
@@ -309,7 +309,7 @@ static void test_dead__does_not_make_the_filter_larger(void **state)
     assert_true(present("shut", 0, DELETED) < 40);
 }
 
-/* A job that comes to nothing forgets nothing. */
+/* A job that fails or is aborted does not reset the counts. */
 static void fail_and_abort_a_rebuild(const char *filter)
 {
     struct error e = {""};
@@ -342,7 +342,8 @@ static void test_dead__costs_one_rebuild_where_that_is_not_known(void **state)
     struct error e = {""};
     int64_t before = number("wrong", "generation"), deleted = 0;
     must(client_open(&redis, fixture.redis[0].port, WAIT_MS, &e), e);
-    /* As a version without these fields leaves it; an abort holds thresholds for ten minutes. */
+    /* An older version's record lacks the first two fields. An abort holds thresholds for ten minutes, so the
+     * state is deleted, too. */
     must(client_integer(&redis, &deleted, &e,
                         "HDEL twinbloom:{wrong}:job dead_generation dead_at_build state"),
          e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The doctor: nothing to complain of where all is well; of each fault of Redis its line, with what to do. */
+/* The doctor reports no problem in a healthy installation, and each fault of Redis in its line, with a
+ * remedy. */
 #include "tests/integration/doctoring.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 /* --- all is well --- */
 
-/* The list of members has every probe's say, too: a coordinator is there after a second. */
+/* The list of members shows every probe's result; a coordinator enters it after a second. */
 static void test_doctor__complains_of_nothing_where_all_is_well(void **state)
 {
     (void)state;
@@ -29,7 +30,7 @@ static void test_doctor__complains_of_nothing_where_all_is_well(void **state)
     says(r, "ok", "coordinators", "1, which agree", NULL);
     for (size_t i = 0; i < doctor_probe_count; i++) {
         const char *name = doctor_probes[i].name;
-        if (strcmp(name, "standby") != 0 && strcmp(name, "slots") != 0) /* there are none */
+        if (strcmp(name, "standby") != 0 && strcmp(name, "slots") != 0) /* there are no standbys and slots */
             says(r, "ok", name, "", NULL);
     }
     all_is_well(alone(fixture.node_list, fixture.postgres.dsn, "", WITH_TABLE("")));
@@ -81,7 +82,7 @@ static void test_doctor__complains_of_full_memory(void **state)
     ask_redis("CONFIG SET maxmemory 0");
 }
 
-/* Write a snapshot, and wait until INFO says how that ended. */
+/* Write a snapshot, and wait until INFO shows its result. */
 static void save(const char *status)
 {
     char line[64];
@@ -99,7 +100,7 @@ static void save(const char *status)
     fail_msg("no snapshot ended with %s", status);
 }
 
-/* Where the file should be there is a directory. */
+/* A directory is in the place of the file. */
 static void test_doctor__complains_of_a_snapshot_that_failed(void **state)
 {
     (void)state;
@@ -141,7 +142,7 @@ static void test_doctor__complains_of_commands_that_are_not_allowed(void **state
          "ACL SETUSER few ~twinbloom:*");
 }
 
-/* Each one by itself. */
+/* Each command is denied alone. */
 static void test_doctor__tries_every_command(void **state)
 {
     (void)state;
@@ -150,7 +151,7 @@ static void test_doctor__tries_every_command(void **state)
     for (size_t i = 0; i < doctor_command_count; i++) {
         const char *name = doctor_command_rows[i].name;
         if (doctor_command_rows[i].needed != NULL ||
-            strcmp(name, "info") == 0) /* without INFO nothing can be said at all */
+            strcmp(name, "info") == 0) /* without INFO the doctor can report nothing */
             continue;
         (void)snprintf(rule, sizeof(rule), "ACL SETUSER one reset on >pw ~* &* +@all -%s", name);
         (void)snprintf(part, sizeof(part), "not allowed: %s (", name);
@@ -161,7 +162,7 @@ static void test_doctor__tries_every_command(void **state)
     says(alone(nodes, NULL, "add_acks = 1\n", ""), "problem", "commands", "not allowed: wait (", "+wait");
 }
 
-/* What a rule on the page lists is what is tried. */
+/* The doctor tries exactly the commands that the page's rule lists. */
 static void test_doctor__tries_what_the_page_of_rights_names(void **state)
 {
     (void)state;
@@ -190,7 +191,7 @@ static void test_doctor__tries_what_the_page_of_rights_names(void **state)
     }
 }
 
-/* Each probe has its line in the table. */
+/* Each probe has its line in the page's table. */
 static void test_doctor__is_described_by_the_page_on_installing(void **state)
 {
     (void)state;
@@ -286,7 +287,7 @@ static void test_doctor__complains_of_a_node_that_is_away(void **state)
     (void)snprintf(nodes, sizeof(nodes), "%s, redis://127.0.0.1:1", fixture.node_list);
     const struct cli_result *r = alone(nodes, NULL, "", "");
     says(r, "problem", "redis", "127.0.0.1:1: ", "check its address");
-    says(r, "ok", "memory", "", NULL); /* of the other one */
+    says(r, "ok", "memory", "", NULL); /* the other node's memory */
     assert_int_equal(r->code, 1);
 }
 

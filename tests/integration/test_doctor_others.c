@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The doctor: of each fault of the database, and of coordinators that work together, its line, with what to
- * do. */
+/* The doctor reports each fault of the database, and of coordinators that work together, in its line, with a
+ * remedy. */
 #include "tests/integration/doctoring.h"
 
 #include <stdio.h>
@@ -25,10 +25,10 @@ static void test_doctor__complains_of_other_nodes(void **state)
     freeReplyObject(r);
 }
 
-/* A record as a coordinator writes it. */
+/* A coordinator's record that the test writes. */
 struct posed {
     const char *nodes, *version, *redis, *postgres;
-    unsigned format, silent_ms; /* since it last wrote it */
+    unsigned format, silent_ms; /* time since the coordinator last wrote it */
 };
 
 static void pose(struct posed p)
@@ -93,7 +93,7 @@ static void test_doctor__complains_of_coordinators_that_disagree(void **state)
 
 /* --- Postgres --- */
 
-/* The dsn of a role of that name. */
+/* The DSN of the role @role. */
 static const char *dsn_of(const char *role)
 {
     static char dsn[128];
@@ -162,7 +162,7 @@ static void restart_postgres(const char *sql)
 
 #define LOGICAL WITH_TABLE("follow_by = logical\npublication = links\n")
 
-/* Noted as a coordinator does it. */
+/* Note a slot as a coordinator does. */
 static void note_slot(const char *slot)
 {
     struct error e = {""};
@@ -174,7 +174,7 @@ static void note_slot(const char *slot)
     PQclear(r);
 }
 
-/* Nobody has read what they keep. */
+/* Have Postgres invalidate the slots, whose WAL nobody has read. */
 static void give_slots_up(void)
 {
     fixture_sql(fixture.db, "ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'");
@@ -186,7 +186,7 @@ static void give_slots_up(void)
     }
 }
 
-/* The last one: the server is started again. */
+/* The last test, as it restarts the server. */
 static void test_doctor__complains_of_logical_replication(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whoever waits for the mutex of a filter that is to be deleted finds another filter under the name. */
+/* A deletion waits for the filter's mutex; meanwhile the name gets another filter. */
 #include "tests/integration/drop_call.h"
 #include "tests/integration/lives.h"
 
@@ -78,7 +78,7 @@ static void *run_drop(void *arg)
     return NULL;
 }
 
-/* While @d waits for the mutex, which is this test's, the filter is deleted and another one made. */
+/* While @d waits for the mutex, which this test holds, delete the filter and make another one. */
 static void make_another_meanwhile(struct drop *d)
 {
     struct error e = {""};

@@ -17,7 +17,7 @@ static int setup(void **state)
     (void)state;
     struct error e = {""};
     must(process_make_directory(folder, "dump", &e), e);
-    return setenv("D", folder, 1) == 0 ? two_start(&two) : -1; /* for the commands */
+    return setenv("D", folder, 1) == 0 ? two_start(&two) : -1; /* for the shell commands */
 }
 
 static int teardown(void **state)
@@ -27,7 +27,7 @@ static int teardown(void **state)
     return two_stop(&two);
 }
 
-/* Two layers; then a third one, which both get at the same count. */
+/* Two layers; then a third one, which both filters get at the same count. */
 static void test_restore__of_a_million_keys_is_what_was_dumped(void **state)
 {
     (void)state;
@@ -41,7 +41,7 @@ static void test_restore__of_a_million_keys_is_what_was_dumped(void **state)
     struct stat made;
     (void)snprintf(path, sizeof(path), "%s/big", folder);
     assert_int_equal(stat(path, &made), 0);
-    assert_int_equal(made.st_mode & 0777, 0600); /* it has the seed */
+    assert_int_equal(made.st_mode & 0777, 0600); /* the file contains the seed */
     two_cli_says(&two.to, "restore 'big copy' < $D/big", 0, "of ");
     two_all_present(&two.to, "big copy", 0, BIG);
     uint64_t before = two_false_positives(&two.from, "big");
@@ -59,7 +59,7 @@ static void test_restore__of_a_million_keys_is_what_was_dumped(void **state)
     two_all_present(&two.to, "big copy", BIG, MORE);
 }
 
-/* A filter of several pieces and its dump in the file `layers`; the first bytes of it in `cut`. */
+/* Make a filter of several pieces. Its dump is in the file `layers`, the dump's first bytes in `cut`. */
 static void dump_layers(const char *name)
 {
     struct dump d = {0};
@@ -77,7 +77,7 @@ static void test_restore__of_a_file_that_was_cut_changes_nothing(void **state)
     two_cli_says(&two.to, "restore cutme < $D/cut", 5, "twinbloom: the dump was cut after ");
     two_cli_says(&two.to, "restore cutme --input $D/cut", 5, "the dump was cut after ");
     assert_int_equal(two_count_keys(&two, "other:{cutme*"), 0);
-    /* From a pipe it is known at the end only: what was sent stays invisible. */
+    /* From a pipe the error is found only at the end: the pieces that were sent stay invisible. */
     two_cli_says(&two.to, "restore cutme < <(cat $D/cut)", 5, "the dump was cut after ");
     two_says(&two.to, "BF.INFO cutme", "ERR not found");
     two_cli_says(&two.to, "restore cutme < <(head -c -1 $D/layers)", 5, "the dump was cut after ");
@@ -125,7 +125,7 @@ static void test_dump__goes_on_with_a_file_that_was_cut(void **state)
 {
     (void)state;
     dump_layers("resumed");
-    for (unsigned cut = 0; cut < 4000; cut += 333) { /* in a header, in a piece, between two */
+    for (unsigned cut = 0; cut < 4000; cut += 333) { /* in a header, in a piece, between two pieces */
         char make[128];
         (void)snprintf(make, sizeof(make), "help > /dev/null; head -c %u $D/layers > $D/again",
                        cut == 333 ? 16 : cut);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shards' nodes in another era, on a real Redis: who may have the view take it, and when. */
+/* Shards' nodes in another era, on a real Redis: which process may have the view accept it, and when. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/cut_over.h"
 
@@ -64,7 +64,7 @@ static void registers(const uint8_t id[LOG_WRITER_BYTES])
     load();
 }
 
-/* The same process, with all its data, under another replication id. */
+/* Give the same server, with all its data, another replication id. */
 static void renew(void)
 {
     struct error e = {""};
@@ -90,7 +90,7 @@ static unsigned take(enum eras_action action)
     return missing;
 }
 
-/* Nobody had left when it read the view, as far as it knows. */
+/* Report what writer @i has written. It knows of all writers that left when it read the view. */
 static enum err say(unsigned i, bool all, struct error *e)
 {
     const struct eras_written what = {.all = all, .knows_left = all};
@@ -103,7 +103,7 @@ static void test_an_era_that_was_watched__is_taken_at_once(void **state)
     registers(writer[0]);
     assert_int_equal(look(), ERAS_KEEP);
     renew();
-    if (temp_redis_is_before_7()) { /* it does not say whether it has received anything */
+    if (temp_redis_is_before_7()) { /* it does not report whether it has received anything */
         assert_int_equal(look(), ERAS_WRITE);
         return;
     }
@@ -114,13 +114,14 @@ static void test_an_era_that_was_watched__is_taken_at_once(void **state)
     int64_t entries = lanes_number(&on.client, "XLEN", &lane);
     assert_int_equal(take(ERAS_TAKE), 0);
     assert_int_equal(on.view->version, version + 1);
-    assert_int_equal(lanes_number(&on.client, "XLEN", &lane), entries + 1); /* a notice */
+    assert_int_equal(lanes_number(&on.client, "XLEN", &lane), entries + 1); /* one more entry: a notice */
     assert_true(on.view->eras.count == 1 && on.view->eras.id[0] == lanes_era(&on.client));
     assert_false(on.view->degraded);
     assert_int_equal(look(), ERAS_KEEP);
 }
 
-/* Nodes of a cluster may not agree on who has slots: nothing is taken because one has none. */
+/* Nodes of a cluster may disagree on which nodes have slots, so no id is dropped because its node has
+ * none. */
 static void test_the_id_of_a_node_without_shards__may_stay(void **state)
 {
     (void)state;
@@ -131,7 +132,7 @@ static void test_the_id_of_a_node_without_shards__may_stay(void **state)
     assert_int_not_equal(look(), ERAS_KEEP);
 }
 
-/* It was somebody's replica meanwhile, and may have lost what it had. */
+/* The node was a replica meanwhile, and may have lost data. */
 static void test_a_node_that_was_promoted__has_its_era_taken_by_all_writers(void **state)
 {
     struct error e = {""};
@@ -150,19 +151,19 @@ static void test_an_era_that_nobody_watched__waits_for_all_writers(void **state)
     (void)state;
     registers(writer[0]);
     registers(writer[1]);
-    renew(); /* nobody had looked before */
+    renew(); /* no process had looked before */
     assert_int_equal(look(), ERAS_WRITE);
     assert_int_equal(take(ERAS_WRITE), 2);
     must(say(0, true, &e), e);
     assert_int_equal(take(ERAS_WRITE), 1);
-    must(say(0, true, &e), e); /* again: it is one all the same */
+    must(say(0, true, &e), e); /* a repeated report counts as one */
     assert_int_equal(take(ERAS_WRITE), 1);
     assert_int_equal(look(), ERAS_WRITE);
     must(say(1, true, &e), e);
     assert_int_equal(take(ERAS_WRITE), 0);
     assert_false(on.view->degraded);
     assert_int_equal(look(), ERAS_KEEP);
-    renew(); /* what was said of the last one says nothing of this one */
+    renew(); /* reports of the last id do not hold for this one */
     eras_fini(&eras);
     eras = (struct eras){.seen = {0}};
     assert_int_equal(look(), ERAS_WRITE);
@@ -192,7 +193,7 @@ static void leaves(const uint8_t id[LOG_WRITER_BYTES])
     load();
 }
 
-/* What was folded may be gone, and who had added it has left. */
+/* Folded keys may be lost, and the writer that added them has left. */
 static void test_an_era_that_no_writer_answers__degrades_the_filter(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void test_an_era_that_no_writer_answers__degrades_the_filter(void **state
     assert_true(on.view->degraded);
 }
 
-/* The one that is there has all shards in memory, and may not have read what the other one added last. */
+/* The remaining writer has all shards in memory, but may not have read the last keys of the one that left. */
 static void test_a_writer_that_does_not_know_of_one_that_left__degrades_the_filter(void **state)
 {
     struct error e = {""};
@@ -234,7 +235,7 @@ static void test_a_writer_that_knows_of_one_that_left__degrades_nothing(void **s
     assert_false(on.view->degraded);
 }
 
-/* Somebody else had watched. */
+/* Another process had watched the node, so nothing is lost. */
 static void test_a_writer_without_memory__degrades_nothing_where_nothing_was_lost(void **state)
 {
     struct error e = {""};
@@ -294,7 +295,7 @@ static void test_another_view__is_read_again(void **state)
     assert_int_equal(look(), ERAS_WRITE);
     struct trusted now = eras.now;
     assert_int_equal(take(ERAS_TAKE), 0);
-    on.view->eras.id[0] ^= 1; /* as somebody has it who sleeps */
+    on.view->eras.id[0] ^= 1; /* as in the view of a process that sleeps */
     eras.now = now;
     assert_int_equal(eras_take(&eras, on.link, &on.names, on.view, ERAS_TAKE, &missing, &e), ERR_FENCED);
     on.names.incarnation ^= 1;
@@ -311,7 +312,7 @@ static void degrades(void)
     freeReplyObject(client_command(&on.client, "HINCRBY %b version 1", key.text, key.length));
 }
 
-/* @loses: and one of its shards is gone. */
+/* A build heals the filter. @loses: one of its shards is lost, too. */
 static void heals(bool loses)
 {
     struct error e = {""};
@@ -328,8 +329,8 @@ static void heals(bool loses)
     builder_free(b);
 }
 
-/* Another generation was built while a process slept: what that has in memory is not read any more, so it
- * writes none of it; and it has nothing of what is read. */
+/* Another generation was built while a process slept. What it has in memory is not read any more, so it
+ * writes none of it; it has no shards of the current generation. */
 static void test_a_generation_that_is_read_no_more__is_not_written(void **state)
 {
     struct error e = {""};
@@ -356,7 +357,7 @@ static void test_a_generation_that_is_read_no_more__is_not_written(void **state)
     log_member_close(&m);
 }
 
-/* Beside the one that is read, which is the one before then. Returns that one's number. */
+/* Build another generation. Returns the number of the one that was current before. */
 static uint64_t builds_another(void)
 {
     struct error e = {""};
@@ -391,7 +392,7 @@ static void test_a_generation_that_was_not_written__is_not_read_again(void **sta
     gives(ERR_CONFLICT, grace_switch(on.link, &on.names, before, &e), e);
 }
 
-/* A writer says it again where it knows of those that have left by now. */
+/* A writer must report again when it knows of writers that have left since. */
 static void test_a_writer_that_knows_more__has_not_said_it(void **state)
 {
     struct error e = {""};
@@ -419,7 +420,7 @@ static void test_a_writer_that_knows_more__has_not_said_it(void **state)
     assert_true(said);
 }
 
-/* Writers have written one generation, and another one is read by the time the view takes the era. */
+/* Writers have written one generation, and another one is current when the view accepts the era. */
 static void test_what_was_written_of_another_generation__says_nothing(void **state)
 {
     struct error e = {""};
@@ -430,7 +431,7 @@ static void test_what_was_written_of_another_generation__says_nothing(void **sta
     assert_int_equal(look(), ERAS_WRITE);
     must(say(0, true, &e), e);
     must(grace_switch(on.link, &on.names, before, &e), e);
-    assert_int_equal(say(0, true, &e), ERR_FENCED); /* it has not read that view */
+    assert_int_equal(say(0, true, &e), ERR_FENCED); /* the writer has not read that view */
     assert_int_equal(take(ERAS_WRITE), 1);
     must(say(0, true, &e), e);
     assert_int_equal(take(ERAS_WRITE), 0);
@@ -458,7 +459,7 @@ static void wait_until_said(const struct log_member *m)
         fail_msg("it does not write: %s", m->last.text);
 }
 
-/* That writer has no entry to append again. */
+/* Answer the roll call as @id, which has no entry to append again. */
 static void answers_the_roll_call_of(const uint8_t id[LOG_WRITER_BYTES])
 {
     struct error e = {""};
@@ -485,7 +486,7 @@ static void loses_what_it_had(void)
     assert_int_equal(look(), ERAS_WRITE);
 }
 
-/* Whoever wrote again while it waits would take the shards from another one that writes, which would begin
+/* If a writer wrote again while it waits, it would take the shards from another writer, which would begin
  * again, and so on. */
 static void test_what_was_written__is_not_written_again(void **state)
 {
@@ -535,8 +536,8 @@ static void test_writers__write_one_after_the_other(void **state)
     log_member_close(&m);
 }
 
-/* One that is gone is removed when that is folded, though the nodes are not accepted yet. Nobody knows
- * whether it had added something that was folded, and lost with the node before another one had read it. */
+/* A dead writer is removed when folding has reached its removal, though the nodes are not accepted yet. It
+ * may have added keys that were folded, and lost with the node before another process read them. */
 static void test_a_writer_that_is_gone__is_removed_while_others_wait(void **state)
 {
     struct log_member m;
@@ -564,7 +565,7 @@ static void test_a_writer_that_is_gone__is_removed_while_others_wait(void **stat
     log_member_close(&m);
 }
 
-/* That were begun, as the lane says. */
+/* How many removals have begun, by the entries of the lane. */
 static unsigned removals(const struct lane *lane)
 {
     unsigned n = 0;
@@ -627,7 +628,7 @@ static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **stat
     log_member_close(&m);
 }
 
-/* The filter is degraded in any case. */
+/* The filter gets degraded in any case. */
 static void test_a_writer_in_doubt__is_not_waited_for_where_one_lacks_memory(void **state)
 {
     struct error e = {""};
@@ -647,7 +648,7 @@ static void test_a_writer_in_doubt__is_not_waited_for_where_one_lacks_memory(voi
     assert_true(on.view->degraded);
 }
 
-/* It may be the only one that knows of all that those had added who left. */
+/* It may be the only one that knows all keys of the writers that left. */
 static void test_a_writer_in_doubt__is_waited_for_where_it_may_know(void **state)
 {
     static const uint8_t third[LOG_WRITER_BYTES] = "the third one";
@@ -682,7 +683,7 @@ static void wait_for_answer(struct log_member *m, uint64_t key, enum key_answer 
     assert_int_equal(log_member_count(m, key, 1, answer), 1);
 }
 
-/* It may have lost them, and somebody was told before that they were new. */
+/* The filter may have lost keys that were reported new before. */
 static void test_keys_of_a_degraded_filter__are_not_said_to_be_new(void **state)
 {
     struct error e = {""};
@@ -703,7 +704,7 @@ static void test_keys_of_a_degraded_filter__are_not_said_to_be_new(void **state)
     log_member_close(&m);
 }
 
-/* The generation that a build has made cannot be loaded yet, and the one before answers: it lacks keys. */
+/* The generation that the build made cannot be loaded yet, so the one before, which lacks keys, answers. */
 static void test_a_filter_that_was_healed__is_degraded_until_it_is_loaded(void **state)
 {
     struct log_member m;
@@ -725,7 +726,7 @@ static void test_a_filter_that_was_healed__is_degraded_until_it_is_loaded(void *
 
 enum { KEYS = 20, SHARDS_MAX = 16 };
 
-/* What the node had: its shards, and the end of its lane. */
+/* Data of the node at a moment: its shards, and the end of its lane. */
 struct past {
     redisReply *shard[SHARDS_MAX];
     uint32_t shards;
@@ -748,7 +749,8 @@ static void note(struct past *p)
     }
 }
 
-/* A failover to a replica that lags: shards as they were, a lane without the last entries, another id. */
+/* Imitate a failover to a replica that lags: the earlier shards, a lane without its last entries, another
+ * id. */
 static void go_back(struct past *p)
 {
     struct error e = {""};
@@ -786,7 +788,7 @@ static bool has_taken(void)
     return has;
 }
 
-/* Nobody has what it added. */
+/* No process has the keys that the writer added. */
 static void test_keys_of_a_writer_that_left__are_not_absent_after_a_failover(void **state)
 {
     struct past past;
@@ -802,7 +804,7 @@ static void test_keys_of_a_writer_that_left__are_not_absent_after_a_failover(voi
     log_member_close(&m);
 }
 
-/* One that only checks reads by itself what was added, when the view says who left, and writes it. */
+/* A process that only checks reads the added keys, when the view says who left, and writes them. */
 static void test_keys_of_a_writer_that_left__are_written_by_who_has_them(void **state)
 {
     struct past past;
@@ -814,7 +816,7 @@ static void test_keys_of_a_writer_that_left__are_written_by_who_has_them(void **
     adds_folds_and_leaves();
     uint64_t looks = 0, until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
     for (struct log_status s; looks < 3 && clock_mono_us() < until; looks += s.version == on.view->version) {
-        control_status(m.control, &s); /* it has read the view that says who left */
+        control_status(m.control, &s); /* until it has read the view that says who left */
         clock_sleep_us(20 * 1000);
     }
     go_back(&past);
@@ -827,7 +829,7 @@ static void test_keys_of_a_writer_that_left__are_written_by_who_has_them(void **
     log_member_close(&m);
 }
 
-/* The last entry of the lane. */
+/* The id of the lane's last entry. */
 static void last_entry(const struct lane *lane, char out[64])
 {
     redisReply *r = client_command(&on.client, "XREVRANGE %b + - COUNT 1", lane->key.text, lane->key.length);
@@ -836,7 +838,7 @@ static void last_entry(const struct lane *lane, char out[64])
     freeReplyObject(r);
 }
 
-/* What the lane has got behind the entry @last. */
+/* Delete the entries after @last from the lane. */
 static void forget_behind(const struct lane *lane, const char *last)
 {
     redisReply *r = client_command(&on.client, "XRANGE %b (%s +", lane->key.text, lane->key.length, last);
@@ -847,7 +849,8 @@ static void forget_behind(const struct lane *lane, const char *last)
     freeReplyObject(r);
 }
 
-/* They are in the shards, and the view, which is on a node of its own as a rule, says so. */
+/* Wait until the process has forgotten its own entries: the shards have their keys, and the view, which is
+ * usually on another node, says so. */
 static void wait_until_forgotten(struct log_member *m)
 {
     uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
@@ -856,8 +859,8 @@ static void wait_until_forgotten(struct log_member *m)
     assert_int_equal(own_count(m->filter->lane[0].own), 0);
 }
 
-/* The lane and the shards fail over to before what @second has added and folded, of which @first, which is a
- * writer too, has read nothing. @lost: the shards are from before they were made. */
+/* Lane and shards fail over to a state before @second added and folded keys, which @first, also a writer, has
+ * not read. @lost: the state is older than the shards. */
 static void one_writes_before_the_other(bool lost)
 {
     struct past past;
@@ -900,22 +903,22 @@ static void one_writes_before_the_other(bool lost)
     log_member_close(&second);
 }
 
-/* What it has loaded before all had written is not all there is. */
+/* What a process loaded before all others had written is not complete. */
 static void test_who_writes_first__says_absent_of_nothing_that_others_write(void **state)
 {
     (void)state;
     one_writes_before_the_other(false);
 }
 
-/* A layer is younger than what the node went back to. */
+/* The layer is younger than the node's data. */
 static void test_shards_that_the_node_went_back_behind__are_made_again(void **state)
 {
     (void)state;
     one_writes_before_the_other(true);
 }
 
-/* Somebody else's key is where a shard was, and its node fails over: nobody can write all shards. The id is
- * taken all the same, as without it no build could begin that replaces them. */
+/* Another client's key has replaced a shard, and its node fails over, so that no writer can write all shards.
+ * The view accepts the id nevertheless, as otherwise no build could begin that replaces the shards. */
 static void test_a_shard_that_nobody_can_write__degrades_the_filter(void **state)
 {
     struct error e = {""};
@@ -938,7 +941,7 @@ static void test_a_shard_that_nobody_can_write__degrades_the_filter(void **state
 
 /* --- a view that went back, and gets another generation of the same number --- */
 
-/* Of home: the view, and how many tokens were drawn. */
+/* Keys of the metadata node: the view, and the number of drawn tokens. */
 static const char *const at_home[] = {"view", "token"};
 enum { AT_HOME = 2 };
 
@@ -952,7 +955,7 @@ static void note_home(redisReply *was[AT_HOME])
     }
 }
 
-/* What was made since is gone. */
+/* The metadata node goes back; what was made since is lost. */
 static void home_goes_back(redisReply *was[AT_HOME], uint64_t made)
 {
     struct error e = {""};
@@ -992,8 +995,8 @@ static void wait_until_reads(struct log_member *m, uint64_t number)
     fail_msg("it does not read generation %u", (unsigned)number);
 }
 
-/* It has the number of the one that the process has in memory, and another mix: none of its bits are there.
- */
+/* The generation has the number of the one in the process's memory, but another mix, so that memory has none
+ * of its bits. */
 static void test_a_generation_with_the_number_of_another__is_loaded(void **state)
 {
     struct log_member m, other;

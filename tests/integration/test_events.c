@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A subscription to the events of all filters: what it tells, and how it ends. */
+/* A subscription to the events of all filters: its messages, and its end. */
 #include "tests/integration/filters.h"
 
 #include <signal.h>
@@ -99,7 +99,7 @@ static void test_events__say_that_their_connection_broke(void **state)
     events_close(s);
 }
 
-/* No end of a connection tells of a server that hangs: only its silence does. */
+/* A server that hangs does not close connections; only its silence shows it. */
 static void test_events__outlive_a_silence_but_not_a_server_that_hangs(void **state)
 {
     (void)state;

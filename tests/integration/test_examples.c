@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: test_examples PROGRAM ARGUMENT...
- * Runs an example of docs/examples, which creates and finds short links, against a coordinator, two Redis
- * nodes and Postgres: several at once; on codes whose writers died; while Twinbloom or Redis is away; and
- * when Twinbloom is killed halfway. What must hold whatever happens: each link that was printed has a row,
- * and the filter denies the code of no row that an example made. Exit status 77: the example's library is
- * missing. */
+/* usage: test_examples PROGRAM ARGUMENT... Runs an example of docs/examples, which creates and finds short
+ * links, against a coordinator, two Redis nodes and Postgres: several at once; on codes whose writers died;
+ * while Twinbloom or Redis is away; and when Twinbloom is killed halfway. In all cases each link that was
+ * printed must have a row, and the filter must not report the code of an example's row absent. Exit status
+ * 77: the example's library is missing. */
 #include "tests/integration/fixture.h"
 
 #include <signal.h>
@@ -74,7 +73,7 @@ static void begin(struct run *r, const char *name, const char *length, size_t co
     must(process_start(&r->process, argv, r->log, &e), e);
 }
 
-/* Its exit status. */
+/* Wait for the end of the example. Returns its exit status. */
 static int end(struct run *r)
 {
     struct error e = {""};
@@ -101,7 +100,7 @@ static int64_t count_rows(const char *condition)
     return count;
 }
 
-/* Whether the filter has @code; asked until it is answered, as a node may just be back. */
+/* Whether the filter has @code. Repeats the request until it gets an answer, as a node may just be back. */
 static int64_t is_present(const char *code)
 {
     uint64_t until = clock_mono_us() + 60000000;
@@ -137,7 +136,7 @@ static size_t check_printed(struct run *r)
     for (char *line = strtok_r(output, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         char *url = strchr(line, '\t');
         if (url == NULL)
-            continue; /* what it says on standard error */
+            continue; /* a line of standard error */
         *url++ = '\0';
         const char *values[] = {line, url};
         PGresult *rows = PQexecParams(fixture.db, "SELECT 1 FROM short_link WHERE code = $1 AND url = $2", 2,
@@ -151,14 +150,14 @@ static size_t check_printed(struct run *r)
     return lines;
 }
 
-/* What holds of all rows that examples made, whatever happened to them. */
+/* All rows of examples must have their keys in the filter. */
 static void check_made(void)
 {
     const char *made = "url LIKE 'https://example.org/%/%'";
     assert_int_equal(count_present(made), count_rows(made));
 }
 
-/* What the example prints for @code: its URL, or "404". To be freed. */
+/* The output of the example for @code: its URL, or "404". The caller frees it. */
 static char *find(const char *code)
 {
     static unsigned runs;
@@ -188,7 +187,7 @@ static void must_find(const char *code, const char *url)
     free(found);
 }
 
-/* A library that is not installed is no fault of the example. */
+/* If the example's library is missing, skip the tests. */
 static void test_example__can_run_here(void **state)
 {
     (void)state;
@@ -216,8 +215,8 @@ static void test_example__can_run_here(void **state)
     check_made();
 }
 
-/* The filter has "there" and "gone", which has no row. The row "denied" was never added, which no writer of
- * the examples does: that it is not found says that nobody asked the table. */
+/* The filter has "there" and "gone", which has no row. The row "denied" was never added, which no example
+ * does: that the example does not find it shows that it did not query the table. */
 static void test_example__finds_links(void **state)
 {
     (void)state;
@@ -240,7 +239,8 @@ static void test_examples__create_links_at_once_without_a_duplicate(void **state
     for (size_t i = 0; i < AT_ONCE; i++) {
         char name[32];
         (void)snprintf(name, sizeof(name), "many-%zu", i);
-        begin(&runs[i], name, "2", LINKS); /* so short that they meet each other and rows that are there */
+        begin(&runs[i], name, "2",
+              LINKS); /* so short that codes collide with each other and with existing rows */
     }
     for (size_t i = 0; i < AT_ONCE; i++) {
         assert_int_equal(end(&runs[i]), 0);
@@ -259,14 +259,14 @@ static void test_example__adds_codes_whose_writer_had_not(void **state)
                             "generate_series(0, 25) n UNION ALL SELECT chr(ascii('A') + n), 'orphan' FROM "
                             "generate_series(0, 18) n");
     assert_int_equal(count_present("url = 'orphan'"), 0);
-    begin(&r, "orphans", "1", 12); /* of 17 letters that are free */
+    begin(&r, "orphans", "1", 12); /* one of 17 free letters */
     assert_int_equal(end(&r), 0);
     assert_int_equal(check_printed(&r), 12);
     assert_true(count_present("url = 'orphan'") > 0);
     check_made();
 }
 
-/* Until it is there again, for a minute. */
+/* Create a link, again and again for a minute, until it succeeds. */
 static void create_again(const char *name)
 {
     static struct run r;
@@ -288,7 +288,7 @@ static void test_example__commits_nothing_while_twinbloom_is_away(void **state)
     begin(&r, "away", "8", 1);
     assert_int_equal(end(&r), TRY_LATER);
     assert_int_equal(count_rows("url LIKE 'https://example.org/away/%'"), 0);
-    /* Without an answer the table decides. */
+    /* Without an answer of the filter the table decides. */
     must_find("there", "https://example.org/");
     must_find("denied", "https://example.org/denied");
     must_find("nosuch", "404");
@@ -314,7 +314,7 @@ static void test_example__commits_nothing_while_redis_is_away(void **state)
     create_again("redis-back");
 }
 
-/* Lines that it has printed. */
+/* How many links the run has printed. */
 static size_t printed(struct run *r)
 {
     char *output = process_log(&r->process);

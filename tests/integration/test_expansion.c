@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An expansion under live traffic, seen by its callers: no key that was acknowledged is missed, at no moment.
- */
+/* An expansion under live traffic, seen by its callers: no acknowledged key is missed at any moment. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -12,11 +11,11 @@
 #include "base/clock.h"
 #include "base/random.h"
 
-/* All that is written stays below 0.8 of the capacity, so that no expansion starts but those asked for. */
+/* All keys together stay below 0.8 of the capacity, so that only ordered expansions start. */
 enum { CAPACITY = 90000, LARGER = 95000, WRITES_MAX = 5000 };
 enum { ROWS = 50000, WRITERS = 4, CHECKERS = 2, DAEMONS = 2, ABSENT = 20000, STEADY_MS = 90000 };
 #define RATE 0.01
-/* The rate asked for, and four standard deviations of a sample of this size. */
+/* The configured rate, and four standard deviations of a sample of this size. */
 static const uint64_t false_positives_max = (uint64_t)(ABSENT * RATE) + 56;
 
 static struct fixture fixture;
@@ -26,7 +25,7 @@ struct traffic;
 struct writer {
     struct traffic *traffic;
     unsigned number;
-    _Atomic uint64_t acknowledged; /* its codes first_code() .. + this are committed */
+    _Atomic uint64_t acknowledged; /* codes from first_code() on that are committed */
     struct error error;
     bool failed;
     pthread_t thread;
@@ -64,7 +63,7 @@ static bool sql_in_thread(PGconn *db, const char *sql, struct error *e)
     return ok;
 }
 
-/* As callers should write: the row first, the filter inside the transaction, then the commit. */
+/* Write as callers should: BEGIN, the row, then BF.ADD, then COMMIT. */
 static bool write_one(PGconn *db, struct client *c, uint64_t number, struct error *e)
 {
     char code[CLIENT_KEY_MAX];
@@ -98,7 +97,7 @@ static void *run_writer(void *arg)
     return NULL;
 }
 
-/* A random code that was acknowledged before this call; recent ones are likelier than by chance. */
+/* Pick a random code that was acknowledged before this call. The latest ones are picked more often. */
 static uint64_t pick(struct traffic *t)
 {
     uint64_t r = random_u64();
@@ -148,7 +147,7 @@ static void begin_traffic(struct traffic *t)
     }
 }
 
-/* Joins the threads before anything is asserted. */
+/* Join the threads before anything is asserted. */
 static void end_traffic(struct traffic *t)
 {
     atomic_store(&t->stop, true);
@@ -186,7 +185,8 @@ static void everything_written_is_present(struct traffic *t)
     }
 }
 
-/* A key that looks present when it comes is not counted. Without memory, one of the coordinators knows. */
+/* A new key that looks present is not counted, so the count may be a little low. Without memory only one of
+ * the coordinators knows the count. */
 static void are_counted_once(struct traffic *t)
 {
     struct error e = {""};
@@ -318,8 +318,8 @@ static void test_abort__leaves_the_old_generation_in_use(void **state)
     assert_int_equal(shards_of(before + 1), 0);
 }
 
-/* The row of a key that was acknowledged before the build began is not committed when the build begins: it
- * has an id, and the scan would pass it by. */
+/* A key is acknowledged before the build begins, but its row is not committed then: the row has an id, and
+ * the scan would miss it. */
 static void test_settle__holds_the_scan_until_an_open_transaction_has_ended(void **state)
 {
     (void)state;
@@ -332,7 +332,7 @@ static void test_settle__holds_the_scan_until_an_open_transaction_has_ended(void
     must(client_madd(&fixture.client[1], FILTER, fixture_code, number, 1, &e), e);
     must(client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER), e);
     must(client_wait_status(&fixture.client[1], FILTER, "job_step", "settle", STEADY_MS, &e), e);
-    clock_sleep_us(1200000); /* twice what a driver takes to say what it waits for */
+    clock_sleep_us(1200000); /* twice the time in which a driver reports what it waits for */
     must(client_status(&fixture.client[1], FILTER, "job_step", text, sizeof(text), &e), e);
     assert_string_equal(text, "settle");
     must(client_status(&fixture.client[1], FILTER, "job_waiting_for", text, sizeof(text), &e), e);
@@ -345,7 +345,7 @@ static void test_settle__holds_the_scan_until_an_open_transaction_has_ended(void
         fixture_all_present(&fixture, d, number, 1);
 }
 
-/* What a driver leaves that is killed before the view changed, or after everything was done. */
+/* Imitate a driver that was killed before the view changed, or after everything was done. */
 static void expect_ended(const char *step, const char *end)
 {
     struct error e = {""};
@@ -371,7 +371,7 @@ static void test_record__of_a_driver_that_died_is_ended_by_another(void **state)
 static int setup(void **state)
 {
     (void)state;
-    /* Pages this small make the scan last long enough to be seen. */
+    /* Small pages make the scan long enough to be seen. */
     return fixture_start(&fixture,
                          &(struct fixture_options){.nodes = 2,
                                                    .daemons = DAEMONS,

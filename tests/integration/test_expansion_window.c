@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Expansions that wait for a window that is shut now. */
+/* Expansions wait for a window that is shut now. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int setup(void **state)
 {
     (void)state;
     char from[8], to[8];
-    assert_int_equal(setenv("TZ", "UTC0", 1), 0); /* the daemon's too */
+    assert_int_equal(setenv("TZ", "UTC0", 1), 0); /* also for the daemon */
     opens = time(NULL) + OPENS_IN;
     opens -= opens % 60;
     hour_and_minute(opens, from);
@@ -73,7 +73,7 @@ static void add(uint64_t first, uint64_t count)
     fixture_insert(fixture.db, first, count);
 }
 
-/* fixture_start() has waited for it. */
+/* fixture_start() has waited for the first build. */
 static void test_window__does_not_hold_the_first_build(void **state)
 {
     (void)state;
@@ -98,8 +98,8 @@ static void test_window__holds_what_a_threshold_wants_and_status_says_so(void **
     }
     assert_non_null(strstr(text, "of the capacity 3,900 (expand_at"));
     must(client_status_number(&fixture.client[0], FILTER, "window_opens_at", &when, &e), e);
-    assert_int_equal(when / 1000, opens); /* ms */
-    clock_sleep_us(1000 * 1000);          /* ten looks */
+    assert_int_equal(when / 1000, opens); /* in ms */
+    clock_sleep_us(1000 * 1000);          /* ten looks of the controller */
     assert_int_equal(fixture_generation(&fixture, 0), before);
     expect("phase", "STEADY");
     expect("job_trigger", "unbuilt");
@@ -118,8 +118,8 @@ static void test_window__does_not_hold_an_operator(void **state)
     fixture_all_present(&fixture, 0, 0, ROWS + MORE);
 }
 
-/* 3300 of 4000 keys: it waits again, until there are more than it has room for. Then it gets a layer at once,
- * and the expansion does not wait. */
+/* 3300 of 4000 keys: the expansion waits again, until there are more keys than capacity. Then the filter gets
+ * a layer at once, and the expansion does not wait. */
 static void test_window__does_not_hold_a_filter_that_is_over_its_capacity(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Five lines of configuration are enough: where the database is, which table, which key. Passwords may lie in
- * files. */
+/* Five lines of configuration are enough: the database, the table, the key. Passwords may be in files. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -13,7 +12,7 @@
 
 enum { WAIT_MS = 30000, ROWS = 20000 };
 
-static struct fixture fixture; /* Redis and Postgres; the coordinators are each test's own */
+static struct fixture fixture; /* Redis and Postgres; each test starts its own coordinators */
 
 static int setup(void **state)
 {
@@ -52,7 +51,7 @@ static void start(struct daemon *d, struct client *c, const char *filters, const
     must(daemon_start(d, &o, &e), e);
     must(client_open(c, d->port, 20000, &e), e);
     must(client_wait_status(c, filter, "built", "1", WAIT_MS, &e), e);
-    /* Or the build's own catch-up would find rows that come now. */
+    /* Else the build's own catch-up would find new rows. */
     must(client_wait_status(c, filter, "job_state", "done", WAIT_MS, &e), e);
 }
 
@@ -86,7 +85,7 @@ static void test_five_lines__build_answer_and_follow(void **state)
     assert_true(daemon_fini(&d));
 }
 
-/* Without a follower: said in the log, and the filter is built all the same. */
+/* Without a follower the log has a warning, and the filter is built nevertheless. */
 static void test_five_lines__warn_where_rows_cannot_be_followed(void **state)
 {
     (void)state;
@@ -204,7 +203,7 @@ static void test_check_config__says_once_that_postgres_refuses_and_what_to_check
     int status = -1;
     struct error e = {""};
     struct daemon_options o = options(ACCOUNT);
-    o.dsn = "postgresql://app@127.0.0.1:1,127.0.0.1:1/app"; /* libpq says the same of both */
+    o.dsn = "postgresql://app@127.0.0.1:1,127.0.0.1:1/app"; /* libpq reports the same error for both hosts */
     must(daemon_prepare(&d, &o, &e), e);
     must(daemon_run(&d, "--check-config", &output, &status, &e), e);
     const char *refused = strstr(output, "Connection refused");
@@ -224,7 +223,7 @@ static void test_twinbloomd__reads_the_packaged_file(void **state)
     int status = -1;
     struct error e = {""};
     if (access(DAEMON_CONFIG_FILE, F_OK) == 0)
-        skip(); /* a machine with the package */
+        skip(); /* the machine has the package installed */
     must(process_run(argv, 20000, &output, &status, &e), e);
     assert_int_equal(status, 2);
     if (strstr(output, "the configuration " DAEMON_CONFIG_FILE " cannot be opened: No such file") == NULL)

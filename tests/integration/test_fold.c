@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Who may write the shards of a filter that is a log, on a real Redis: tokens in headers and in the view,
- * writes that are fenced by them, positions that only go up, and the bound that they give for trimming. */
+/* Which process may write the shards of a filter that is a log, on a real Redis: tokens in headers and in the
+ * view, writes that the tokens fence, positions that never go back, and the bounds that they give for
+ * trimming. */
 #include "tests/integration/filters.h"
 
 #include <inttypes.h>
@@ -53,7 +54,7 @@ static void put_field(void *arg, const char *name, const char *value)
     view_field(name, value);
 }
 
-/* A shard whose header says that @token wrote it. */
+/* Make a shard whose header says that @token wrote it. */
 static void make_shard(struct writer_token token)
 {
     struct error e = {""};
@@ -179,7 +180,7 @@ static void plain(const char *command)
     freeReplyObject(r);
 }
 
-/* Positions are entries without keys here; they need not lie in a lane. */
+/* Store a position. Positions are entries without keys here, and need not lie in a lane. */
 static enum err store_both(struct fold *f, unsigned lane, uint64_t lane_number, uint64_t ms, uint64_t *trim,
                            uint64_t *over)
 {
@@ -259,7 +260,7 @@ static void test_adopt__fences_who_wrote_before(void **state)
     adopts(&one);
     assert_int_equal(write_at(&one, 200, "first"), ERR_OK);
     draw(&other, 0);
-    assert_int_equal(write_at(&other, 200, "never"), ERR_FENCED); /* it is not in the header yet */
+    assert_int_equal(write_at(&other, 200, "never"), ERR_FENCED); /* its token is not in the header yet */
     adopts(&other);
     assert_int_equal(write_at(&one, 200, "zombie"), ERR_FENCED);
     shard_has(200, "first");
@@ -282,8 +283,8 @@ static void test_adopt__does_not_go_back(void **state)
     assert_int_equal(write_at(&other, 200, "zombie"), ERR_FENCED);
 }
 
-/* A metadata node that came back with older data gives a number twice: the random part decides, and never
- * both. */
+/* A metadata node that came back with older data gives a number twice. Then the random part decides, so that
+ * only one of the two can write. */
 static void test_adopt__of_two_with_one_number_lets_one_write(void **state)
 {
     (void)state;
@@ -298,7 +299,7 @@ static void test_adopt__of_two_with_one_number_lets_one_write(void **state)
     assert_int_equal(write_at(&other, 200, "y"), ERR_OK);
 }
 
-/* The text names the key. */
+/* The error must name the shard's key. */
 static void names_it(enum err code, const struct error *e)
 {
     char name[KEY_NAME_MAX + 1];
@@ -309,7 +310,7 @@ static void names_it(enum err code, const struct error *e)
     assert_non_null(strstr(e->text, name));
 }
 
-/* Neither way of writing makes or changes what is no such shard. */
+/* Neither way of writing may create or change a key that is no such shard. */
 static void is_left_alone(enum err expected)
 {
     uint64_t later;
@@ -334,10 +335,10 @@ static void test_adopt__leaves_what_is_no_such_shard(void **state)
     redisReply *r = NULL;
     struct key_name key;
     draw(&one, 0);
-    header.shard++; /* its name has nothing */
+    header.shard++; /* a name without a key */
     is_left_alone(ERR_LOST);
     header.shard--;
-    header.tag ^= 1; /* something else lies there */
+    header.tag ^= 1; /* the key has another content */
     is_left_alone(ERR_LOST);
     header.tag ^= 1;
     shard_has(200, "");
@@ -366,19 +367,19 @@ static void test_got__is_a_block_with_its_tag(void **state)
     expected[1] = (uint8_t)header.tag;
     memcpy(expected + 2, "bits", sizeof("bits"));
     assert_int_equal(write_at(&one, (uint64_t)bytes * 4 + 2, "bits"),
-                     ERR_OK); /* behind header and 3 blocks */
+                     ERR_OK); /* after the header and 3 blocks */
     must(fold_get(&one, 0, &header, 3, &e), e);
     must(fold_get(&one, 0, &header, header.blocks, &e), e);
     must(fold_got(&one, 0, &header, 3, block, &e), e);
     assert_memory_equal(block, expected, bytes);
-    gives(ERR_LOST, fold_got(&one, 0, &header, header.blocks, block, &e), e); /* there is no such one */
+    gives(ERR_LOST, fold_got(&one, 0, &header, header.blocks, block, &e), e); /* there is no such block */
     assert_int_equal(write_at(&one, (uint64_t)bytes * 4, "??"), ERR_OK);
     must(fold_get(&one, 0, &header, 3, &e), e);
     gives(ERR_LOST, fold_got(&one, 0, &header, 3, block, &e), e);
     assert_non_null(strstr(e.text, "block 3"));
 }
 
-/* A lane that cannot be folded can never be trimmed: folding goes on where Redis takes no other writes. */
+/* A lane that cannot be folded can never be trimmed, so folding goes on when Redis refuses other writes. */
 static void test_write__goes_on_at_maxmemory(void **state)
 {
     (void)state;
@@ -429,7 +430,7 @@ static void test_store__only_goes_up(void **state)
     (void)state;
     draw(&one, 0);
     stores(&one, 9, 9);
-    stores(&one, 10, 10); /* not by the order of letters */
+    stores(&one, 10, 10); /* compared as numbers, not as text */
     stores(&one, 9, 10);
     stores(&one, 100, 100);
 }
@@ -454,14 +455,14 @@ static void test_store__is_for_the_lane_that_the_view_has(void **state)
     assert_int_equal(store(&one, 1, 1, 7, &trim), ERR_OK);
     assert_int_equal(trim, 7);
     assert_int_equal(store(&one, 2, 1, 7, &trim), ERR_FENCED);
-    view_field("lanes", "2:000000000000abcd,1:000000000000abcd"); /* it was replaced: its stream begins again,
-                                                                     and so do positions */
+    view_field("lanes", "2:000000000000abcd,1:000000000000abcd"); /* the lane was replaced: its stream and the
+                                                                     positions begin again */
     assert_int_equal(store(&one, 0, 1, 60, &trim), ERR_FENCED);
     assert_int_equal(store(&one, 0, 2, 8, &trim), ERR_OK);
     assert_int_equal(trim, 8);
 }
 
-/* Its entry may be gone with the era: nobody would find it in the lane. */
+/* The entry may be lost with the era, so that no reader would find it in the lane. */
 static void test_store__is_for_an_era_that_the_view_has(void **state)
 {
     (void)state;
@@ -471,7 +472,7 @@ static void test_store__is_for_an_era_that_the_view_has(void **state)
     view_field("lanes", "1:000000000000abce,1:000000000000abcd");
     assert_int_equal(store(&one, 0, 1, 60, &trim), ERR_FENCED);
     view_field("lanes", "1:000000000000abcd,1:000000000000abcd");
-    stores(&one, 50, 50); /* what was refused is not stored */
+    stores(&one, 50, 50); /* the refused position was not stored */
 }
 
 static void test_store__keeps_what_a_build_holds(void **state)
@@ -480,13 +481,13 @@ static void test_store__keeps_what_a_build_holds(void **state)
     draw(&one, 0);
     view_field("hold.0", "1 30-0");
     stores(&one, 50, 30);
-    view_field("hold.0", "1 200-0"); /* behind the position */
+    view_field("hold.0", "1 200-0"); /* after the position */
     stores(&one, 60, 60);
-    view_field("hold.0", "2 30-0"); /* of another stream */
+    view_field("hold.0", "2 30-0"); /* the hold is of another stream */
     stores(&one, 70, 70);
 }
 
-/* What is being built has a hold, and no position before its cutover. */
+/* The generation under construction has a hold, and no position before its cutover. */
 static void test_store__says_what_may_go_over_the_hold_of_a_build(void **state)
 {
     (void)state;
@@ -498,13 +499,13 @@ static void test_store__says_what_may_go_over_the_hold_of_a_build(void **state)
     (void)generation_text(&g, text);
     view_field("generation0", text);
     assert_int_equal(store_both(&one, 0, 1, 20, &trim, &over), ERR_OK);
-    assert_int_equal(trim, 20); /* nothing is read before it has a hold */
+    assert_int_equal(trim, 20); /* nothing reads the lane before there is a hold */
     assert_int_equal(over, 20);
     view_field("hold.0", "1 15-0");
     assert_int_equal(store_both(&one, 0, 1, 30, &trim, &over), ERR_OK);
     assert_int_equal(trim, 15);
     assert_int_equal(over, 30);
-    view_field("bloom_filter_current_index", "0"); /* it is read: nothing goes over what it needs */
+    view_field("bloom_filter_current_index", "0"); /* it is current now: nothing may go over what it needs */
     view_field("hold.0", "1 15-0");
     assert_int_equal(store_both(&one, 0, 1, 32, &trim, &over), ERR_OK);
     assert_int_equal(trim, 0);
@@ -522,7 +523,7 @@ static void test_store__keeps_what_another_generation_needs(void **state)
     g.number = GENERATION + 1;
     (void)generation_text(&g, text);
     view_field("generation0", text);
-    stores(&one, 30, 0); /* it has no position: it needs all */
+    stores(&one, 30, 0); /* the generation has no position, so it needs all entries */
     fold_init(&build, l, &names, GENERATION + 1);
     draw(&build, 0);
     assert_int_equal(store(&build, 0, 1, 25, &trim), ERR_OK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Folding on a real Redis: processes that apply the same entries fold one after the other, wake late, or lose
- * a connection, and what Redis has afterwards is loaded by one that was not there. */
+/* Folding on a real Redis: processes that apply the same entries fold one after the other, wake up late, or
+ * lose a connection. Afterwards a new process loads the data of Redis. */
 #include "tests/integration/folding.h"
 
 #include <stdlib.h>
@@ -20,14 +20,14 @@ static void test_fold__brings_what_was_applied_to_redis(void **state)
     assert_int_equal(folding_folded(), 5000);
     uint64_t before = folding_writes();
     folding_folds(&folding_member[0], 5000);
-    assert_int_equal(folding_writes(), before); /* there is nothing left to write */
+    assert_int_equal(folding_writes(), before); /* nothing is left to write */
     folding_apply(&folding_member[0], 5000, 5100);
     folding_folds(&folding_member[0], 5100);
     assert_true(folding_writes() - before <= ENTRY_KEYS);
     assert_int_equal(folding_missing(0, 5100), 0);
 }
 
-/* Its memory lacks what the one before has written. */
+/* The memory of the process that takes over lacks what the one before has written. */
 static void test_take_over__by_one_that_lags_loses_nothing(void **state)
 {
     (void)state;
@@ -55,7 +55,7 @@ static void test_fold__of_one_that_was_taken_over_is_refused_and_kept(void **sta
     gives(ERR_FENCED, folding_fold_to(&folding_member[0], 2000, &e), e);
     assert_int_equal(folding_folded(), 1000);
     assert_true(folding_missing(1000, 2000) > 900);
-    folding_folds(&folding_member[0], 2000); /* it takes over */
+    folding_folds(&folding_member[0], 2000); /* takes over again */
     assert_int_equal(folding_missing(0, 2000), 0);
     gives(ERR_FENCED, folding_fold_to(&folding_member[1], 2000, &e), e);
 }
@@ -65,7 +65,7 @@ struct counts {
     uint64_t applied, era;
 };
 
-/* As if an entry came behind the positions that it notes. */
+/* Imitates entries that arrive after the position that is noted. */
 static bool count(void *arg, const struct folder *f, struct log_counted *at, unsigned lanes, uint64_t *keys)
 {
     struct counts *c = arg;
@@ -79,7 +79,7 @@ static bool count(void *arg, const struct folder *f, struct log_counted *at, uns
     return true;
 }
 
-/* Who loads cannot tell any more which keys of a page are new. */
+/* A process that loads the pages cannot tell which of their keys are new. */
 static void test_fold__stores_how_many_keys_there_are_before_their_pages(void **state)
 {
     struct counts c = {.applied = 4000, .era = ERA + 1};
@@ -93,7 +93,8 @@ static void test_fold__stores_how_many_keys_there_are_before_their_pages(void **
     uint64_t before = folding_writes();
     f->count = count;
     f->tend_arg = &c;
-    gives(ERR_FENCED, folding_fold_to(&folding_member[0], 4000, &e), e); /* the view does not take them */
+    gives(ERR_FENCED, folding_fold_to(&folding_member[0], 4000, &e),
+          e); /* the view does not accept the counts */
     assert_int_equal(folding_writes(), before);
     c.era = ERA;
     folding_folds(&folding_member[0], c.applied);
@@ -103,13 +104,13 @@ static void test_fold__stores_how_many_keys_there_are_before_their_pages(void **
                    (unsigned long long)counted);
     assert_string_equal(folding_field("keys0"), text);
     assert_true(folding_missing(counted, c.applied) > ENTRY_KEYS * 9 / 10);
-    f->count = NULL; /* fewer than were counted */
+    f->count = NULL; /* fewer keys than were counted */
     folding_folds(&folding_member[0], c.applied);
     assert_string_equal(folding_field("keys0"), text);
     assert_int_equal(folding_missing(0, c.applied), 0);
 }
 
-/* More than are looked for in Redis at once; many of them again. */
+/* More keys than one request to Redis looks for; many of them repeat. */
 static void test_count__of_many_keys_that_came_while_shards_were_loaded(void **state)
 {
     enum { FOLDED = 2000, TOLD = 3000, MANY = 300000 };
@@ -123,14 +124,14 @@ static void test_count__of_many_keys_that_came_while_shards_were_loaded(void **s
     uint64_t told = resident_keys(whole->resident);
     folding_apply(whole, TOLD, MANY);
     folding_apply(loading, 0, FOLDED);
-    folding_folds(loading, FOLDED); /* Redis has some */
+    folding_folds(loading, FOLDED); /* Redis has some of the keys */
     folding_apply(loading, FOLDED, MANY);
     must(folder_count(&loading->folder, from, to, &keys, &e), e);
     assert_true(keys > 1000);
     assert_int_equal(keys, resident_keys(whole->resident) - told);
 }
 
-/* Entries of the keys [0, 1000), once; how many of them were new. */
+/* Apply the entries of the keys [0, 1000) once, and count how many were new. */
 struct late_entries {
     struct folding_member *member;
     unsigned calls, added;
@@ -154,8 +155,8 @@ static enum err apply_late(void *arg, struct error *e)
     return code;
 }
 
-/* Another one has folded entries that this one has not applied: they are new in the order of the log, though
- * the pages that it joins have their bits. */
+/* Another process has folded entries that this one has not applied. Their keys are new in the order of the
+ * log, though the pages that this one joins have their bits. */
 static void test_take_over__of_what_was_not_applied_yet_keeps_it_new(void **state)
 {
     (void)state;
@@ -168,7 +169,7 @@ static void test_take_over__of_what_was_not_applied_yet_keeps_it_new(void **stat
     folding_member[1].folder.catch_up = apply_late;
     folding_member[1].folder.tend_arg = &late;
     folding_folds(&folding_member[1], 1000);
-    assert_true(late.calls > 0); /* one for all pieces that were read together */
+    assert_true(late.calls > 0); /* one call for all pieces that are read together */
     assert_true(first.added > 900);
     assert_int_equal(late.added, first.added);
 }
@@ -183,7 +184,7 @@ static enum err end_after(void *arg, struct error *e)
     return l->calls++ < l->most ? ERR_OK : error_set(e, ERR_BUSY, "another process has the lease");
 }
 
-/* Wherever it ends, nothing is stored, and what comes over the link next has its own reply. */
+/* Wherever the fold is ended, no position is stored, and the next command on the link gets its own reply. */
 static void test_fold__ends_where_its_caller_says(void **state)
 {
     (void)state;
@@ -215,7 +216,7 @@ static void test_fold__ends_where_its_caller_says(void **state)
     assert_int_equal(folding_missing(0, 2000), 0);
 }
 
-/* A batch that was sent, and never came: its marks are gone. */
+/* A batch was taken and never arrived, so its marks are lost. */
 static void test_take_over__writes_what_redis_lacks_whatever_the_marks_say(void **state)
 {
     (void)state;
@@ -233,7 +234,7 @@ static void test_take_over__writes_what_redis_lacks_whatever_the_marks_say(void 
     assert_int_equal(folding_missing(0, 2000), 0);
 }
 
-/* What was sent before the connection broke may be executed later: under the old token it is refused. */
+/* Requests that were sent before the connection broke may be executed later: their old token is refused. */
 static void test_fold__draws_a_new_token_after_a_broken_connection(void **state)
 {
     (void)state;
@@ -263,7 +264,7 @@ static void test_take_over__draws_above_what_headers_have(void **state)
         folding_member[0].folder.took_over = false;
         folding_folds(&folding_member[0], 1000);
     }
-    names_filter_key(&folding_names, "token", &token); /* home went back */
+    names_filter_key(&folding_names, "token", &token); /* the metadata node went back */
     assert_string_equal(servers_text(&folding_servers, 0, "SET %b 1", token.text, token.length), "OK");
     folding_apply(&folding_member[1], 0, 1000);
     folding_folds(&folding_member[1], 1000);
@@ -284,26 +285,26 @@ static void test_fold__writes_what_the_overlay_has_of_shards_that_are_not_there(
     uint64_t written = folding_writes(), read = folding_calls("getrange");
     folding_folds(&folding_member[0], 3000);
     assert_int_equal(folding_writes(), written);
-    assert_int_equal(folding_calls("getrange"), read); /* what was folded is not looked at again */
+    assert_int_equal(folding_calls("getrange"), read); /* folded keys are not read again */
     folding_folds(&folding_member[0], 5000);
     assert_int_equal(folding_missing(0, 5000), 0);
     written = folding_writes();
     folding_apply(&folding_member[1], 0, 5000);
     folding_folds(&folding_member[1], 5000);
     assert_true(folding_writes() - written <=
-                folding_g.layers[0].geometry.shards); /* headers: Redis had all these bits */
+                folding_g.layers[0].geometry.shards); /* only headers: Redis had all these bits */
 }
 
-/* Of a hundred keys in one block that all come in one batch, or in several, none overwrites another. */
+/* A hundred keys in one block, in one batch or in several: no write overwrites another. */
 static void test_fold__writes_many_keys_of_one_block(void **state)
 {
     (void)state;
-    folding_apply(&folding_member[0], 0, 20000); /* more than one batch, some fifty in each block */
+    folding_apply(&folding_member[0], 0, 20000); /* more than one batch, about fifty keys in each block */
     folding_folds(&folding_member[0], 20000);
     assert_int_equal(folding_missing(0, 20000), 0);
 }
 
-/* Some are there, some are not, one is loading; entries come before and in between. */
+/* Some shards are in memory, some are not, one is loading; entries come before and in between. */
 static void test_fold__writes_each_shard_in_its_way(void **state)
 {
     (void)state;
@@ -335,12 +336,12 @@ static void test_fold__writes_into_all_layers(void **state)
     assert_int_equal(folding_missing(0, 5000), 0);
 }
 
-/* What goes into a layer that the folder's view has not is not in Redis, until the view has it. */
+/* Keys of a layer that the folder's view lacks are not written to Redis until the view has it. */
 static void test_fold__needs_the_layers_that_memory_has(void **state)
 {
     (void)state;
     struct error e = {""};
-    folding_g.layer_count = 1; /* there are shards of two */
+    folding_g.layer_count = 1; /* but Redis has shards of two layers */
     struct folding_member p;
     folding_begin(&p);
     folding_apply(&p, 0, 1000);
@@ -358,13 +359,14 @@ static void test_fold__needs_the_layers_that_memory_has(void **state)
     folding_end(&p);
 }
 
-/* It was read before another one wrote into it. Its pages are joined before the first of them is written. */
+/* The shard was read before another process wrote into it. Its pages are joined before the first of them is
+ * written. */
 static void test_take_over__while_a_shard_loads_reads_it_when_it_is_whole(void **state)
 {
     (void)state;
     struct load l;
     uint32_t shards = folding_g.layers[0].geometry.shards;
-    folding_load_some(&folding_member[0], &l, 0, 0, shards); /* all was read, and nothing was there */
+    folding_load_some(&folding_member[0], &l, 0, 0, shards); /* all shards were read, and they were empty */
     folding_apply(&folding_member[1], 0, 3000);
     folding_folds(&folding_member[1], 3000);
     folding_apply(&folding_member[0], 0, 100);
@@ -376,7 +378,7 @@ static void test_take_over__while_a_shard_loads_reads_it_when_it_is_whole(void *
     assert_int_equal(folding_folded(), 3000);
 }
 
-/* One has all shards in memory, the other has none; either lags behind at times. */
+/* One process has all shards in memory, the other has none; either lags at times. */
 static void test_take_over__by_turns_loses_nothing(void **state)
 {
     (void)state;
@@ -410,11 +412,11 @@ static void test_fold__by_keys_of_one_that_was_taken_over_is_refused(void **stat
     gives(ERR_FENCED, folding_fold_to(&folding_member[0], 2000, &e), e);
     assert_int_equal(folding_writes(), before);
     assert_int_equal(folding_folded(), 1000);
-    folding_folds(&folding_member[0], 2000); /* it takes over */
+    folding_folds(&folding_member[0], 2000); /* takes over again */
     assert_int_equal(folding_missing(0, 2000), 0);
 }
 
-/* Nothing of it changes a block: who is taken over stores no position all the same. */
+/* The fold changes no block; a process that was taken over may not store a position nevertheless. */
 static void test_fold__of_nothing_new_by_one_that_was_taken_over_is_refused(void **state)
 {
     (void)state;
@@ -427,7 +429,7 @@ static void test_fold__of_nothing_new_by_one_that_was_taken_over_is_refused(void
     assert_int_equal(folding_folded(), 1500);
 }
 
-/* How many blocks the keys lie in: what is read before anything is written. */
+/* How many blocks the keys lie in, each of which is read before anything is written. */
 static unsigned blocks_of(uint64_t first, uint64_t last)
 {
     static bool seen[64][4096];
@@ -442,7 +444,7 @@ static unsigned blocks_of(uint64_t first, uint64_t last)
     return n;
 }
 
-/* Blocks that were read before another one wrote into them are on their way, and come behind that. */
+/* Writes of blocks that were read before another process wrote into them arrive after those writes. */
 static void test_fold__by_keys_that_is_executed_late_is_refused(void **state)
 {
     (void)state;
@@ -464,17 +466,17 @@ static void test_fold__by_keys_that_is_executed_late_is_refused(void **state)
     proxy_release(folding_proxy, true);
     for (unsigned i = 0; i < 200 && folding_calls("eval") == scripts; i++)
         clock_sleep_us(10 * 1000);
-    assert_true(folding_calls("eval") > scripts); /* it came */
+    assert_true(folding_calls("eval") > scripts); /* the late request was executed */
     clock_sleep_us(100 * 1000);
     assert_int_equal(folding_missing(0, 2000), 0);
-    folding_apply(&held, 1100, 2100); /* it goes on by a new token */
+    folding_apply(&held, 1100, 2100); /* goes on with a new token */
     folding_folds(&held, 2100);
     assert_int_equal(folding_missing(0, 2100), 0);
     folding_end(&held);
 }
 
-/* After a broken connection at each of the last requests, which write blocks and store the position; what was
- * withheld is executed late, or never. */
+/* The connection breaks at each of the last requests, which write blocks and store the position; the withheld
+ * request is executed late, or never. */
 static void test_fold__by_keys_goes_on_after_a_broken_connection(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Folding on a real Redis while shards leave, come and are lost, without memory, and with a lane that is
- * trimmed. */
+/* Folding on a real Redis while shards leave memory, are loaded and are lost; without memory; and with a lane
+ * that is trimmed. */
 #include "tests/integration/folding.h"
 #include "tests/integration/lane_append.h"
 
@@ -18,7 +18,7 @@
 
 /* --- shards leave --- */
 
-/* What only its memory had is folded before it has left, what came later is in the overlay. */
+/* Keys that only memory has are folded before the shard has left; later keys are in the overlay. */
 static void test_fold__of_a_shard_that_leaves(void **state)
 {
     (void)state;
@@ -55,7 +55,7 @@ static void *fold_beside(void *arg)
     return NULL;
 }
 
-/* The fold has begun, and waits for replies; it has not come to the shard yet. */
+/* The fold has begun and waits for replies when the shard leaves, before the shard's turn. */
 static void test_fold__of_a_shard_that_has_left_when_its_turn_comes(void **state)
 {
     (void)state;
@@ -63,7 +63,8 @@ static void test_fold__of_a_shard_that_has_left_when_its_turn_comes(void **state
     uint32_t last = folding_g.layers[layer].geometry.shards - 1;
     struct folding_member p;
     pthread_t thread;
-    assert_true(folding_g.layers[0].geometry.shards + last > 8); /* scripts under way before its own */
+    assert_true(folding_g.layers[0].geometry.shards + last >
+                8); /* more scripts under way than come before the shard's own */
     proxy_count_as_job(folding_proxy, "folds");
     folding_begin_named(&p, "folds", 20 * 1000);
     struct folding f = {.p = &p, .position = 3000};
@@ -91,7 +92,7 @@ static void test_fold__of_a_shard_that_has_left_when_its_turn_comes(void **state
     folding_end(&p);
 }
 
-/* Shards come and go all the time, and entries are applied: no fold fails for that. */
+/* Shards come and go all the time while entries are applied: no fold may fail for that. */
 static struct {
     struct folding_member *p;
     struct sync_client *link;
@@ -130,7 +131,7 @@ static void *move_shards(void *arg)
     return NULL;
 }
 
-/* Slowly, and no more keys than leave most bits unset. */
+/* Apply keys slowly, and so few that most bits stay unset. */
 static void *apply_keys(void *arg)
 {
     enum { AT_ONCE = 5 };
@@ -201,7 +202,7 @@ static void says_that_shard_1_is_lost(struct folding_member *p, uint64_t positio
     assert_int_equal(servers_integer(&folding_servers, 0, "EXISTS %b", name.text, name.length), 0);
 }
 
-/* Keys below @last that are missing, but for those that lie in shard 1. */
+/* How many keys below @last are missing, without those in shard 1. */
 static uint64_t missing_elsewhere(uint64_t last)
 {
     uint64_t n = 0;
@@ -231,14 +232,14 @@ static void lose_a_shard(struct folding_member *p, bool takes_over)
     folding_apply(p, 1000, 2000);
     assert_int_equal(servers_integer(&folding_servers, 0, "DEL %b", name.text, name.length), 1);
     says_that_shard_1_is_lost(p, 2000);
-    assert_int_equal(missing_elsewhere(2000), 0); /* the others are folded */
+    assert_int_equal(missing_elsewhere(2000), 0); /* the other shards are folded */
     assert_int_equal(folding_folded(), 1000);
     folding_apply(p, 2000, 3000);
-    says_that_shard_1_is_lost(p, 3000); /* again and again */
+    says_that_shard_1_is_lost(p, 3000); /* each fold reports it again */
     p->folder.took_over = !takes_over;
     says_that_shard_1_is_lost(p, 3000);
     assert_int_equal(missing_elsewhere(3000), 0);
-    folding_make_shard(0, 1); /* somebody has made it again */
+    folding_make_shard(0, 1); /* another process has made the shard again */
     folding_folds(p, 3000);
     assert_int_equal(folding_missing(0, 3000), 0);
     assert_int_equal(folding_folded(), 3000);
@@ -257,8 +258,8 @@ static void test_fold__by_keys_says_that_a_shard_is_lost_and_folds_the_others(vo
     lose_a_shard(&folding_member[0], false);
 }
 
-/* A take-over goes through the shards twice. Then each header has the token, and joining begins: now shard 1
- * becomes a set. */
+/* A take-over goes through the shards twice; then each header has the token, and joining begins. At that
+ * moment shard 1 becomes a set. */
 static enum err replace_by_a_set(void *arg, struct error *e)
 {
     struct key_name name = folding_shard_name(0, 1);
@@ -271,7 +272,7 @@ static enum err replace_by_a_set(void *arg, struct error *e)
     return ERR_OK;
 }
 
-/* An error reply is no shard that is missing: the view must not say so. */
+/* An error reply does not mean that the shard is missing, so the view must not say so. */
 static void test_fold__whose_read_of_a_shard_is_refused_does_not_say_that_it_is_lost(void **state)
 {
     struct folder *f = &folding_member[0].folder;
@@ -294,7 +295,7 @@ static void test_fold__goes_on_at_maxmemory(void **state)
     (void)state;
     struct error e = {""};
     struct load l;
-    folding_load_some(&folding_member[0], &l, 0, 0, 1); /* one in each way */
+    folding_load_some(&folding_member[0], &l, 0, 0, 1); /* one shard in memory, the other not */
     assert_int_equal(load_end(&l), 1);
     folding_apply(&folding_member[0], 0, 1000);
     folding_folds(&folding_member[0], 1000);
@@ -324,7 +325,7 @@ static enum err apply_record(void *arg, const struct tail_record *record, struct
     return resident_apply(p->resident, 0, record->id, keys, record->entry.count, added, e);
 }
 
-/* A lane that the view names. */
+/* Make a lane that the view names. */
 static void make_lane(struct lane *lane, struct log_position *anchor)
 {
     struct error e = {""};
@@ -338,7 +339,7 @@ static void make_lane(struct lane *lane, struct log_position *anchor)
     folding_put_field(NULL, "lanes", text);
 }
 
-/* Entries of the keys [first, last) into the lane, and all that is there into memory. */
+/* Append entries of the keys [first, last) to the lane, and apply all its entries. */
 static void add(struct folding_member *p, const struct lane *lane, struct log_position *at, uint64_t first,
                 uint64_t last)
 {
@@ -379,8 +380,9 @@ static enum tail_state read_from(struct folding_member *p, const struct lane *la
     return state;
 }
 
-/* Fold by fold, each a second behind the one before: what is older than ten seconds goes. Whoever loads the
- * shards finds in the lane what they have not, and whoever lags by less finds its place. */
+/* Each fold is a second after the one before; entries older than ten seconds are trimmed. A process that
+ * loads the shards finds the keys that they lack in the lane, and a process that lags by less than ten
+ * seconds finds its position. */
 static void test_trim__follows_what_is_folded(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows that are written to the table alone follow into the filter by their ids. */
+/* Rows that are only written to the table get into the filter by the follower, by their ids. */
 #include "tests/integration/following.h"
 
 static int setup(void **state)
@@ -8,7 +8,7 @@ static int setup(void **state)
     return following_start("follow = yes\n", "");
 }
 
-/* An id below those that were seen is no new one: the next build finds it. */
+/* The follower does not see an id below earlier ones; the next build finds it. */
 static void test_keyset__an_explicit_low_id_is_found_by_the_next_build(void **state)
 {
     (void)state;
@@ -19,7 +19,7 @@ static void test_keyset__an_explicit_low_id_is_found_by_the_next_build(void **st
     following_expect_rows(0, 10);
     fixture_ask(&following, 0, "TB.REBUILD " FILTER);
     fixture_wait(&following, 0, "phase", "SWITCHED");
-    following_soon(0, 900000001, 1); /* another coordinator may answer first from what it has built */
+    following_soon(0, 900000001, 1); /* another coordinator may still answer from an older state first */
     fixture_all_present(&following, 0, 900000001, 1);
     fixture_ask(&following, 0, "TB.FINISH " FILTER);
     fixture_wait(&following, 0, "job_state", "done");

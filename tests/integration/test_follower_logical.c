@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows that are written to the table alone follow into the filter by logical replication. */
+/* Rows that are only written to the table get into the filter by logical replication. */
 #include "tests/integration/following.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void test_logical__explicit_ids_and_changed_keys_follow(void **state)
     following_soon(0, 900000001, 2);
 }
 
-/* A commit that waits for a synchronous standby is in the log before its rows are visible. */
+/* A commit that waits for a synchronous standby is in the WAL before its rows are visible. */
 static void test_logical__a_row_that_is_not_visible_yet_is_awaited(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void rewrite(const char *filter)
     }
 }
 
-/* Without a follower the slot is there while a build runs. */
+/* Without a follower the slot only exists during a build. */
 static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
     expect_slots("0");
     fixture_wait(&following, 0, "follow_state", "none");
     uint64_t first = following_numbers(3000);
-    fixture_insert(following.db, first, 1000); /* nobody follows: the scan reads them */
+    fixture_insert(following.db, first, 1000); /* without a follower: the scan reads these rows */
     fixture_ask(&following, 0, "TB.REBUILD " FILTER);
     for (unsigned i = 0; i < 20; i++)
         fixture_insert(following.db, first + 1000 + i * 100, 100);
@@ -168,11 +168,11 @@ static void test_logical__a_tail_that_is_turned_off_leaves_no_slot(void **state)
     fixture_insert(following.db, unfollowed, 200);
     rewrite(LOGICAL "follow = yes\n");
     following_running(0);
-    following_soon(0, unfollowed, 200); /* a new slot tells nothing of them */
+    following_soon(0, unfollowed, 200); /* a new slot does not report these rows */
     expect_slots("1");
 }
 
-/* What has to be set up is not there: the build looks at the rows itself. */
+/* The publication is missing, so the build reads the rows itself. */
 static void test_logical__a_build_goes_on_without_a_tail_that_cannot_begin(void **state)
 {
     (void)state;
@@ -193,8 +193,8 @@ static void test_logical__a_build_goes_on_without_a_tail_that_cannot_begin(void 
     following_running(0);
 }
 
-/* Postgres does not start with another wal_level while there is a logical slot: whoever changes it removes
- * that. */
+/* Postgres does not start with another wal_level while a logical slot exists, so the slot is removed, as an
+ * operator must do. */
 static void restart_with(const char *wal_level)
 {
     char path[PATH_MAX + 64], sql[64];
@@ -210,7 +210,7 @@ static void restart_with(const char *wal_level)
     PQreset(following.db);
 }
 
-/* The build looks at the rows itself, status says what is wrong, and nothing is missed afterwards. */
+/* The build reads the rows itself, status reports the error, and afterwards no row is missed. */
 static void test_logical__a_wal_level_that_is_lowered_while_a_build_runs(void **state)
 {
     (void)state;
@@ -243,13 +243,13 @@ static void test_logical__a_wal_level_that_is_lowered_while_a_build_runs(void **
     following_expect_rows(0, 100);
 }
 
-/* While nothing can be confirmed the server's log grows: not without end. */
+/* While nothing can be confirmed the WAL grows, but not without limit. */
 static void test_logical__falls_back_when_too_much_is_kept(void **state)
 {
     (void)state;
     struct error e = {""};
     following_running(0);
-    daemon_kill(&following.daemon[1]); /* it would begin with a slot of its own once Redis is back */
+    daemon_kill(&following.daemon[1]); /* it would make a slot of its own once Redis is back */
     following_expect_rows(0, 100);
     temp_redis_kill(&following.redis[0]);
     uint64_t meanwhile = following_numbers(300);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows that are written to the table alone follow into the filter by an outbox. */
+/* Rows that are only written to the table get into the filter by an outbox. */
 #include "tests/integration/following.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void test_outbox__explicit_ids_and_changed_keys_follow(void **state)
     following_soon(0, 900000001, 2);
 }
 
-/* What was added is taken out of the table; a build relies on the follower and looks at no row twice. */
+/* Rows that were added are removed from the outbox. A build relies on the follower and reads no row twice. */
 static void test_outbox__a_build_relies_on_the_tail(void **state)
 {
     (void)state;
@@ -48,7 +48,7 @@ static void test_outbox__a_build_relies_on_the_tail(void **state)
     free(left);
 }
 
-/* A table that takes the name has no triggers: a build must not rely on what is told of the other one. */
+/* Another table that takes the name has no triggers, so a build must not rely on the first table's outbox. */
 static void test_outbox__of_another_table_is_not_relied_on(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static void test_outbox__of_another_table_is_not_relied_on(void **state)
         following.db,
         "BEGIN; ALTER TABLE short_link RENAME TO earlier; ALTER TABLE other RENAME TO short_link; COMMIT");
     must(client_when_free(&following.client[0], 30000, &e, "TB.REBUILD " FILTER),
-         e); /* a job may heal after the restart */
+         e); /* a job may be healing after the restart */
     fixture_wait(&following, 0, "job_step", "scan");
     fixture_insert(following.db, first, 2000);
     fixture_wait(&following, 0, "phase", "SWITCHED");
@@ -93,7 +93,8 @@ int main(void)
         cmocka_unit_test(following_test_owner_killed),
         cmocka_unit_test(following_test_redis_restarted),
         cmocka_unit_test(following_test_postgres_restarted),
-        cmocka_unit_test(test_outbox__of_another_table_is_not_relied_on), /* which leaves it as it is */
+        cmocka_unit_test(test_outbox__of_another_table_is_not_relied_on), /* the last one, as it leaves the
+                                                                             other table in place */
     };
     return cmocka_run_group_tests(tests, setup, following_teardown);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Replication slots that were made outlive their use: the configuration that names them is another one after
- * a restart. */
+/* Replication slots that coordinators made are dropped when they are no longer used, even if the
+ * configuration that names them is different after a restart. */
 #include "tests/integration/following.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static const char *section(const char *lines)
     return filters;
 }
 
-/* As Kubernetes does: another configuration is another process. */
+/* A new configuration means a new process, as in Kubernetes. */
 static void restart(unsigned d, const char *filters)
 {
     struct error e = {""};
@@ -108,7 +108,7 @@ static void test_slot__is_dropped_when_rows_are_followed_by_ids(void **state)
     following_expect_rows(0, 100);
 }
 
-/* A change that rolls: one coordinator has another configuration, the other one needs the slot. */
+/* A rolling change: one coordinator has the new configuration, the other one still needs the slot. */
 static void test_slot__that_another_coordinator_names_stays(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void test_slot__that_another_coordinator_names_stays(void **state)
     expect_slot("newer", true);
 }
 
-/* What lies there under a name like ours, and was not made by us, is another's. */
+/* A slot with a similar name that no coordinator made stays. */
 static void test_slot__that_was_not_made_by_us_stays(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void test_slot__that_was_not_made_by_us_stays(void **state)
     fixture_sql(following.db, "SELECT pg_drop_replication_slot('twinbloom_other')");
 }
 
-/* An earlier version noted its slot with the filter alone. */
+/* An earlier version noted its slot only with the filter. */
 static void test_slot__of_an_earlier_version_is_dropped(void **state)
 {
     (void)state;

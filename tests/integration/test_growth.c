@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters without a source, far beyond what they were made for. */
+/* Filters without a source get far more keys than their capacity. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void reserve(const char *command)
     fixture_ask(&fixture, 0, command);
 }
 
-/* All of @keys are added and found; of others at most the share @rate, give or take what chance does. */
+/* All of @keys are added and found. Of absent keys about the share @rate is present. */
 static void takes(const char *filter, uint64_t keys, double rate)
 {
     struct error e = {""};
@@ -67,7 +67,7 @@ static void nodes_are_full(bool full)
     }
 }
 
-/* A key that was sent twice is not counted: more of them, until there are @capacity. */
+/* A repeated key is not counted, so add keys until the count is @capacity. */
 static void fill_up(const char *filter, int64_t capacity)
 {
     struct error e = {""};
@@ -79,7 +79,7 @@ static void fill_up(const char *filter, int64_t capacity)
     }
 }
 
-/* Each add is an entry of the log, also of a key that is there: Redis takes none. Nothing else suffers. */
+/* Each add appends an entry to the log, even for a present key, and Redis refuses it. Checks go on. */
 static void takes_no_entry(const char *filter)
 {
     struct error e = {""};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A master of a cluster dies, and its replica has missed what was written last. Those who have added it write
- * it again, and no row is read for that. Where whoever had added died too, the table is read. No acknowledged
- * key is reported absent meanwhile. */
+/* A master of a cluster dies, and its replica has missed the last writes. The processes that added those keys
+ * write them again, without reading the table. If those processes died too, the table is read. No
+ * acknowledged key is reported absent meanwhile. */
 #include "tests/integration/healing.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ static int teardown(void **state)
     return fixture_stop(&f);
 }
 
-/* Whoever starts behind it has them from Redis alone. */
+/* A process that starts afterwards has the keys only from Redis. */
 static void test_heal__by_those_who_have_added_needs_no_table(void **state)
 {
     (void)state;
@@ -70,7 +70,7 @@ static void test_heal__by_those_who_have_added_needs_no_table(void **state)
         assert_in_range(healing_number(&f, node, "epoch"), 1, EPOCHS);
     }
     assert_int_equal(fixture_generation(&f, 0), generation);
-    clock_sleep_us(1500 * 1000); /* what is left of it is folded */
+    clock_sleep_us(1500 * 1000); /* until the rest is folded */
     for (unsigned d = 0; d < 2; d++) {
         healing_start_again(&f, d);
         healing_is_whole(&f, count);
@@ -78,7 +78,7 @@ static void test_heal__by_those_who_have_added_needs_no_table(void **state)
     must(temp_postgres_restart(&f.postgres, &e), e);
 }
 
-/* The transaction that its rows are in is open still. */
+/* Lose the keys together with the process that added them. The transaction with their rows is still open. */
 static void lose_with_its_adder(uint64_t count)
 {
     struct error e = {""};
@@ -100,13 +100,13 @@ static void test_heal__of_what_a_dead_coordinator_added_reads_the_table(void **s
     must(client_wait_status(&f.client[0], FILTER, "degraded", "1", HEALING_WAIT_MS, &e), e);
     must(client_wait_status(&f.client[0], FILTER, "job_step", "settle", HEALING_WAIT_MS, &e), e);
     for (unsigned d = 0; d < 2; d++)
-        fixture_all_present(&f, d, 0, ROWS + ADDED); /* "maybe" */
+        fixture_all_present(&f, d, 0, ROWS + ADDED); /* as "maybe" */
     clock_sleep_us(500 * 1000);
-    healing_is(&f, 0, "job_step", "settle"); /* it waits for the transaction */
+    healing_is(&f, 0, "job_step", "settle"); /* the job waits for the transaction */
     must(client_status(&f.client[0], FILTER, "job_owner", owner, sizeof(owner), &e), e);
     (void)snprintf(pid, sizeof(pid), "-%d-", (int)f.daemon[0].process.pid);
     unsigned healer = strstr(owner, pid) != NULL ? 0 : 1;
-    daemon_kill(&f.daemon[healer]); /* the other one goes on */
+    daemon_kill(&f.daemon[healer]); /* the other coordinator goes on with the job */
     clock_sleep_us(200 * 1000);
     healing_is(&f, 1 - healer, "degraded", "1");
     fixture_all_present(&f, 1 - healer, 0, ROWS + ADDED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Nodes lose their shards: these come back from the memory of a coordinator, whoever dies or sleeps
- * meanwhile, and from the table where none has them. What was acknowledged is never reported absent, and is
- * there afterwards. */
+/* Nodes lose their shards. The shards come back from the memory of a coordinator, whoever dies or sleeps
+ * meanwhile, or from the table if no coordinator has them. Acknowledged keys are never reported absent, and
+ * are present afterwards. */
 #include "tests/integration/losing.h"
 
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static void are_resident(void)
     }
 }
 
-/* Adds are folded: that they are lost is met then. */
+/* Add keys until node @node has @wanted shards. Adds are folded, and a fold finds lost shards. */
 static void await_shards(unsigned node, int64_t generation, unsigned wanted)
 {
     struct error e = {""};
@@ -112,12 +112,12 @@ static void test_heal_lost__of_one_node_of_three_or_two_comes_back_from_memory(v
     loses_and_heals("FLUSHALL of a node", flush_one);
     loses_and_heals("a node is started anew, empty", restart_empty);
     loses_and_heals("FLUSHALL of two nodes", flush_two);
-    healing_start_again(&f, 0); /* from what is in Redis now */
+    healing_start_again(&f, 0); /* it starts with the present data of Redis */
     healing_is_whole(&f, LOSING_ROWS);
 }
 
-/* Whichever shards chance has put there; not the master that has the filter's view. With the shards' bits the
- * lane may be lost: then nobody knows that he has all of them, and the table is read. */
+/* The placement of shards is random; the master is not the metadata node. The lane may be lost together with
+ * shards: then no process knows that it has all keys, and the table is read. */
 static void test_heal_lost__of_a_master_of_a_cluster(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void test_heal_lost__of_a_master_of_a_cluster(void **state)
     }
 }
 
-/* The other one has them in memory. */
+/* The other coordinator has the shards in memory. */
 static void test_heal_lost__goes_on_where_coordinators_die_at_any_time(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void test_heal_lost__goes_on_where_coordinators_die_at_any_time(void **st
     assert_int_equal(fixture_generation(&f, 0), generation);
 }
 
-/* It sleeps from before the loss until what was lost is there again. */
+/* The coordinator sleeps from before the loss until the shards are back. */
 static void test_heal_lost__is_nothing_to_a_coordinator_that_slept(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_heal_lost__is_nothing_to_a_coordinator_that_slept(void **state)
     must(client_madd(&f.client[0], FILTER, fixture_code, LOSING_ROWS, 100, &e), e);
     await_shards(1, generation, before);
     daemon_resume(&f.daemon[1]);
-    fixture_all_present(&f, 1, 0, LOSING_ROWS + 100); /* with its first answers */
+    fixture_all_present(&f, 1, 0, LOSING_ROWS + 100); /* in its first replies */
     must(client_madd(&f.client[1], FILTER, fixture_code, 0, LOSING_ROWS / 10, &e), e);
     healing_is_whole(&f, LOSING_ROWS + 100);
     assert_int_equal(fixture_generation(&f, 0), generation);
@@ -183,7 +183,8 @@ static void test_heal_lost__is_nothing_to_a_coordinator_that_slept(void **state)
 
 /* --- from the table --- */
 
-/* No coordinator has them in memory, and the job that heals waits for a transaction with @added rows. */
+/* Have no coordinator keep the lost shards in memory; the job that heals waits for a transaction with @added
+ * rows. */
 static void lose_for_all(uint64_t added)
 {
     struct error e = {""};
@@ -197,7 +198,7 @@ static void lose_for_all(uint64_t added)
         fixture_reconnect(&f, d);
     }
     for (unsigned d = 0; d < 2; d++) {
-        redisReply *r = client_command(&f.client[d], "BF.EXISTS " FILTER " c1"); /* it is opened */
+        redisReply *r = client_command(&f.client[d], "BF.EXISTS " FILTER " c1"); /* opens the filter */
         assert_true(r != NULL && (r->type == REDIS_REPLY_ERROR || r->integer == 1));
         freeReplyObject(r);
         must(client_wait_status(&f.client[d], FILTER, "degraded", "1", HEALING_WAIT_MS, &e), e);
@@ -212,12 +213,13 @@ static void test_heal_lost__of_what_nobody_has_reads_the_table(void **state)
     struct error e = {""};
     int64_t generation = fixture_generation(&f, 0);
     lose_for_all(ADDED);
-    must(client_madd(&f.client[0], FILTER, fixture_code, LOSING_ROWS, ADDED, &e), e); /* while it is lost */
+    must(client_madd(&f.client[0], FILTER, fixture_code, LOSING_ROWS, ADDED, &e),
+         e); /* while the shards are lost */
     for (unsigned d = 0; d < 2; d++) {
         fixture_all_present(&f, d, 0, LOSING_ROWS + ADDED);
-        assert_int_equal(fixture_false_positives(&f, d, 1000), 1000); /* "maybe" */
+        assert_int_equal(fixture_false_positives(&f, d, 1000), 1000); /* all are "maybe" */
     }
-    clock_sleep_us(1000 * 1000); /* longer than it would take without the transaction */
+    clock_sleep_us(1000 * 1000); /* longer than the healing would take without the transaction */
     healing_is(&f, 0, "degraded", "1");
     fixture_sql(f.db, "COMMIT");
     healing_is_whole(&f, LOSING_ROWS + ADDED);
@@ -239,12 +241,12 @@ static void test_heal_lost__is_an_error_where_that_is_wanted(void **state)
         freeReplyObject(r);
     }
     assert_int_equal(no, 0);
-    assert_in_range(errors, 450, 700); /* all that are absent, and those that are lost */
+    assert_in_range(errors, 450, 700); /* all absent keys, and the lost ones */
     fixture_sql(f.db, "COMMIT");
     healing_is_whole(&f, LOSING_ROWS);
 }
 
-/* What an operator may do meanwhile. */
+/* What an operator may do while shards are lost. */
 static void test_heal_lost__gives_way_to_a_rebuild_and_is_not_dumped(void **state)
 {
     (void)state;
@@ -253,7 +255,7 @@ static void test_heal_lost__gives_way_to_a_rebuild_and_is_not_dumped(void **stat
     lose_for_all(1);
     redisReply *r = client_command(&f.client[0], "BF.SCANDUMP " FILTER " 0");
     assert_non_null(r);
-    assert_int_equal(r->type, REDIS_REPLY_ERROR); /* else what is lost was dumped */
+    assert_int_equal(r->type, REDIS_REPLY_ERROR); /* as the dump would lack the lost keys */
     freeReplyObject(r);
     fixture_ask(&f, 0, "TB.ABORT " FILTER);
     must(client_wait_status(&f.client[0], FILTER, "job_state", "aborted", HEALING_WAIT_MS, &e), e);

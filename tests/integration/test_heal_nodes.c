@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Nodes of a list come back with what they had saved a while ago. Those who have added what is missing write
- * it again. */
+/* Nodes of a list come back with older saved data. The processes that added the missing keys write them
+ * again. */
 #include "tests/integration/healing.h"
 
 #include "base/clock.h"
@@ -30,7 +30,8 @@ static int teardown(void **state)
     return fixture_stop(&f);
 }
 
-/* Save nodes [@first, NODES), add by both, kill them, start them again with what they saved. */
+/* Save nodes [@first, NODES), add keys by both coordinators, kill the nodes, and start them with the saved
+ * data. */
 static void go_back(unsigned first)
 {
     struct error e = {""};
@@ -44,7 +45,7 @@ static void go_back(unsigned first)
     healing_insert_and_add(&f, 1, ROWS + ADDED / 2, ADDED / 2, EACH);
     for (unsigned d = 0; d < 2; d++)
         healing_is_resident(&f, d);
-    clock_sleep_us(1500 * 1000); /* it is folded: in no lane any more, perhaps */
+    clock_sleep_us(1500 * 1000); /* until the keys are folded, so that the lanes may not have them any more */
     for (unsigned i = first; i < NODES; i++)
         temp_redis_kill(&f.redis[i]);
     for (unsigned i = first; i < NODES; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The same in each phase of an expansion: nothing that was acknowledged is missing in either generation, and
- * a build does not rely on what it wrote to a master that is gone. */
+/* A lagging replica takes over in each phase of an expansion. No acknowledged key is missing in either
+ * generation, and a build does not rely on its writes to the lost master. */
 #include "tests/integration/healing.h"
 
 #include <inttypes.h>
@@ -98,7 +98,7 @@ static void test_heal__in_the_settle(void **state)
     ends_well(generation + 1, ROWS + ADDED);
 }
 
-/* The replica has the shards of the new generation, but nothing of what is written to them. */
+/* Rebuild while the replica has the empty shards of the new generation, but none of the writes to them. */
 static void rebuild_cut_off(unsigned node, unsigned d, const char *command)
 {
     healing_shut(&f, HEALING_FIRST);
@@ -109,7 +109,7 @@ static void rebuild_cut_off(unsigned node, unsigned d, const char *command)
     healing_open(&f, HEALING_FIRST);
 }
 
-/* Blocks and checkpoints of the first rows are on the master that dies alone. */
+/* Blocks and checkpoints of the first rows are only on the master that dies. */
 static void fail_over_in_the_scan(bool kill_the_driver)
 {
     struct error e = {""};
@@ -143,7 +143,7 @@ static void test_heal__in_the_scan_when_its_driver_is_gone(void **state)
     fail_over_in_the_scan(true);
 }
 
-/* Built and verified, and lost before it is used. */
+/* The generation is built and verified, and loses data before it is used. */
 static void test_heal__before_the_cutover(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void test_heal__before_the_cutover(void **state)
     ends_well(generation + 1, ROWS + ADDED);
 }
 
-/* The whole build is missing on the replica: the coordinators have it in memory. */
+/* The replica lacks all writes of the build, but the coordinators have them in memory. */
 static void test_heal__after_the_cutover(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_heal__after_the_cutover(void **state)
     ends_well(generation + 1, ROWS + ADDED);
 }
 
-/* The old generation is read again, and the master of a third of it dies. */
+/* The old generation is current again, and the master of a third of its shards dies. */
 static void test_heal__after_a_rollback(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void test_heal__after_a_rollback(void **state)
     ends_well(generation + 1, ROWS + ADDED);
 }
 
-/* The job has ended, and nothing of what it wrote is on the replica. */
+/* The job has ended, and the replica has none of its writes. */
 static void test_heal__when_a_build_has_just_ended(void **state)
 {
     (void)state;

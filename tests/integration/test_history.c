@@ -40,7 +40,7 @@ static redisReply *history(unsigned d, const char *arguments)
     return r;
 }
 
-/* The value of a field as text; "" where the entry has it not. In one of a few static buffers. */
+/* The value of a field as text; "" if the entry lacks it. In one of a few static buffers. */
 static const char *field(const redisReply *run, const char *name)
 {
     static char text[4][1024];
@@ -69,7 +69,7 @@ static double seconds(const redisReply *run, const char *name)
     return strtod(field(run, name), NULL);
 }
 
-/* The newest entry once there are @entries; the caller frees *@all. */
+/* Wait for @entries entries and return the newest. The caller frees *@all. */
 static const redisReply *newest(redisReply **all, size_t entries)
 {
     uint64_t until = clock_mono_us() + STEADY_MS * 1000ull;
@@ -99,7 +99,7 @@ static void test_history__tells_of_the_first_build(void **state)
     assert_true(strtod(field(run, "false_positive_rate"), NULL) < 0.02);
     assert_true(strlen(field(run, "owner")) > 0);
     assert_in_range(1000 * (seconds(run, "finished_at") - seconds(run, "started_at")), 500,
-                    STEADY_MS); /* grace */
+                    STEADY_MS); /* includes the grace time */
     assert_in_range(number(run, "finished_at"), clock_wall_us() / 1000000 - 600,
                     clock_wall_us() / 1000000 + 1);
     freeReplyObject(all);
@@ -161,7 +161,7 @@ static void test_history__tells_of_a_failure(void **state)
     fixture_sql(fixture.db, "BEGIN");
     fixture_sql(fixture.db, "ALTER TABLE short_link RENAME code TO other");
     must(client_ok(&fixture.client[0], &e, "TB.REBUILD " FILTER), e);
-    /* Long enough for the job to report progress: it has read no row yet. */
+    /* until the job reports progress; it has read no row yet */
     must(client_wait_status(&fixture.client[1], FILTER, "job_waiting_for", "an answer of Postgres", STEADY_MS,
                             &e),
          e);
@@ -171,13 +171,13 @@ static void test_history__tells_of_a_failure(void **state)
     assert_string_equal(field(run, "outcome"), "failed");
     assert_string_equal(field(run, "trigger"), "operator");
     assert_non_null(strstr(field(run, "error"), "code"));
-    assert_string_equal(field(run, "rows"), ""); /* nothing is left of the run before */
+    assert_string_equal(field(run, "rows"), ""); /* nothing from the run before */
     assert_string_equal(field(run, "generation"), "");
     assert_int_equal(number(run, "generation_from"), fixture_generation(&fixture, 0));
     freeReplyObject(all);
 }
 
-/* Two drivers, one run: it began when the first began, and why. */
+/* Two drivers make one entry, with the start and the reason of the first driver. */
 static void test_history__of_a_run_that_another_coordinator_finished_is_one_entry(void **state)
 {
     (void)state;
@@ -221,7 +221,8 @@ static void die_and_verify(void)
     uint64_t until = clock_mono_us() + STEADY_MS * 1000ull;
     client_close(&fixture.client[0]);
     daemon_kill(&fixture.daemon[0]);
-    while (client_ok(&fixture.client[1], &e, "TB.VERIFY " FILTER) != ERR_OK) { /* until the lease is over */
+    while (client_ok(&fixture.client[1], &e, "TB.VERIFY " FILTER) !=
+           ERR_OK) { /* until the lease has expired */
         assert_true(clock_mono_us() < until);
         clock_sleep_us(20000);
     }
@@ -251,7 +252,7 @@ static void test_history__of_a_run_that_died_while_it_was_planned_is_an_entry(vo
     fixture_sql(fixture.db, "COMMIT");
     const redisReply *run = newest(&all, 7);
     assert_string_equal(field(run, "outcome"), "done");
-    assert_string_equal(field(run, "rows"), ""); /* of the run before */
+    assert_string_equal(field(run, "rows"), ""); /* none from the run before */
     run = all->element[1];
     assert_string_equal(field(run, "outcome"), "failed");
     assert_string_equal(field(run, "trigger"), "operator");
@@ -262,7 +263,7 @@ static void test_history__of_a_run_that_died_while_it_was_planned_is_an_entry(vo
     live_again();
 }
 
-/* The verification's driver goes on with the rebuild. */
+/* A verification's driver goes on with the rebuild. */
 static void test_history__of_a_rebuild_that_a_verification_took_over_tells_of_the_rebuild(void **state)
 {
     (void)state;

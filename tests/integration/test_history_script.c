@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* finish.lua: the end of a job's record and its entry in the history are one step, under the mutex. And whose
- * job is gone on with. */
+/* finish.lua ends a job's record and writes its history entry in one step, under the mutex. And which
+ * unfinished job is resumed. */
 #include "tests/integration/filters.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static int setup(void **state)
 {
     (void)state;
     servers_flush(&servers);
-    filter_init(&f, &servers, "f"); /* the mutex is MUTEX */
+    filter_init(&f, &servers, "f"); /* sets the mutex to MUTEX */
     return 0;
 }
 
@@ -42,7 +42,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Keep three entries of state, error and rows. */
+/* Finish a job; the history keeps three entries of state, error and rows. */
 static long long finish(const char *mutex, const char *reset, const char *outcome, const char *error)
 {
     static const char *const keys[] = {"expansion_flag", "job", "history"};
@@ -75,7 +75,7 @@ static void test_finish__writes_the_record_and_an_entry_of_what_it_says(void **s
     assert_string_equal(servers_text(&servers, 0, "HGET " KEY("job") " state"), "failed");
     assert_string_equal(servers_text(&servers, 0, "HGET " KEY("job") " step"), "scan");
     expect_entry(0, "outcome=failed error=no rows=5");
-    assert_int_equal(finish(MUTEX, "1", "done", ""), 1); /* of a job that has no record yet */
+    assert_int_equal(finish(MUTEX, "1", "done", ""), 1); /* a job without a record */
     assert_int_equal(servers_integer(&servers, 0, "HEXISTS " KEY("job") " step"), 0);
     expect_entry(0, "outcome=done");
 }
@@ -117,7 +117,7 @@ static void test_finish__writes_a_line_that_is_read_back(void **state)
     assert_false(history_next(&at, end, &pair));
 }
 
-/* The view of a log names no phase. */
+/* The view of a log has no phase. */
 static void test_control_unfinished__is_the_job_of_a_view_with_two_generations(void **state)
 {
     (void)state;

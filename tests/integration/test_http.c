@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* HTTP/JSON: what each route does, and what it says where it cannot. */
+/* HTTP/JSON: the answer of each route, and its errors. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -28,7 +28,8 @@ static const struct fixture_options options = {.nodes = 2,
                                                .service = "timeout = 10s\n",
                                                .expansion = "lease = 2s\n"};
 
-/* The body of an answer that must have @status; a problem must be one. The caller ends it. */
+/* The body of an answer that must have the status @status; an error must be a problem document. The caller
+ * frees it. */
 static json_t *ask(const char *method, const char *path, const char *json, int status)
 {
     struct http_reply r = http_ask(fixture.daemon[0].http_port, method, path, json);
@@ -70,7 +71,7 @@ static void says(const char *method, const char *path, const char *json, int sta
     json_decref(root);
 }
 
-/* Results as letters: t, f, e(rror). */
+/* The results of a request as letters: t, f, e(rror). */
 static void results(const char *path, const char *json, const char *expected)
 {
     char got[64] = "";
@@ -204,7 +205,8 @@ static void test_http__lists_all_filters(void **state)
     json_decref(root);
 }
 
-/* Follows `next` from page to page, of @limit filters each: their names, with a blank behind each. */
+/* Follow `next` from page to page, with @limit filters each. Collects their names, each followed by a
+ * blank. */
 static void page_through(unsigned limit, struct buffer *names)
 {
     char path[600];
@@ -280,7 +282,7 @@ static void test_http__head_is_get_without_the_body(void **state)
         struct http_reply head = http_receive(fd, true);
         assert_true(strtoul(http_reply_header(&head, "Content-Length"), NULL, 10) > 0);
         assert_true(
-            http_send(fd, "GET", paths[i], "", NULL, 0)); /* had there been a body, it would be read here */
+            http_send(fd, "GET", paths[i], "", NULL, 0)); /* if the answer had a body it would be read here */
         struct http_reply get = http_receive(fd, false);
         assert_int_equal(head.status, get.status);
         assert_int_equal(get.status, i < 3 ? 200 : 404);
@@ -439,7 +441,7 @@ static void test_http__others_are_answered_while_a_large_batch_is_worked_on(void
                           body.data, body.length));
     r = http_receive(fd, false);
     assert_int_equal(r.status, 200);
-    assert_null(strstr(r.body, "false")); /* in the order of the keys, and all of them */
+    assert_null(strstr(r.body, "false")); /* the results are complete, and in the order of the keys */
     http_reply_fini(&r);
     raw_close(fd);
     raw_close(other);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* HTTP while Redis is away, and while the daemon ends; addresses that cannot be had. */
+/* HTTP while Redis is away, and while the daemon ends; addresses that cannot be bound. */
 #include "tests/integration/fixture.h"
 
 #include <poll.h>
@@ -40,7 +40,7 @@ static struct http_reply ask(const char *method, const char *path, const char *j
     return http_ask(fixture.daemon[0].http_port, method, path, json);
 }
 
-/* Ask until the status is @status; the last answer. */
+/* Repeat the request until the status is @status. Returns the last answer. */
 static struct http_reply wait_for(const char *path, int status)
 {
     struct http_reply r = ask("GET", path, NULL);
@@ -102,7 +102,7 @@ static void test_http__a_redis_that_is_stopped_is_said_in_time(void **state)
     is_back();
 }
 
-/* Read until @text has come @times; false: it did not within a minute. */
+/* Read until @text has come @times. False: it did not within a minute. */
 static bool hears(int fd, const char *text, unsigned times)
 {
     static char all[1 << 20];
@@ -124,7 +124,7 @@ static bool hears(int fd, const char *text, unsigned times)
     return false;
 }
 
-/* The page takes silence for a connection that is lost. */
+/* The page takes silence for a lost connection. */
 static void test_http__a_stream_is_not_silent_while_redis_is_waited_for(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void test_http__others_are_answered_while_redis_is_slow(void **state)
     raw_close(quick);
 }
 
-/* An answer that was kept is given for its time, and no longer. */
+/* A cached answer is given until it expires, and not longer. */
 static void test_http__shards_of_a_redis_that_is_gone_are_not_made_up(void **state)
 {
     (void)state;
@@ -254,12 +254,13 @@ static void test_http__what_is_in_flight_is_answered_when_the_daemon_ends(void *
     assert_true(raw_puts(busy,
                          "POST /v1/filters/new/check HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n" JSON
                          "Content-Length: 14\r\n\r\n"));
-    assert_true(raw_read_until(busy, "\r\n\r\n", line, sizeof(line))); /* the daemon knows of it */
+    assert_true(raw_read_until(busy, "\r\n\r\n", line,
+                               sizeof(line))); /* the daemon has received the head of the request */
     assert_true(raw_puts(busy, KEYS));
     uint64_t began = clock_mono_us();
     process_signal(&fixture.daemon[0].process, SIGTERM);
     assert_true(raw_expect_close(idle));
-    assert_true(clock_mono_us() - began < 2 * 1000 * 1000); /* nobody waits for who asks nothing */
+    assert_true(clock_mono_us() - began < 2 * 1000 * 1000); /* idle connections are not waited for */
     struct http_reply r = http_receive(busy, false);
     assert_in_range(r.status, 503, 504);
     assert_string_equal(http_reply_header(&r, "Connection"), "close");
@@ -286,7 +287,7 @@ static void test_http__a_taken_address_is_said_and_none_is_fine(void **state)
     must(daemon_rewrite(&d, &options, &e), e);
     char *log = NULL;
     int status = 0;
-    /* of two -c the last one counts: this runs the daemon as ever */
+    /* of two -c the last one counts, so the daemon runs as usual */
     must(daemon_run(&d, "-c/dev/null", &log, &status, &e), e);
     assert_int_equal(status, 1);
     char address[32];
@@ -306,7 +307,7 @@ static void test_http__a_taken_address_is_said_and_none_is_fine(void **state)
     assert_true(daemon_fini(&d));
 }
 
-/* A test that failed may have left it stopped. */
+/* A failed test may have left Redis stopped. */
 static int let_redis_go_on(void **state)
 {
     (void)state;

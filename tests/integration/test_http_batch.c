@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* HTTP: check and add of many keys where a node of Redis does not answer, and what comes too late. */
+/* HTTP checks and adds of many keys while a node of Redis does not answer, and results that come too late. */
 #include "tests/integration/fixture.h"
 
 #include <signal.h>
@@ -23,13 +23,13 @@ static struct fixture fixture;
 static int setup(void **state)
 {
     (void)state;
-    /* A filter that is in memory answers without the nodes (test_log_away). */
+    /* without memory: a filter in memory answers without the nodes (test_log_away) */
     if (fixture_start(&fixture, &(struct fixture_options){.nodes = 2,
                                                           .daemons = 1,
                                                           .service = "timeout = 1s\nhttp_timeout = 4s\n",
                                                           .redis_lines = "resident_memory = 0\n"}) != 0)
         return -1;
-    fixture_ask(&fixture, 0, "BF.RESERVE wide 0.001 200000"); /* shards on both nodes */
+    fixture_ask(&fixture, 0, "BF.RESERVE wide 0.001 200000"); /* the filter has shards on both nodes */
     return 0;
 }
 
@@ -39,7 +39,7 @@ static int teardown(void **state)
     return fixture_stop(&fixture);
 }
 
-/* {"keys": [...]} with k0, k1, ... */
+/* A body {"keys": [...]} with k0, k1, ... */
 static struct buffer body_of(unsigned count)
 {
     struct buffer b = {0};
@@ -68,7 +68,7 @@ static void continue_node(unsigned i)
     process_signal(&fixture.redis[i].process, SIGCONT);
 }
 
-/* The results of @r, which is ended. */
+/* The results of @r, which is freed. */
 static json_t *results_of(struct http_reply *r)
 {
     if (r->status != 200)
@@ -92,7 +92,7 @@ static void is_all(const char *path, unsigned count, bool value)
     json_decref(list);
 }
 
-/* All nodes answer again: the connection to one is made again. */
+/* Wait until all nodes answer again. */
 static void is_back(void)
 {
     struct http_reply r = post("/v1/filters/wide/check", KEYS);
@@ -105,7 +105,7 @@ static void is_back(void)
     is_all("/v1/filters/wide/check", KEYS, true);
 }
 
-/* Keys of the node that does not answer are errors, the others are there. */
+/* Keys on the silent node must be errors, the other keys present. */
 static void some_fail(struct http_reply *r, unsigned keys)
 {
     json_t *list = results_of(r), *one;
@@ -146,7 +146,7 @@ static void test_http_batch__a_node_that_does_not_answer_costs_its_keys_alone(vo
     continue_node(1);
     some_fail(&few, FEW);
     some_fail(&many, KEYS);
-    all_fail(&added); /* keys that are added together are one entry, with the blocks of all of them */
+    all_fail(&added); /* keys that are added together share one entry, which needs the blocks of all */
     is_back();
 }
 
@@ -161,7 +161,8 @@ static void test_http_batch__is_a_problem_where_no_key_is_answered(void **state)
     continue_node(0);
     continue_node(1);
     all_fail(&r);
-    assert_true(took < 3500 * 1000); /* the first slice tells, not the deadline of the whole */
+    assert_true(took <
+                3500 * 1000); /* the first slice's timeout counts, not the deadline of the whole request */
     is_back();
 }
 
@@ -182,8 +183,7 @@ static void test_http_batch__has_a_deadline_and_what_comes_after_it_is_dropped(v
     is_back();
 }
 
-/* While the admin thread waits for the node that does not answer, nobody makes room in a filter of the other
- * one. */
+/* The admin thread waits for the silent node, so nobody makes room in a filter on the other one. */
 static void test_http_batch__room_that_is_made_too_late_is_dropped(void **state)
 {
     (void)state;
@@ -197,12 +197,12 @@ static void test_http_batch__room_that_is_made_too_late_is_dropped(void **state)
     }
     struct http_reply r = post("/v1/filters/small/add", KEYS);
     continue_node(1);
-    all_fail(&r); /* each add tells that it found no room in time, not the whole */
+    all_fail(&r); /* each add reports by itself that it found no room in time */
     for (unsigned i = 0; i < COUNTS; i++)
         raw_close(fd[i]);
     r = post("/v1/filters/small/add", KEYS);
     for (unsigned i = 0; i < 10 && (r.status != 200 || strstr(r.body, "\"code\"") != NULL); i++) {
-        http_reply_fini(&r); /* the control makes room when it has the node again */
+        http_reply_fini(&r); /* the control makes room when it reaches the node again */
         r = post("/v1/filters/small/add", KEYS);
     }
     json_decref(results_of(&r));

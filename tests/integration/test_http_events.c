@@ -52,11 +52,11 @@ static void close_stream(struct listener *l)
     l->fd = -1;
 }
 
-/* False: the stream has ended, or nothing came in time. */
+/* Read from the stream. False: the stream has ended, or nothing came in time. */
 static bool hear(struct listener *l, int timeout_ms)
 {
     struct pollfd p = {.fd = l->fd, .events = POLLIN};
-    if (l->length + 1 >= sizeof(l->text)) { /* the end of it is what matters */
+    if (l->length + 1 >= sizeof(l->text)) { /* keep only the end of the text */
         memmove(l->text, l->text + HEARD_MAX / 2, l->length - HEARD_MAX / 2);
         l->length -= HEARD_MAX / 2;
     }
@@ -70,7 +70,7 @@ static bool hear(struct listener *l, int timeout_ms)
     return true;
 }
 
-/* Wait until @text was sent, behind @from bytes; where it ends. */
+/* Wait until @text comes after @from bytes. Returns where @text ends. */
 static size_t hears(struct listener *l, size_t from, const char *text)
 {
     uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
@@ -118,14 +118,14 @@ static void test_events__tells_all_at_first_and_then_what_changed(void **state)
     close_stream(&heard);
 }
 
-/* A page drops what it was not told of when it hears that it was told of all. */
+/* A page drops the filters that were not listed when it learns that all were listed. */
 static void test_events__say_that_all_filters_were_told_once_they_were(void **state)
 {
     (void)state;
     open_stream(&heard, STREAM);
     (void)hears(&heard, 0, "\"filters\":true");
     close_stream(&heard);
-    clock_sleep_us(1500 * 1000); /* by then it was seen that nobody listens */
+    clock_sleep_us(1500 * 1000); /* by then the daemon has noticed that there is no listener */
     open_stream(&heard, STREAM);
     (void)hears(&heard, 0, "\"filters\":true");
     const char *filter = strstr(heard.text, "event: filter");
@@ -138,7 +138,7 @@ static void test_events__does_not_end_with_the_time_of_a_request(void **state)
 {
     (void)state;
     open_stream(&heard, STREAM);
-    uint64_t until = clock_mono_us() + 5 * 1000 * 1000; /* http_timeout is 2 s */
+    uint64_t until = clock_mono_us() + 5 * 1000 * 1000; /* longer than http_timeout, which is 2 s */
     while (clock_mono_us() < until)
         assert_true(hear(&heard, WAIT_MS));
     close_stream(&heard);
@@ -151,7 +151,7 @@ static void test_events__outlives_redis(void **state)
     open_stream(&heard, STREAM);
     size_t at = hears(&heard, 0, "\"redis\":\"ok\",\"filters\":true");
     temp_redis_stop(&fixture.redis[0]);
-    for (;;) { /* until a tick says that it is away */
+    for (;;) { /* until a tick reports that Redis is away */
         at = hears(&heard, at, "\"redis\":\"");
         while (heard.length < at + 3)
             assert_true(hear(&heard, WAIT_MS));
@@ -162,7 +162,7 @@ static void test_events__outlives_redis(void **state)
     must(temp_redis_restart(&fixture.redis[0], true, &e), e);
     (void)hears(&heard, at, "\"redis\":\"ok\",\"filters\":true");
     close_stream(&heard);
-    fixture_ask(&fixture, 0, options.command); /* it came back empty */
+    fixture_ask(&fixture, 0, options.command); /* Redis came back empty */
 }
 
 static void test_events__are_no_more_than_half_of_the_connections(void **state)
@@ -180,7 +180,7 @@ static void test_events__are_no_more_than_half_of_the_connections(void **state)
     for (unsigned i = 0; i < STREAMS_MAX; i++)
         close_stream(&some[i]);
     uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
-    for (bool again = false; !again;) { /* once it is seen that they went */
+    for (bool again = false; !again;) { /* until the daemon has noticed that the listeners left */
         assert_true(clock_mono_us() < until);
         open_stream(&heard, STREAM);
         assert_true(hear(&heard, WAIT_MS));
@@ -215,7 +215,7 @@ static void test_events__cuts_off_who_does_not_read(void **state)
 {
     (void)state;
     static const int small = 2048;
-    make_many(); /* more than sockets take */
+    make_many(); /* more than socket buffers hold */
     open_stream(&heard, "");
     assert_int_equal(setsockopt(heard.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
     assert_true(raw_puts(heard.fd, STREAM));
@@ -273,10 +273,10 @@ static void ask_any(const char *command)
     freeReplyObject(r);
 }
 
-/* What traffic events have, in this order; the last one is the sum of duration_us. */
+/* The figures of traffic events, in this order; the last one is the sum of duration_us. */
 enum { REQUESTS, FAILED, CHECKS, MAYBE, ADDS, DURATIONS, FIGURES };
 
-/* The next traffic event behind @from; where it ends. */
+/* Wait for the next traffic event after @from bytes. Returns where it ends. */
 static size_t hears_traffic(struct listener *l, size_t from, uint64_t figure[FIGURES])
 {
     static const char *const names[] = {
@@ -335,7 +335,7 @@ static void test_events__end_with_the_daemon(void **state)
     close_stream(&heard);
 }
 
-/* Of a user who may see one filter, and later may not see anything. */
+/* The stream of a user who may see one filter, and later none. */
 static void test_events__are_what_the_user_may_see(void **state)
 {
     (void)state;
@@ -364,9 +364,9 @@ static void test_events__are_what_the_user_may_see(void **state)
     assert_int_equal(http_status(fixture.daemon[0].http_port, "GET", "/", "", NULL), 401);
     assert_int_equal(http_status(fixture.daemon[0].http_port, "GET", "/dashboard/app.js", "", NULL), 200);
     assert_int_equal(http_status(fixture.daemon[0].http_port, "GET", "/metrics", "", NULL),
-                     200); /* from this machine without a login: */
+                     200); /* local requests need no login: */
     assert_int_equal(http_status_misdirected(fixture.daemon[0].http_port, "/metrics"),
-                     421); /* no stranger's name may lead there */
+                     421); /* but a foreign host name is refused */
     assert_int_equal(http_status_misdirected(fixture.daemon[0].http_port, "/v1/filters"), 401);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs by their ids: what each answer of HTTP says of one, through its whole life, and afterwards. */
+/* Jobs by their ids: what each HTTP answer says about a job during its life, and afterwards. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const struct fixture_options options = {.nodes = 2,
 
 /* --- asking --- */
 
-/* The answer of coordinator @d, which must have @status. The caller ends it. */
+/* The answer of coordinator @d, which must have the status @status. The caller frees it. */
 static json_t *ask(unsigned d, const char *method, const char *path, const char *json, int status)
 {
     struct http_reply r = http_ask(fixture.daemon[d].http_port, method, path, json);
@@ -45,7 +45,7 @@ static const char *text(const json_t *root, const char *member)
     return value == NULL ? "" : value;
 }
 
-/* Ask coordinator @d for something that a job does: the job's id, which Location names, too. */
+/* Have coordinator @d start a job. @id becomes the job's id, which Location has, too. */
 static void begin(unsigned d, const char *what, const char *json, char id[ID_MAX])
 {
     char path[ID_MAX];
@@ -74,7 +74,8 @@ static json_t *job(unsigned d, const char *id)
     return root;
 }
 
-/* Until coordinator @d says so. At every moment there is such a job. The caller ends the answer. */
+/* Wait until coordinator @d reports @value. The job must exist at every moment. The caller frees the
+ * answer. */
 static json_t *wait_for(unsigned d, const char *id, const char *member, const char *value)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -122,7 +123,7 @@ static void has_ended(json_t *root, const char *state)
     json_decref(root);
 }
 
-/* The newest entry of the history is of that job. */
+/* The newest entry of the history must be that job's. */
 static void is_newest(const char *id)
 {
     json_t *root = ask(1, "GET", "/v1/filters/" FILTER "/history?count=1", NULL, 200);
@@ -138,7 +139,7 @@ static void test_jobs__keep_their_ids_through_a_takeover_and_a_restart(void **st
     char id[ID_MAX], same[ID_MAX], status[ID_MAX], owner[ID_MAX];
     struct error e = {""};
     begin(0, "rebuild", "{\"hold\":true,\"capacity\":20000}", id);
-    json_t *root = job(1, id); /* from the first moment, and by another coordinator */
+    json_t *root = job(1, id); /* at once, and by another coordinator */
     assert_string_equal(text(root, "state"), "running");
     json_decref(root);
     root = wait_for(1, id, "step", "hold");
@@ -177,8 +178,7 @@ static void test_jobs__each_have_an_id_of_their_own(void **state)
     begin(1, "verify", "{\"verify_full\":true}", verify);
     json_t *root = wait_for(0, verify, "state", "done");
     assert_string_equal(text(root, "trigger"), "verify");
-    assert_true(
-        json_is_null(json_object_get(root, "rows"))); /* those of the rebuild before are not its own */
+    assert_true(json_is_null(json_object_get(root, "rows"))); /* not the rows of the rebuild before */
     has_ended(root, "done");
     fixture_wait(&fixture, 1, "mutex_owner", "");
     begin(1, "rebuild", "{\"hold\":true}", rebuild);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The dashboard's page with what guards it, and requests that another site's page may have made. */
+/* The dashboard's page with its protecting headers, and requests that another site's page may have sent. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void test_dashboard__comes_with_what_guards_it(void **state)
     }
 }
 
-/* What is between the tags must be let in by the policy's @directive, by its hash alone. */
+/* The policy's @directive must allow the text between the tags, only by its hash. */
 static void is_let_in(const struct http_reply *r, const char *opens, const char *closes,
                       const char *directive)
 {
@@ -64,8 +64,8 @@ static void test_dashboard__has_its_style_in_the_page_and_its_hash_in_the_policy
     assert_int_equal(r.status, 200);
     is_let_in(&r, "<style>", "</style>", "style-src");
     is_let_in(&r, "<script>", "</script>", "script-src 'self'");
-    assert_non_null(strstr(r.body, "--petal-a:"));            /* of style.css */
-    assert_non_null(strstr(r.body, "localStorage.getItem(")); /* of theme.js */
+    assert_non_null(strstr(r.body, "--petal-a:"));            /* from style.css */
+    assert_non_null(strstr(r.body, "localStorage.getItem(")); /* from theme.js */
     assert_null(strstr(r.body, "rel=\"stylesheet\""));
     http_reply_fini(&r);
     assert_int_equal(http_status(fixture.daemon[0].http_port, "GET", "/dashboard/style.css", "", NULL), 404);
@@ -75,7 +75,8 @@ static void test_other_sites__are_refused_where_they_would_change_something(void
 {
     (void)state;
     static const char add[] = "/v1/filters/h/check", body[] = "{\"keys\":[]}";
-    assert_int_equal(http_status(fixture.daemon[0].http_port, "POST", add, JSON, body), 200); /* no browser */
+    assert_int_equal(http_status(fixture.daemon[0].http_port, "POST", add, JSON, body),
+                     200); /* not from a browser */
     assert_int_equal(
         http_status(fixture.daemon[0].http_port, "POST", add, JSON "Origin: http://evil.example\r\n", body),
         403);
@@ -104,7 +105,8 @@ static void test_other_sites__are_refused_where_they_would_change_something(void
                    at + strlen("\"csrf_token\":\""));
     http_reply_fini(&r);
     assert_int_equal(http_status(fixture.daemon[0].http_port, "POST", add, headers, body), 200);
-    static const char other[] = "/v1/filters/h"; /* no body, so no type that a form could not send */
+    static const char other[] =
+        "/v1/filters/h"; /* without a body there is no content type that a form could not send */
     assert_int_equal(
         http_status(fixture.daemon[0].http_port, "DELETE", other, "Origin: http://evil.example\r\n", NULL),
         403);

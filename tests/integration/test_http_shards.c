@@ -27,7 +27,7 @@ static void ask_any(const char *command)
     freeReplyObject(r);
 }
 
-/* A sample comes every 10 s. */
+/* A sample is taken every 10 s. */
 static void test_samples__have_what_was_asked_of_the_filter(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void test_shards__tells_how_full_each_is(void **state)
                      404);
 }
 
-/* The first one comes within 10 s. */
+/* The first sample comes within 10 s. */
 static void test_samples__come_of_each_filter(void **state)
 {
     (void)state;
@@ -109,7 +109,8 @@ static void test_shards__names_those_that_are_lost(void **state)
     struct error e = {""};
     must(process_run(argv, WAIT_MS, &output, &status, &e), e);
     free(output);
-    for (bool told = false; !told; clock_sleep_us(200 * 1000)) { /* checks meet it, the controller looks */
+    for (bool told = false; !told;
+         clock_sleep_us(200 * 1000)) { /* checks find the loss, the controller looks */
         assert_true(clock_mono_us() < until);
         for (unsigned i = 0; i < 50; i++) {
             (void)snprintf(command, sizeof(command), "BF.EXISTS h key%u", i);
@@ -122,7 +123,7 @@ static void test_shards__names_those_that_are_lost(void **state)
     }
 }
 
-/* Whoever may read must not have the admin thread for himself. */
+/* A user with the role read must not be able to occupy the admin thread. */
 static void test_shards__are_not_read_again_at_once_where_that_took_long(void **state)
 {
     (void)state;
@@ -131,7 +132,7 @@ static void test_shards__are_not_read_again_at_once_where_that_took_long(void **
     fixture_ask(&fixture, 0, "BF.RESERVE fresh-shards 0.01 100");
     for (bool refused = false; !refused;) {
         assert_true(clock_mono_us() < until);
-        process_signal(&fixture.redis[0].process, SIGSTOP); /* it takes the timeout of a command */
+        process_signal(&fixture.redis[0].process, SIGSTOP); /* the read takes the timeout of a command */
         (void)http_status(fixture.daemon[0].http_port, "GET", path, "Connection: close\r\n", NULL);
         process_signal(&fixture.redis[0].process, SIGCONT);
         struct http_reply r = http_ask(fixture.daemon[0].http_port, "GET", path, NULL);
@@ -157,6 +158,6 @@ int main(void)
         cmocka_unit_test(test_shards__are_not_read_again_at_once_where_that_took_long),
     };
     struct fixture_options o = options;
-    o.redis_lines = "resident_memory = 0\n"; /* or what is lost comes back from there */
+    o.redis_lines = "resident_memory = 0\n"; /* without memory, or the lost shard would come back from it */
     return fixture_run_tests(&fixture, &o, tests);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a stream of events says that it told: all filters only once they were, though looks are cut short or
- * Redis is away; and names of filters to those who may know them. */
+/* A stream of events says that it has listed all filters only after it has, even if looks are cut short or
+ * Redis is away. Users only see the names of their filters. */
 #include "tests/integration/fixture.h"
 
 #include <poll.h>
@@ -16,11 +16,11 @@
 enum { FILTERS = 40, DELAY_MS = 40, WAIT_MS = 90000, HEARD_MAX = 1 << 19 };
 
 #define STREAM "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n"
-/* Password and name are the same. */
+/* The password is the name. */
 #define READER_HASH "$y$j75$u4DBRzkt/c9yLvd8lcV3m/$zwnOmrN9qr4LuShmqpE9dXFXwYkncYKW2j1NgyY5sl0"
 #define AS_READER "Authorization: Basic cmVhZGVyOnJlYWRlcg==\r\n"
 
-/* Redis behind a proxy; one coordinator that everybody may ask, one with a user who may see m-1. */
+/* Redis behind a proxy; one coordinator without logins, one with a user who may see m-1. */
 static struct {
     struct temp_redis redis;
     struct proxy *proxy;
@@ -41,7 +41,7 @@ static int open_stream(const struct daemon *d, const char *headers)
     return fd;
 }
 
-/* Wait until @text was sent, behind @from bytes; where it begins. */
+/* Wait until @text comes after @from bytes. Returns where @text begins. */
 static size_t hears(int fd, size_t from, const char *text)
 {
     uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
@@ -71,7 +71,7 @@ static unsigned filters_before(size_t end)
     return count;
 }
 
-/* A page drops what it was not told of when it hears that it was told of all. */
+/* A page drops the filters that were not listed when it learns that all were listed. */
 static void test_told__is_said_of_all_filters_though_one_look_did_not_suffice(void **state)
 {
     (void)state;
@@ -79,20 +79,21 @@ static void test_told__is_said_of_all_filters_though_one_look_did_not_suffice(vo
     int fd = open_stream(&w.open, "");
     size_t at = hears(fd, hears(fd, 0, "\"filter\":\"m-"), "\"filters\":");
     proxy_lift(w.proxy);
-    assert_int_not_equal(filters_before(at), FILTERS); /* or this tests nothing */
+    assert_int_not_equal(filters_before(at), FILTERS); /* else this tests nothing */
     at = hears(fd, 0, "\"filters\":true");
     assert_int_equal(filters_before(at), FILTERS);
     raw_close(fd);
 }
 
-/* One that was told nothing yet: that the last one went is seen a while later. */
+/* Open a stream that has not listed anything yet. The daemon notices a little later that the last listener
+ * left. */
 static int open_new_stream(void)
 {
     uint64_t until = clock_mono_us() + (uint64_t)WAIT_MS * 1000;
     for (;;) {
         int fd = open_stream(&w.open, "");
         static const char told[] = "\"filters\":";
-        size_t at = hears(fd, 0, told); /* of the first tick */
+        size_t at = hears(fd, 0, told); /* in the first tick */
         (void)hears(fd, at, "\n\n");
         if (strncmp(heard + at + strlen(told), "false", 5) == 0)
             return fd;
@@ -116,7 +117,7 @@ static void test_told__is_not_said_while_redis_is_away(void **state)
     raw_close(fd);
 }
 
-/* Another coordinator drives jobs of two filters. */
+/* Pretend that another coordinator drives jobs of two filters. */
 static void plant_coordinator(void)
 {
     struct client c;

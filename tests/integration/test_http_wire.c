@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* HTTP as it comes over the wire: framing, limits, passwords, clients that stop or hurry. */
+/* HTTP on the wire: framing, limits, passwords, clients that stop or hurry. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -46,7 +46,8 @@ static int open_http(void)
     return fd;
 }
 
-/* @text on a connection of its own is answered with @status; then it is closed, where @closes. */
+/* Send @text on a new connection. The answer must have @status; if @closes, the daemon must close the
+ * connection then. */
 static void answers(const char *text, int status, bool closes)
 {
     int fd = open_http();
@@ -62,7 +63,8 @@ static void answers(const char *text, int status, bool closes)
     raw_close(fd);
 }
 
-/* Whoever says it, the parser or a handler: the same code for the same thing, and its place on the page. */
+/* The parser and the handlers use the same code for the same error, and each code has its place on the
+ * page. */
 static void test_problems__have_the_code_of_what_went_wrong(void **state)
 {
     (void)state;
@@ -132,7 +134,7 @@ static void test_http__keeps_a_connection_and_answers_in_order(void **state)
     static const int statuses[] = {200, 200, 404, 200, 400, 200};
     enum { ASKED = sizeof(asked) / sizeof(asked[0]), ROUNDS = 20 };
     int fd = open_http();
-    for (unsigned round = 0; round < ROUNDS; round++) /* all before any answer is read */
+    for (unsigned round = 0; round < ROUNDS; round++) /* all requests before any answer is read */
         for (size_t i = 0; i < ASKED; i++)
             assert_true(raw_puts(fd, asked[i]));
     for (unsigned round = 0; round < ROUNDS; round++)
@@ -210,7 +212,7 @@ static void test_http__refuses_what_could_be_read_in_two_ways(void **state)
 static void test_http__reads_a_request_as_the_standard_has_it(void **state)
 {
     (void)state;
-    answers("GET /livez HTTP/1.1\r\n\r\n", 400, true); /* no Host */
+    answers("GET /livez HTTP/1.1\r\n\r\n", 400, true); /* without Host */
     answers("\r\nGET /livez HTTP/1.1\r\nHost: x\r\n\r\n", 200, false);
     answers("GET http://x/livez HTTP/1.1\r\nHost: y\r\n\r\n", 200, false);
     answers(POST "Transfer-Encoding: chunked\r\n\r\ne;a=\"b\"\r\n" KEYS "\r\n0;c\r\nA: b\r\n\r\n", 200,
@@ -345,7 +347,8 @@ static void test_http__closes_who_drips(void **state)
     int fd = open_http();
     bool open = raw_puts(fd, POST "Content-Length: 1000\r\n\r\n");
     uint64_t began = clock_mono_us();
-    while (open && clock_mono_us() - began < 8 * 1000 * 1000) { /* always within the time of a single read */
+    while (open && clock_mono_us() - began <
+                       8 * 1000 * 1000) { /* each pause is shorter than the time of a single read */
         clock_sleep_us(100 * 1000);
         open = raw_puts(fd, " ");
     }
@@ -383,7 +386,8 @@ static void test_http__more_is_sent_than_it_can_bear(void **state)
     char *most = calloc(1, BODY_MAX);
     assert_non_null(most);
     memset(most, ' ', BODY_MAX);
-    for (size_t i = 0; i < SENDERS; i++) { /* 12 bodies, all but a byte; four and 1 MiB may be held */
+    for (size_t i = 0; i < SENDERS;
+         i++) { /* 12 bodies, each without its last byte; four and 1 MiB may be held */
         fd[i] = open_http();
         (void)(raw_puts(fd[i], POST "Content-Length: 524288\r\n\r\n") && raw_send(fd[i], most, BODY_MAX - 1));
     }
@@ -393,7 +397,7 @@ static void test_http__more_is_sent_than_it_can_bear(void **state)
         clock_sleep_us(20000);
         (void)raw_puts(fd[i], " ");
         struct http_reply r = http_receive(fd[i], false);
-        open += r.status == 400; /* read, and no JSON */
+        open += r.status == 400; /* was read, and is no JSON */
         http_reply_fini(&r);
         raw_close(fd[i]);
     }
@@ -440,7 +444,7 @@ static int status_with(const char *header)
 static void test_http__asks_for_the_password_but_for_probes(void **state)
 {
     (void)state;
-    assert_int_equal(status_with("Authorization: Basic eDp5\r\n"), 200); /* none is needed yet */
+    assert_int_equal(status_with("Authorization: Basic eDp5\r\n"), 200); /* no login is needed yet */
     fixture_ask(&fixture, 0, "CONFIG SET password s3cret");
     assert_int_equal(status_with(""), 401);
     assert_int_equal(status_with("Authorization: Basic ZGVmYXVsdDpzM2NyZXQ=\r\n"), 200);
@@ -452,7 +456,7 @@ static void test_http__asks_for_the_password_but_for_probes(void **state)
     assert_int_equal(status_with("Authorization: Basic eDpzM2NyZXQ=\r\n"), 401); /* another user */
     assert_int_equal(status_with("Authorization: Basic ZGVmYXVsdAB4OnMzY3JldA==\r\n"),
                      401);                                                       /* "default\0x" */
-    assert_int_equal(status_with("Authorization: Basic ZGVmYXVsdDo=\r\n"), 401); /* no password */
+    assert_int_equal(status_with("Authorization: Basic ZGVmYXVsdDo=\r\n"), 401); /* an empty password */
     assert_int_equal(status_with("Authorization: Basic !\r\n"), 401);
     assert_int_equal(status_with("Authorization: Digest s3cret\r\n"), 401);
     answers(POST "Content-Length: 14\r\n\r\n" KEYS, 401, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which server is home, and which nodes belong together. The address of home leads to another server for a
- * while, where adds are acknowledged, and then to the first one again, which ran on with what it had. No key
- * that was acknowledged is reported absent: by a coordinator that lived through it, nor by one that was
- * started behind it. And a coordinator whose list of nodes is another one does not start beside them. */
+/* Which server is the metadata node, and which nodes belong together. For a while the metadata node's address
+ * leads to another server, where adds are acknowledged, and then to the first one again, which kept its data.
+ * No acknowledged key is reported absent, neither by a coordinator that ran all the time nor by one that
+ * started later. A coordinator with a different list of nodes does not start beside them. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -13,15 +13,21 @@
 #include "base/clock.h"
 #include "tests/lib/proxy.h"
 
-enum { ROWS = 2000, ADDED = 300, HEAL_MS = 60000, OTHER = 2 /* the server that takes home's place */ };
+enum {
+    ROWS = 2000,
+    ADDED = 300,
+    HEAL_MS = 60000,
+    OTHER = 2 /* the server that replaces the metadata node */
+};
 
 static struct fixture fixture;
 static struct proxy *proxy;
-static unsigned route; /* to home */
+static unsigned route; /* of the metadata node */
 static struct daemon third;
-static uint64_t codes; /* rows, all of them acknowledged */
+static uint64_t codes; /* the number of rows, all of them acknowledged */
 
-/* Coordinators reach home by the proxy; the third server is nobody's node yet. */
+/* Coordinators reach the metadata node through the proxy. No coordinator has the third server as a node
+ * yet. */
 static void prepare(struct fixture *f)
 {
     struct error e = {""};
@@ -88,7 +94,7 @@ static void copy_home(void)
     uint64_t until = clock_mono_us() + 10 * 1000 * 1000;
     while (number(OTHER, "EXISTS twinbloom:{" FILTER "}:view") == 0 && clock_mono_us() < until)
         clock_sleep_us(10 * 1000);
-    /* What is on its way has come when the replica has as much as the master. */
+    /* When the replica has as much as the master, all earlier writes have arrived. */
     assert_int_equal(number(0, "WAIT 1 5000"), 1);
     to_server(OTHER, "REPLICAOF NO ONE");
 }
@@ -116,7 +122,7 @@ static void add(const char *filter, unsigned d, bool rows)
     codes += ADDED;
 }
 
-/* How many of @count keys are answered by 0; an error is no such answer. */
+/* How many of @count keys are reported absent; errors do not count. */
 static uint64_t absent(const char *filter, unsigned d, client_key_fn *key, uint64_t first, uint64_t count)
 {
     struct client *c = &fixture.client[d];
@@ -146,7 +152,7 @@ static void says_no_to_none(const char *filter, unsigned d)
     fail_msg("coordinator %u says no to %" PRIu64 " of %d keys", d, no, 2 * ADDED);
 }
 
-/* Until absent keys are absent again, by both. */
+/* Wait until both coordinators report absent keys as absent again. */
 static void heals(void)
 {
     uint64_t until = clock_mono_us() + (uint64_t)HEAL_MS * 1000;
@@ -208,8 +214,8 @@ static void to_first(void)
 
 /* --- the tests --- */
 
-/* Where the rows of the table make whole what is healed, keys are acknowledged by another server that has all
- * that the first one had. */
+/* The filter can be healed from the table. Another server, with a copy of the first one's data, acknowledges
+ * keys. */
 static void promoted(enum fate fate)
 {
     add(FILTER, 0, true);
@@ -239,9 +245,9 @@ static void test_promoted_and_not_healed__then_the_first_one(void **state)
     (void)state;
     add(FILTER, 0, true);
     copy_home();
-    fixture_sql(
-        fixture.db,
-        "ALTER TABLE short_link RENAME TO away"); /* the writers have all, and nothing is to be healed */
+    fixture_sql(fixture.db,
+                "ALTER TABLE short_link RENAME TO away"); /* the writers have all keys, so that nothing needs
+                                                             to be healed from the table */
     aim(OTHER);
     add(FILTER, 0, false);
     fixture_sql(fixture.db, "ALTER TABLE away RENAME TO short_link");
@@ -311,7 +317,7 @@ static void test_databases_of_all_nodes_are_swapped__and_back(void **state)
     swapped(swap_all, ALL_LIVE);
 }
 
-/* Without a source nobody can heal: what is acknowledged is "maybe" from then on. */
+/* Without a source no build can heal the filter, so acknowledged keys stay "maybe". */
 static void test_filter_without_a_source__then_the_first_one(void **state)
 {
     struct error e = {""};
@@ -354,7 +360,7 @@ static enum err start_third(const char *nodes, const char *prefix, struct error 
     return daemon_start(&third, &o, e);
 }
 
-/* It says both lists, and the filter is as it was. */
+/* The error has both lists, and the filter is unchanged. */
 static void is_refused(const char *nodes, const char *because)
 {
     struct error e = {""};
@@ -381,7 +387,7 @@ static void is_whole(int64_t generation)
     }
 }
 
-/* The list of all, with server OTHER before or behind it; the two in the other order. */
+/* The list of all nodes, with server OTHER before or after them; the two nodes in reverse order. */
 static char home_url[64], ahead[1024], behind[1024], reversed[1024];
 
 static void make_lists(void)
@@ -424,16 +430,16 @@ static void test_nodes__that_come_and_go_are_taken(void **state)
     (void)state;
     make_lists();
     int64_t generation = fixture_generation(&fixture, 0);
-    must(start_third(behind, "twinbloom", &e), e); /* one more */
+    must(start_third(behind, "twinbloom", &e), e); /* one node more */
     (void)daemon_stop(&fixture.daemon[1], 10000);
-    restart(1);                                               /* with one less */
-    must(start_third(fixture.node_list, "twinbloom", &e), e); /* nothing lies on it */
+    restart(1);                                               /* one node less */
+    must(start_third(fixture.node_list, "twinbloom", &e), e); /* the removed node is empty */
     is_whole(generation);
     (void)daemon_fini(&third);
     third = (struct daemon){0};
 }
 
-/* The proxy cut what led home: a request that meets the end of its connection is told so. */
+/* The proxy cut connections to the metadata node, so a request may get an error at first. */
 static void home_is_reached_again(unsigned d)
 {
     struct error e = {""};
@@ -447,7 +453,7 @@ static void home_is_reached_again(unsigned d)
     }
 }
 
-/* Home is away when it starts, and nobody else can tell. */
+/* The metadata node is away when the coordinator starts, and the other node does not know the list. */
 static void test_nodes__that_disagree_with_a_home_that_was_away_are_refused_later(void **state)
 {
     struct error e = {""};
@@ -472,7 +478,7 @@ static void test_nodes__that_disagree_with_a_home_that_was_away_are_refused_late
     third = (struct daemon){0};
 }
 
-/* Another prefix is another installation: it may have another home, and takes nothing from this one. */
+/* Another prefix is another installation: it may have another metadata node, and does not touch this one. */
 static void test_nodes__of_another_prefix_are_another_matter(void **state)
 {
     struct error e = {""};

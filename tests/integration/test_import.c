@@ -14,7 +14,7 @@ static int setup(void **state)
     (void)state;
     struct error e = {""};
     must(process_make_directory(folder, "import", &e), e);
-    return setenv("D", folder, 1) == 0 ? two_start(&two) : -1; /* for the commands */
+    return setenv("D", folder, 1) == 0 ? two_start(&two) : -1; /* for the shell commands */
 }
 
 static int teardown(void **state)
@@ -55,7 +55,7 @@ static void test_import__reads_lines_nuls_and_columns(void **state)
     two_cli_says(&two.from, "import x --input /nonexistent", 2, "/nonexistent: No such file");
 }
 
-/* More keys than there are in all the batches on their way. */
+/* More keys than all batches under way contain. */
 static void test_import__loses_no_key(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void test_import__makes_no_filter_where_it_must_not(void **state)
     two_says(&two.from, "BF.INFO nofilter", "ERR not found");
 }
 
-/* A full filter ends it, and says where; the next run goes on there. */
+/* A full filter ends the import, which reports the position; the next run can continue there. */
 static void test_import__says_how_to_go_on(void **state)
 {
     (void)state;
@@ -108,8 +108,8 @@ static void test_import__says_how_to_go_on(void **state)
           "\"key_count\":20,\"skipped_count\":20,\"added_count\":0,");
 }
 
-/* In the foreground timeout signals once, not the group as well: the second interrupt ends it without a word.
- */
+/* With --foreground, timeout sends one signal, not another to the group: a second interrupt would end the
+ * import without a message. */
 static void test_import__that_is_interrupted_says_how_far_it_has_come(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void test_import__tries_again_where_redis_is_away_for_a_while(void **stat
     two_all_present(&two.from, "away", 0, 200000);
 }
 
-/* The coordinator makes the shard again from its memory. */
+/* The coordinator makes the lost shard again from its memory. */
 static void test_import__goes_on_where_a_shard_is_lost(void **state)
 {
     (void)state;

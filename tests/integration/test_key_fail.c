@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* key_request_fail() in each state of a request, on a real Redis: the request ends once, its memory is not
- * used any more, and those that share its turn have their answers. */
+ * used afterwards, and the other requests of its turn get their answers. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
@@ -31,7 +31,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Whatever comes until then, the request does not end again, and has no answer. */
+/* Whatever arrives during the pause, the request does not end again, and has no answer. */
 static void ended_once(struct solo_request *r, bool adds)
 {
     solo_run(&solo, &never, PAUSE_MS + 50);
@@ -46,7 +46,7 @@ static uint64_t pinned(void)
     return s.generation[0].memory.pinned_blocks + s.generation[1].memory.pinned_blocks;
 }
 
-/* Have Redis answer nothing for a while. */
+/* Have Redis send no reply for a while. */
 static void hold_back_answers(void)
 {
     struct error e = {""};
@@ -57,7 +57,7 @@ static void test_parked__it_leaves_the_filter(void **state)
 {
     struct solo_request r, other;
     (void)state;
-    open_with(UINT64_MAX); /* nobody has read the view */
+    open_with(UINT64_MAX); /* the view has not been read yet */
     solo_begin(&solo, &r, false, 1);
     solo_begin(&solo, &other, false, 2);
     assert_int_equal(r.q->state, REQUEST_PARKED);
@@ -99,7 +99,7 @@ static void test_over_and_not_told__it_is_told_once(void **state)
     assert_int_equal(r.code, ERR_CANCELLED);
 }
 
-/* Before the tail read was sent, and while it is under way. */
+/* Fail a check before its tail read is sent, or while it is under way. */
 static void check_while_lanes_are_asked(bool is_sent)
 {
     struct solo_request r, beside[BESIDE];
@@ -128,7 +128,7 @@ static void test_a_check_that_asks_its_lane__leaves_the_turn(void **state)
     check_while_lanes_are_asked(true);
 }
 
-/* Its entry may be in the lane; those of the others are, and what was new of them is theirs. */
+/* The request's entry may be in the lane. The others' entries are, and they get their own "new" answers. */
 static void test_an_add_that_was_sent__leaves_the_turn(void **state)
 {
     struct solo_request r, beside[BESIDE];
@@ -154,7 +154,7 @@ static void test_an_add_that_was_sent__leaves_the_turn(void **state)
         assert_int_equal(solo_ask(&solo, false, i), KEY_PRESENT);
 }
 
-/* No shard is in memory: its blocks are pinned until it ends. */
+/* No shard is in memory: the request's blocks are pinned until it ends. */
 static void fail_while_blocks_are_read(bool adds, bool is_sent)
 {
     struct solo_request r, other;
@@ -199,7 +199,7 @@ static void fail_other(void *arg, enum err code, const char *text)
     solo_fail(c->victim);
 }
 
-/* A callback may end others, of its turn too. */
+/* A callback may end other requests, even of its own turn. */
 static void test_from_within_a_done__of_the_same_turn(void **state)
 {
     struct solo_request r, last;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks and adds on the log, on a real Redis: members that share a filter agree on what is there and on what
- * is new, whoever folds, sleeps or comes late. */
+/* Checks and adds on the log, on a real Redis: members that share a filter agree which keys are present and
+ * which are new, whoever folds, sleeps or starts late. */
 #include "tests/integration/log_redis.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum { REPLY_MS = 5000, MEMBERS = 3, ALL = 1000 };
 
 static struct log_member member[MEMBERS];
 static unsigned opened;
-static struct lane lane; /* the filter's first */
+static struct lane lane; /* the filter's first lane */
 
 static void make(unsigned lanes)
 {
@@ -77,7 +77,7 @@ static void test_keys_of_many_lanes__have_their_own_answers(void **state)
         assert_int_equal(answers[i], i >= 100 && i < 400 ? KEY_OLD : KEY_ADDED);
 }
 
-/* Until the member has stored that the shards have all of the lane. */
+/* Wait until the member has stored that the shards have all keys of the lane. */
 static void wait_until_folded(struct log_member *m)
 {
     struct log_view *v = malloc(sizeof(*v));
@@ -113,7 +113,8 @@ static void test_who_comes_late__has_what_was_folded_and_what_was_not(void **sta
     log_member_go_on(a);
 }
 
-/* The lane was trimmed past it: it loads again, and meanwhile says nothing that is not so. */
+/* The lane was trimmed past the sleeper's position: it loads the shards again, and gives no wrong answer
+ * meanwhile. */
 static void test_who_slept_through_a_trim__loads_again(void **state)
 {
     (void)state;
@@ -150,8 +151,8 @@ static void test_a_filter_that_is_deleted__is_not_found(void **state)
     assert_int_equal(log_member_add(a, 2, 1, &answer, &e), ERR_NOT_FOUND);
 }
 
-/* No view, and a registry that is older and does not name it: the only master came back as it was before the
- * filter was made. Nobody has deleted it. */
+/* There is no view, and an older registry that does not name the filter: the only master came back with data
+ * from before the filter was made. The filter counts as lost, not as deleted. */
 static void test_a_filter_that_is_later_than_its_home__is_not_taken_for_deleted(void **state)
 {
     struct error e = {""};
@@ -167,7 +168,7 @@ static void test_a_filter_that_is_later_than_its_home__is_not_taken_for_deleted(
     assert_int_equal(log_member_add(a, 2, 1, &answer, &e), ERR_LOST);
 }
 
-/* Nor does it count that an earlier one of that name was deleted. */
+/* The same if an earlier filter of that name was deleted. */
 static void test_a_filter_whose_name_was_deleted_before__is_not_taken_for_deleted(void **state)
 {
     struct error e = {""};
@@ -187,7 +188,7 @@ static void test_a_filter_whose_name_was_deleted_before__is_not_taken_for_delete
     assert_int_equal(code, ERR_LOST);
 }
 
-/* All came back empty, and another filter was made before this one was looked for. */
+/* All nodes came back empty, and another filter was made before this one was looked for. */
 static void test_a_filter_that_is_older_than_all_registries__is_not_taken_for_deleted(void **state)
 {
     struct error e = {""};
@@ -203,7 +204,7 @@ static void test_a_filter_that_is_older_than_all_registries__is_not_taken_for_de
     assert_int_equal(log_member_add(a, 2, 1, &answer, &e), ERR_LOST);
 }
 
-/* Nor is there a registry: nobody has deleted it. */
+/* There is no registry either: the filter counts as lost, not as deleted. */
 static void test_a_filter_that_is_lost_as_a_whole__is_not_taken_for_deleted(void **state)
 {
     struct error e = {""};
@@ -214,7 +215,7 @@ static void test_a_filter_that_is_lost_as_a_whole__is_not_taken_for_deleted(void
     must(client_ok(&on.client, &e, "FLUSHALL"), e);
     enum err code = ERR_TIMEOUT;
     for (unsigned i = 0; i < 10 && code == ERR_TIMEOUT;
-         i++) /* what is under way waits for its lane in vain */
+         i++) /* a request under way waits for its lane in vain */
         code = log_member_check(a, 2, 1, &answer, &e);
     assert_int_equal(code, ERR_LOST);
     assert_int_equal(log_member_add(a, 2, 1, &answer, &e), ERR_LOST);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One filter of one process with four workers and a control, each in a thread, on a real Redis: whoever adds
- * a key, it is new once, and present for all from then on; with all shards in memory, with some, with none.
- */
+/* One filter of one process with four workers and a control, each in a thread, on a real Redis. Whichever
+ * worker adds a key, it is new once, and present for all workers from then on; with all shards in memory,
+ * with some, with none. */
 #include "tests/integration/log_redis.h"
 
 #include <inttypes.h>
@@ -18,16 +18,16 @@ enum {
     UNDER_WAY = 6,
     BATCH = 8,
     KEYS = 4000,
-    REQUESTS = 600, /* of each worker */
+    REQUESTS = 600, /* by each worker */
     SHARD_BYTES = 8192,
     LANES = 3
 };
 
-static struct log_member member; /* its control, and one worker that asks nothing */
+static struct log_member member; /* has the control, and a worker that sends no requests */
 
 static _Atomic unsigned begun[KEYS], news[KEYS], unsure[KEYS];
 static _Atomic uint8_t acknowledged[KEYS];
-static _Atomic unsigned wrong, errors, finished; /* answers, requests, workers */
+static _Atomic unsigned wrong, errors, finished; /* counts of answers, requests, workers */
 
 struct worker;
 
@@ -115,7 +115,7 @@ static void begin_job(struct job *j)
         atomic_fetch_add(&finished, 1);
 }
 
-/* A worker that has nothing to ask may be reading a lane for the others. */
+/* A worker without requests of its own may be reading a lane for the others. */
 static void on_tick(evutil_socket_t fd, short events, void *arg)
 {
     struct worker *w = arg;

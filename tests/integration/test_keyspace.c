@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters as keys of Redis: what is on the wire. */
+/* Filters as keys of Redis: requests and replies. */
 #include "tests/integration/keyspace.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "shard/filter/geometry.h"
 #include "tests/lib/raw.h"
 
-/* A request as an inline line, and the reply without the CRLF at its end. */
+/* A request as an inline command, and the reply without its last CRLF. */
 struct exchange {
     const char *request;
     const char *reply;
@@ -36,7 +36,7 @@ static void run_exchanges(const struct exchange *rows, size_t count)
 
 /* --- expiry --- */
 
-/* Who has a log in memory hears of its end. */
+/* A coordinator with a log in memory learns of its deletion. */
 static void is_forgotten(unsigned d, const char *name)
 {
     uint64_t until = clock_mono_us() + UINT64_C(5000000);
@@ -45,7 +45,8 @@ static void is_forgotten(unsigned d, const char *name)
     assert_int_equal(keyspace_present(d, name, 0, 100), 0);
 }
 
-/* Who had a log says so once a second: until then a filter of that name is refused as one that is lost. */
+/* A coordinator that had the log repeats once a second that it exists: until then a new filter of that name
+ * is refused as lost. */
 static int64_t is_made_again(const char *name)
 {
     uint64_t until = clock_mono_us() + UINT64_C(5000000);
@@ -185,7 +186,7 @@ static void test_names__are_those_of_filters_that_exist(void **state)
     keyspace_ask_redis("SREM twinbloom:filters a-name-without-a-view");
 }
 
-/* Redis has one thread for everybody: it matches no patterns of clients. */
+/* Redis has one thread for all clients, so the coordinator matches clients' patterns itself. */
 static void test_names__patterns_are_matched_here_and_have_a_bound(void **state)
 {
     (void)state;
@@ -220,7 +221,7 @@ static void test_names__patterns_are_matched_here_and_have_a_bound(void **state)
 static void test_scan__comes_past_every_name_once_it_is_through(void **state)
 {
     (void)state;
-    enum { NAMES = 200 }; /* a small set comes at once */
+    enum { NAMES = 200 }; /* Redis returns a small set in one reply */
     struct error e = {""};
     bool seen[NAMES] = {false};
     for (int i = 0; i < NAMES; i++)
@@ -373,7 +374,7 @@ static void test_cli__counts_and_drops(void **state)
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "TB.MADD cli a b c"), 3);
     ends("count cli", 0, "3\n");
     ends("count cli --json", 0, "{\"filter\":\"cli\",\"count\":3}\n");
-    is_refused("delete cli", 2, ""); /* nobody is there to be asked */
+    is_refused("delete cli", 2, ""); /* there is no terminal to ask for confirmation */
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS cli"), 1);
     ends("delete --yes cli", 0, "The filter cli is deleted.\n");
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "EXISTS cli"), 0);
@@ -392,7 +393,7 @@ static bool says_damaged(const char *text)
     return strncmp(text, begins, sizeof(begins) - 1) == 0;
 }
 
-/* The error names the key, the field and the value, and what it says to do helps. */
+/* The error names the key, the field and the value, and its remedy works. */
 static void is_told_and_comes_back(const struct damage *c)
 {
     struct error e = {""};
@@ -432,7 +433,7 @@ static void test_damaged_view__is_told_and_comes_back(void **state)
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL hurt"), 1);
 }
 
-/* Nobody has asked for the filter before. */
+/* No request has named the filter before. */
 static void test_damaged_view__is_told_to_who_asks_first(void **state)
 {
     (void)state;
@@ -446,7 +447,7 @@ static void test_damaged_view__is_told_to_who_asks_first(void **state)
         assert_true(clock_mono_us() - began < 1000 * 1000);
     }
     keyspace_ask_redis("DEL twinbloom:{broken}:view");
-    /* And the name is free at once. */
+    /* The name is free at once. */
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "BF.ADD broken a"), 1);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL broken"), 1);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters that are deleted under two coordinators. */
+/* Filters are deleted under two coordinators. */
 #include "tests/integration/keyspace.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ static void test_del__deletes_for_both_coordinators_and_lets_the_name_begin_anew
         assert_string_equal(keyspace_refusal(&keyspace.fixture.client[d], "BF.INFO gone"), "ERR not found");
         assert_int_equal(keyspace_integer(&keyspace.fixture.client[d], "BF.CARD gone"), 0);
     }
-    clock_sleep_us(1500 * 1000); /* what is written late has been written */
+    clock_sleep_us(1500 * 1000); /* until late writes have been executed */
     keyspace_nothing_is_left_of("gone");
     assert_int_equal(keyspace_integer(&keyspace.redis[0], "SISMEMBER twinbloom:filters gone"), 0);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "BF.ADD gone a"), 1);
@@ -35,7 +35,8 @@ static void test_del__deletes_for_both_coordinators_and_lets_the_name_begin_anew
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "UNLINK gone"), 1);
 }
 
-/* A registry that was left, in a slot of a cluster say, or whose master went back, still names it. */
+/* A registry that is left over, e.g. in a slot of a cluster, or whose master went back, still names the
+ * filter. */
 static void test_del__is_believed_where_a_registry_is_older(void **state)
 {
     (void)state;
@@ -53,7 +54,7 @@ static void test_del__is_believed_where_a_registry_is_older(void **state)
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL older"), 1);
 }
 
-/* Nobody tells it: the lanes of its view are closed. */
+/* The coordinator gets no event; it finds the lanes of its view closed. */
 static void test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all(void **state)
 {
     (void)state;
@@ -64,7 +65,7 @@ static void test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all(vo
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL stopped"), 1);
     fixture_ask(&keyspace.fixture, 0, "BF.RESERVE stopped 0.001 10000");
     keyspace_add(0, "stopped", KEYS, KEYS);
-    /* Waits in its socket while it sleeps: the first thing that it does with its old view. */
+    /* The request waits in its socket while the coordinator sleeps, so it meets the old view. */
     redisReply *reply;
     assert_int_equal(redisAppendCommand(keyspace.fixture.client[1].redis, "BF.EXISTS stopped c%d", KEYS),
                      REDIS_OK);
@@ -83,7 +84,7 @@ static void test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all(vo
     assert_int_equal(keyspace_present(1, "stopped", KEYS, KEYS), KEYS);
     keyspace_are_gone(1, "stopped", 0, KEYS, KEYS / 20 - 1);
 
-    daemon_pause(&keyspace.fixture.daemon[1]); /* and once more, to find nothing */
+    daemon_pause(&keyspace.fixture.daemon[1]); /* stopped once more, and then there is no filter */
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL stopped"), 1);
     daemon_resume(&keyspace.fixture.daemon[1]);
     keyspace_are_gone(1, "stopped", KEYS, KEYS, 0);
@@ -91,7 +92,7 @@ static void test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all(vo
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL stopped"), 1);
 }
 
-/* One connection that adds without pause, and remembers when each key was begun. */
+/* One connection that adds without pause, and remembers when each add began. */
 struct adder {
     struct client client;
     atomic_bool stop;
@@ -165,7 +166,7 @@ static void test_del__loses_no_key_whose_add_began_after_its_reply(void **state)
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL busy"), 1);
 }
 
-/* What a coordinator has left that died behind the first step: it is the script's own field. */
+/* Imitate a coordinator that died after the first step of a deletion, by the script's own field. */
 static void begin_to_delete(const char *filter)
 {
     char command[128];
@@ -197,7 +198,7 @@ static void wake_keepers(void)
 static void test_del__is_completed_by_who_makes_the_name_anew(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 30; i++) { /* controllers come before, after and in the middle of it */
+    for (unsigned i = 0; i < 30; i++) { /* controllers look before, after and in the middle of it */
         fixture_ask(&keyspace.fixture, 0, "BF.RESERVE next 0.001 10000");
         keyspace_add(1, "next", 0, 500);
         begin_to_delete("next");
@@ -263,7 +264,7 @@ static void test_del__is_no_loss_to_a_coordinator_that_is_not_asked(void **state
     keyspace_add(0, "unasked", 0, 10);
     keyspace_add(1, "unasked", 0, 10);
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL unasked"), 1);
-    /* Coordinator 1 hears of it, or looks; no request of it names the filter. */
+    /* Coordinator 1 gets an event, or looks; no request to it names the filter. */
     clock_sleep_us(2000 * 1000);
     assert_int_equal(keyspace_integer(&keyspace.redis[0], "EXISTS twinbloom:{unasked}:view"), 0);
     for (unsigned d = 0; d < 2; d++)
@@ -272,7 +273,7 @@ static void test_del__is_no_loss_to_a_coordinator_that_is_not_asked(void **state
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL unasked"), 1);
 }
 
-/* Answered from memory, while its control has not met yet that the filter is gone. */
+/* A check would be answered from memory while the control has not noticed the deletion yet. */
 static void test_del__is_met_by_the_next_request_of_the_coordinator_that_did_it(void **state)
 {
     enum { TIMES = 100 };

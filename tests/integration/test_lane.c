@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lanes on a real Redis: what each tail read proves, and who may not write. */
+/* Lanes on a real Redis: what each tail read proves, and which processes may not write. */
 #include "tests/integration/lanes.h"
 #include "tests/integration/lane_append.h"
 
@@ -87,7 +87,7 @@ static void appends_as(enum tail_state wanted)
     assert_string_equal(tail_state_name(got), tail_state_name(wanted));
 }
 
-/* Entries that this reader has not applied. */
+/* Append entries that this reader has not applied. */
 static void add_unseen(unsigned count)
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
@@ -119,7 +119,7 @@ static void test_lane_read__tells_complete_from_more(void **state)
     uint64_t first = w.sequence - (LANE_RANGE_COUNT - 3);
     reads_as(TAIL_COMPLETE);
     assert_int_equal(w.met.count, LANE_RANGE_COUNT - 2);
-    add_unseen(LANE_RANGE_COUNT - 1); /* and the anchor: a full reply */
+    add_unseen(LANE_RANGE_COUNT - 1); /* together with the anchor a full reply */
     reads_as(TAIL_MORE);
     reads_as(TAIL_COMPLETE);
     assert_int_equal(w.met.count, 2 * LANE_RANGE_COUNT - 3);
@@ -139,14 +139,14 @@ static void test_lane_read__meets_a_gap_where_the_lane_was_trimmed_past_it(void 
     must(lane_trim(w.link, &w.lane, &mark, &trimmed, &e), e);
     assert_true(trimmed.met && trimmed.removed >= 100 && trimmed.removed <= 300);
     unsigned before = w.met.count;
-    reads_as(TAIL_COMPLETE); /* the entry that it was trimmed to is there */
+    reads_as(TAIL_COMPLETE); /* the entry to which the lane was trimmed still exists */
     w.at = old;
     reads_as(TAIL_GAP);
     assert_int_equal(w.met.count, before);
     assert_true(log_position_is(&w.at, old.id, old.bytes, old.length));
 }
 
-/* More than one script removes. Whole nodes go, so that some entries stay. */
+/* Too many entries for one script. Whole nodes of the stream are removed, so that some entries stay. */
 static void test_lane_trim__removes_all_there_is_and_tells_the_bytes(void **state)
 {
     struct error e = {""};
@@ -176,7 +176,7 @@ static void test_lane_trim__removes_all_there_is_and_tells_the_bytes(void **stat
     reads_as(TAIL_COMPLETE);
 }
 
-/* Before an id that names another entry, or none, there may be what no shard has. */
+/* If the id names another entry, or none, entries before it may not be in any shard. */
 static void test_lane_trim__leaves_a_lane_that_has_not_the_entry(void **state)
 {
     struct error e = {""};
@@ -185,7 +185,7 @@ static void test_lane_trim__leaves_a_lane_that_has_not_the_entry(void **state)
     add_unseen(300);
     reads_as(TAIL_COMPLETE);
     struct log_mark mark = log_mark_of(&w.at), other = mark, later = mark;
-    other.head[LOG_ENTRY_BYTES_MIN - 1] ^= 1; /* of the sequence */
+    other.head[LOG_ENTRY_BYTES_MIN - 1] ^= 1; /* a byte of the sequence */
     later.id.number++;
     int64_t length = lanes_number(&w.client, "XLEN", &w.lane);
     must(lane_trim(w.link, &w.lane, &other, &trimmed, &e), e);
@@ -201,7 +201,7 @@ static void test_lane_trim__leaves_a_lane_that_has_not_the_entry(void **state)
     assert_int_equal(lanes_number(&w.client, "EXISTS", &w.lane), 0);
 }
 
-/* A lane that cannot be trimmed can never be added to again. */
+/* A lane that cannot be trimmed could never take an add again. */
 static void test_lane_trim__goes_on_at_maxmemory(void **state)
 {
     struct error e = {""};
@@ -243,7 +243,7 @@ static void test_lane_read__tells_a_lane_that_is_lost(void **state)
     assert_int_equal(lanes_number(&w.client, "DEL", &w.lane), 1);
     reads_as(TAIL_LOST);
     appends_as(TAIL_LOST);
-    assert_int_equal(lanes_number(&w.client, "EXISTS", &w.lane), 0); /* it was not made again */
+    assert_int_equal(lanes_number(&w.client, "EXISTS", &w.lane), 0); /* the lane was not made again */
 
     (void)fresh_lane(NULL);
     struct error e = {""};
@@ -267,7 +267,7 @@ static void test_lane_read__applies_notices_too(void **state)
 
 /* --- bad input --- */
 
-/* Whatever is done to the key is refused with @code and leaves it as it is. */
+/* Every operation on the key is refused with @code and changes nothing. */
 static void refuses_all(enum err code, const char *length_command)
 {
     struct error e = {""};
@@ -309,7 +309,7 @@ static void test_an_entry_that_is_none__is_refused(void **state)
         enum tail_state got = TAIL_EMPTY;
         (void)fresh_lane(NULL);
         struct log_position before = w.at;
-        add_unseen(1); /* nothing of a reply that has one such is applied */
+        add_unseen(1); /* no entry of a reply with such an entry is applied */
         redisReply *r = client_command(&w.client, wrong[i], w.lane.key.text, w.lane.key.length);
         assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
         gives(ERR_PARSE, lane_read(w.link, &w.lane, &w.at, lanes_apply, &w.met, &got, &e), e);
@@ -332,7 +332,7 @@ static void test_a_lane_whose_last_id_is_the_highest__is_refused(void **state)
                                    w.lane.key.text, w.lane.key.length, bytes, length));
     reads_as(TAIL_COMPLETE);
     assert_int_equal(w.met.count, 1);
-    reads_as(TAIL_COMPLETE); /* from there on, too */
+    reads_as(TAIL_COMPLETE); /* from that position, too */
     gives(ERR_CONFLICT, append_by(w.link, 1, &got, &e), e);
     names_the_lane(&e);
     assert_int_equal(lanes_number(&w.client, "XLEN", &w.lane), 2);
@@ -348,7 +348,7 @@ static void test_lane_close__ends_it_for_good(void **state)
     must(lane_close(w.link, &w.lane, &e), e);
     appends_as(TAIL_LOST);
     reads_as(TAIL_LOST);
-    must(lane_close(w.link, &w.lane, &e), e); /* it is closed */
+    must(lane_close(w.link, &w.lane, &e), e); /* closes the lane */
     struct lane closed = w.lane;
     memcpy(closed.key.text + closed.key.length, ".closed", 7);
     closed.key.length += 7;
@@ -376,14 +376,14 @@ static void test_the_era__changes_when_the_first_replica_comes(void **state)
     reads_as(TAIL_ERA);
     appends_as(TAIL_ERA);
     assert_int_equal(w.met.count, before);
-    w.lane.era = lanes_era(&w.client); /* as its view accepts it */
+    w.lane.era = lanes_era(&w.client); /* as if the view accepted the era */
     reads_as(TAIL_COMPLETE);
     assert_int_equal(w.met.count, before + 2);
     client_close(&c);
     temp_redis_fini(&replica);
 }
 
-/* The server keeps its replication id, and all of its data. */
+/* The server keeps its replication id and all data. */
 static void test_a_reload__costs_nothing(void **state)
 {
     struct error e = {""};
@@ -400,7 +400,7 @@ static void test_the_era__changes_when_the_server_starts_again(void **state)
     (void)state;
     appends_as(TAIL_COMPLETE);
     must(client_save(&w.client, &e), e);
-    add_unseen(1); /* acknowledged to somebody, and not in the file */
+    add_unseen(1); /* an acknowledged entry that is not in the file */
     temp_redis_kill(&w.redis);
     client_close(&w.client);
     must(temp_redis_restart(&w.redis, true, &e), e);
@@ -409,7 +409,7 @@ static void test_the_era__changes_when_the_server_starts_again(void **state)
     appends_as(TAIL_ERA);
 }
 
-/* A replica that lags is promoted, and another entry gets the id of one that it lacks. */
+/* A replica that lags is promoted, and a new entry gets the id of an entry that it lacks. */
 static void test_a_fork__is_met_by_the_bytes_of_the_anchor(void **state)
 {
     static const char id[] = "9999999999999-7";
@@ -443,7 +443,7 @@ static void test_a_fork__is_met_by_the_bytes_of_the_anchor(void **state)
     unsigned before = w.met.count;
     reads_as(TAIL_ERA); /* under the era of the former master */
     w.lane.era = lanes_era(&c);
-    reads_as(TAIL_GAP); /* and under its own: the id is there, the bytes are others */
+    reads_as(TAIL_GAP); /* under the replica's own era: the id exists, with other bytes */
     assert_int_equal(w.met.count, before);
     sync_client_free(w.link);
     w.link = direct;
@@ -451,13 +451,13 @@ static void test_a_fork__is_met_by_the_bytes_of_the_anchor(void **state)
     temp_redis_fini(&replica);
 }
 
-/* A connection that outlives the demotion of its master: its replies, errors too, count no more. */
+/* A connection outlives the demotion of its master: its replies, even errors, count no more. */
 static void test_a_master_that_became_a_replica__counts_no_more(void **state)
 {
     struct error e = {""};
     (void)state;
     appends_as(TAIL_COMPLETE);
-    must(client_ok(&w.client, &e, "REPLICAOF 127.0.0.1 1"), e); /* nobody is there: it keeps its data */
+    must(client_ok(&w.client, &e, "REPLICAOF 127.0.0.1 1"), e); /* no server there: the node keeps its data */
     w.lane.era = lanes_era(&w.client);
     reads_as(TAIL_ERA);
     appends_as(TAIL_ERA);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A lane's reader where replies, connections, entries, the lane itself or its era are lost. */
+/* A lane's reader when replies, connections, entries, the lane itself or its era are lost. */
 #include "tests/integration/readers.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void test_bytes_that_are_executed_later__change_nothing(void **state)
     uint64_t until = clock_mono_us() + (STORE_MS + 300) * 1000ull;
     while (clock_mono_us() < until)
         readers_turn_loops();
-    proxy_lift(readers_w.proxy); /* the store has given that connection up */
+    proxy_lift(readers_w.proxy); /* the client has given that connection up */
     while (a->told == 0)
         readers_turn_loops();
     assert_true(a->fresh[0] == 1 && a->fresh[1] == 1);
@@ -52,7 +52,7 @@ static void test_the_first_of_two_same_entries__decides(void **state)
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     const struct key_hash hash = {.high = 1, .low = 77};
     (void)state;
-    /* The reader's first one, as if it had been sent before. */
+    /* The reader's first entry, as if it had been sent before. */
     size_t length = log_entry_encode(bytes, (const uint8_t *)"of this process", 1, &hash, 1);
     freeReplyObject(client_command(&readers_w.client, "XADD %b * e %b", readers_w.lane.key.text,
                                    readers_w.lane.key.length, bytes, length));
@@ -111,7 +111,7 @@ static void test_a_gap__is_told_until_the_reader_is_moved(void **state)
     lane_reader_move(readers_w.reader, &readers_w.lane, &at); /* its shards were loaded again */
     readers_ends_as(readers_ask_by(0), ERR_OK);
     assert_int_equal(atomic_load(&readers_applied),
-                     0); /* the second add came when it was over, and sent nothing */
+                     0); /* the second add came after the end, and sent nothing */
 }
 
 static void test_another_era__is_told_until_it_is_accepted(void **state)
@@ -130,7 +130,7 @@ static void test_another_era__is_told_until_it_is_accepted(void **state)
     assert_int_equal(readers_bits[9], 1);
 }
 
-/* Its address may lead to another server than before, or back to one. */
+/* The address may lead to another server than before, or back to an earlier one. */
 static void test_a_new_connection__counts_when_its_owner_has_looked_since(void **state)
 {
     struct log_position at;
@@ -157,7 +157,7 @@ static void test_a_new_connection__counts_when_its_owner_has_looked_since(void *
     assert_int_equal(lanes_number(&readers_w.client, "XLEN", &readers_w.lane), 2);
 }
 
-/* The same lane in another era: an entry that was sent is met there, or sent again. */
+/* The same lane in another era: an entry that was sent is found there, or sent again. */
 static void waits_and_is_met(bool is_missing)
 {
     struct lane lane = readers_w.lane;
@@ -168,7 +168,7 @@ static void waits_and_is_met(bool is_missing)
     while (readers_w.stalls == 0)
         readers_turn_loops();
     assert_int_equal(lanes_number(&readers_w.client, "XLEN", &readers_w.lane), 2);
-    if (is_missing) { /* it was lost with the era */
+    if (is_missing) { /* the entry was lost with the era */
         freeReplyObject(client_command(&readers_w.client, "XTRIM %b MAXLEN 0", readers_w.lane.key.text,
                                        readers_w.lane.key.length));
         freeReplyObject(client_command(&readers_w.client, "XADD %b %llu-%llu e %b", readers_w.lane.key.text,
@@ -205,8 +205,8 @@ static void test_who_waits_for_a_new_era__has_its_entry_sent_again(void **state)
     waits_and_is_met(true);
 }
 
-/* The first of its two entries is the last one of a page, and was applied before the reader is moved.
- */
+/* The first of the add's two entries is the last one of a page, and was applied before the reader is
+ * moved. */
 static void moves_in_the_middle(bool goes_back, unsigned fresh)
 {
     enum { BEFORE = LANE_RANGE_COUNT - 2 };
@@ -258,7 +258,7 @@ static void test_what_cannot_be_applied__is_told_and_applied_later(void **state)
     assert_int_equal(readers_bits[7], 1);
 }
 
-/* Each acknowledged entry of this process is kept; entries of others are not. */
+/* Acknowledged entries of this process are kept; entries of others are not. */
 static void test_what_is_acknowledged__is_kept_until_it_is_folded(void **state)
 {
     struct log_position at;
@@ -290,7 +290,7 @@ static void test_more_than_may_be_kept__is_not_sent(void **state)
     struct lane_result got = readers_end_of(a);
     assert_int_equal(got.code, ERR_NOMEM);
     assert_non_null(strstr(got.text, "not in the shards yet"));
-    readers_ends_as(b, ERR_OK); /* checks go on */
+    readers_ends_as(b, ERR_OK); /* checks still work */
     assert_int_equal(lanes_number(&readers_w.client, "XLEN", &readers_w.lane), 2);
     struct log_position at;
     lane_reader_position(readers_w.reader, &at);
@@ -300,7 +300,8 @@ static void test_more_than_may_be_kept__is_not_sent(void **state)
     own_free(own);
 }
 
-/* A roll call has begun in this process: what is met under the era before it is not acknowledged. */
+/* A roll call has begun in this process: entries that are found under the era before it are not
+ * acknowledged. */
 static void test_an_era_that_the_process_has_left__stalls(void **state)
 {
     (void)state;
@@ -321,7 +322,7 @@ static void test_an_era_that_the_process_has_left__stalls(void **state)
     readers_ends_as(a, ERR_OK);
     assert_int_equal(own_count(own), 1);
     assert_int_equal(lanes_number(&readers_w.client, "XLEN", &readers_w.lane),
-                     2); /* it was met, not sent again */
+                     2); /* the entry was found, and not sent again */
     lane_reader_keep(readers_w.reader, NULL);
     own_free(own);
 }
@@ -332,7 +333,7 @@ static void remove_from_outside(const uint8_t writer[LOG_WRITER_BYTES], uint64_t
     readers_append_from_outside(bytes, log_entry_encode_removal(bytes, writer, registration));
 }
 
-/* Others take this process for dead: what it adds behind that is not acknowledged, until it has registered
+/* Others take this process for dead: entries after the removal are not acknowledged until it has registered
  * again. */
 static void test_behind_a_removal__an_add_waits_for_another_registration(void **state)
 {
@@ -343,8 +344,8 @@ static void test_behind_a_removal__an_add_waits_for_another_registration(void **
     lane_reader_keep(readers_w.reader, own);
     readers_w.waits = true;
     remove_from_outside(lanes_writer, 4);
-    readers_ends_as(readers_add_by(0, 8, 1), ERR_OK);           /* of somebody else */
-    remove_from_outside((const uint8_t *)"of this process", 3); /* of a registration before */
+    readers_ends_as(readers_add_by(0, 8, 1), ERR_OK);           /* another process was removed */
+    remove_from_outside((const uint8_t *)"of this process", 3); /* an earlier registration was removed */
     readers_ends_as(readers_add_by(0, 7, 1), ERR_OK);
     remove_from_outside((const uint8_t *)"of this process", 4);
     readers_ends_as(readers_ask_by(0), ERR_OK);
@@ -361,7 +362,7 @@ static void test_behind_a_removal__an_add_waits_for_another_registration(void **
     readers_ends_as(a, ERR_OK);
     assert_int_equal(own_count(own), 3);
     assert_int_equal(lanes_number(&readers_w.client, "XLEN", &readers_w.lane),
-                     7); /* it was met, not sent again */
+                     7); /* the entry was found, and not sent again */
     lane_reader_keep(readers_w.reader, NULL);
     own_free(own);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A lane that the workers of a process share, on a real Redis: how tail reads and entries gather, what is
- * told when, and that four workers at once lose nothing. */
+/* The workers of a process share a lane, on a real Redis: how tail reads and entries are combined, when
+ * requests get their results, and that four workers at once lose nothing. */
 #include "tests/integration/readers.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ static void test_requests_of_one_turn__share_one_write(void **state)
     enum { EACH = 20 };
     struct readers_asked *a[3 * EACH];
     (void)state;
-    readers_ends_as(readers_ask_by(0), ERR_OK); /* connected */
+    readers_ends_as(readers_ask_by(0), ERR_OK); /* until connected */
     readers_reset_calls();
     for (unsigned i = 0; i < EACH; i++) {
         a[3 * i] = readers_ask_by(0);
@@ -23,7 +23,7 @@ static void test_requests_of_one_turn__share_one_write(void **state)
     for (unsigned i = 0; i < 3 * EACH; i++)
         readers_ends_as(a[i], ERR_OK);
     assert_int_equal(readers_calls_of("xrange"), 1);
-    assert_int_equal(readers_calls_of("xadd"), 2); /* 200 keys */
+    assert_int_equal(readers_calls_of("xadd"), 2); /* for 200 keys */
     assert_int_equal(lanes_number(&readers_w.client, "XLEN", &readers_w.lane), 3);
     for (unsigned i = 0; i < 10 * EACH; i++)
         assert_int_equal(readers_bits[i], 1);
@@ -45,7 +45,8 @@ static void test_what_comes_while_a_read_is_under_way__shares_the_next(void **st
         a[i] = readers_ask_by(i % 2);
     readers_ends_as(first, ERR_OK);
     for (unsigned i = 0; i < 40; i++) {
-        assert_true(a[i]->told == 0 || readers_bits[7] == 1); /* not by the read that had begun before */
+        assert_true(a[i]->told == 0 ||
+                    readers_bits[7] == 1); /* a request does not end by a read that began before it */
         readers_ends_as(a[i], ERR_OK);
     }
     assert_int_equal(readers_bits[7], 1);
@@ -64,7 +65,7 @@ static void test_many_keys__go_as_full_entries_and_say_what_was_new(void **state
     for (unsigned i = 0; i < 20; i++)
         assert_int_equal(b->fresh[i], i >= 10);
     assert_int_equal(lanes_number(&readers_w.client, "XLEN", &readers_w.lane),
-                     1 + 1 + 3); /* 320 keys in three */
+                     1 + 1 + 3); /* three entries with 320 keys */
     readers_ends_as(a, ERR_OK);
     readers_ends_as(b, ERR_OK);
 }
@@ -95,7 +96,7 @@ static void test_a_tail_of_many_pages__is_read_to_its_end(void **state)
     struct log_position p;
     lane_reader_position(readers_w.reader, &p);
     readers_ends_as(readers_ask_by(0), ERR_OK);
-    assert_int_equal(atomic_load(&readers_applied), 3 * LANE_RANGE_COUNT + 1); /* nothing twice */
+    assert_int_equal(atomic_load(&readers_applied), 3 * LANE_RANGE_COUNT + 1); /* no entry twice */
 }
 
 static void test_a_worker_that_goes__leaves_its_read_to_another(void **state)
@@ -106,7 +107,7 @@ static void test_a_worker_that_goes__leaves_its_read_to_another(void **state)
     proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.reply_delay_ms = 200});
     struct readers_asked *a = readers_add_by(0, 1, 1), *b = readers_add_by(1, 2, 1);
     for (unsigned i = 0; i < 20; i++)
-        readers_turn_loops(); /* the first port has it under way */
+        readers_turn_loops(); /* the first port has the read under way */
     readers_close_port(0);
     readers_ends_as(a, ERR_CANCELLED);
     while (b->told == 0)
@@ -116,7 +117,7 @@ static void test_a_worker_that_goes__leaves_its_read_to_another(void **state)
     assert_int_equal(readers_bits[2], 1);
 }
 
-/* The control's thread reads a tail now and then, and runs its loop only until then. */
+/* The control's thread reads a tail now and then, and only runs its loop until the read ends. */
 static void test_a_port_whose_loop_rests__leaves_the_next_read_to_another(void **state)
 {
     (void)state;
@@ -125,7 +126,7 @@ static void test_a_port_whose_loop_rests__leaves_the_next_read_to_another(void *
     proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.reply_delay_ms = 100});
     struct readers_asked *a = readers_ask_by(1);
     for (unsigned i = 0; i < 4; i++)
-        readers_turn_loops(); /* the second port has it under way */
+        readers_turn_loops(); /* the second port has the read under way */
     struct readers_asked *b = readers_ask_by(0);
     while (a->told == 0)
         (void)event_base_loop(readers_w.base[1], EVLOOP_ONCE);
@@ -144,7 +145,7 @@ static void test_what_is_cancelled__is_not_told(void **state)
     proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.reply_delay_ms = 200});
     struct readers_asked *c = readers_ask_by(0);
     for (unsigned i = 0; i < 4; i++)
-        readers_turn_loops(); /* it is under way */
+        readers_turn_loops(); /* the read is under way */
     lane_cancel(&c->request);
     readers_ends_as(readers_ask_by(0), ERR_OK);
     assert_true(a->told == 0 && c->told == 0 && readers_bits[1] == 0);
@@ -187,7 +188,7 @@ static void on_worker_done(void *arg, const struct lane_result *result)
         (void)event_base_loopbreak(o->base);
 }
 
-/* Every worker adds the same keys. */
+/* All workers add the same keys. */
 static void begin_one(struct worker *o, struct slot *s)
 {
     if (o->begun == EACH_ROUNDS * AT_ONCE)
@@ -241,7 +242,7 @@ static void test_four_workers__are_told_what_is_new_once(void **state)
     assert_int_equal(wrong, 0);
     assert_int_equal(fresh, set);
     uint64_t reads = readers_calls_of("xrange");
-    assert_true(reads < told / 2); /* they share */
+    assert_true(reads < told / 2); /* workers share reads */
     readers_ends_as(readers_ask_by(0), ERR_OK);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters with a source that fill before an expansion has come: further layers. */
+/* Filters with a source that are full before an expansion has ended get further layers. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
 
-/* More rows than are counted exactly, which would evaluate the gate. */
+/* More rows than are counted exactly, as counting would evaluate the gate. */
 enum {
     ROWS = 20000,
     CAPACITY = 30000,
-    FILLING = 10400 /* some look as if they were there */,
+    FILLING = 10400 /* some keys look present */,
     STEADY_MS = 60000,
     ABSENT = 40000
 };
@@ -16,7 +16,7 @@ enum {
 
 static struct fixture fixture;
 
-/* A gate in the scan's way, as in test_takeover.c: a row that is read only while nobody holds an advisory
+/* A gate that stops the scan, as in test_takeover.c: one row can only be read while nobody holds an advisory
  * lock. */
 static const char gate[] =
     "CREATE FUNCTION public.gate(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
@@ -58,7 +58,7 @@ static int64_t number(unsigned d, const char *field)
     return n;
 }
 
-/* By BF.ADD alone: what the table says does not matter to a filter that fills. */
+/* Add keys only by BF.ADD: the table does not matter for the fill. */
 static void add(unsigned d, uint64_t first, uint64_t count)
 {
     struct error e = {""};
@@ -71,7 +71,7 @@ static void present_everywhere(uint64_t first, uint64_t count)
         fixture_all_present(&fixture, d, first, count);
 }
 
-/* At most 1.5 times the promise while a generation has layers, and four standard deviations. */
+/* At most 1.5 times the configured rate while a generation has layers, and four standard deviations. */
 static void rate_is_bounded(unsigned d, double times)
 {
     double mean = ABSENT * RATE * times;
@@ -86,7 +86,8 @@ static void set_gate(bool shut)
     fixture_sql(fixture.db, shut ? "SELECT pg_advisory_lock(7)" : "SELECT pg_advisory_unlock(7)");
 }
 
-/* Expansions cannot come (the scan hangs), the generation in use fills up: it gets a layer, and another. */
+/* The scan hangs, so no expansion ends, and the current generation fills up: it gets a layer, and another
+ * one. */
 static void test_generation_in_use__gets_a_layer_when_it_is_full_before_the_cutover(void **state)
 {
     (void)state;
@@ -100,7 +101,7 @@ static void test_generation_in_use__gets_a_layer_when_it_is_full_before_the_cuto
     assert_int_equal(fixture_generation(&fixture, 1), before);
     present_everywhere(0, ROWS);
     present_everywhere(FIRST, FILLING);
-    /* What comes now goes into the newer layer, and the rate stays bounded. */
+    /* New keys go into the newer layer, and the rate stays bounded. */
     add(1, FIRST + CAPACITY, 8000);
     present_everywhere(FIRST + CAPACITY, 8000);
     fixture_wait(&fixture, 1, "phase", "BUILDING");
@@ -118,8 +119,8 @@ static void test_generation_in_use__gets_a_layer_when_it_is_full_before_the_cuto
     rate_is_bounded(0, 1);
 }
 
-/* More rows than the plan knew of come while the table is read: the new generation has one layer all the
- * same, and is rebuilt at once. */
+/* More rows than planned come during the scan: the new generation has one layer nevertheless, and is rebuilt
+ * at once. */
 static void test_generation_that_is_built__is_rebuilt_at_once_when_more_comes_than_was_planned(void **state)
 {
     (void)state;
@@ -128,7 +129,8 @@ static void test_generation_that_is_built__is_rebuilt_at_once_when_more_comes_th
     set_gate(true);
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " CAPACITY 21000");
     fixture_wait(&fixture, 1, "job_step", "scan");
-    /* With rows: a filter with several layers is rebuilt into one at once, which leaves out keys without. */
+    /* Insert rows, too: a filter with several layers is rebuilt into one at once, which drops keys without
+     * rows. */
     fixture_insert(fixture.db, FIRST, 6000);
     add(0, FIRST, 6000);
     set_gate(false);
@@ -144,7 +146,7 @@ static void test_generation_that_is_built__is_rebuilt_at_once_when_more_comes_th
     rate_is_bounded(0, 1.5);
 }
 
-/* The same, and its driver is killed: another one reads on where the checkpoint says. */
+/* As above, and the driver is killed: another one goes on from the checkpoint. */
 static void test_generation_that_is_built__keeps_its_rows_when_another_driver_goes_on(void **state)
 {
     (void)state;
@@ -168,14 +170,14 @@ static void test_generation_that_is_built__keeps_its_rows_when_another_driver_go
     present_everywhere(0, ROWS);
 }
 
-/* No expansion is under way at all: the controller gives the layer. */
+/* No expansion runs: the controller adds the layer. */
 static void test_generation_in_use__gets_a_layer_when_no_expansion_may_start(void **state)
 {
     (void)state;
     enum { FIRST = 400000 };
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD");
     fixture_wait(&fixture, 0, "job_step", "hold");
-    fixture_ask(&fixture, 0, "TB.ABORT " FILTER); /* none is begun for ten minutes */
+    fixture_ask(&fixture, 0, "TB.ABORT " FILTER); /* no expansion starts for ten minutes */
     fixture_wait(&fixture, 0, "job_state", "aborted");
     add(0, FIRST, FILLING);
     fixture_wait(&fixture, 1, "phase", "OVERFLOW");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The folder's lease, on a real Redis: one process has it; it is taken when its owner was stopped or killed,
- * and whoever lost it folds no more. What was added is folded all the same, and nothing is lost. */
+/* The folder's lease, on a real Redis: one process has it; another one takes it when its owner was stopped or
+ * killed, and a process that lost it stops folding. Added keys are folded nevertheless, and none is lost. */
 #include "shard/fold/lease.h"
 
 #include <fcntl.h>
@@ -90,7 +90,7 @@ static void test_a_lease__is_of_one_until_it_is_given_back(void **state)
     assert_false(lease_is_held(&one));
     takes(&other);
     is_busy(&one, "other/1");
-    lease_give_back(&one); /* it is not its own */
+    lease_give_back(&one); /* the lease is another process's */
     assert_string_equal(look().holder, "other/1");
 }
 
@@ -130,14 +130,14 @@ static void test_a_lease_that_is_not_renewed__ends_for_both(void **state)
     takes(&one);
     is_busy(&other, "one/1");
     wait_until(other.again);
-    assert_false(lease_is_held(&one)); /* before Redis lets the other one have it */
+    assert_false(lease_is_held(&one)); /* before Redis lets the other process have it */
     takes(&other);
-    lease_give_back(&one); /* it was its own, as far as it knows */
+    lease_give_back(&one); /* as far as this process knows it still has the lease */
     assert_string_equal(look().holder, "other/1");
     is_busy(&one, "other/1");
 }
 
-/* Somebody took its end away. */
+/* The key has lost its expiry. */
 static void test_a_lease_without_an_end__gets_one(void **state)
 {
     struct error e = {""};
@@ -169,7 +169,7 @@ static void test_a_key_of_another_type__is_named_and_stays(void **state)
     freeReplyObject(r);
 }
 
-/* Else a lane that is full could not be folded and trimmed. */
+/* Else a full lane could not be folded and trimmed. */
 static void test_at_maxmemory__it_is_taken(void **state)
 {
     struct error e = {""};
@@ -201,7 +201,7 @@ static void test_redis_is_away__it_is_not_held_for_longer(void **state)
 
 /* --- processes that fold --- */
 
-/* A process of its own, with a control that folds; it does what it reads. */
+/* A process of its own, with a control that folds; it executes the orders that it reads. */
 struct child {
     pid_t pid;
     int to, from;
@@ -218,7 +218,7 @@ static const struct control_options folding = {
     .lease_ms = TTL_MS,
     .fold_interval_us = 10000,
     .look_interval_us = 20000,
-    .retain_us = LONG_MS * UINT64_C(1000)}; /* who waits for the other one meets no gap */
+    .retain_us = LONG_MS * UINT64_C(1000)}; /* a process that waits for the other one meets no gap */
 
 static void obey(int in, int out)
 {
@@ -232,7 +232,7 @@ static void obey(int in, int out)
         ssize_t n = read(in, &o, sizeof(o));
         if (n == 0)
             _exit(0);
-        if (n < 0) { /* nothing to do: it folds */
+        if (n < 0) { /* no order: the process folds */
             solo_run(&s, &never, 5);
             continue;
         }
@@ -262,7 +262,7 @@ static void child_start(struct child *c)
     c->from = from[0];
 }
 
-/* How many were new, or present. */
+/* Have the child check or add keys. Returns how many were present, or new. */
 static unsigned child_does(struct child *c, bool adds, uint64_t first, unsigned count)
 {
     struct order o = {.adds = adds, .first = first, .count = count};
@@ -321,8 +321,8 @@ static bool child_holds(void)
     return strncmp(look().holder, "child/", 6) == 0;
 }
 
-/* A process that had the lease is stopped for longer than that lasts. Another one folds; what the first one
- * goes on with loses nothing, and it folds no more while the other one does. */
+/* A process with the lease is stopped for longer than the lease lasts. Another process folds meanwhile. The
+ * first one's later writes lose nothing, and it does not fold while the other one does. */
 static void test_a_folder_that_was_stopped__is_replaced_and_harms_nothing(void **state)
 {
     struct child c;
@@ -337,7 +337,7 @@ static void test_a_folder_that_was_stopped__is_replaced_and_harms_nothing(void *
     solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &o);
     while (!child_holds())
         clock_sleep_us(2000);
-    assert_int_equal(child_does(&c, true, KEYS, KEYS), KEYS); /* it is in the midst of it */
+    assert_int_equal(child_does(&c, true, KEYS, KEYS), KEYS); /* the child is in the middle of folding */
     assert_int_equal(kill(c.pid, SIGSTOP), 0);
     assert_int_equal(solo_ask(&s, true, 2 * KEYS), KEY_ADDED);
     wait_until_folded(&s);
@@ -346,7 +346,7 @@ static void test_a_folder_that_was_stopped__is_replaced_and_harms_nothing(void *
     assert_false(child_holds());
     assert_int_equal(kill(c.pid, SIGCONT), 0);
     assert_int_equal(child_does(&c, true, 3 * KEYS, KEYS), KEYS);
-    for (unsigned i = 0; i < 20; i++) { /* it has the lease for as long as there is something to fold */
+    for (unsigned i = 0; i < 20; i++) { /* the process keeps the lease while there is something to fold */
         assert_int_equal(solo_ask(&s, true, 10 * KEYS + i), KEY_ADDED);
         assert_false(child_holds());
     }
@@ -379,11 +379,11 @@ static void test_a_folder_that_was_killed__is_replaced_when_its_lease_ends(void 
     solo_close(&s);
 }
 
-/* Looks at the lease as often as it can. */
+/* A thread that reads the lease as often as it can. */
 struct watcher {
     pthread_t thread;
     _Atomic bool ends;
-    unsigned held, given; /* looks that found a holder; that found none behind one */
+    unsigned held, given; /* reads that found a holder; reads that found none after a holder */
 };
 
 static void *watch(void *arg)
@@ -402,7 +402,7 @@ static void *watch(void *arg)
     return NULL;
 }
 
-/* A fold that takes longer than two leases: thousands of shards are taken over. */
+/* A fold takes over thousands of shards, which takes longer than two leases. */
 static void test_a_long_fold__renews_the_lease(void **state)
 {
     enum { SHORT_MS = 60, LEASES = 2 };
@@ -435,7 +435,7 @@ static void test_a_long_fold__renews_the_lease(void **state)
     solo_close(&s);
 }
 
-/* A filter that nobody adds to has no folder. */
+/* A filter without adds has no folder. */
 static void test_nothing_to_fold__the_lease_is_given_back(void **state)
 {
     struct solo s;
@@ -445,7 +445,7 @@ static void test_nothing_to_fold__the_lease_is_given_back(void **state)
     solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &folding);
     assert_int_equal(solo_ask(&s, false, 1), KEY_ABSENT);
     solo_run(&s, &never, 100);
-    assert_string_equal(look().holder, ""); /* nothing was added: it was not taken */
+    assert_string_equal(look().holder, ""); /* nothing was added, so no process took the lease */
     assert_int_equal(solo_ask(&s, true, 1), KEY_ADDED);
     wait_until_folded(&s);
     assert_string_not_equal(look().holder, "");
@@ -459,7 +459,7 @@ static void test_nothing_to_fold__the_lease_is_given_back(void **state)
     solo_close(&s);
 }
 
-/* Two that both fold all the time, as neither knows of the other's lease: nothing is lost. */
+/* Two processes fold all the time, as neither knows of the other's lease: nothing is lost. */
 static void test_without_the_lease__folding_is_safe(void **state)
 {
     struct child c;
@@ -474,7 +474,8 @@ static void test_without_the_lease__folding_is_safe(void **state)
         struct error e = {""};
         int64_t gone;
         assert_int_equal(child_does(&c, true, (uint64_t)i * KEYS, KEYS / 2), KEYS / 2);
-        must(client_integer(&on.client, &gone, &e, "DEL tb:{f}:folder"), e); /* both take it, and have it */
+        must(client_integer(&on.client, &gone, &e, "DEL tb:{f}:folder"),
+             e); /* so that both processes take the lease */
         for (unsigned k = KEYS / 2; k < KEYS; k++)
             assert_int_equal(solo_ask(&s, true, (uint64_t)i * KEYS + k), KEY_ADDED);
         must(client_integer(&on.client, &gone, &e, "DEL tb:{f}:folder"), e);
@@ -487,7 +488,7 @@ static void test_without_the_lease__folding_is_safe(void **state)
     freeReplyObject(client_command(&on.client, "XTRIM %s MAXLEN 1", r->element[0]->str));
     freeReplyObject(r);
     o.folds = false;
-    solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &o); /* what the shards have, and nothing else */
+    solo_open(&s, &on.nodes, &on.names, UINT64_MAX, &o); /* only the data of the shards */
     for (unsigned k = 0; k < 10 * KEYS; k++)
         assert_int_equal(solo_ask(&s, false, k), KEY_PRESENT);
     solo_close(&s);

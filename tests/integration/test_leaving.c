@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A coordinator that is asked to end: it says so, serves on for a while, and hands its jobs over at once. The
- * lease is so long that nobody could wait for its end. */
+/* A coordinator that is asked to end reports it, serves on for a while, and hands its jobs over at once. The
+ * lease is so long that no test could wait for its end. */
 #include "tests/integration/roll.h"
 
 #include <signal.h>
@@ -15,7 +15,7 @@ enum { ROWS = 100000, WAIT_MS = 30000, DELAY_MS = 4000 };
 
 static struct fixture fixture;
 
-/* A gate in the scan's way, as long as somebody holds an advisory lock. */
+/* A gate that stops the scan while somebody holds an advisory lock. */
 static const char gate[] =
     "CREATE FUNCTION public.gate(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
     "IF id = 50000 THEN PERFORM pg_advisory_lock_shared(7); "
@@ -72,7 +72,7 @@ static void test_leaving__balancers_are_told_while_clients_are_served(void **sta
     must(client_open(&late, fixture.daemon[1].port, WAIT_MS, &e), e);
     must(client_integer(&late, &n, &e, "BF.EXISTS " FILTER " late-1"), e);
     assert_int_equal(n, 1);
-    /* What would only be begun is refused, clearly. */
+    /* A new job is refused with a clear error. */
     redisReply *r = client_command(&late, "TB.REBUILD " FILTER);
     assert_true(r != NULL && r->type == REDIS_REPLY_ERROR && strstr(r->str, "shutting down") != NULL);
     freeReplyObject(r);
@@ -123,7 +123,7 @@ static void test_leaving__its_job_goes_on_at_another_one_at_once(void **state)
     roll_wait(&fixture, 0, 1, NULL, "jobs", FILTER, WAIT_MS);
     must(client_status(&fixture.client[0], FILTER, "job_owner", first, sizeof(first), &e), e);
     process_signal(&fixture.daemon[1].process, SIGTERM);
-    /* While the one that leaves serves on, and long before the lease would end. */
+    /* The handover happens while the leaving coordinator still serves, long before the lease would end. */
     uint64_t until = clock_mono_us() + DELAY_MS * UINT64_C(1000);
     do {
         clock_sleep_us(20000);

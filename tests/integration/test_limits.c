@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What one client may cost the others: unread replies, long requests, silence, much under way. */
+/* Limits for what one client may cost others: unread replies, long requests, silence, many requests under
+ * way. */
 #include "tests/integration/fixture.h"
 
 #include <poll.h>
@@ -73,7 +74,7 @@ static void test_request_max__ends_the_connection_with_an_error(void **state)
     assert_true(raw_expect(fd, "-ERR Protocol error: too big request\r\n"));
     assert_true(raw_expect_close(fd));
     raw_close(fd);
-    /* Many small arguments are as long. */
+    /* Many small arguments reach the same limit. */
     fd = open_raw();
     assert_true(raw_puts(fd, "*9000\r\n$4\r\nPING\r\n"));
     for (int i = 0; i < 8000; i++)
@@ -93,7 +94,7 @@ static void test_transaction__has_no_more_bytes_than_a_request(void **state)
     assert_true(raw_expect(fd, "+OK\r\n"));
     (void)snprintf(line, sizeof(line), "BF.ADD bounded %01024d\r\n", 7);
     unsigned queued = 0;
-    for (char c = '+'; c == '+' && queued < 100;) { /* 64 KiB / 1 KiB, and the array of arguments */
+    for (char c = '+'; c == '+' && queued < 100;) { /* 64 KiB / 1 KiB, with the array of arguments */
         char reply[256];
         assert_true(raw_puts(fd, line));
         assert_true(raw_read_until(fd, "\r\n", reply, sizeof(reply)));
@@ -108,7 +109,7 @@ static void test_transaction__has_no_more_bytes_than_a_request(void **state)
     assert_true(
         raw_expect(fd, "+QUEUED\r\n-EXECABORT Transaction discarded because of previous errors.\r\n"));
     assert_true(raw_expect(fd, ":0\r\n"));
-    /* The next one begins with nothing. */
+    /* The next transaction starts empty. */
     assert_true(raw_puts(fd, "MULTI\r\n"));
     for (unsigned i = 0; i < queued; i++)
         assert_true(raw_puts(fd, line));
@@ -121,7 +122,7 @@ static void test_transaction__has_no_more_bytes_than_a_request(void **state)
     still_serves();
 }
 
-/* Questions without end, and no reply is read. */
+/* Requests without end, whose replies are not read. */
 static void test_client__that_reads_no_replies_is_cut(void **state)
 {
     (void)state;

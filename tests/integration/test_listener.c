@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Coordinators hear of each other: by P:events, not at their interval of checks, which is a minute here. */
+/* Coordinators learn of each other's changes by P:events, not at their interval of checks, which is a minute
+ * here. */
 #include "tests/integration/fixture.h"
 
 #include <signal.h>
@@ -14,7 +15,7 @@ enum { ROWS = 30000, WORKERS = 2, STEADY_MS = 60000, HEARD_MS = 5000 };
 
 static struct fixture fixture;
 
-/* A scan that can be held: see test_takeover.c. */
+/* A scan that can be stopped: see test_takeover.c. */
 static const char gate[] =
     "CREATE FUNCTION public.gate(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
     "IF id = 15000 THEN PERFORM pg_advisory_lock_shared(7); "
@@ -51,7 +52,7 @@ static void wait_lines(const struct process *p, const char *text, unsigned wante
     }
 }
 
-/* Connections go to the workers in turn: each has asked for the filter once. */
+/* Connections go to the workers in turn, so each worker gets one check. */
 static void let_every_worker_know_the_filter(unsigned d)
 {
     for (unsigned i = 0; i < WORKERS; i++) {
@@ -107,8 +108,8 @@ static void test_listener__subscribes_anew(void **state)
     every_worker_heard_of_the_view(1);
 }
 
-/* A coordinator that stops gives its mutex back: the other goes on at once, not at its next interval, nor
- * when the lease would have ended. */
+/* A coordinator that stops releases its mutex: the other one goes on at once, not at its next interval or the
+ * lease's end. */
 static void test_listener__takes_a_job_over_when_its_mutex_is_released(void **state)
 {
     (void)state;
@@ -165,7 +166,7 @@ static unsigned evals(struct client *c)
     return n;
 }
 
-/* Each fails to make it, and releases the mutex, which wakes the other. */
+/* Each coordinator fails to make the filter and releases the mutex, which wakes the other one. */
 static void test_listener__does_not_make_coordinators_call_each_other_for_ever(void **state)
 {
     (void)state;
@@ -189,7 +190,8 @@ static void test_listener__does_not_make_coordinators_call_each_other_for_ever(v
         assert_true(daemon_fini(&d[i]));
     temp_redis_fini(&redis);
     assert_true(tried);
-    assert_in_range(n, 2, 30); /* a taking and a release, once a second each; unchecked it is some hundred */
+    assert_in_range(n, 2,
+                    30); /* taking and release once a second each; without a limit there are some hundreds */
 }
 
 static void test_listener__is_done_without_where_redis_does_not_let_it_subscribe(void **state)

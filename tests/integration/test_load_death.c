@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Death at every step of a load: the coordinator is killed at its n-th request to Redis, for n = 1, 2, 3 and
- * so on. What the next one finds is nothing, or the whole filter; and it ends what was begun. */
+ * so on. The next coordinator finds nothing, or the whole filter, and can complete the load. */
 #include "tests/integration/dumps.h"
 
 #include <inttypes.h>
@@ -40,11 +40,11 @@ static int setup(void **state)
     must(proxy_add(proxy, WIRE_REDIS, two.redis.port, &route, &proxied, &e), e);
     (void)snprintf(nodes, sizeof(nodes), "redis://127.0.0.1:%u", proxied);
     const struct daemon_options o = options_for(nodes);
-    assert_true(daemon_stop(&two.daemon, 20000)); /* it knows the node by another name, */
+    assert_true(daemon_stop(&two.daemon, 20000)); /* this coordinator knows the node by another name, */
     struct client c = {0};
     int64_t gone = 0;
     must(client_open(&c, two.redis.port, TWO_REPLY_MS, &e), e);
-    must(client_integer(&c, &gone, &e, "DEL other:nodes"), e); /* and has left it there */
+    must(client_integer(&c, &gone, &e, "DEL other:nodes"), e); /* and has stored that name there */
     client_close(&c);
     assert_int_equal(gone, 1);
     must(daemon_prepare(&mortal, &o, &e), e);
@@ -84,13 +84,13 @@ static redisReply *wait_reply(redisContext *c)
     return NULL;
 }
 
-/* A lease of 300 ms runs out where the machine is busy: the piece is refused, and may be sent again. */
+/* The lease of 300 ms may expire on a busy machine: the piece is refused, and may be sent again. */
 static bool lease_was_lost(const char *why)
 {
     return strstr(why, "MUTEXLOST the mutex ") == why && strstr(why, " was lost") != NULL;
 }
 
-/* Load until the coordinator is dead; true where it came to the end before its @n-th request. */
+/* Load until the coordinator is dead. True: the load ended before the @n-th request. */
 static bool load_until_death(const struct dump *d, const char *name, uint64_t n, enum proxy_moment moment)
 {
     bool held = false;
@@ -117,7 +117,7 @@ static bool load_until_death(const struct dump *d, const char *name, uint64_t n,
     return !held;
 }
 
-/* At a coordinator that has seen nothing of the load. */
+/* A coordinator that was not part of the load has all keys, or none. */
 static void nothing_or_all(const char *name, uint64_t n)
 {
     struct error e = {""};
@@ -191,7 +191,7 @@ static void test_load__dead_before_any_request_leaves_nothing_or_all(void **stat
     die_everywhere(PROXY_BEFORE, "before");
 }
 
-/* DEL forgets the load in the midst of its last chunk: true if it came before the filter was there. */
+/* Delete the load during its last chunk. True: the filter did not exist yet. */
 static bool forget(const char *name)
 {
     struct error e = {""};

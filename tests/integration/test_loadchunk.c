@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.LOADCHUNK: a filter comes whole, or not at all. */
+/* BF.LOADCHUNK loads a filter completely, or not at all. */
 #include "tests/integration/dumps.h"
 
 #include <inttypes.h>
@@ -64,13 +64,13 @@ static void test_loadchunk__refuses_in_the_order_of_the_contract(void **state)
     assert_int_equal(two_count_keys(&two, "other:{lc.*"), 0);
 
     must(dump_load(&d.piece[1], &two.to, "lc", &e), e);
-    must(dump_load(&d.piece[1], &two.to, "lc", &e), e); /* as if the answer had been lost */
+    must(dump_load(&d.piece[1], &two.to, "lc", &e), e); /* as if the reply had been lost */
     two_refused(dump_load(&d.piece[0], &two.to, "lc", &e), &e, "ERR item exists");
     two_all_present(&two.to, "lc", 0, 20);
     dump_free(&d);
 }
 
-/* DEL ends a load, whether there is a filter or not; what it wrote is deleted. */
+/* DEL ends a load, whether the filter exists or not, and deletes the load's data. */
 static void test_loadchunk__ends_with_del(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void test_loadchunk__ends_with_del(void **state)
     dump_free(&d);
 }
 
-/* Chunks that somebody made, their checksums right. */
+/* Forged chunks with right checksums. */
 static void test_loadchunk__believes_no_chunk_that_does_not_fit_the_header(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void test_loadchunk__refuses_a_header_that_there_is_no_memory_for(void **
     struct buffer bytes = {0};
     two_make(&two, "huge", 100, 1, &d);
     must(dump_header_decode(&h, d.piece[0].data, d.piece[0].length, &e), e);
-    /* Each of the layers would fit. */
+    /* Each layer alone would fit. */
     h.layer_count = 3;
     h.chunks = 0;
     for (unsigned i = 0; i < h.layer_count; i++) {
@@ -166,7 +166,7 @@ static void test_loadchunk__refuses_a_header_that_there_is_no_memory_for(void **
     dump_free(&d);
 }
 
-/* What keys are hashed to, and what a shard is, are other things. */
+/* Earlier versions hashed keys, and laid out shards, differently. */
 static void test_loadchunk__refuses_dumps_of_earlier_versions_by_name(void **state)
 {
     (void)state;
@@ -224,7 +224,7 @@ static void test_load__takes_chunks_in_any_order_and_twice_and_is_invisible_unti
     }
     must(dump_load(&d.piece[1], &two.to, "order2", &e), e);
     two_all_present(&two.to, "order2", 0, 3000);
-    assert_int_equal(two_count_keys(&two, "other:{order2.*}:*.n*"), 0); /* what was stored is deleted */
+    assert_int_equal(two_count_keys(&two, "other:{order2.*}:*.n*"), 0); /* the load's shards are deleted */
     dump_free(&d);
 }
 
@@ -296,7 +296,7 @@ static void test_load__of_another_dump_starts_anew(void **state)
     dump_free(&second);
 }
 
-/* Whoever makes the filter first has it; and he does not take the shards of the load for leftovers. */
+/* The filter that is made first wins, and its maker does not take the load's shards for leftovers. */
 static void test_load__gives_way_to_a_filter_that_was_made_meanwhile(void **state)
 {
     (void)state;
@@ -319,7 +319,7 @@ static void test_load__gives_way_to_a_filter_that_was_made_meanwhile(void **stat
     dump_free(&d);
 }
 
-/* What is left of a load that was given up goes away by itself. */
+/* An abandoned load expires. */
 static void test_load__leaves_nothing_that_does_not_expire(void **state)
 {
     (void)state;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An operator accepts that a shard is lost, on real servers: wherever that is killed the filter stays
- * degraded until it was done once more, and what somebody does late who slept makes nothing up for a later
- * loss. */
+/* An operator accepts that a shard is lost, on real servers. Wherever that is killed, the filter stays
+ * degraded until it is done again. A late request of a process that slept does not hide a later loss. */
 #include "tests/integration/lives.h"
 
 #include <stdio.h>
@@ -32,7 +31,7 @@ static enum err accept_loss(struct life *life, struct sync_client *l, struct err
     return lost_accept(l, &life->names, &made, e);
 }
 
-/* A command on the shard, with its key. */
+/* Send a command for the shard, with its key. */
 static redisReply *on_shard(const char *command)
 {
     struct error e = {""};
@@ -53,7 +52,7 @@ static void delete_shard(void)
     freeReplyObject(on_shard("UNLINK %b"));
 }
 
-/* It is there, to its end. */
+/* Whether the shard exists, to its end. */
 static bool is_there(void)
 {
     redisReply *r = on_shard("GET %b");
@@ -82,7 +81,7 @@ static void degrade(void)
     freeReplyObject(r);
 }
 
-/* A filter that has lost a shard for good. */
+/* Make a filter that has lost a shard for good. */
 static void begin(void)
 {
     struct error e = {""};
@@ -120,14 +119,15 @@ static void test_accept__again_after_it_was_killed(void **state)
             must(log_view_load(w.link, &w.names, &w.view, &e), e);
             assert_true(w.view.degraded || is_there());
             must(accept_loss(&w, w.link, &e), e);
-            life_is_whole(&w, 1); /* the tokens */
+            life_is_whole(&w, 1); /* one more key: the tokens */
             life_end(&w);
         }
         assert_true(n > 10);
     }
 }
 
-/* Another one has accepted it meanwhile, and the shard is lost once more: nobody has accepted that. */
+/* Another process has accepted the loss meanwhile, and the shard is lost once more, which nobody has
+ * accepted. */
 static void test_accept__by_one_that_wakes_makes_nothing_up(void **state)
 {
     static struct life_sleeper s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Adds that are acknowledged only when a replica has them, of filters that are logs. */
+/* Adds that are acknowledged only when a replica has them, for filters that are logs. */
 #include "tests/integration/fixture.h"
 
 #include <signal.h>
@@ -74,7 +74,7 @@ static int teardown(void **state)
     return code;
 }
 
-/* The reply to an add, and how long it took. */
+/* Add a key. Returns the reply; *@ms: how long it took. */
 static int64_t add(const char *filter, const char *key, struct error *e, unsigned *ms)
 {
     int64_t fresh = -1;
@@ -142,7 +142,7 @@ static void test_add__is_not_acknowledged_while_the_replica_is_stopped(void **st
     is_acknowledged("acked", "third", 1);
 }
 
-/* They are there, and perhaps on the master alone. */
+/* The key is present, but perhaps only on the master. */
 static void test_add__of_a_key_that_is_there_waits_too(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static void test_add__of_a_key_that_is_there_waits_too(void **state)
     is_acknowledged("fixed", "old", 1);
     (void)kill(replica.process.pid, SIGSTOP);
     is_not_acknowledged("acked", "old");
-    is_not_acknowledged("fixed", "old"); /* full: nothing is appended */
+    is_not_acknowledged("fixed", "old"); /* the filter is full, so nothing is appended */
 }
 
 static void test_add__goes_on_when_the_replica_comes_back_in_time(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A filter that is a log while one of its Redis nodes does not answer: the first node has the lane, and half
+/* A filter that is a log while one of its Redis nodes does not answer. The first node has the lane and half
  * of the shards, the second one the other half. */
 #include "tests/integration/fixture.h"
 
@@ -45,7 +45,7 @@ static size_t key(uint64_t number, char out[CLIENT_KEY_MAX])
     return (size_t)snprintf(out, CLIENT_KEY_MAX, "k%llu", (unsigned long long)number);
 }
 
-/* Keys 0 to KEYS - 1, and all shards are in memory. */
+/* Make a filter with the keys 0 to KEYS - 1, and wait until all shards are in memory. */
 static void make(const char *filter)
 {
     char command[200];
@@ -64,7 +64,7 @@ static unsigned since_ms(uint64_t began)
     return (unsigned)((clock_mono_us() - began) / 1000);
 }
 
-/* The reply, which came within @most ms. */
+/* The reply, which must come within @most ms. */
 static redisReply *ask_within(unsigned most, const char *command)
 {
     uint64_t began = clock_mono_us();
@@ -84,7 +84,7 @@ static void is_present(const char *command)
     freeReplyObject(r);
 }
 
-/* An error within the deadline, and not before it is over. */
+/* The command must fail when its deadline is over. */
 static void is_error(unsigned timeout_ms, const char *command)
 {
     redisReply *r = ask_within(timeout_ms + SLACK_MS, command);
@@ -107,14 +107,14 @@ static void test_shards_node_is_away__a_filter_in_memory_answers_everything(void
         assert_int_equal(present, (round + 1) * KEYS);
         must(client_mexists(client(), "one", fixture_absent_code, 0, KEYS, &present, NULL, &e), e);
         assert_in_range(present, 0, KEYS / 50);
-        clock_sleep_us(300 * 1000); /* long enough for a fold, and for the node to be found away */
+        clock_sleep_us(300 * 1000); /* long enough for a fold, and to notice that the node is away */
     }
     assert_true(since_ms(began) < 10000);
     process_signal(&fixture.redis[1].process, SIGCONT);
     must(client_wait_status(client(), "one", "fold_lag_entries", "0", RECOVER_MS, &e), e);
     must(client_mexists(client(), "one", key, 0, 6 * KEYS, &present, NULL, &e), e);
     assert_int_equal(present, 6 * KEYS);
-    daemon_kill(&fixture.daemon[0]); /* what was folded since has everything */
+    daemon_kill(&fixture.daemon[0]); /* the keys that were folded since are complete */
     must(daemon_launch(&fixture.daemon[0], &e), e);
     fixture_reconnect(&fixture, 0);
     must(client_mexists(client(), "one", key, 0, 6 * KEYS, &present, NULL, &e), e);
@@ -156,7 +156,7 @@ static void test_lanes_node_is_away__present_is_answered_and_the_rest_is_an_erro
     absent_is_answered_again("two");
 }
 
-/* Nothing listens there. Another process has its data then, under another replication id. */
+/* Nothing listens on the port. Later another process has the data, under another replication id. */
 static void
 test_lanes_node_that_died_is_away__present_is_answered_and_the_rest_is_an_error_in_time(void **state)
 {
@@ -180,7 +180,7 @@ test_lanes_node_that_died_is_away__present_is_answered_and_the_rest_is_an_error_
     assert_int_equal(present, KEYS);
 }
 
-/* Each slice of a batch that follows a late one has little time. */
+/* Each slice of a batch after a late one gets little time. */
 static void test_lanes_node_is_away__a_long_batch_does_not_wait_for_each_of_its_parts(void **state)
 {
     (void)state;
@@ -206,11 +206,11 @@ static void test_lanes_node_is_away__a_long_batch_does_not_wait_for_each_of_its_
         assert_int_equal(r->element[i]->integer, 1);
     }
     freeReplyObject(r);
-    if (took > 5000) /* 16 pairs of slices, TIMEOUT_MS each, would be 8 s */
+    if (took > 5000) /* 16 pairs of slices with TIMEOUT_MS each would take 8 s */
         fail_msg("%u ms", took);
 }
 
-/* The deadline is the one that is configured now, not the one that the coordinator began with. */
+/* The currently configured deadline counts, not the one at the coordinator's start. */
 static void test_deadline__is_the_one_that_is_configured_now(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void test_deadline__is_the_one_that_is_configured_now(void **state)
     freeReplyObject(r);
 }
 
-/* No layer can be made, as some of its shards would lie on that node. */
+/* No layer can be made, as some of its shards would be on that node. */
 static void test_shards_node_is_down__a_filter_that_is_full_takes_more_keys(void **state)
 {
     (void)state;
@@ -279,7 +279,7 @@ struct answers {
     unsigned yes, no, errors;
 };
 
-/* One command, which is answered in time. */
+/* Check many keys by one command, which must be answered in time. */
 static struct answers ask_many(client_key_fn *name, unsigned count)
 {
     struct answers a = {0};
@@ -293,7 +293,7 @@ static struct answers ask_many(client_key_fn *name, unsigned count)
     redisReply *r = client_argv(client(), (int)count + 2, argv, NULL);
     assert_in_range(since_ms(began), 0, 2 * TIMEOUT_MS + SLACK_MS);
     assert_non_null(r);
-    a.errors = r->type == REDIS_REPLY_ERROR ? count : 0; /* none has an answer */
+    a.errors = r->type == REDIS_REPLY_ERROR ? count : 0; /* no key has an answer */
     for (size_t i = 0; i < r->elements; i++) {
         a.errors += r->element[i]->type == REDIS_REPLY_ERROR;
         a.yes += r->element[i]->type == REDIS_REPLY_INTEGER && r->element[i]->integer == 1;
@@ -304,7 +304,7 @@ static struct answers ask_many(client_key_fn *name, unsigned count)
     return a;
 }
 
-/* A key whose blocks have come is answered; that it is absent only where the lane was read. */
+/* A key whose blocks came is answered, with "absent" only if the lane was read. */
 static void test_blocks_of_one_node_are_away__their_keys_alone_have_no_answer(void **state)
 {
     (void)state;
@@ -320,7 +320,7 @@ static void test_blocks_of_one_node_are_away__their_keys_alone_have_no_answer(vo
     uint64_t until = clock_mono_us() + RECOVER_MS * 1000ull;
     while (ask_many(key, COUNT).yes != COUNT || ask_many(fixture_absent_code, COUNT).errors > 0)
         assert_true(clock_mono_us() < until);
-    process_signal(&fixture.redis[0].process, SIGSTOP); /* the lane's */
+    process_signal(&fixture.redis[0].process, SIGSTOP); /* the node with the lane */
     there = ask_many(key, COUNT);
     absent = ask_many(fixture_absent_code, COUNT);
     process_signal(&fixture.redis[0].process, SIGCONT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Home starts with an older file, from before a layer began; lanes and shards, on another node, stay. Members
- * that know the layer put it back into the view. */
+/* The metadata node starts with an older file, from before a layer began; lanes and shards are on another
+ * node and keep their data. Members that know the layer put it back into the view. */
 #include "tests/integration/log_members.h"
 
 #include <signal.h>
@@ -103,7 +103,7 @@ static const struct log_generation *stored(void)
     return &view->slot[1];
 }
 
-/* Until the view has the layers, and positions behind where the last of them begins. */
+/* Wait until the view has @layers layers, and positions after the beginning of the last one. */
 static void wait_for_layers(unsigned layers)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -138,7 +138,7 @@ static void home_goes_back(void)
     assert_non_null(l);
 }
 
-/* All keys are there for everybody, and none is new to anybody. */
+/* All keys are present for every member, and new for none. */
 static void has_all(unsigned keys)
 {
     for (unsigned i = 0; i < opened; i++) {
@@ -147,8 +147,9 @@ static void has_all(unsigned keys)
     }
 }
 
-/* An add that is bound before its process knows the layer reads no blocks of it, and cannot tell what is new
- * (KEY_UNSURE). A check reads the lanes on, to where the layer begins, and waits for the view that has it. */
+/* An add that starts before its process knows the layer reads no blocks of it, and cannot tell which keys are
+ * new (KEY_UNSURE). A check reads the lanes up to the layer's beginning, and waits for the view that has
+ * it. */
 static void has_layer(struct log_member *m)
 {
     assert_int_equal(log_member_count(m, 3 * BATCH, BATCH, KEY_ABSENT), BATCH);
@@ -160,7 +161,7 @@ static void behind_a_layer(uint64_t memory)
     struct log_member *folder = opens(UINT64_MAX, true), *other = opens(memory, false);
     assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
     assert_int_equal(log_member_added(other, BATCH, BATCH), BATCH);
-    clock_sleep_us(300 * 1000); /* it is folded, and trimmed */
+    clock_sleep_us(300 * 1000); /* until the keys are folded, and the lane is trimmed */
     must(client_save(&client, &e), e);
     grows();
     wait_for_layers(2);

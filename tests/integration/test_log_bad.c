@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What is wrong in Redis, met by requests, on a real Redis: lanes and shards that are none, that a later
- * version wrote, or that are too long. Each error names its key; nothing is written; "absent" is not said;
- * and where the data are right again, so are the answers. */
+/* Requests meet wrong data on a real Redis: lanes and shards of another type, of a later version, or too
+ * long. Each error names its key; nothing is written; no key is reported absent; when the data are right
+ * again, so are the answers. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
@@ -68,8 +68,8 @@ static int64_t number(const char *command, const char *key)
     return n;
 }
 
-/* Requests that need the lane are told @code, with its name; what is in memory is present; the lane stays as
- * it is. */
+/* Requests that need the lane get @code, with the lane's name. Keys in memory are present. The lane is not
+ * changed. */
 static void lane_is_refused(enum err code, const char *length, const char *text)
 {
     assert_int_equal(solo_error(&solo, false, KEYS, why), code);
@@ -147,8 +147,7 @@ static void test_a_lane_that_is_a_list__is_named_and_stays(void **state)
     all_is_well();
 }
 
-/* A clock of Redis that had jumped, say: the lane takes no entry any more, and another one takes its place.
- */
+/* E.g. after a jump of Redis' clock: the lane takes no entry any more, and another lane replaces it. */
 static void test_a_lane_whose_last_id_is_the_highest__is_replaced(void **state)
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
@@ -160,7 +159,7 @@ static void test_a_lane_whose_last_id_is_the_highest__is_replaced(void **state)
     size_t length = lanes_entry(bytes, 1, 3);
     freeReplyObject(client_command(&on.client, "XADD %s 18446744073709551615-18446744073709551615 e %b", lane,
                                    bytes, length));
-    assert_int_equal(solo_ask(&solo, true, KEYS), KEY_UNSURE); /* whether it is new */
+    assert_int_equal(solo_ask(&solo, true, KEYS), KEY_UNSURE); /* "unsure" whether the key is new */
     assert_int_equal(solo_ask(&solo, false, KEYS), KEY_PRESENT);
     all_is_well();
     must(log_view_load(on.link, &on.names, v, &e), e);
@@ -222,8 +221,8 @@ static void test_a_lane_of_log_max_bytes__takes_no_keys_until_it_is_folded(void 
     solo_close(&folder);
 }
 
-/* It keeps its entries until they are folded, and is told to wait before its log is full; then the add that
- * waits goes on. */
+/* The process keeps its entries until they are folded, and must wait before its log is full; then the waiting
+ * add goes on. */
 static void test_a_process_with_its_share_of_the_log__waits_for_the_folder(void **state)
 {
     struct solo folder;
@@ -243,7 +242,7 @@ static void test_a_process_with_its_share_of_the_log__waits_for_the_folder(void 
     }
     assert_int_equal(code, ERR_NOMEM);
     assert_non_null(strstr(r.why, "faster than it is folded"));
-    assert_in_range(slowed, added / 8, added / 2); /* of the second half one in two */
+    assert_in_range(slowed, added / 8, added / 2); /* of the second half every other add */
     int64_t length = number("XLEN %s", lane);
     assert_int_equal(solo_error(&solo, true, 1000000, why), ERR_NOMEM);
     assert_int_equal(number("XLEN %s", lane), length);
@@ -268,7 +267,7 @@ static void test_a_process_with_its_share_of_the_log__waits_for_the_folder(void 
 
 /* --- shards --- */
 
-/* As if something had been folded: else shards are whole in memory without being read. */
+/* Store a position as if something had been folded: else empty shards would not be read. */
 static void folded_into(const struct log_view *v)
 {
     struct buffer text = {0};
@@ -279,8 +278,7 @@ static void folded_into(const struct log_view *v)
     buffer_fini(&text);
 }
 
-/* The key of the shard that "<number>" is in, of the first layer; and another number that is in another one.
- */
+/* The key of the first layer's shard with "<number>"; and a number in another shard. */
 static void shard_of(uint64_t of, char out[KEY_NAME_MAX + 1], uint64_t *elsewhere)
 {
     struct error e = {""};
@@ -308,7 +306,7 @@ static void shard_of(uint64_t of, char out[KEY_NAME_MAX + 1], uint64_t *elsewher
     free(v);
 }
 
-/* Overwrite @length bytes of the shard at @at; what was there is in @was. */
+/* Overwrite @length bytes of the shard at @at; @was gets the bytes before. */
 static void overwrite(const char *shard, unsigned at, const void *bytes, size_t length, uint8_t *was)
 {
     redisReply *r = client_command(&on.client, "GETRANGE %s %u %u", shard, at, at + (unsigned)length - 1);
@@ -318,14 +316,14 @@ static void overwrite(const char *shard, unsigned at, const void *bytes, size_t 
     freeReplyObject(client_command(&on.client, "SETRANGE %s %u %b", shard, at, bytes, length));
 }
 
-/* But for the token of a folder, which takes over before it reads what is behind the header. */
+/* Ignore the token of a folder, which takes over before it reads the blocks after the header. */
 static void blank_writer(redisReply *r)
 {
     memset(r->str + HEADER_WRITER_AT, 0, HEADER_WRITER_BYTES);
-    memset(r->str + HEADER_BYTES - 8, 0, 8); /* the sum */
+    memset(r->str + HEADER_BYTES - 8, 0, 8); /* the header's checksum */
 }
 
-/* A shard that nobody has may have had keys: the filter is degraded from then on. */
+/* A lost shard may have had keys, so the filter is degraded from then on. */
 static void is_not_present(uint64_t number)
 {
     enum key_answer answer = solo_ask(&solo, false, number);
@@ -340,18 +338,18 @@ static unsigned degradations(void)
     return count;
 }
 
-/* It is new, and said to be so as long as the filter cannot have lost it. */
+/* The key is new, and must be reported so unless the filter may have lost it. */
 static void is_added(uint64_t number)
 {
     unsigned before = degradations();
     enum key_answer answer = solo_ask(&solo, true, number);
     if (before > 0 || degradations() == before)
         assert_int_equal(answer, before > 0 ? KEY_UNSURE : KEY_ADDED);
-    else /* it began meanwhile */
+    else /* the degradation began meanwhile */
         assert_true(answer == KEY_ADDED || answer == KEY_UNSURE);
 }
 
-/* The key lies in the shard: an error says so. Once the filter is degraded, nothing is known of the key. */
+/* The key is in the shard, so the request fails. Once the filter is degraded, the answer is unknown. */
 static void is_in_doubt(bool adds, enum err code, const char *shard, uint64_t number, const char *text)
 {
     enum err got = solo_error(&solo, adds, number, why);
@@ -365,8 +363,8 @@ static void is_in_doubt(bool adds, enum err code, const char *shard, uint64_t nu
         fail_msg("%s does not name %s, or %s", why, shard, text);
 }
 
-/* The shard is not what the view says: its keys are not answered, all others are; nothing is written to it,
- * also while it is to be folded. @text stands in the error. */
+/* The shard does not match the view. Its keys get errors, all others get answers, and nothing is written to
+ * it, even when it should be folded. The error contains @text. */
 static void shard_is_refused(enum err code, const char *shard, uint64_t inside, uint64_t outside,
                              const char *text)
 {
@@ -469,7 +467,7 @@ static void test_a_shard_that_is_a_list__is_named_and_stays(void **state)
     is_answered_again(7);
 }
 
-/* However many there are: one that is lost keeps no other one from memory. */
+/* Among many shards, a lost one does not keep the others out of memory. */
 static void test_a_shard_that_is_missing__leaves_the_others_in_memory(void **state)
 {
     struct error e = {""};
@@ -493,8 +491,8 @@ static void test_a_shard_that_is_missing__leaves_the_others_in_memory(void **sta
     assert_non_null(strstr(s.error, shard));
 }
 
-/* It went on without the shard's blocks; what it has not looked at is not absent when the filter is well
- * again. */
+/* The check went on without the lost shard's blocks. Keys in that shard must not be absent when the filter is
+ * healthy again. */
 static void test_a_check_of_a_lost_shard__looks_again_when_the_loss_is_accepted(void **state)
 {
     struct error e = {""};
@@ -523,8 +521,8 @@ static void test_a_check_of_a_lost_shard__looks_again_when_the_loss_is_accepted(
     assert_int_equal(r.answer, KEY_PRESENT);
 }
 
-/* A token that nobody has drawn yet: home went back, say. Nobody who does not fold may read it; the next
- * folder draws a later one. */
+/* The token has not been drawn yet, e.g. because the metadata node went back. Processes that do not fold may
+ * not read the shard; the next folder draws a later token. */
 static void test_a_header_with_a_token_of_the_future__is_taken_over_by_a_folder(void **state)
 {
     struct error e = {""};
@@ -544,7 +542,7 @@ static void test_a_header_with_a_token_of_the_future__is_taken_over_by_a_folder(
     shard_is_refused(ERR_TIMEOUT, shard, 7, outside, "later than the view's");
     solo_close(&solo);
     open_with(UINT64_MAX, true);
-    assert_int_equal(solo_ask(&solo, true, outside), KEY_OLD); /* an entry, to be folded */
+    assert_int_equal(solo_ask(&solo, true, outside), KEY_OLD); /* appends an entry, to be folded */
     is_answered_again(7);
 }
 

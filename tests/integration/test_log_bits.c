@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What commands read from the bits of filters that are logs: TB.COUNT, and the map of shards. */
+/* Commands that read the bits of filters that are logs: TB.COUNT, and the map of shards. */
 #include "tests/integration/keyspace.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include "tests/lib/http.h"
 
-/* No coordinator has folded them when they are asked for. */
+/* The keys are not folded yet. */
 static void test_tb_count__has_what_was_added_just_now(void **state)
 {
     (void)state;
@@ -50,7 +50,7 @@ static void test_shards__tells_how_full_each_is(void **state)
     assert_in_range(number_behind(r.body, "\"keys\":"), 950, 1050);
     assert_int_equal(number_behind(r.body, "\"shards_per_cell\":"), 1);
     assert_non_null(strstr(r.body, "\"lost\":[]"));
-    assert_null(strstr(r.body, "\"resident\":")); /* nobody has asked this coordinator */
+    assert_null(strstr(r.body, "\"resident\":")); /* this coordinator has had no request for the filter */
     const char *at = strstr(r.body, "\"fill_permille\":[");
     assert_non_null(at);
     unsigned shards = (unsigned)number_behind(r.body, "\"shards\":"), seen = 0;
@@ -93,7 +93,7 @@ static void test_shards__tells_what_the_coordinator_has_in_memory(void **state)
     http_reply_fini(&r);
 }
 
-/* Before the coordinator that has it in memory meets that. */
+/* A coordinator still has the lost shard in memory, and has not noticed the loss. */
 static void test_shards__names_one_that_is_lost(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Builds of a filter that is a log, on real servers: keys that are added meanwhile, builders that stop, sleep
- * and wake, lanes that do not last. */
+ * and wake up, lanes that are lost. */
 #include "tests/integration/log_builds.h"
 #include "tests/integration/lane_append.h"
 #include "tests/integration/cut_over.h"
@@ -18,8 +18,8 @@
 #include "tests/lib/proxy.h"
 enum {
     ROWS = 8000,
-    OTHERS = 1000000, /* the first key that is no row */
-    POLL_US = 60000   /* after which a build asks again */
+    OTHERS = 1000000, /* the first key without a row */
+    POLL_US = 60000   /* after which a build calls its poll again */
 };
 
 #define LOG_TEST(test) cmocka_unit_test_setup_teardown(test, log_setup, log_teardown)
@@ -47,14 +47,15 @@ static int log_teardown(void **state)
 
 /* --- beside adds --- */
 
-/* Adds entries of ENTRY keys until it is stopped. */
+/* A thread that adds entries of ENTRY keys. */
 struct adder {
     pthread_t thread;
     struct lane lane;
     struct log_position at;
     uint8_t writer[LOG_WRITER_BYTES];
-    atomic_uint_least64_t next; /* keys before it are acknowledged */
-    atomic_uint_least64_t most; /* it waits there: more would fill the shards, and every key be present */
+    atomic_uint_least64_t next; /* keys below it are acknowledged */
+    atomic_uint_least64_t
+        most; /* the thread waits there: with more keys the shards would be full, and all keys present */
     atomic_bool stop, failed;
 };
 
@@ -95,16 +96,16 @@ static void start_adding(struct adder *t)
     assert_int_equal(pthread_create(&t->thread, NULL, add_until_stopped, t), 0);
 }
 
-/* Wait until it has added so many more keys. */
+/* Wait until the thread has added @count more keys. */
 static void wait_for_keys(struct adder *t, unsigned count)
 {
-    uint64_t upto = atomic_load(&t->next) + count; /* each append has its deadline */
+    uint64_t upto = atomic_load(&t->next) + count; /* each append has a deadline */
     atomic_store(&t->most, upto + AHEAD);
     while (atomic_load(&t->next) < upto && !atomic_load(&t->failed))
         clock_sleep_us(1000);
 }
 
-/* Stop; the keys [OTHERS, what is returned) are acknowledged. */
+/* Stop. The keys from OTHERS to the returned one are acknowledged. */
 static uint64_t stop_adding(struct adder *t)
 {
     atomic_store(&t->stop, true);
@@ -125,7 +126,7 @@ struct half {
     atomic_bool failed;
 };
 
-/* Each writer has half of the rows. */
+/* A thread that puts every other row. */
 static void *put_half(void *arg)
 {
     struct half *h = arg;
@@ -149,7 +150,7 @@ static void test_build__has_rows_and_all_that_is_added_meanwhile(void **state)
     wait_for_keys(t, 200);
     log_begin(&a, memory_of(state));
     log_bits(&a, memory_of(state), follow, &a);
-    uint64_t first = atomic_load(&t->next) + ENTRY; /* the one that is under way may be before S0 */
+    uint64_t first = atomic_load(&t->next) + ENTRY; /* the entry under way may be before S0 */
     struct half half[2] = {{.build = a.build}, {.build = a.build, .writer = 1}};
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, put_half, &half[i]), 0);
@@ -171,7 +172,7 @@ static void test_build__has_rows_and_all_that_is_added_meanwhile(void **state)
     free(t);
 }
 
-/* To the last bit, and no other. */
+/* Exactly the bits of its keys are set. */
 static void test_build__writes_the_bits_of_its_keys(void **state)
 {
     log_begin(&a, memory_of(state));
@@ -245,7 +246,7 @@ static void test_build__of_one_that_slept_writes_nothing(void **state)
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
-/* Nothing was recorded: S0 and all rows again. */
+/* Nothing was recorded: the build starts from S0, with all rows. */
 static void test_resume__without_a_record_begins_anew(void **state)
 {
     char rows[32];
@@ -262,7 +263,7 @@ static void test_resume__without_a_record_begins_anew(void **state)
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
-/* It stopped between its place in the view and its shards. */
+/* The builder stopped between entering the view and making its shards. */
 static void test_resume__makes_the_shards_that_are_missing(void **state)
 {
     struct error e = {""};
@@ -279,9 +280,9 @@ static void test_resume__makes_the_shards_that_are_missing(void **state)
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
-/* The first builder slept while it made the shards; another one has built and cut over, and then a shard is
- * lost. What the first one sends now replaces none that is there, and makes the one that is not: nobody takes
- * it for a shard. */
+/* The first builder slept while it made the shards. Another one has built and cut over, and then a shard is
+ * lost. The first one's late requests do not replace existing shards; they make the lost one, but nobody
+ * takes it for a valid shard. */
 static void test_start__of_one_that_slept_makes_nothing_that_counts(void **state)
 {
     struct error e = {""};
@@ -307,7 +308,7 @@ static void test_start__of_one_that_slept_makes_nothing_that_counts(void **state
     assert_int_equal(log_count_shards(&log_stored()->slot[log_stored()->current].shape), shards - 1);
 }
 
-/* Whoever takes over and stops again must not leave an empty shard to the record. */
+/* A builder that takes over and stops again must not leave an empty shard to the record. */
 static void test_resume__begins_anew_where_a_shard_was_lost(void **state)
 {
     struct key_name key;
@@ -318,7 +319,7 @@ static void test_resume__begins_anew_where_a_shard_was_lost(void **state)
     log_checkpoint(&a, "all");
     names_log_shard(&log_names, (struct shard_id){a.builder->shape.number, 0, 1}, &key);
     assert_int_equal(servers_integer(&log_servers, 1, "DEL %b", key.text, key.length), 1);
-    for (unsigned i = 0; i < 3; i++) { /* the second one gets as far as to make the shard */
+    for (unsigned i = 0; i < 3; i++) { /* the second builder gets so far that it makes the shard */
         assert_true(log_resumes(&b, rows));
         if (i == 1)
             log_starts(&b, UINT64_MAX);
@@ -331,7 +332,7 @@ static void test_resume__begins_anew_where_a_shard_was_lost(void **state)
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
-/* Nothing of theirs is replaced, so this generation cannot be built; another one can. */
+/* The other key is not replaced, so this generation cannot be built, but another one can. */
 static void test_resume__begins_anew_where_something_else_has_a_shards_name(void **state)
 {
     struct error e = {""};
@@ -372,7 +373,7 @@ static enum err stop_if_told(void *arg, struct error *e)
     return s->stop ? error_set(e, ERR_CANCELLED, "stop") : ERR_OK;
 }
 
-/* A flush that was not ended is not in the record. */
+/* A flush that was interrupted is not in the record. */
 static void test_checkpoint__records_nothing_that_was_not_written(void **state)
 {
     struct error e = {""};
@@ -397,7 +398,7 @@ static void test_checkpoint__records_nothing_that_was_not_written(void **state)
     assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
 }
 
-/* An entry that came behind the note is not in the shards. */
+/* Entries after builder_note() are not in the shards. */
 static void test_record__is_of_what_was_noted(void **state)
 {
     struct error e = {""};
@@ -429,7 +430,7 @@ static void test_cutover__stores_what_was_noted(void **state)
     assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
 }
 
-/* The same where nobody resumes: what a flush that was stopped had is written by the next one. */
+/* As above without a resume: the next flush writes the keys of the interrupted one. */
 static void test_checkpoint__may_be_repeated(void **state)
 {
     struct error e = {""};
@@ -446,7 +447,7 @@ static void test_checkpoint__may_be_repeated(void **state)
     assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
 }
 
-/* The next bitmaps begin where the shards end, not where the ones before had read the lanes. */
+/* The next bitmaps begin at the position of the shards, not where the earlier ones had read the lanes. */
 static void test_build__goes_on_with_what_another_had_not_written(void **state)
 {
     struct error e = {""};
@@ -467,7 +468,7 @@ static void test_build__goes_on_with_what_another_had_not_written(void **state)
     assert_int_equal(log_missing(OTHERS, OTHERS + 200), 0);
 }
 
-/* The servers, each behind a proxy; begin a build there. */
+/* The servers, each behind a proxy, for a build. */
 struct proxied {
     struct proxy *proxy;
     struct nodes nodes;
@@ -498,7 +499,7 @@ static void end_proxy(struct proxied *x, struct log_process *p)
     proxy_stop(x->proxy);
 }
 
-/* What was sent before a connection broke may be executed later: under the old token it is refused. */
+/* Requests that were sent before a connection broke may be executed later: their old token is refused. */
 static void test_checkpoint__takes_over_after_a_broken_connection(void **state)
 {
     static struct proxied x;
@@ -535,7 +536,8 @@ static void *start_in_thread(void *arg)
     return NULL;
 }
 
-/* The build, or the whole filter, goes while the shards are made: what is made behind that does not stay. */
+/* The build, or the whole filter, is deleted while its shards are made: shards that are made later do not
+ * stay. */
 static void starts_while_it_goes(void (*go)(struct sync_client *l))
 {
     static struct proxied x;
@@ -545,14 +547,14 @@ static void starts_while_it_goes(void (*go)(struct sync_client *l))
     redisReply *r;
     struct sync_client *l = sync_client_new(&log_servers.nodes, SYNC_CLIENT_MS, NULL);
     begin_by_proxy(&x, &a);
-    must(sync_client_command(a.link, 1, &r, &e, "PING"), e); /* connected */
+    must(sync_client_command(a.link, 1, &r, &e, "PING"), e); /* until connected */
     freeReplyObject(r);
     proxy_set(x.proxy, x.route[1], &(struct proxy_fault){.swallow = true});
     assert_int_equal(pthread_create(&thread, NULL, start_in_thread, &starter), 0);
     uint64_t deadline = clock_mono_us() + SYNC_CLIENT_MS * 1000;
     while (log_count_keys(".3.*") == 0 && clock_mono_us() < deadline)
         clock_sleep_us(1000);
-    assert_true(log_count_keys(".3.*") > 0); /* those of the other node */
+    assert_true(log_count_keys(".3.*") > 0); /* the shards of the other node */
     go(l);
     proxy_lift(x.proxy);
     (void)pthread_join(thread, NULL);

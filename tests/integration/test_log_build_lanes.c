@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds of a filter that is a log, on real servers: lanes that do not last, what the view says, no memory.
- */
+/* Builds of a filter that is a log, on real servers: lanes that are lost, changes of the view, Redis without
+ * memory. */
 #include "tests/integration/log_builds.h"
 #include "tests/integration/lane_append.h"
 #include "tests/integration/cut_over.h"
@@ -12,7 +12,7 @@
 
 #include "base/info.h"
 
-enum { ROWS = 8000, OTHERS = 1000000 /* the first key that is no row */ };
+enum { ROWS = 8000, OTHERS = 1000000 /* the first key without a row */ };
 
 #define LOG_TEST(test) cmocka_unit_test_setup_teardown(test, log_setup, log_teardown)
 
@@ -52,7 +52,7 @@ static void test_build__begins_anew_where_the_lane_was_trimmed_over_its_hold(voi
     gives(ERR_LOST, log_build_checkpoint(a.build, "", 0, &e), e);
     gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
     uint64_t token = a.builder->fold.token.number;
-    a.builder->took_over = false; /* as behind a broken connection */
+    a.builder->took_over = false; /* as after a broken connection */
     begins_again(&a);
     assert_true(a.builder->fold.token.number > token);
 }
@@ -81,7 +81,7 @@ static void test_resume__begins_anew_where_a_lane_was_replaced(void **state)
     begins_again(&b);
 }
 
-/* As a view takes an era. */
+/* The view accepts another era. */
 static void test_cutover__refuses_another_era_than_that_of_the_start(void **state)
 {
     struct error e = {""};
@@ -113,7 +113,7 @@ static void test_cutover__refuses_where_the_shards_eras_changed(void **state)
     begins_again(&a);
 }
 
-/* A node of the shards came back as another one. */
+/* A node of the shards came back in another era. */
 static void test_cutover__refuses_where_a_node_is_in_another_era(void **state)
 {
     struct error e = {""};
@@ -126,7 +126,7 @@ static void test_cutover__refuses_where_a_node_is_in_another_era(void **state)
     begins_again(&a);
 }
 
-/* Else all of it would be in vain. */
+/* Else the whole build would be useless. */
 static void test_start__waits_until_the_view_accepts_the_nodes_eras(void **state)
 {
     struct error e = {""};
@@ -186,7 +186,7 @@ static void test_start__has_the_lane_kept(void **state)
     assert_int_equal(log_count_keys("}:build"), 0);
 }
 
-/* A second lane, which the generation that is read has not folded yet. */
+/* A second lane, which the current generation has not folded yet. */
 static void test_build__follows_all_lanes(void **state)
 {
     static const uint8_t writer[LOG_WRITER_BYTES] = "of lane 1";
@@ -223,7 +223,8 @@ static void test_build__follows_all_lanes(void **state)
     sync_client_free(l);
 }
 
-/* The view says so; where that is taken back, as the lane is too long, it is said again before it is done. */
+/* Before the cutover the view says that it is near. If that is taken back because the lane is too long, it is
+ * said again before the cutover. */
 static void test_cutover__is_near_before_it_is_done(void **state)
 {
     struct fold f;
@@ -250,7 +251,7 @@ static void test_cutover__is_near_before_it_is_done(void **state)
     fold_fini(&f);
     must(builder_cutover(a.builder, false, &read, &e), e);
     assert_true(!read && log_reads_old() && log_stored()->near == LOG_OLD + 1);
-    must(builder_take_over(a.builder, &e), e); /* what the token before has said does not count */
+    must(builder_take_over(a.builder, &e), e); /* what was said under the token before does not count */
     must(builder_cutover(a.builder, false, &read, &e), e);
     assert_true(!read && log_reads_old());
     must(builder_cutover(a.builder, false, &read, &e), e);
@@ -276,7 +277,7 @@ static void test_start__takes_back_that_a_cutover_is_near(void **state)
 
 /* --- the metadata node goes back --- */
 
-/* What it has now of one of the filter's hashes; freeReplyObject(). */
+/* The present data of one of the filter's hashes; release it with freeReplyObject(). */
 static redisReply *dumped(const char *what)
 {
     struct key_name key;
@@ -297,7 +298,7 @@ static void restored(const char *what, redisReply *dump)
     freeReplyObject(dump);
 }
 
-/* As behind a restart. Neither lane nor shards are concerned: the builder goes on trusting the node. */
+/* As after a restart. Lane and shards do not change, so the builder goes on trusting the node. */
 static void gets_another_id(struct log_process *p)
 {
     struct error e = {""};
@@ -309,15 +310,15 @@ static void gets_another_id(struct log_process *p)
     freeReplyObject(r);
 }
 
-/* The view said so, took it back, so that a writer forgot a key that the build had not read, and went back to
- * when it said so. */
+/* The view said that the cutover is near, and took it back, so that a writer forgot a key that the build had
+ * not read. Then the view went back to the earlier state. */
 static void test_cutover__is_near_at_one_home_only(void **state)
 {
     struct error e = {""};
     bool read = true;
     (void)state;
     if (log_servers.cluster.masters > 0)
-        return; /* there each master is a node of the shards */
+        return; /* in a cluster each master also has shards */
     log_begin(&a, UINT64_MAX);
     log_rows(&a, 0, ROWS);
     log_checkpoint(&a, "all");
@@ -332,14 +333,14 @@ static void test_cutover__is_near_at_one_home_only(void **state)
     assert_non_null(strstr(e.text, "metadata node"));
 }
 
-/* Another builder began anew, and made the shards again, empty, before the record came back that says what is
- * in them. */
+/* Another builder began again and made the shards again, empty, before the older record of their contents
+ * came back. */
 static void test_resume__begins_anew_where_home_went_back(void **state)
 {
     char rows[32];
     (void)state;
     if (log_servers.cluster.masters > 0)
-        return; /* there each master is a node of the shards */
+        return; /* in a cluster each master also has shards */
     log_begin(&a, UINT64_MAX);
     log_rows(&a, 0, ROWS);
     log_checkpoint(&a, "all");
@@ -410,7 +411,7 @@ static void set_maxmemory(const char *bytes)
         must(client_ok(c, &e, "CONFIG SET maxmemory %s", bytes), e);
 }
 
-/* A build that could not end would keep the lanes for ever. */
+/* A build that could not end would keep the lanes' entries forever. */
 static void test_build__goes_on_at_maxmemory(void **state)
 {
     struct error e = {""};

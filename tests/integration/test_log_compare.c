@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A generation of a filter that is a log is compared with keys: what its lanes have is not missing. */
+/* Compares a generation of a filter that is a log with keys: keys in its lanes are not missing. */
 #include "tests/integration/log_builds.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "migrate/verify/log_input.h"
 #include "shard/filter/block.h"
 
-enum { ROWS = 8000, OTHERS = 1000000 /* added, by the lane alone */, ABSENT = 2000000, SOME = 100 };
+enum { ROWS = 8000, OTHERS = 1000000 /* keys that are only in the lane */, ABSENT = 2000000, SOME = 100 };
 
 static char spilled[] = "spilled";
 static struct log_process a;
@@ -53,7 +53,7 @@ static uint64_t missing(void)
     return compare_missing_total(c);
 }
 
-/* A build whose rows are flushed, and keys that were added since. */
+/* A build whose rows are flushed, and keys that were added later. */
 static void builds(void)
 {
     struct error e = {""};
@@ -84,10 +84,10 @@ static void test_compare__says_what_neither_shards_nor_lanes_have(void **state)
     must(compare_load(c, &e), e);
     put(ABSENT, 1000);
     put(0, SOME);
-    assert_in_range(missing(), 950, 1000); /* of a hundred one is a false positive */
+    assert_in_range(missing(), 950, 1000); /* one in a hundred is a false positive */
 }
 
-/* Entries that come while shards are read are in those that are read behind them, wherever they lie. */
+/* Entries that come while shards are read are found by the lane reads after that. */
 static void test_compare__reads_the_lanes_again_for_each_run(void **state)
 {
     struct error e = {""};
@@ -101,7 +101,7 @@ static void test_compare__reads_the_lanes_again_for_each_run(void **state)
     for (uint32_t s = 0; s < g->shards; s++) {
         do
             hash_place(g, hash_mix(log_key(++added), input.generation->seed), &at);
-        while (at.shard != s); /* a key of the shard that is read next */
+        while (at.shard != s); /* a key of the next shard to be read */
         log_add(added, 1);
         must(log_input_read(&input, 0, s, 1, shard, &e), e);
         assert_int_equal(block_test(g, a.builder->tag, &at, shard + (size_t)at.block * g->block_bits / 8,
@@ -132,7 +132,7 @@ static void test_compare__refuses_a_lane_that_was_trimmed_past_it(void **state)
     log_trim();
     compares(state);
     enum err code = compare_load(c, &e);
-    if (code == ERR_OK) { /* spilled: they are read at the end */
+    if (code == ERR_OK) { /* spilled hashes are compared at the end */
         put(0, SOME);
         code = compare_finish(c, &e);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A process that loads a filter counts its keys, though another one folds at any moment of that. */
+/* A process that loads a filter counts its keys, though another process folds at any moment meanwhile. */
 #include "tests/integration/log_redis.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ enum { REPLY_MS = 20000, KEYS = 60, MOMENTS_LEAST = 20, MOMENTS = 40, WAIT_US = 
 
 static const char late_name[] = "late";
 static struct proxy *proxy;
-static struct nodes nodes; /* by the proxy */
+static struct nodes nodes; /* through the proxy */
 static struct log_member folder;
 static uint64_t keys;
 
@@ -69,7 +69,7 @@ static bool wait_until_stored(void)
     return stored() == keys;
 }
 
-/* Half of them again. */
+/* Half of the keys are repeated. */
 static void adds_some(void)
 {
     keys += log_member_added(&folder, keys - (keys == 0 ? 0 : KEYS / 2), KEYS);
@@ -79,7 +79,7 @@ struct moment {
     atomic_bool over, was_held, folded;
 };
 
-/* When the process that is late is held the other one folds. */
+/* When the late process is held, the other one folds. */
 static void *fold_when_held(void *arg)
 {
     struct moment *m = arg;
@@ -95,7 +95,7 @@ static void *fold_when_held(void *arg)
     return NULL;
 }
 
-/* Once it says that it has counted all: what it has counted itself, without what the view tells. */
+/* Wait until the process has counted all keys. Returns its own count, without the view's. */
 static uint64_t counted_by(struct log_member *m)
 {
     uint64_t until = clock_mono_us() + WAIT_US, n = 0;
@@ -111,7 +111,8 @@ static uint64_t counted_by(struct log_member *m)
     return n;
 }
 
-/* Before its request @moment, since it began to load shards. False: it has sent fewer. */
+/* Another process folds before the request @moment since the beginning of the load. False: there were fewer
+ * requests. */
 static bool counts_though_another_one_folds_at(uint64_t moment)
 {
     struct error e = {""};
@@ -130,7 +131,7 @@ static bool counts_though_another_one_folds_at(uint64_t moment)
     assert_int_equal(log_member_count(&late, 0, KEYS, KEY_PRESENT), KEYS);
     proxy_count(proxy, "", moment, PROXY_BEFORE);
     assert_int_equal(pthread_create(&thread, NULL, fold_when_held, &m), 0);
-    late.budget.limit = UINT64_MAX; /* the lanes are read, and now it loads shards */
+    late.budget.limit = UINT64_MAX; /* the lanes are read, and now shards are loaded */
     log_filter_look(late.filter);
     uint64_t counted = counted_by(&late);
     m.over = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A filter that is a log, and the time of grace behind its cutover: the driver dies before it has recorded
- * the cutover; the source changes behind a rollback. */
+/* The time of grace of a filter that is a log: the driver dies before it has recorded the cutover; the source
+ * changes after a rollback. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ enum { ROWS = 3000, SLOW_MS = 20, SLOWER_MS = 200, SWITCH_MS = 30000 };
 static struct fixture f;
 static struct proxy *proxy;
 static unsigned route;
-static struct client redis; /* not through the proxy */
+static struct client redis; /* without the proxy */
 
 static void put_redis_behind_a_proxy(struct fixture *fixture)
 {
@@ -51,7 +51,7 @@ static int teardown(void **state)
     return status;
 }
 
-/* A field of a hash in Redis; "": it has none. */
+/* A field of a hash in Redis; "": there is none. */
 static void field_of(const char *hash, const char *field, char *out, size_t size)
 {
     redisReply *r = client_command(&redis, "HGET twinbloom:{" FILTER "}:%s %s", hash, field);
@@ -60,7 +60,7 @@ static void field_of(const char *hash, const char *field, char *out, size_t size
     freeReplyObject(r);
 }
 
-/* Until a field of a hash in Redis is @wanted, or is it no longer. */
+/* Wait until a field of a hash in Redis is @value, or (not @wanted) is not. */
 static void await_field(const char *hash, const char *field, const char *value, bool wanted)
 {
     char now[24];
@@ -73,8 +73,8 @@ static void await_field(const char *hash, const char *field, const char *value, 
         fail_msg("%s is \"%s\"", field, now);
 }
 
-/* The view and the record are written one after the other, and each request takes a while: it dies as soon as
- * the view is switched. */
+/* View and record are written one after the other, and each request is slow: kill the driver as soon as the
+ * view is switched. */
 static void cut_over_and_die(void)
 {
     char before[24], step[24];
@@ -86,7 +86,7 @@ static void cut_over_and_die(void)
     await_field("view", "bloom_filter_current_index", before, false);
     client_close(&f.client[0]);
     daemon_kill(&f.daemon[0]);
-    (void)proxy_reset(proxy, route, NULL, false); /* nor does anything arrive that it has sent */
+    (void)proxy_reset(proxy, route, NULL, false); /* its requests under way do not arrive either */
     proxy_lift(proxy);
     field_of("job", "step", step, sizeof(step));
     assert_string_equal(step, "cutover");
@@ -106,7 +106,7 @@ static void test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_gra
     must(daemon_launch(&f.daemon[0], &e), e);
     fixture_reconnect(&f, 0);
     fixture_wait(&f, 0, "phase", "SWITCHED");
-    do { /* it follows and verifies first */
+    do { /* the job follows and verifies first */
         clock_sleep_us(20000);
         must(client_status(&f.client[0], FILTER, "job_step", step, sizeof(step), &e), e);
     } while (strcmp(step, "follow") == 0 || strcmp(step, "confirm") == 0 || strcmp(step, "cutover") == 0);
@@ -117,7 +117,7 @@ static void test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_gra
     must(client_status(&f.client[0], FILTER, "job_step", step, sizeof(step), &e), e);
     assert_string_equal(step, "grace");
     fixture_all_present(&f, 0, 0, ROWS);
-    fixture_ask(&f, 0, "TB.ROLLBACK " FILTER); /* there is something to go back to */
+    fixture_ask(&f, 0, "TB.ROLLBACK " FILTER); /* the old generation is still there */
     fixture_wait(&f, 0, "job_step", "hold");
     assert_int_equal(fixture_generation(&f, 0), before);
     fixture_all_present(&f, 0, 0, ROWS);
@@ -125,7 +125,8 @@ static void test_cutover__whose_driver_dies_before_it_is_recorded_leaves_its_gra
     fixture_wait(&f, 0, "phase", "STEADY");
 }
 
-/* What was in use is not built again, as callers' keys are in it; the job ends, and the next one builds. */
+/* The generation that was in use is not built again, as it has clients' keys. The job ends, and the next one
+ * builds. */
 static void test_rollback__and_another_source_behind_it_ends_the_job(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Filters that are logs are deleted on real servers: nothing is left, wherever a deleter is killed or sleeps,
- * and a filter that is made next is not touched. */
+ * and a new filter of the name is not touched. */
 #include "tests/integration/lives.h"
 #include "tests/integration/lane_append.h"
 #include "tests/integration/cut_over.h"
@@ -14,7 +14,7 @@
 #include "shard/generations/grace.h"
 #include "shard/view/registry.h"
 
-enum { HAS_READ = 2 /* a deleter's connection, and the view */ };
+enum { HAS_READ = 2 /* a deleter's requests until it has the view */ };
 
 static struct life w;
 
@@ -75,7 +75,7 @@ static redisReply *of_home(const char *command)
     return r;
 }
 
-/* Who had the filter is told for a while that it was deleted, and not lost. */
+/* For a while Redis records that the filter was deleted, so that coordinators do not take it for lost. */
 static void is_said(void)
 {
     uint64_t incarnation = 0;
@@ -102,8 +102,8 @@ static enum err apply_nothing(void *arg, const struct tail_record *record, struc
     return ERR_OK;
 }
 
-/* A key to lane @i, as a process does that has loaded the view when all was well. *@state as lane_append().
- */
+/* Add a key to lane @i, as a process that loaded the view before the deletion. *@state as in
+ * lane_append(). */
 static enum err add(unsigned i, enum tail_state *state, struct error *e)
 {
     static uint64_t sequence;
@@ -130,7 +130,7 @@ static void test_drop__leaves_nothing(void **state)
     fold_init(&f, w.link, &w.names, 1);
     must(fold_draw(&f, 0, &e), e);
     fold_fini(&f);
-    life_is_whole(&w, 1); /* the tokens */
+    life_is_whole(&w, 1); /* one more key: the tokens */
     drops();
     gone();
     is_said();
@@ -138,7 +138,7 @@ static void test_drop__leaves_nothing(void **state)
 
 /* --- in each state of a filter --- */
 
-/* A generation beside the first one, all of whose keys are written, with a record. */
+/* A build beside the first generation, all of whose keys are written, with a record. */
 static struct builder *builds(void)
 {
     struct builder *b;
@@ -159,7 +159,7 @@ static void cuts_over(void)
     builder_free(b);
 }
 
-/* The generation before a cutover is forgotten, and its shards are there still. */
+/* The generation before a cutover is forgotten, but its shards are not deleted yet. */
 static void forgets(void)
 {
     struct error e = {""};
@@ -209,7 +209,7 @@ static void test_drop__of_one_whose_former_generation_was_forgotten(void **state
     long long keys = life_keys(&w);
     forgets();
     assert_int_equal(count("forgotten"), 1);
-    assert_true(life_keys(&w) > keys + 2); /* the shards of both */
+    assert_true(life_keys(&w) > keys + 2); /* the shards of both generations */
     drops();
     gone();
 }
@@ -231,7 +231,7 @@ static void test_drop__of_one_that_has_grown(void **state)
     life_end(&w);
     begin();
     grows();
-    cuts_over(); /* the generation that is built has both layers */
+    cuts_over(); /* the new generation has both layers */
     drops();
     gone();
 }
@@ -251,7 +251,7 @@ static void test_drop__leaves_others(void **state)
     assert_int_equal(life_keys(&w), keys);
 }
 
-/* An operator deletes to get memory. */
+/* An operator may delete filters to get memory. */
 static void test_drop__at_maxmemory(void **state)
 {
     (void)state;
@@ -329,7 +329,7 @@ static void kill_deleters(enum proxy_moment moment, bool make_next)
         killed = life_kill(&w, life_drop, n, moment);
         if (make_next) {
             enum err code = life_make(&w, w.link, &e);
-            if (code == ERR_EXISTS) { /* its view is there yet */
+            if (code == ERR_EXISTS) { /* the view still exists */
                 drops();
                 code = life_make(&w, w.link, &e);
             }
@@ -364,7 +364,8 @@ static void test_drop__by_one_that_was_killed_does_not_hinder_a_maker(void **sta
     begin();
 }
 
-/* The first deleter sleeps, a second one deletes, and the filter may be made again; the first one wakes. */
+/* The first deleter sleeps, a second one deletes, and the filter may be made again; then the first one wakes
+ * up. */
 static void wake_deleters(enum proxy_moment moment, bool make_next)
 {
     struct error e = {""};
@@ -383,7 +384,7 @@ static void wake_deleters(enum proxy_moment moment, bool make_next)
             must(code, s.e);
         if (!make_next)
             gone();
-        else if (n > HAS_READ) /* before that it deletes the filter that it finds: the new one */
+        else if (n > HAS_READ) /* a deleter that has not read the view before deletes the new filter */
             life_is_whole(&w, 0);
         life_end(&w);
     }
@@ -407,7 +408,7 @@ static void test_drop__by_one_that_wakes_leaves_the_next_filter(void **state)
     begin();
 }
 
-/* Wherever the deleter is: an add is acknowledged, or its lane is missing, and the view says why. */
+/* Wherever the deleter is: an add is acknowledged, or its lane is missing, and the view gives the reason. */
 static void test_drop__tells_who_adds(void **state)
 {
     (void)state;

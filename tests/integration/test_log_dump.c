@@ -15,7 +15,7 @@
 /* A dump, taken apart. */
 struct scan {
     struct dump_header header;
-    uint8_t *layer[GENERATION_LAYERS_MAX]; /* all shards, one behind the other */
+    uint8_t *layer[GENERATION_LAYERS_MAX]; /* all shards of the layer, one after the other */
 };
 
 static void take_apart(const struct dump *d, struct scan *s)
@@ -75,7 +75,7 @@ static uint64_t count(const struct scan *s, client_key_fn *name, uint64_t keys)
     return found;
 }
 
-/* By the other coordinator, before anybody has folded the last of them. */
+/* The other coordinator dumps before the last keys are folded. */
 static void test_dump__has_every_key_of_all_layers(void **state)
 {
     (void)state;
@@ -96,8 +96,8 @@ static void test_dump__has_every_key_of_all_layers(void **state)
     }
 }
 
-/* The last keys may be in the lane alone when all chunks are read; the first chunk is read again when they
- * are in shards. */
+/* The last keys may only be in the lane when all chunks are read; the first chunk is read again when they are
+ * in shards. */
 static void test_dump__each_chunk_has_its_keys_whenever_it_is_read(void **state)
 {
     (void)state;
@@ -108,7 +108,7 @@ static void test_dump__each_chunk_has_its_keys_whenever_it_is_read(void **state)
     fixture_ask(&keyspace.fixture, 0, "BF.RESERVE twice 0.001 500");
     keyspace_add(0, "twice", 0, BEFORE);
     clock_sleep_us(FOLDED_US);
-    keyspace_add(0, "twice", BEFORE, 1); /* the fold that is due is over then */
+    keyspace_add(0, "twice", BEFORE, 1); /* the fold that is due has ended then */
     clock_sleep_us(FOLDED_US / 10);
     keyspace_add(0, "twice", BEFORE + 1, KEYS - BEFORE - 1);
     must(dump_rest(&d, &keyspace.fixture.client[1], "twice", &e), e);
@@ -132,7 +132,7 @@ static void test_dump__of_a_filter_that_was_made_again_is_not_gone_on_with(void 
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL again"), 1);
     fixture_ask(&keyspace.fixture, 0, "BF.RESERVE again 0.01 200000");
     enum err code = dump_next(&no, &keyspace.fixture.client[0], "again", d.piece[0].position, &e);
-    if (code == ERR_OK) { /* positions have ten bits of the id: the chunk says whose it is */
+    if (code == ERR_OK) { /* positions have ten bits of the id; the chunk itself has the whole */
         struct dump_chunk c;
         struct dump_header h;
         must(dump_header_decode(&h, d.piece[0].data, d.piece[0].length, &e), e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The generation before a cutover, on real servers: it is read again, forgotten and deleted; and a build that
- * is aborted. */
+/* The generation before a cutover, on real servers: it becomes current again, is forgotten and deleted. Also
+ * a build that is aborted. */
 #include "tests/integration/log_builds.h"
 #include "tests/integration/cut_over.h"
 
@@ -43,7 +43,7 @@ static enum err forget(uint64_t number, struct error *e)
     return grace_forget(p.link, &log_names, number, e);
 }
 
-/* Entries of the lane. */
+/* The number of entries of the lane. */
 static long long entries(void)
 {
     struct lane lane;
@@ -59,7 +59,7 @@ static long long shards_of(uint64_t number)
     return log_count_keys(pattern);
 }
 
-/* All that was added since the old generation was folded is in the lane. */
+/* The lane has all keys that were added since the old generation was folded. */
 static void test_switch__keeps_what_was_added_after_the_cutover(void **state)
 {
     struct error e = {""};
@@ -77,7 +77,7 @@ static void test_switch__keeps_what_was_added_after_the_cutover(void **state)
     assert_int_equal(log_missing(OTHERS + 100, OTHERS + 300), 0);
 }
 
-/* A notice each time: whoever reads the lane reads the view. A refusal changes nothing. */
+/* Each change appends a notice, so that readers of the lane read the view. A refusal changes nothing. */
 static void test_a_change_of_generations__is_told_in_the_lane(void **state)
 {
     struct error e = {""};
@@ -120,7 +120,7 @@ static void test_switch__refuses_what_is_being_built(void **state)
     assert_int_equal(current(), LOG_OLD);
 }
 
-/* It lacks what the build has healed. */
+/* The old generation lacks the keys that the build has healed. */
 static void test_switch__refuses_what_was_degraded(void **state)
 {
     struct error e = {""};
@@ -156,7 +156,7 @@ static void test_forget__then_delete_leaves_no_shard(void **state)
     assert_int_equal(log_stored()->slot[0].shape.number, 0);
     assert_int_equal(log_stored()->slot[0].folded[0].lane_number, 0);
     gives(ERR_NOT_FOUND, switch_to(LOG_OLD, &e), e);
-    assert_int_equal(shards_of(LOG_OLD), shards); /* it stopped here: somebody else goes on */
+    assert_int_equal(shards_of(LOG_OLD), shards); /* the deletion stopped here, and another process goes on */
     must(forget(LOG_OLD, &e), e);
     must(grace_delete(p.link, &log_names, &e), e);
     assert_int_equal(shards_of(LOG_OLD), 0);
@@ -166,7 +166,7 @@ static void test_forget__then_delete_leaves_no_shard(void **state)
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
-/* Nobody writes it or stores its positions any more. */
+/* Nobody can write the generation or store its positions any more. */
 static void test_forget__ends_its_writer(void **state)
 {
     struct error e = {""};
@@ -221,11 +221,11 @@ static void test_abort__leaves_the_filter_as_it_was(void **state)
     gives(ERR_NOT_FOUND, builder_take_over(p.builder, &e), e);
     log_close(&p);
     build_one(false);
-    assert_int_equal(current(), number + 2); /* a number is never given twice */
+    assert_int_equal(current(), number + 2); /* no number is used twice */
     assert_int_equal(log_missing(0, ROWS), 0);
 }
 
-/* An operator ends a build whoever has it. */
+/* An operator ends a build, whoever drives it. */
 static void test_forget__of_a_build_ends_it(void **state)
 {
     struct error e = {""};

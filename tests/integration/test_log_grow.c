@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters that are logs get layers on real servers, wherever a grower is killed or sleeps; processes that
- * know of the layer, and processes that do not, apply and fold the same entries; and filters that do not grow
- * become full. */
+/* Filters that are logs get layers on real servers, wherever a grower is killed or sleeps. Processes that
+ * know the layer, and processes that do not, apply and fold the same entries. Filters that do not grow become
+ * full. */
 #include "tests/integration/lives.h"
 #include "tests/integration/lane_append.h"
 
@@ -80,7 +80,7 @@ static void grows(unsigned layers)
 
 static void has_layers(unsigned layers)
 {
-    life_is_whole(&w, 1); /* the tokens */
+    life_is_whole(&w, 1); /* one more key: the tokens */
     assert_int_equal(w.view.slot[1].shape.layer_count, layers);
     assert_int_equal(w.view.slot[1].next.number, 0);
 }
@@ -103,7 +103,7 @@ static void test_grow__adds_a_layer(void **state)
     (void)snprintf(text, sizeof(text), "%s",
                    servers_text(&w.servers, 0, "HGET test:{f}:view bloom_filter_size"));
     assert_string_equal(text, shards);
-    grows(1); /* it has it by now */
+    grows(1); /* the layer exists by now */
     has_layers(2);
     grows(2);
     has_layers(3);
@@ -211,7 +211,7 @@ static void test_grow__by_one_that_wakes_takes_no_layer_away(void **state)
 
 /* --- processes with one view and another --- */
 
-/* What one process has of the filter, by the view that it knows. */
+/* The parts of one process for the filter, by the view that it knows. */
 struct member {
     struct budget budget;
     struct resident *resident;
@@ -245,7 +245,7 @@ static void add_layer(struct member *p, unsigned layer)
     load_layer(p, layer, p->shape.layers[layer].geometry.shards);
 }
 
-/* By the view that is stored now. */
+/* Join by the stored view. */
 static void join(struct member *p)
 {
     struct error e = {""};
@@ -316,7 +316,7 @@ static unsigned absent(struct member *p)
     return n;
 }
 
-/* One that was not there loads what Redis has, by the view that is stored. */
+/* A new process loads the data of Redis, by the stored view. Returns how many keys are absent. */
 static unsigned absent_for_a_loader(void)
 {
     struct member p;
@@ -326,7 +326,7 @@ static unsigned absent_for_a_loader(void)
     return n;
 }
 
-/* The view has the layer, and no entry says that it begins. */
+/* The view has the layer, but no entry marks its beginning. */
 static void test_layers__folded_before_the_new_one_begins(void **state)
 {
     (void)state;
@@ -388,9 +388,8 @@ static redisReply *blocks_of(unsigned layer, uint32_t shard)
     return r;
 }
 
-/* Home went back behind the layer, and one that does not know it makes it again: others read its shards
- * still.
- */
+/* The metadata node went back to before the layer, and a process that does not know the layer makes it again,
+ * while others still read its shards. */
 static void test_layers__keep_the_bits_that_are_there(void **state)
 {
     (void)state;
@@ -452,9 +451,9 @@ static void test_layers__take_no_shard_that_came_late(void **state)
     const struct writer_token earlier = {.number = g.layers[1].token - 1};
     g.layers[1].geometry.shards = 2;
     must(shards_make(w.link, &w.names, &g, 1, earlier, &later, NULL, &e), e);
-    g.layers[1].geometry.shards = 3; /* the third one is there: it is not touched */
+    g.layers[1].geometry.shards = 3; /* the third shard exists and is not touched */
     gives(ERR_FENCED, shards_make(w.link, &w.names, &g, 1, earlier, &later, NULL, &e), e);
-    assert_int_equal(later, earlier.number); /* the first one's, by now */
+    assert_int_equal(later, earlier.number); /* the first shard has this token by now */
 
     memset(&late, 0, sizeof(late));
     late.shape = p.shape;
@@ -530,7 +529,7 @@ static void add_entries(unsigned count)
     }
 }
 
-/* One that begins at @from, under the view that is stored. */
+/* Read from @from, by the stored view. */
 static struct met reads_from(const struct log_position *from)
 {
     struct error e = {""};
@@ -556,30 +555,30 @@ static void test_full__is_the_same_for_all_by_the_log(void **state)
     const struct log_position first = w.view.slot[1].folded[0].position;
     lane_is(&lane);
     add_entries(3);
-    must(lane_mark_full(w.link, &lane, 2, &e), e); /* of another generation */
+    must(lane_mark_full(w.link, &lane, 2, &e), e); /* a mark for another generation */
     add_entries(1);
     must(lane_mark_full(w.link, &lane, 1, &e), e);
     add_entries(2);
-    must(lane_mark_full(w.link, &lane, 1, &e), e); /* by somebody who counted, too */
+    must(lane_mark_full(w.link, &lane, 1, &e), e); /* a second mark, by another counter */
     add_entries(5);
     struct met m = reads_from(&first);
     assert_int_equal(m.before, 4);
     assert_int_equal(m.behind, 7);
 
-    /* The folder stores it, and a position far behind it; who begins there knows. */
+    /* The folder stores the mark, and a position far after it; a reader that begins there knows the mark. */
     fold_init(&f, w.link, &w.names, 1);
     must(fold_draw(&f, 0, &e), e);
     must(full_store(&f, 0, w.view.lane[0], m.full.mark, &e), e);
     struct log_id second = m.full.mark;
     second.ms += 1000;
-    must(full_store(&f, 0, w.view.lane[0], second, &e), e); /* the first one counts */
+    must(full_store(&f, 0, w.view.lane[0], second, &e), e); /* the first mark counts */
     struct log_position at = first;
     struct met ignored = {.full = {.generation = 0}};
     enum tail_state tail = TAIL_LOST;
     must(lane_read(w.link, &lane, &at, meet, &ignored, &tail, &e), e);
     const struct log_counted counted = {w.view.lane[0], at.id}, earlier = {w.view.lane[0], first.id};
     must(fold_count(&f, &counted, 1, 3000, &e), e);
-    must(fold_count(&f, &earlier, 1, 2000, &e), e); /* they only go up */
+    must(fold_count(&f, &earlier, 1, 2000, &e), e); /* counts never go down */
     must(fold_store(&f, 0, 1, w.view.lane[0].era, &at, 1, false, &needed, &over_hold, &e), e);
     add_entries(2);
     m = reads_from(&at);
@@ -588,11 +587,11 @@ static void test_full__is_the_same_for_all_by_the_log(void **state)
     assert_true(log_view_is_full(&w.view, &w.view.slot[1], 0));
     assert_int_equal(w.view.slot[1].keys, 3000);
     assert_int_equal(log_id_compare(log_view_counted(&w.view, &w.view.slot[1], 0), at.id), 0);
-    m = reads_from(&first); /* and who begins before it meets it where it is */
+    m = reads_from(&first); /* a reader that begins before the mark meets it in its place */
     assert_int_equal(m.before, 4);
     assert_int_equal(m.behind, 9);
 
-    /* Another lane or era: it may be gone from the log. */
+    /* In another lane or era the mark may be lost. */
     struct log_lane other = w.view.lane[0];
     other.era++;
     gives(ERR_FENCED, full_store(&f, 0, other, second, &e), e);

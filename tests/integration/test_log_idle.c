@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A filter that nobody asks for, on a real Redis: nothing is sent, memory is given back, and the next request
- * finds all that there is. */
+/* A filter without requests, on a real Redis: nothing is sent, memory is released, and the next request finds
+ * all keys. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
@@ -63,8 +63,8 @@ static void run_until_it_rests(void)
     }
 }
 
-/* Redis' calls of all commands but PING and INFO: a worker's connection asks these of its node, whatever
- * filters there are. */
+/* Redis' calls of all commands but PING and INFO, which a worker's connection sends to its node regardless of
+ * filters. */
 static unsigned long long commands(void)
 {
     unsigned long long sum = 0;
@@ -80,8 +80,8 @@ static unsigned long long commands(void)
     return sum;
 }
 
-/* While the process runs for @ms, by all that asks Redis for the filter; the control, which would ask for
- * INFO, is not called. */
+/* Counts the commands that are sent for the filter in @ms. The control, which would send INFO, is not
+ * called. */
 static unsigned sent_in(unsigned ms)
 {
     unsigned long long before = commands();
@@ -125,7 +125,7 @@ static void test_an_idle_writer__sends_nothing(void **state)
     assert_int_equal(sent_in(IDLE_MS), 0);
     finds(&solo, 0, KEYS);
     assert_false(rests());
-    add(&solo, 100, KEYS); /* it registers again */
+    add(&solo, 100, KEYS); /* the process registers again */
     assert_int_equal(writers(), 1);
     run_until_it_rests();
     assert_int_equal(sent_in(IDLE_MS), 0);
@@ -158,7 +158,7 @@ static void test_an_add_under_way__keeps_its_writer_registered(void **state)
     add(&solo, 0, KEYS);
     solo_begin(&solo, &r, true, 500);
     assert_int_equal(solo.filter->adding, 1);
-    atomic_fetch_add(&solo.filter->adding, 1); /* another one, which takes long */
+    atomic_fetch_add(&solo.filter->adding, 1); /* another request, which takes long */
     solo_run(&solo, &r.told, 0);
     assert_int_equal(r.answer, KEY_ADDED);
     assert_int_equal(solo.filter->adding, 1);
@@ -179,14 +179,14 @@ static void test_who_rests__finds_what_others_add_meanwhile(void **state)
     solo_open(&second, &on.nodes, &on.names, UINT64_MAX, &o);
     has_second = true;
     add(&second, 100, KEYS);
-    solo_run(&second, &never, 300); /* folded, and trimmed */
+    solo_run(&second, &never, 300); /* until folded and trimmed */
     assert_true(rests());
     finds(&solo, 0, KEYS);
     finds(&solo, 100, KEYS);
     assert_int_equal(solo_ask(&solo, true, 100), KEY_OLD);
 }
 
-/* The view does not name it for ever. */
+/* A process must not put back a writer that left while it rested. */
 static void test_who_rested__does_not_enter_again_who_left_meanwhile(void **state)
 {
     struct control_options o = options();
@@ -194,7 +194,7 @@ static void test_who_rested__does_not_enter_again_who_left_meanwhile(void **stat
     struct key_name view;
     int64_t removed = 0;
     (void)state;
-    o.folds = false; /* nor does it ask whether others are there */
+    o.folds = false; /* this process does not look for others either */
     open_with(&o);
     o.folds = true;
     o.rest_us = 0;
@@ -220,7 +220,7 @@ static void test_who_rested__does_not_enter_again_who_left_meanwhile(void **stat
     assert_int_equal(writers(), 0);
 }
 
-/* Its removal is folded, though nobody asks for anything. */
+/* The removal is folded, though there are no requests. */
 static void test_a_writer_that_is_gone__is_removed_before_the_folder_rests(void **state)
 {
     struct control_options o = options();
@@ -229,7 +229,7 @@ static void test_a_writer_that_is_gone__is_removed_before_the_folder_rests(void 
     o.rest_us = 0;
     solo_open(&second, &on.nodes, &on.names, UINT64_MAX, &o);
     has_second = true;
-    add(&second, 0, KEYS); /* and is silent from then on */
+    add(&second, 0, KEYS); /* the second process is silent from then on */
     finds(&solo, 0, KEYS);
     log_filter_look(solo.filter);
     solo_tend(&solo);
@@ -278,7 +278,7 @@ static void test_what_is_dear_to_load__is_tailed_and_stays(void **state)
     (void)state;
     o.resident_idle_us = REST_US;
     o.dear_bytes = 1;
-    o.retain_us = 600 * 1000; /* its lanes are read each 0.2 s */
+    o.retain_us = 600 * 1000; /* the lanes are read every 0.2 s */
     open_with(&o);
     add(&solo, 0, KEYS);
     uint64_t had = resident();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How many keys a filter has is the same for all processes: those up to `folded`, as the view says, and those
- * of the lanes' tails that were new. */
+/* All processes count the same number of keys: the view's number up to `folded`, and the new keys of the
+ * lanes' tails. */
 #include "tests/integration/log_redis.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static int set_up(void **state)
     must(client_ok(&on.client, &e, "FLUSHALL"), e);
     must(names_init(&on.names, "tb", "f", 1, &e), e);
     must(log_member_make(on.link, &on.names, 400000, 2, 1024, &e), e);
-    for (unsigned i = 0; i < MEMBERS; i++) { /* the last one has no shard in memory */
+    for (unsigned i = 0; i < MEMBERS; i++) { /* the last member has no shard in memory */
         const struct log_member_options o = {.nodes = &on.nodes,
                                              .names = &on.names,
                                              .memory = i + 1 < MEMBERS ? UINT64_MAX : 0,
@@ -62,7 +62,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Keys of the generation that answers, as the process counts them. */
+/* The keys of the generation that answers, as the process counts them. */
 static uint64_t keys_of(struct log_member *m)
 {
     (void)pthread_rwlock_rdlock(&m->filter->lock);
@@ -72,7 +72,7 @@ static uint64_t keys_of(struct log_member *m)
     return keys;
 }
 
-/* Once it says that it has counted all of them. */
+/* Wait until the process has counted all keys. Returns their number. */
 static uint64_t counted_by(struct log_member *m)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -93,7 +93,7 @@ static uint64_t stored(void)
     return on.view->slot[on.view->current].keys;
 }
 
-/* Each process, and the view, has @keys. */
+/* Wait until each process, and the view, counts @keys. */
 static void all_have(uint64_t keys)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -128,7 +128,7 @@ static void *add(void *arg)
     return NULL;
 }
 
-/* Half of the keys of each process are those of the next one, too. How many were new. */
+/* Half of each process's keys are the next one's, too. Returns how many were new. */
 static unsigned all_add(uint64_t first)
 {
     struct adder a[MEMBERS];
@@ -151,11 +151,11 @@ static void test_three_processes__count_alike(void **state)
     uint64_t keys = all_add(0);
     assert_in_range(keys, EACH * 2 - EACH / 100, EACH * 2);
     all_have(keys);
-    keys += all_add(EACH); /* some of them again */
+    keys += all_add(EACH); /* some of them are repeated */
     all_have(keys);
 }
 
-/* Nobody folds, so all keys but the first ones come while its shards are loaded. */
+/* Nobody folds, so all keys but the first ones come while shards are loaded. */
 static void test_a_process_that_opens_late__counts_what_came_before(void **state)
 {
     struct error e = {""};
@@ -169,9 +169,9 @@ static void test_a_process_that_opens_late__counts_what_came_before(void **state
     (void)state;
     uint64_t keys = log_member_added(&member[0], 0, EACH);
     all_have(keys);
-    log_member_pause(&member[0]); /* it folds */
+    log_member_pause(&member[0]); /* this member folds */
     uint64_t folded = stored();
-    keys += log_member_added(&member[1], EACH / 2, EACH); /* half of them again */
+    keys += log_member_added(&member[1], EACH / 2, EACH); /* half of them are repeated */
     assert_in_range(keys, EACH + EACH / 2 - EACH / 100, EACH + EACH / 2);
     assert_int_equal(counted_by(&member[1]), keys);
     must(log_member_open(&late, &o, &e), e);
@@ -202,7 +202,7 @@ static uint64_t counted_late(void)
     must(log_member_open(&late, &o, &e), e);
     assert_int_equal(log_member_count(&late, 0, BATCH, KEY_PRESENT), BATCH);
     uint64_t keys = counted_by(&late);
-    keys += log_member_added(&late, 40 * EACH, BATCH); /* and goes on from there */
+    keys += log_member_added(&late, 40 * EACH, BATCH); /* and goes on counting from there */
     assert_int_equal(counted_by(&late), keys);
     log_member_close(&late);
     return keys - BATCH;
@@ -215,7 +215,7 @@ static redisReply *asks(const char *what, const char *key, size_t length, const 
     return r;
 }
 
-/* It has stored how many keys there are, and written half of the shards. */
+/* The folder has stored the number of keys, and written half of the shards. */
 static void test_a_folder_that_dies_before_it_stores_positions__has_counted(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ static void test_a_folder_that_dies_before_it_stores_positions__has_counted(void
         bytes[i] = asks("GET %b", shard[i].text, shard[i].length, NULL);
     }
     log_member_go_on(&member[0]);
-    keys += log_member_added(&member[1], EACH / 2, EACH); /* half of them again */
+    keys += log_member_added(&member[1], EACH / 2, EACH); /* half of them are repeated */
     all_have(keys);
     log_member_pause(&member[0]);
     for (unsigned i = 0; i < 2; i++) {
@@ -307,13 +307,13 @@ static void test_a_generation_that_was_built__has_its_keys(void **state)
     log_build_free(build);
     builder_free(b);
     uint64_t keys = stored();
-    assert_in_range(keys, ROWS + BATCH - 5, ROWS + BATCH); /* false positives */
+    assert_in_range(keys, ROWS + BATCH - 5, ROWS + BATCH); /* without false positives */
     all_have(keys);
     keys += all_add(10 * EACH);
     all_have(keys);
 }
 
-/* Each process and the view have as many, all keys but some false positives. */
+/* Each process and the view must count the same, all keys but some false positives. */
 static void all_agree(uint64_t keys)
 {
     uint64_t until = clock_mono_us() + WAIT_US, there = 0;
@@ -330,8 +330,8 @@ static void all_agree(uint64_t keys)
     }
 }
 
-/* Build a generation of the rows [0, before), while all members add what comes behind them; cut over, back,
- * and over again. The generation before is forgotten. */
+/* Build a generation of the rows [0, before), while all members add later ones; cut over, roll back, and cut
+ * over again. The old generation is forgotten. */
 static void rebuild_and_roll_back(unsigned before)
 {
     struct error e = {""};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters that grow by layers while members check and add, on a real Redis: no key is lost, each is new once,
- * and the layers are those that were planned, whoever is late, has no memory for shards, or ends before all
- * is done. */
+/* Filters grow by layers while members check and add, on a real Redis. No key is lost, each is new once, and
+ * the layers are as planned, even if a member is late, has no memory for shards, or ends before all is
+ * done. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/cut_over.h"
 
@@ -29,7 +29,7 @@ enum {
 
 static struct log_member member[MEMBERS];
 static unsigned opened;
-static uint64_t look_us; /* 0: as tests want as a rule */
+static uint64_t look_us; /* 0: the tests' default */
 
 static int set_up(void **state)
 {
@@ -61,7 +61,7 @@ static bool is_whole(struct log_member *m)
     return s.shards > 0 && s.resident == s.shards;
 }
 
-/* Its shards are in memory, if there is room for any. */
+/* Open a member and wait until its shards are in memory, if there is room. */
 static struct log_member *open_member(uint64_t memory, bool folds)
 {
     struct log_member *m = &member[opened++];
@@ -89,7 +89,7 @@ static const struct log_generation *stored(void)
     return &on.view->slot[on.view->current];
 }
 
-/* Until the view has @layers, and positions behind the marks of the newest one in both lanes. */
+/* Wait until the view has @layers layers, and positions after the newest one's marks in both lanes. */
 static void wait_for_layers(unsigned layers)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -108,7 +108,7 @@ static void wait_for_layers(unsigned layers)
 struct adder {
     struct log_member *member;
     uint64_t first, step; /* the number of the first batch, and of those that are left out; odd */
-    uint8_t *answers;     /* of each key, as it was told */
+    uint8_t *answers;     /* of each key, as the member got it */
     pthread_t thread;
 };
 
@@ -137,8 +137,7 @@ static void is_new_once(const struct adder *a, unsigned adders)
         none += times + unsure == 0;
     }
     assert_int_equal(more, 0);
-    assert_true(none <
-                KEYS / 100); /* false positives: a layer gets somewhat more keys than it is planned for */
+    assert_true(none < KEYS / 100); /* false positives: a layer gets somewhat more keys than planned */
 }
 
 static void has_all(struct log_member *m)
@@ -170,7 +169,7 @@ static void end_adding(struct adder *a, unsigned adders)
         free(a[i].answers);
 }
 
-/* Each layer was planned by the one before. How many there are depends on how often keys come again. */
+/* Each layer was planned from the one before. The number of layers depends on how many keys repeat. */
 static void layers_are_as_planned(void)
 {
     const struct generation *g = &stored()->shape;
@@ -207,7 +206,7 @@ static void test_three_members__grow_through_several_layers(void **state)
     assert_int_equal(log_member_added(late, 0, BATCH), 0);
 }
 
-/* Two that fold take over from each other all the time, and both grow what is full. */
+/* Two folders take over from each other all the time, and both add layers when the filter is full. */
 static void test_two_folders__make_each_layer_once(void **state)
 {
     (void)state;
@@ -231,7 +230,7 @@ static void grow_from_one_layer(void)
     must(log_grow(on.link, &on.names, &o, on.view, &e), e);
 }
 
-/* None of them was there. */
+/* All keys must be new. */
 static void adds_new(struct log_member *m, uint64_t first, unsigned count)
 {
     struct error e = {""};
@@ -241,7 +240,7 @@ static void adds_new(struct log_member *m, uint64_t first, unsigned count)
         assert_int_equal(answers[i], KEY_ADDED);
 }
 
-/* Until the member's memory has @layers. */
+/* Wait until the member's memory has @layers layers. */
 static void wait_until_known(struct log_member *m, unsigned layers)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -251,15 +250,16 @@ static void wait_until_known(struct log_member *m, unsigned layers)
     }
 }
 
-/* One that does not know the layer folds keys that another one, which knows it and has only the first layer
- * in memory, has applied too. Were they in the layer of each one's own view, they would be in neither. */
+/* A member that does not know the layer folds keys that another one, which knows it and has only the first
+ * layer in memory, has applied, too. If each put them into the newest layer of its own view, they would be in
+ * neither. */
 static void test_one_that_does_not_know_the_layer__folds_for_one_that_does(void **state)
 {
     (void)state;
     const struct geometry *first = &stored()->shape.layers[0].geometry;
     struct log_member *folder = open_member(UINT64_MAX, false),
                       *reader = open_member(geometry_bytes(first), false);
-    assert_int_equal(log_member_count(folder, 0, BATCH, KEY_ABSENT), BATCH); /* its connections are there */
+    assert_int_equal(log_member_count(folder, 0, BATCH, KEY_ABSENT), BATCH); /* until connected */
     log_member_pause(folder);
     grow_from_one_layer();
     wait_until_known(reader, 2);
@@ -268,23 +268,23 @@ static void test_one_that_does_not_know_the_layer__folds_for_one_that_does(void 
     log_set_folding(folder->control, true);
     log_member_go_on(folder);
     wait_for_layers(2);
-    adds_new(folder, BATCH, BATCH); /* behind the marks */
+    adds_new(folder, BATCH, BATCH); /* after the marks */
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(log_member_count(&member[i], 0, 2 * BATCH, KEY_PRESENT), 2 * BATCH);
-    clock_sleep_us(100 * 1000); /* the view that says so is read */
+    clock_sleep_us(100 * 1000); /* until the member has read the view with the layer */
     assert_int_equal(log_member_count(reader, 0, 2 * BATCH, KEY_PRESENT), 2 * BATCH);
 }
 
 /* --- deaths --- */
 
-/* The grower ends when the view has the layer, and no entry says that it begins. */
+/* The grower ends when the view has the layer, but no entry marks its beginning. */
 static void test_a_layer_without_its_entries__begins_when_the_next_one_folds(void **state)
 {
     (void)state;
     struct log_member *a = open_member(UINT64_MAX, false), *b = open_member(0, false);
     adds_new(a, 0, BATCH);
     grow_from_one_layer();
-    adds_new(a, BATCH, BATCH); /* goes into the layer before */
+    adds_new(a, BATCH, BATCH); /* goes into the earlier layer */
     adds_new(b, 2 * BATCH, BATCH);
     log_set_folding(a->control, true);
     wait_for_layers(2);
@@ -296,7 +296,7 @@ static void test_a_layer_without_its_entries__begins_when_the_next_one_folds(voi
     assert_int_equal(stored()->shape.layer_count, 2);
 }
 
-/* In one lane only: the two lanes' keys go into different layers meanwhile. */
+/* Only one lane has the entry, so that the two lanes' keys go into different layers meanwhile. */
 static void test_a_layer_with_one_entry__begins_in_the_other_lane_later(void **state)
 {
     (void)state;
@@ -307,7 +307,7 @@ static void test_a_layer_with_one_entry__begins_in_the_other_lane_later(void **s
     must(log_view_lane_at(on.view, &on.names, &on.nodes, 1, &lane, &e), e);
     must(lane_mark_layer(on.link, &lane, 1, 1, &e), e);
     adds_new(a, 0, 2 * BATCH);
-    log_set_folding(b->control, true); /* it has no shard in memory */
+    log_set_folding(b->control, true); /* this member has no shard in memory */
     wait_for_layers(2);
     adds_new(b, 2 * BATCH, BATCH);
     struct log_member *c = open_member(UINT64_MAX, false);
@@ -318,7 +318,7 @@ static void test_a_layer_with_one_entry__begins_in_the_other_lane_later(void **s
 
 /* --- generations that have several layers --- */
 
-/* The last entry of a lane. */
+/* The id of a lane's last entry. */
 static struct log_id end_of(unsigned lane)
 {
     struct error e = {""};
@@ -352,7 +352,7 @@ static bool comes_to(struct log_member *m, enum key_answer answer)
     return count == BATCH;
 }
 
-/* Without rows. Returns the number of the one that was read before. */
+/* Build a generation without rows and cut over. Returns the number of the one before. */
 static uint64_t reads_another(void)
 {
     struct error e = {""};
@@ -367,7 +367,7 @@ static uint64_t reads_another(void)
     return shape.number;
 }
 
-/* All of its layers are loaded, also those that had begun before it was held. */
+/* All of its layers are loaded, even those that had begun before the member held it. */
 static void test_a_generation_of_two_layers__is_read_again(void **state)
 {
     (void)state;
@@ -376,7 +376,7 @@ static void test_a_generation_of_two_layers__is_read_again(void **state)
                       *c = open_member(0, false);
     grow_from_one_layer();
     wait_for_layers(2);
-    adds_new(a, 0, BATCH); /* into the second one */
+    adds_new(a, 0, BATCH); /* into the second layer */
     on.names.incarnation = on.view->incarnation;
     wait_until_folded();
     uint64_t before = reads_another();
@@ -413,7 +413,7 @@ static void begin_late(struct late *l, struct log_member *m, uint64_t first)
     assert_int_equal(pthread_create(&l->thread, NULL, add_late, l), 0);
 }
 
-/* Until it has met the mark of a layer that its view does not have. */
+/* Wait until the member has met the mark of a layer that its view lacks. */
 static void wait_until_stalled(const struct log_member *m)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -424,8 +424,8 @@ static void wait_until_stalled(const struct log_member *m)
     }
 }
 
-/* Members that were stopped meanwhile meet the layer in their lanes, and the view does not have it any more:
- * one that holds all shards of the former generation, and one that holds none. */
+/* Members that were stopped meanwhile meet the layer's mark in their lanes, when the view has no such layer
+ * any more: one member has all shards of the former generation, the other none. */
 static void test_a_layer_of_a_generation_that_was_replaced__stops_nobody(void **state)
 {
     (void)state;
@@ -439,14 +439,14 @@ static void test_a_layer_of_a_generation_that_was_replaced__stops_nobody(void **
     log_member_pause(c);
     grow_from_one_layer();
     wait_for_layers(2);
-    adds_new(a, 2 * BATCH, BATCH); /* into the second one */
+    adds_new(a, 2 * BATCH, BATCH); /* into the second layer */
     on.names.incarnation = on.view->incarnation;
     drop(reads_another());
-    assert_true(comes_to(a, KEY_ABSENT)); /* nothing was read into the other one */
+    assert_true(comes_to(a, KEY_ABSENT)); /* nothing was read into the other generation */
     adds_new(a, 3 * BATCH, BATCH);
     for (unsigned i = 0; i < 2; i++)
         begin_late(&late[i], &b[i], (5 + i) * BATCH);
-    wait_until_stalled(b); /* the other one reads blocks first, and misses them */
+    wait_until_stalled(b); /* the other member reads blocks first, and finds none */
     for (unsigned i = 0; i < 2; i++)
         log_member_go_on(&b[i]);
     for (unsigned i = 0; i < 2; i++)
@@ -460,7 +460,8 @@ static void test_a_layer_of_a_generation_that_was_replaced__stops_nobody(void **
     assert_int_equal(log_member_count(a, 4 * BATCH, 3 * BATCH, KEY_PRESENT), 3 * BATCH);
     for (unsigned i = 0; i < BATCH; i++)
         assert_int_equal(late[0].answers[i], KEY_ADDED);
-    assert_int_equal(stored()->shape.layer_count, 2); /* as the former one: nobody made another layer */
+    assert_int_equal(stored()->shape.layer_count,
+                     2); /* as in the former generation: no further layer was made */
 }
 
 /* --- full --- */
@@ -488,8 +489,8 @@ static int set_up_fixed(void **state)
     return make_fixed(2);
 }
 
-/* With several lanes a false positive of one process need not be one of another, which meets entries in
- * another order. */
+/* With several lanes, processes meet entries in different orders, so that their false positives may
+ * differ. */
 static int set_up_fixed_in_order(void **state)
 {
     (void)state;
@@ -504,7 +505,7 @@ static unsigned answers_of(const uint8_t *answers, unsigned count, enum key_answ
     return n;
 }
 
-/* Until the view has a mark of each lane, and so many keys. */
+/* Wait until the view has a mark of each lane, and @keys keys. */
 static void wait_until_full(uint64_t keys)
 {
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -541,14 +542,15 @@ static void test_one_that_adds_alone__is_refused_at_the_very_key(void **state)
     uint8_t *answers = malloc(KEYS);
     struct log_member *a = open_member(UINT64_MAX, true);
     for (unsigned k = 0; k < 2 * CAPACITY; k += CAPACITY)
-        must(log_member_add(a, k / 2, CAPACITY, answers + k, &e), e); /* half of the second ones again */
+        must(log_member_add(a, k / 2, CAPACITY, answers + k, &e),
+             e); /* half of the second batch is repeated */
     assert_int_equal(answers_of(answers, 2 * CAPACITY, KEY_ADDED), CAPACITY);
     unsigned old = answers_of(answers, 2 * CAPACITY, KEY_OLD); /* some are false positives */
     assert_in_range(old, CAPACITY / 2, CAPACITY / 2 + CAPACITY / 100);
     assert_int_equal(answers_of(answers, 2 * CAPACITY, KEY_NO_ROOM), CAPACITY - old);
     wait_until_full(CAPACITY);
 
-    /* Those that come later know, and append nothing. */
+    /* Members that come later know that the filter is full, and append nothing. */
     struct log_member *b = open_member(UINT64_MAX, false), *c = open_member(0, false);
     uint64_t before = entries();
     for (struct log_member *m = b; m <= c; m++) {
@@ -560,7 +562,7 @@ static void test_one_that_adds_alone__is_refused_at_the_very_key(void **state)
     }
     assert_true(entries() <= before);
 
-    /* An entry behind the mark, of one that did not know it. */
+    /* An entry after the mark, by a process that did not know the mark. */
     const char text[] = "1000000";
     const struct key_hash key = hash_key(on.view->seed, text, strlen(text));
     struct lane_put put = {.length = 0};
@@ -604,7 +606,8 @@ static void test_three_members__agree_on_what_was_accepted(void **state)
         assert_true(added <= 1);
         accepted += added;
     }
-    assert_in_range(accepted, CAPACITY, CAPACITY + 2 * BATCH); /* others' keys that were under way */
+    assert_in_range(accepted, CAPACITY,
+                    CAPACITY + 2 * BATCH); /* including other members' keys that were under way */
     wait_until_full(accepted);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(held_keys(member[i].filter->slot[1]), accepted);
@@ -614,7 +617,7 @@ static void test_three_members__agree_on_what_was_accepted(void **state)
     free(first);
 }
 
-/* Requests that wait for the layer would wait for the next look. */
+/* Otherwise requests that wait for the layer would wait for the next look at the view. */
 static void test_whoever_makes_a_layer__does_not_wait_for_its_next_look(void **state)
 {
     (void)state;

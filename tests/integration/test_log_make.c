@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters that are logs are made on real servers: whole, once, and with nothing left behind, wherever a maker
- * is killed or sleeps. */
+/* Filters that are logs are made on real servers: completely, once, and with nothing left over, wherever a
+ * maker is killed or sleeps. */
 #include "tests/integration/lives.h"
 #include "shard/generations/drop.h"
 
@@ -63,13 +63,13 @@ static void test_make__gives_a_view_lanes_and_shards(void **state)
     assert_int_equal(w.view.lane_count, 2);
     assert_int_equal(w.view.expansion, 2);
     assert_true(w.view.slot[1].shape.built && w.view.slot[1].shape.layers[0].geometry.shards > 2);
-    assert_true(w.view.slot[1].shape.layers[0].error_rate < 0.0051); /* layers to come share the rate */
+    assert_true(w.view.slot[1].shape.layers[0].error_rate < 0.0051); /* later layers share the rate */
     assert_int_equal(w.view.eras.count, w.proxy != NULL ? 2 : CLUSTER_MASTERS);
     assert_true(w.view.seed != w.view.slot[1].shape.seed && w.view.seed != w.view.incarnation);
     for (unsigned i = 0; i < 2; i++)
         assert_true(trusted_contains(&w.view.eras, w.view.lane[i].era));
     if (w.proxy != NULL)
-        assert_true(w.view.lane[0].era != w.view.lane[1].era); /* they are on different nodes */
+        assert_true(w.view.lane[0].era != w.view.lane[1].era); /* the lanes are on different nodes */
 }
 
 static void test_make__says_what_was_wished(void **state)
@@ -127,8 +127,8 @@ static void test_make__leaves_one_that_is_there(void **state)
     assert_int_equal(w.view.incarnation, incarnation);
 }
 
-/* Each of them beside the others: a pattern or a name that is another one's beginning finds none of theirs.
- */
+/* Each filter is made beside the others: a name that is a pattern, or the beginning of another name, must not
+ * match the others' keys. */
 static void test_make__takes_any_name(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void test_make__takes_any_name(void **state)
         long long others = life_keys(&w);
         makes();
         life_is_whole(&w, others);
-        /* Its view is lost, and it is made again: only what was its own goes. */
+        /* The view is lost and the filter is made again: only its own keys are deleted. */
         assert_int_equal(servers_integer(&w.servers, 0, "DEL %b", key_of("view"), strlen(key_of("view"))), 1);
         makes();
         life_is_whole(&w, others);
@@ -206,8 +206,8 @@ static void test_make__again_after_a_maker_was_killed_behind_any_command(void **
     kill_makers(PROXY_AFTER);
 }
 
-/* What a dead maker has sent runs when the filter is made: the filter is as it was, and what came late is
- * removed when a filter of that name is made next. */
+/* A dead maker's commands run after the filter was made: the filter does not change, and the late keys are
+ * deleted when a filter of that name is made next. */
 static void test_make__by_commands_that_run_late_changes_nothing(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void test_make__by_commands_that_run_late_changes_nothing(void **state)
     life_begin(&w, "f", 1);
 }
 
-/* A maker sleeps; another one makes the filter; the first one wakes. */
+/* A maker sleeps, another one makes the filter, and the first one wakes up. */
 static void wake_makers(enum proxy_moment moment)
 {
     struct error e = {""};
@@ -254,7 +254,7 @@ static void wake_makers(enum proxy_moment moment)
         if (code != ERR_EXISTS)
             must(code, e);
         enum err first = life_wake(&s);
-        if (code == ERR_OK && slept) /* ERR_UNREACHABLE: its lane was removed under it */
+        if (code == ERR_OK && slept) /* ERR_UNREACHABLE: its lane was removed meanwhile */
             assert_true(first == ERR_EXISTS || first == ERR_CONFLICT || first == ERR_UNREACHABLE);
         refused += first != ERR_OK;
         life_is_whole(&w, 0);
@@ -282,7 +282,8 @@ static enum err stop_work(void *arg, const char *what, uint64_t done, uint64_t o
     return error_set(e, ERR_MUTEX_LOST, "lost");
 }
 
-/* A maker sleeps; somebody begins to remove what it has made, and is killed; the maker wakes. */
+/* A maker sleeps. Another process begins to remove what it has made, and is killed. Then the maker wakes
+ * up. */
 static void test_make__of_what_is_being_removed_publishes_nothing(void **state)
 {
     (void)state;
@@ -297,7 +298,7 @@ static void test_make__of_what_is_being_removed_publishes_nothing(void **state)
         slept = life_put_to_sleep(&s, &w, life_make, n, PROXY_BEFORE);
         enum err removed = slept ? log_drop(w.link, &w.names, &work, &e) : ERR_OK;
         enum err code = life_wake(&s);
-        refused += removed == ERR_MUTEX_LOST && code != ERR_OK; /* or it has made all of it again */
+        refused += removed == ERR_MUTEX_LOST && code != ERR_OK; /* else the maker has made all of it again */
         if (code != ERR_OK)
             makes();
         life_is_whole(&w, 0);
@@ -319,7 +320,8 @@ static void test_make__closes_the_lanes_of_a_view_that_was_lost(void **state)
     life_is_whole(&w, 0);
     must(log_view_lane_at(&w.view, &w.names, &w.nodes, 1, &lane, &e), e);
     if (w.proxy != NULL)
-        assert_string_equal(servers_text(&w.servers, 0, "FLUSHALL"), "OK"); /* the other node has its lane */
+        assert_string_equal(servers_text(&w.servers, 0, "FLUSHALL"),
+                            "OK"); /* the other node still has its lane */
     else
         assert_int_equal(servers_integer(&w.servers, 0, "DEL %s", key_of("view")), 1);
     makes();
@@ -337,7 +339,7 @@ static enum err enter_as_new(void *arg, bool was_left, bool *clean, struct error
     return ERR_OK;
 }
 
-/* Whoever knows that there can be none need not look through all keys. */
+/* A maker that knows that there are no leftovers need not scan all keys. */
 static void test_make__does_not_look_where_all_is_clean(void **state)
 {
     (void)state;
@@ -381,7 +383,7 @@ static enum err change_id(void *arg, const char *what, uint64_t done, uint64_t o
     return ERR_OK;
 }
 
-/* What was made under the id before may be gone. */
+/* Lanes and shards that were made under the earlier id may be lost. */
 static void test_make__begins_again_under_another_replication_id(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an add is told to be new, where shards are not in memory and the view changes meanwhile, on a real
+/* Which keys an add reports as new, when shards are not in memory and the view changes meanwhile, on a real
  * Redis. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
@@ -81,7 +81,7 @@ static void look(void)
 
 /* --- tests --- */
 
-/* Its entry is on its way when the process reads the other view, which it does before anything else. */
+/* The add's entry is under way when the process reads the other view, which it does first. */
 static void test_a_view_that_changes_behind_the_blocks__leaves_new_exact(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void test_a_view_that_changes_behind_the_blocks__leaves_new_exact(void **
     }
 }
 
-/* Blocks that are being read count under a view that says the same of them. */
+/* Blocks that are being read count under a new view if it has the same shards. */
 static void test_a_writer_that_registers__has_no_block_read_again(void **state)
 {
     (void)state;
@@ -122,8 +122,8 @@ static void test_a_writer_that_registers__has_no_block_read_again(void **state)
     assert_true(read_by() != before);
 }
 
-/* The first of two processes that add the same keys is told, and nobody is left unsure, while the view
- * changes all the time. */
+/* Of two processes that add the same keys the first one is told "new", and neither gets "unsure", while the
+ * view changes all the time. */
 static void test_views_that_change_all_the_time__leave_new_exact(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void read_again(unsigned i)
     lane_reader_move(r, &lane, &at);
 }
 
-/* The lanes are read again, so nobody knows any more what was new; but a key that was there is old. */
+/* The lanes are read again, so that new keys cannot be told any more; but a key that was present is old. */
 static void test_a_base_that_is_lost__leaves_old_what_was_there(void **state)
 {
     struct error e = {""};
@@ -191,7 +191,7 @@ static uint64_t ranges_read(void)
     return calls;
 }
 
-/* Also what was added while shards came into memory. */
+/* Whether keys are counted, even those that were added while shards were loaded. */
 static bool is_counted(void)
 {
     struct log_status s;
@@ -206,8 +206,8 @@ static bool is_folded(void)
     return s.folder.report.folds > 0 && s.lane[0].lag.entries == 0 && s.lane[1].lag.entries == 0;
 }
 
-/* Nothing was folded into it, so there is nothing to load. Who
- * comes later reads what was folded. */
+/* Nothing was folded into the filter, so there is nothing to load. A process that comes later reads what was
+ * folded. */
 static void test_a_new_filter__is_whole_in_memory_without_being_read(void **state)
 {
     struct error e = {""};
@@ -219,7 +219,8 @@ static void test_a_new_filter__is_whole_in_memory_without_being_read(void **stat
     must(names_init(&on.names, "tb", "f", 1, &e), e);
     must(log_member_make(on.link, &on.names, 10000, 2, 32768, &e), e);
     solo_open(&solo, &on.nodes, &on.names, UINT64_MAX, &o);
-    assert_int_equal(solo_ask(&solo, true, 0), KEY_ADDED); /* its block is read, as nobody had asked before */
+    assert_int_equal(solo_ask(&solo, true, 0),
+                     KEY_ADDED); /* its block is read, as this is the first request */
     for (unsigned i = 0; i < 200 && !is_counted(); i++)
         solo_run(&solo, &never, 10);
     assert_true(is_counted());
@@ -230,8 +231,7 @@ static void test_a_new_filter__is_whole_in_memory_without_being_read(void **stat
         solo_run(&solo, &never, 10);
     assert_true(is_folded());
     control_status(solo.control, &s);
-    assert_true(ranges_read() <=
-                2 + s.folder.report.folds); /* headers, by scripts; and by whoever takes over */
+    assert_true(ranges_read() <= 2 + s.folder.report.folds); /* headers, by scripts and by take-overs */
     solo_open(&later, &on.nodes, &on.names, UINT64_MAX, &o);
     for (unsigned i = 0; i < KEYS; i++)
         assert_int_equal(solo_ask(&later, false, i), KEY_PRESENT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* When a control reads the view: when a lane has a notice, when a lane broke, when a request wants to append,
- * and else hardly ever. On a real Redis; counted in commands and tail reads, not in time. */
+ * and otherwise hardly ever. On a real Redis; the test counts commands and tail reads, not time. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
@@ -24,7 +24,7 @@ static void open_with(const struct control_options *o)
     solo_tend(&solo);
 }
 
-/* The view is read for a reason, or not within a test. */
+/* The interval of looks is longer than a test, so that each look has another reason. */
 static int set_up(void **state)
 {
     const struct control_options o = {.folds = true, .look_interval_us = 3600 * 1000000ull};
@@ -48,7 +48,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Commands that Redis has executed, but for INFO: that keeps an eye on a node, whatever filters there are. */
+/* The commands that Redis has executed, without INFO, which checks a node regardless of filters. */
 static uint64_t commands(void)
 {
     redisReply *r = client_command(&on.client, "INFO commandstats");
@@ -67,7 +67,7 @@ static uint64_t looks(void)
     return s.looks;
 }
 
-/* Something that shows: no key is "absent" any more. */
+/* Change the view visibly: no key is "absent" any more. */
 static void degrade(void)
 {
     struct error e = {""};
@@ -83,7 +83,7 @@ static void test_a_filter_that_nobody_asks__costs_nothing(void **state)
     solo_run(&solo, &never, 200);
     uint64_t before = commands(), tends = solo.tends;
     solo_run(&solo, &never, SECOND_MS);
-    assert_in_range(commands() - before, 0, 2 * LANES); /* the lanes' bytes: there is a lag */
+    assert_in_range(commands() - before, 0, 2 * LANES); /* the lanes' sizes, as there is a lag */
     assert_in_range(solo.tends - tends, 0, 2);
 }
 
@@ -96,7 +96,7 @@ static void test_a_reader_that_nobody_asks__reads_the_view_every_ten_seconds(voi
     assert_int_equal(commands() - before, 0);
 }
 
-/* A writer is waited for by a roll call: it looks once a second. */
+/* A roll call waits for writers, so a writer looks once a second. */
 static void test_a_writer_that_nobody_asks__reads_the_view_once_a_second(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void test_a_writer_that_nobody_asks__reads_the_view_once_a_second(void **
     uint64_t before = commands(), looked = looks();
     solo_run(&solo, &never, 3 * SECOND_MS);
     assert_in_range(looks() - looked, 2, 4);
-    assert_in_range(commands() - before, 2, 4 + 2 * LANES); /* the view; the lanes' bytes, once */
+    assert_in_range(commands() - before, 2, 4 + 2 * LANES); /* the view; the lanes' sizes, once */
 }
 
 static void test_a_notice__is_met_by_the_next_tail_read(void **state)
@@ -113,19 +113,19 @@ static void test_a_notice__is_met_by_the_next_tail_read(void **state)
     for (unsigned i = 0; i < 5; i++)
         assert_int_equal(solo_ask(&solo, false, i), KEY_ABSENT);
     degrade();
-    for (unsigned i = 0; i < 20; i++) /* nothing has told of it */
+    for (unsigned i = 0; i < 20; i++) /* there is no notice of it */
         assert_int_equal(solo_ask(&solo, false, i), KEY_ABSENT);
     uint64_t looked = looks();
     log_view_notify(on.link, &on.names);
     assert_false(atomic_load(&solo.woken));
     (void)solo_ask(&solo, false, 1);
-    assert_true(atomic_load(&solo.woken)); /* by the one tail read */
+    assert_true(atomic_load(&solo.woken)); /* woken by the one tail read */
     solo_tend(&solo);
     assert_int_equal(solo_ask(&solo, false, 1), KEY_MAYBE);
     assert_in_range(looks() - looked, 1, 2);
 }
 
-/* Each lane has it: whichever is read. */
+/* Each lane has the notice, whichever is read. */
 static void test_a_notice__is_in_every_lane(void **state)
 {
     struct log_status status;
@@ -141,7 +141,7 @@ static void test_a_notice__is_in_every_lane(void **state)
     }
 }
 
-/* Neither a filter that is gone, nor one whose lane is closed, nor one that was made again. */
+/* No notice for a filter that is deleted, whose lane is closed, or that was made again. */
 static void test_a_notice__needs_a_view_and_lanes(void **state)
 {
     struct error e = {""};
@@ -164,7 +164,7 @@ static void delete_lane(unsigned lane)
     freeReplyObject(r);
 }
 
-/* The tail read that finds no lane has the control mend it, long before it would look by itself. */
+/* The tail read that finds no lane wakes the control, which repairs the lane long before its next look. */
 static void test_a_lane_that_is_lost__is_mended_for_the_request_that_met_it(void **state)
 {
     (void)state;

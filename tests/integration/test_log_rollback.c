@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Members beside a cutover: the generation that was read before gets what is added meanwhile, lanes are
- * trimmed all the same, and it may be read again. */
+/* Members during a cutover: the generation that was current before gets the keys that are added meanwhile,
+ * lanes are trimmed nevertheless, and it may become current again. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/cut_over.h"
 
@@ -44,7 +44,7 @@ static const struct log_generation *stored(unsigned slot)
     return &on.view->slot[slot];
 }
 
-/* Of the rows [0, ROWS). */
+/* Build a generation of the rows [0, ROWS). */
 static void build_and_cut_over(void)
 {
     struct error e = {""};
@@ -129,7 +129,7 @@ static void test_the_generation_before__is_folded_and_may_be_read_again(void **s
     must(grace_switch(on.link, &on.names, number, &e), e);
     all_have(ROWS + 2 * MORE);
     struct log_member late;
-    log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false); /* it has what Redis has */
+    log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false); /* it has the data of Redis */
     assert_int_equal(log_member_count(&late, 0, ROWS + 2 * MORE, KEY_PRESENT), ROWS + 2 * MORE);
     assert_int_equal(log_member_added(&late, 0, ROWS + 2 * MORE), 0);
     log_member_close(&late);
@@ -143,7 +143,7 @@ static void test_the_generation_before__is_folded_and_may_be_read_again(void **s
     assert_int_equal(log_member_added(&folder, 7000, MORE), MORE);
     wait_until_folded(before, end_of_lane());
     all_have(ROWS + 2 * MORE);
-    /* Whoever folds the one that is read goes on: it does not take over from itself. */
+    /* The folder of the current generation goes on: it does not take over from itself. */
     assert_int_equal(stored(before)->writer.number, token);
 }
 
@@ -157,8 +157,8 @@ static void wait_for_looks(struct log_member *m, unsigned count)
         clock_sleep_us(5000);
 }
 
-/* What was added behind the position that the cutover stores, and applied before: the readers go back there,
- * and nobody asks for anything. It is folded all the same, and the writer leaves the register. */
+/* Keys were added after the position that the cutover stores, and were applied before: the readers go back
+ * there, without any request. The keys are folded nevertheless, and the writer leaves the register. */
 static void test_what_was_added_before_a_cutover__is_folded_though_nobody_asks(void **state)
 {
     struct error e = {""};
@@ -174,7 +174,7 @@ static void test_what_was_added_before_a_cutover__is_folded_though_nobody_asks(v
     must(cut_over(b, false, &e), e);
     builder_free(b);
     struct log_id end = end_of_lane();
-    wait_for_looks(&other, 3); /* it follows the view */
+    wait_for_looks(&other, 3); /* until it has read the new view */
     log_set_folding(other.control, true);
     wait_until_folded(on.view->current ^ 1, end);
 }
@@ -187,8 +187,8 @@ static enum err pass_over(void *arg, const struct tail_record *record, struct er
     return ERR_OK;
 }
 
-/* Added behind the builder's last tail read, and folded into the generation that is read till then: its
- * writer keeps it, as the lane may be lost behind the cutover. */
+/* Keys were added after the builder's last tail read, and folded into the generation that is current until
+ * the cutover. Their writer keeps them, as the lane may be lost after the cutover. */
 static void test_what_was_added_behind_the_last_read_of_a_build__outlives_the_lane(void **state)
 {
     struct error e = {""};
@@ -221,7 +221,7 @@ static void test_what_was_added_behind_the_last_read_of_a_build__outlives_the_la
     must(client_ok(&on.client, &e, "RENAME %b gone", lane.key.text, lane.key.length), e);
     while (on.view->lane[0].number == number || on.view->lane[0].era == 0) {
         uint8_t answer;
-        enum err unused = log_member_check(&other, 5000, 1, &answer, &e); /* whoever asks meets the loss */
+        enum err unused = log_member_check(&other, 5000, 1, &answer, &e); /* a request meets the loss */
         (void)unused;
         if (clock_mono_us() > until)
             fail_msg("the lane is not replaced: %s", other.last.text);
@@ -239,8 +239,8 @@ static bool is_degraded(void)
     return on.view->degraded;
 }
 
-/* A shard goes before anybody has loaded the generation that the view has now. All answer from the one
- * before, so no key is absent; and as nobody has the shard the filter is degraded, which a build heals. */
+/* A shard is lost before any process has loaded the new generation. All answer from the generation before, so
+ * no key is absent. As no process has the shard, the filter is degraded, which a build heals. */
 static void test_a_shard_that_went_behind_a_cutover__degrades_the_filter(void **state)
 {
     struct key_name shard;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A build of a filter that is a log from a real table: the order of hold, S0, settle and scan, and a builder
- * that resumes where the record of the rows says. */
+ * that resumes at the recorded row. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static bool is_settled(struct transaction_wait *settle)
     return done;
 }
 
-/* A key is added before S0, and its row is committed behind it: only the scan can have it. */
+/* A key is added before S0, and its row is committed later: only the scan can find it. */
 static void test_build__of_a_table_has_what_was_not_committed_at_its_start(void **state)
 {
     const struct temp_postgres *postgres = *state;
@@ -101,7 +101,7 @@ static void test_build__of_a_table_has_what_was_not_committed_at_its_start(void 
 
     assert_false(read_pages(s, &range, &a, 5));
     must(log_build_checkpoint(a.build, range.after, strlen(range.after), &e), e);
-    assert_false(read_pages(s, &range, &a, 3)); /* nobody will know of these */
+    assert_false(read_pages(s, &range, &a, 3)); /* these pages are not recorded */
     log_close(&a);
 
     log_open(&b, &log_servers.nodes);
@@ -110,7 +110,7 @@ static void test_build__of_a_table_has_what_was_not_committed_at_its_start(void 
     log_bits(&b, UINT64_MAX, NULL, NULL);
     range = (struct scan_range){.after = ""};
     (void)snprintf(range.after, sizeof(range.after), "%s", buffer_text(&recorded));
-    assert_string_equal(range.after, "2997"); /* 1, then the ids 3, 6, ... */
+    assert_string_equal(range.after, "2997"); /* row 1, then the ids 3, 6, ... */
     assert_true(read_pages(s, &range, &b, ROWS));
     must(log_build_cutover(b.build, true, &e), e);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A filter that is a log, on a master that three sentinels watch: it fails over with the lane, the shards and
- * the view; the writers append what its heir lacks, and what was acknowledged is there. */
+/* A filter that is a log, on a master that three sentinels watch. The master fails over, with the lane, the
+ * shards and the view. The writers append the entries that the new master lacks, and acknowledged keys are
+ * present. */
 #include "tests/integration/log_members.h"
 
 #include <signal.h>
@@ -18,7 +19,7 @@ static struct log_member member[MEMBERS];
 static bool good[BATCHES];
 static unsigned batches, failed;
 
-/* The replica has all that its master has. */
+/* Wait until the replica has all data of its master. */
 static void wait_linked(struct client *replica)
 {
     bool linked = false;
@@ -61,7 +62,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* By one member after the other. Whether it was acknowledged. */
+/* Add a batch by one member after the other. Returns whether it was acknowledged. */
 static bool add_batch(void)
 {
     uint8_t answers[BATCH];
@@ -104,7 +105,7 @@ static void test_a_master_that_dies_under_adds__loses_no_acknowledged_key(void *
     log_member_close(&late);
 }
 
-/* The old master comes back empty and becomes a replica; then it is made the master, and nobody dies. */
+/* The old master comes back empty and becomes a replica; then it is promoted while all servers run. */
 static void test_a_failover_without_a_death__loses_none_either(void **state)
 {
     (void)state;
@@ -130,7 +131,7 @@ static void test_a_failover_without_a_death__loses_none_either(void **state)
     while (!watched_master_is(&watched, watched.redis[0].port)) {
         assert_true(clock_mono_us() < until);
         (void)add_batch();
-        clock_sleep_us(20 * 1000); /* a failover takes seconds, and there are BATCHES at most */
+        clock_sleep_us(20 * 1000); /* a failover takes seconds, and there are at most BATCHES batches */
     }
     for (unsigned after = 0; after < AFTER;) {
         assert_true(clock_mono_us() < until);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A coordinator that starts answers at once, from the blocks that the requests need, and loads the shards of
- * the filter behind that. All shards of this one cannot be loaded within a second: loads of a process are
- * paced (BUDGET_LOAD_RATE). */
+/* A coordinator that starts answers at once, from the blocks that the requests need, and loads the filter's
+ * shards after that. All shards of this filter cannot be loaded within a second, because a process limits the
+ * rate of its loads (BUDGET_LOAD_RATE). */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -10,9 +10,9 @@
 
 enum {
     KEYS = 2000,
-    CAPACITY = 250 * 1000 * 1000, /* some 480 MB at the rate below */
+    CAPACITY = 250 * 1000 * 1000, /* about 480 MB at the rate below */
     SHARDS = 3000,                /* or more */
-    AT_ONCE_MS = 5000,            /* under sanitizers, on a machine that is busy */
+    AT_ONCE_MS = 5000,            /* with sanitizers, on a busy machine */
     LOADED_MS = 120000
 };
 
@@ -77,8 +77,8 @@ static unsigned since_ms(uint64_t began)
     return (unsigned)((clock_mono_us() - began) / 1000);
 }
 
-/* Another one, without anything in memory, is asked at once. Returns how many shards it has loaded when it
- * has answered. */
+/* Check keys at a new coordinator, which has nothing in memory. Returns how many shards it has loaded by
+ * then. */
 static int64_t start_and_ask(void)
 {
     daemon_kill(&fixture.daemon[0]);

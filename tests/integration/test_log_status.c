@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a control says of its filter, on a real Redis: each figure beside what makes it. */
+/* The status of a filter's control, on a real Redis: each figure next to its cause. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
@@ -125,14 +125,15 @@ static void test_writers_and_lag__are_counted(void **state)
     assert_true(status()->registered);
     assert_int_equal(s.writers, 2);
     struct lag_count lag = all_lag();
-    assert_in_range(lag.entries, ADDED, ADDED + 1); /* the second one's, if its lane was read since */
+    assert_in_range(lag.entries, ADDED,
+                    ADDED + 1); /* the second one's entry, too, if its lane was read since */
     assert_int_equal(lag.bytes, lag.entries * (LOG_ENTRY_BYTES_MIN + LOG_HASH_BYTES));
     assert_int_equal(s.lane[0].kept_entries + s.lane[1].kept_entries, ADDED);
     for (unsigned i = 0; i < LANES; i++) {
         assert_true(s.lane[i].lane.number != 0 && s.lane[i].lane.era == lanes_era(&on.client));
         assert_int_equal(s.lane[i].reading, TAIL_COMPLETE);
         assert_true(log_id_compare(s.lane[i].folded, s.lane[i].applied) < 0);
-        assert_true(s.lane[i].redis_bytes > 0); /* a writer with a lag measures */
+        assert_true(s.lane[i].redis_bytes > 0); /* a writer with a lag measures the lane */
     }
 }
 
@@ -157,7 +158,7 @@ static void test_a_fold__ends_the_lag(void **state)
     assert_int_equal(read_one()->memory.dirty_bytes, 0);
 }
 
-/* Whoever folded, everybody sees that it is. */
+/* Whichever process folded, all see that it is folded. */
 static void test_what_another_one_folds__ends_the_lag_too(void **state)
 {
     struct control_options o = options(false);
@@ -235,7 +236,7 @@ static void test_shards_without_room__are_not_in_memory(void **state)
     assert_in_range(g->memory.resident, 0, 1);
     assert_true(g->memory.shards > 1);
     assert_in_range(g->memory.overlay_keys, 0, 1);
-    assert_int_equal(g->memory.overlay_keys + g->memory.dirty, 1); /* where the key is */
+    assert_int_equal(g->memory.overlay_keys + g->memory.dirty, 1); /* wherever the key is */
     shards_add_up(g);
 }
 
@@ -267,14 +268,14 @@ static void test_redis_is_away__the_control_says_so(void **state)
     (void)status();
     assert_true(s.code == ERR_UNREACHABLE || s.code == ERR_TIMEOUT);
     assert_non_null(strstr(s.error, on.redis.url + strlen("redis://")));
-    assert_int_equal(s.state, FILTER_OPEN); /* what is in memory answers */
+    assert_int_equal(s.state, FILTER_OPEN); /* the data in memory answer */
     assert_int_equal(solo_ask(&solo, false, 0), KEY_PRESENT);
     client_close(&on.client);
     must(temp_redis_restart(&on.redis, false, &e), e);
     must(client_open(&on.client, on.redis.port, REPLY_MS, &e), e);
 }
 
-/* Any thread may ask while the control and a worker go on. */
+/* Any thread may read the status while the control and a worker run. */
 static _Atomic bool ends;
 
 static void *ask_always(void *arg)
@@ -311,7 +312,7 @@ static void test_other_threads__may_ask_meanwhile(void **state)
     }
 }
 
-/* Each of two filters whose controls share what one thread has is told by its own view. */
+/* Two filters' controls share a thread; each filter follows its own view. */
 static void test_controls_of_one_thread__have_their_own_views(void **state)
 {
     (void)state;

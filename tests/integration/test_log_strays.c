@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams and shards that no view names, on real servers: wherever whoever replaces a lane, or adds a layer,
- * is killed, and even where its last command is executed later, what it has left is found and removed. */
+/* Streams and shards that no view names, on real servers. A process that replaces a lane or adds a layer is
+ * killed at each step, and its last command may be executed later. What it has left is found and removed. */
 #include "tests/integration/lives.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 enum { GROWTH_BYTES = 2048, KILLED_MS = 300, ARRIVES_US = 50 * 1000 };
 
 static struct life w;
-static long long keys; /* of the filter, as it was made */
+static long long keys; /* the number of keys of the new filter */
 
 static int start(void **state)
 {
@@ -48,7 +48,7 @@ static void drops(void)
     assert_int_equal(life_keys(&w), 0);
 }
 
-/* As a process does that has read the view, and misses the lane. */
+/* Replace the lane as a process does that has read the view and misses the lane. */
 static enum err replace(struct life *life, struct sync_client *l, struct error *e)
 {
     const uint8_t writer[LOG_WRITER_BYTES] = {1};
@@ -78,8 +78,8 @@ static enum err grow(struct life *life, struct sync_client *l, struct error *e)
     return code;
 }
 
-/* Run @job until it is held at its @n-th command, and gives up. False: it came to its end before. What fails
- * when a replacer clears away is no error of its own. */
+/* Run @job until it is held at its @n-th command and gives up. False: the job ended before. A replacer may
+ * fail to clean up without an error of its own. */
 static bool stops_at(life_job_fn *job, uint64_t n, enum proxy_moment moment)
 {
     struct error e = {""};
@@ -100,7 +100,7 @@ static bool is_killed_at(life_job_fn *job, uint64_t n, enum proxy_moment moment)
     return held;
 }
 
-/* What was withheld is executed now; the one who sent it is dead. */
+/* The withheld command is executed now; its sender is dead. */
 static void is_executed_late(void)
 {
     proxy_release(w.proxy, true);
@@ -109,7 +109,7 @@ static void is_executed_late(void)
 
 /* --- lanes --- */
 
-/* The view, the lanes, the shards, and the filter's tokens. */
+/* Only the view, the lanes, the shards, and the filter's tokens remain. */
 static void the_next_replacer_leaves_none(void)
 {
     struct error e = {""};
@@ -148,7 +148,7 @@ static void test_a_replacer_that_is_killed__leaves_nothing_when_the_filter_is_de
     kill_replacers(PROXY_AFTER, false);
 }
 
-/* Behind the next replacer, which has found nothing: the deletion does. */
+/* The stream is made after the next replacer, which found nothing: the deletion removes it. */
 static void test_a_stream_that_is_made_late__goes_with_the_filter(void **state)
 {
     struct error e = {""};
@@ -188,7 +188,7 @@ static void test_a_grower_that_a_deletion_overtakes__takes_its_shards_away(void 
     }
 }
 
-/* It is dead before it can take them away: whoever makes the filter again does. */
+/* The process is dead and cannot remove the shards: the next maker of the filter does. */
 static void test_shards_that_are_made_behind_a_deletion__go_when_the_filter_is_made_anew(void **state)
 {
     unsigned late = 0;
@@ -206,7 +206,7 @@ static void test_shards_that_are_made_behind_a_deletion__go_when_the_filter_is_m
     assert_true(late > 0);
 }
 
-/* Another one has planned a layer of fewer shards, and the first one's come late. */
+/* Another process has planned a layer of fewer shards, and the first one's shards are made late. */
 static void test_shards_of_another_plan__go_with_the_filter(void **state)
 {
     struct error e = {""};

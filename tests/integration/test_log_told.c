@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What operators are told of a filter that is a log: by TB.STATUS, HTTP, metrics and the command line. */
+/* What TB.STATUS, HTTP, metrics and the command line tell operators about a filter that is a log. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void make(void)
     must(client_wait_status(&fixture.client[0], "f", "fold_lag_entries", "0", WAIT_MS, &e), e);
 }
 
-/* The first coordinator's log has that, by and by. */
+/* Wait until the first coordinator's log contains @text. */
 static void wait_logged(const char *text)
 {
     bool found = false;
@@ -82,7 +82,7 @@ static const char *words(unsigned d, const char *field)
     return text;
 }
 
-/* The coordinator that is asked has it in memory and folds; the other one has not been asked. */
+/* The first coordinator has the filter in memory and folds; the other one has had no request. */
 static void test_status__says_what_is_in_memory_and_how_folding_goes(void **state)
 {
     (void)state;
@@ -111,7 +111,7 @@ static void test_status__says_what_is_in_memory_and_how_folding_goes(void **stat
                      ERR_NOT_FOUND);
 }
 
-/* Each figure of a status is the same in metrics. */
+/* Metrics have the same figures as the status. */
 static void test_metrics__have_what_the_status_has(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static void test_cli_and_http__say_it_too(void **state)
     http_reply_fini(&h);
 }
 
-/* Nobody has the shards in memory, so keys may be missing. */
+/* No process has the shards in memory, so keys may be missing. */
 static void test_a_lost_shard__is_named_with_what_heals_the_filter(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void test_a_lost_shard__is_named_with_what_heals_the_filter(void **state)
     assert_int_equal(number(1, "degraded"), 1);
 }
 
-/* What it had in the lost shard counts as never added; what it has in others stays. */
+/* Keys of the lost shard count as never added; keys of other shards stay. */
 static void test_a_loss_that_is_accepted__is_over(void **state)
 {
     (void)state;
@@ -213,7 +213,7 @@ static void test_a_loss_that_is_accepted__is_over(void **state)
                  strcmp(r->element[0]->element[i]->str, "trusted") == 0;
     freeReplyObject(r);
     assert_true(found);
-    r = client_command(&fixture.client[0], "TB.TRUST f"); /* of a filter that is healthy it changes nothing */
+    r = client_command(&fixture.client[0], "TB.TRUST f"); /* this changes nothing for a healthy filter */
     assert_string_equal(r->str, "OK");
     freeReplyObject(r);
 }

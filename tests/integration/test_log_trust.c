@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.TRUST of filters that are logs: an operator accepts that a shard which nobody has is lost. */
+/* TB.TRUST of filters that are logs: an operator accepts the loss of a shard that no process has. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void delete_shard(void)
     assert_int_equal(deleted, 1);
 }
 
-/* While no coordinator has it in memory. */
+/* Delete a shard while no coordinator has it in memory. */
 static void lose_shard(void)
 {
     struct error e = {""};
@@ -108,24 +108,24 @@ static void test_trust__accepts_what_is_lost(void **state)
     struct error e = {""};
     lose_shard();
     for (unsigned d = 0; d < 2; d++) {
-        assert_int_equal(present(d, 0), KEYS); /* none of them is called absent */
+        assert_int_equal(present(d, 0), KEYS); /* none of them is reported absent */
         must(client_wait_status(&f.client[d], "seen", "degraded", "1", WAIT_MS, &e), e);
         assert_int_equal(present(d, 0), KEYS);
-        assert_int_equal(present(d, NEVER), KEYS); /* nor is any other */
+        assert_int_equal(present(d, NEVER), KEYS); /* nor is any other key */
     }
     assert_int_equal(trusted_in_history(), 0);
     must(client_ok(&f.client[1], &e, "TB.TRUST seen"), e);
     for (unsigned d = 0; d < 2; d++) {
         must(client_wait_status(&f.client[d], "seen", "degraded", "0", WAIT_MS, &e), e);
         must(client_wait_status(&f.client[d], "seen", "lost_shards", "0", WAIT_MS, &e), e);
-        /* Those of the other shards are there; those of this one are gone, as was accepted. */
+        /* Keys of the other shards are present; keys of the lost one are lost, as accepted. */
         assert_in_range(present(d, 0), KEYS / 2, KEYS - 1);
         assert_in_range(present(d, NEVER), 0, 10);
     }
     assert_int_equal(trusted_in_history(), 1);
     must(client_madd(&f.client[0], "seen", fixture_code, 0, KEYS, &e), e);
     assert_int_equal(present(1, 0), KEYS);
-    must(client_ok(&f.client[0], &e, "TB.TRUST seen"), e); /* nothing is lost: nothing is changed */
+    must(client_ok(&f.client[0], &e, "TB.TRUST seen"), e); /* nothing is lost, so nothing changes */
     assert_int_equal(present(1, 0), KEYS);
     assert_int_equal(trusted_in_history(), 1);
 }
@@ -177,7 +177,7 @@ static void test_trust__by_http_is_the_same(void **state)
     is_accepted();
 }
 
-/* Nobody can accept what nobody sees. */
+/* A loss can only be accepted when all nodes answer. */
 static void test_trust__needs_all_nodes(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A rebuild while a node of shards has a replication id that the view does not accept yet: a writer stands
- * still that has to answer first. */
+/* A rebuild while the view does not accept the replication id of a node with shards yet, because a stopped
+ * writer has to answer first. */
 #include "tests/integration/fixture.h"
 
 #include <signal.h>
@@ -23,7 +23,7 @@ static int setup(void **state)
                                       .capacity = 10000,
                                       .rate = "0.001",
                                       .grace = "1s",
-                                      .redis_lines = "shard_bytes = 4KiB\n", /* on both nodes */
+                                      .redis_lines = "shard_bytes = 4KiB\n", /* shards on both nodes */
                                       .service = "check_interval = 200ms\n"};
     return fixture_start(&f, &o);
 }
@@ -44,13 +44,13 @@ static unsigned count_of(const char *text)
     return count;
 }
 
-/* It waits: no other job, and no rows that are read again, would fare better. */
+/* The job waits: another job, or a second scan, would meet the same. */
 static void test_rebuild__beside_a_node_whose_id_is_not_accepted_waits(void **state)
 {
     struct error e = {""};
     struct client node;
     (void)state;
-    must(client_madd(&f.client[1], FILTER, fixture_code, ROWS, MORE, &e), e); /* it is a writer */
+    must(client_madd(&f.client[1], FILTER, fixture_code, ROWS, MORE, &e), e); /* coordinator 1 is a writer */
     fixture_insert(f.db, ROWS, MORE);
     fixture_ask(&f, 0, "TB.REBUILD " FILTER " HOLD FULL");
     fixture_wait(&f, 0, "job_step", "hold");
@@ -58,7 +58,7 @@ static void test_rebuild__beside_a_node_whose_id_is_not_accepted_waits(void **st
     unsigned jobs = count_of(" event=job_started"), scans = count_of(" event=scan_done");
     process_signal(&f.daemon[1].process, SIGSTOP);
     must(client_open(&node, f.redis[1].port, 5000, &e), e);
-    must(client_ok(&node, &e, "REPLICAOF 127.0.0.1 1"), e); /* nobody is there: it keeps its data */
+    must(client_ok(&node, &e, "REPLICAOF 127.0.0.1 1"), e); /* no server there: the node keeps its data */
     must(client_ok(&node, &e, "REPLICAOF NO ONE"), e);
     client_close(&node);
     fixture_ask(&f, 0, "TB.CUTOVER " FILTER);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Redis loses data: never a "no" for an acknowledged key, and the filter heals by itself from its source. */
+/* Redis loses data: no acknowledged key is reported absent, and the filter heals by itself from its
+ * source. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -20,8 +21,8 @@ static const struct fixture_options options = {.nodes = 2,
                                                .rate = "0.001",
                                                .expansion = "lease = 2s\n"};
 
-/* Ask coordinator @d for @count codes, one command each, all at once. Answers "no" are counted in *@no and
- * answers "yes" in *@yes; what is neither is an error reply, which a loss may cause. */
+/* Check @count codes at coordinator @d, one command each, all in one pipeline. *@no counts "no", *@yes counts
+ * "yes"; other replies are errors, which a loss may cause. */
 static void ask(unsigned d, client_key_fn *key, uint64_t count, uint64_t *yes, uint64_t *no)
 {
     struct client *c = &fixture.client[d];
@@ -41,8 +42,8 @@ static void ask(unsigned d, client_key_fn *key, uint64_t count, uint64_t *yes, u
     }
 }
 
-/* Until both coordinators say "no" to almost all absent codes again (while a filter is lost, "maybe" is all
- * they may say), and never, at no moment, "no" to a code that has a row. */
+/* Wait until both coordinators report almost all absent codes as absent again (while a filter is lost, they
+ * may only say "maybe"). A code with a row may never be reported absent meanwhile. */
 static void heals_without_a_false_no(const char *what)
 {
     uint64_t until = clock_mono_us() + (uint64_t)HEAL_MS * 1000;
@@ -99,7 +100,7 @@ static void take_a_string(const char *name, void *arg)
     freeReplyObject(r);
 }
 
-/* The name of one shard on any node, and a connection to that node. */
+/* Find the name of a shard on any node, and connect to that node. */
 static void find_shard(struct client *c, char *name, size_t size)
 {
     struct error e = {""};
@@ -116,8 +117,8 @@ static void find_shard(struct client *c, char *name, size_t size)
     fail_msg("no node has a shard");
 }
 
-/* The fold of keys that are added meets that the shard is gone, and it comes back from memory. Until it has,
- * each key is answered, and as before. */
+/* The fold of added keys finds that the shard is lost, and the shard comes back from memory. Until then all
+ * keys get the same answers as before. */
 static void comes_back_from_memory(struct client *node, const char *name, int64_t length)
 {
     struct error e = {""};
@@ -133,14 +134,14 @@ static void comes_back_from_memory(struct client *node, const char *name, int64_
             ask(d, fixture_absent_code, SAMPLE, &absent_yes, &absent_no);
             assert_int_equal(yes, SAMPLE);
             assert_in_range(absent_yes, 0,
-                            SAMPLE / 50); /* false positives; "maybe" would be a share of a shard */
+                            SAMPLE / 50); /* false positives; "maybe" would be the share of a whole shard */
             assert_int_equal(absent_yes + absent_no, SAMPLE);
         }
         must(client_integer(node, &now, &e, "STRLEN %s", name), e);
     }
 }
 
-/* All shards are in the memory of both coordinators. */
+/* Wait until both coordinators have all shards in memory. */
 static void are_resident(void)
 {
     struct error e = {""};
@@ -203,7 +204,7 @@ static void test_loss__of_a_truncated_shard_heals(void **state)
     struct client c = {0};
     char name[256];
     find_shard(&c, name, sizeof(name));
-    /* The first half of it: blocks of the second half are gone, those of the first are as they were. */
+    /* Keep only the first half: the second half's blocks are lost, the first half's unchanged. */
     int64_t length = 0;
     must(client_integer(&c, &length, &e, "STRLEN %s", name), e);
     redisReply *half = client_command(&c, "GETRANGE %s 0 %lld", name, (long long)(length / 2 - 1));
@@ -263,8 +264,7 @@ static void test_loss__does_not_forget_a_key_that_was_added_while_degraded(void 
     find_shard(&c, name, sizeof(name));
     must(client_integer(&c, &n, &e, "DEL %s", name), e);
     client_close(&c);
-    /* BEGIN, INSERT, BF.ADD, COMMIT: an add that was refused is no acknowledged key, its writer does it
-     * again. */
+    /* BEGIN, INSERT, BF.ADD, COMMIT: after a refused add the writer tries again. */
     fixture_sql(fixture.db, "BEGIN");
     fixture_insert(fixture.db, FIRST, ADDED);
     uint64_t until = clock_mono_us() + (uint64_t)HEAL_MS * 1000;
@@ -291,7 +291,7 @@ static void configure_nodes(const char *setting, const char *value)
     }
 }
 
-/* Redis reads but refuses to write: nothing is lost, so an add that is answered must have been done. */
+/* Redis allows reads and refuses writes: nothing is lost, so an acknowledged add must have been executed. */
 static void test_refusal__of_writes_by_redis_acknowledges_nothing(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shards of a filter on the log that are lost in Redis: whoever has them in memory makes them again; where
- * nobody has, the filter is degraded. */
+/* Shards of a filter on the log are lost in Redis: a process that has them in memory makes them again; if no
+ * process has, the filter is degraded. */
 #include "tests/integration/log_redis.h"
 
 #include <stdio.h>
@@ -24,8 +24,8 @@ enum {
 
 static struct log_member member[MEMBERS];
 static unsigned opened;
-static uint64_t look_us;      /* of members that are opened; 0: as they are */
-static struct key_name shard; /* the one that is lost */
+static uint64_t look_us;      /* of members that are opened; 0: the default */
+static struct key_name shard; /* the lost shard */
 
 static const struct log_view *stored(void)
 {
@@ -66,7 +66,7 @@ static void set_field(const char *name, const char *value)
     freeReplyObject(client_command(&on.client, "HSET %b %s %s", key.text, key.length, name, value));
 }
 
-/* All that was added is in the shards. */
+/* True: all added keys are in the shards. */
 static bool is_folded(void)
 {
     char id[LOG_ID_TEXT_MAX];
@@ -131,8 +131,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* What was new is not asked: a view that changes meanwhile makes that unsure where shards are not in memory.
- */
+/* Add without checking "new": a view that changes meanwhile makes it unsure if shards are not in memory. */
 static void add(struct log_member *m, uint64_t first, unsigned count)
 {
     uint8_t answers[ALL];
@@ -140,7 +139,7 @@ static void add(struct log_member *m, uint64_t first, unsigned count)
     must(log_member_add(m, first, count, answers, &e), e);
 }
 
-/* Wait until a member has all shards in memory that it has room for. */
+/* Wait until a member has all shards in memory for which it has room. */
 static void load(struct log_member *m)
 {
     struct resident_status s = {0};
@@ -155,7 +154,7 @@ static void load(struct log_member *m)
     }
 }
 
-/* Somebody who was not there finds what was added, and nothing else. */
+/* A new member finds all added keys, and no others. */
 static void all_is_there(void)
 {
     struct log_member *m = open_member(UINT64_MAX, false);
@@ -188,10 +187,10 @@ static void test_a_shard_that_the_folder_has_not__is_made_by_who_has_it(void **s
     load(b);
     add(a, 0, ALL / 2);
     add(b, ALL / 2, ALL / 4);
-    add(a, ALL / 4 * 3, ALL / 8); /* b has not read them yet */
+    add(a, ALL / 4 * 3, ALL / 8); /* b has not read these keys yet */
     wait_until(is_folded);
     assert_int_equal(command("DEL %b", NULL), 1);
-    add(a, ALL / 8 * 7, ALL / 8); /* waits for it */
+    add(a, ALL / 8 * 7, ALL / 8); /* waits for the shard */
     wait_until(is_there);
     wait_until(is_folded);
     wait_until(is_not_lost);
@@ -199,7 +198,7 @@ static void test_a_shard_that_the_folder_has_not__is_made_by_who_has_it(void **s
     all_is_there();
 }
 
-/* What others do not have in memory they wait for. */
+/* A process without the shard in memory waits for it. */
 static void test_a_check_of_a_lost_shard__waits_for_it(void **state)
 {
     (void)state;
@@ -215,7 +214,7 @@ static void test_a_check_of_a_lost_shard__waits_for_it(void **state)
     all_is_there();
 }
 
-/* It answers from memory, and has added nothing: it reads the view now and then, and nothing else. */
+/* The idle process answers from memory, and has added nothing: it only reads the view now and then. */
 static void test_a_shard_that_only_an_idle_process_has__comes_back(void **state)
 {
     (void)state;
@@ -229,10 +228,10 @@ static void test_a_shard_that_only_an_idle_process_has__comes_back(void **state)
     opened--;
     assert_int_equal(stored()->writer_count, 0);
     assert_int_equal(command("DEL %b", NULL), 1);
-    assert_int_equal(log_member_count(idle, 0, ALL, KEY_PRESENT), ALL); /* nobody needs the shard */
+    assert_int_equal(log_member_count(idle, 0, ALL, KEY_PRESENT), ALL); /* this needs no shard of Redis */
     assert_false(is_there());
     struct log_member *b = open_member(0, true);
-    add(b, 0, ALL); /* a writer: it reads the view more often */
+    add(b, 0, ALL); /* b becomes a writer, so it reads the view more often */
     assert_true(is_there());
     wait_until(is_not_lost);
     assert_false(is_degraded());
@@ -240,7 +239,7 @@ static void test_a_shard_that_only_an_idle_process_has__comes_back(void **state)
     all_is_there();
 }
 
-/* Doubt @m, now that it writes; returns how often it has answered before all was there. */
+/* Doubt @m while it writes. Returns how often it has answered before all shards were there. */
 static unsigned doubted(const struct log_member *m)
 {
     struct error e = {""};
@@ -262,7 +261,7 @@ static unsigned doubted(const struct log_member *m)
     return answers;
 }
 
-/* It reads no view meanwhile, and is asked whether it is there. */
+/* The writer reads no view meanwhile, and the doubt asks whether it is alive. */
 static void test_a_writer_that_makes_many_shards_again__says_that_it_is_there(void **state)
 {
     struct error e = {""};
@@ -294,7 +293,7 @@ static void test_a_writer_that_makes_many_shards_again__says_that_it_is_there(vo
     assert_true(code == ERR_OK && answers[0] == KEY_PRESENT);
 }
 
-/* Whoever made it again stopped: its end is blank. */
+/* As if its maker had stopped: the shard's end is blank. */
 static void blank_its_end(void)
 {
     const struct log_view *v = stored();
@@ -320,7 +319,7 @@ static void test_a_shard_that_was_made_half__is_made_again(void **state)
     all_is_there();
 }
 
-/* Its end is intact, and a block in the middle is not. */
+/* The shard's end is intact, and a block in the middle is damaged. */
 static void test_a_shard_that_is_damaged__is_made_again(void **state)
 {
     (void)state;
@@ -346,7 +345,7 @@ static enum err accept_it(uint64_t *made, struct error *e)
     return lost_accept(on.link, &on.names, made, e);
 }
 
-/* Two processes without memory have added keys, all of them folded; then the shard is lost. */
+/* Two processes without memory have added keys, all of which are folded; then the shard is lost. */
 static struct log_member *lose_for_good(void)
 {
     struct log_member *a = open_member(0, true), *b = open_member(0, false);
@@ -361,7 +360,7 @@ static struct log_member *lose_for_good(void)
     return b;
 }
 
-/* "Absent" is not said; adds go on. */
+/* No key is reported absent, and adds go on. */
 static void test_a_shard_that_nobody_has__degrades_the_filter(void **state)
 {
     (void)state;
@@ -373,7 +372,7 @@ static void test_a_shard_that_nobody_has__degrades_the_filter(void **state)
     assert_false(is_there());
 }
 
-/* Whoever had it ended while it made it again: keys of blocks that are blank are not waited for. */
+/* The process that had the shard ended while it made it again: requests do not wait for blank blocks. */
 static void test_a_shard_that_was_made_half_and_nobody_has__degrades_the_filter(void **state)
 {
     struct error e = {""};
@@ -394,7 +393,7 @@ static void test_a_shard_that_was_made_half_and_nobody_has__degrades_the_filter(
     assert_int_equal(log_member_count(b, ALL, ALL / 2, KEY_PRESENT), ALL / 2);
 }
 
-/* Who had it in memory is gone, and stands in the register of writers still. */
+/* The process that had the shard in memory is dead, and is still in the register of writers. */
 static void test_a_shard_that_only_a_dead_writer_had__degrades_the_filter(void **state)
 {
     uint64_t keys[ALL / 10];
@@ -410,14 +409,15 @@ static void test_a_shard_that_only_a_dead_writer_had__degrades_the_filter(void *
     assert_int_equal(command("DEL %b", NULL), 1);
     for (unsigned i = 0; i < ALL / 10; i++)
         keys[i] = i;
-    enum err code = log_member_ask(b, false, keys, ALL / 10, answers, &e); /* one of them lies in it */
+    enum err code =
+        log_member_ask(b, false, keys, ALL / 10, answers, &e); /* one of these keys is in the lost shard */
     assert_true(code == ERR_OK || code == ERR_TIMEOUT);
     wait_until(is_degraded);
     assert_int_equal(log_member_count(b, 0, ALL, KEY_ABSENT), 0);
     log_member_go_on(a);
 }
 
-/* Requests that waited go on in the middle of the control's turn; at its end the status has what it met. */
+/* Waiting requests go on in the middle of the control's turn; the status is complete at its end. */
 static void wait_for_status(struct log_member *m, struct log_status *s)
 {
     uint64_t until = clock_mono_us() + DEADLINE_US;
@@ -427,7 +427,7 @@ static void wait_for_status(struct log_member *m, struct log_status *s)
     } while (s->lost.since_ms == 0 && clock_mono_us() < until);
 }
 
-/* Which shard it is, since when, and what heals it. */
+/* The status has the shard, the time of the loss, and the remedy. */
 static void test_a_shard_that_nobody_has__stands_in_the_status(void **state)
 {
     struct log_status s;
@@ -455,7 +455,7 @@ static void test_a_shard_that_nobody_has__stands_in_the_status(void **state)
     set_field("sourced", "0");
 }
 
-/* What is not folded yet is kept; what was in the other shards is. */
+/* Entries that are not folded yet stay, and so do keys of other shards. */
 static void test_an_operator__has_it_made_empty(void **state)
 {
     struct error e = {""};
@@ -481,7 +481,7 @@ static void test_an_operator__has_it_made_empty(void **state)
     control_status(c->control, &s);
     assert_int_equal(s.remedy, LOST_NOTHING);
     assert_int_equal(s.lost.since_ms, 0);
-    must(accept_it(&made, &e), e); /* there is nothing more */
+    must(accept_it(&made, &e), e); /* nothing more is lost */
     assert_int_equal(made, 0);
 }
 
@@ -494,7 +494,7 @@ static void test_a_loss__is_accepted_only_where_nothing_else_heals_it(void **sta
     (void)state;
     assert_int_equal(command("DEL %b", NULL), 1);
     must(lost_say(on.link, &on.names, &lost, &e), e);
-    gives(ERR_BUSY, accept_it(&made, &e), e); /* somebody may have it */
+    gives(ERR_BUSY, accept_it(&made, &e), e); /* a process may have the shard */
     set_field("degraded", "1");
     set_field("sourced", "1");
     gives(ERR_CONFLICT, accept_it(&made, &e), e);
@@ -519,7 +519,7 @@ static void test_a_loss__is_accepted_only_where_nothing_else_heals_it(void **sta
     gives(ERR_NOT_FOUND, accept_it(&made, &e), e);
 }
 
-/* A shard's name that has something else is left as it is. */
+/* A key with a shard's name and another type is not changed. */
 static void test_a_foreign_key__is_left_as_it_is(void **state)
 {
     (void)state;
@@ -542,7 +542,7 @@ static void test_a_foreign_key__is_left_as_it_is(void **state)
     all_is_there();
 }
 
-/* The one that has the shard in memory cannot write it, and the other one cannot answer without it. */
+/* The process with the shard in memory cannot write it, and the other one cannot answer without it. */
 static void test_a_foreign_key_that_somebody_cannot_do_without__degrades_the_filter(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Making filters beside a large keyspace of others: nothing is scanned where it is known that no shard of an
- * earlier incarnation is there, and what is there is found where it is not known. */
+/* Makes filters beside a large keyspace of others. Nodes are not scanned if they are known to have no shard
+ * of an earlier incarnation; otherwise such shards are found. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 enum { FOREIGN = 200000, REPLY_MS = 30000, FILTERS = 300, COMMANDS_MAX = 16, KEYS = 300, COUNTS = 40 };
 
-/* Redis nodes, one coordinator beside them, another behind a proxy that stops single threads of it. */
+/* Redis nodes, a coordinator, and another one behind a proxy that stops single threads of it. */
 static struct world {
     unsigned nodes;
     struct temp_redis redis[2];
@@ -25,7 +25,7 @@ static struct world {
     struct client client[2];
 } w;
 
-/* What coordinator 1 does as the user `held` can be held. */
+/* The proxy can hold coordinator 1's requests as the user `held`. */
 static int start(unsigned nodes)
 {
     struct error e = {""};
@@ -126,7 +126,7 @@ static uint64_t calls_of(unsigned node, const char *command)
 static void test_make__scans_nothing_and_takes_few_commands(void **state)
 {
     (void)state;
-    ok(&w.client[1], "BF.RESERVE first 0.01 10"); /* it is connected */
+    ok(&w.client[1], "BF.RESERVE first 0.01 10"); /* until connected */
     uint64_t scans = calls_of(0, "scan");
     proxy_count(w.proxy, "held", 0, PROXY_BEFORE);
     ok(&w.client[1], "BF.RESERVE second 0.01 10");
@@ -176,8 +176,8 @@ static void test_make__is_listed_and_expires_however_often_it_was_deleted(void *
             fail_msg("it does not expire");
 }
 
-/* The controller finds the name of a deleted filter that nobody took off the list, and is stopped before its
- * n-th request; another coordinator makes the filter meanwhile. */
+/* The controller finds the registered name of a deleted filter, and is stopped before its n-th request;
+ * meanwhile another coordinator makes the filter. */
 static bool lists_after(uint64_t n)
 {
     uint64_t until = clock_mono_us() + 3000000;
@@ -203,7 +203,7 @@ static bool lists_after(uint64_t n)
     return held;
 }
 
-/* A request on its way when a connection is reset may fail, and says CLUSTERDOWN: come again. */
+/* A request that is under way when a connection is reset may fail with CLUSTERDOWN, so try again. */
 static void reset_connections(void)
 {
     uint64_t until = clock_mono_us() + 5000000;
@@ -233,7 +233,7 @@ static void test_make__is_not_taken_off_the_list_by_who_comes_late(void **state)
         assert_true(lists_after(n));
 }
 
-/* The replies of the counts that have come. */
+/* How many counts have a reply. */
 static unsigned replied(const int *fd, unsigned count)
 {
     unsigned n = 0;
@@ -243,7 +243,8 @@ static unsigned replied(const int *fd, unsigned count)
     return n;
 }
 
-/* Whoever looks at filters waits for one another; an add that needs a filter does not wait for them. */
+/* Commands that inspect filters wait for each other; an add that needs a new filter does not wait for
+ * them. */
 static void test_make__does_not_wait_for_counts(void **state)
 {
     (void)state;
@@ -257,7 +258,7 @@ static void test_make__does_not_wait_for_counts(void **state)
         assert_true(fd[i] >= 0);
         assert_true(raw_puts(fd[i], "TB.COUNT large\r\n"));
     }
-    while (replied(fd, COUNTS) == 0) /* all are in line behind the first one */
+    while (replied(fd, COUNTS) == 0) /* until all wait behind the first one */
         clock_sleep_us(1000);
     assert_int_equal(integer(&w.client[0], "BF.ADD fresh key"), 1);
     unsigned before = replied(fd, COUNTS);
@@ -273,7 +274,7 @@ static void test_make__does_not_wait_for_counts(void **state)
 
 /* --- two nodes --- */
 
-/* Both coordinators have looked at node 1 since they began: what they found then is not written later. */
+/* Wait until both coordinators have scanned node 1, so that they do not write the results later. */
 static void wait_for_scans_to_end(void)
 {
     uint64_t before, scans = calls_of(1, "scan");
@@ -291,7 +292,7 @@ static void test_make__looks_aside_where_a_registry_is_lost(void **state)
     struct error e = {""};
     ok(&w.client[0], "BF.RESERVE other 0.01 10");
     wait_for_scans_to_end();
-    uint64_t scans = calls_of(1, "scan"); /* the controller may look as soon as the registry is gone */
+    uint64_t scans = calls_of(1, "scan"); /* the controller may look as soon as the registry is deleted */
     assert_int_equal(integer(&w.node[1], "DEL twinbloom:incarnations"), 1);
     must(client_open(&waiting, w.daemon[0].port, REPLY_MS, &e), e);
     assert_int_equal(redisAppendCommand(waiting.redis, "BF.RESERVE aside 0.01 10"), REDIS_OK);
@@ -311,13 +312,13 @@ static void test_make__looks_aside_where_a_registry_is_lost(void **state)
     assert_string_equal(r->str, "OK");
     freeReplyObject(r);
     client_close(&waiting);
-    uint64_t made = calls_of(1, "scan") - scans; /* one answers 1,000 keys or a few more */
+    uint64_t made = calls_of(1, "scan") - scans; /* one SCAN returns 1,000 keys or a few more */
     if (made < FOREIGN / 1000 * 9 / 10)
         fail_msg("%" PRIu64 " calls of SCAN", made);
     if (worst > 300000)
         fail_msg("BF.INFO of another filter took %" PRIu64 " us", worst);
     scans = calls_of(1, "scan");
-    ok(&w.client[0], "BF.RESERVE after 0.01 10"); /* it is complete again */
+    ok(&w.client[0], "BF.RESERVE after 0.01 10"); /* the registry is complete again */
     assert_int_equal(calls_of(1, "scan") - scans, 0);
     assert_int_equal(integer(&w.client[0], "DEL other aside after"), 3);
 }
@@ -330,7 +331,7 @@ static uint64_t absent(unsigned d, uint64_t first, uint64_t count)
     return count - present;
 }
 
-/* Each key by a command of its own: what it waits for is no other's affair. */
+/* Check each key by a command of its own, so that none waits for another. */
 static void ask_for_each(unsigned d, uint64_t first, uint64_t count)
 {
     int done = 0;
@@ -355,8 +356,8 @@ static uint64_t denied(unsigned d, uint64_t count)
     return n;
 }
 
-/* The home node is emptied while one coordinator sleeps and the other one is started again: the filter is
- * made again, and the one that wakes must not answer by the old shards of the other node. */
+/* The metadata node is emptied while one coordinator sleeps and the other one restarts. The filter is made
+ * again, and the sleeper must not answer from the old shards of the other node. */
 static void test_make__sweeps_what_outlived_a_lost_view(void **state)
 {
     (void)state;

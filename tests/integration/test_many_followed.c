@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Many filters of one database are followed over a few connections, taken in turn. */
+/* Many filters of one database are followed over a few connections, which they use in turn. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -78,7 +78,7 @@ static bool has(unsigned i, uint64_t first, uint64_t count)
     return present == count;
 }
 
-/* Every filter has the rows that plain SQL writes now; meanwhile there are never more connections. */
+/* Every filter gets the rows that plain SQL writes; the number of connections stays limited. */
 static void rows_follow(uint64_t first)
 {
     uint64_t until = clock_mono_us() + DEADLINE_MS * UINT64_C(1000);
@@ -100,7 +100,7 @@ static void test_many__rows_follow_over_a_few_connections(void **state)
     rows_follow(500000);
 }
 
-/* Those who use them in turn take the loss for what it is. */
+/* The followers that share the connections recover from the loss. */
 static void test_many__rows_follow_after_the_connections_were_cut(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* 50,000 shards, small ones: what a coordinator remembers of them, and that nothing is lost among them.
- *     test_many_shards [SHARDS [one | two | cluster]]
- * on one node, on two, on a cluster of three masters with a replica each; by itself, on one and on two. */
+/* 50,000 small shards: the memory that they cost a coordinator, and that none is lost. test_many_shards
+ * [SHARDS [one | two | cluster]]: on one node, on two, or on a cluster of three masters with a replica each;
+ * without arguments on one and on two. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -13,26 +13,27 @@
 
 enum {
     REPLY_MS = 60000,
-    STEADY_MS = 180000, /* a rebuild of as many shards under sanitizers */
+    STEADY_MS = 180000, /* for a rebuild of so many shards with sanitizers */
     COUNTS_MS = 60000,
     ROWS = 20000,
     ADDED = 40000,
-    SHARDS = 50000,       /* where no number is given */
-    SHARD_KEYS = 470,     /* that a shard of 1 KiB is made for at the rate below */
-    BUILD_SHARDS = 10000, /* for each MiB that bitmaps may have: they do not fit, so hashes are spilled */
-    MEMORY_MIB = 48,      /* beside bitmaps */
-    CALM_MS = 30000,      /* a master is dead after that, while none dies: the machine may be loaded */
+    SHARDS = 50000,       /* the default */
+    SHARD_KEYS = 470,     /* the capacity of a shard of 1 KiB at the rate below */
+    BUILD_SHARDS = 10000, /* per MiB of memory for bitmaps: they do not fit, so hashes are spilled */
+    MEMORY_MIB = 48,      /* without bitmaps */
+    CALM_MS =
+        30000, /* how long a silent master counts as alive while none is killed: the machine may be loaded */
     FAILOVER_MS = 2000
 };
 
 static struct fixture fixture;
 static unsigned node_count, master_count; /* of the fixture, which has nodes or masters */
-static uint64_t shard_count = SHARDS;     /* that the filter is made for */
-static struct client to_node;             /* the first */
+static uint64_t shard_count = SHARDS;     /* the planned number of the filter */
+static struct client to_node;             /* to the first node */
 static uint64_t idle_bytes[2];
 static char sanitizer[600];
 
-/* Memory is what the daemon keeps, not what a sanitizer holds back of it. */
+/* Counts the daemon's memory, without what a sanitizer holds back. */
 static const char *const wrapper[] = {"env", sanitizer, NULL};
 
 static uint64_t memory(unsigned d, const char *field)
@@ -84,7 +85,7 @@ static void start_daemon(unsigned d)
     must(daemon_launch(&fixture.daemon[d], &e), e);
     fixture.daemons++;
     must(client_open(&fixture.client[d], fixture.daemon[d].port, REPLY_MS, &e), e);
-    clock_sleep_us(1500000); /* the controller has had its first look */
+    clock_sleep_us(1500000); /* until the controller has had its first look */
     idle_bytes[d] = memory(d, "VmRSS");
     configure(true, &o);
     must(daemon_rewrite(&fixture.daemon[d], &o, &e), e);
@@ -97,7 +98,7 @@ static void wait_for(unsigned d, const char *field, const char *value)
     must(client_wait_status(&fixture.client[d], FILTER, field, value, STEADY_MS, &e), e);
 }
 
-/* After how long without an answer a master of the cluster is dead to the others. */
+/* Set how long a master of the cluster may be silent before the others call it dead. */
 static void set_patience(unsigned ms)
 {
     struct error e = {""};
@@ -153,13 +154,13 @@ static void all_present(unsigned d)
     fixture_all_present(&fixture, d, 0, ROWS + ADDED);
 }
 
-/* Behind a cutover it has two generations in memory, of shards of 1 KiB. */
+/* After a cutover two generations, with shards of 1 KiB, are in memory. */
 static unsigned resident_mib(void)
 {
     return (unsigned)(2 * shard_count >> 10);
 }
 
-/* The most that it ever had. */
+/* The greatest memory since the start must be bounded. */
 static void assert_small(unsigned d)
 {
     double mib = ((double)memory(d, "VmHWM") - (double)idle_bytes[d]) / (1 << 20);
@@ -184,7 +185,7 @@ static void test_adds__are_counted_alike_by_both(void **state)
     (void)state;
     struct error e = {""};
     assert_true((uint64_t)number(0, "shards") > shard_count * 99 / 100);
-    fixture_insert(fixture.db, ROWS, ADDED); /* of which a rebuild will know */
+    fixture_insert(fixture.db, ROWS, ADDED); /* the rebuild finds these rows */
     must(client_madd(&fixture.client[0], FILTER, fixture_code, ROWS, ADDED / 2, &e), e);
     must(client_madd(&fixture.client[1], FILTER, fixture_code, ROWS + ADDED / 2, ADDED / 2, &e), e);
     for (unsigned d = 0; d < 2; d++) {
@@ -197,7 +198,7 @@ static void test_adds__are_counted_alike_by_both(void **state)
 
 /* --- plans --- */
 
-/* How long it takes is for people: bench/shards has the target. */
+/* Print how long the command takes, for people; bench/shards has the target. */
 static redisReply *timed(const char *command)
 {
     uint64_t began = clock_mono_us();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of members on a real Redis: who is there, who is gone, and what an empty Redis does to it. */
+/* The list of members on a real Redis: living and dead members, and an empty Redis. */
 #include "tests/integration/filters.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ static bool write_heartbeat(void)
 struct seen {
     size_t count, gone;
     char ids[512];
-    uint64_t age_ms, incarnation, epoch; /* of the last */
+    uint64_t age_ms, incarnation, epoch; /* of the last member */
     char version[32];
 };
 
@@ -103,7 +103,7 @@ static void test_members__lists_who_has_said_that_it_is_there(void **state)
     assert_int_equal(s.count, 2);
     assert_string_equal(s.ids, "a b ");
     assert_int_equal(s.gone, 0);
-    assert_string_equal(s.version, ""); /* b said none */
+    assert_string_equal(s.version, ""); /* b gave no version */
     struct error e = {""};
     must(members_leave(l, PREFIX, "a", &e), e);
     assert_string_equal(look(NULL).ids, "b ");
@@ -120,13 +120,13 @@ static void test_members__tells_who_is_gone_by_the_clock_of_redis(void **state)
     struct seen s = look(NULL);
     assert_int_equal(s.gone, 1);
     assert_in_range(s.age_ms, MEMBERS_GONE_MS, MEMBERS_GONE_MS + 5000);
-    /* It was only stopped, and wakes. */
+    /* The member was only stopped, and wakes up. */
     begin("a", "x:1");
     assert_true(write_heartbeat());
     s = look(NULL);
     assert_int_equal(s.gone, 0);
     assert_in_range(s.age_ms, 0, 5000);
-    /* It is dead, and after a while it is forgotten. */
+    /* The member is dead, and leaves the list after a while. */
     age("a", MEMBERS_KEEP_MS - 1);
     clock_sleep_us(5000);
     assert_int_equal(look(NULL).count, 0);
@@ -145,7 +145,7 @@ static void test_members__says_which_epoch_each_serves(void **state)
     assert_int_equal(s.incarnation, INCARNATION);
     assert_int_equal(look("g h").epoch, 18446744073709551615u);
     assert_int_equal(look("h").epoch, 0);
-    begin("a", "x:1"); /* what it does not mention stays */
+    begin("a", "x:1"); /* fields that the heartbeat lacks stay */
     members_epoch(&heartbeat, "g h", INCARNATION, 0);
     assert_true(write_heartbeat());
     assert_int_equal(look("f").epoch, 7);
@@ -183,9 +183,9 @@ static void test_members__is_whole_again_after_redis_was_emptied(void **state)
     servers_flush(&servers);
     assert_int_equal(look(NULL).count, 0);
     begin("a", "x:1");
-    assert_false(write_heartbeat()); /* so that it says everything once more */
+    assert_false(write_heartbeat()); /* so the next heartbeat has everything again */
     assert_int_equal(look(NULL).count, 1);
-    /* The list alone is gone, or the record alone. */
+    /* Only the list is lost, or only the record. */
     (void)servers_integer(&servers, 0, "DEL " PREFIX ":coordinators");
     begin("a", "x:1");
     assert_true(write_heartbeat());
@@ -232,7 +232,7 @@ static void test_members__has_a_bound(void **state)
     }
     assert_int_equal(servers_integer(&servers, 0, "SCARD " PREFIX ":coordinators"), MEMBERS_MAX);
     assert_int_equal(look(NULL).count, MEMBERS_MAX);
-    begin("crash-0", "x:1"); /* alive, whether it was taken off or not */
+    begin("crash-0", "x:1"); /* alive, whether it was removed or not */
     (void)write_heartbeat();
     assert_int_equal(servers_integer(&servers, 0, "SISMEMBER " PREFIX ":coordinators crash-0"), 1);
 }
@@ -242,7 +242,7 @@ static void test_members_knows__names_who_does_not_know_a_node(void **state)
     (void)state;
     struct error e = {""};
     static struct generation g = {.node_count = 2, .nodes = {"x:1", "y:2"}};
-    must(members_knows(l, PREFIX, &g, &e), e); /* nobody is there */
+    must(members_knows(l, PREFIX, &g, &e), e); /* the list is empty */
     begin("a", "x:1\nY:2\nz:3");
     (void)write_heartbeat();
     must(members_knows(l, PREFIX, &g, &e), e);
@@ -267,7 +267,7 @@ static void test_members__says_why_it_cannot_be_read_or_written(void **state)
     assert_int_equal(servers_integer(&servers, 0, "SADD " PREFIX ":coordinators a"), 1);
     gives(ERR_REFUSED, members_read(l, PREFIX, NULL, see, &s, &e), e);
     servers_flush(&servers);
-    assert_int_equal(look(NULL).count, 0); /* the link is in order again */
+    assert_int_equal(look(NULL).count, 0); /* the link works again */
     assert_string_equal(servers_text(&servers, 0, "SET " PREFIX ":coordinators x"), "OK");
     gives(ERR_REFUSED, members_read(l, PREFIX, NULL, see, &s, &e), e);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What clients cost in memory, however much they send: those that have not logged in, and all together. */
+/* The memory that clients cost the daemon is bounded, however much they send: clients that have not logged
+ * in, and all clients together. */
 #include "tests/integration/memory.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ enum { STRANGERS = 32, STRANGER_BYTES = 64 * 1024, SLACK = 2 * 1024 * 1024 };
 
 static struct fixture fixture;
 
-/* Without the text's end. */
+/* Copy @text without its terminating NUL. */
 static void put(char *to, const char *text)
 {
     while (*text != '\0')
@@ -39,8 +40,8 @@ static int teardown(void **state)
     return fixture_stop(&fixture);
 }
 
-/* Around a test with strangers: whoever comes has to log in. A test that fails leaves the others as they
- * were. */
+/* For a test with strangers, set a password, so that clients have to log in. A failed test must not affect
+ * the others. */
 static int set_password(void **state)
 {
     (void)state;
@@ -58,8 +59,8 @@ static int clear_password(void **state)
     return 0;
 }
 
-/* On the port of Redis clients, or on that of HTTP. Wrong passwords delay the next login from that address.
- */
+/* On the port for Redis clients or for HTTP. The clients have an address of their own, as wrong passwords
+ * delay the next login from it. */
 static void costs_little_at(uint16_t port, const char *first, const char *again, size_t again_length)
 {
     int fds[STRANGERS];
@@ -87,7 +88,7 @@ static void test_stranger__costs_little_whatever_it_sends(void **state)
 {
     (void)state;
     static char bytes[1 << 16], bulk[16384 + 64];
-    costs_little("PING\r\n", "PING\r\n", 6); /* the first one in a process: what it needs once */
+    costs_little("PING\r\n", "PING\r\n", 6); /* the first time includes what a process needs only once */
     size_t length = 0;
     while (length + 6 <= sizeof(bytes)) {
         put(bytes + length, "PING\r\n");
@@ -97,7 +98,7 @@ static void test_stranger__costs_little_whatever_it_sends(void **state)
     costs_little("AUTH wrong\r\n", bytes, length);
     memset(bytes, 'x', sizeof(bytes));
     costs_little("", bytes, sizeof(bytes)); /* a line without an end */
-    costs_little("*", "1", 1);              /* a header without one */
+    costs_little("*", "1", 1);              /* a header without an end */
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = i % 2 == 0 ? 'x' : ' ';
     bytes[8000] = '\n';
@@ -110,7 +111,7 @@ static void test_stranger__costs_little_whatever_it_sends(void **state)
 
 enum { MIB = 1024 * 1024 };
 
-/* ECHO of @mib MiB, but for its last byte and the line's end; @all: with them. */
+/* Send an ECHO of @mib MiB, without its last byte and the line's end unless @all. */
 static int begin_echo(int mib, bool all)
 {
     char head[64];
@@ -171,7 +172,7 @@ static void test_clients__the_largest_is_cut_when_all_hold_too_much(void **state
     }
 }
 
-/* Many of them, none large: those that hold most go until all fit. */
+/* Many clients, none of which is large: those that hold most are closed until the rest fits. */
 static void test_clients__many_are_bounded_together(void **state)
 {
     (void)state;
@@ -181,7 +182,7 @@ static void test_clients__many_are_bounded_together(void **state)
     memory_reset_peak(&fixture);
     for (size_t i = 0; i < CLIENTS; i++)
         fds[i] = begin_echo(4, false);
-    clock_sleep_us(300000); /* all has come that will */
+    clock_sleep_us(300000); /* until all data have arrived */
     size_t grown = memory_peak(&fixture) - before;
     if (grown > 2 * 40 * (size_t)MIB)
         fail_msg("%d clients cost %zu MiB", CLIENTS, grown / MIB);
@@ -212,7 +213,7 @@ static void test_http__bodies_of_strangers_are_not_kept(void **state)
     costs_little_at(port, "GET /", "a", 1);
 }
 
-/* Nobody has to log in: all bodies together have a bound, and what they held is given back. */
+/* Without logins all bodies together have a bound, and their memory is released. */
 static void test_http__bodies_in_chunks_are_bounded_together(void **state)
 {
     (void)state;
@@ -230,7 +231,7 @@ static void test_http__bodies_in_chunks_are_bounded_together(void **state)
     size_t grown = memory_peak(&fixture) - before;
     for (size_t i = 0; i < SENDERS; i++)
         raw_close(fds[i]);
-    if (grown > 2 * BOUND) /* a body that grows is there twice for a moment, and pages are counted late */
+    if (grown > 2 * BOUND) /* a growing body exists twice for a moment, and pages are counted late */
         fail_msg("%d connections cost %zu MiB", SENDERS, grown / MIB);
     uint64_t end = clock_mono_us() + 10000000;
     while (memory_now(&fixture) > before + 8 * MIB && clock_mono_us() < end)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* /metrics: the figures add up to what was sent, tools take both formats, and it is answered whatever is
- * away. */
+/* /metrics: the figures match the requests that were sent, tools accept both formats, and it is answered even
+ * if Redis or Postgres is away. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

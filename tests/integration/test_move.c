@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A filter moves from one node to others, online: by TB.REBUILD with NODES, and by the configuration. Node 0
- * is home and takes no part. */
+ * is the metadata node and has no shards. */
 #include "tests/integration/fixture.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 enum { ROWS = 40000, WAIT_MS = 60000, REPLY_MS = 20000, NODES = 4, A = 1, B = 2, C = 3 };
 
-/* Small ones, so that there are some. */
+/* Shards are small, so that there are several. */
 #define SHARDS "shard_bytes = 16KiB\n"
 
 static struct fixture fixture;
@@ -25,7 +25,7 @@ static const char gate[] =
     "IF id = 20000 THEN PERFORM pg_advisory_lock_shared(7); "
     "PERFORM pg_advisory_unlock_shared(7); END IF; RETURN true; END $$";
 
-/* The ports are known by now. */
+/* The ports are known now. */
 static void name_nodes(struct fixture *f)
 {
     for (unsigned i = 0; i < NODES; i++)
@@ -129,7 +129,7 @@ static size_t added_code(uint64_t n, char out[CLIENT_KEY_MAX])
     return (size_t)snprintf(out, CLIENT_KEY_MAX, "new-%llu", (unsigned long long)n);
 }
 
-/* One key a time, through both coordinators in turn; whatever is not an integer is a failure. */
+/* Send one key at a time, through both coordinators in turn. A reply that is no integer is a failure. */
 static long long ask(struct client *c, const char *command, uint64_t n)
 {
     char key[CLIENT_KEY_MAX];
@@ -243,7 +243,7 @@ static const redisReply *value_of(const redisReply *list, const char *name)
     return NULL;
 }
 
-/* What comes to those that it moves to, and what it frees on the one that it leaves. */
+/* The plan shows how much comes to the new nodes, and how much is freed on the old one. */
 static void test_move__is_planned_for_each_node(void **state)
 {
     (void)state;
@@ -289,7 +289,7 @@ static void test_move__goes_online_and_leaves_nothing_behind(void **state)
     struct found a = on_node(A), b = on_node(B), c = on_node(C);
     assert_int_equal(a.shards, 0);
     assert_int_equal(a.others, 0);
-    assert_in_range(b.shards, 1, c.shards + 1); /* evenly */
+    assert_in_range(b.shards, 1, c.shards + 1); /* evenly distributed */
     assert_in_range(c.shards, 1, b.shards + 1);
     for (unsigned d = 0; d < 2; d++)
         all_there(d);
@@ -310,7 +310,7 @@ static void test_move__the_node_that_was_left_may_die(void **state)
         must(client_integer(&fixture.client[d], &n, &e, "BF.ADD " FILTER " after-%u", d), e);
         assert_int_equal(fixture_false_positives(&fixture, d, 3000) < 40, 1);
     }
-    rebuild_on(1, list); /* neither does a rebuild need it */
+    rebuild_on(1, list); /* a rebuild does not need the node either */
     for (unsigned d = 0; d < 2; d++) {
         all_there(d);
         must(client_integer(&fixture.client[d], &n, &e, "BF.EXISTS " FILTER " after-0"), e);
@@ -347,7 +347,7 @@ static void test_move__whoever_takes_over_builds_on_the_same_nodes(void **state)
     all_there(0);
 }
 
-/* Started with a configuration that lacks nodes. */
+/* Start a coordinator whose configuration lacks nodes. */
 static enum err start_ignorant(struct daemon *d, struct error *e)
 {
     char list[160], filters[256];
@@ -384,7 +384,7 @@ static void test_move__who_does_not_know_a_node_does_not_start_beside_its_shards
     rebuild_on(0, node[A]);
 }
 
-/* A filter that comes to such a node afterwards. */
+/* A coordinator lacks the node to which a filter moves. */
 static void test_move__who_does_not_know_a_node_says_so_and_touches_nothing(void **state)
 {
     (void)state;
@@ -402,15 +402,15 @@ static void test_move__who_does_not_know_a_node_says_so_and_touches_nothing(void
     expect_error(&c, "BF.ADD wide c1", "which is not configured");
     expect_error(&c, "BF.INFO wide", "which is not configured");
     must(client_wait_status(&c, "wide", "state", "unreachable", WAIT_MS, &e), e);
-    clock_sleep_us(2500000); /* its controller has looked */
+    clock_sleep_us(2500000); /* until its controller has looked */
     must(client_status_number(&fixture.client[0], "wide", "epoch", &later, &e), e);
     assert_int_equal(epoch, later);
-    /* Nor would the others move a filter to where it cannot follow. */
+    /* The others refuse to move a filter to a node that this coordinator lacks. */
     refused(0, node[C], "does not have node");
     client_close(&c);
     assert_true(daemon_fini(&ignorant));
     must(client_integer(&fixture.client[0], &n, &e, "DEL wide"), e);
-    rebuild_on(0, node[C]); /* it left: nobody is in the way */
+    rebuild_on(0, node[C]); /* it has left and prevents nothing */
     all_there(0);
 }
 

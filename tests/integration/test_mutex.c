@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lease of an expansion job: taken, renewed, released, lost by a holder that was stopped. */
+/* The lease of an expansion job: it is taken, renewed, released, and lost by a holder that was stopped. */
 #include "tests/integration/filters.h"
 
 #include <signal.h>
@@ -98,9 +98,9 @@ static void test_mutex_acquire__says_who_holds_it(void **state)
     gives(ERR_BUSY, acquire(&second, "f", "two", 60000, &e), e);
     assert_non_null(strstr(e.text, value));
     assert_null(second);
-    gives(ERR_BUSY, acquire(&second, "f", "one", 60000, &e), e); /* not even its owner gets it twice */
+    gives(ERR_BUSY, acquire(&second, "f", "one", 60000, &e), e); /* even its owner gets it only once */
     assert_string_equal(holder(), value);
-    must(acquire(&other, "g", "two", 60000, &e), e); /* each filter has its own */
+    must(acquire(&other, "g", "two", 60000, &e), e); /* each filter has its own mutex */
     mutex_release(other);
     assert_string_equal(holder(), value);
     mutex_release(first);
@@ -122,7 +122,7 @@ static void test_mutex_acquire__gives_a_greater_token_each_time(void **state)
     }
 }
 
-/* The node of the counter may come back with older data; a job of before it may still be at work. */
+/* The counter's node may come back with older data, while a job of that time still runs. */
 static void test_mutex_acquire__gives_no_value_twice_where_the_counter_goes_back(void **state)
 {
     (void)state;
@@ -175,15 +175,15 @@ static void test_mutex__is_renewed_for_as_long_as_it_is_held(void **state)
 
 /* --- a holder that is stopped --- */
 
-/* Requests and answers of the child that holds the mutex. */
+/* Pipes for requests and answers of the child that holds the mutex. */
 struct child {
     pid_t pid;
     int ask, answer;
     char value[64];
 };
 
-/* In the child: take the mutex, tell its value, then answer each 'l' by whether it is lost, and release at
- * 'r'. */
+/* In the child: take the mutex and send its value. Then answer each 'l' with whether it is lost, and release
+ * it at 'r'. */
 static void hold(int ask, int answer)
 {
     struct error e = {""};
@@ -203,7 +203,7 @@ static void hold(int ask, int answer)
         more = write(answer, &lost, 1) == 1 && more;
     }
     if (more)
-        mutex_release(m); /* its thread must not outlive it */
+        mutex_release(m); /* ends the mutex's thread, too */
     _exit(0);
 }
 
@@ -288,7 +288,7 @@ static void test_mutex__of_a_stopped_holder_expires_and_is_lost_when_it_wakes(vo
     assert_int_equal(kill(c.pid, SIGCONT), 0);
     child_wait_lost(&c);
     assert_string_equal(holder(), mutex_value(m));
-    assert_int_equal(child_ask(&c, 'r'), '1'); /* its release deletes nothing of the new holder's */
+    assert_int_equal(child_ask(&c, 'r'), '1'); /* the release deletes nothing of the new holder */
     assert_string_equal(holder(), mutex_value(m));
     assert_false(mutex_lost(m));
     child_end(&c);
@@ -348,7 +348,7 @@ static void test_mutex_release__wakes_who_waits_for_it(void **state)
     client_close(&waiter);
 }
 
-/* The key is gone (a FLUSHALL): nobody else has it, but it is ours no more. */
+/* The key is deleted (by FLUSHALL): nobody else has the mutex, but the holder has lost it. */
 static void test_mutex__is_lost_when_its_key_is_gone(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting for the mutex: woken by its release or by the end of a lease, without asking again and again. */
+/* Waiting for the mutex: its release or the end of the lease wakes the waiter, without polling. */
 #include "tests/integration/filters.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "expansion/record/mutex.h"
 
-/* TRIES: where the machine was so busy that what is to be seen was over, it is begun again. */
+/* TRIES: on a busy machine the event may be over before it is seen; then the test starts again. */
 enum { LONG_MS = 60000, WAIT_MS = 20000, ROUNDS = 5, ROUNDS_MOST = 50, TRIES = 10 };
 
 #define FLAG PREFIX ":{f}:expansion_flag"
@@ -67,7 +67,7 @@ static void reset_calls(void)
     assert_string_equal(servers_text(&servers, 0, "CONFIG RESETSTAT"), "OK");
 }
 
-/* A thread that waits. */
+/* A thread that waits for the mutex. */
 struct waiter {
     struct nodes nodes;
     struct mutex *mutex;
@@ -94,7 +94,7 @@ static void waiter_start(struct waiter *w, unsigned wait_ms)
     assert_int_equal(pthread_create(&w->thread, NULL, wait_in_thread, w), 0);
 }
 
-/* And it waits: it has tried without a subscription, and with one. */
+/* Start a waiter and wait until it has tried without a subscription, and with one. */
 static void waiter_waits(struct waiter *w, unsigned wait_ms)
 {
     unsigned before = calls("eval");
@@ -110,7 +110,7 @@ static uint64_t waiter_ms(const struct waiter *w, uint64_t since)
     return (w->ended - since) / 1000;
 }
 
-/* Joins; the mutex that it got is given back. */
+/* Join the thread, which must have got the mutex, and release the mutex. */
 static void waiter_gets_it(struct waiter *w)
 {
     (void)pthread_join(w->thread, NULL);
@@ -144,7 +144,7 @@ static void test_mutex_wait__takes_a_free_mutex_without_a_subscription(void **st
     waiter_start(&w, WAIT_MS);
     waiter_gets_it(&w);
     assert_int_equal(calls("subscribe"), 0);
-    assert_int_equal(calls("eval"), 2); /* taken, given back */
+    assert_int_equal(calls("eval"), 2); /* taken and released */
 }
 
 static void test_mutex_wait__is_woken_by_the_release_and_asks_a_handful_of_times(void **state)
@@ -156,17 +156,17 @@ static void test_mutex_wait__is_woken_by_the_release_and_asks_a_handful_of_times
         struct mutex *m = hold();
         reset_calls();
         waiter_waits(&w, WAIT_MS);
-        clock_sleep_us(300 * 1000); /* 20 ms between questions would make it 15 */
+        clock_sleep_us(300 * 1000); /* with 20 ms between tries there would be 15 */
         uint64_t released = clock_mono_us();
         mutex_release(m);
         (void)pthread_join(w.thread, NULL);
-        /* Two tries before it waited, the release of the holder, a third try. */
+        /* Two tries before the wait, the holder's release, a third try. */
         assert_int_equal(calls("eval"), 4);
         assert_int_equal(calls("subscribe"), 1);
         must(w.code, w.error);
         uint64_t took = w.ended - released;
         mutex_release(w.mutex);
-        assert_in_range(took / 1000, 0, LONG_MS / 4); /* of a lease of a minute */
+        assert_in_range(took / 1000, 0, LONG_MS / 4); /* the lease is a minute */
         best_us = took < best_us ? took : best_us;
     }
     assert_in_range(best_us, 0, 20 * 1000);
@@ -207,7 +207,7 @@ static void test_mutex_wait__follows_a_lease_that_is_renewed(void **state)
         hold_by_key(400);
         waiter_waits(&w, WAIT_MS);
         renewed = clock_mono_us();
-        still = servers_integer(&servers, 0, "PEXPIRE " FLAG " 600 GT"); /* 0: it was over */
+        still = servers_integer(&servers, 0, "PEXPIRE " FLAG " 600 GT"); /* 0: the lease was over */
         waiter_gets_it(&w);
         took = waiter_ms(&w, renewed);
     } while ((still == 0 || took > 2000) && ++tries < TRIES);
@@ -233,7 +233,7 @@ static void test_mutex_wait__names_the_holder_when_its_deadline_passes(void **st
         assert_in_range(waiter_ms(&w, w.began), 400, WAIT_MS);
     } while ((asked < 3 || waiter_ms(&w, w.began) > 2000) && ++tries < TRIES);
     assert_in_range(waiter_ms(&w, w.began), 400, 2000);
-    assert_int_equal(asked, 3); /* the last when the deadline passed */
+    assert_int_equal(asked, 3); /* the last try when the deadline passed */
     assert_string_equal(servers_text(&servers, 0, "GET " FLAG), mutex_value(m));
     mutex_release(m);
 }
@@ -279,7 +279,7 @@ static void test_mutex_wait__subscribes_anew_where_its_connection_breaks(void **
         assert_int_equal(servers_integer(&servers, 0, "CLIENT KILL TYPE pubsub"), 1);
     }
     wait_for_subscriber();
-    mutex_release(m); /* or it would hear of no more than the deadline */
+    mutex_release(m); /* else the waiter would only end at its deadline */
     waiter_gets_it(&w);
 }
 
@@ -290,7 +290,7 @@ static void test_mutex_wait__says_that_redis_is_away(void **state)
     struct waiter w;
     struct mutex *m = hold();
     unsigned tries = 0;
-    do { /* ERR_BUSY: its time was over before Redis was stopped */
+    do { /* ERR_BUSY: the waiter's time was over before Redis was stopped */
         waiter_waits(&w, GIVEN_MS);
         process_signal(&servers.redis[0].process, SIGSTOP);
         (void)pthread_join(w.thread, NULL);
@@ -349,7 +349,7 @@ static void test_mutex_wait__without_pubsub_ends_with_the_lease_and_says_so_once
         must(w[i].code, w[i].error);
         assert_in_range(took[i], 699, 3000);
     }
-    assert_in_range(asked, 4, 5); /* two tries, perhaps one just early, the one that took it, release */
+    assert_in_range(asked, 4, 5); /* two tries, perhaps one just too early, the successful one, the release */
     assert_int_equal(lines_with(path, "event=mutex_subscription_failed"), 1);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The n-th allocation of a thread that serves clients fails, for every n until a run meets no fault: each
+/* The n-th allocation of a thread that serves clients fails, for every n until a run meets no fault. Each
  * reply is right, an error, or the connection closes, and the coordinator serves on. */
 #include "tests/integration/fixture.h"
 

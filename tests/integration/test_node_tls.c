@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* TLS towards Redis: whom it trusts, whom it expects, as whom it comes. */
+/* TLS towards Redis: which certificates the client trusts, which name it expects, and which certificate it
+ * shows. */
 #include "tests/integration/wired.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An operator at the command line, against real coordinators: dry runs, a hold, the cutover, a rollback, a
+/* An operator uses the command line with real coordinators: dry runs, a hold, the cutover, a rollback, a
  * verification. */
 #include "tests/integration/fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An outbox as its reader sees it. */
+/* An outbox from its reader's side. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

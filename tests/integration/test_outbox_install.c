@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An outbox as its DBA sees it: made, made again, refused, taken away, dumped. */
+/* An outbox from the DBA's side: made, made again, refused, removed, dumped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

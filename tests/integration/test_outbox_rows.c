@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the triggers of sql/outbox.sql leave in the outbox, and in which form. */
+/* The entries that the triggers of sql/outbox.sql write, and their form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

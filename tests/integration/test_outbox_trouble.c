@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An outbox that cannot be used, that is taken away from its reader, or that many use at once. */
+/* An outbox that is unusable, that is removed while it is read, or that many sessions use at once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A check that is asked once more because an add before it had to be retried, while a node does not answer.
- */
+/* A check is repeated because an add before it had to be retried, while a node does not answer. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>

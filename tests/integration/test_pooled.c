@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A connection that is kept between questions: how many there are, and that its answers are those of a new
- * one. */
+/* Pooled connections: their number, and that they give the same answers as new ones. */
 #include "migrate/source/pooled.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Postgres takes connections and answers nothing: what needs no database goes on in time, and what does need
- * it says what it waits for. */
+/* Postgres accepts connections and does not answer. Operations that need no database go on in time, and those
+ * that need it report what they wait for. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The role of sql/reader_role.sql, made by psql: it can do all that Twinbloom does in Postgres, and nothing
+/* The role that sql/reader_role.sql makes in psql: it can do all that Twinbloom does in Postgres, and nothing
  * else. */
 #include <setjmp.h>
 #include <stdarg.h>

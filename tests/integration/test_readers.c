@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Readers that nothing disturbs: each row once; what is left at any moment; rest and limit. */
+/* Undisturbed readers: each row comes once; the ranges that are left at any moment; pauses and limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

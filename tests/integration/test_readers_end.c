@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Readers that end before all is read: why, and what is left then. */
+/* Readers that end before all rows are read: the reason, and the ranges that are left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A whole daemon that reaches Redis over a Unix socket and over TLS, as a user with the rights that
- * docs/howto/connect-to-redis.md names and no others: all that can be done to filters; certificates that
- * change; what INFO and TB.STATUS say of nodes. */
+/* A whole daemon that reaches Redis over a Unix socket and over TLS, as a user with exactly the rights that
+ * docs/howto/connect-to-redis.md names. All operations on filters; certificates that change; nodes in INFO
+ * and TB.STATUS. */
 #include "tests/integration/fixture.h"
 #include "tests/integration/wired.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A server that draws new replication ids while it runs. Where it was the replica of an older copy meanwhile,
- * what it lacks since is written again by whoever has added it, even if the traces of that are gone
- * (repl-backlog-ttl is 1 s) when a coordinator looks. Where its first replica came, or the last one went,
- * nothing is to be done. */
+/* A server gets new replication ids while it runs. If it was the replica of an older copy meanwhile,
+ * processes write the keys again that they had added and it now lacks, even if the traces of that are gone
+ * (repl-backlog-ttl is 1 s) when a coordinator looks. If only its first replica came, or the last one left,
+ * nothing has to be done. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -81,7 +81,7 @@ static void id(char out[64])
     freeReplyObject(r);
 }
 
-/* Until the node has drawn another id than @was. */
+/* Wait until the node has another id than @was. */
 static void await_another(const char *was)
 {
     char now[64];
@@ -108,7 +108,8 @@ static void degraded(const char *wanted)
     must(client_wait_status(&f.client[0], "seen", "degraded", wanted, WAIT_MS, &e), e);
 }
 
-/* The copy has what was added first, and is no replica any more: neither are its traces there. */
+/* Make the copy: it has the first keys, and is no replica any more. The traces of the replication are gone,
+ * too. */
 static void make_older_copy(void)
 {
     char first[64], was[64];
@@ -119,7 +120,7 @@ static void make_older_copy(void)
     assert_string_not_equal(first, was);
     lead(&copied);
     await_another(was);
-    clock_sleep_us(600000); /* it is looked at */
+    clock_sleep_us(600000); /* until the coordinator has looked */
     degraded("0");
     must(client_madd(&f.client[0], "seen", fixture_code, KEYS, LATE, &e), e);
 }
@@ -131,8 +132,8 @@ static void become_the_copy(void)
     await(&node, "master_replid2:0000000000000000000000000000000000000000");
 }
 
-/* Nothing is missing, and what is absent is reported so in the end; also by who starts with what the node has
- * by then. */
+/* No key may be missing, and absent keys must be reported absent in the end, also by a coordinator that
+ * starts with the node's data of then. */
 static void is_written_again(void)
 {
     uint64_t until = clock_mono_us() + WAIT_MS * 1000ull;
@@ -184,7 +185,7 @@ static void test_replicas__that_come_and_go_degrade_nothing(void **state)
     (void)state;
     char was[64];
     make_older_copy();
-    daemon_pause(&f.daemon[0]); /* no matter how long */
+    daemon_pause(&f.daemon[0]); /* for any time */
     id(was);
     follow(&copied, f.redis[0].port);
     await_another(was);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A real standby: its lag, as a source tells it, and reading from it. */
+/* A real standby: its lag as a source reports it, and reading from it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

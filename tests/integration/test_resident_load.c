@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shards are loaded from real servers, by a job, while entries are applied. What is
- * missing, cut, of something else, or comes from a server that the view does not mean, is told of, and never
- * taken for zeros. */
+/* A job loads shards from real servers while entries are applied. A shard that is missing, cut, of another
+ * type, or on a server that the view does not mean is reported, and never taken for zeros. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

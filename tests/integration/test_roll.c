@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The roll call on real servers: a lane's master whose replica lags is replaced by it, writers append again
- * what is missing, the view takes the era; a lane that is lost gets another stream. The view is on a node of
- * its own; the lane's node is behind a proxy that can lead to another server. */
+/* The roll call on real servers. A lagging replica replaces a lane's master, writers append the missing
+ * entries again, and the view accepts the era. A lane that is lost gets another stream. The view is on a node
+ * of its own; the lane's node is behind a proxy that can lead to another server. */
 #include "tests/integration/lanes.h"
 #include "tests/integration/lane_append.h"
 
@@ -34,13 +34,13 @@ struct writer {
     struct sync_client *link;
     struct roll roll;
     struct own *own;
-    struct lane lane; /* as the view had it when the writer read it last */
+    struct lane lane; /* as the writer read it last in the view */
     struct log_position at;
     uint64_t sequence;
 };
 
 struct world {
-    struct temp_redis home, one, other; /* the lane is on one, which may be followed by the other */
+    struct temp_redis home, one, other; /* the lane is on @one, whose replica may be @other */
     struct client home_client, client, other_client;
     struct proxy *proxy;
     unsigned route;
@@ -160,7 +160,7 @@ static void make_view(unsigned lanes, const struct lane *lane)
     log_view_format(w.view, put_field, NULL);
 }
 
-/* Read the view: go on in the lane that it has, under its era, from what it says is folded. */
+/* Read the view, and continue in its lane, under its era, from the folded position. */
 static void follow(struct writer *o)
 {
     load_view();
@@ -206,7 +206,7 @@ static int set_up_with(unsigned lanes)
     w.names.incarnation = 0xabcdef;
     for (unsigned i = 0; i < WRITERS; i++)
         open_writer(&w.writer[i], i);
-    for (unsigned i = lanes; i-- > 0;) { /* lane 1 is at home */
+    for (unsigned i = lanes; i-- > 0;) { /* lane 1 is on the metadata node */
         lane[i] = (struct lane){.where = i == 0 ? LANE_NODE : NODE_HOME};
         lane_key(&lane[i].key, &w.names, i, 1);
         must(lane_make(w.writer[0].link, &lane[i], lanes_writer, 1, &w.anchor, &e), e);
@@ -262,7 +262,7 @@ static enum err try_add(struct writer *o, enum tail_state *state, struct error *
     return lane_append(o->link, &o->lane, &o->at, bytes, length, apply, o, state, e);
 }
 
-/* Entries that are acknowledged. */
+/* Add entries, which must be acknowledged. */
 static void add(struct writer *o, unsigned count)
 {
     struct error e = {""};
@@ -289,7 +289,7 @@ static void answers(struct writer *o)
     must(roll_answer(&o->roll, w.view, 0, o->own, &era, &e), e);
 }
 
-/* How many writers the view waits for. */
+/* How many writers the view still waits for. */
 static unsigned taking(struct writer *o)
 {
     struct error e = {""};
@@ -299,7 +299,7 @@ static unsigned taking(struct writer *o)
     return missing;
 }
 
-/* Have everybody answer, and the view take the era. */
+/* Have all writers answer, and the view accept the era. */
 static void roll_call(void)
 {
     for (unsigned i = 0; i < WRITERS; i++)
@@ -325,7 +325,7 @@ static enum err count_entry(void *arg, const struct tail_record *record, struct 
     return ERR_OK;
 }
 
-/* How often that entry of @o is in the lane that the view has, under its era. */
+/* How often entry @sequence of @o is in the view's lane, under its era. */
 static unsigned times(const struct writer *o, uint64_t sequence)
 {
     struct error e = {""};
@@ -358,17 +358,17 @@ static uint64_t version(void)
 
 /* --- servers --- */
 
-/* Another replication id of the server that @c leads to; nothing is lost. */
+/* Give the server of @c another replication id. Nothing is lost. */
 static void renew_era(struct client *c)
 {
     struct error e = {""};
     uint64_t before = lanes_era(c);
-    must(client_ok(c, &e, "REPLICAOF 127.0.0.1 1"), e); /* nobody is there: it keeps its data */
+    must(client_ok(c, &e, "REPLICAOF 127.0.0.1 1"), e); /* no server there: the node keeps its data */
     must(client_ok(c, &e, "REPLICAOF NO ONE"), e);
     assert_true(lanes_era(c) != before);
 }
 
-/* Wait until the other server has all of the lane. */
+/* Wait until the other server has the whole lane. */
 static void catch_up(void)
 {
     struct error e = {""};
@@ -390,7 +390,7 @@ static void replicate(void)
     catch_up();
 }
 
-/* The other server follows no more: what comes from now on is lost by fail_over(). */
+/* End the replication: later entries will be lost by fail_over(). */
 static void lag(void)
 {
     struct error e = {""};
@@ -404,7 +404,7 @@ static enum err look_by(struct writer *o, struct error *e)
     return lane_look(o->link, &o->lane, (struct log_id){0}, 1, count_entry, &c, &page, e);
 }
 
-/* The address leads to the other server; connections were broken by that, and are made again. */
+/* Have the address lead to the other server. Connections break and are opened again. */
 static void fail_over(void)
 {
     struct error e = {""};
@@ -416,7 +416,7 @@ static void fail_over(void)
     }
 }
 
-/* The lane's node is another server, which lacks @lost entries of each writer, and has @kept of them. */
+/* Replace the lane's node by another server, which has @kept entries of each writer, and lacks @lost. */
 static void fail_over_with(unsigned kept, unsigned lost)
 {
     replicate();
@@ -468,13 +468,13 @@ static void test_a_writer__registers_once_and_leaves(void **state)
     assert_true(strtoull(field(name), NULL, 10) == w.writer[0].roll.registration);
     assert_int_equal(version(), before + 2);
     put_field(NULL, name, "1900000000000000 0.1:00000000000000e1");
-    must(roll_register(&w.writer[0].roll, &e), e); /* what it has said stays */
+    must(roll_register(&w.writer[0].roll, &e), e); /* its answer stays */
     assert_true(w.writer[0].roll.registration == 1900000000000000);
     assert_string_equal(field(name), "1900000000000000 0.1:00000000000000e1");
     put_field(NULL, name, "1900000000000000? 0.1:00000000000000e1");
     must(roll_register(&w.writer[0].roll, &e), e);
     assert_string_equal(field(name), "1900000000000001 0.1:00000000000000e1");
-    w.writer[0].roll.registration = 1900000000000005; /* at least */
+    w.writer[0].roll.registration = 1900000000000005; /* at least this number */
     must(roll_register(&w.writer[0].roll, &e), e);
     assert_string_equal(field(name), "1900000000000005 0.1:00000000000000e1");
     assert_int_equal(version(), before + 2);
@@ -537,14 +537,14 @@ static void test_what_a_failover_lost__is_in_the_lane_again(void **state)
     fail_over_with(5, 70); /* more than one batch */
     uint64_t before = version();
     adds_as(&w.writer[0], TAIL_ERA);
-    w.writer[0].sequence--; /* it was not acknowledged */
+    w.writer[0].sequence--; /* the entry was not acknowledged */
     roll_call();
     assert_true(w.view->lane[0].era == lanes_era(&w.other_client));
     assert_int_equal(version(), before + 1);
     assert_false(w.view->degraded);
     for (unsigned i = 0; i < WRITERS; i++) {
         all_are_there(&w.writer[i]);
-        assert_int_equal(times(&w.writer[i], 1), 1); /* and those that were there not twice */
+        assert_int_equal(times(&w.writer[i], 1), 1); /* and existing entries are not repeated */
         assert_int_equal(times(&w.writer[i], 75), 1);
     }
     add(&w.writer[0], 3);
@@ -557,8 +557,8 @@ static void test_positions__go_back_to_the_first_entry(void **state)
     (void)state;
     char name[LOG_WRITER_NAME_MAX];
     fail_over_with(5, 5);
-    store_folded(0, 0, 1, &w.writer[0].at); /* an entry that the failover lost */
-    store_folded(1, 0, 7, &w.writer[0].at); /* of another stream */
+    store_folded(0, 0, 1, &w.writer[0].at); /* the position of an entry that the failover lost */
+    store_folded(1, 0, 7, &w.writer[0].at); /* a position in another stream */
     for (unsigned i = 0; i < WRITERS; i++)
         answers(&w.writer[i]);
     log_writer_name(w.writer[0].id, name);
@@ -572,11 +572,11 @@ static void test_positions__go_back_to_the_first_entry(void **state)
                                 w.writer[0].at.length));
     for (unsigned i = 0; i < WRITERS; i++) {
         log_writer_name(w.writer[i].id, name);
-        assert_null(strchr(field(name), ' ')); /* what was said is done with */
+        assert_null(strchr(field(name), ' ')); /* answers of the old era are removed */
     }
 }
 
-/* A position before the lane's first entry is none: nothing says that what is between is in the shards. */
+/* A position before the lane's first entry is invalid, as entries in between may not be in the shards. */
 static void test_positions__never_go_up(void **state)
 {
     struct error e = {""};
@@ -609,7 +609,7 @@ static void test_a_writer_that_sleeps__is_waited_for(void **state)
     answers(&w.writer[1]);
     assert_int_equal(taking(&w.writer[0]), 0);
     assert_string_not_equal(field("lanes"), lanes);
-    assert_int_equal(taking(&w.writer[0]), 0); /* it has the era */
+    assert_int_equal(taking(&w.writer[0]), 0); /* the view has the era already */
     w.writer[0].sequence--;
     all_are_there(&w.writer[0]);
     all_are_there(&w.writer[1]);
@@ -622,11 +622,11 @@ static void test_a_page_of_entries__is_not_all(void **state)
     renew_era(&w.client);
     int64_t before = length_of(&w.client, &w.writer[0].lane);
     roll_call();
-    assert_int_equal(length_of(&w.client, &w.writer[0].lane), before); /* all of them were found */
+    assert_int_equal(length_of(&w.client, &w.writer[0].lane), before); /* all entries were found */
     assert_true(w.view->lane[0].era == lanes_era(&w.client));
 }
 
-/* What was said of one era says nothing of the next one. */
+/* An answer for one era does not count for the next one. */
 static void test_an_era_that_changes_again__is_answered_again(void **state)
 {
     (void)state;
@@ -643,7 +643,7 @@ static void test_an_era_that_changes_again__is_answered_again(void **state)
     all_are_there(&w.writer[1]);
 }
 
-/* Entries that are met when their process has entered the next era are not acknowledged. */
+/* Entries that are met after their process has entered the next era are not acknowledged. */
 static void test_what_is_met_under_an_era_that_was_left__is_not_acknowledged(void **state)
 {
     struct error e = {""};
@@ -656,7 +656,7 @@ static void test_what_is_met_under_an_era_that_was_left__is_not_acknowledged(voi
     assert_int_equal(own_count(w.writer[0].own), 0);
 }
 
-/* The new master's clock is behind: what is appended again gets an id before the one that it had. */
+/* The new master's clock is behind, so that a repeated entry gets an id before its earlier one. */
 static void test_a_clock_that_is_behind__does_not_hide_what_was_appended(void **state)
 {
     struct error e = {""};
@@ -669,7 +669,7 @@ static void test_a_clock_that_is_behind__does_not_hide_what_was_appended(void **
                                    o->lane.key.length, w.anchor.bytes, (size_t)w.anchor.length);
     assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
     freeReplyObject(r);
-    add(o, 3); /* with ids behind that one */
+    add(o, 3); /* with ids after that one */
     fail_over();
     uint64_t era;
     must(roll_answer(&o->roll, w.view, 0, o->own, &era, &e), e);
@@ -700,7 +700,7 @@ static void test_a_broken_connection__only_has_it_repeated(void **state)
     all_are_there(&w.writer[0]);
 }
 
-/* It may be executed late: behind the writer's next registration. */
+/* The command may be executed late, after the writer's next registration. */
 static void test_to_leave__ends_one_registration_only(void **state)
 {
     struct error e = {""};
@@ -766,7 +766,7 @@ static void test_a_node_that_is_no_master__is_waited_for(void **state)
     unsigned missing;
     (void)state;
     add(&w.writer[0], 1);
-    must(client_ok(&w.client, &e, "REPLICAOF 127.0.0.1 1"), e); /* the connection survives that */
+    must(client_ok(&w.client, &e, "REPLICAOF 127.0.0.1 1"), e); /* the connection survives this */
     gives(ERR_UNREACHABLE, roll_answer(&w.writer[0].roll, w.view, 0, w.writer[0].own, &era, &e), e);
     gives(ERR_UNREACHABLE, roll_take_era(&w.writer[0].roll, w.view, 0, NULL, &missing, &e), e);
     if (strstr(e.text, "no master") == NULL)
@@ -825,7 +825,7 @@ static void test_a_writer_that_is_gone__is_removed_and_the_filter_degraded(void 
     load_view();
     assert_true(w.view->degraded);
     assert_int_equal(w.view->writer_count, 1);
-    /* It only slept: it acknowledges nothing, and registers before it goes on. */
+    /* The writer was only stopped: it acknowledges nothing, and registers before it goes on. */
     adds_as(&w.writer[1], TAIL_ERA);
     uint64_t era;
     gives(ERR_NOT_FOUND, roll_answer(&w.writer[1].roll, w.view, 0, w.writer[1].own, &era, &e), e);
@@ -836,7 +836,7 @@ static void test_a_writer_that_is_gone__is_removed_and_the_filter_degraded(void 
     all_are_there(&w.writer[1]);
 }
 
-/* A position with that id. */
+/* A position with the id @id. */
 static const struct log_position *at(struct log_id id)
 {
     static struct log_position p;
@@ -867,13 +867,14 @@ static void test_a_writer_in_doubt__registers_again_or_is_removed(void **state)
     load_view();
     assert_true(roll_is_registered(&w.writer[1].roll, w.view));
     assert_true(w.writer[1].roll.registration > gone.registration);
-    gives(ERR_NOT_FOUND, remove_end(&w.writer[0].roll, &m, &e), e); /* of the registration before */
+    gives(ERR_NOT_FOUND, remove_end(&w.writer[0].roll, &m, &e),
+          e); /* this removal is of the registration before */
     gives(ERR_NOT_FOUND, remove_doubt(&w.writer[0].roll, &gone, &e), e);
     gone = *log_view_writer(w.view, w.writer[1].id);
     must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
     store_folded(0, 0, 1, at(m.notice[0]));
     store_folded(1, 0, 1, at(m.notice[0]));
-    gives(ERR_NOT_FOUND, remove_end(&w.writer[0].roll, &m, &e), e); /* it is not in doubt */
+    gives(ERR_NOT_FOUND, remove_end(&w.writer[0].roll, &m, &e), e); /* the writer is not in doubt */
     must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
     uint64_t before = version();
     must(remove_end(&w.writer[0].roll, &m, &e), e);
@@ -900,7 +901,7 @@ static void test_a_writer_in_doubt__stays_until_the_shards_of_both_generations_h
     struct log_writer gone = *log_view_writer(w.view, w.writer[1].id);
     must(remove_doubt(&w.writer[0].roll, &gone, &e), e);
     must(remove_begin(&w.writer[0].roll, w.view, &gone, &m, &e), e);
-    for (unsigned i = 0; i < 4; i++) { /* slot and lane in which all is not folded yet */
+    for (unsigned i = 0; i < 4; i++) { /* generation slot and lane that is not completely folded yet */
         for (unsigned k = 0; k < 4; k++) {
             struct log_id there = m.notice[k % 2];
             store_folded(k / 2, k % 2, 1, at(k == i ? just_before(there) : there));
@@ -910,14 +911,14 @@ static void test_a_writer_in_doubt__stays_until_the_shards_of_both_generations_h
     store_folded(1, 1, 7, at(m.notice[1])); /* in another stream */
     gives(ERR_BUSY, remove_end(&w.writer[0].roll, &m, &e), e);
     store_folded(1, 1, 1, at(m.notice[1]));
-    put_field(NULL, "near", "3"); /* the cutover to another one */
+    put_field(NULL, "near", "3"); /* a cutover to another generation is near */
     hold(1, just_before(m.notice[1]));
     gives(ERR_BUSY, remove_end(&w.writer[0].roll, &m, &e), e);
     hold(1, m.notice[1]);
     must(remove_end(&w.writer[0].roll, &m, &e), e);
 }
 
-/* The removals may be gone with the era: whoever had slept would not meet them. */
+/* The removals may be lost with the era, so that a writer that slept would not meet them. */
 static void test_a_removal__counts_under_its_era_only(void **state)
 {
     struct error e = {""};
@@ -943,7 +944,7 @@ static void test_a_removal__counts_under_its_era_only(void **state)
     gives(ERR_FENCED, remove_end(&w.writer[0].roll, &m, &e), e);
 }
 
-/* Where another lane is as it was, a writer that sleeps could go on there, with nobody who waits for it. */
+/* If another lane stayed unchanged, a writer that sleeps could go on there, and nobody would wait for it. */
 static void test_a_removal__replaces_the_lanes_that_are_as_they_were(void **state)
 {
     struct error e = {""};
@@ -989,7 +990,7 @@ static void becomes_whole(void)
     for (unsigned i = 0; i < WRITERS; i++)
         all_are_there(&w.writer[i]);
     assert_int_equal(w.view->slot[1].folded[0].lane_number, number);
-    assert_int_equal(keys_of(&w.client, "*.log*"), 1); /* what was closed is deleted */
+    assert_int_equal(keys_of(&w.client, "*.log*"), 1); /* the closed lane is deleted */
     add(&w.writer[0], 2);
     add(&w.writer[1], 2);
 }
@@ -1005,13 +1006,13 @@ static void test_a_lane_that_was_deleted__becomes_whole_in_another_stream(void *
     adds_as(&w.writer[0], TAIL_LOST);
     w.writer[0].sequence--;
     replaces(&w.writer[0]);
-    adds_as(&w.writer[0], TAIL_LOST); /* under the former view: nobody makes the lane again */
+    adds_as(&w.writer[0], TAIL_LOST); /* under the former view: this does not make the lane again */
     w.writer[0].sequence--;
     becomes_whole();
 }
 
-/* Of somebody who makes the filter, and was about to publish it when another one did: two lanes would be open
- * if the view were lost once more. */
+/* A maker of the filter was about to publish it when another one did. Its lane must go: if the view were lost
+ * once more, two lanes would be open. */
 static void test_a_lane_that_is_replaced__leaves_no_lane_of_another_incarnation(void **state)
 {
     struct error e = {""};
@@ -1019,8 +1020,8 @@ static void test_a_lane_that_is_replaced__leaves_no_lane_of_another_incarnation(
     freeReplyObject(client_command(&w.client, "XADD tb:{f.0}:0000000000abcdee.log1 * e x"));
     freeReplyObject(client_command(&w.home_client, "XADD tb:{f.3}:0000000000abcdee.log1.closed * e x"));
     must(client_ok(&w.home_client, &e, "SET tb:{f.2.0.0}:0000000000abcdee x"), e); /* a shard */
-    freeReplyObject(
-        client_command(&w.home_client, "XADD tb:{f.x.0}:0000000000abcdee.log1 * e x")); /* of filter f.x */
+    freeReplyObject(client_command(
+        &w.home_client, "XADD tb:{f.x.0}:0000000000abcdee.log1 * e x")); /* belongs to filter f.x */
     add(&w.writer[0], 1);
     struct lane old = w.writer[0].lane;
     must(client_integer(&w.client, &(int64_t){0}, &e, "DEL %b", old.key.text, old.key.length), e);
@@ -1030,7 +1031,7 @@ static void test_a_lane_that_is_replaced__leaves_no_lane_of_another_incarnation(
     assert_int_equal(keys_of(&w.client, "*abcdee*"), 0);
     assert_int_equal(keys_of(&w.home_client, "*abcdee*"), 2);
     becomes_whole();
-    put_field(NULL, "incarnation", "0000000000abcdee"); /* now it is another one's */
+    put_field(NULL, "incarnation", "0000000000abcdee"); /* the incarnation is another one's now */
     load_view();
     w.view->incarnation = w.names.incarnation;
     gives(ERR_FENCED, roll_replace_lane(&w.writer[0].roll, w.view, 0, &e), e);
@@ -1045,12 +1046,13 @@ static void test_a_lane_that_was_flushed__becomes_whole_whoever_meets_it_first(v
     add(&w.writer[1], 5);
     must(client_ok(&w.client, &e, "FLUSHALL"), e);
     replaces(&w.writer[1]);
-    must(client_ok(&w.client, &e, "FLUSHALL"), e); /* and its successor, before its era was taken */
+    must(client_ok(&w.client, &e, "FLUSHALL"),
+         e); /* its successor is lost, too, before the view accepted its era */
     replaces(&w.writer[0]);
     becomes_whole();
 }
 
-/* As where the last id is the highest there is: entries are kept by their writers, so the lane may go. */
+/* E.g. if the last id is the highest possible: the writers keep their entries, so the lane may be closed. */
 static void test_a_lane_that_is_not_lost__is_closed_first(void **state)
 {
     struct error e = {""};
@@ -1087,8 +1089,8 @@ static void test_a_lane__is_closed_before_the_view_names_another(void **state)
     assert_int_equal(lanes_number(&w.client, "EXISTS", &closed), 0);
 }
 
-/* While a generation is built the other one says what is forgotten; when its cutover is near, the hold, too.
- */
+/* During a build the other generation says which own entries may be forgotten; when the cutover is near, the
+ * hold does, too. */
 static void test_own_entries__are_kept_where_a_cutover_is_near(void **state)
 {
     struct writer *o = &w.writer[0];
@@ -1185,7 +1187,7 @@ static void test_a_node_that_is_away__has_nothing_switched(void **state)
     add(&w.writer[0], 1); /* it is as it was */
 }
 
-/* The view is another one by now, or goes away: what was made for it is deleted. */
+/* The view is another one by now, or is deleted: the lane that was made for it is deleted. */
 static void test_a_view_that_has_changed__is_not_touched(void **state)
 {
     struct error e = {""};
@@ -1270,7 +1272,7 @@ static void test_of_two_that_replace_a_lane__one_wins(void **state)
 
 /* --- a filter that leaves a node --- */
 
-/* The lanes' nodes, and those of the shards of the generation that is read. */
+/* Place the lanes, and the current generation's shards, on nodes. */
 static void lie_on(const char *lanes, bool at_home, bool on_lane_node)
 {
     struct generation *g = &w.view->slot[w.view->current].shape;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands of a pipeline that differ in their key alone are begun together (client_run.h). Nobody sees it:
- * each has its own reply, in the order of the commands, and what was found does not wait for what was not. */
+/* Commands of a pipeline that differ only in their key are started together (client_run.h). Clients do not
+ * notice: each command has its own reply, in the order of the commands, and replies of present keys do not
+ * wait for those of absent ones. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages in the order of ids: each row once, whatever its id and its key. */
+/* Pages in the order of ids: each row comes once, whatever its id and its key. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages in the order of a table's blocks; rows whose ids are known. */
+/* Pages in the order of a table's blocks; and rows with known ids. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows newer and older than a horizon: exactly those, whatever wrote them; and samples. */
+/* Rows newer and older than a horizon: exactly those, whichever transaction wrote them; and samples. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

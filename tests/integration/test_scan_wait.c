@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What ends a page before its last row: the connection, the deadline, the watch, an error of the statement.
- * The range stays, and the page can be read again. */
+/* A page ends before its last row: by the connection, the deadline, the watch, or an error of the statement.
+ * The range does not change, and the page can be read again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.SCANDUMP: a dump holds what it must, or is refused. */
+/* BF.SCANDUMP: a dump is complete, or it is refused. */
 #include "tests/integration/dumps.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of filters that live for a moment: made, used, deleted. Nothing of them is kept. */
+/* Filters with a short life: they are made, used and deleted, and nothing of them stays in memory. */
 #include "tests/integration/fixture.h"
 
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A coordinator that was stopped through three expansions goes on as if nothing had been: its answers are
- * right at once, and what it adds is in. */
+/* A coordinator that was stopped during three expansions goes on correctly: its answers are right at once,
+ * and its adds are not lost. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static uint64_t first_of(unsigned round)
     return 100000 + round * UINT64_C(1000);
 }
 
-/* Rows of the table, as callers write them: the row, then its key. */
+/* Write rows as callers do: the row, then its key. */
 static void add(unsigned d, unsigned round)
 {
     struct error e = {""};
@@ -50,7 +50,7 @@ static redisReply *next_reply(struct client *c)
     return r;
 }
 
-/* Checks, and an add, that wait in its socket while it is stopped. */
+/* Send checks and an add, which wait in the coordinator's socket while it is stopped. */
 static void send_to_sleeper(struct client *c)
 {
     for (unsigned round = 0; round <= EXPANSIONS; round++)

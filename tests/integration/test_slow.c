@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Slow requests are told with an id and where the time went, never with a key; logs are JSON where that is
- * wanted; who may scrape. */
+/* Slow requests are logged with an id and the time of each phase, never with a key. Logs are JSON if
+ * configured. Which clients may scrape metrics. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

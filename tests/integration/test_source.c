@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What source_check() refuses, and what it lets pass. */
+/* What source_check() refuses, and what it accepts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

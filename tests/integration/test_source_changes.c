@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The source changes while a filter is rebuilt from it: its tables are others, their rows move to other
- * places. Of every variation: each row of the table that has the name in the end is present. */
+/* The source changes while a filter is rebuilt from it: tables are replaced, rows move. In each variation
+ * every row of the table that has the name in the end is present. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>

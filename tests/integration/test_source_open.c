@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The connection of a source: who it says it is, what it waits for and how long, what it may do. */
+/* The connection of a source: its application name, its timeouts, its rights. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

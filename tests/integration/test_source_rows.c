@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many rows there are and where: estimates, the last id, cuts, the row of a key. */
+/* Number and place of rows: estimates, the last id, cuts, the row of a key. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

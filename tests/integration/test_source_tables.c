@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which tables a configuration stands for, and ids of several columns. */
+/* The tables that a configuration means, and ids of several columns. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

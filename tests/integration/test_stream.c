@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which rows a stream hands out, and what it makes of their ids. */
+/* The rows that a stream hands out, and the form of their ids. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

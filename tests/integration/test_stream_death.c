@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What comes again, and what the server may forget: when a consumer dies, when the server ends the stream,
- * while nothing comes. */
+/* Which rows come again, and which WAL the server may remove: when a consumer dies, when the server ends the
+ * stream, while no rows come. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What has to be set up for a stream: each thing that is missing is told with its remedy. */
+/* The prerequisites of a stream: the error for each missing one has its remedy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The slot of a stream, and what has to be set up for one: each thing that is missing is told with its
- * remedy. */
+/* The slot of a stream, and its prerequisites: the error for each missing one has its remedy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

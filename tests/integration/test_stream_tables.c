@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows of partitions, of several tables, of tables that are none of ours. */
+/* Rows of partitions, of several tables, and of other tables. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

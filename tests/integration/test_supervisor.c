@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What systemd is told, heard at a NOTIFY_SOCKET of the test's own. Single threads of the daemon are stopped
- * by ptrace(2), which is as good a hang as any: the process and all other threads go on. */
+/* The messages to systemd, received at a NOTIFY_SOCKET of the test. ptrace(2) stops single threads of the
+ * daemon, which looks like a hang: the process and all other threads go on. */
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>

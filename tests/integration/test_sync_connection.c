@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A blocking connection to a node: over a port, a Unix socket and TLS; what it does with servers that do not
- * behave. */
+/* A blocking connection to a node over a port, a Unix socket and TLS, and its behaviour with faulty
+ * servers. */
 #include "tests/integration/wired.h"
 
 #include <pthread.h>

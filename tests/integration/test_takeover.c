@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Coordinators that are killed or stopped in the middle of an expansion. */
+/* Coordinators are killed or stopped in the middle of an expansion. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -13,8 +13,8 @@ enum { ROWS = 30000, ADDED = 300, STEADY_MS = 90000 };
 
 static struct fixture fixture;
 
-/* A gate in the scan's way: a row that is read only while nobody holds an advisory lock. Held outside a
- * transaction, so that no build has to wait for it before its scan. */
+/* A gate that stops the scan: one row can only be read while nobody holds an advisory lock. The lock is held
+ * outside a transaction, so that no build waits for it before its scan. */
 static const char gate[] =
     "CREATE FUNCTION public.gate(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
     "IF id = 15000 THEN PERFORM pg_advisory_lock_shared(7); "
@@ -36,7 +36,7 @@ static const struct fixture_options options = {
     .schema = gate,
     .where = "public.gate(id)"};
 
-/* Whom the test before has killed runs again, no job does, and the rows are those of the beginning. */
+/* Restart the coordinators that the test before has killed, wait until no job runs, and restore the rows. */
 static int quiet(void **state)
 {
     (void)state;
@@ -54,7 +54,7 @@ static int quiet(void **state)
     return 0;
 }
 
-/* Rows and the filter, through coordinator @d. */
+/* Insert rows and add their keys through coordinator @d. */
 static void insert_and_add(unsigned d, uint64_t first, uint64_t count)
 {
     struct error e = {""};
@@ -107,14 +107,14 @@ static void test_takeover__finishes_what_a_killed_coordinator_began(void **state
     wait_done(1, before + 1);
     owner_of_the_job(1, second, sizeof(second));
     assert_string_not_equal(first, second);
-    /* The one that took over went on from a checkpoint, and what was written before it is there (below). */
+    /* The new driver went on from a checkpoint; keys from before it are checked below. */
     char rows[64];
     must(client_status(&fixture.client[1], FILTER, "job_scan_rows", rows, sizeof(rows), &e), e);
     assert_in_range(strtoull(rows, NULL, 10), 1, ROWS - 1);
     for (unsigned d = 1; d < 3; d++)
         fixture_all_present(&fixture, d, 0, ROWS + ADDED);
     assert_true(fixture_false_positives(&fixture, 1, 5000) < 50);
-    /* The one that was killed comes back and serves the new generation. */
+    /* The killed coordinator restarts and serves the new generation. */
     must(daemon_launch(&fixture.daemon[0], &e), e);
     fixture_reconnect(&fixture, 0);
     fixture_all_present(&fixture, 0, 0, ROWS + ADDED);
@@ -141,7 +141,7 @@ static void test_takeover__is_done_by_the_only_one_left_of_three(void **state)
     }
 }
 
-/* Until a checkpoint has been written. */
+/* Wait until a checkpoint has been written. */
 static void wait_for_ranges(struct client *redis)
 {
     long long there = 0;
@@ -155,7 +155,7 @@ static void wait_for_ranges(struct client *redis)
     assert_int_equal(there, 1);
 }
 
-/* The checkpoint of a coordinator that was killed, @field made into what no driver writes. */
+/* A coordinator is killed, and @field of its checkpoint gets a value that no driver writes. */
 static void expect_scanned_again(const char *field, const char *value)
 {
     struct error e = {""};
@@ -193,8 +193,7 @@ static void test_takeover__scans_again_where_the_checkpoint_names_more_ranges_th
     expect_scanned_again("ranges", "190");
 }
 
-/* One command into the socket of a coordinator that is stopped: it is the first thing it reads when it wakes.
- */
+/* Send one command to a stopped coordinator, which reads it first when it wakes up. */
 static void send_check(unsigned d, uint64_t number)
 {
     char code[CLIENT_KEY_MAX];
@@ -271,7 +270,7 @@ static void test_sleeper__that_drove_the_job_disturbs_nothing_when_it_wakes(void
     adds_are_visible_everywhere(0, FIRST + 10000);
 }
 
-/* Postgres does not answer: neither an operator nor a shutdown may have to wait for it. */
+/* Postgres does not answer: neither an operator nor a shutdown may wait for it. */
 enum { SOON_MS = 5000 /* half of the time that Postgres has */ };
 
 static void test_hung_page__does_not_hold_up_an_abort(void **state)

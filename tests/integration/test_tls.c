@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TLS: clients that people use, certificates of both sides, and others put in their place. */
+/* TLS with popular clients, certificates of both sides, and certificates that are replaced. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What nobody should send, in numbers that nobody should have, while an ordinary client goes on getting right
- * answers. TWINBLOOM_TORTURE_SECONDS (default 8): how long connections are opened and closed. */
+/* Malicious requests in very large numbers, while an ordinary client still gets right answers.
+ * TWINBLOOM_TORTURE_SECONDS (default 8): how long connections are opened and closed. */
 #include "tests/integration/fixture.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A master of a cluster dies, and the replica that takes its place has lagged on purpose: no coordinator
- * reports a key absent; also not one that slept meanwhile, nor when the slots move on. Who has added them
- * writes them again. Where he died too, they are really missing, and the filter is degraded until an operator
- * accepts that. */
+/* A master of a cluster dies, and a replica that lagged on purpose takes over. No coordinator reports a key
+ * absent, not even one that was stopped meanwhile, nor when the slots move on. The coordinator that added the
+ * lost keys writes them again. If it died, too, they are really missing, and the filter is degraded until an
+ * operator accepts that. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -62,7 +62,7 @@ static uint64_t present(unsigned d, uint64_t first, uint64_t count)
     return n;
 }
 
-/* Keys asked for one by one, while nodes are away: how many are reported absent. */
+/* Check keys one by one while nodes are away. Returns how many are reported absent. */
 static unsigned denied(unsigned d, uint64_t first, uint64_t count)
 {
     unsigned n = 0;
@@ -77,7 +77,7 @@ static unsigned denied(unsigned d, uint64_t first, uint64_t count)
     return n;
 }
 
-/* Master @m and what it was told last are gone; returns who took its place. */
+/* Kill master @m, whose last writes are lost. Returns the node that took over. */
 static unsigned fail_over(unsigned m)
 {
     struct error e = {""};

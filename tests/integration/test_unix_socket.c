@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The socket in the file system, and several addresses. */
+/* The listener on a Unix socket, and several addresses. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A rolling upgrade: three coordinators are replaced by another version, one after the other, under adds and
- * checks and with an expansion under way. Clients of the one that leaves go to another; they see connections
- * that close, and nothing else. */
+/* A rolling upgrade: three coordinators are replaced by another version, one after the other, during adds,
+ * checks and an expansion. Clients of the leaving coordinator switch to another one; they only see
+ * connections that close. */
 #include "tests/integration/roll.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ enum { ROWS = 60000, WAIT_MS = 60000, CREATORS = 2, KEYS_MAX = 200000, REPLY_MS 
 
 static struct fixture fixture;
 
-/* A gate in the scan's way, as long as somebody holds an advisory lock. */
+/* A gate that stops the scan while somebody holds an advisory lock. */
 static const char gate[] =
     "CREATE FUNCTION public.gate(id bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
     "IF id = 30000 THEN PERFORM pg_advisory_lock_shared(7); "
@@ -73,7 +73,8 @@ static void connect_somewhere(struct creator *c)
         (void)snprintf(c->failure, sizeof(c->failure), "no coordinator could be reached");
 }
 
-/* Sent again, elsewhere, where the connection closed: the one thing that may happen. */
+/* Send the command again to another coordinator if the connection closed, which is the only allowed
+ * failure. */
 static long long ask(struct creator *c, const char *command, const char *key)
 {
     while (c->failure[0] == '\0') {

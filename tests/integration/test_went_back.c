@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The home node is killed and comes back with the data that it had in an earlier phase of the filter. Until
- * all is healed, and afterwards, no key that was acknowledged is reported absent: by the coordinator that
- * lives through it, by one that was stopped, by those that were started again once they have seen what the
- * shards tell. */
+/* The metadata node is killed and comes back with data of an earlier phase of the filter. Until all is
+ * healed, and afterwards, no acknowledged key is reported absent: not by the coordinator that ran all the
+ * time, nor by one that was stopped, nor by those that were restarted, once they have seen the shards'
+ * state. */
 #include "tests/integration/fixture.h"
 
 #include <inttypes.h>
@@ -12,13 +12,13 @@
 
 #include "base/clock.h"
 
-enum { ROWS = 3000, ADDED = 200, HEAL_MS = 90000 /* half a minute for a writer that is gone */ };
+enum { ROWS = 3000, ADDED = 200, HEAL_MS = 90000 /* includes half a minute for a dead writer */ };
 
-/* What becomes of the coordinators. */
+/* What happens to the coordinators. */
 enum fate { FIRST_LIVES, FIRST_IS_NEW, ALL_ARE_NEW };
 
 static struct fixture fixture;
-static uint64_t codes; /* rows, all of them acknowledged */
+static uint64_t codes; /* the number of rows, all of them acknowledged */
 
 static int setup_with(unsigned nodes, unsigned masters)
 {
@@ -43,7 +43,7 @@ static int setup(void **state)
     return setup_with(2, 0);
 }
 
-/* The filter's home is the first of the masters, and that has a replica. */
+/* The filter's metadata node is the first of the masters, which has a replica. */
 static int setup_cluster(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void copy_dump(const char *from, const char *to)
     assert_int_equal(system(command), 0);
 }
 
-/* The replica has all that there is now, and nothing of what comes. */
+/* The replica has all present data, and gets none of the later writes. */
 static void part_replica(void)
 {
     struct error e = {""};
@@ -156,7 +156,7 @@ static void live(const char *path)
 
 /* --- what must hold --- */
 
-/* Ask for the last @count codes, or absent ones: how many are answered. None of the codes may be absent. */
+/* Check the last @count codes, or absent ones, and count the answers. None of the codes may be absent. */
 static void ask(unsigned d, client_key_fn *key, uint64_t first, uint64_t count, uint64_t *yes, uint64_t *no)
 {
     struct client *c = &fixture.client[d];
@@ -239,7 +239,7 @@ static void start_again(unsigned d)
     fixture_reconnect(&fixture, d);
 }
 
-/* What was going on when home went back, and what healed it, comes to its end. */
+/* Wait until jobs from before the metadata node went back, and jobs that heal, have ended. */
 static void end_jobs(void)
 {
     struct error e = {""};
@@ -258,7 +258,7 @@ static void end_jobs(void)
     }
 }
 
-/* Live through @saved, save home; through @lost; then home goes back. */
+/* Run the steps @saved, save the metadata node, run the steps @lost; then the node goes back. */
 static void goes_back(const char *saved, const char *lost, enum fate fate)
 {
     char what[64];
@@ -305,8 +305,8 @@ static const struct row {
     {"B", "WF"}, {"B", "A"}, {"BW", "F"}, {"BW", "R"}, {"BW", "RA"},
 };
 
-/* Whoever has added, and sleeps or is gone, is waited for, for half a minute each time: so each row has one
- * of the fates. */
+/* A writer that sleeps or is dead is waited for, for half a minute each time, so each row has only one of the
+ * fates. */
 static void rows_of(enum fate fate)
 {
     for (size_t i = fate; i < sizeof(rows) / sizeof(rows[0]); i += ALL_ARE_NEW + 1)

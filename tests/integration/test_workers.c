@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections go to the worker that has the fewest: where those of one worker have gone, it gets the next
- * ones. */
+/* Connections go to the worker that has the fewest. If all connections of one worker have closed, it gets the
+ * next ones. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writers that die, or stand still, without leaving the register; and lanes whose node gets another
- * replication id. The writer is a process of its own, which adds keys one batch after the other and says
- * which were acknowledged. */
+/* Writers die or are stopped without leaving the register, and lanes' nodes get other replication ids. The
+ * writer is a process of its own, which adds keys batch by batch and reports which were acknowledged. */
 #include "tests/integration/log_members.h"
 
 #include <signal.h>
@@ -26,10 +25,10 @@ enum {
     BATCH = 20,
     GRACE_US = 300 * 1000,
     WAIT_US = 20 * 1000 * 1000,
-    SOME = 2000 /* keys of a writer that are acknowledged before something is done to it */
+    SOME = 2000 /* acknowledged keys of a writer before the test disturbs it */
 };
 
-/* What processes were told of each key. */
+/* What processes were told about each key. */
 struct told {
     _Atomic uint32_t acknowledged; /* of the other process: keys from 0 on */
     _Atomic bool stop;
@@ -130,7 +129,7 @@ static struct log_member *opens(bool folds)
     return opens_with(UINT64_MAX, folds);
 }
 
-/* Add keys, and note what was said. True: they are acknowledged. */
+/* Add keys, and note the answers. True: they are acknowledged. */
 static bool add(struct log_member *m, uint32_t first)
 {
     struct error e = {""};
@@ -171,7 +170,7 @@ static int run_writer(void)
     return 0;
 }
 
-/* To be called before a member is opened in this process. */
+/* Call it before a member is opened in this process. */
 static void start_writer(void)
 {
     assert_int_equal(opened, 0);
@@ -257,7 +256,7 @@ static void wait_for_writers(unsigned count)
     wait_for_view(has_writers, &count, "that many writers");
 }
 
-/* All that the writer was told of is there, for @m. */
+/* All keys that were acknowledged to the writer must be present for @m. */
 static void all_are_present(struct log_member *m)
 {
     uint32_t count = atomic_load(&told->acknowledged);
@@ -267,7 +266,7 @@ static void all_are_present(struct log_member *m)
     }
 }
 
-/* Another replication id; the node was somebody's replica meanwhile, so it may have lost what it had. */
+/* Give the node another replication id. It was a replica meanwhile, so it may have lost data. */
 static void promote(void)
 {
     struct error e = {""};
@@ -315,7 +314,8 @@ static void test_a_writer_that_was_killed__is_not_waited_for(void **state)
     assert_int_equal(view->writer_count, 2);
 }
 
-/* Nobody knows what it had acknowledged: its lane's node failed over before it could be removed. */
+/* Nobody knows which keys the dead writer had acknowledged, because its lane's node failed over before it
+ * could be removed. */
 static void test_a_writer_that_died_in_a_roll_call__degrades_the_filter(void **state)
 {
     (void)state;
@@ -332,7 +332,8 @@ static void test_a_writer_that_died_in_a_roll_call__degrades_the_filter(void **s
     assert_int_equal(log_member_count(folder, KEYS, 10, KEY_MAYBE), 10);
 }
 
-/* A shard is lost, too, which only it had: others say so for it, and it is removed all the same. */
+/* A shard that only the dead writer had is lost, too: others report that, and the writer is removed
+ * nevertheless. */
 static void test_a_writer_that_died_in_a_roll_call_beside_a_loss__is_removed(void **state)
 {
     (void)state;
@@ -358,7 +359,7 @@ static void test_a_writer_that_died_in_a_roll_call_beside_a_loss__is_removed(voi
     assert_true(add(folder, KEYS - 3 * BATCH));
 }
 
-/* Its removal is in the lanes, and not folded yet, as another process folds. */
+/* The writer's removal is in the lanes, and not folded yet, as another process has the lease. */
 static void test_a_writer_that_is_being_removed_when_a_roll_call_comes__is_removed(void **state)
 {
     struct error e = {""};
@@ -388,7 +389,7 @@ static void test_a_writer_that_is_being_removed_when_a_roll_call_comes__is_remov
     all_are_present(folder); /* they were in the lane, as it happens */
 }
 
-/* It wakes up with entries that were sent, or not, and met, or not, before it was removed. */
+/* The writer wakes up with entries that were, or were not, sent and met before its removal. */
 static void test_a_writer_that_only_slept__registers_again_and_nothing_is_lost(void **state)
 {
     unsigned unsure = 0;
@@ -420,7 +421,7 @@ static void test_a_writer_that_only_slept__registers_again_and_nothing_is_lost(v
     assert_false(view->degraded);
 }
 
-/* One that has nothing to add is there all the same. */
+/* A writer without adds stays registered. */
 static void test_a_writer_that_is_idle__stays_registered(void **state)
 {
     (void)state;
@@ -442,7 +443,7 @@ static void test_a_writer_that_is_idle__stays_registered(void **state)
     assert_int_equal(log_member_added(idle, 2 * BATCH, BATCH), BATCH);
 }
 
-/* The same process has the same data; that is known, so nobody has to do anything, or to wait. */
+/* The same process has the same data, which is known, so nobody has to do anything, or to wait. */
 static void test_the_first_replica__is_noticed_by_no_caller(void **state)
 {
     static struct temp_redis replica;
@@ -486,8 +487,8 @@ static redisReply *view_as_it_is(struct key_name *key)
     return r;
 }
 
-/* The metadata node went back to a time before the writer was registered, and the writer is dead: those who
- * have seen it there enter it again, so that a roll call waits for it. */
+/* The metadata node went back to a time before the writer registered, and the writer is dead. Processes that
+ * have seen it in the register enter it again, so that a roll call waits for it. */
 static void test_a_registration_that_went_back__is_entered_by_those_who_saw_it(void **state)
 {
     struct error e = {""};
@@ -520,7 +521,7 @@ static void test_a_registration_that_went_back__is_entered_by_those_who_saw_it(v
 
 #define WRITERS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-/* Another one has the lease, and would fold the few entries some seconds later. */
+/* Another process has the lease, and would fold the few entries some seconds later. */
 static void test_a_writer_that_leaves__does_not_wait_until_folding_is_due(void **state)
 {
     enum {

@@ -57,7 +57,7 @@ static void *run_writer(void *arg)
         clock_sleep_us(PAUSE_US);
         if (atomic_load(&t->quiet))
             continue;
-        if (n >= t->most) /* those that are there, again */
+        if (n >= t->most) /* write existing codes again */
             first -= TRAFFIC_BATCH * (1 + random_u64() % (n / TRAFFIC_BATCH));
         bool inserted = insert(db, first, &e);
         uint64_t began = clock_mono_us();
@@ -72,7 +72,7 @@ static void *run_writer(void *arg)
     return NULL;
 }
 
-/* A random code that was acknowledged before this call; recent ones are likelier than by chance. */
+/* Pick a random code that was acknowledged before this call. The latest ones are picked more often. */
 static uint64_t pick(struct traffic *t)
 {
     uint64_t r = random_u64();

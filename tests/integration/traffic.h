@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_INTEGRATION_TRAFFIC_H
 #define TESTS_INTEGRATION_TRAFFIC_H
-/* Callers of the filter FILTER in threads of their own: writers, each with codes of its own, insert rows,
- * then add their codes; checkers ask for codes that were acknowledged before. What they saw is judged when
- * they have ended.
- */
+/* Clients of the filter FILTER in threads of their own. Writers, each with codes of its own, insert rows,
+ * then add their codes. Checkers check codes that were acknowledged before. The results are judged when all
+ * threads have ended. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include "tests/integration/fixture.h"
@@ -16,10 +15,10 @@ struct traffic;
 struct traffic_writer {
     struct traffic *traffic;
     unsigned number;
-    _Atomic uint64_t acknowledged; /* its codes traffic_code(number) + from .. + this */
-    uint64_t longest_us;           /* of its commands */
+    _Atomic uint64_t acknowledged; /* codes from traffic_code(number) + from on that were acknowledged */
+    uint64_t longest_us;           /* of this writer's commands */
     uint64_t failures;
-    struct error error; /* of the first one */
+    struct error error; /* the first failure */
     pthread_t thread;
 };
 
@@ -36,9 +35,9 @@ struct traffic_checker {
 
 struct traffic {
     struct fixture *fixture;
-    uint64_t rows; /* codes [0, rows) are there already */
-    uint64_t from; /* how many codes each writer passes over: those of a traffic before */
-    uint64_t most; /* codes of a writer at the most */
+    uint64_t rows; /* codes [0, rows) exist before */
+    uint64_t from; /* how many codes each writer skips: those of an earlier traffic */
+    uint64_t most; /* the greatest number of codes of a writer */
     atomic_bool stop;
     atomic_bool quiet; /* writers pause */
     struct traffic_writer writers[TRAFFIC_WRITERS];
@@ -51,7 +50,7 @@ void traffic_begin(struct traffic *t, struct fixture *f, uint64_t rows, uint64_t
 void traffic_begin_from(struct traffic *t, struct fixture *f, uint64_t rows, uint64_t most, uint64_t from);
 /* Join all threads; asserts nothing. */
 void traffic_end(struct traffic *t);
-/* No acknowledged code was reported absent, and none is now, by no coordinator. @errors: commands may have
- * failed. */
+/* No coordinator may have reported an acknowledged code absent, or report one absent now. @errors: commands
+ * may have failed. */
 void traffic_judge(struct traffic *t, bool errors);
 #endif

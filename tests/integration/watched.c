@@ -36,7 +36,7 @@ static void start_sentinel(struct watched *w, unsigned i)
     must(client_wait_ping(w->port[i], 10000, &w->sentinel[i], &e), e);
 }
 
-/* Every sentinel knows the others, and the replica. */
+/* True: sentinel @i knows the other sentinels and the replica. */
 static bool agreed(const struct watched *w, unsigned i)
 {
     struct client c;

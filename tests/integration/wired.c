@@ -195,7 +195,8 @@ static struct {
     pthread_t thread;
 } echo;
 
-/* It ends in the question for the replication id, and nothing comes before that is answered. */
+/* The client's greeting ends with the request for the replication id; the client sends nothing more until it
+ * has the reply. */
 static bool echo_greeting(SSL *ssl)
 {
     static const char question[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
@@ -251,7 +252,7 @@ void wired_echo_end(void)
 
 atomic_uint wired_slow_lookups;
 
-/* In the place of the library's, which has reserved names for its parameters.
+/* Replaces the library's function, whose parameters have reserved names.
  * NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
 {

@@ -18,7 +18,7 @@ enum {
     PAGE = 1000,
     PAGES = 10, /* between checkpoints */
     MEMORY = 1 << 30,
-    STARTS_MAX = 200, /* of one build; some time apart */
+    STARTS_MAX = 200, /* of one build, PAUSE_US apart */
     PAUSE_US = 10000,
     SHARD_BYTES = 32768
 };
@@ -29,7 +29,7 @@ struct turn {
     struct log_view *view;
     struct builder *builder;
     struct log_build *build;
-    uint64_t row; /* the next one */
+    uint64_t row; /* the next row to read */
 };
 
 static enum err load_view(struct turn *t, struct error *e)
@@ -39,7 +39,7 @@ static enum err load_view(struct turn *t, struct error *e)
 
 /* --- rows --- */
 
-/* All adds that are under way now have ended. */
+/* Wait until all adds that are under way now have ended. */
 static void settle(const struct ledger *l)
 {
     for (unsigned i = 0; i < WORKERS; i++) {
@@ -85,7 +85,7 @@ static enum err make_bits(struct turn *t, struct error *e)
     return log_build_new(&t->build, &options, e);
 }
 
-/* Go on with what is recorded, or from the beginning. */
+/* Run the build, from its recorded checkpoint or from the beginning. */
 static enum err run_once(struct turn *t, struct error *e)
 {
     enum err code = ERR_OK;
@@ -120,8 +120,9 @@ static enum err resume(struct turn *t, struct error *e)
     return code;
 }
 
-/* As the one that is read. Or with two layers, the second of which has room for all keys that there may ever
- * be, as they come while it is built, too; and it is soon said to be full. */
+/* Choose the current generation's shape. With option layers: two layers, the second of which is planned with
+ * room for all keys that there may ever be, as keys come during the build, too; its stated capacity is small,
+ * so that it counts as full soon. */
 static enum err choose_shape(const struct turn *t, struct generation *out, struct error *e)
 {
     const struct ledger *l = t->o->ledger;
@@ -133,13 +134,14 @@ static enum err choose_shape(const struct turn *t, struct generation *out, struc
         keys += l->acknowledged[i];
     out->layer_count = 2;
     out->layers[1] = out->layers[0];
-    if (out->layers[1].capacity < keys / 4) /* far more than processes add at a time: each counts by itself */
+    if (out->layers[1].capacity <
+        keys / 4) /* far more than processes add at a time, as each counts by itself */
         out->layers[1].capacity = keys / 4;
     out->capacity = out->layers[0].capacity + out->layers[1].capacity;
     return geometry_plan(&out->layers[1].geometry, LEDGER_NEVER, out->layers[1].error_rate, SHARD_BYTES, e);
 }
 
-/* The build that the view has, or a new one beside the generation that is read. */
+/* Finish the build that the view has, or make a new one beside the current generation. */
 static enum err build(struct turn *t, struct error *e)
 {
     enum err code = builder_new(&t->builder, t->link, t->o->names, e);
@@ -170,7 +172,8 @@ static enum err build(struct turn *t, struct error *e)
 
 /* --- the generation that is not read --- */
 
-/* It was read, and is to be retired; it may lack keys by now, and be none to go back to. */
+/* True: the other generation was the current one, and is to be retired. It may lack keys by now, so that a
+ * rollback to it is refused. */
 static bool was_read(const struct log_view *v)
 {
     const struct generation *other = &v->slot[v->current ^ 1].shape;
@@ -187,7 +190,9 @@ static enum err roll_back(struct turn *t, struct error *e)
                 t->view->slot[t->view->current ^ 1].shape.number, e->text);
     if (code == ERR_OK)
         atomic_fetch_add(&t->o->ledger->rollbacks, 1);
-    return code == ERR_CONFLICT ? ERR_OK : code; /* a lane was replaced meanwhile, or keys are missing */
+    return code == ERR_CONFLICT
+               ? ERR_OK
+               : code; /* a conflict: a lane was replaced meanwhile, or the generation lacks keys */
 }
 
 static enum err retire(struct turn *t, struct error *e)
@@ -212,7 +217,7 @@ enum err builder_turn(const struct builder_options *o, struct sync_client *l, bo
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = load_view(&t, e);
     if (code == ERR_OK && was_read(t.view))
-        code = retire(&t, e); /* of a turn before */
+        code = retire(&t, e); /* the generation that an earlier turn left */
     if (code == ERR_OK)
         code = load_view(&t, e);
     if (code == ERR_OK)

@@ -23,7 +23,7 @@ static struct key_hash hash_of(const struct log_view *v, uint64_t key)
     return hash_key(v->seed, text, (size_t)n);
 }
 
-/* As an entry has it. */
+/* The bytes of the hash in an entry. */
 static void entry_bytes(struct key_hash h, uint8_t out[LOG_HASH_BYTES])
 {
     for (unsigned i = 0; i < 8; i++) {
@@ -59,7 +59,7 @@ static void explain_lane(struct log_world *w, const struct log_view *v, struct k
     freeReplyObject(r);
 }
 
-/* One line: whether a layer has the key's bits in Redis. */
+/* Print one line: whether a layer has the key's bits in Redis. */
 static void explain_layer(struct log_world *w, const struct generation *g, unsigned layer, struct key_hash h)
 {
     static const char *const answers[] = {"not all bits are set", "it is set", "the block is none",

@@ -7,8 +7,8 @@
 #include "tests/fault/log/lease.h"
 
 enum {
-    GRACE_MS = 300, /* of writers */
-    FEW = 500       /* keys of a filter that grows */
+    GRACE_MS = 300, /* after which a silent writer is removed */
+    FEW = 500       /* the capacity of a filter that grows */
 };
 
 static bool nothing(struct log_world *w)
@@ -24,7 +24,7 @@ static bool kill_one(struct log_world *w)
     return log_world_start_worker(w, i);
 }
 
-/* For longer than the lease, and than the log is kept. */
+/* Stop a worker for longer than the lease, and for longer than the log keeps its entries. */
 static bool stop_one(struct log_world *w)
 {
     unsigned i = (unsigned)log_world_draw(w, WORKERS);
@@ -42,7 +42,7 @@ static bool reload(struct log_world *w)
     return ok;
 }
 
-/* Its replication id changes with the first one, and nothing is lost. */
+/* Give server 0 its first replica, which changes the replication id; nothing is lost. */
 static bool first_replica(struct log_world *w)
 {
     static struct temp_redis replica;
@@ -53,7 +53,7 @@ static bool first_replica(struct log_world *w)
     bool ok = client_ok(&w->servers.client[0], &e, "CONFIG SET repl-backlog-ttl 1") == ERR_OK &&
               temp_redis_start(&replica, extra, &e) == ERR_OK;
     clock_sleep_us(2500 * 1000);
-    temp_redis_fini(&replica); /* and the next one is the first again */
+    temp_redis_fini(&replica); /* so that the next replica is the first again */
     clock_sleep_us(1500 * 1000);
     if (!ok)
         (void)fprintf(stderr, "%s\n", e.text);
@@ -75,7 +75,7 @@ static bool start_again(struct log_world *w, unsigned i, bool with_data)
     return say(ok, &e);
 }
 
-/* With all that it had acknowledged. */
+/* Restart server 0 with all data that it acknowledged. */
 static bool restart(struct log_world *w)
 {
     bool ok = start_again(w, 0, true);
@@ -83,7 +83,7 @@ static bool restart(struct log_world *w)
     return ok;
 }
 
-/* Server @i is killed, and what it will start with is older than what it had acknowledged. */
+/* Kill server @i. Its file is older than the data that it acknowledged. */
 static bool kill_with_older(struct log_world *w, unsigned i)
 {
     struct error e = {""};
@@ -103,7 +103,7 @@ static bool restart_older(struct log_world *w)
 
 /* --- another replication id, and a writer that is gone --- */
 
-/* A worker, and maybe a builder, end now or somewhat later. */
+/* Kill a worker, and maybe a builder, now or somewhat later. */
 static bool kill_some(struct log_world *w)
 {
     clock_sleep_us(log_world_draw(w, 3) == 0 ? 0 : log_world_draw(w, 600) * 1000);
@@ -141,13 +141,14 @@ static bool kill_and_replica(struct log_world *w)
 
 enum { FAILOVER_MS = 20000 };
 
-/* Its replica, which may lag, takes its place. */
+/* Kill a master; its replica, which may lag, takes over. */
 static bool fail_over(struct log_world *w)
 {
     struct temp_cluster *c = &w->servers.cluster;
     struct error e = {""};
     unsigned heir, dead = temp_cluster_master(c, (unsigned)log_world_draw(w, c->masters));
-    /* It lags by some milliseconds. One that has nothing at all would take all of the filter with it. */
+    /* The replica lags by some milliseconds. If it had no data at all, the failover would lose the whole
+     * filter. */
     if (dead == TEMP_CLUSTER_NODES_MAX || !say(temp_cluster_in_step(c, dead, FAILOVER_MS, &e) == ERR_OK, &e))
         return false;
     clock_sleep_us(log_world_draw(w, 30) * 1000);
@@ -160,14 +161,14 @@ static bool fail_over(struct log_world *w)
     return ok;
 }
 
-/* --- a server that holds shards alone --- */
+/* --- a server that holds only shards --- */
 
 enum { LAST = 2 /* of three servers */ };
 
 static bool restart_shards_empty(struct log_world *w)
 {
     struct error e = {""};
-    bool ok = client_ok(&w->servers.client[LAST], &e, "FLUSHALL") == ERR_OK; /* so is its file */
+    bool ok = client_ok(&w->servers.client[LAST], &e, "FLUSHALL") == ERR_OK; /* its file is empty, too */
     temp_redis_kill(&w->servers.redis[LAST]);
     clock_sleep_us(log_world_draw(w, 300) * 1000);
     return say(ok, &e) && start_again(w, LAST, false) && inject_shards_come_back(w);
@@ -192,7 +193,7 @@ static bool kill_builder_or_worker(struct log_world *w)
     return log_world_start_builder(w, i);
 }
 
-/* While another one goes on with its build. */
+/* Stop a builder while another one goes on with its build. */
 static bool stop_builder(struct log_world *w)
 {
     unsigned i = (unsigned)log_world_draw(w, BUILDERS);

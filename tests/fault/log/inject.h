@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULT_LOG_INJECT_H
 #define TESTS_FAULT_LOG_INJECT_H
-/* What happens to data in Redis. As log_injection's inject. */
+/* Faults of data in Redis: functions for the field inject of log_injection. */
 #include "tests/fault/log/world.h"
 
 bool inject_delete_lane(struct log_world *w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Data that go, or move to another server, while Redis itself goes on. */
+/* Data are deleted, or move to another server, while Redis itself goes on. */
 #include "tests/fault/log/inject.h"
 
 #include <inttypes.h>
@@ -11,14 +11,14 @@
 #include "shard/view/log_view.h"
 
 enum {
-    BACK_US = 5000 * 1000, /* until a shard has come back from memory */
+    BACK_US = 5000 * 1000, /* the time for a shard to come back from memory */
     LOOK_US = 5000,
-    LAST = 2 /* of three servers: it holds shards alone */
+    LAST = 2 /* of three servers: it holds only shards */
 };
 
 /* --- keys --- */
 
-/* One of the keys that match, on any server: *@server. "": there is none. */
+/* Pick a matching key on any server, *@server. "": there is no such key. */
 static void any_key(struct log_world *w, const char *pattern, char *out, size_t size, unsigned *server)
 {
     struct client *c;
@@ -35,8 +35,8 @@ static void any_key(struct log_world *w, const char *pattern, char *out, size_t 
     }
 }
 
-/* What a command of up to three words, the last of which is @key where that is given, gives; -1: no integer.
- */
+/* The integer that @command replies; -1: the reply is no integer. @key, if given, is the last of up to three
+ * words. */
 static long long integer(struct client *c, const char *command, const char *key)
 {
     char text[320];
@@ -47,7 +47,7 @@ static long long integer(struct client *c, const char *command, const char *key)
     return n;
 }
 
-/* Until @command gives @wanted. */
+/* Wait until @command gives @wanted. */
 static bool comes_to(struct client *c, const char *command, const char *key, long long wanted)
 {
     uint64_t until = clock_mono_us() + BACK_US;
@@ -70,14 +70,14 @@ bool inject_delete_lane(struct log_world *w)
     return ok;
 }
 
-/* Shards are lost while a process has them in memory. */
+/* Delete a shard that a process has in memory. */
 bool inject_delete_shard(struct log_world *w)
 {
     char key[256];
     unsigned server;
     any_key(w, "tb:{f.*.*.*}:*", key, sizeof(key), &server);
     struct client *c = *key == '\0' ? NULL : fault_servers_each(&w->servers, server);
-    if (w->kind->builds) { /* its generation may be retired meanwhile */
+    if (w->kind->builds) { /* the shard's generation may be retired meanwhile */
         bool ok = c == NULL || integer(c, "DEL", key) >= 0;
         clock_sleep_us(500 * 1000);
         return ok;
@@ -85,10 +85,10 @@ bool inject_delete_shard(struct log_world *w)
     return c != NULL && integer(c, "DEL", key) == 1 && comes_to(c, "EXISTS", key, 1);
 }
 
-/* How many keys of filters there are: a registry is none. */
+/* Counts the keys of filters on a server. A registry's key does not match. */
 static const char shards_there[] = "EVAL return(#redis.call('KEYS','*:{*')) 0";
 
-/* Each layer lies on the servers in turn, and none is added or built meanwhile. */
+/* The shards of each layer lie on the servers in turn. No layer is added or built meanwhile. */
 bool inject_shards_come_back(struct log_world *w)
 {
     const struct log_view *v = log_world_view(w);
@@ -116,8 +116,8 @@ bool inject_delete_view(struct log_world *w)
     return n >= 0;
 }
 
-/* One of its fields is away for some time, in which a process comes that has not read the view before; but
- * not its version, without which the data look older than they are, so that the filter is degraded. */
+/* Remove one field of the view for some time, in which a new process reads the view for the first time. The
+ * version is not removed: without it the data look older than they are, so that the filter is degraded. */
 bool inject_delete_field(struct log_world *w)
 {
     struct client *c = fault_servers_each(&w->servers, 0);
@@ -142,7 +142,7 @@ bool inject_delete_field(struct log_world *w)
 
 /* --- slots --- */
 
-/* The slot of a lane, or of a shard, moves to another master. */
+/* Move the slot of a lane, or of a shard, to another master. */
 bool inject_move_slot(struct log_world *w)
 {
     char key[256];
@@ -150,7 +150,7 @@ bool inject_move_slot(struct log_world *w)
     struct error e = {""};
     any_key(w, log_world_draw(w, 2) == 0 ? "*.log*" : "tb:{f.*.*.*}:*", key, sizeof(key), &server);
     if (*key == '\0')
-        return true; /* it is being replaced */
+        return true; /* the lane is being replaced */
     long long slot = integer(fault_servers_each(&w->servers, 0), "CLUSTER KEYSLOT", key);
     unsigned from = temp_cluster_owner(&w->servers.cluster, 0, (unsigned)slot);
     bool ok = slot >= 0 && from < FAULT_SERVERS_MAX &&

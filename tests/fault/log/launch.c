@@ -15,18 +15,18 @@
 
 enum { LOOK_US = 200 };
 
-/* Shared by all of them. */
+/* Memory that all the processes share. */
 struct launcher {
     launched_fn *fn;
     void *arg;
-    pid_t forks;            /* the one that forks */
-    _Atomic unsigned asked; /* to begin one: so often */
-    _Atomic pid_t begun;    /* the last one; 0: none */
-    _Atomic int status;     /* it ended with; -1: by a signal */
+    pid_t forks;            /* the process that forks */
+    _Atomic unsigned asked; /* how many processes were requested */
+    _Atomic pid_t begun;    /* pid of the last process; 0: none */
+    _Atomic int status;     /* the last one's exit status; -1: a signal ended it */
     _Atomic bool ready, goes, ended;
 };
 
-/* This process does not outlive the one that began it. */
+/* Have this process end when its parent ends. */
 static void end_with(pid_t parent)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -57,7 +57,7 @@ static _Noreturn void fork_as_asked(struct launcher *l)
         }
         pid_t before = atomic_exchange(&l->begun, 0);
         if (before > 0)
-            (void)waitpid(before, NULL, 0); /* until now its number was nobody else's */
+            (void)waitpid(before, NULL, 0); /* not earlier, so that nobody else got its pid */
         begin_one(l);
         done++;
     }
@@ -78,7 +78,7 @@ struct launcher *launcher_new(launched_fn *fn, void *arg)
         end_with(self);
         fork_as_asked(l);
     }
-    l->forks = pid; /* both write what they share: not the child */
+    l->forks = pid; /* only the parent writes this: both would write shared memory */
     if (pid > 0)
         return l;
     (void)munmap(l, sizeof(*l));

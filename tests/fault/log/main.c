@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that add, check and fold by the libraries of the log, on real Redis servers, while things go
- * wrong. No acknowledged key may be reported absent, and each is new once. */
+/* Processes add, check and fold by the libraries of the log on real Redis servers, while faults are injected.
+ * No acknowledged key may be reported absent, and each key is new once. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -104,7 +104,7 @@ static bool parse(int argc, char **argv, struct options *o)
     return optind == argc;
 }
 
-/* @name is one of those in the list, which commas part. */
+/* True: @name is in the comma-separated list. */
 static bool is_in(const char *list, const char *name)
 {
     size_t length = strlen(name);

@@ -16,7 +16,7 @@ static enum err start_list(struct fault_servers *s, unsigned count, struct error
         "yes",
         "--appendfsync",
         "always",
-        "--auto-aof-rewrite-percentage", /* all of them are kept (explain.h) */
+        "--auto-aof-rewrite-percentage", /* no rewrite: the file keeps every command (explain.h) */
         "0",
         NULL};
     char list[FAULT_SERVERS_MAX * 66] = "";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FAULT_LOG_SERVERS_H
 #define TESTS_FAULT_LOG_SERVERS_H
-/* The Redis servers of a round: one, three of which the first is home, or a cluster of three masters, maybe
- * with a replica each. */
+/* The Redis servers of a round: one; or three, the first of which is the metadata node; or a cluster of three
+ * masters, maybe with a replica each. */
 #include <stdbool.h>
 #include "shard/redis/nodes/nodes.h"
 #include "tests/lib/client.h"
@@ -15,18 +15,19 @@ enum { FAULT_SERVERS_MAX = 3 };
 struct fault_servers {
     enum fault_layout layout;
     unsigned count;
-    struct temp_redis redis[FAULT_SERVERS_MAX]; /* not those of a cluster */
+    struct temp_redis redis[FAULT_SERVERS_MAX]; /* unused with a cluster */
     struct client client[FAULT_SERVERS_MAX];
     struct temp_cluster cluster;
     struct nodes nodes;
 };
 
-/* Each acknowledges what is on its disk. What was started is ended by fault_servers_fini(), also on error. */
+/* Start the servers. Each acknowledges a write after it is on disk. Call fault_servers_fini() even after an
+ * error. */
 MUST_CHECK enum err fault_servers_start(struct fault_servers *s, enum fault_layout layout, struct error *e);
 void fault_servers_fini(struct fault_servers *s);
 
-/* A connection to each server in turn; NULL: there are no more. */
+/* The connection to server @i; NULL: there are no more servers. */
 struct client *fault_servers_each(struct fault_servers *s, unsigned i);
-/* A client to server @i once more, which was restarted. */
+/* Connect the client of server @i again after that server was restarted. */
 MUST_CHECK enum err fault_servers_reconnect(struct fault_servers *s, unsigned i, struct error *e);
 #endif

@@ -22,22 +22,22 @@
 
 enum {
     TIMEOUT_MS = 2000,
-    KEYS = 2000, /* of the filter; more are added at each step */
+    KEYS = 2000, /* of the filter; each step adds MORE */
     MORE = 100,
     SHARD_BYTES = 4096,
-    END_US = 20000 * 1000, /* of whatever has to come */
+    END_US = 20000 * 1000, /* deadline of every wait */
     LOOK_US = 2000,
-    GRACE_US = 300 * 1000, /* of writers, where they are waited for */
-    LATE_US = 100 * 1000,  /* for requests let go to have been executed */
+    GRACE_US = 300 * 1000, /* after which a silent writer is removed from the roll call */
+    LATE_US = 100 * 1000,  /* until requests that the proxy let go are executed */
     REQUESTS_MAX = 2000
 };
 
 /* How the n-th request ends. */
 enum moment {
-    MOMENT_AFTER,  /* executed, its reply never seen, its sender killed */
-    MOMENT_BEFORE, /* never executed, its sender killed */
-    MOMENT_LATE,   /* the same, and executed when another process has ended the work */
-    MOMENT_STOP,   /* its sender stands still, and goes on when another process has ended the work */
+    MOMENT_AFTER,  /* executed, its reply is never seen, its sender is killed */
+    MOMENT_BEFORE, /* never executed, its sender is killed */
+    MOMENT_LATE,   /* its sender is killed; executed when another process has ended the work */
+    MOMENT_STOP,   /* its sender waits, and goes on when another process has ended the work */
     MOMENTS
 };
 
@@ -48,34 +48,34 @@ static const char *const moment_names[MOMENTS] = {
     [MOMENT_STOP] = "standing still before the request",
 };
 
-/* In memory that A shares: A looks at what there is, and has a copy of its own for what it changes. */
+/* Lies in memory that A shares. A reads it, and changes only a copy of its own. */
 struct steps {
     const struct step *kind;
-    struct launcher *launcher; /* of A */
+    struct launcher *launcher; /* starts A */
     struct fault_servers servers;
     struct proxy *proxy;
     unsigned route;
-    struct nodes a, b; /* the same server by the same proxy, as two users */
+    struct nodes a, b; /* the server through the proxy, by two users: A's and B's */
     struct names names;
-    struct sync_client *link; /* B's */
+    struct sync_client *link; /* the client of B */
     struct ledger *ledger;
-    struct log_member writer; /* which adds while there is a filter, and has its shards in memory */
+    struct log_member writer; /* adds while the filter exists, and has its shards in memory */
     struct log_view *view;
     bool has_writer;
-    uint64_t next;     /* keys before it are acknowledged */
-    uint64_t requests; /* that A has made */
+    uint64_t next;     /* keys below it are acknowledged */
+    uint64_t requests; /* how many requests A has sent */
 };
 
-/* What process A does. Each returns false where it could not be done. */
+/* What process A does. Each function returns false on failure. */
 struct step {
-    bool filter;                              /* there is one before, and a process that writes */
-    bool alone;                               /* only A has shards in memory */
-    uint64_t capacity;                        /* of the filter, which grows; 0: it has room for all */
-    bool (*ready)(struct steps *s, void **x); /* A, before its requests are counted; NULL: nothing */
-    bool (*before)(struct steps *s);          /* then the test; NULL: nothing */
+    bool filter;       /* the filter exists before the step, and a process writes */
+    bool alone;        /* only A has shards in memory */
+    uint64_t capacity; /* of the filter, which then grows; 0: the filter has room for all keys */
+    bool (*ready)(struct steps *s, void **x); /* in A, before its requests are counted; NULL: nothing */
+    bool (*before)(struct steps *s);          /* then in the test; NULL: nothing */
     bool (*act)(struct steps *s, void *x);    /* A */
-    bool (*finish)(struct steps *s);          /* B, until all is done */
-    bool (*after)(struct steps *s);           /* when A has ended, too; NULL: nothing */
+    bool (*finish)(struct steps *s);          /* in B: ends the work */
+    bool (*after)(struct steps *s);           /* in the test, after A has ended, too; NULL: nothing */
 };
 
 static bool said(enum err code, const struct error *e)
@@ -118,19 +118,21 @@ static struct log_member_options member_options(struct steps *s, const struct no
                                        .names = &s->names,
                                        .memory = UINT64_MAX,
                                        .timeout_ms = TIMEOUT_MS,
-                                       .lease_ms = LEASE_MS, /* whoever dies has it for so long */
+                                       .lease_ms =
+                                           LEASE_MS, /* a process that dies keeps the lease for this time */
                                        .folds = folds};
 }
 
-static bool allows_maybe; /* A alone has in memory what is lost, and dies, or comes late */
+static bool
+    allows_maybe; /* "maybe" is right where only A has the lost shard in memory, and dies or is late */
 
 static bool is_as(uint8_t answer, enum key_answer wanted)
 {
     return answer == wanted || answer == KEY_UNSURE || (allows_maybe && answer == KEY_MAYBE);
 }
 
-/* Check or add keys of [first, last), until it is answered. False: one is not as @wanted says. Of keys that
- * were sent before, and not answered, nobody knows what is new. */
+/* Check or add the keys [first, last), until the request is answered. False: an answer is not @wanted. The
+ * answers of an add that had to be repeated are not compared, as its keys may be new or not. */
 static bool ask(struct log_member *m, bool adds, uint64_t first, uint64_t last, enum key_answer wanted)
 {
     static uint64_t keys[KEYS];
@@ -168,7 +170,7 @@ static bool add_more(struct steps *s, struct log_member *m)
     return ok;
 }
 
-/* All positions of the generation that is read are the ends of the lanes. */
+/* Whether the current generation is folded up to the ends of all lanes. */
 static bool is_folded(struct steps *s)
 {
     const struct log_view *v = s->view;
@@ -212,7 +214,7 @@ static bool begin_filter(struct steps *s)
         return false;
     s->names.incarnation = s->view->incarnation;
     struct log_member_options o = member_options(s, &s->b, false);
-    if (s->kind->alone) { /* it sees to it that nobody waits for A for ever */
+    if (s->kind->alone) { /* the writer folds, so that nobody waits for A forever */
         o.memory = 0;
         o.folds = true;
         o.writer_grace_us = GRACE_US;
@@ -221,7 +223,8 @@ static bool begin_filter(struct steps *s)
     return said(log_member_open(&s->writer, &o, &e), &e) && add_more(s, &s->writer);
 }
 
-/* Its entries are folded before it leaves. Where a shard is lost for good nothing is. */
+/* Close the writer, whose entries are folded before it leaves. If the shard may be lost for good it cannot
+ * fold, and is abandoned. */
 static void end_writer(struct steps *s)
 {
     if (!s->has_writer)
@@ -234,7 +237,7 @@ static void end_writer(struct steps *s)
     s->has_writer = false;
 }
 
-/* A process that comes now, and has nothing but what is in Redis, finds what was acknowledged. */
+/* A new process, which only has the data in Redis, finds all acknowledged keys. */
 static bool all_is_there(struct steps *s)
 {
     static struct log_member m;
@@ -242,7 +245,7 @@ static bool all_is_there(struct steps *s)
     const struct log_member_options o = member_options(s, &s->b, false);
     bool ok = said(log_member_open(&m, &o, &e), &e) && ask(&m, false, 0, s->next, KEY_PRESENT) &&
               ask(&m, false, LEDGER_NEVER, LEDGER_NEVER + KEYS, KEY_ABSENT);
-    log_member_abandon(&m); /* it adds nothing */
+    log_member_abandon(&m); /* it has added nothing */
     return ok;
 }
 
@@ -260,7 +263,8 @@ static bool finish_make(struct steps *s)
     return begin_filter(s) && add_more(s, &s->writer);
 }
 
-/* A name that is in the registries and has no view has lost it: it is taken from there first. */
+/* Delete the filter. Its name leaves the registries first: a name in the registries that has no view counts
+ * as a lost view. */
 static bool drop(struct steps *s, const struct nodes *nodes)
 {
     struct error e = {""};
@@ -287,7 +291,7 @@ static bool finish_drop(struct steps *s)
     return ok;
 }
 
-/* Nothing of it is left, and it can be made again. */
+/* No key of the filter is left, and the filter can be made again. */
 static bool make_again(struct steps *s)
 {
     redisReply *r =
@@ -302,9 +306,9 @@ static bool make_again(struct steps *s)
 
 /* --- folding --- */
 
-static struct log_member member; /* A's */
+static struct log_member member; /* in process A */
 
-/* Answers may come from blocks before that. */
+/* Wait until all shards are in memory. Before that, blocks may give the answers. */
 static bool wait_until_resident(struct log_member *m)
 {
     static struct log_status status;
@@ -330,7 +334,7 @@ static bool open_folder(struct steps *s, void **out)
            wait_until_resident(&member);
 }
 
-/* What was added is in the shards, and is not looked for in the lanes. */
+/* Open A and fold, so that the added keys are found in the shards, and not in the lanes. */
 static bool open_and_fold(struct steps *s, void **out)
 {
     bool ok = open_folder(s, out);
@@ -347,7 +351,7 @@ static bool fold_all(struct steps *s, void *x)
     return wait_until_folded(s, m);
 }
 
-/* With nothing to fold it would not look at the shards. */
+/* Add a key and fold: with nothing to fold, A would not look at the shards. */
 static bool add_one_and_fold(struct steps *s, void *x)
 {
     return ask(x, true, LEDGER_NEVER - 1, LEDGER_NEVER, KEY_ADDED) && fold_all(s, x);
@@ -384,13 +388,13 @@ static bool delete_lane(struct steps *s)
     return delete_one(s, "*.log1");
 }
 
-/* Nobody folds until what is lost is there. */
+/* Add and check, but do not wait for folding, which needs the lost shard. */
 static bool go_on_adding(struct steps *s)
 {
     return add_more(s, &s->writer) && ask(&s->writer, false, 0, s->next, KEY_PRESENT);
 }
 
-/* It adds, too, so that it is a writer that the roll call has to wait for. */
+/* Open A and have it add a key, so that it is a writer that the roll call waits for. */
 static bool open_writer(struct steps *s, void **out)
 {
     return open_folder(s, out) && ask(&member, true, LEDGER_NEVER - 1, LEDGER_NEVER, KEY_ADDED);
@@ -430,14 +434,14 @@ static bool finish_build(struct steps *s)
 
 enum { FEW = 150, A_FIRST = LEDGER_NEVER / 2, A_KEYS = 200, A_BATCH = 20 };
 
-/* Nobody else makes the layer meanwhile. */
+/* Pause the writer, so that only A makes the layer. */
 static bool pause_writer(struct steps *s)
 {
     log_member_pause(&s->writer);
     return true;
 }
 
-/* Add what the filter has no room for. */
+/* Add more keys than the filter has room for. */
 static bool add_too_many(struct steps *s, void *x)
 {
     struct log_member *m = x;
@@ -455,14 +459,14 @@ static bool finish_grow(struct steps *s)
 {
     log_member_go_on(&s->writer);
     log_set_folding(s->writer.control, true);
-    bool ok = add_more(s, &s->writer); /* and once more: it is full by then, whatever A has done */
+    bool ok = add_more(s, &s->writer); /* twice: then the layer is full, whatever A has done */
     ok = ok && add_more(s, &s->writer);
     ok = ok && wait_until_folded(s, NULL);
     log_set_folding(s->writer.control, false);
     return is_said(!ok || s->view->slot[s->view->current].shape.layer_count > 1, "no layer was added") && ok;
 }
 
-/* What A was told of is there. */
+/* The keys whose adds were acknowledged to A are present. */
 static bool has_keys_of_a(struct steps *s)
 {
     bool ok = true;
@@ -471,7 +475,8 @@ static bool has_keys_of_a(struct steps *s)
     return ok;
 }
 
-/* A process without memory asks while the shard is missing, or half made: another one has it in memory. */
+/* A process without memory checks keys while the shard is missing or incomplete; another process has the
+ * shard in memory. */
 static bool ask_and_finish_fold(struct steps *s)
 {
     static struct log_member m;
@@ -526,7 +531,7 @@ static const struct step kinds[] = {
 
 /* --- a step --- */
 
-/* A: with connections of its own, and a copy of all that it changes. */
+/* Process A: it has connections of its own, and a copy of all that it changes. */
 static int run_a(struct launcher *l, void *arg)
 {
     static struct steps mine;
@@ -540,10 +545,10 @@ static int run_a(struct launcher *l, void *arg)
     return mine.kind->act(&mine, x) ? 0 : 1;
 }
 
-/* Until A is held at its n-th request, or has come to its end: *@ended. */
+/* Wait until A is held at its n-th request, or has ended (*@ended). */
 static bool wait_for(struct steps *s, bool *ended)
 {
-    uint64_t until = clock_mono_us() + END_US + END_US / 4; /* it says why first */
+    uint64_t until = clock_mono_us() + END_US + END_US / 4; /* A times out first, and says why */
     int status = 0;
     *ended = false;
     while (!proxy_is_held(s->proxy) && !*ended) {
@@ -568,7 +573,7 @@ static bool wait_for_end(struct steps *s)
     return is_said(launcher_has_ended(s->launcher, &status), "the process comes to no end");
 }
 
-/* A stands still at the request: the others go on, then it does. */
+/* A waits at its n-th request: kill it or not, have the others end the work, then let the request go. */
 static bool go_on(struct steps *s, enum moment moment)
 {
     bool is_writer = s->kind->ready == open_writer, ok = true;
@@ -576,7 +581,7 @@ static bool go_on(struct steps *s, enum moment moment)
         launcher_kill(s->launcher);
     if (moment == MOMENT_AFTER || moment == MOMENT_BEFORE)
         proxy_release(s->proxy, false);
-    if (is_writer) { /* the others wait for it */
+    if (is_writer) { /* the others wait for this writer */
         clock_sleep_us(LATE_US);
         proxy_release(s->proxy, true);
     }
@@ -588,7 +593,8 @@ static bool go_on(struct steps *s, enum moment moment)
     return ok;
 }
 
-/* As servers are that coordinators have been at: they know that no other filter is named. */
+/* Empty the servers, and complete the registry, as a coordinator does: it says that there is no other
+ * filter. */
 static bool empty_servers(struct steps *s)
 {
     struct error e = {""};
@@ -600,7 +606,7 @@ static bool empty_servers(struct steps *s)
     return said(code, &e);
 }
 
-/* *@ended: A came to its end before its n-th request. */
+/* One step. *@ended: A ended before its n-th request. */
 static bool step(struct steps *s, enum moment moment, uint64_t n, bool *ended)
 {
     *ended = true;
@@ -639,7 +645,7 @@ static bool begin(struct steps *s, struct error *e)
     uint16_t port;
     s->ledger = ledger_new();
     s->view = malloc(sizeof(*s->view));
-    s->launcher = launcher_new(run_a, s); /* the proxy has a thread */
+    s->launcher = launcher_new(run_a, s); /* before the proxy, which has a thread */
     enum err code = s->ledger == NULL || s->view == NULL || s->launcher == NULL
                         ? error_set(e, ERR_NOMEM, "out of memory")
                         : fault_servers_start(&s->servers, ONE_SERVER, e);
@@ -683,7 +689,7 @@ static bool run_moment(struct steps *s, const char *name, enum moment moment, un
 {
     bool ended;
     unsigned steps = 0;
-    bool ok = step(s, moment, 0, &ended); /* and it is not held */
+    bool ok = step(s, moment, 0, &ended); /* n = 0: A is not held */
     uint64_t all = s->requests, by = most == 0 || all <= most ? 1 : all / most;
     ended = false;
     for (uint64_t n = 1 + seed % by; ok && !ended; n += by, steps++) {

@@ -30,7 +30,7 @@ static uint64_t draw(struct worker *w, uint64_t below)
 
 /* --- keys --- */
 
-/* Some keys next to each other, and some anywhere, so that processes meet. */
+/* Choose some consecutive keys, and some random ones, so that processes use the same keys. */
 static unsigned choose(struct worker *w, uint64_t below, uint64_t most)
 {
     unsigned count = 1 + (unsigned)draw(w, most);
@@ -40,7 +40,7 @@ static unsigned choose(struct worker *w, uint64_t below, uint64_t most)
     return count;
 }
 
-/* Keys below it are added by now. */
+/* Only keys below this limit are added now. */
 static uint64_t frontier(const struct worker_options *o)
 {
     uint64_t begins = atomic_load(&o->ledger->begins_us), past = begins == 0 ? 0 : clock_mono_us() - begins;
@@ -50,8 +50,8 @@ static uint64_t frontier(const struct worker_options *o)
     return (uint64_t)((double)o->first * pow((double)LEDGER_NEVER / (double)o->first, share));
 }
 
-/* Where the filter grows, few beside what the first layer has room for: processes that add at the same time
- * do not know of each other's keys, and a layer may get more than it was planned for. */
+/* If the filter grows, add few keys compared with the first layer's capacity: processes that add at the same
+ * time do not count each other's keys, so that a layer may get more than it was planned for. */
 static void add(struct worker *w)
 {
     struct ledger *l = w->o->ledger;
@@ -109,7 +109,7 @@ static bool is_resident(struct worker *w)
     return is;
 }
 
-/* What keeps the control from its work, now and then. */
+/* Note now and then which error the control has, and whether all shards are in memory. */
 static void note_control(struct worker *w)
 {
     struct log_member *m = &w->member;

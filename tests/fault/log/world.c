@@ -20,7 +20,7 @@ enum {
     BATCH = 500,
     END_SECONDS = 30,
     EXPLAINED = 3,
-    FALSE_POSITIVES = LEDGER_NEVER / 1000 /* ten times as many as there should be */
+    FALSE_POSITIVES = LEDGER_NEVER / 1000 /* ten times as many as planned */
 };
 
 uint64_t log_world_draw(struct log_world *w, uint64_t below)
@@ -90,7 +90,7 @@ void log_world_kill_worker(struct log_world *w, unsigned i)
 {
     ledger_note(w->ledger, "worker %u is killed", i);
     kill_process(&w->worker[i]);
-    if (w->ledger->turn[i] % 2 == 1) /* its last add was acknowledged to nobody */
+    if (w->ledger->turn[i] % 2 == 1) /* nobody saw the result of the worker's last add */
         w->ledger->turn[i]++;
 }
 
@@ -100,7 +100,7 @@ void log_world_kill_builder(struct log_world *w, unsigned i)
     kill_process(&w->builder[i]);
 }
 
-/* False: it does not end by itself, or not well. */
+/* False: the process does not end by itself, or with an error. */
 static bool end_process(pid_t *pid, const char *what, uint64_t until)
 {
     int status = -1;
@@ -155,7 +155,7 @@ static void end(struct log_world *w)
 
 /* --- before and behind the faults --- */
 
-/* Each of them is answered. */
+/* Wait until each worker gets an answer. */
 static bool all_go_on(struct log_world *w, uint64_t until)
 {
     bool ok = true;
@@ -170,7 +170,7 @@ static bool all_go_on(struct log_world *w, uint64_t until)
     return ok;
 }
 
-/* Some process has all shards in memory, and each is answered: faults may begin. */
+/* Wait until worker 0 has all shards in memory and each worker gets an answer: then faults may begin. */
 static bool all_are_there(struct log_world *w, uint64_t until)
 {
     while (!w->ledger->resident[0] && clock_mono_us() < until)
@@ -180,7 +180,7 @@ static bool all_are_there(struct log_world *w, uint64_t until)
     return w->ledger->resident[0] && all_go_on(w, until);
 }
 
-/* A builder comes to its end. */
+/* Wait until a builder cuts over. */
 static bool builders_go_on(struct log_world *w, uint64_t until)
 {
     uint64_t cutovers = w->ledger->cutovers;
@@ -191,13 +191,14 @@ static bool builders_go_on(struct log_world *w, uint64_t until)
     return w->ledger->cutovers > cutovers;
 }
 
-/* The next build ends that. */
+/* The filter is degraded, and the next build heals it. */
 static bool is_to_heal(const struct log_world *w, uint8_t answer)
 {
     return w->kind->builds && answer == KEY_MAYBE;
 }
 
-/* The processes mend what is to be mended before they end: who ends in the middle of it stays registered. */
+/* The processes repair the filter before they end, as a writer that ends in the middle of a repair stays
+ * registered. */
 static bool comes_to_rest(struct log_world *w)
 {
     static struct log_member m;
@@ -221,7 +222,7 @@ static bool comes_to_rest(struct log_world *w)
            (!w->kind->builds || builders_go_on(w, clock_mono_us() + END_SECONDS * 1000000ull));
 }
 
-/* Somebody who was not there finds all that was acknowledged, and little else. */
+/* A new process finds all acknowledged keys, and few others. */
 static bool judge_keys(struct log_world *w)
 {
     static struct log_member m;
@@ -258,7 +259,7 @@ static bool judge_keys(struct log_world *w)
            (w->kind->crowded || strangers <= (LEDGER_KEYS - LEDGER_NEVER) / 100);
 }
 
-/* How many layers the generation has that is read; 0: the view cannot be read. */
+/* The number of layers of the current generation; 0: the view cannot be read. */
 static unsigned layers(struct log_world *w)
 {
     const struct log_view *v = log_world_view(w);
@@ -269,7 +270,8 @@ static bool judge(struct log_world *w, const struct log_injection *k)
 {
     struct ledger *l = w->ledger;
     unsigned never, losses = l->losses, news = ledger_wrong_news(l, &never);
-    if (never > (k->capacity != 0 ? FALSE_POSITIVES : 0) && !k->crowded) /* a layer that is full has some */
+    if (never > (k->capacity != 0 ? FALSE_POSITIVES : 0) &&
+        !k->crowded) /* a full layer has some false positives */
         news += never;
     bool ok = judge_keys(w);
     for (unsigned i = 0; i < losses && i < EXPLAINED; i++) {
