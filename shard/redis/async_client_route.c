@@ -123,7 +123,7 @@ static bool adopt(struct async_client *s)
 {
     struct async_client_route *r = s->route;
     if (cluster_version(s->nodes->cluster) == r->version ||
-        cluster_copy(s->nodes->cluster, &r->map, &r->version, NULL) != ERR_OK)
+        cluster_copy(s->nodes->cluster, &r->map, &r->version) != ERR_OK)
         return false;
     memset(r->by_node, 0, sizeof(r->by_node));
     r->wanted = false;
@@ -323,8 +323,8 @@ static struct async_client_peer *redirected(struct async_client *s, const struct
         return NULL;
     if (!to->ask) {
         want_map(s);
-        (void)slot_map_patch(&r->map, to->slot, to->host, to->port, NULL); /* if that fails, the next command
-                                                                            * gets MOVED again */
+        (void)slot_map_patch(&r->map, to->slot, to->host, to->port); /* if that fails, the next command
+                                                                      * gets MOVED again */
     }
     return peer_at_address(s, to->host, to->port);
 }

@@ -14,7 +14,7 @@ static bool adopt(struct sync_client *l)
 {
     struct sync_client_route *r = l->route;
     if (cluster_version(l->nodes->cluster) == r->version ||
-        cluster_copy(l->nodes->cluster, &r->map, &r->version, NULL) != ERR_OK)
+        cluster_copy(l->nodes->cluster, &r->map, &r->version) != ERR_OK)
         return false;
     memset(r->by_node, 0, sizeof(r->by_node));
     sync_client_route_drop_unwanted(l);
