@@ -151,19 +151,3 @@ enum err sync_client_route_masters(struct sync_client *l, unsigned *count, struc
     *count = code == ERR_OK ? r->masters : 0;
     return code;
 }
-
-unsigned sync_client_route_master_of(const struct sync_client *l, unsigned where)
-{
-    return where_is_slot(where) && l->route->masters > 0 ? l->route->owner[where_slot(where)]
-                                                         : SLOT_NODES_MAX;
-}
-
-unsigned sync_client_route_lowest(const struct sync_client *l, unsigned i)
-{
-    return l->route->lowest[i];
-}
-
-double sync_client_route_share(const struct sync_client *l, unsigned i)
-{
-    return l->route->share[i];
-}
