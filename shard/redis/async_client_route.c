@@ -366,9 +366,11 @@ struct async_client_peer *async_client_route_master(struct async_client *s, unsi
     return p;
 }
 
-bool async_client_route_same_node(struct async_client *s, unsigned a, unsigned b)
+bool async_client_same_node(struct async_client *s, unsigned a, unsigned b)
 {
     const struct async_client_route *r = s->route;
+    if (a == b || !where_is_slot(a) || !where_is_slot(b))
+        return a == b;
     return (r->version == 0 && !adopt(s)) || r->map.owner[where_slot(a)] == r->map.owner[where_slot(b)];
 }
 
