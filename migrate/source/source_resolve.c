@@ -139,7 +139,7 @@ static enum err add_tables(struct source *s, struct error *e)
 
 /* --- the session --- */
 
-static enum err set_up_session(struct source *s, struct error *e)
+enum err source_set_up(struct source *s, struct error *e)
 {
     char statement_ms[16], lock_ms[16];
     (void)snprintf(statement_ms, sizeof(statement_ms), "%d", (int)SERVER_STATEMENT_TIMEOUT_MS);
@@ -378,15 +378,10 @@ enum err source_resolve(struct source *s, struct error *e)
     if (err == ERR_OK)
         err = add_tables(s, e);
     if (err == ERR_OK)
-        err = set_up_session(s, e);
+        err = source_set_up(s, e);
     for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++)
         err = resolve_table(s, i, e);
     return err;
-}
-
-enum err source_set_up(struct source *s, struct error *e)
-{
-    return set_up_session(s, e);
 }
 
 void source_free_tables(struct source *s)
