@@ -62,6 +62,13 @@ enum err fold_draw_next(struct fold *f, uint64_t at_least, struct error *e)
     return draw(f, at_least, was, e);
 }
 
+void fold_add_token(const struct fold *f, struct script_call *c)
+{
+    char token[LOG_TOKEN_TEXT_MAX];
+    log_token_text(&f->token, token);
+    script_text(c, token);
+}
+
 /* Write the header of the shard with this writer's token. */
 static void header_of(const struct fold *f, const struct header *h, uint8_t *out)
 {
@@ -254,13 +261,12 @@ enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32
 enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes, uint64_t keys,
                     struct error *e)
 {
-    char token[LOG_TOKEN_TEXT_MAX], lane[48], id[LOG_ID_TEXT_MAX];
+    char lane[48], id[LOG_ID_TEXT_MAX];
     long long stored = 0;
-    log_token_text(&f->token, token);
     script_begin(&f->call, embedded_fold_count);
     script_filter_key(&f->call, f->names, "view");
     script_number(&f->call, f->slot);
-    script_text(&f->call, token);
+    fold_add_token(f, &f->call);
     script_number(&f->call, f->generation);
     script_number(&f->call, keys);
     for (unsigned i = 0; i < lanes; i++) {
@@ -305,19 +311,18 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
                     const struct log_position *p, unsigned layers, bool is_long, struct fold_bound *needed,
                     struct fold_bound *over_hold, struct error *e)
 {
-    char token[LOG_TOKEN_TEXT_MAX], id[LOG_ID_TEXT_MAX];
+    char id[LOG_ID_TEXT_MAX];
     struct buffer position = {0};
     redisReply *reply;
     unsigned home = sync_client_home(f->redis, f->names);
     *needed = *over_hold = (struct fold_bound){0};
-    log_token_text(&f->token, token);
     (void)log_id_format(p->id, id);
     log_position_format(p, &position);
     buffer_printf(&position, " %u", layers);
     script_begin(&f->call, embedded_fold_store);
     script_filter_key(&f->call, f->names, "view");
     script_number(&f->call, f->slot);
-    script_text(&f->call, token);
+    fold_add_token(f, &f->call);
     script_number(&f->call, lane);
     script_number(&f->call, lane_number);
     script_text(&f->call, id);

@@ -32,7 +32,7 @@ enum err builder_record(struct builder *b, const void *rows, size_t length, stru
         return code;
     builder_script(b, embedded_build_record);
     script_number(&b->fold.call, b->fold.slot);
-    builder_add_token(b);
+    fold_add_token(&b->fold, &b->fold.call);
     script_number(&b->fold.call, b->shape.number);
     script_bytes(&b->fold.call, rows, length);
     builder_add_text(b, &b->lanes_text);
