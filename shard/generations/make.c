@@ -40,8 +40,7 @@ static bool is_broken(enum err code)
 static void put_field(void *arg, const char *name, const char *value)
 {
     struct maker *m = arg;
-    script_text(&m->call, name);
-    script_text(&m->call, value);
+    script_field(&m->call, name, value);
 }
 
 static enum err run(struct maker *m, long long *answer, struct error *e)
@@ -236,8 +235,7 @@ static void put_keys(struct maker *m, uint64_t keys)
     m->view->slot[1].keys_of = 1;
     m->view->slot[1].keys = keys;
     (void)snprintf(text, sizeof(text), "1 %" PRIu64, keys);
-    script_text(&m->call, "keys1");
-    script_text(&m->call, text);
+    script_field(&m->call, "keys1", text);
 }
 
 static void put_publication(struct maker *m)

@@ -71,6 +71,18 @@ void script_number(struct script_call *c, uint64_t number)
     script_bytes(c, digits, (size_t)n);
 }
 
+void script_field(struct script_call *c, const char *name, const char *value)
+{
+    script_text(c, name);
+    script_text(c, value);
+}
+
+void script_number_field(struct script_call *c, const char *name, uint64_t value)
+{
+    script_text(c, name);
+    script_number(c, value);
+}
+
 void script_incarnation(struct script_call *c, uint64_t incarnation)
 {
     char digits[24];

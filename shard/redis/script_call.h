@@ -29,6 +29,9 @@ void script_filter_key(struct script_call *c, const struct names *names, const c
 void script_bytes(struct script_call *c, const void *bytes, size_t length);
 void script_text(struct script_call *c, const char *text);
 void script_number(struct script_call *c, uint64_t number);
+/* Add a field's name and its value. */
+void script_field(struct script_call *c, const char *name, const char *value);
+void script_number_field(struct script_call *c, const char *name, uint64_t value);
 /* Add the incarnation in the view's form: 16 hexadecimal digits. */
 void script_incarnation(struct script_call *c, uint64_t incarnation);
 
