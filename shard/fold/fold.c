@@ -326,11 +326,10 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
     script_number(&f->call, lane);
     script_number(&f->call, lane_number);
     script_text(&f->call, id);
-    script_bytes(&f->call, position.data, position.length);
+    script_buffer(&f->call, &position);
     script_incarnation(&f->call, era); /* 16 digits, as the view has them */
     script_number(&f->call, is_long);
-    enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
-                                             : script_send(&f->call, f->redis, home, e);
+    enum err code = script_send(&f->call, f->redis, home, e);
     buffer_fini(&position);
     if (code == ERR_OK)
         code = sync_client_reply(f->redis, home, &reply, e);

@@ -220,10 +220,9 @@ static void put_folded(struct maker *m)
         log_position_format(&f->position, &text);
         f->layers = m->options->content == NULL ? 0 : m->view->slot[1].shape.layer_count;
         buffer_printf(&text, " %u", f->layers);
-        m->call.bytes.failed |= buffer_failed(&text);
         log_folded_name(1, i, name);
         script_text(&m->call, name);
-        script_bytes(&m->call, text.data, text.length);
+        script_buffer(&m->call, &text);
         buffer_fini(&text);
     }
 }

@@ -330,10 +330,9 @@ static enum err take(struct roll *r, unsigned lane, const struct log_lane *strea
     script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, stream);
     script_incarnation(&r->call, era);
-    script_bytes(&r->call, position.data, position.length);
+    script_buffer(&r->call, &position);
     script_number(&r->call, goes_on);
-    enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
-                                             : roll_run(r, &result, e);
+    enum err code = roll_run(r, &result, e);
     buffer_fini(&position);
     if (code == ERR_OK && result < 0)
         code = log_view_another(r->names, e);

@@ -59,6 +59,12 @@ void script_filter_key(struct script_call *c, const struct names *names, const c
     script_key(c, &name);
 }
 
+void script_buffer(struct script_call *c, const struct buffer *bytes)
+{
+    script_bytes(c, bytes->data, bytes->length);
+    c->bytes.failed |= buffer_failed(bytes);
+}
+
 void script_text(struct script_call *c, const char *text)
 {
     script_bytes(c, text, strlen(text));
