@@ -23,6 +23,12 @@ void fold_fini(struct fold *f)
     script_fini(&f->call);
 }
 
+enum err fold_fenced(const struct fold *f, const char *more, struct error *e)
+{
+    return error_set(e, ERR_FENCED, "another process has taken over the shards of generation %" PRIu64 "%s",
+                     f->generation, more);
+}
+
 /* @was: the token that the view must have; "": any. */
 static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct error *e)
 {
@@ -41,8 +47,7 @@ static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct 
     script_text(&f->call, was);
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &number, e);
     if (code == ERR_OK && number < 0)
-        code = error_set(e, ERR_FENCED, "another process has taken over the shards of generation %" PRIu64,
-                         f->generation);
+        code = fold_fenced(f, "", e);
     else if (code == ERR_OK && number == 0)
         code = error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", f->generation);
     if (code == ERR_OK)
@@ -276,12 +281,7 @@ enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes
         script_text(&f->call, id);
     }
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &stored, e);
-    return code == ERR_OK && stored != 1
-               ? error_set(e, ERR_FENCED,
-                           "another process has taken over the shards of generation %" PRIu64
-                           ", or the era of a lane has changed",
-                           f->generation)
-               : code;
+    return code == ERR_OK && stored != 1 ? fold_fenced(f, ", or the era of a lane has changed", e) : code;
 }
 
 /* Take one of the ids that fold_store.lua returns. */
@@ -299,10 +299,7 @@ static enum err take_bounds(struct fold *f, const redisReply *r, unsigned where,
     if (r->type == REDIS_REPLY_ERROR)
         return sync_client_refusal(f->redis, where, r, e);
     if (r->type != REDIS_REPLY_ARRAY || r->elements != 2)
-        return error_set(e, ERR_FENCED,
-                         "another process has taken over the shards of generation %" PRIu64
-                         ", or the lane or its era was replaced",
-                         f->generation);
+        return fold_fenced(f, ", or the lane or its era was replaced", e);
     enum err code = take_bound(r->element[0], needed, e);
     return code == ERR_OK ? take_bound(r->element[1], over_hold, e) : code;
 }

@@ -38,10 +38,5 @@ enum err full_store(struct fold *f, unsigned lane, struct log_lane in, struct lo
     script_text(&f->call, where);
     script_text(&f->call, id);
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &stored, e);
-    if (code == ERR_OK && stored != 1)
-        code = error_set(e, ERR_FENCED,
-                         "another process has taken over the shards of generation %" PRIu64
-                         ", or the era of the lane has changed",
-                         f->generation);
-    return code;
+    return code == ERR_OK && stored != 1 ? fold_fenced(f, ", or the era of the lane has changed", e) : code;
 }

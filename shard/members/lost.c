@@ -316,8 +316,7 @@ static enum err check_token(struct lost_work *w, struct error *e)
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_STRING || strcmp(r->str, token) != 0)
-        code = error_set(e, ERR_FENCED, "another process has taken over the shards of generation %" PRIu64,
-                         f->generation);
+        code = fold_fenced(f, "", e);
     freeReplyObject(r);
     return code;
 }
