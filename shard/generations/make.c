@@ -152,10 +152,9 @@ static enum err begin(struct maker *m, struct error *e)
 static enum err make_lanes(struct maker *m, struct error *e)
 {
     uint8_t writer[LOG_WRITER_BYTES];
-    const uint64_t random[2] = {random_u64(), random_u64()};
     struct log_view *v = m->view;
     enum err code = ERR_OK;
-    memcpy(writer, random, sizeof(writer));
+    random_id(writer);
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
         struct lane lane;
         code = log_view_lane_at(v, m->names, sync_client_nodes(m->redis), i, &lane, e);
