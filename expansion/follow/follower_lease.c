@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The lease of a filter's follower, and its status for others. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"

@@ -2,7 +2,6 @@
 /* Controls the read rate of a job. Several times a second the throttle examines how Redis and the database
  * serve others, and decides how many rows per second are allowed; the readers keep to it. */
 #include <stdio.h>
-#include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"

@@ -3,7 +3,6 @@
  * them, brings what they have to Redis, and records their progress. */
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"

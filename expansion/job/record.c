@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The job's record, P:{F}:job: progress for people, a checkpoint for the next driver. Written only under the
  * mutex, except for operators' requests (control.h). */
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "migrate/change/feed.h"
 
-#include <string.h>
-
 /* The letter that follows the backslash; 0: the byte needs no escape. */
 static char escape_of(char c)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads a slot's state from the catalog, and drops slots. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

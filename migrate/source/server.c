@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "migrate/source/server.h"
 
-#include <stdio.h>
 #include <string.h>
 #include "base/number.h"
 #include "migrate/source/connection.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks that a source can be read page by page, fast and completely; an error names the remedy. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* CLIENT: a table of subcommands. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
 #include "service/resp/client_list.h"
 #include "service/commands/command.h"
-#include "service/resp/worker.h"
 
 /* Only printable ASCII is allowed: the lines of CLIENT LIST separate names by blanks and equals signs. */
 static bool is_clean(const struct argument *a)

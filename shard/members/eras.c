@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "shard/redis/sync_client_replications.h"
 #include "shard/redis/script_call.h"

@@ -5,7 +5,6 @@
  * caller repeats all of it). */
 #include "shard/members/roll_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shard/redis/sync_client_replications.h"

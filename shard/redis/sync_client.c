@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/clock.h"
 #include "shard/redis/nodes/health.h"
 #include "shard/filter/slots.h"
