@@ -38,8 +38,3 @@ void feed_put_value(struct buffer *out, const char *bytes, size_t length)
     }
     buffer_append(out, plain, (size_t)(end - plain));
 }
-
-void feed_put_separator(struct buffer *out)
-{
-    buffer_append(out, "\t", 1);
-}
