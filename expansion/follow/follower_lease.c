@@ -92,8 +92,7 @@ enum err follower_ask(struct sync_client *l, const struct names *names, uint64_t
     long long answer = 0;
     script_begin(&c, embedded_follower_ask);
     script_filter_key(&c, names, "tail");
-    enum err code = script_run(&c, l, sync_client_home(l, names), &answer, e);
-    script_fini(&c);
+    enum err code = script_run_once(&c, l, names, &answer, e);
     *request = code == ERR_OK && answer > 0 ? (uint64_t)answer : 0;
     return code;
 }
