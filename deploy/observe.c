@@ -2,7 +2,6 @@
 #include "deploy/observe.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include "base/number.h"

@@ -2,7 +2,6 @@
 /* The watcher: asks TB.STATUS every 20 ms, tells the other threads where the filter stands, and notes when
  * each expansion was seen to begin, to scan, to flip and to end. */
 #include <stdio.h>
-#include <string.h>
 #include <strings.h>
 #include "base/clock.h"
 #include "deploy/traffic.h"

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/follow/slots.h"

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/log.h"
 #include "expansion/follow/follower_internal.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The lease of a filter's follower, and its status for others. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -10,18 +9,6 @@
 extern const char embedded_follower[], embedded_follower_ask[], embedded_follower_leave[];
 
 enum { TEND_US = 500 * 1000 };
-
-static void put_number(struct follower *t, const char *field, uint64_t value)
-{
-    script_text(&t->call, field);
-    script_number(&t->call, value);
-}
-
-static void put_text(struct follower *t, const char *field, const char *value)
-{
-    script_text(&t->call, field);
-    script_text(&t->call, value);
-}
 
 enum err follower_hold(struct follower *t, struct error *e)
 {
@@ -34,15 +21,15 @@ enum err follower_hold(struct follower *t, struct error *e)
     script_filter_key(&t->call, &t->handle.names, "tail");
     script_text(&t->call, t->o->owner);
     script_number(&t->call, t->o->lease_ms);
-    put_text(t, "state", t->state);
-    put_text(t, "mode", follower_mode_name(t->mode));
-    put_text(t, "error", t->problem.text[0] != '\0' ? t->problem.text : t->fallback);
-    put_text(t, "coverage", t->coverage);
-    put_number(t, "lag_ms", t->lag_ms);
-    put_number(t, "rows", t->rows);
-    put_number(t, "new", t->added);
-    put_number(t, "done", t->done);
-    put_number(t, "updated_ms", clock_wall_us() / 1000);
+    script_field(&t->call, "state", t->state);
+    script_field(&t->call, "mode", follower_mode_name(t->mode));
+    script_field(&t->call, "error", t->problem.text[0] != '\0' ? t->problem.text : t->fallback);
+    script_field(&t->call, "coverage", t->coverage);
+    script_number_field(&t->call, "lag_ms", t->lag_ms);
+    script_number_field(&t->call, "rows", t->rows);
+    script_number_field(&t->call, "new", t->added);
+    script_number_field(&t->call, "done", t->done);
+    script_number_field(&t->call, "updated_ms", clock_wall_us() / 1000);
     enum err code = script_run(&t->call, t->redis, handle_home(&t->handle), &answer, e);
     if (code != ERR_OK)
         return code;
@@ -105,8 +92,7 @@ enum err follower_ask(struct sync_client *l, const struct names *names, uint64_t
     long long answer = 0;
     script_begin(&c, embedded_follower_ask);
     script_filter_key(&c, names, "tail");
-    enum err code = script_run(&c, l, sync_client_home(l, names), &answer, e);
-    script_fini(&c);
+    enum err code = script_run_once(&c, l, names, &answer, e);
     *request = code == ERR_OK && answer > 0 ? (uint64_t)answer : 0;
     return code;
 }

@@ -123,12 +123,12 @@ static enum err judge_source(struct driver *d, enum err code, struct error *why)
         return code;
     struct error e;
     uint64_t until = clock_mono_us() + GAP_US;
-    enum err now = driver_unchanged(d, d->record.newest, d->record.source, &e), nap = ERR_OK;
+    enum err now = driver_unchanged(d, &e), nap = ERR_OK;
     while (now == ERR_CONFIG && code != ERR_CONFLICT && nap == ERR_OK && clock_mono_us() < until) {
         const struct error gone = e;
         nap = driver_nap(d, gone.text, &e);
         if (nap == ERR_OK)
-            now = driver_unchanged(d, d->record.newest, d->record.source, &e);
+            now = driver_unchanged(d, &e);
     }
     if (nap == ERR_OK && code != ERR_OK && now != ERR_CHANGED)
         return code;

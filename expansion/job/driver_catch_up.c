@@ -234,7 +234,7 @@ static enum err sweep(struct driver *d, struct error *e)
     if (code == ERR_OK)
         code = driver_identity(d, newest, &source, e);
     if (code == ERR_OK) /* up to here; from here on the step's end compares it */
-        code = driver_unchanged(d, d->record.newest, d->record.source, e);
+        code = driver_unchanged(d, e);
     if (code == ERR_OK)
         code = driver_sweep(d, d->record.swept, add_found, &f, e);
     if (code == ERR_OK)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What happens between two pieces of a job's work: read an operator's requests, write progress. */
-#include <inttypes.h>
-#include <stdio.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"

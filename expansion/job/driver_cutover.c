@@ -2,9 +2,7 @@
 /* The switch to the built generation, the switch back, and the removal of the other one: hold, cutover,
  * grace, rollback, finish, abort. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -166,8 +164,7 @@ static enum err move_lanes(struct driver *d, struct error *e)
     enum { TRIES = 8 /* a process that meets a closed lane replaces it, too */ };
     struct roll roll;
     uint8_t writer[LOG_WRITER_BYTES];
-    const uint64_t id[] = {random_u64(), random_u64()};
-    memcpy(writer, id, sizeof(writer));
+    random_id(writer);
     if (d->log_view == NULL && (d->log_view = malloc(sizeof(*d->log_view))) == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     roll_init(&roll, d->redis, &d->handle.names, writer);

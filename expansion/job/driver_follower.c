@@ -3,7 +3,6 @@
  * checks before the settle that the follower runs, and asks it in catch-up whether all rows are added. The
  * follower may run in another coordinator. Possible failure modes are: there is no follower in time, it fell
  * back to ids, or it restarted meanwhile (another coverage). Then the job looks for the rows itself. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"

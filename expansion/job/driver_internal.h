@@ -201,9 +201,8 @@ MUST_CHECK enum err driver_identity(struct driver *d, const char *newest, uint64
 /* Right after a settle: the horizon for record.newest, so that partitions made from now on need not be part
  * of the identity. "": no sweep would find their rows. */
 MUST_CHECK enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct error *e);
-/* ERR_CHANGED: the identity differs from @identity; d->source was opened again. */
-MUST_CHECK enum err driver_unchanged(struct driver *d, const char *newest, uint64_t identity,
-                                     struct error *e);
+/* ERR_CHANGED: the identity differs from record.source; d->source is closed. */
+MUST_CHECK enum err driver_unchanged(struct driver *d, struct error *e);
 /* After an error of the source, the next use opens it again. Returns @code. */
 enum err driver_source_failed(struct driver *d, enum err code);
 /* Wait until every transaction that is open now has ended. */

@@ -9,8 +9,6 @@
  * the step is retried). */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
-#include "base/clock.h"
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"
 #include "migrate/verify/log_check.h"

@@ -2,7 +2,6 @@
 /* Controls the read rate of a job. Several times a second the throttle examines how Redis and the database
  * serve others, and decides how many rows per second are allowed; the readers keep to it. */
 #include <stdio.h>
-#include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"
@@ -38,7 +37,7 @@ static struct source *aside(struct driver *d)
     return d->pace.source;
 }
 
-static void aside_failed(struct driver *d)
+void driver_pace_end(struct driver *d)
 {
     source_close(d->pace.source);
     d->pace.source = NULL;
@@ -53,7 +52,7 @@ static double replication_lag(struct driver *d)
         return -1;
     if (source_replication_lag(d->pace.source, &seconds, &ignored) == ERR_OK)
         return seconds;
-    aside_failed(d);
+    driver_pace_end(d); /* the next question connects again */
     return -1;
 }
 
@@ -66,7 +65,7 @@ static void look_at_others(struct driver *d)
     if (d->o->yield_at <= 0 || d->o->read_dsn[0] != '\0' || aside(d) == NULL)
         return;
     if (source_transactions(d->pace.source, &count, &ignored) != ERR_OK) {
-        aside_failed(d);
+        driver_pace_end(d); /* the next question connects again */
         return;
     }
     bool known = d->pace.counted_at != 0 && count >= d->pace.transactions && seconds >= LEAST_S;
@@ -182,10 +181,4 @@ void driver_pace_readers(struct driver *d)
 {
     readers_limit(d->readers, driver_pace_limit(d));
     readers_at_once(d->readers, driver_pace_at_once(d));
-}
-
-void driver_pace_end(struct driver *d)
-{
-    source_close(d->pace.source);
-    d->pace.source = NULL;
 }

@@ -3,7 +3,6 @@
  * them, brings what they have to Redis, and records their progress. */
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -238,7 +237,7 @@ enum err driver_scan(struct driver *d, struct error *e)
     if (code == ERR_OK && d->record.blocks)
         code = driver_parts(d, e);
     if (code == ERR_OK) /* after an error the record may be another driver's */
-        code = driver_unchanged(d, d->record.newest, d->record.source, e);
+        code = driver_unchanged(d, e);
     if (code == ERR_OK)
         code = driver_replayed(d, e);
     if (code == ERR_OK && d->build == NULL)

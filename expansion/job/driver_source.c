@@ -49,11 +49,11 @@ enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct er
     return d->o->sweep && !d->o->scan_blocks ? source_horizon(d->source, out, e) : ERR_OK;
 }
 
-enum err driver_unchanged(struct driver *d, const char *newest, uint64_t identity, struct error *e)
+enum err driver_unchanged(struct driver *d, struct error *e)
 {
     uint64_t now = 0;
-    enum err code = driver_identity(d, newest, &now, e);
-    if (code != ERR_OK || now == identity)
+    enum err code = driver_identity(d, d->record.newest, &now, e);
+    if (code != ERR_OK || now == d->record.source)
         return code;
     source_close(d->source);
     d->source = NULL;

@@ -159,7 +159,7 @@ static enum err look_at_all(struct look *l, struct error *e)
     if (code == ERR_OK && heals(d) && d->o->sweep) /* rows that moved to where the readers had been */
         code = driver_sweep(d, horizon, take_suspects, l, e);
     if (code == ERR_OK && heals(d))
-        code = driver_unchanged(d, d->record.newest, d->record.source, e);
+        code = driver_unchanged(d, e);
     check_batch(l);
     l->checked = all.rows;
     return code;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The job's record, P:{F}:job: progress for people, a checkpoint for the next driver. Written only under the
  * mutex, except for operators' requests (control.h). */
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -68,15 +66,13 @@ void record_begin(struct driver *d, bool reset)
 
 void record_text(struct driver *d, const char *field, const char *value)
 {
-    script_text(&d->call, field);
-    script_text(&d->call, value);
+    script_field(&d->call, field, value);
     d->record_pairs += 2;
 }
 
 void record_number(struct driver *d, const char *field, uint64_t value)
 {
-    script_text(&d->call, field);
-    script_number(&d->call, value);
+    script_number_field(&d->call, field, value);
     d->record_pairs += 2;
 }
 
@@ -190,8 +186,7 @@ static enum err write_end(struct driver *d, bool of_build, struct error *e)
     for (size_t i = 0; i < history_field_count; i++) {
         if (!of_build && history_fields[i].of_build)
             continue; /* these fields of the record are of the last build */
-        script_text(&d->call, history_fields[i].name);
-        script_text(&d->call, history_fields[i].record);
+        script_field(&d->call, history_fields[i].name, history_fields[i].record);
     }
     return record_write(d, e);
 }

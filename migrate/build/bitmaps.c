@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "migrate/build/bitmaps.h"
 
-#include <endian.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/clock.h"
 
 enum { LINE_BYTES = 64, LOOK_US = 1000, PAGE_US = 60 * 1000 * 1000 };

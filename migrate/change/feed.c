@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "migrate/change/feed.h"
 
-#include <string.h>
-
 /* The letter that follows the backslash; 0: the byte needs no escape. */
 static char escape_of(char c)
 {
@@ -39,9 +37,4 @@ void feed_put_value(struct buffer *out, const char *bytes, size_t length)
         plain = p + 1;
     }
     buffer_append(out, plain, (size_t)(end - plain));
-}
-
-void feed_put_separator(struct buffer *out)
-{
-    buffer_append(out, "\t", 1);
 }

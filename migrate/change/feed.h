@@ -22,9 +22,7 @@ struct feed_batch {
     bool all;      /* outbox only: all rows that were committed when it was read have been handed out */
 };
 
-/* Append one value in COPY's text form: backslash, tab, newline and the like are escaped. */
+/* Append one value in COPY's text form: backslash, tab, newline and the like are escaped. A tab stands
+ * between two values of an id. */
 void feed_put_value(struct buffer *out, const char *bytes, size_t length);
-
-/* Append the tab between two values of an id. */
-void feed_put_separator(struct buffer *out);
 #endif

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "migrate/source/connection.h"
+#include "migrate/source/result.h"
 
 enum { POLL_MS = 500 };
 
@@ -65,16 +66,6 @@ static enum err run_open(struct outbox *o, const char *name, const struct connec
     return err == ERR_OK ? ERR_OK : error_set(e, err, "outbox %s: %.200s", o->name, why.text);
 }
 
-static bool is_true(const PGresult *r, const char *column)
-{
-    return strcmp(PQgetvalue(r, 0, PQfnumber(r, column)), "t") == 0;
-}
-
-static const char *field(const PGresult *r, const char *column)
-{
-    return PQgetvalue(r, 0, PQfnumber(r, column));
-}
-
 /* --- opening --- */
 
 /* Look up the table under the role's own search_path, before the session is set up. @oid "": there is no such
@@ -108,22 +99,22 @@ static enum err set_up_session(struct outbox *o, unsigned timeout_ms, struct err
 
 static enum err judge(const PGresult *r, struct error *e)
 {
-    const char *name = field(r, "name");
-    if (is_true(r, "is_standby"))
+    const char *name = result_text(r, "name");
+    if (result_is_true(r, "is_standby"))
         return error_set(
             e, ERR_CONFIG,
             "the server is a standby; connect to the primary (target_session_attrs=primary in the dsn)");
-    if (!is_true(r, "is_outbox"))
+    if (!result_is_true(r, "is_outbox"))
         return error_set(e, ERR_CONFIG,
                          "%s is not an outbox: it lacks the columns seq, relid and id; name the table that "
                          "sql/outbox.sql made",
                          name);
-    if (!is_true(r, "may_use_schema"))
-        return error_set(e, ERR_CONFIG, "GRANT USAGE ON SCHEMA %s TO %s", field(r, "schema"),
-                         field(r, "role"));
-    if (!is_true(r, "may_use"))
-        return error_set(e, ERR_CONFIG, "GRANT SELECT, DELETE ON %s TO %s", name, field(r, "role"));
-    if (is_true(r, "hides_rows"))
+    if (!result_is_true(r, "may_use_schema"))
+        return error_set(e, ERR_CONFIG, "GRANT USAGE ON SCHEMA %s TO %s", result_text(r, "schema"),
+                         result_text(r, "role"));
+    if (!result_is_true(r, "may_use"))
+        return error_set(e, ERR_CONFIG, "GRANT SELECT, DELETE ON %s TO %s", name, result_text(r, "role"));
+    if (result_is_true(r, "hides_rows"))
         return error_set(e, ERR_CONFIG,
                          "row-level security hides rows; ALTER TABLE %s DISABLE ROW LEVEL SECURITY", name);
     return ERR_OK;
@@ -141,7 +132,7 @@ static enum err check_outbox(struct outbox *o, struct error *e)
     else
         err = judge(r, e);
     if (err == ERR_OK)
-        (void)snprintf(o->name, sizeof(o->name), "%s", field(r, "name"));
+        result_copy(o->name, sizeof(o->name), r, "name");
     PQclear(r);
     return err;
 }
@@ -155,10 +146,10 @@ static enum err check_triggers(struct outbox *o, const char *table, const char *
         return err;
     if (PQntuples(r) == 0)
         err = error_set(e, ERR_CONFIG, "table %s was dropped", table);
-    else if (!is_true(r, "is_complete"))
+    else if (!result_is_true(r, "is_complete"))
         err = error_set(e, ERR_CONFIG,
                         "table %s does not write all its rows into it; run sql/outbox.sql for this table",
-                        field(r, "name"));
+                        result_text(r, "name"));
     PQclear(r);
     return err;
 }
@@ -372,8 +363,8 @@ enum err outbox_lag(struct outbox *o, struct outbox_lag *out, struct error *e)
     enum err err = run_open(o, "outbox_lag", params, 1, &r, e);
     if (err != ERR_OK)
         return err;
-    const char *rows = field(r, "rows");
-    const char *seconds = field(r, "seconds");
+    const char *rows = result_text(r, "rows");
+    const char *seconds = result_text(r, "seconds");
     if (!number_u64(rows, strlen(rows), &out->rows) ||
         !number_double(seconds, strlen(seconds), &out->age_seconds))
         err = error_set(e, ERR_PARSE, "outbox %s: its lag was \"%s\", \"%s\"", o->name, rows, seconds);

@@ -294,7 +294,7 @@ enum err pgoutput_put_id(const struct pgoutput_change *change, const uint16_t *c
     enum err err = ERR_OK;
     for (size_t i = 0; i < count && err == ERR_OK; i++) {
         if (i > 0)
-            feed_put_separator(out);
+            buffer_append(out, "\t", 1);
         err = put_column(change, columns[i], out, e);
     }
     if (err == ERR_OK && buffer_failed(out))

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "migrate/source/result.h"
 #include "migrate/change/stream_internal.h"
 
 enum {
@@ -128,7 +129,7 @@ static enum err create(struct stream *s, char lsn[LSN_TEXT], struct error *e)
     PGresult *r = NULL;
     enum err err = connection_command(s->connection, command, s->options.create_timeout_ms, &r, e);
     if (err == ERR_OK)
-        (void)snprintf(lsn, LSN_TEXT, "%s", stream_field(r, "consistent_point"));
+        result_copy(lsn, LSN_TEXT, r, "consistent_point");
     PQclear(r);
     if (err == ERR_TIMEOUT)
         return error_prefix(e, err, "replication slot %s waits for transactions that are open",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "migrate/source/result.h"
 #include "migrate/change/stream_internal.h"
 
 enum {
@@ -24,7 +25,7 @@ static enum err run_check(struct connection *c, PGresult **out, struct error *e)
  * wal_sender_timeout is 0, it does not. */
 static unsigned interval_for(const PGresult *r)
 {
-    const char *text = stream_field(r, "wal_sender_timeout");
+    const char *text = result_text(r, "wal_sender_timeout");
     uint64_t timeout_ms;
     if (!number_u64(text, strlen(text), &timeout_ms) || timeout_ms == 0 ||
         timeout_ms / REPORTS_PER_TIMEOUT >= REPORT_MS)
@@ -42,11 +43,11 @@ enum err stream_check_server(struct stream *s, struct error *e)
     s->interval_ms = interval_for(r);
     if (connection_version(s->connection) < SERVER_VERSION_MIN)
         err = error_set(e, ERR_CONFIG, "a stream of changes needs Postgres 15 or later");
-    else if (stream_is_true(r, "is_standby"))
+    else if (result_is_true(r, "is_standby"))
         err = error_set(
             e, ERR_CONFIG,
             "the server is a standby; connect to the primary (target_session_attrs=primary in the dsn)");
-    else if (!stream_is_true(r, "is_logical"))
+    else if (!result_is_true(r, "is_logical"))
         err = error_set(
             e, ERR_CONFIG,
             "wal_level is not logical; ALTER SYSTEM SET wal_level = logical, then restart Postgres");
@@ -61,10 +62,10 @@ enum err stream_explain(const struct stream_options *options, enum err err, stru
     bool answered = connection_open(&c, options->dsn, options->application, options->timeout_ms,
                                     options->watch, NULL) == ERR_OK &&
                     run_check(c, &r, NULL) == ERR_OK;
-    if (answered && !stream_is_true(r, "may_replicate"))
+    if (answered && !result_is_true(r, "may_replicate"))
         err = error_set(e, ERR_CONFIG, "role %s may not replicate; ALTER ROLE %s REPLICATION",
-                        stream_field(r, "role"), stream_field(r, "role"));
-    else if (answered && strcmp(stream_field(r, "max_wal_senders"), "0") == 0)
+                        result_text(r, "role"), result_text(r, "role"));
+    else if (answered && strcmp(result_text(r, "max_wal_senders"), "0") == 0)
         err = error_set(e, ERR_CONFIG,
                         "max_wal_senders is 0; ALTER SYSTEM SET max_wal_senders = 10, then restart Postgres");
     PQclear(r);
@@ -76,23 +77,23 @@ enum err stream_explain(const struct stream_options *options, enum err err, stru
 
 static enum err judge_table(const PGresult *r, struct error *e)
 {
-    const char *publication = stream_field(r, "publication");
-    const char *table = stream_field(r, "table");
-    if (!stream_is_true(r, "exists"))
+    const char *publication = result_text(r, "publication");
+    const char *table = result_text(r, "table");
+    if (!result_is_true(r, "exists"))
         return error_set(e, ERR_CONFIG,
                          "publication %s does not exist; CREATE PUBLICATION %s FOR TABLE %s WITH (publish = "
                          "'insert, update', publish_via_partition_root = true)",
                          publication, publication, table);
-    if (!stream_is_true(r, "is_enough"))
+    if (!result_is_true(r, "is_enough"))
         return error_set(e, ERR_CONFIG,
                          "publication %s does not publish inserts and updates; ALTER PUBLICATION %s SET "
                          "(publish = 'insert, update')",
                          publication, publication);
-    if (!stream_is_true(r, "has_table"))
+    if (!result_is_true(r, "has_table"))
         return error_set(e, ERR_CONFIG,
                          "publication %s does not have table %s; ALTER PUBLICATION %s ADD TABLE %s",
                          publication, table, publication, table);
-    if (stream_is_true(r, "has_filter"))
+    if (result_is_true(r, "has_filter"))
         return error_set(e, ERR_CONFIG,
                          "publication %s has a condition on rows of table %s, which could hide some; ALTER "
                          "PUBLICATION %s DROP TABLE %s, then ADD TABLE without WHERE",
@@ -102,12 +103,12 @@ static enum err judge_table(const PGresult *r, struct error *e)
 
 static enum err judge_column(const PGresult *r, struct error *e)
 {
-    const char *publication = stream_field(r, "publication");
-    const char *table = stream_field(r, "table");
-    const char *column = stream_field(r, "column");
-    if (!stream_is_true(r, "column_exists"))
+    const char *publication = result_text(r, "publication");
+    const char *table = result_text(r, "table");
+    const char *column = result_text(r, "column");
+    if (!result_is_true(r, "column_exists"))
         return error_set(e, ERR_CONFIG, "table %s has no column %s", table, column);
-    if (stream_is_true(r, "lacks_column"))
+    if (result_is_true(r, "lacks_column"))
         return error_set(e, ERR_CONFIG,
                          "publication %s does not send column %s of table %s; ALTER PUBLICATION %s SET TABLE "
                          "with it in the list of columns, or without a list (generated columns are not sent)",

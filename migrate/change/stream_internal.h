@@ -59,8 +59,4 @@ MUST_CHECK enum err stream_refuse_lost(const char *slot, struct error *e);
 
 /* Report the confirmed position to the server (stream_read.c). */
 MUST_CHECK enum err stream_report(struct stream *s, struct error *e);
-
-/* Fields of results with one row. */
-bool stream_is_true(const PGresult *r, const char *column);
-const char *stream_field(const PGresult *r, const char *column);
 #endif

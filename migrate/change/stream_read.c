@@ -4,7 +4,6 @@
  * Possible failure modes are: the server ends the stream, or a message cannot be decoded. Then the rows taken
  * before are handed out, and the next call returns the error. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"

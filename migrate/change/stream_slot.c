@@ -1,44 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads a slot's state from the catalog, and drops slots. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "migrate/source/result.h"
 #include "migrate/source/source_internal.h"
 #include "migrate/change/stream_internal.h"
 
 enum { VISIBLE_NAP_US = 5000 };
 
-const char *stream_field(const PGresult *r, const char *column)
-{
-    return PQgetvalue(r, 0, PQfnumber(r, column));
-}
-
-bool stream_is_true(const PGresult *r, const char *column)
-{
-    return strcmp(stream_field(r, column), "t") == 0;
-}
-
 static enum err read_lsn(const PGresult *r, const char *column, uint64_t *out, struct error *e)
 {
-    const char *text = stream_field(r, column);
+    const char *text = result_text(r, column);
     return lsn_parse(text, out) ? ERR_OK : error_set(e, ERR_PARSE, "Postgres: %s was \"%s\"", column, text);
 }
 
 static enum err read_number(const PGresult *r, const char *column, uint64_t *out, struct error *e)
 {
-    const char *text = stream_field(r, column);
+    const char *text = result_text(r, column);
     return number_u64(text, strlen(text), out)
                ? ERR_OK
                : error_set(e, ERR_PARSE, "Postgres: %s was \"%s\"", column, text);
-}
-
-static void copy_field(char *out, size_t size, const PGresult *r, const char *column)
-{
-    (void)snprintf(out, size, "%s", stream_field(r, column));
 }
 
 enum err stream_slot_state(struct connection *c, const char *slot, struct stream_slot *out, struct error *e)
@@ -48,14 +33,14 @@ enum err stream_slot_state(struct connection *c, const char *slot, struct stream
     enum err err = connection_run(c, &statement, &r, e);
     if (err != ERR_OK)
         return err;
-    *out = (struct stream_slot){.exists = stream_is_true(r, "exists"),
-                                .active = stream_is_true(r, "active"),
-                                .active_pid = (int)strtol(stream_field(r, "active_pid"), NULL, 10)};
-    copy_field(out->plugin, sizeof(out->plugin), r, "plugin");
-    copy_field(out->database, sizeof(out->database), r, "database");
-    copy_field(out->wal_status, sizeof(out->wal_status), r, "wal_status");
+    *out = (struct stream_slot){.exists = result_is_true(r, "exists"),
+                                .active = result_is_true(r, "active"),
+                                .active_pid = (int)strtol(result_text(r, "active_pid"), NULL, 10)};
+    result_copy(out->plugin, sizeof(out->plugin), r, "plugin");
+    result_copy(out->database, sizeof(out->database), r, "database");
+    result_copy(out->wal_status, sizeof(out->wal_status), r, "wal_status");
     out->lost = strcmp(out->wal_status, "lost") == 0;
-    out->is_ours = stream_is_true(r, "is_here") && strcmp(out->plugin, "pgoutput") == 0;
+    out->is_ours = result_is_true(r, "is_here") && strcmp(out->plugin, "pgoutput") == 0;
     err = read_lsn(r, "restart_lsn", &out->restart_lsn, e);
     if (err == ERR_OK)
         err = read_lsn(r, "confirmed_flush_lsn", &out->confirmed_lsn, e);
@@ -108,7 +93,7 @@ enum err stream_slot_place(struct connection *c, char out[STREAM_PLACE_MAX], str
     enum err err = connection_run(c, &statement, &r, e);
     if (err != ERR_OK)
         return err;
-    copy_field(out, STREAM_PLACE_MAX, r, "place");
+    result_copy(out, STREAM_PLACE_MAX, r, "place");
     PQclear(r);
     return ERR_OK;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <poll.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
  * and the server switches to the copy; connection_both_take() returns messages that have come,
  * connection_both_wait() waits for more. Possible failure modes are: the server ends the copy with an error
  * (its text and SQLSTATE); the connection breaks. */
-#include <stdio.h>
 
 #include "migrate/source/connection_internal.h"
 

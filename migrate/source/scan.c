@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "migrate/source/source_internal.h"
 
 enum {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks that a source can be read page by page, fast and completely; an error names the remedy. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
+#include "migrate/source/result.h"
 #include "migrate/source/source_internal.h"
 
 static const char *const key_types[] = {"text",     "character varying", "character", "bytea", "uuid",
@@ -120,8 +120,8 @@ static enum err check_index(struct source *s, unsigned table, struct error *e)
     const struct connection_param params[] = {{"oid", t->oid}, {"columns", buffer_text(&array)}};
     enum err err = source_run(s, table, "unique_index", params, 2, &r, e);
     if (err == ERR_OK) {
-        bool suitable = PQntuples(r) > 0 && strcmp(PQgetvalue(r, 0, PQfnumber(r, "is_suitable")), "t") == 0;
-        const char *name = PQntuples(r) > 0 ? PQgetvalue(r, 0, PQfnumber(r, "name")) : "";
+        bool suitable = PQntuples(r) > 0 && result_is_true(r, "is_suitable");
+        const char *name = PQntuples(r) > 0 ? result_text(r, "name") : "";
         if (!suitable)
             err = error_set(e, ERR_CONFIG,
                             "table %s: column%s \"%s\" ha%s no unique index of %s own; CREATE UNIQUE INDEX "
@@ -129,7 +129,7 @@ static enum err check_index(struct source *s, unsigned table, struct error *e)
                             t->name, s->id_columns > 1 ? "s" : "",
                             s->id_columns > 1 ? s->id_text : s->id_column[0], s->id_columns > 1 ? "ve" : "s",
                             s->id_columns > 1 ? "their" : "its", t->name, buffer_text(&columns));
-        else if (strcmp(PQgetvalue(r, 0, PQfnumber(r, "is_valid")), "t") != 0)
+        else if (!result_is_true(r, "is_valid"))
             err = error_set(e, ERR_CONFIG, "table %s: index %s is not valid; REINDEX INDEX CONCURRENTLY %s",
                             t->name, name, name);
     }

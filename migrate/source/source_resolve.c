@@ -6,19 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "migrate/source/result.h"
 #include "migrate/source/source_internal.h"
 
 enum { SERVER_STATEMENT_TIMEOUT_MS = 3600 * 1000 /* the server's last resort, if this process vanishes */ };
-
-static bool is_true(const PGresult *r, const char *column)
-{
-    return strcmp(PQgetvalue(r, 0, PQfnumber(r, column)), "t") == 0;
-}
-
-static void copy_field(char *out, size_t size, const PGresult *r, const char *column)
-{
-    (void)snprintf(out, size, "%s", PQgetvalue(r, 0, PQfnumber(r, column)));
-}
 
 /* --- the list of tables --- */
 
@@ -139,7 +130,7 @@ static enum err add_tables(struct source *s, struct error *e)
 
 /* --- the session --- */
 
-static enum err set_up_session(struct source *s, struct error *e)
+enum err source_set_up(struct source *s, struct error *e)
 {
     char statement_ms[16], lock_ms[16];
     (void)snprintf(statement_ms, sizeof(statement_ms), "%d", (int)SERVER_STATEMENT_TIMEOUT_MS);
@@ -166,15 +157,15 @@ static enum err read_table(struct source *s, unsigned table, struct error *e)
     if (err != ERR_OK)
         return err;
     if (PQntuples(r) == 1) {
-        copy_field(t->name, sizeof(t->name), r, "name");
-        copy_field(t->schema, sizeof(t->schema), r, "schema");
-        copy_field(s->role, sizeof(s->role), r, "role");
-        t->is_table = is_true(r, "is_table");
-        t->has_children = is_true(r, "has_children");
-        t->hides_rows = is_true(r, "hides_rows");
-        t->may_use_schema = is_true(r, "may_use_schema");
-        t->may_see_versions = is_true(r, "may_see_versions");
-        s->is_standby = is_true(r, "is_standby");
+        result_copy(t->name, sizeof(t->name), r, "name");
+        result_copy(t->schema, sizeof(t->schema), r, "schema");
+        result_copy(s->role, sizeof(s->role), r, "role");
+        t->is_table = result_is_true(r, "is_table");
+        t->has_children = result_is_true(r, "has_children");
+        t->hides_rows = result_is_true(r, "hides_rows");
+        t->may_use_schema = result_is_true(r, "may_use_schema");
+        t->may_see_versions = result_is_true(r, "may_see_versions");
+        s->is_standby = result_is_true(r, "is_standby");
     } else {
         err = error_set(e, ERR_CONFIG, "a table of `table` was dropped");
     }
@@ -193,10 +184,10 @@ static enum err read_column(struct source *s, unsigned table, const char *name, 
         return err;
     *out = (struct source_column){.type = ""};
     if (PQntuples(r) == 1) {
-        copy_field(out->name, sizeof(out->name), r, "name");
-        copy_field(out->type, sizeof(out->type), r, "type");
-        out->not_null = is_true(r, "not_null");
-        out->may_select = is_true(r, "may_select");
+        result_copy(out->name, sizeof(out->name), r, "name");
+        result_copy(out->type, sizeof(out->type), r, "type");
+        out->not_null = result_is_true(r, "not_null");
+        out->may_select = result_is_true(r, "may_select");
     }
     PQclear(r);
     return ERR_OK;
@@ -249,7 +240,7 @@ static enum err read_expression(struct source *s, unsigned table, struct error *
                                   "(names of other schemas must be qualified)",
                                   t->name, s->role)
                    : err;
-    copy_field(t->key.type, sizeof(t->key.type), r, "type");
+    result_copy(t->key.type, sizeof(t->key.type), r, "type");
     (void)snprintf(t->key.name, sizeof(t->key.name), "(an expression)");
     t->key.may_select = true;
     PQclear(r);
@@ -335,7 +326,7 @@ static enum err find_id(struct source *s, unsigned table, struct error *e)
     if (err != ERR_OK)
         return err;
     const char *columns = PQntuples(r) > 0 ? PQgetvalue(r, 0, 1) : "";
-    if (PQntuples(r) == 0 || !is_true(r, "is_primary"))
+    if (PQntuples(r) == 0 || !result_is_true(r, "is_primary"))
         err = no_primary_key(s, table, r, e);
     else if (s->id_columns == 0)
         err = read_id_columns(s, columns, e);
@@ -378,15 +369,10 @@ enum err source_resolve(struct source *s, struct error *e)
     if (err == ERR_OK)
         err = add_tables(s, e);
     if (err == ERR_OK)
-        err = set_up_session(s, e);
+        err = source_set_up(s, e);
     for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++)
         err = resolve_table(s, i, e);
     return err;
-}
-
-enum err source_set_up(struct source *s, struct error *e)
-{
-    return set_up_session(s, e);
 }
 
 void source_free_tables(struct source *s)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "migrate/source/result.h"
 #include "migrate/source/source_internal.h"
 
 enum stage { WAITING_FOR_OPEN, WAITING_FOR_PREPARED, WAITING_FOR_DISK, SETTLED };
@@ -30,7 +31,7 @@ static enum err note(struct transaction_wait *settle, const char *statement, PGr
     enum err err = source_run(settle->source, 0, statement, NULL, 0, &r, e);
     if (err != ERR_OK)
         return err;
-    char *noted = strdup(PQgetvalue(r, 0, PQfnumber(r, "noted")));
+    char *noted = strdup(result_text(r, "noted"));
     if (noted == NULL) {
         PQclear(r);
         return error_set(e, ERR_NOMEM, "out of memory");
@@ -52,7 +53,7 @@ enum err transaction_wait_begin(struct transaction_wait **out, struct source *s,
     settle->source = s;
     PGresult *r = NULL;
     err = note(settle, "settle_open", &r, e);
-    if (err == ERR_OK && strcmp(PQgetvalue(r, 0, PQfnumber(r, "is_standby")), "t") == 0)
+    if (err == ERR_OK && result_is_true(r, "is_standby"))
         err = error_set(e, ERR_CONFIG,
                         "the server is a standby, which cannot see the open transactions of its primary");
     PQclear(r);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* TB.REBUILD, TB.VERIFY, and requests to a running job. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "expansion/job/memory.h"
 #include "expansion/job/survey.h"
 #include "service/admin/admin.h"

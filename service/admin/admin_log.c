@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* TB.STATUS: what is wrong with a filter, its state in this coordinator's memory, its lanes, and folding. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "service/admin/admin.h"
 #include "service/protocol/field.h"
 #include "service/filters/filter_states.h"

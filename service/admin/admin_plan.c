@@ -3,10 +3,8 @@
  * costs. Neither changes anything. Reasons to refuse a rebuild are part of the answer; if a server that must
  * be asked is away, the answer is an error. */
 #include <stdlib.h>
-#include <string.h>
 #include "base/clock.h"
 #include "base/number.h"
-#include "expansion/job/memory.h"
 #include "expansion/decide/preview.h"
 #include "expansion/job/survey.h"
 #include "migrate/source/scan.h"

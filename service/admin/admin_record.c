@@ -9,7 +9,6 @@
 #include "expansion/record/mutex.h"
 #include "service/admin/admin.h"
 #include "service/protocol/field.h"
-#include "service/protocol/job_id.h"
 
 /* --- TB.STATUS --- */
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* TB.STATUS. */
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

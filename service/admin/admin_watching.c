@@ -4,10 +4,8 @@
  * is so slow that the time runs out (the remaining filters come next time). */
 #include "service/admin/admin_watching.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "service/meter/fills.h"
 
 struct look {
     struct admin *a;

@@ -190,6 +190,13 @@ int command_shown(size_t length)
     return (int)(length < SHOWN ? length : SHOWN);
 }
 
+void command_ok(struct client *c)
+{
+    struct reply r = client_reply_begin(c);
+    reply_simple(&r, "OK");
+    client_reply_end(c);
+}
+
 void command_print_lines(struct client *c, const char *const *lines, size_t count)
 {
     struct reply r = client_reply_begin(c);

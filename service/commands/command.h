@@ -74,6 +74,7 @@ bool command_fits(const struct command *command, size_t count);
 /* How many bytes of an argument an error repeats; a precision for "%.*s". */
 int command_shown(size_t length);
 
+void command_ok(struct client *c);
 /* Reply with an array of @count lines. */
 void command_print_lines(struct client *c, const char *const *lines, size_t count);
 

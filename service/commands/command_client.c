@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* CLIENT: a table of subcommands. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
 #include "service/resp/client_list.h"
 #include "service/commands/command.h"
-#include "service/resp/worker.h"
-
-static void ok(struct client *c)
-{
-    struct reply r = client_reply_begin(c);
-    reply_simple(&r, "OK");
-    client_reply_end(c);
-}
 
 /* Only printable ASCII is allowed: the lines of CLIENT LIST separate names by blanks and equals signs. */
 static bool is_clean(const struct argument *a)
@@ -49,7 +40,7 @@ static void client_setname(struct client *c, const struct argument *a, size_t co
 {
     (void)count;
     if (command_read_name(c, c->name, sizeof(c->name), &a[2]))
-        ok(c);
+        command_ok(c);
 }
 
 static void client_getname(struct client *c, const struct argument *a, size_t count)
@@ -75,7 +66,7 @@ static void client_setinfo(struct client *c, const struct argument *a, size_t co
     else
         client_error(c, "ERR Unrecognized option '%.*s'", command_shown(a[2].length), a[2].bytes);
     if (done)
-        ok(c);
+        command_ok(c);
 }
 
 static void client_id(struct client *c, const struct argument *a, size_t count)
@@ -107,7 +98,7 @@ static void client_on_off(struct client *c, const struct argument *a, size_t cou
 {
     (void)count;
     if (argument_is(&a[2], "ON") || argument_is(&a[2], "OFF"))
-        ok(c);
+        command_ok(c);
     else
         client_error(c, "ERR syntax error");
 }
@@ -116,7 +107,7 @@ static void client_reply(struct client *c, const struct argument *a, size_t coun
 {
     (void)count;
     if (argument_is(&a[2], "ON"))
-        ok(c);
+        command_ok(c);
     else if (argument_is(&a[2], "OFF") || argument_is(&a[2], "SKIP"))
         client_error(c, "ERR CLIENT REPLY OFF and SKIP are not offered: every command is answered");
     else
@@ -130,7 +121,7 @@ static void client_tracking(struct client *c, const struct argument *a, size_t c
 {
     (void)count;
     if (argument_is(&a[2], "OFF"))
-        ok(c);
+        command_ok(c);
     else if (argument_is(&a[2], "ON"))
         client_error(c,
                      "ERR CLIENT TRACKING is not supported: no invalidations are sent; turn off the client's "

@@ -105,13 +105,10 @@ static void config_set(struct client *c, const struct argument *a, size_t count)
         set[i] = (struct config_assignment){name->bytes, value->bytes, name->length, value->length};
     }
     enum err code = reload_set(c->worker->service, set, pairs, c->address, &blamed, &e);
-    if (code == ERR_OK) {
-        struct reply r = client_reply_begin(c);
-        reply_simple(&r, "OK");
-        client_reply_end(c);
-    } else {
+    if (code == ERR_OK)
+        command_ok(c);
+    else
         refuse(c, &set[blamed], code, e.text);
-    }
     free(set);
 }
 

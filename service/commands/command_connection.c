@@ -27,18 +27,11 @@ void command_echo(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
 }
 
-static void reply_ok(struct client *c)
-{
-    struct reply r = client_reply_begin(c);
-    reply_simple(&r, "OK");
-    client_reply_end(c);
-}
-
 void command_quit(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
-    reply_ok(c);
+    command_ok(c);
     client_close_after_reply(c);
 }
 
@@ -165,7 +158,7 @@ void command_select(struct client *c, const struct argument *a, size_t count)
     else if (index != 0)
         client_error(c, "ERR DB index is out of range");
     else
-        reply_ok(c);
+        command_ok(c);
 }
 
 void command_drop_transaction(struct client *c)
@@ -199,7 +192,7 @@ void command_multi(struct client *c, const struct argument *a, size_t count)
         return;
     }
     c->in_transaction = true;
-    reply_ok(c);
+    command_ok(c);
 }
 
 void command_discard(struct client *c, const struct argument *a, size_t count)
@@ -211,7 +204,7 @@ void command_discard(struct client *c, const struct argument *a, size_t count)
         return;
     }
     command_drop_transaction(c);
-    reply_ok(c);
+    command_ok(c);
 }
 
 /* WATCH promises that EXEC fails if a filter has changed. That cannot be guaranteed here, so WATCH is
@@ -228,7 +221,7 @@ void command_unwatch(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
-    reply_ok(c);
+    command_ok(c);
 }
 
 void command_exec(struct client *c, const struct argument *a, size_t count)

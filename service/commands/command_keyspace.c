@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Filters as keys, as far as clients of Redis use them so. Errors are verbatim those of Redis. */
 #include <stdio.h>
-#include <string.h>
 #include "base/clock.h"
 #include "base/number.h"
 #include "service/admin/admin.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/config/config_keys.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #include "base/glob.h"

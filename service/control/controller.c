@@ -2,7 +2,6 @@
 #include "service/control/controller.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Decides whether a filter should be rebuilt. */
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"

@@ -87,7 +87,7 @@ static void find_masters(struct heartbeat *p)
         return;
     struct slot_map map;
     slot_map_init(&map);
-    if (cluster_copy(cluster, &map, &p->map_version, NULL) == ERR_OK)
+    if (cluster_copy(cluster, &map, &p->map_version) == ERR_OK)
         take_masters(p, &map);
     slot_map_fini(&map);
 }

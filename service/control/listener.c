@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "shard/redis/events.h"

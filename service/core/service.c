@@ -3,7 +3,6 @@
 #include "service/core/service.h"
 
 #include <signal.h>
-#include <string.h>
 #include <unistd.h>
 #include "shard/filter/names.h"
 #include "shard/request/filters.h"

@@ -4,9 +4,7 @@
 
 #include <inttypes.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <event2/event.h>
-#include "base/clock.h"
 #include "base/log.h"
 #include "service/admin/admin.h"
 #include "service/commands/command.h"

@@ -5,12 +5,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/buffer.h"
-#include "base/clock.h"
 #include "base/info.h"
 #include "base/number.h"
 #include "service/core/service.h"
-#include "shard/filter/slots.h"
 
 const struct doctor_probe doctor_probes[] = {
     {"redis", "whether each node answers, as a master, and its version", doctor_redis},

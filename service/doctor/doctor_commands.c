@@ -13,9 +13,7 @@
 #include <string.h>
 #include "base/buffer.h"
 #include "base/random.h"
-#include "shard/redis/nodes/cluster.h"
 #include "shard/filter/names.h"
-#include "shard/filter/slots.h"
 
 enum { REASON_MAX = 160 };
 

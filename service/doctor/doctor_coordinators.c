@@ -3,7 +3,6 @@
 #include "service/doctor/doctor_internal.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/buffer.h"
 #include "base/number.h"

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "expansion/follow/slots.h"
 #include "expansion/follow/follower.h"
 #include "migrate/source/connection.h"
 #include "migrate/change/outbox.h"

@@ -10,7 +10,6 @@
 
 enum {
     VERSION_OLDEST = 130000, /* the oldest that tests ever ran against, or that is still maintained */
-    VERSION_STREAM = 150000,
     LONG_SECONDS = 600
 };
 

@@ -9,8 +9,6 @@
 #include "base/clock.h"
 #include "base/info.h"
 #include "base/number.h"
-#include "shard/redis/nodes/cluster.h"
-#include "shard/filter/slots.h"
 
 enum {
     TEXT_MAX = 64,

@@ -2,7 +2,6 @@
 /* Serves the files of the dashboard and the pages of the documentation, which are part of the program, and
  * what the dashboard must know about its user. */
 #include <string.h>
-#include <strings.h>
 #include <openssl/evp.h>
 #include "service/http/message/http_base64.h"
 #include "service/http/http_dashboard.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The query of a request: "name=value&...". Each name may come once. */
-#include <stdlib.h>
 #include <string.h>
 #include "service/http/http_internal.h"
 

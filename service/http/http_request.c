@@ -14,9 +14,7 @@
 #include <time.h>
 #include <event2/util.h>
 #include "base/clock.h"
-#include "base/log.h"
 #include "service/keys/batch.h"
-#include "service/http/message/http_json.h"
 #include "service/protocol/job_id.h"
 
 enum { HEAD_BYTES = 512 /* enough for nearly all answers */ };

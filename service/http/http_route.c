@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <string.h>
+#include "base/number.h"
 
 #define ONE "/v1/filters/{filter}"
 #define READ HTTP_ROLE_READ
@@ -67,24 +68,15 @@ const size_t http_route_count = sizeof(http_routes) / sizeof(http_routes[0]);
 
 /* --- percent-encoding --- */
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    int letter = tolower((unsigned char)c);
-    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
-}
-
 bool http_percent_decode(struct buffer *out, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         char byte = text[i];
         if (byte == '%') {
-            int high = i + 2 < length ? hex_value(text[i + 1]) : -1;
-            int low = i + 2 < length ? hex_value(text[i + 2]) : -1;
-            if (high < 0 || low < 0)
+            uint64_t value;
+            if (length - i < 3 || !number_hex64(text + i + 1, 2, &value))
                 return false;
-            byte = (char)(high << 4 | low);
+            byte = (char)value;
             i += 2;
         }
         buffer_append(out, &byte, 1);

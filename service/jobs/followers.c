@@ -2,7 +2,6 @@
 #include "service/jobs/followers.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

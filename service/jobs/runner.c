@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/jobs/runner.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

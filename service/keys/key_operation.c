@@ -161,7 +161,7 @@ static void take_found(struct key_operation *op)
         return;
     const struct key_port_options *o = key_port_options(op->port);
     f->seen = true;
-    o->on_seen(o->arg, f->name, f->name_length, open_filter_incarnation(op->open));
+    o->on_seen(o->arg, f->name, f->name_length, log_filter_incarnation(open_filter_log(op->open)));
 }
 
 static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout);

@@ -55,7 +55,7 @@ static void put_filter(struct buffer *out, const struct spent *spent)
     if (spent->keys > 0)
         buffer_printf(out, " keys=%zu", spent->keys);
     char node[NODE_NAME_MAX];
-    if (f != NULL && f->open != NULL && open_filter_node(f->open, node))
+    if (f != NULL && f->open != NULL && log_filter_node(open_filter_log(f->open), node))
         buffer_printf(out, " node=%s", log_quote(node));
 }
 

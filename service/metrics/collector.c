@@ -8,7 +8,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/metrics/metrics_internal.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Metrics of this coordinator and its process. */
 #include <dirent.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

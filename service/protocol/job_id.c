@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <string.h>
 #include "base/number.h"
 
 enum { DIGITS = 16 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "base/number.h"
 
 enum {
     ARGUMENTS_FIRST = 8,
@@ -243,14 +244,6 @@ struct line {
     size_t at, to, end;
 };
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static char escaped(char c)
 {
     switch (c) {
@@ -273,8 +266,9 @@ static char escaped(char c)
 static void unescape(struct line *l)
 {
     const char *b = l->bytes + l->at;
-    if (b[1] == 'x' && l->end - l->at >= 4 && hex_digit(b[2]) >= 0 && hex_digit(b[3]) >= 0) {
-        l->bytes[l->to++] = (char)(hex_digit(b[2]) * 16 + hex_digit(b[3]));
+    uint64_t byte;
+    if (b[1] == 'x' && l->end - l->at >= 4 && number_hex64(b + 2, 2, &byte)) {
+        l->bytes[l->to++] = (char)byte;
         l->at += 4;
     } else {
         l->bytes[l->to++] = escaped(b[1]);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include "service/resp/answer.h"
 #include "service/keys/batch.h"
-#include "service/resp/client_count.h"
 #include "service/resp/worker.h"
 
 enum { WRITE_KEYS = 4096 /* keys whose replies are written at a time */ };

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 /* Loads of a block that have a row in the table. Above them the expected share of set bits is exact
  * enough. */

@@ -51,13 +51,13 @@ void slot_map_fini(struct slot_map *m)
     slot_map_init(m);
 }
 
-enum err slot_map_copy(struct slot_map *out, const struct slot_map *from, struct error *e)
+enum err slot_map_copy(struct slot_map *out, const struct slot_map *from)
 {
     slot_map_init(out);
     if (from->count > 0) {
         out->node = malloc(from->count * sizeof(*out->node));
         if (out->node == NULL)
-            return error_set(e, ERR_NOMEM, "out of memory");
+            return ERR_NOMEM;
         memcpy(out->node, from->node, from->count * sizeof(*out->node));
     }
     out->count = from->count;
@@ -115,10 +115,10 @@ static void set_owner(struct slot_map *m, unsigned slot, unsigned node)
     m->node[node].replica = false;
 }
 
-enum err slot_map_patch(struct slot_map *m, unsigned slot, const char *host, uint16_t port, struct error *e)
+enum err slot_map_patch(struct slot_map *m, unsigned slot, const char *host, uint16_t port)
 {
     unsigned at;
-    enum err code = add_node(m, host, port, false, &at, e);
+    enum err code = add_node(m, host, port, false, &at, NULL);
     if (code == ERR_OK)
         set_owner(m, slot, at);
     return code;

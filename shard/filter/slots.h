@@ -48,7 +48,7 @@ struct slot_map {
 void slot_map_init(struct slot_map *m);
 void slot_map_fini(struct slot_map *m);
 /* On error (ERR_NOMEM) *@out is empty. */
-MUST_CHECK enum err slot_map_copy(struct slot_map *out, const struct slot_map *from, struct error *e);
+MUST_CHECK enum err slot_map_copy(struct slot_map *out, const struct slot_map *from);
 
 /* Make a map from a reply. @asked_host: the host of the node that replied, for replies that leave their own
  * host out (null or empty). @tls: take the TLS ports of CLUSTER SHARDS (CLUSTER SLOTS chooses by the
@@ -70,7 +70,7 @@ unsigned slot_map_masters(const struct slot_map *m);
 unsigned slot_map_covered(const struct slot_map *m);
 /* Note what MOVED says: the master at host and port holds @slot. ERR_NOMEM, ERR_RANGE (too many nodes):
  * nothing has changed, and the next command will be redirected again. */
-enum err slot_map_patch(struct slot_map *m, unsigned slot, const char *host, uint16_t port, struct error *e);
+enum err slot_map_patch(struct slot_map *m, unsigned slot, const char *host, uint16_t port);
 
 /* --- errors of a node --- */
 

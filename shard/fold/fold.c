@@ -23,6 +23,12 @@ void fold_fini(struct fold *f)
     script_fini(&f->call);
 }
 
+enum err fold_fenced(const struct fold *f, const char *more, struct error *e)
+{
+    return error_set(e, ERR_FENCED, "another process has taken over the shards of generation %" PRIu64 "%s",
+                     f->generation, more);
+}
+
 /* @was: the token that the view must have; "": any. */
 static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct error *e)
 {
@@ -41,8 +47,7 @@ static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct 
     script_text(&f->call, was);
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &number, e);
     if (code == ERR_OK && number < 0)
-        code = error_set(e, ERR_FENCED, "another process has taken over the shards of generation %" PRIu64,
-                         f->generation);
+        code = fold_fenced(f, "", e);
     else if (code == ERR_OK && number == 0)
         code = error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", f->generation);
     if (code == ERR_OK)
@@ -60,6 +65,13 @@ enum err fold_draw_next(struct fold *f, uint64_t at_least, struct error *e)
     char was[LOG_TOKEN_TEXT_MAX];
     log_token_text(&f->token, was);
     return draw(f, at_least, was, e);
+}
+
+void fold_add_token(const struct fold *f, struct script_call *c)
+{
+    char token[LOG_TOKEN_TEXT_MAX];
+    log_token_text(&f->token, token);
+    script_text(c, token);
 }
 
 /* Write the header of the shard with this writer's token. */
@@ -254,13 +266,12 @@ enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32
 enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes, uint64_t keys,
                     struct error *e)
 {
-    char token[LOG_TOKEN_TEXT_MAX], lane[48], id[LOG_ID_TEXT_MAX];
+    char lane[48], id[LOG_ID_TEXT_MAX];
     long long stored = 0;
-    log_token_text(&f->token, token);
     script_begin(&f->call, embedded_fold_count);
     script_filter_key(&f->call, f->names, "view");
     script_number(&f->call, f->slot);
-    script_text(&f->call, token);
+    fold_add_token(f, &f->call);
     script_number(&f->call, f->generation);
     script_number(&f->call, keys);
     for (unsigned i = 0; i < lanes; i++) {
@@ -270,12 +281,7 @@ enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes
         script_text(&f->call, id);
     }
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &stored, e);
-    return code == ERR_OK && stored != 1
-               ? error_set(e, ERR_FENCED,
-                           "another process has taken over the shards of generation %" PRIu64
-                           ", or the era of a lane has changed",
-                           f->generation)
-               : code;
+    return code == ERR_OK && stored != 1 ? fold_fenced(f, ", or the era of a lane has changed", e) : code;
 }
 
 /* Take one of the ids that fold_store.lua returns. */
@@ -293,10 +299,7 @@ static enum err take_bounds(struct fold *f, const redisReply *r, unsigned where,
     if (r->type == REDIS_REPLY_ERROR)
         return sync_client_refusal(f->redis, where, r, e);
     if (r->type != REDIS_REPLY_ARRAY || r->elements != 2)
-        return error_set(e, ERR_FENCED,
-                         "another process has taken over the shards of generation %" PRIu64
-                         ", or the lane or its era was replaced",
-                         f->generation);
+        return fold_fenced(f, ", or the lane or its era was replaced", e);
     enum err code = take_bound(r->element[0], needed, e);
     return code == ERR_OK ? take_bound(r->element[1], over_hold, e) : code;
 }
@@ -305,27 +308,25 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
                     const struct log_position *p, unsigned layers, bool is_long, struct fold_bound *needed,
                     struct fold_bound *over_hold, struct error *e)
 {
-    char token[LOG_TOKEN_TEXT_MAX], id[LOG_ID_TEXT_MAX];
+    char id[LOG_ID_TEXT_MAX];
     struct buffer position = {0};
     redisReply *reply;
     unsigned home = sync_client_home(f->redis, f->names);
     *needed = *over_hold = (struct fold_bound){0};
-    log_token_text(&f->token, token);
     (void)log_id_format(p->id, id);
     log_position_format(p, &position);
     buffer_printf(&position, " %u", layers);
     script_begin(&f->call, embedded_fold_store);
     script_filter_key(&f->call, f->names, "view");
     script_number(&f->call, f->slot);
-    script_text(&f->call, token);
+    fold_add_token(f, &f->call);
     script_number(&f->call, lane);
     script_number(&f->call, lane_number);
     script_text(&f->call, id);
-    script_bytes(&f->call, position.data, position.length);
+    script_buffer(&f->call, &position);
     script_incarnation(&f->call, era); /* 16 digits, as the view has them */
     script_number(&f->call, is_long);
-    enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
-                                             : script_send(&f->call, f->redis, home, e);
+    enum err code = script_send(&f->call, f->redis, home, e);
     buffer_fini(&position);
     if (code == ERR_OK)
         code = sync_client_reply(f->redis, home, &reply, e);

@@ -44,6 +44,10 @@ void fold_fini(struct fold *f);
 MUST_CHECK enum err fold_draw(struct fold *f, uint64_t at_least, struct error *e);
 /* As above, if the view still names this writer. ERR_FENCED: it names another one. */
 MUST_CHECK enum err fold_draw_next(struct fold *f, uint64_t at_least, struct error *e);
+/* ERR_FENCED: another process is the writer now; @more: what else may be the reason. */
+enum err fold_fenced(const struct fold *f, const char *more, struct error *e);
+/* Add the token to the arguments of a script. */
+void fold_add_token(const struct fold *f, struct script_call *c);
 
 /* True for an error of the functions below that is about one shard; its text names the shard's key. ERR_LOST:
  * the shard is missing, cut, or something else; ERR_WRONG_TYPE; ERR_FORMAT: a later version wrote it. Nothing

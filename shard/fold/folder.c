@@ -2,7 +2,6 @@
 #include "shard/fold/folder_internal.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shard/fold/full.h"

@@ -3,7 +3,6 @@
 #include "shard/fold/folder_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { TAIL_KEYS = 1 << 18 /* the most keys that are counted at a time */ };
 

@@ -25,24 +25,18 @@ bool log_full_meets(struct log_full *f, struct log_id id, const struct log_entry
 
 enum err full_store(struct fold *f, unsigned lane, struct log_lane in, struct log_id mark, struct error *e)
 {
-    char token[LOG_TOKEN_TEXT_MAX], where[48], id[LOG_ID_TEXT_MAX];
+    char where[48], id[LOG_ID_TEXT_MAX];
     long long stored = 0;
     (void)snprintf(where, sizeof(where), "%" PRIu64 ":%016" PRIx64, in.number, in.era);
     (void)log_id_format(mark, id);
-    log_token_text(&f->token, token);
     script_begin(&f->call, embedded_full_store);
     script_filter_key(&f->call, f->names, "view");
     script_number(&f->call, f->slot);
-    script_text(&f->call, token);
+    fold_add_token(f, &f->call);
     script_number(&f->call, f->generation);
     script_number(&f->call, lane);
     script_text(&f->call, where);
     script_text(&f->call, id);
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &stored, e);
-    if (code == ERR_OK && stored != 1)
-        code = error_set(e, ERR_FENCED,
-                         "another process has taken over the shards of generation %" PRIu64
-                         ", or the era of the lane has changed",
-                         f->generation);
-    return code;
+    return code == ERR_OK && stored != 1 ? fold_fenced(f, ", or the era of the lane has changed", e) : code;
 }

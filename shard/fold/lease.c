@@ -85,12 +85,6 @@ static enum err take_reply(struct lease *l, const redisReply *r, uint64_t sent, 
                      r->element[1]->integer);
 }
 
-static void put_number(struct lease *l, const char *field, uint64_t value)
-{
-    script_text(&l->call, field);
-    script_number(&l->call, value);
-}
-
 enum err lease_take(struct lease *l, const struct lease_report *report, struct error *e)
 {
     redisReply *r;
@@ -99,10 +93,9 @@ enum err lease_take(struct lease *l, const struct lease_report *report, struct e
     l->again = sent + (uint64_t)l->ttl_ms * 1000 / RENEWALS;
     begin(l, embedded_lease_take);
     script_number(&l->call, l->ttl_ms);
-    put_number(l, "folds", report->folds);
-    put_number(l, "folded_ms", report->folded_ms);
-    script_text(&l->call, "error");
-    script_text(&l->call, report->error);
+    script_number_field(&l->call, "folds", report->folds);
+    script_number_field(&l->call, "folded_ms", report->folded_ms);
+    script_field(&l->call, "error", report->error);
     enum err code = script_send(&l->call, l->redis, home, e);
     if (code == ERR_OK)
         code = sync_client_reply(l->redis, home, &r, e);

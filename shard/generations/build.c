@@ -44,18 +44,6 @@ void builder_script(struct builder *b, const char *text)
     script_filter_key(&b->fold.call, b->fold.names, "build");
 }
 
-void builder_add_token(struct builder *b)
-{
-    char token[LOG_TOKEN_TEXT_MAX];
-    log_token_text(&b->fold.token, token);
-    script_text(&b->fold.call, token);
-}
-
-void builder_add_text(struct builder *b, const struct buffer *text)
-{
-    script_bytes(&b->fold.call, text->data, text->length);
-}
-
 enum err builder_run(struct builder *b, long long *result, struct error *e)
 {
     return script_run(&b->fold.call, b->fold.redis, sync_client_home(b->fold.redis, b->fold.names), result,
@@ -217,7 +205,7 @@ static enum err hold_lanes(struct builder *b, struct error *e)
         b->shape.layers[layer].token = b->fold.token.number;
     builder_script(b, embedded_build_hold);
     script_number(&b->fold.call, b->fold.slot);
-    builder_add_token(b);
+    fold_add_token(&b->fold, &b->fold.call);
     script_bytes(&b->fold.call, text, generation_text(&b->shape, text));
     enum err code = builder_run(b, &result, e);
     return code == ERR_OK && result != 1 ? builder_fenced(b, e) : code;
@@ -306,10 +294,10 @@ static enum err run_cutover(struct builder *b, bool heals, long long *result, st
     builder_script(b, embedded_build_cutover);
     script_incarnation(&b->fold.call, b->fold.names->incarnation);
     script_number(&b->fold.call, b->fold.slot);
-    builder_add_token(b);
+    fold_add_token(&b->fold, &b->fold.call);
     script_number(&b->fold.call, b->shape.number);
-    builder_add_text(b, &b->lanes_text);
-    builder_add_text(b, &b->eras_text);
+    script_buffer(&b->fold.call, &b->lanes_text);
+    script_buffer(&b->fold.call, &b->eras_text);
     script_number(&b->fold.call, generation_shards(&b->shape));
     script_number(&b->fold.call, heals);
     script_number(&b->fold.call, b->keys);
@@ -320,10 +308,9 @@ static enum err run_cutover(struct builder *b, bool heals, long long *result, st
         buffer_printf(&text, "%" PRIu64 " ", b->lane[i].number);
         log_position_format(&b->noted[i], &text);
         buffer_printf(&text, " %u", b->shape.layer_count);
-        builder_add_text(b, &text);
+        script_buffer(&b->fold.call, &text);
     }
-    enum err code = buffer_failed(&text) ? error_set(e, ERR_NOMEM, "no memory for a position")
-                                         : builder_run(b, result, e);
+    enum err code = builder_run(b, result, e);
     buffer_fini(&text);
     return code;
 }

@@ -8,8 +8,6 @@
 /* --- build.c --- */
 /* Begin a script on the view and the record; add arguments; run it. */
 void builder_script(struct builder *b, const char *text);
-void builder_add_token(struct builder *b);
-void builder_add_text(struct builder *b, const struct buffer *text);
 MUST_CHECK enum err builder_run(struct builder *b, long long *result, struct error *e);
 /* Note in which history the metadata node is. */
 MUST_CHECK enum err builder_note_home(struct builder *b, struct error *e);

@@ -32,11 +32,11 @@ enum err builder_record(struct builder *b, const void *rows, size_t length, stru
         return code;
     builder_script(b, embedded_build_record);
     script_number(&b->fold.call, b->fold.slot);
-    builder_add_token(b);
+    fold_add_token(&b->fold, &b->fold.call);
     script_number(&b->fold.call, b->shape.number);
     script_bytes(&b->fold.call, rows, length);
-    builder_add_text(b, &b->lanes_text);
-    builder_add_text(b, &b->eras_text);
+    script_buffer(&b->fold.call, &b->lanes_text);
+    script_buffer(&b->fold.call, &b->eras_text);
     script_incarnation(&b->fold.call, b->home);
     script_number(&b->fold.call, b->keys);
     for (unsigned i = 0; i < b->lane_count; i++) {
@@ -46,10 +46,9 @@ enum err builder_record(struct builder *b, const void *rows, size_t length, stru
         log_position_format(&b->noted[i], &position);
         script_number(&b->fold.call, b->lane[i].number);
         script_text(&b->fold.call, id);
-        builder_add_text(b, &position);
+        script_buffer(&b->fold.call, &position);
     }
-    code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
-                                    : builder_run(b, &result, e);
+    code = builder_run(b, &result, e);
     buffer_fini(&position);
     return code == ERR_OK && result != 1 ? builder_fenced(b, e) : code;
 }

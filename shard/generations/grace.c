@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/number.h"
 #include "shard/redis/script_call.h"
 #include "shard/view/log_view.h"

@@ -120,12 +120,11 @@ enum err loading_begin(struct handle *f, const struct loading *l, struct error *
     script_text(c, "incarnation");
     script_incarnation(c, l->view.incarnation);
     script_text(c, "header");
-    script_bytes(c, header.data, header.length);
+    script_buffer(c, &header);
     script_text(c, "generation");
     script_bytes(c, generation, length);
     long long answer = 0;
-    enum err code = buffer_failed(&header) ? error_set(e, ERR_NOMEM, "out of memory")
-                                           : script_run(c, f->redis, handle_home(f), &answer, e);
+    enum err code = script_run(c, f->redis, handle_home(f), &answer, e);
     buffer_fini(&header);
     if (code == ERR_OK && answer == 0)
         code = error_set(e, ERR_EXISTS, "the filter exists already");

@@ -40,8 +40,7 @@ static bool is_broken(enum err code)
 static void put_field(void *arg, const char *name, const char *value)
 {
     struct maker *m = arg;
-    script_text(&m->call, name);
-    script_text(&m->call, value);
+    script_field(&m->call, name, value);
 }
 
 static enum err run(struct maker *m, long long *answer, struct error *e)
@@ -153,10 +152,9 @@ static enum err begin(struct maker *m, struct error *e)
 static enum err make_lanes(struct maker *m, struct error *e)
 {
     uint8_t writer[LOG_WRITER_BYTES];
-    const uint64_t random[2] = {random_u64(), random_u64()};
     struct log_view *v = m->view;
     enum err code = ERR_OK;
-    memcpy(writer, random, sizeof(writer));
+    random_id(writer);
     for (unsigned i = 0; i < v->lane_count && code == ERR_OK; i++) {
         struct lane lane;
         code = log_view_lane_at(v, m->names, sync_client_nodes(m->redis), i, &lane, e);
@@ -221,10 +219,9 @@ static void put_folded(struct maker *m)
         log_position_format(&f->position, &text);
         f->layers = m->options->content == NULL ? 0 : m->view->slot[1].shape.layer_count;
         buffer_printf(&text, " %u", f->layers);
-        m->call.bytes.failed |= buffer_failed(&text);
         log_folded_name(1, i, name);
         script_text(&m->call, name);
-        script_bytes(&m->call, text.data, text.length);
+        script_buffer(&m->call, &text);
         buffer_fini(&text);
     }
 }
@@ -236,8 +233,7 @@ static void put_keys(struct maker *m, uint64_t keys)
     m->view->slot[1].keys_of = 1;
     m->view->slot[1].keys = keys;
     (void)snprintf(text, sizeof(text), "1 %" PRIu64, keys);
-    script_text(&m->call, "keys1");
-    script_text(&m->call, text);
+    script_field(&m->call, "keys1", text);
 }
 
 static void put_publication(struct maker *m)

@@ -2,7 +2,6 @@
 #include "shard/log/position.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 #include "base/number.h"
 

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "shard/redis/sync_client_replications.h"
 #include "shard/redis/script_call.h"
@@ -120,7 +119,7 @@ static void put_eras(struct script_call *c, const struct trusted *eras)
 {
     struct buffer text = {0};
     format(&text, eras);
-    script_bytes(c, text.data, text.length);
+    script_buffer(c, &text);
     buffer_fini(&text);
 }
 
@@ -129,7 +128,7 @@ static void put_said(struct script_call *c, const struct eras *s, const struct l
 {
     struct buffer text = {0};
     format_said(&text, s, v, what);
-    script_bytes(c, text.data, text.length);
+    script_buffer(c, &text);
     buffer_fini(&text);
 }
 

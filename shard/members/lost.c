@@ -316,8 +316,7 @@ static enum err check_token(struct lost_work *w, struct error *e)
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_STRING || strcmp(r->str, token) != 0)
-        code = error_set(e, ERR_FENCED, "another process has taken over the shards of generation %" PRIu64,
-                         f->generation);
+        code = fold_fenced(f, "", e);
     freeReplyObject(r);
     return code;
 }
@@ -445,13 +444,12 @@ enum err lost_lack(struct sync_client *l, const struct names *names, const struc
 
 enum err lost_end(struct fold *f, const struct log_lost *lost, struct error *e)
 {
-    char text[LOG_LOST_TEXT_MAX], token[LOG_TOKEN_TEXT_MAX];
+    char text[LOG_LOST_TEXT_MAX];
     struct script_call c = begin(embedded_lost_end, f->names, lost->generation);
     long long result = 0;
     log_lost_text(lost, text);
-    log_token_text(&f->token, token);
     script_text(&c, text);
-    script_text(&c, token);
+    fold_add_token(f, &c);
     return run(&c, f->redis, f->names, 1, &result, e);
 }
 
@@ -504,14 +502,13 @@ static enum err check_view(struct sync_client *l, const struct names *names, con
 /* No shard is missing: say so in the view. */
 static enum err say_accepted(struct fold *f, const struct log_lost *lost, struct error *e)
 {
-    char text[LOG_LOST_TEXT_MAX] = "", token[LOG_TOKEN_TEXT_MAX];
+    char text[LOG_LOST_TEXT_MAX] = "";
     struct script_call c = begin(embedded_lost_accept, f->names, f->generation);
     long long result = 0;
     if (lost != NULL)
         log_lost_text(lost, text);
-    log_token_text(&f->token, token);
     script_text(&c, text);
-    script_text(&c, token);
+    fold_add_token(f, &c);
     return run(&c, f->redis, f->names, 1, &result, e);
 }
 

@@ -69,15 +69,13 @@ void members_begin(struct members_heartbeat *b, const char *prefix, const char *
 
 void members_text(struct members_heartbeat *b, enum members_field field, const char *value)
 {
-    script_text(&b->call, members_field_name(field));
-    script_text(&b->call, value);
+    script_field(&b->call, members_field_name(field), value);
     b->pairs += 2;
 }
 
 void members_number(struct members_heartbeat *b, enum members_field field, uint64_t value)
 {
-    script_text(&b->call, members_field_name(field));
-    script_number(&b->call, value);
+    script_number_field(&b->call, members_field_name(field), value);
     b->pairs += 2;
 }
 
@@ -95,8 +93,7 @@ void members_epoch(struct members_heartbeat *b, const char *filter, uint64_t inc
     }
     epoch_field(filter, field);
     (void)snprintf(value, sizeof(value), "%016" PRIx64 ":%" PRIu64, incarnation, epoch);
-    script_text(&b->call, field);
-    script_text(&b->call, value);
+    script_field(&b->call, field, value);
     b->pairs += 2;
 }
 

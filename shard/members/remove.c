@@ -25,8 +25,7 @@ static void put_lanes(struct roll *r, const struct log_lane *lane, unsigned coun
     struct buffer text = {0};
     for (unsigned i = 0; i < count; i++)
         buffer_printf(&text, "%s%" PRIu64 ":%016" PRIx64, i == 0 ? "" : ",", lane[i].number, lane[i].era);
-    r->call.bytes.failed |= buffer_failed(&text);
-    script_bytes(&r->call, text.data, text.length);
+    script_buffer(&r->call, &text);
     buffer_fini(&text);
 }
 

@@ -5,7 +5,6 @@
  * caller repeats all of it). */
 #include "shard/members/roll_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shard/redis/sync_client_replications.h"
@@ -330,10 +329,9 @@ static enum err take(struct roll *r, unsigned lane, const struct log_lane *strea
     script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, stream);
     script_incarnation(&r->call, era);
-    script_bytes(&r->call, position.data, position.length);
+    script_buffer(&r->call, &position);
     script_number(&r->call, goes_on);
-    enum err code = buffer_failed(&position) ? error_set(e, ERR_NOMEM, "no memory for a position")
-                                             : roll_run(r, &result, e);
+    enum err code = roll_run(r, &result, e);
     buffer_fini(&position);
     if (code == ERR_OK && result < 0)
         code = log_view_another(r->names, e);

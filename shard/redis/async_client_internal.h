@@ -79,9 +79,6 @@ unsigned async_client_route_send_together(struct async_client *s, unsigned where
                                           void *arg);
 /* The master of the slot @where. NULL: it is unknown now, and a map is wanted. */
 struct async_client_peer *async_client_route_master(struct async_client *s, unsigned where);
-/* True if one master of the current map holds both slots, or if there is no map: then nothing can be sent to
- * either. */
-bool async_client_route_same_node(struct async_client *s, unsigned a, unsigned b);
 /* A connection failed: the cluster may have another master by now. */
 void async_client_route_lost(struct async_client *s);
 /* The peer that commands for @where go to. NULL: unknown, or nothing was sent to it yet; *why says which. */

@@ -123,7 +123,7 @@ static bool adopt(struct async_client *s)
 {
     struct async_client_route *r = s->route;
     if (cluster_version(s->nodes->cluster) == r->version ||
-        cluster_copy(s->nodes->cluster, &r->map, &r->version, NULL) != ERR_OK)
+        cluster_copy(s->nodes->cluster, &r->map, &r->version) != ERR_OK)
         return false;
     memset(r->by_node, 0, sizeof(r->by_node));
     r->wanted = false;
@@ -323,8 +323,8 @@ static struct async_client_peer *redirected(struct async_client *s, const struct
         return NULL;
     if (!to->ask) {
         want_map(s);
-        (void)slot_map_patch(&r->map, to->slot, to->host, to->port, NULL); /* if that fails, the next command
-                                                                            * gets MOVED again */
+        (void)slot_map_patch(&r->map, to->slot, to->host, to->port); /* if that fails, the next command
+                                                                      * gets MOVED again */
     }
     return peer_at_address(s, to->host, to->port);
 }
@@ -366,9 +366,11 @@ struct async_client_peer *async_client_route_master(struct async_client *s, unsi
     return p;
 }
 
-bool async_client_route_same_node(struct async_client *s, unsigned a, unsigned b)
+bool async_client_same_node(struct async_client *s, unsigned a, unsigned b)
 {
     const struct async_client_route *r = s->route;
+    if (a == b || !where_is_slot(a) || !where_is_slot(b))
+        return a == b;
     return (r->version == 0 && !adopt(s)) || r->map.owner[where_slot(a)] == r->map.owner[where_slot(b)];
 }
 

@@ -19,11 +19,6 @@ static const struct async_client_peer *peer_at(const struct async_client *s, uns
     return where < WHERE_SLOT ? &s->peer[where] : async_client_route_peer(s, where, why);
 }
 
-bool async_client_same_node(struct async_client *s, unsigned a, unsigned b)
-{
-    return a == b || (where_is_slot(a) && where_is_slot(b) && async_client_route_same_node(s, a, b));
-}
-
 const char *async_client_why(const struct async_client *s, unsigned where)
 {
     const char *why;

@@ -59,6 +59,12 @@ void script_filter_key(struct script_call *c, const struct names *names, const c
     script_key(c, &name);
 }
 
+void script_buffer(struct script_call *c, const struct buffer *bytes)
+{
+    script_bytes(c, bytes->data, bytes->length);
+    c->bytes.failed |= buffer_failed(bytes);
+}
+
 void script_text(struct script_call *c, const char *text)
 {
     script_bytes(c, text, strlen(text));
@@ -69,6 +75,18 @@ void script_number(struct script_call *c, uint64_t number)
     char digits[24];
     int n = snprintf(digits, sizeof(digits), "%" PRIu64, number);
     script_bytes(c, digits, (size_t)n);
+}
+
+void script_field(struct script_call *c, const char *name, const char *value)
+{
+    script_text(c, name);
+    script_text(c, value);
+}
+
+void script_number_field(struct script_call *c, const char *name, uint64_t value)
+{
+    script_text(c, name);
+    script_number(c, value);
 }
 
 void script_incarnation(struct script_call *c, uint64_t incarnation)

@@ -27,8 +27,13 @@ void script_key(struct script_call *c, const struct key_name *name);
 /* Add the filter's key @what (names_filter_key()). */
 void script_filter_key(struct script_call *c, const struct names *names, const char *what);
 void script_bytes(struct script_call *c, const void *bytes, size_t length);
+/* Add the buffer's bytes. If the buffer has failed, so has the call: script_send() says so. */
+void script_buffer(struct script_call *c, const struct buffer *bytes);
 void script_text(struct script_call *c, const char *text);
 void script_number(struct script_call *c, uint64_t number);
+/* Add a field's name and its value. */
+void script_field(struct script_call *c, const char *name, const char *value);
+void script_number_field(struct script_call *c, const char *name, uint64_t value);
 /* Add the incarnation in the view's form: 16 hexadecimal digits. */
 void script_incarnation(struct script_call *c, uint64_t incarnation);
 

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/clock.h"
 #include "shard/redis/nodes/health.h"
 #include "shard/filter/slots.h"
@@ -87,27 +86,30 @@ unsigned sync_client_master(const struct sync_client *l, unsigned i)
 
 unsigned sync_client_master_of(const struct sync_client *l, unsigned where)
 {
-    return l->route == NULL ? where : sync_client_route_master_of(l, where);
+    const struct sync_client_route *r = l->route;
+    if (r == NULL)
+        return where;
+    return where_is_slot(where) && r->masters > 0 ? r->owner[where_slot(where)] : SLOT_NODES_MAX;
 }
 
 double sync_client_master_share(const struct sync_client *l, unsigned i)
 {
-    return l->route == NULL ? 1.0 / l->nodes->count : sync_client_route_share(l, i);
+    return l->route == NULL ? 1.0 / l->nodes->count : l->route->share[i];
 }
 
 unsigned sync_client_master_slot(const struct sync_client *l, unsigned i)
 {
-    return l->route == NULL ? SLOTS : sync_client_route_lowest(l, i);
+    return l->route == NULL ? SLOTS : l->route->lowest[i];
 }
 
 unsigned sync_client_master_keys(const struct sync_client *l, unsigned i)
 {
-    return l->route == NULL ? i : (unsigned)WHERE_SLOT | sync_client_route_lowest(l, i);
+    return l->route == NULL ? i : (unsigned)WHERE_SLOT | l->route->lowest[i];
 }
 
 bool sync_client_master_has_slots(const struct sync_client *l, unsigned i)
 {
-    return l->route == NULL || sync_client_route_lowest(l, i) < SLOTS;
+    return l->route == NULL || l->route->lowest[i] < SLOTS;
 }
 
 /* --- connections --- */

@@ -87,7 +87,4 @@ enum err sync_client_map_refresh(struct sync_client *l, struct error *e);
 /* Make sure that there is a map, within the deadline. ERR_UNREACHABLE, ERR_REFUSED. */
 MUST_CHECK enum err sync_client_map_need(struct sync_client *l, struct error *e);
 MUST_CHECK enum err sync_client_route_masters(struct sync_client *l, unsigned *count, struct error *e);
-double sync_client_route_share(const struct sync_client *l, unsigned i);
-unsigned sync_client_route_master_of(const struct sync_client *l, unsigned where);
-unsigned sync_client_route_lowest(const struct sync_client *l, unsigned i);
 #endif

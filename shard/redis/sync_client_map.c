@@ -14,7 +14,7 @@ static bool adopt(struct sync_client *l)
 {
     struct sync_client_route *r = l->route;
     if (cluster_version(l->nodes->cluster) == r->version ||
-        cluster_copy(l->nodes->cluster, &r->map, &r->version, NULL) != ERR_OK)
+        cluster_copy(l->nodes->cluster, &r->map, &r->version) != ERR_OK)
         return false;
     memset(r->by_node, 0, sizeof(r->by_node));
     sync_client_route_drop_unwanted(l);
@@ -150,20 +150,4 @@ enum err sync_client_route_masters(struct sync_client *l, unsigned *count, struc
     slot_map_fini(&map);
     *count = code == ERR_OK ? r->masters : 0;
     return code;
-}
-
-unsigned sync_client_route_master_of(const struct sync_client *l, unsigned where)
-{
-    return where_is_slot(where) && l->route->masters > 0 ? l->route->owner[where_slot(where)]
-                                                         : SLOT_NODES_MAX;
-}
-
-unsigned sync_client_route_lowest(const struct sync_client *l, unsigned i)
-{
-    return l->route->lowest[i];
-}
-
-double sync_client_route_share(const struct sync_client *l, unsigned i)
-{
-    return l->route->share[i];
 }

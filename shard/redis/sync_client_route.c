@@ -238,8 +238,8 @@ static enum err reach_redirected(struct sync_client *l, unsigned where, struct s
         return reach_peer(l, where, out, e);
     if (!to.ask) {
         (void)sync_client_map_refresh(l, NULL);
-        (void)slot_map_patch(&l->route->map, to.slot, to.host, to.port, NULL); /* if that fails, the next
-                                                                                * command gets MOVED again */
+        (void)slot_map_patch(&l->route->map, to.slot, to.host, to.port); /* if that fails, the next command
+                                                                          * gets MOVED again */
     }
     *out = sync_client_route_peer(l, to.host, to.port);
     return *out == NULL ? error_set(e, ERR_NOMEM, "out of memory") : sync_client_peer_connect(l, *out, e);
@@ -309,8 +309,8 @@ static void follow(struct sync_client *l, struct sync_client_command *c, const s
     struct sync_client_route *r = l->route;
     if (!to->ask) {
         (void)sync_client_map_refresh(l, NULL);
-        (void)slot_map_patch(&r->map, to->slot, to->host, to->port, NULL); /* if that fails, the next command
-                                                                            * gets MOVED again */
+        (void)slot_map_patch(&r->map, to->slot, to->host, to->port); /* if that fails, the next command
+                                                                      * gets MOVED again */
     }
     struct sync_client_peer *p = sync_client_route_peer(l, to->host, to->port);
     enum err code = p == NULL ? ERR_NOMEM : sync_client_peer_connect(l, p, NULL);

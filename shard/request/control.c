@@ -11,8 +11,6 @@
 #include "shard/request/control_internal.h"
 #include "shard/view/registry.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"

@@ -385,16 +385,6 @@ uint64_t open_filter_since(const struct open_filter *f)
     return f->since;
 }
 
-uint64_t open_filter_incarnation(const struct open_filter *f)
-{
-    return log_filter_incarnation(f->log);
-}
-
-bool open_filter_node(const struct open_filter *f, char out[NODE_NAME_MAX])
-{
-    return log_filter_node(f->log, out);
-}
-
 /* NULL: the filter is not open. */
 static struct open_filter *hold(struct filters *fs, const char *name, size_t length)
 {

@@ -47,10 +47,6 @@ struct log_filter *open_filter_log(const struct open_filter *f);
 bool open_filter_is_over(const struct open_filter *f);
 /* Monotonic us: the view was loaded for the first time after that. */
 uint64_t open_filter_since(const struct open_filter *f);
-/* The incarnation of the filter, for callers that it has answered. */
-uint64_t open_filter_incarnation(const struct open_filter *f);
-/* The Redis node of its shards. False: there are several, or none is known. Any thread. */
-MUST_CHECK bool open_filter_node(const struct open_filter *f, char out[NODE_NAME_MAX]);
 
 /* The state of the filter in this process. False: it is not open. Any thread. */
 MUST_CHECK bool filters_status(struct filters *fs, const char *name, size_t length, struct log_status *out);

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/random.h"
 
 struct log_filter *log_filter_new(const struct names *names, const struct nodes *nodes, struct budget *budget,
@@ -18,10 +17,7 @@ struct log_filter *log_filter_new(const struct names *names, const struct nodes 
     f->wake = wake;
     f->wake_arg = arg;
     (void)snprintf(f->why, sizeof(f->why), "the filter is not loaded yet");
-    for (unsigned i = 0; i < LOG_WRITER_BYTES; i += sizeof(uint64_t)) {
-        uint64_t part = random_u64();
-        memcpy(f->writer + i, &part, sizeof(part));
-    }
+    random_id(f->writer);
     for (unsigned i = 0; i < LOG_LANES_MAX; i++) {
         f->lane[i].filter = f;
         f->lane[i].index = i;

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 
 enum { STRIPES = 16, BUCKETS_MIN = 16 };

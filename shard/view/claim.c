@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/buffer.h"
-#include "base/log.h"
 #include "shard/view/handle.h"
 #include "shard/redis/script_call.h"
 

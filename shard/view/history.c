@@ -43,8 +43,7 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
     unsigned count = 0;
     for (unsigned i = 0; i < v->history_count; i++)
         buffer_printf(&all, "%016" PRIx64 " ", v->history[i]);
-    enum err code =
-        buffer_failed(&all) ? error_set(e, ERR_NOMEM, "out of memory") : sync_client_masters(l, &count, e);
+    enum err code = sync_client_masters(l, &count, e);
     for (unsigned i = 0; code == ERR_OK && i < count; i++) {
         char field[REGISTRY_HISTORY_FIELD_MAX];
         long long named = 1;
@@ -56,7 +55,7 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
         script_bytes(&call, field, registry_history_field(names, field));
         script_incarnation(&call, v->incarnation);
         script_incarnation(&call, v->history[0]);
-        script_bytes(&call, all.data, all.length);
+        script_buffer(&call, &all);
         code = script_run(&call, l, sync_client_master_keys(l, i), &named, e);
         if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
             code = ERR_OK;

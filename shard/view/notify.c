@@ -2,20 +2,10 @@
 #include "shard/view/notify.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include "base/random.h"
 #include "shard/log/lane_sync.h"
 #include "shard/view/log_view.h"
 #include "shard/view/view_load.h"
-
-/* A random writer, which is no process: so no two notices are the same entry. */
-static void draw_writer(uint8_t writer[LOG_WRITER_BYTES])
-{
-    for (unsigned i = 0; i < LOG_WRITER_BYTES; i += sizeof(uint64_t)) {
-        uint64_t part = random_u64();
-        memcpy(writer + i, &part, sizeof(part));
-    }
-}
 
 void log_view_notify(struct sync_client *l, const struct names *names)
 {
@@ -25,7 +15,7 @@ void log_view_notify(struct sync_client *l, const struct names *names)
         free(v);
         return;
     }
-    draw_writer(writer);
+    random_id(writer); /* of no process: so no two notices are the same entry */
     for (unsigned i = 0; i < v->lane_count; i++) {
         struct lane lane;
         enum err code = log_view_lane_at(v, names, sync_client_nodes(l), i, &lane, NULL);

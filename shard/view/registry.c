@@ -7,7 +7,6 @@
  * replication id is not trusted). */
 #include "shard/view/registry.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/view/shards.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/info.h"

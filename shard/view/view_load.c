@@ -2,7 +2,6 @@
 #include "shard/view/view_load.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FIELDS_MAX = 1024 };

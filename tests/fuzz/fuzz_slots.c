@@ -44,9 +44,9 @@ static void try_map(const redisReply *reply, bool shards, bool tls)
         return;
     }
     check_map(&m);
-    fuzz_check(slot_map_copy(&copy, &m, NULL) == ERR_OK);
+    fuzz_check(slot_map_copy(&copy, &m) == ERR_OK);
     fuzz_check(slot_map_moved(&m, &copy) == 0);
-    if (slot_map_patch(&copy, 77, "10.0.0.1", 7000, NULL) == ERR_OK)
+    if (slot_map_patch(&copy, 77, "10.0.0.1", 7000) == ERR_OK)
         check_map(&copy);
     slot_map_fini(&copy);
     slot_map_fini(&m);

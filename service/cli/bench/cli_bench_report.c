@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints bench's results, for people and for programs. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 /* Error messages on standard error: a sentence, or an object with --json. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "service/cli/common/cli.h"
 #include "service/cli/common/cli_codes.h"

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/number.h"
 #include "service/cli/keys/cli_keys.h"
 #include "service/cli/keys/cli_file.h"
 #include "service/cli/common/cli_progress.h"

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "service/cli/operate/cli_operate.h"
 #include "service/cli/common/cli_sheet.h"
 

@@ -2,7 +2,6 @@
 /* plan: prints TB.PLAN and dry runs for people: a sheet, the nodes, the steps. plan --keys: estimates a
  * filter without a service; the result gets the form of a reply, so that the same code prints it. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "base/number.h"
 
 enum state {
     STATE_HEAD,
@@ -328,14 +329,6 @@ static enum http_step read_head(struct http_parser *p, const char *bytes, size_t
     return over ? take_head(p) : HTTP_MORE;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    int letter = tolower((unsigned char)c);
-    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
-}
-
 /* Take a byte of a chunk's size line, such as "1f;extension\r\n". */
 static enum http_step size_byte(struct http_parser *p, char c)
 {
@@ -360,12 +353,12 @@ static enum http_step size_byte(struct http_parser *p, char c)
         p->extended = true;
         return HTTP_MORE;
     }
-    int value = hex_value(c);
-    if (value < 0)
+    uint64_t value;
+    if (!number_hex64(&c, 1, &value))
         return refuse(p, 400, "the size of a chunk is not a hexadecimal number");
     if (++p->digits > CHUNK_DIGITS_MAX)
         return refuse(p, 413, "the body is larger than [service] http_body_max");
-    p->left = p->left << 4 | (unsigned)value;
+    p->left = p->left << 4 | value;
     return HTTP_MORE;
 }
 

@@ -131,11 +131,11 @@ bool cluster_master(struct cluster *c, unsigned i, struct slot_node *out)
     return found;
 }
 
-enum err cluster_copy(struct cluster *c, struct slot_map *out, uint64_t *version, struct error *e)
+enum err cluster_copy(struct cluster *c, struct slot_map *out, uint64_t *version)
 {
     struct slot_map copy;
     (void)pthread_mutex_lock(&c->mutex);
-    enum err code = slot_map_copy(&copy, &c->map, e);
+    enum err code = slot_map_copy(&copy, &c->map);
     if (code == ERR_OK) {
         slot_map_fini(out);
         *out = copy;
@@ -165,7 +165,7 @@ static void take_map(struct cluster *c, const struct slot_map *m)
     struct slot_map copy;
     unsigned moved = slot_map_moved(&c->map, m);
     c->pause_us = moved > 0 ? CLUSTER_PAUSE_MIN_MS * 1000 : c->pause_us * 2;
-    if (slot_map_copy(&copy, m, NULL) != ERR_OK)
+    if (slot_map_copy(&copy, m) != ERR_OK)
         return;
     slot_map_fini(&c->map);
     c->map = copy;

@@ -37,7 +37,7 @@ unsigned cluster_masters(struct cluster *c);
 /* The @i-th master; without a map the @i-th seed. False: there are no more. */
 bool cluster_master(struct cluster *c, unsigned i, struct slot_node *out);
 /* Copy the map and its version. *@out must be initialised; on ERR_NOMEM it is unchanged. */
-MUST_CHECK enum err cluster_copy(struct cluster *c, struct slot_map *out, uint64_t *version, struct error *e);
+MUST_CHECK enum err cluster_copy(struct cluster *c, struct slot_map *out, uint64_t *version);
 
 /* True: the caller must ask a node for the map now, and then call cluster_refreshed(). False: another thread
  * is asking, or it is too early. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/redis/wire/replication.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/number.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/redis/wire/replies.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include "shard/redis/wire/arena.h"
 
 enum { SLICE_MIN = 1024 };

@@ -272,22 +272,21 @@ static void test_slot_map__is_patched_and_compared(void **state)
 {
     (void)state;
     static struct slot_map a, b;
-    struct error e;
     slot_map_init(&a);
     for (unsigned slot = 0; slot < SLOTS; slot++)
-        assert_int_equal(slot_map_patch(&a, slot, slot < 100 ? "x" : "y", 1, &e), ERR_OK);
-    assert_int_equal(slot_map_copy(&b, &a, &e), ERR_OK);
+        assert_int_equal(slot_map_patch(&a, slot, slot < 100 ? "x" : "y", 1), ERR_OK);
+    assert_int_equal(slot_map_copy(&b, &a), ERR_OK);
     assert_int_equal(slot_map_moved(&a, &b), 0);
-    assert_int_equal(slot_map_patch(&b, 5, "y", 1, &e), ERR_OK);
-    assert_int_equal(slot_map_patch(&b, 6, "z", 2, &e), ERR_OK);
-    assert_int_equal(slot_map_patch(&b, 6, "z", 2, &e), ERR_OK);
+    assert_int_equal(slot_map_patch(&b, 5, "y", 1), ERR_OK);
+    assert_int_equal(slot_map_patch(&b, 6, "z", 2), ERR_OK);
+    assert_int_equal(slot_map_patch(&b, 6, "z", 2), ERR_OK);
     assert_int_equal(slot_map_moved(&a, &b), 2);
     assert_int_equal(b.node[slot_map_find(&b, "x", 1)].slots, 98);
     assert_int_equal(b.node[slot_map_find(&b, "z", 2)].slots, 1);
     assert_int_equal(slot_map_covered(&b), SLOTS);
     for (unsigned port = 2; b.count < SLOT_NODES_MAX; port++)
-        assert_int_equal(slot_map_patch(&b, 7, "w", (uint16_t)port, &e), ERR_OK);
-    assert_int_equal(slot_map_patch(&b, 7, "one-more", 1, &e), ERR_RANGE);
+        assert_int_equal(slot_map_patch(&b, 7, "w", (uint16_t)port), ERR_OK);
+    assert_int_equal(slot_map_patch(&b, 7, "one-more", 1), ERR_RANGE);
     assert_int_equal(slot_map_covered(&b), SLOTS);
     slot_map_fini(&a);
     slot_map_fini(&b);
@@ -363,12 +362,12 @@ static void test_cluster__lets_one_ask_at_a_time_and_not_too_often(void **state)
     assert_true(cluster_may_refresh(c));
     assert_false(cluster_may_refresh(c)); /* one does */
     slot_map_init(&m);
-    assert_int_equal(slot_map_patch(&m, 9, "z", 9, &e), ERR_OK);
+    assert_int_equal(slot_map_patch(&m, 9, "z", 9), ERR_OK);
     cluster_refreshed(c, &m);
     assert_false(cluster_may_refresh(c)); /* a moment ago */
     assert_int_equal(cluster_version(c), 1);
     slot_map_init(&copy);
-    assert_int_equal(cluster_copy(c, &copy, &version, &e), ERR_OK);
+    assert_int_equal(cluster_copy(c, &copy, &version), ERR_OK);
     assert_int_equal(version, 1);
     assert_int_equal(slot_map_moved(&m, &copy), 0);
     assert_int_equal(cluster_candidate(c, 0, &n), 3);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MIGRATE_SOURCE_RESULT_H
+#define MIGRATE_SOURCE_RESULT_H
+/* Columns of a result's first row, by name. */
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static inline const char *result_text(const PGresult *r, const char *column)
+{
+    return PQgetvalue(r, 0, PQfnumber(r, column));
+}
+static inline bool result_is_true(const PGresult *r, const char *column)
+{
+    return strcmp(result_text(r, column), "t") == 0;
+}
+static inline void result_copy(char *out, size_t size, const PGresult *r, const char *column)
+{
+    (void)snprintf(out, size, "%s", result_text(r, column));
+}
+#endif
