@@ -87,6 +87,7 @@ static bool status_parse(const redisReply *list, struct status *s)
     whole &= number_field(list, "generation", &s->generation);
     whole &= number_field(list, "built", &built);
     s->built = built == 1;
+    (void)number_field(list, "serving_generation", &s->serving);
     (void)number_field(list, "epoch", &s->epoch);
     (void)number_field(list, "keys", &s->items);
     (void)number_field(list, "capacity", &s->capacity);

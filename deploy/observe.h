@@ -17,7 +17,7 @@ unsigned observe_ports(const char *text, uint16_t *ports, unsigned max);
 struct status {
     char phase[24];
     uint64_t epoch;
-    uint64_t generation;
+    uint64_t generation, serving; /* the view's; the one that the coordinator answers from, 0: none */
     bool built;
     uint64_t items;
     uint64_t capacity;

@@ -11,13 +11,16 @@ enum { LOOK_EVERY_US = 20000 };
 struct watch {
     uint64_t steady_generation; /* the one in use when the filter last was steady */
     uint64_t last_look_us;
-    bool was_switched;
     bool first;
+    bool is_built; /* requests have been answered from a built generation */
 };
 
-static enum moment moment_of(const struct status *s)
+/* For a while after the first cutover the coordinator answers from the generation that was not built:
+ * "maybe". */
+static enum moment moment_of(struct watch *w, const struct status *s)
 {
-    if (!s->built)
+    w->is_built |= s->built && s->serving == s->generation;
+    if (!s->built || !w->is_built)
         return MOMENT_UNBUILT;
     if (strcasecmp(s->phase, "BUILDING") == 0)
         return MOMENT_BUILDING;
@@ -94,7 +97,7 @@ void *watcher_run(void *arg)
             traffic_fail(t, "%s", e.text);
             break;
         }
-        atomic_store_explicit(&t->moment, (int)moment_of(&s), memory_order_relaxed);
+        atomic_store_explicit(&t->moment, (int)moment_of(&w, &s), memory_order_relaxed);
         (void)pthread_mutex_lock(&t->lock);
         t->status = s;
         note(t, &w, &s, clock_mono_us());
