@@ -464,6 +464,52 @@ static void test_a_layer_of_a_generation_that_was_replaced__stops_nobody(void **
                      2); /* as in the former generation: no further layer was made */
 }
 
+/* Until what @m holds in slot 1 has passed a layer, or has not, and has so many layers. */
+static void wait_until_held(struct log_member *m, bool replaced, unsigned layers)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (bool is_so = false; !is_so; clock_sleep_us(2000)) {
+        (void)pthread_rwlock_rdlock(&m->filter->lock);
+        const struct held *h = m->filter->slot[1];
+        is_so = h != NULL && atomic_load(&h->replaced) == replaced &&
+                atomic_load(&h->resident->layer_count) == layers;
+        (void)pthread_rwlock_unlock(&m->filter->lock);
+        assert_true(clock_mono_us() < until);
+    }
+}
+
+/* The metadata node goes back to where the generation was current: what a member has set in another layer
+ * than the log says must not be written. A shard is missing, so that the member still holds that generation.
+ */
+static void test_a_generation_that_comes_back__is_held_anew(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct log_member *a = open_member(UINT64_MAX, true), *b = open_member(UINT64_MAX, false);
+    struct key_name view, shard;
+    struct late late;
+    adds_new(a, 0, BATCH);
+    adds_new(b, BATCH, BATCH);
+    log_member_pause(b);
+    grow_from_one_layer();
+    wait_for_layers(2);
+    on.names.incarnation = on.view->incarnation;
+    names_filter_key(&on.names, "view", &view);
+    freeReplyObject(client_command(&on.client, "COPY %b earlier", view.text, view.length));
+    must(grace_forget(on.link, &on.names, reads_another(), &e), e);
+    log_member_pause(a);
+    names_log_shard(&on.names, (struct shard_id){.generation = stored()->shape.number}, &shard);
+    freeReplyObject(client_command(&on.client, "DEL %b", shard.text, shard.length));
+    begin_late(&late, b, 2 * BATCH);
+    wait_until_stalled(b);
+    log_member_go_on(b);
+    assert_int_equal(pthread_join(late.thread, NULL), 0);
+    wait_until_held(b, true, 1);
+    freeReplyObject(client_command(&on.client, "COPY earlier %b REPLACE", view.text, view.length));
+    wait_until_held(b, false, 2);
+    log_member_go_on(a);
+}
+
 /* --- full --- */
 
 static int make_fixed(unsigned lanes)
@@ -643,6 +689,7 @@ int main(void)
         MEMBER_TEST(test_a_layer_with_one_entry__begins_in_the_other_lane_later),
         MEMBER_TEST(test_a_generation_of_two_layers__is_read_again),
         MEMBER_TEST(test_a_layer_of_a_generation_that_was_replaced__stops_nobody),
+        MEMBER_TEST(test_a_generation_that_comes_back__is_held_anew),
         MEMBER_TEST(test_whoever_makes_a_layer__does_not_wait_for_its_next_look),
         cmocka_unit_test_setup_teardown(test_one_that_adds_alone__is_refused_at_the_very_key, set_up_fixed,
                                         tear_down),
