@@ -95,6 +95,8 @@ struct lane_port {
     bool ticks; /* @tick is pending: it ends by itself when nothing is active or ready */
     struct lane_requests active;
     struct lane_readers waiting; /* readers that wait for replies to this port's client */
+    struct lane_readers soon;    /* readers to go on with in the loop's next round */
+    struct event *next_round;
     pthread_mutex_t lock;
     struct lane_readers ready; /* guarded by @lock: readers to go on with */
 };
@@ -130,6 +132,9 @@ void lane_round_free(struct round *o);
 /* Let @p go on with @r at @not_before (clock_mono_us()). @self is the port of the calling thread. */
 void lane_port_run(struct lane_port *p, struct lane_reader *r, uint64_t not_before,
                    const struct lane_port *self);
+/* Let @p, which is the port of the calling thread, go on with @r once its loop has looked for bytes once
+ * more. */
+void lane_port_run_soon(struct lane_port *p, struct lane_reader *r);
 /* Let @p run the callback of @q, which has ended. Called under the lock of @q's reader. */
 void lane_port_tell(struct lane_port *p, struct lane_request *q, const struct lane_port *self);
 #endif

@@ -23,6 +23,13 @@ void lane_port_run(struct lane_port *p, struct lane_reader *r, uint64_t not_befo
     (void)pthread_mutex_unlock(&p->lock);
 }
 
+void lane_port_run_soon(struct lane_port *p, struct lane_reader *r)
+{
+    TAILQ_INSERT_TAIL(&p->soon, r, run);
+    if (event_add(p->next_round, &(struct timeval){0}) != 0)
+        event_active(p->next_round, EV_TIMEOUT, 0); /* no memory: in this round */
+}
+
 void lane_port_tell(struct lane_port *p, struct lane_request *q, const struct lane_port *self)
 {
     worker_queue_put(&p->ended, &q->ended, q, p == self);
@@ -171,6 +178,18 @@ static void on_tick(evutil_socket_t fd, short events, void *arg)
     work(arg, true);
 }
 
+static void on_next_round(evutil_socket_t fd, short events, void *arg)
+{
+    struct lane_port *p = arg;
+    struct lane_reader *r;
+    (void)fd;
+    (void)events;
+    while ((r = TAILQ_FIRST(&p->soon)) != NULL) {
+        TAILQ_REMOVE(&p->soon, r, run);
+        lane_reader_go_on(r, p);
+    }
+}
+
 /* --- a port --- */
 
 struct lane_port *lane_port_new(struct event_base *base, struct async_client *async, unsigned timeout_ms)
@@ -185,10 +204,12 @@ struct lane_port *lane_port_new(struct event_base *base, struct async_client *as
     p->timeout_us = timeout_ms == UINT_MAX ? UINT64_MAX : (uint64_t)timeout_ms * 1000;
     TAILQ_INIT(&p->active);
     TAILQ_INIT(&p->waiting);
+    TAILQ_INIT(&p->soon);
     TAILQ_INIT(&p->ready);
     bool has_queue = worker_queue_init(&p->ended, base, on_wake, p);
     p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);
-    if (!has_queue || p->tick == NULL) {
+    p->next_round = event_new(base, -1, 0, on_next_round, p);
+    if (!has_queue || p->tick == NULL || p->next_round == NULL) {
         lane_port_free(p);
         return NULL;
     }
@@ -200,6 +221,10 @@ static void hand_over(struct lane_port *p)
     struct lane_reader *r;
     while ((r = pop_ready(p, UINT64_MAX)) != NULL)
         lane_reader_leave(r, p, false);
+    while ((r = TAILQ_FIRST(&p->soon)) != NULL) {
+        TAILQ_REMOVE(&p->soon, r, run);
+        lane_reader_leave(r, p, false);
+    }
     while ((r = TAILQ_FIRST(&p->waiting)) != NULL) {
         TAILQ_REMOVE(&p->waiting, r, run);
         lane_reader_leave(r, p, true);
@@ -224,6 +249,8 @@ void lane_port_free(struct lane_port *p)
     }
     if (p->tick != NULL)
         event_free(p->tick);
+    if (p->next_round != NULL)
+        event_free(p->next_round);
     worker_queue_fini(&p->ended);
     (void)pthread_mutex_destroy(&p->lock);
     free(p);

@@ -117,7 +117,9 @@ void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, co
     r->in_turn = false;
     struct lane_port *next = next_runner(r, p);
     r->busy = next != NULL && !r->stopped;
-    if (r->busy)
+    if (r->busy && next == p)
+        lane_port_run_soon(p, r); /* so that clients that have just been answered share the turn */
+    else if (r->busy)
         lane_port_run(next, r, 0, p);
     else if (r->turn.room > ROOM_KEPT)
         lane_turn_give_back(&r->turn);

@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* --- gathering --- */
 
@@ -51,6 +53,53 @@ static void test_what_comes_while_a_read_is_under_way__shares_the_next(void **st
     }
     assert_int_equal(readers_bits[7], 1);
     assert_int_equal(readers_calls_of("xrange"), 1);
+}
+
+/* A client that sends its next request as soon as it is told. */
+struct eager {
+    int socket[2];
+    struct lane_request first;
+    struct readers_asked *next;
+};
+
+static void on_told(void *arg, const struct lane_result *result)
+{
+    struct eager *c = arg;
+    assert_int_equal(result->code, ERR_OK);
+    assert_int_equal(write(c->socket[1], "x", 1), 1);
+}
+
+static void on_bytes(evutil_socket_t fd, short events, void *arg)
+{
+    struct eager *c = arg;
+    char byte;
+    (void)events;
+    assert_int_equal(read(fd, &byte, 1), 1);
+    c->next = readers_ask_by(0);
+}
+
+static void test_a_client_that_is_told_and_asks_again__shares_the_next_read(void **state)
+{
+    struct eager c = {.next = NULL};
+    (void)state;
+    readers_ends_as(readers_ask_by(0), ERR_OK);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, c.socket), 0);
+    struct event *bytes = event_new(readers_w.base[0], c.socket[0], EV_READ, on_bytes, &c);
+    assert_int_equal(event_add(bytes, NULL), 0);
+    proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.reply_delay_ms = 100});
+    lane_ask(readers_w.port[0], readers_w.reader, &c.first, on_told, &c);
+    for (unsigned i = 0; i < 20; i++)
+        readers_turn_loops();
+    readers_reset_calls(); /* the first request's read is executed */
+    struct readers_asked *waits = readers_ask_by(0);
+    while (waits->told == 0 || c.next == NULL || c.next->told == 0)
+        readers_turn_loops();
+    readers_ends_as(waits, ERR_OK);
+    readers_ends_as(c.next, ERR_OK);
+    assert_int_equal(readers_calls_of("xrange"), 1);
+    event_free(bytes);
+    (void)close(c.socket[0]);
+    (void)close(c.socket[1]);
 }
 
 static void test_many_keys__go_as_full_entries_and_say_what_was_new(void **state)
@@ -253,6 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         READER_TEST(test_requests_of_one_turn__share_one_write),
         READER_TEST(test_what_comes_while_a_read_is_under_way__shares_the_next),
+        READER_TEST(test_a_client_that_is_told_and_asks_again__shares_the_next_read),
         READER_TEST(test_many_keys__go_as_full_entries_and_say_what_was_new),
         READER_TEST(test_more_keys_than_a_turn_has__go_in_several),
         READER_TEST(test_a_tail_of_many_pages__is_read_to_its_end),
