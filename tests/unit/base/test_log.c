@@ -201,7 +201,7 @@ static void test_log_write__writes_json_that_no_name_can_break(void **state)
     json_decref(root);
 }
 
-/* --- what is left out --- */
+/* --- suppressed lines --- */
 
 static void burst(unsigned lines)
 {

@@ -251,8 +251,6 @@ static void test_throttle_decide__is_free_as_soon_as_there_are_no_requests(void 
     assert_true(decide(&t, late) > 0);
 }
 
-/* --- others --- */
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {

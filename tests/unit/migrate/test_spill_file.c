@@ -193,7 +193,7 @@ static void fails_to_read(uint32_t partition, const char *why)
         fail_msg("%s", e.text);
 }
 
-/* --- what comes back --- */
+/* --- writing and reading --- */
 
 static void test_spill_file_read__gives_each_partition_its_own_in_order(void **state)
 {
@@ -264,7 +264,7 @@ static void test_spill_file__reads_and_writes_bit_by_bit_where_it_must(void **st
     holds(4, 30);
 }
 
-/* --- what does not come back --- */
+/* --- damage and errors --- */
 
 static void flip(off_t at)
 {

@@ -44,7 +44,7 @@ static redisReply *list(const char *const *texts, size_t count)
 #define LIST(...)                                                                                            \
     list((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-/* --- the line --- */
+/* --- the line of a job --- */
 
 static void expect_line(redisReply *status, unsigned columns, const char *expected)
 {
@@ -120,7 +120,7 @@ static void test_status_health__is_one_word_for_what_answers_are_worth(void **st
     expect_health(LIST("state", "unreachable"), "unreachable");
 }
 
-/* --- the screen --- */
+/* --- the screen of top --- */
 
 static redisReply *filters(void)
 {

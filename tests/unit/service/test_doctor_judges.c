@@ -14,7 +14,7 @@
 #define ID "0123456789abcdef0123456789abcdef01234567"
 #define REPLICA "connected_slaves:1\r\nslave0:ip=127.0.0.1,port=1,state=online,offset=1,lag=0\r\n"
 
-/* --- one look --- */
+/* --- one finding --- */
 
 struct look {
     struct config config;

@@ -70,7 +70,7 @@ static void test_filter_states_on_seen__does_not_bring_back_what_is_deleted(void
     assert_true(seen(s));
 }
 
-/* --- names that are forgotten --- */
+/* --- dropped names --- */
 
 static size_t name_of(unsigned i, char out[32])
 {

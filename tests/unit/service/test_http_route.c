@@ -118,7 +118,7 @@ static void test_http_percent__encodes_what_it_decodes(void **state)
     buffer_fini(&back);
 }
 
-/* --- what is published --- */
+/* --- the published interface --- */
 
 static void test_openapi__names_exactly_the_routes_of_the_table(void **state)
 {

@@ -122,7 +122,7 @@ static void test_latency_record__loses_nothing_of_several_threads(void **state)
     assert_int_equal(samples, 400000);
 }
 
-/* --- recent ones --- */
+/* --- recent use --- */
 
 enum { SECOND = LATENCY_RECENT_US, START = 1000 * SECOND };
 

@@ -345,7 +345,7 @@ static void test_redirect__is_read_from_the_error(void **state)
     assert_false(slots_error_wants_map("TRYAGAIN x"));
 }
 
-/* --- the map that all threads share --- */
+/* --- the shared map --- */
 
 static void test_cluster__lets_one_ask_at_a_time_and_not_too_often(void **state)
 {

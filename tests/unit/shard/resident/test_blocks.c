@@ -207,7 +207,7 @@ static void test_the_first_answer__counts(void **state)
     fini(&f);
 }
 
-/* --- beside a generation that is wholly in memory --- */
+/* --- compared with a generation in memory --- */
 
 struct twin {
     struct fixture not, whole;

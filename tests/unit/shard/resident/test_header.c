@@ -166,7 +166,7 @@ static void test_writer_compare__orders_as_the_bytes_of_headers_do(void **state)
         }
 }
 
-/* --- the room that a plan leaves for it --- */
+/* --- the memory of a plan with headers --- */
 
 /* The size class of jemalloc for a string of @length bytes, with its header and terminator. */
 static uint64_t class_of(uint64_t length)
