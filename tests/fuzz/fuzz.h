@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
-/* One target a file: LLVMFuzzerTestOneInput() ends the process where a promise is broken. */
+/* One fuzz target per file. LLVMFuzzerTestOneInput() aborts the process if a check fails. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* assert() that a release build keeps. */
+/* As assert(), but also in a release build. */
 #define fuzz_check(condition)                                                                                \
     do {                                                                                                     \
         if (!(condition)) {                                                                                  \

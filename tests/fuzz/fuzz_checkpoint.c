@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The job's record: lines of NAME=VALUE. No value may harm its reader or leave it with numbers that lead past
- * an array or a table; what was understood is written as fields that are all taken again, and then written
- * the same. */
+/* The job's record, as lines NAME=VALUE. No value may crash the parser, or leave numbers that lead beyond an
+ * array or a table. The accepted fields are written, accepted again, and then written the same. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 #include "expansion/record/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 
-static uint8_t *copy(const uint8_t *bytes, size_t length) /* of the exact size: no terminator */
+static uint8_t *copy(const uint8_t *bytes, size_t length) /* exact size: no terminator */
 {
     uint8_t *out = malloc(length > 0 ? length : 1);
     fuzz_check(out != NULL);
@@ -25,8 +24,7 @@ struct line {
     bool taken;
 };
 
-/* What was taken is written as it was, but for the zeros in front of a number; what was refused, as nothing.
- */
+/* An accepted value is written as it was, except for leading zeros. A refused value is written as "" or 0. */
 static void check_written(void *arg, const char *field, const char *text)
 {
     const struct line *l = arg;
@@ -42,9 +40,9 @@ static void check_written(void *arg, const char *field, const char *text)
     fuzz_check(l->value_length - zeros == length && memcmp(l->value + zeros, text, length) == 0);
 }
 
-enum { MARKS_CHECKED = 64 /* with more of them writing all after each line would take all the time */ };
+enum { MARKS_CHECKED = 64 /* with more marks, writing all of them after each line takes too long */ };
 
-/* Also the ranges that the record does not count, or not yet. */
+/* Write also the ranges that the record does not count, or does not count yet. */
 static void write_all(const struct record *r, const struct line *l)
 {
     struct record all = *r;

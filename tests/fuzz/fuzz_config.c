@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration: no text may harm its reader; one that is refused says in which file; one that is
- * accepted and holds no secret is printed in a form that is accepted again and prints the same. */
+/* The configuration: no text may crash the parser. A refusal names the file. An accepted configuration
+ * without secrets is printed in a form that is accepted again, and prints the same. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 static enum err read_bytes(struct config **out, const void *bytes, size_t size, struct error *e)
 {
-    char nothing[1] = "\n"; /* fmemopen() does not open nothing */
+    char nothing[1] = "\n"; /* fmemopen() refuses an empty buffer */
     FILE *f = size > 0 ? fmemopen((void *)(uintptr_t)bytes, size, "r") : fmemopen(nothing, 1, "r");
     fuzz_check(f != NULL);
     enum err err = config_read_stream(out, f, "fuzz", e);

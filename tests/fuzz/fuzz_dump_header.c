@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A dump's header and chunks: no bytes may harm their reader; what is accepted is encoded to the same bytes,
- * within bounds, and its chunks cover its shards. The first byte of the input says whether the checksum is
- * put right, so that what lies behind it is reached. */
+/* A dump's header and chunks: no bytes may crash the decoder. An accepted header is encoded to the same
+ * bytes, its values are within bounds, and its chunks cover its shards. The first byte of the input decides
+ * whether the checksum is corrected, so that the checks behind it are reached, too. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     size_t length = size - 1;
-    uint8_t *bytes = malloc(length > 0 ? length : 1); /* of the exact size */
+    uint8_t *bytes = malloc(length > 0 ? length : 1); /* exact size */
     fuzz_check(bytes != NULL);
     if (length > 0)
         memcpy(bytes, data + 1, length);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Bodies of HTTP requests: no bytes may harm their reader; what is taken lies within its own bytes, what is
- * refused has a text; and that text, like any bytes, becomes JSON that is JSON. The first byte of the input
- * chooses what the body should be about. */
+/* Bodies of HTTP requests: no bytes may crash the parser. The keys of an accepted body lie within its bytes.
+ * A refusal has a text. That text, like any bytes, is encoded as valid JSON. The first byte of the input
+ * selects the kind of body. */
 #include <string.h>
 
 #include <jansson.h>
@@ -25,7 +25,7 @@ static void check_taken(const struct http_body *b, enum http_body_kind kind)
     fuzz_check(b->error_rate >= 0 && b->error_rate < 1);
 }
 
-/* A body of the usual form is parsed without a tree: with one it is the same. */
+/* A body of the usual form is parsed without a JSON tree. The result must be the same as with one. */
 static void check_same(const struct http_body *b, enum err code, enum http_body_kind kind, const char *text,
                        size_t length)
 {
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buffer out = {0};
     if (http_json_reply(&out, text, length, &e) == ERR_OK) {
         json_t *root = json_loadb(out.data, out.length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-        /* this parser takes no name with a NUL in it */
+        /* Jansson refuses names with a NUL. */
         fuzz_check(root != NULL || memmem(out.data, out.length, "\\u0000", 6) != NULL);
         json_decref(root);
     } else {

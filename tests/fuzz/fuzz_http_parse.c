@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests of HTTP: shown in one piece, and in pieces, the parser must find the same; what it finds lies in
- * its own bounds. The first byte of the input chooses how long the pieces are. */
+/* HTTP requests: the parser must find the same in one piece and in many pieces, within its bounds. The first
+ * byte of the input selects the length of the pieces. */
 #include <stdint.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void transcribe(struct buffer *out, const uint8_t *bytes, size_t length, 
     while (step != HTTP_REFUSED && (at < length || step == HTTP_HEAD || http_parser_is_whole(&p))) {
         size_t used, n = length - at < piece ? length - at : piece;
         fuzz_check(n < SIZE_MAX);
-        char *copy = malloc(n + 1); /* of the exact size, but for the byte in front */
+        char *copy = malloc(n + 1); /* exact size, with one byte in front */
         if (copy == NULL)
             abort();
         if (n > 0)

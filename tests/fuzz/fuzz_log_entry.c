@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries and positions of a lane: no bytes may harm their reader; what is accepted is encoded to the same
+/* Entries and positions of a lane: no bytes may crash the decoder. An accepted one is encoded to the same
  * bytes. */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static void try_position(const char *text, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t *bytes = malloc(size > 0 ? size : 1); /* of the exact size */
+    uint8_t *bytes = malloc(size > 0 ? size : 1); /* exact size */
     fuzz_check(bytes != NULL);
     if (size > 0)
         memcpy(bytes, data, size);

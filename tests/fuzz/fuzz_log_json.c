@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A line of the log as JSON: whatever the bytes are, a JSON parser takes it. */
+/* A log line as JSON: a JSON parser must accept it, whatever the bytes are. */
 #include <stdint.h>
 #include <stdlib.h>
 

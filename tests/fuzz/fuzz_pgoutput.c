@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages of pgoutput: no bytes may harm their reader, and what is accepted can be walked to its end within
- * the bytes. The first byte of the input says which columns are the id. */
+/* Messages of pgoutput: no bytes may crash the decoder, and an accepted message can be read to its end within
+ * its bytes. The first byte of the input selects the id columns. */
 #include <string.h>
 
 #include "migrate/change/pgoutput.h"
@@ -24,7 +24,7 @@ static void check_row(const struct pgoutput_row *row)
     }
 }
 
-/* What COPY would read as other than one line of so many values. */
+/* COPY must read the id as one line with @columns values. */
 static void check_id(const char *id, size_t length, size_t columns)
 {
     size_t tabs = 0;
@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
-    char *bytes = malloc(size > 1 ? size - 1 : 1); /* of the exact size */
+    char *bytes = malloc(size > 1 ? size - 1 : 1); /* exact size */
     fuzz_check(bytes != NULL);
     if (size > 1)
         memcpy(bytes, data + 1, size - 1);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parser of requests: shown all bytes at once, and shown them in two pieces, it must find the same; and
- * so it must where what begins as the command before it is not parsed. The first byte of the input chooses
- * where the pieces meet. */
+/* The parser of requests must find the same in all bytes at once and in two pieces, with and without
+ * resp_again(). The first byte of the input selects where the pieces meet. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +24,8 @@ static void note_argument(struct buffer *out, const char *bytes, size_t length)
     buffer_append(out, bytes, length);
 }
 
-/* Note the commands behind the one at @shown that differ from it in their last argument. Returns their bytes.
- */
+/* Note the commands after the one at @shown that differ from it only in their last argument. Returns their
+ * length in bytes. */
 static size_t feed_again(const struct resp_parser *p, struct buffer *out, const char *shown, size_t length)
 {
     enum { MOST = 4 };
@@ -47,14 +46,14 @@ static size_t feed_again(const struct resp_parser *p, struct buffer *out, const 
     return used;
 }
 
-/* Parse what lies in bytes[*start, end); the transcript of commands and errors goes to @out. */
+/* Parse bytes[*start, end), and append a transcript of the commands and errors to @out. */
 static enum resp_result feed(struct resp_parser *p, struct buffer *out, const uint8_t *bytes, size_t *start,
                              size_t end, bool again)
 {
     enum resp_result result;
     do {
         size_t length = end - *start;
-        char *copy = malloc(length + 1); /* of the exact size, but for the byte in front */
+        char *copy = malloc(length + 1); /* exact size, with one byte in front */
         if (copy == NULL)
             abort();
         char *shown = copy + 1;

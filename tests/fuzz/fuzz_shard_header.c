@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Headers of shards: no bytes may harm their reader; what is accepted is encoded to the same bytes. */
+/* Headers of shards: no bytes may crash the decoder. An accepted header is encoded to the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t *bytes = malloc(size > 0 ? size : 1); /* of the exact size */
+    uint8_t *bytes = malloc(size > 0 ? size : 1); /* exact size */
     uint8_t again[UINT16_MAX / 8 + HEADER_BYTES];
     struct header h;
     struct error e = {""};

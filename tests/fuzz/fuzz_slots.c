@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What nodes of a cluster say of their slots: no reply may harm its reader; a map that is made of one is
- * whole, and every error that sends a command elsewhere names a slot and a place that is one. */
+/* Replies of cluster nodes about their slots: no reply may crash the parser. An accepted map is consistent,
+ * and every accepted redirection has a valid slot, host and port. */
 #include <string.h>
 
 #include <hiredis/hiredis.h>

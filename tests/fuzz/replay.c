@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a fuzz target over files and folders of inputs, with any compiler: yesterday's crash is today's test.
- * An empty folder is an error, so that a corpus that was moved is noticed. */
+/* Runs a fuzz target on files and directories of inputs, with any compiler, so that inputs of earlier crashes
+ * are regression tests. No inputs at all are an error, so that a corpus that was moved is noticed. */
 #include <dirent.h>
 #include <limits.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ static size_t replay_file(const char *path)
         exit(EXIT_FAILURE);
     }
     (void)fclose(f);
-    (void)fprintf(stderr, "%s\n", path); /* the last one printed is the one that failed */
+    (void)fprintf(stderr, "%s\n", path); /* after a failure, the last path printed is the failed input */
     (void)LLVMFuzzerTestOneInput(b.data != NULL ? (const uint8_t *)b.data : (const uint8_t *)"", b.length);
     buffer_fini(&b);
     return 1;

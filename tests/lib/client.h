@@ -40,7 +40,8 @@ MUST_CHECK enum err client_when_free(struct client *c, unsigned deadline_ms, str
 /* Send SAVE, as soon as no background save is running: a replica that attached has started one. */
 MUST_CHECK enum err client_save(struct client *c, struct error *e);
 
-/* A function makes the key for each number, so that no test has to store its keys. Returns the length. */
+/* A function of this type makes the key for a number, so that no test has to store its keys. It returns the
+ * length. */
 enum { CLIENT_KEY_MAX = 64 };
 typedef size_t client_key_fn(uint64_t number, char out[CLIENT_KEY_MAX]);
 

@@ -62,7 +62,7 @@ void proxy_count(struct proxy *p, const char *user, uint64_t n, enum proxy_momen
 void proxy_count_as_job(struct proxy *p, const char *name);
 uint64_t proxy_counted(struct proxy *p);
 
-/* True once the job is held at that request. */
+/* True once the job is held at the request that proxy_count() set. */
 bool proxy_is_held(struct proxy *p);
 
 /* Release the job and stop counting. @deliver: the withheld requests reach their servers now, even if their

@@ -18,7 +18,7 @@ struct temp_redis {
 /* The program to start: the environment variable TWINBLOOM_REDIS_SERVER (a name or a path), else
  * redis-server. */
 const char *temp_redis_program(void);
-/* True if that is Redis 6, which lacks some settings and commands that tests use. Call from the main
+/* True if that program is Redis 6, which lacks some settings and commands that tests use. Call from the main
  * thread. */
 bool temp_redis_is_before_7(void);
 

@@ -27,6 +27,7 @@ struct wire_request {
 ssize_t wire_request(enum wire_protocol protocol, bool started, const char *bytes, size_t length,
                      struct wire_request *out);
 
-/* The same for the first message of a server. *@ends: it completes the reply to a request. */
+/* As wire_request(), for the first message of a server. *@ends: the message completes the reply to a
+ * request. */
 ssize_t wire_reply(enum wire_protocol protocol, const char *bytes, size_t length, bool *ends);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A few shards, made by the real hash and blocks, as full as those of the whole filter will be: the load of
- * their blocks, their bits, and how many absent keys they report. */
+/* A few shards, made with the real hash and blocks, as full as those of the whole filter. Reports the load of
+ * their blocks, their set bits, and how many absent keys are reported present. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct dense {
     uint64_t keys;
     uint64_t seed;
     uint8_t *shards;
-    uint16_t *load; /* of each block */
+    uint16_t *load; /* number of keys in each block */
     size_t blocks;
 };
 

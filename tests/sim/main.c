@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sim: balance over shards and nodes, and false positives, of a filter of
- * 30 billion keys. Exit status 1 where a figure is out of its bound. */
+/* sim: the balance over shards and nodes, and the false positives, of a filter of 30 billion keys. Exit
+ * status 1: a figure is out of its bound. */
 #include <getopt.h>
 #include <math.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where keys go: a sample is hashed as a coordinator hashes it, over all shards of the filter and the blocks
- * of some of them; nodes get the keys of their shards. */
+/* Where keys go: a sample is hashed as a coordinator hashes it, over all shards of the filter, and over the
+ * blocks of some shards. A node gets the keys of its shards. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,17 +14,17 @@
 #include "shard/filter/slots.h"
 #include "tests/sim/sim.h"
 
-enum { WINDOW_SHARDS = 512 }; /* whose blocks are counted one by one */
+enum { WINDOW_SHARDS = 512 }; /* shards whose blocks are counted one by one */
 
-/* Bounds are those that chance passes once in some ten million runs: 5.5 standard deviations for one figure,
- * and as much over the largest of several by the union of their tails. */
+/* Chance exceeds a bound once in some ten million runs. For one figure, the bound is 5.5 standard deviations.
+ * For the largest of several figures, it follows from the union of their tails. */
 static const double deviations = 5.5;
 
 struct routing {
     struct geometry geometry;
     uint64_t sample;
-    uint32_t *shard;        /* keys of the sample in each */
-    uint8_t *block;         /* in each of the first WINDOW_SHARDS shards */
+    uint32_t *shard;        /* number of sampled keys in each shard */
+    uint8_t *block;         /* the same for each block of the first WINDOW_SHARDS shards */
     uint32_t window_shards; /* at most WINDOW_SHARDS */
 };
 
@@ -44,8 +44,9 @@ static void route_sample(struct routing *r, uint64_t seed)
 
 /* --- shards and blocks --- */
 
-/* Sum of squared deviations over the mean and the degrees of freedom: 1 with a standard deviation of
- * sqrt(2 / (n - 1)) where each key falls on each of n with the same chance, whatever their number. */
+/* The dispersion is the sum of squared deviations, divided by the mean and the degrees of freedom. It is 1,
+ * with a standard deviation of sqrt(2 / (n - 1)), if each key falls on each of n with the same
+ * probability. */
 struct spread {
     double mean, largest, dispersion;
     size_t n;
@@ -74,8 +75,9 @@ static void report_spread(struct sim *s, const char *what, const struct spread *
     sim_figure(s, line, fabs(p->dispersion - 1), deviations * deviation, "");
 }
 
-/* Largest of @n Poisson variables of mean @mean, over the mean: what chance passes once in 1/@chance. By the
- * normal tail with the correction for skewness, on the safe side. */
+/* A bound for the largest of @n Poisson variables of mean @mean, divided by the mean. Chance exceeds the
+ * bound less than once in ten million times. The formula is the normal tail, with a correction for
+ * skewness. */
 static double largest_of(double n, double mean)
 {
     double z = sqrt(2 * log(n * 1e7));
@@ -86,7 +88,7 @@ static double largest_of(double n, double mean)
 
 struct balance {
     uint32_t shards[GENERATION_NODES_MAX];
-    uint64_t keys[GENERATION_NODES_MAX]; /* of the sample */
+    uint64_t keys[GENERATION_NODES_MAX]; /* number of sampled keys */
 };
 
 static void add_shard(struct balance *b, const struct routing *r, uint32_t shard, unsigned node)
@@ -95,7 +97,7 @@ static void add_shard(struct balance *b, const struct routing *r, uint32_t shard
     b->keys[node] += r->shard[shard];
 }
 
-/* The most of a node over the mean. */
+/* The largest number of a node, divided by the mean. */
 static double most(const struct balance *b, unsigned nodes, bool keys)
 {
     double sum = 0, largest = 0;
@@ -107,7 +109,7 @@ static double most(const struct balance *b, unsigned nodes, bool keys)
     return largest * nodes / sum;
 }
 
-/* @share: the bound of the shards' max/mean. The sample's own noise comes on top of it. */
+/* @share: the bound of the shards' max/mean. The bound for keys includes the noise of the sample, too. */
 static void report_nodes(struct sim *s, const char *what, unsigned nodes, const struct balance *b,
                          double share)
 {
@@ -137,12 +139,13 @@ static enum err static_nodes(struct sim *s, const struct routing *r, unsigned no
     uint32_t shards = r->geometry.shards;
     for (uint32_t i = 0; i < shards; i++)
         add_shard(&b, r, i, placement_where(&placement, 0, i));
-    double share = ceil((double)shards / nodes) * nodes / shards; /* one more at the most */
+    /* A node has at most one shard more than another. */
+    double share = ceil((double)shards / nodes) * nodes / shards;
     report_nodes(s, "static nodes", nodes, &b, share);
     return ERR_OK;
 }
 
-/* Masters with contiguous ranges of slots, as redis-cli --cluster create deals them. */
+/* Masters with contiguous ranges of slots, as redis-cli --cluster create assigns them. */
 static enum err cluster_nodes(struct sim *s, const struct routing *r, unsigned masters, struct error *e)
 {
     struct balance b = {0};

@@ -60,7 +60,7 @@ static void test_error_prefix__cuts_at_the_end_whatever_the_lengths(void **state
         size_t got = strnlen(e.text, sizeof(e.text));
         assert_true(got < sizeof(e.text));
         size_t wanted = length + 2 + 500 < sizeof(e.text) ? length + 2 + 500 : sizeof(e.text) - 1;
-        /* Where not even ": " and one byte have room, the prefix alone may stand. */
+        /* If ": " and one more byte do not fit, the text may be the prefix alone. */
         assert_true(got == wanted || (length + 2 >= sizeof(e.text) - 1 && got >= sizeof(e.text) - 3));
         assert_memory_equal(e.text, prefix, length < got ? length : got);
     }
@@ -85,7 +85,8 @@ static void test_error_name__is_unlike_for_every_code(void **state)
     assert_string_equal(error_name((enum err)(-999)), "unknown");
 }
 
-/* Number, name and beginning of a reply are promised to clients: who changes one must change this table. */
+/* Clients rely on the number, the name and the beginning of a reply: if you change one, change this table
+ * too. */
 static void test_error_codes__are_those_that_clients_know(void **state)
 {
     (void)state;
@@ -155,7 +156,7 @@ static void test_error_of_reply__is_the_code_that_the_reply_was_made_of(void **s
     assert_int_equal(code_of("NOPERM this user has no permissions"), ERR_REFUSED);
     assert_int_equal(code_of("TIMEOUTS are none"), ERR_REFUSED);
     assert_int_equal(code_of(""), ERR_REFUSED);
-    assert_int_equal(error_of_reply("BUSYBODY", 4), ERR_BUSY); /* not a byte further */
+    assert_int_equal(error_of_reply("BUSYBODY", 4), ERR_BUSY); /* only the given bytes are read */
     assert_int_equal(error_of_reply("BUSY", 3), ERR_REFUSED);
 }
 

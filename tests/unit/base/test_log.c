@@ -26,7 +26,7 @@ static void test_log_quote__cuts_long_texts_and_still_closes_the_quote(void **st
 {
     (void)state;
     char text[2000];
-    /* Two fillings, as an escape at the cut is where a byte too many would go. */
+    /* Two fillings: a byte beyond the limit is most likely where the cut falls on an escape. */
     static const char filling[] = {'x', '"'};
     for (size_t start = 0; start < 2; start++)
         for (size_t f = 0; f < sizeof(filling); f++) {
@@ -55,7 +55,7 @@ static void test_log_quote__keeps_a_few_texts_at_a_time(void **state)
     assert_string_equal(c, "\"c\"");
 }
 
-/* What @write logs, read back through a pipe in place of standard error. */
+/* Returns in @out what @write_it logs, read through a pipe instead of standard error. */
 static size_t capture(void (*write_it)(void), char *out, size_t size)
 {
     int ends[2];
@@ -201,7 +201,7 @@ static void test_log_write__writes_json_that_no_name_can_break(void **state)
     json_decref(root);
 }
 
-/* --- what is left out --- */
+/* --- suppressed lines --- */
 
 static void burst(unsigned lines)
 {
@@ -238,13 +238,13 @@ static void in_the_next_window(void)
     static struct log_site site;
     for (unsigned i = 0; i < LOG_BURST + 7; i++)
         log_write(&site, LOG_LEVEL_WARN, "again", "n=%u", i);
-    atomic_store(&site.began_ms, 0); /* as if its time were over */
+    atomic_store(&site.began_ms, 0); /* as if the window were over */
     log_write(&site, LOG_LEVEL_WARN, "again", "n=last");
     for (unsigned i = 0; i < LOG_BURST + 2; i++)
         log_write(&site, LOG_LEVEL_WARN, "again", "n=%u", i);
     atomic_fetch_sub(&site.began_ms, LOG_WINDOW_MS);
     log_tick();
-    log_tick(); /* it was told */
+    log_tick(); /* nothing is left to report */
 }
 
 static void test_log_write__says_how_many_lines_were_left_out(void **state)

@@ -18,7 +18,7 @@ enum { THREADS = 4, LETTERS = 5000 };
 struct sender {
     struct mailbox *to;
     unsigned sent;
-    unsigned received; /* by the owner's thread alone */
+    unsigned received; /* written by the owner's thread only */
     unsigned out_of_order;
     bool failed;
     pthread_t owner;
@@ -171,7 +171,7 @@ static void test_mailbox_wake__ends_a_wait_and_runs_nothing(void **state)
     mailbox_wake(m);
     assert_int_equal(poll(&p, 1, 0), 1);
     mailbox_wait(m, 60000);
-    assert_int_equal(poll(&p, 1, 0), 0); /* and the next one waits again */
+    assert_int_equal(poll(&p, 1, 0), 0); /* the next wait blocks again */
     mailbox_free(m);
 }
 

@@ -48,7 +48,7 @@ static void test_processors_granted__is_the_least_of_the_groups_above(void **sta
     grant("/a/b", "max 100000\n");
     assert_int_equal(processors_granted(root, "/a/b"), 0);
     grant("/a", "250000 100000\n");
-    assert_int_equal(processors_granted(root, "/a/b"), 3); /* a part counts as a whole one */
+    assert_int_equal(processors_granted(root, "/a/b"), 3); /* 2.5 is rounded up */
     grant("/a/b", "100000 100000\n");
     assert_int_equal(processors_granted(root, "/a/b"), 1);
     assert_int_equal(processors_granted(root, "/a"), 3);

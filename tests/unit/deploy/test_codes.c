@@ -20,7 +20,7 @@ static void test_code_of__gives_every_counter_a_code_of_its_own(void **state)
     (void)state;
     struct code *codes = calloc(MANY, sizeof(*codes));
     assert_non_null(codes);
-    /* The first ones, some in the middle, the last ones. */
+    /* The first counters, some in the middle, and the last ones. */
     for (uint64_t i = 0; i < MANY; i++) {
         uint64_t from = i % 3 == 0 ? 0 : i % 3 == 1 ? UINT64_C(1) << 36 : CODE_COUNT - MANY;
         codes[i] = code_of(from + i);
@@ -42,8 +42,8 @@ static void test_code_of__is_seven_base62_characters(void **state)
     }
 }
 
-/* A place that always agreed would make a seventh. Distances of 62 and 62 * 62 are where a plain
- * multiplication would leave the low digits alone. */
+/* If one place were equal in all pairs, the share would be one in seven, above the bound of one in ten. With
+ * a plain multiplication the low digits would be equal at the distances 62 and 62 * 62. */
 static void test_code_of__makes_neighbours_differ_in_most_places(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static uint64_t multiply(uint64_t a, uint64_t b)
     return (uint64_t)((wide)a * b % CODE_COUNT);
 }
 
-/* By Euler: phi(62^7) - 1 as the exponent. */
+/* By Euler's theorem: the exponent is phi(62^7) - 1. */
 static uint64_t inverse(uint64_t a)
 {
     uint64_t result = 1;
@@ -85,7 +85,7 @@ static uint64_t digit(char c)
     return c <= 'Z' ? (uint64_t)(c - 'A') + 10 : (uint64_t)(c - 'a') + 36;
 }
 
-/* A function that can be undone has no two arguments with one result. */
+/* A function that has an inverse maps no two arguments to the same result. */
 static void test_code_of__can_be_undone(void **state)
 {
     (void)state;

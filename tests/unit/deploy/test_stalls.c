@@ -19,7 +19,7 @@ static void test_stalls__belong_to_every_slice_that_the_request_was_under_way_in
     assert_int_equal(stalls_worst(s, 1000000, 1050000), 45000);
     assert_int_equal(stalls_worst(s, 1070000, 1075000), 45000);
     assert_int_equal(stalls_worst(s, 1100000, 1300000), 300);
-    stalls_record(s, 0, UINT64_MAX); /* outside on both sides: kept within */
+    stalls_record(s, 0, UINT64_MAX); /* both times are outside the table */
     assert_int_equal(stalls_worst(s, 1100000, 1300000), UINT32_MAX);
     free(s);
 }

@@ -14,7 +14,7 @@ static void assert_near(double got, double wanted)
         fail_msg("%.12g, expected %.12g", got, wanted);
 }
 
-/* Sums of binomial coefficients by hand. */
+/* Sums of binomial coefficients, computed by hand. */
 static void test_binomial_tail__is_exact_for_small_numbers(void **state)
 {
     (void)state;
@@ -37,8 +37,8 @@ static void test_binomial_tail__knows_what_cannot_be_and_what_must(void **state)
     assert_true(binomial_tail(0, 0, 0.5) == 1);
 }
 
-/* 100,000 keys at 0.001: the mean is 100, the deviation 10. Poisson's tail, to which it comes near, for P(X
- * >= 150). */
+/* 100,000 keys at 0.001: the mean is 100, the standard deviation 10. The Poisson tail P(X >= 150) is a close
+ * approximation. */
 static void test_binomial_tail__falls_off_as_a_sample_of_a_filter_does(void **state)
 {
     (void)state;

@@ -22,7 +22,7 @@ static void take_again(void *arg, const char *field, const char *value)
         fail_msg("%s=%s is not taken", field, value);
 }
 
-/* A record of a scan by ids with everything in it. */
+/* A record of a scan by ids, with every field set. */
 static struct record whole_record(void)
 {
     struct record r = {.generation = UINT64_MAX,
@@ -133,9 +133,8 @@ static void count_ranges(void *arg, const char *field, const char *value)
     ((struct written *)arg)->ranges += strncmp(field, "range.", 6) == 0;
 }
 
-/* What is written for fewer ranges than before leaves those of before in Redis; the count says which are
- * meant.
- */
+/* Redis keeps the fields of earlier ranges when fewer ranges are written. The count says which ranges are
+ * valid. */
 static void test_checkpoint_each__writes_as_many_ranges_as_are_left(void **state)
 {
     (void)state;
@@ -143,7 +142,7 @@ static void test_checkpoint_each__writes_as_many_ranges_as_are_left(void **state
     struct written w = {0};
     r.range_count = 1;
     checkpoint_each(&r, false, count_ranges, &w);
-    assert_int_equal(w.ranges, 3); /* its three fields */
+    assert_int_equal(w.ranges, 3); /* the three fields of a range */
     checkpoint_each(&r, false, take_again, &again);
     assert_int_equal(again.range_count, 1);
     assert_true(checkpoint_is_sound(&again));
@@ -229,12 +228,12 @@ static void test_checkpoint_take__has_no_room_for_positions_that_there_cannot_be
     (void)snprintf(name, sizeof(name), "table.%d.upto", SOURCE_TABLES_MAX - 1);
     assert_true(take(&r, name, "1"));
     assert_string_equal(r.marks[SOURCE_TABLES_MAX - 1].upto, "1");
-    assert_string_equal(r.marks[0].upto, ""); /* what was made room for is empty */
+    assert_string_equal(r.marks[0].upto, ""); /* new elements are empty */
     assert_string_equal(r.ranges[0].after, "");
     record_fini(&r);
 }
 
-/* In whatever order fields come, as a hash of Redis gives them. */
+/* A Redis hash returns its fields in any order. */
 static void test_checkpoint_take__keeps_what_it_has_when_it_makes_room(void **state)
 {
     (void)state;
@@ -273,7 +272,7 @@ static void test_checkpoint_take__cuts_a_remark_and_passes_over_what_it_does_not
     assert_int_equal(r.step, STEP_SCAN);
     assert_true(take(&r, "state", "running") && r.running);
     assert_true(take(&r, "state", "done") && !r.running);
-    assert_true(take(&r, "started_ms", "soon")); /* leads to no row */
+    assert_true(take(&r, "started_ms", "soon")); /* an invalid time is ignored: no row depends on it */
     assert_int_equal(r.started_ms, 0);
 }
 
@@ -283,14 +282,15 @@ static void test_checkpoint_is_sound__knows_tables_and_ranges_that_there_cannot_
     struct scan_range ranges[READERS_RANGES_MAX + 1] = {{.table = 1}};
     struct record r = {.settled = true, .tables = 2, .next_table = 2, .ranges = ranges};
     assert_true(checkpoint_is_sound(&(struct record){0}));
-    assert_true(checkpoint_is_sound(&(struct record){.range_count = 9})); /* nothing of it is used */
+    /* The tables are not settled: the ranges are not used. */
+    assert_true(checkpoint_is_sound(&(struct record){.range_count = 9}));
     assert_true(checkpoint_is_sound(&r));
     r.next_table = 3;
-    assert_false(checkpoint_is_sound(&r)); /* would read what is not there */
+    assert_false(checkpoint_is_sound(&r)); /* beyond the last table */
     r.next_table = 1;
     r.range_count = 1;
-    assert_false(
-        checkpoint_is_sound(&r)); /* a range of which nothing is known: its rows would be passed over */
+    /* The range has no fields: its rows would be skipped. */
+    assert_false(checkpoint_is_sound(&r));
     r.ranges_taken = 3;
     assert_true(checkpoint_is_sound(&r));
     ranges[0].table = 2;
@@ -299,7 +299,7 @@ static void test_checkpoint_is_sound__knows_tables_and_ranges_that_there_cannot_
     r.range_count = r.ranges_taken = READERS_RANGES_MAX;
     assert_true(checkpoint_is_sound(&r));
     r.range_count = r.ranges_taken = READERS_RANGES_MAX + 1;
-    assert_false(checkpoint_is_sound(&r)); /* more than readers take */
+    assert_false(checkpoint_is_sound(&r)); /* more than the readers support */
     r.range_count = 0;
     r.tables = UINT32_MAX;
     assert_false(checkpoint_is_sound(&r));
@@ -327,7 +327,7 @@ static void test_checkpoint_is_sound__wants_numbers_of_blocks(void **state)
         (void)snprintf(range.upto, sizeof(range.upto), "%s", rows[i].upto);
         r.blocks = true;
         assert_int_equal(checkpoint_is_sound(&r), rows[i].sound);
-        r.blocks = false; /* ids may be anything */
+        r.blocks = false; /* ids may be any text */
         assert_true(checkpoint_is_sound(&r));
     }
 }

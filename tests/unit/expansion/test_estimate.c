@@ -59,7 +59,7 @@ static void test_estimate__of_30_billion_keys(void **state)
     assert_fits(usual(), ERR_OK, "");
 }
 
-/* One node fewer would be too few, for whatever memory; and no node has less than its share. */
+/* With one node fewer, the share of a node exceeds its memory. All shards have a place. */
 static void test_estimate__takes_the_fewest_nodes(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void test_estimate__spills_only_what_does_not_fit(void **state)
 {
     (void)state;
     struct estimate_input in = usual();
-    assert_true(made(in).spilled == 0 && made(in).partitions == 1); /* not known */
+    assert_true(made(in).spilled == 0 && made(in).partitions == 1); /* build_memory is 0: unknown */
     struct estimate est = made(in);
     in.build_memory = geometry_bytes(&est.next);
     assert_true(made(in).spilled == 0 && made(in).partitions == 1);
@@ -122,9 +122,9 @@ static void test_estimate_fits__names_the_remedy(void **state)
     in.nodes = GENERATION_NODES_MAX + 1;
     assert_fits(in, ERR_REFUSED, "more than the 64");
     in = usual();
-    in.node_memory = gib; /* 64 of them are too few */
+    in.node_memory = gib; /* even 64 such nodes are too small */
     assert_fits(in, ERR_REFUSED, "they need more memory");
-    in.node_memory = 1000; /* even with a shard a node */
+    in.node_memory = 1000; /* a node has no room for one shard */
     assert_true(made(in).nodes_needed == 0);
     assert_fits(in, ERR_REFUSED, "they need more memory");
     in.node_memory = 0;

@@ -45,7 +45,7 @@ static void test_forecast__knows_nothing_of_what_does_not_grow(void **state)
     struct forecast_input in = half_full();
     in.items_per_second = 0;
     expect(&in, FORECAST_NONE, 0);
-    in.items_per_second = 1e-9; /* some thousands of years */
+    in.items_per_second = 1e-9; /* not for thousands of years */
     expect(&in, FORECAST_NONE, 0);
     in = half_full();
     in.expand_at = 0;
@@ -86,8 +86,9 @@ static void test_forecast__waits_for_the_window_unless_that_is_too_late(void **s
     assert_int_equal(window_parse(&window, "01:00-02:00", &e), ERR_OK);
     struct forecast_input in = half_full();
     in.window = &window;
-    expect(&in, FORECAST_FILL, NOW + 3600); /* 00:50 is too early; 860 items by then */
-    in.items_per_second = 1;                /* 00:05; full at 00:08 */
+    /* The threshold is reached at 00:50. By 01:00, when the window opens, there are only 860 items. */
+    expect(&in, FORECAST_FILL, NOW + 3600);
+    in.items_per_second = 1; /* due at 00:05; full at 00:08, before the window opens */
     expect(&in, FORECAST_FILL, NOW + 300);
 }
 

@@ -38,8 +38,8 @@ static void test_key_queue_take__gives_keys_in_their_order_whatever_is_in_them(v
     assert_memory_equal(keys[0], "a", 1);
     assert_int_equal(lengths[1], 0);
     assert_true(key_queue_put(b, "later", 5));
-    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0),
-                     1); /* no more than came with the first ones */
+    /* A call takes only keys of the first buffer. */
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 1);
     assert_int_equal(lengths[0], 3);
     assert_memory_equal(keys[0], "b\0c", 3);
     assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 1);
@@ -61,7 +61,7 @@ static void test_key_queue_take__gives_what_is_there_when_it_was_closed(void **s
     assert_false(key_queue_put(b, "after", 5));
     assert_int_equal(key_queue_take(b, TAKE, keys, lengths, WAIT_MS), 1);
     assert_memory_equal(keys[0], "before", 6);
-    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, WAIT_MS), 0); /* and does not wait */
+    assert_int_equal(key_queue_take(b, TAKE, keys, lengths, WAIT_MS), 0); /* returns at once */
     key_queue_free(b);
 }
 
@@ -83,7 +83,7 @@ enum { WRITERS = 4, KEYS = 50000 };
 
 struct writer {
     struct key_queue *queue;
-    size_t pad; /* bytes behind each key */
+    size_t pad; /* length of the padding of each key, in bytes */
     unsigned number, keys;
     atomic_uint put;
     atomic_bool refused;
@@ -114,7 +114,7 @@ static pthread_t start(struct writer *w)
     return thread;
 }
 
-/* Each writer's keys come in their order, and all of them. */
+/* All keys of a writer arrive, in the writer's order. */
 static void test_key_queue_put__loses_no_key_of_several_threads(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void test_key_queue_put__loses_no_key_of_several_threads(void **state)
     key_queue_free(b);
 }
 
-/* What is put waits for room: no more than 4 MiB, and a key, are kept. */
+/* A writer waits while the queue has 4 MiB of keys. */
 static void test_key_queue_put__waits_for_room_and_goes_on_when_there_is_some(void **state)
 {
     (void)state;
@@ -161,7 +161,8 @@ static void test_key_queue_put__waits_for_room_and_goes_on_when_there_is_some(vo
         size_t n = key_queue_take(b, 1, keys, lengths, WAIT_MS);
         assert_int_equal(n, 1);
         taken++;
-        assert_true(atomic_load(&w.put) <= taken + 8); /* what is taken out, and as much again */
+        /* There are two buffers of 4 MiB, one of which is being emptied. */
+        assert_true(atomic_load(&w.put) <= taken + 8);
     }
     (void)pthread_join(thread, NULL);
     assert_false(atomic_load(&w.refused));
@@ -199,7 +200,7 @@ static void test_key_queue_close__lets_those_go_who_wait_for_room(void **state)
     key_queue_free(b);
 }
 
-/* A key that finds no memory is refused whole: what comes next is not read at a wrong place. */
+/* If there is no memory for a key, the queue rejects the whole key. The next keys stay readable. */
 static void test_key_queue_put__refuses_what_there_is_no_memory_for(void **state)
 {
     (void)state;
@@ -208,7 +209,7 @@ static void test_key_queue_put__refuses_what_there_is_no_memory_for(void **state
     size_t lengths[TAKE];
     assert_true(key_queue_put(b, "fine", 4));
     assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 1);
-    assert_false(key_queue_put(b, "", SIZE_MAX - 8)); /* no buffer has so many bytes */
+    assert_false(key_queue_put(b, "", SIZE_MAX - 8)); /* no buffer can be so large */
     assert_true(key_queue_failed(b));
     assert_int_equal(key_queue_take(b, TAKE, keys, lengths, 0), 0);
     assert_true(key_queue_put(b, "again", 5));

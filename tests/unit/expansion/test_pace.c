@@ -49,7 +49,8 @@ static void test_driver_pace_at_once__a_rebuild_reads_with_half_beside_requests(
     }
 }
 
-/* Until it ends, "absent" cannot be relied on. */
+/* While the filter is degraded, no key can be reported absent, so the rebuild that repairs it does not yield
+ * to requests. */
 static void test_driver_pace_at_once__one_that_heals_reads_with_all_beside_requests(void **state)
 {
     (void)state;

@@ -51,19 +51,19 @@ static void test_plan_make__shrinks_where_most_was_deleted(void **state)
     in.keep_capacity = true;
     in.least_capacity = 100000;
     in.items = 900000;
-    in.source_rows = 450001; /* a little more than half are rows still: stays */
+    in.source_rows = 450001; /* a little more than half of the keys have rows: the capacity stays */
     assert_true(made(in).capacity == 1000000);
     in.source_rows = 450000;
-    assert_true(made(in).capacity == 585000); /* x headroom */
+    assert_true(made(in).capacity == 585000); /* rows * headroom */
     in.source_rows = 1000;
-    assert_true(made(in).capacity == 100000); /* as configured */
-    in.source_rows = 0;                       /* not known */
+    assert_true(made(in).capacity == 100000); /* the configured capacity is the minimum */
+    in.source_rows = 0;                       /* unknown */
     assert_true(made(in).capacity == 1000000);
     in.source_rows = 1000;
-    in.least_capacity = 2000000; /* never larger by shrinking */
+    in.least_capacity = 2000000; /* a larger minimum does not raise the capacity */
     assert_true(made(in).capacity == 1000000);
     in.least_capacity = 100000;
-    in.keep_capacity = false; /* full: it grows */
+    in.keep_capacity = false; /* a full filter grows */
     assert_true(made(in).capacity == 1500000);
 }
 
@@ -72,7 +72,7 @@ static void test_plan_make__grows_by_the_larger_of_growth_and_rows(void **state)
     (void)state;
     struct plan_input in = usual();
     assert_true(made(in).capacity == 1500000);
-    in.source_rows = 1000000; /* 1.3 of them fit */
+    in.source_rows = 1000000; /* rows * headroom is less than growth gives */
     assert_true(made(in).capacity == 1500000);
     in.source_rows = 2000000;
     assert_true(made(in).capacity == 2600000);
@@ -151,7 +151,7 @@ static void test_plan_make__counts_headers_and_memory_of_both_generations(void *
     assert_true(p.error_rate >= 0.001 && p.error_rate <= 0.001);
     assert_true(p.memory_new > p.bytes && p.memory_after == p.memory_new);
     assert_true(p.memory_peak == in.memory_now + p.memory_new);
-    in.build_memory = geometry_bytes(&g); /* has no headers */
+    in.build_memory = geometry_bytes(&g); /* without headers */
     assert_int_equal(made(in).partitions, 1);
     struct plan_node node = {.before = 1000};
     plan_place(&p, &node, 1);
@@ -177,7 +177,7 @@ static void test_plan_make__divides_the_build_into_passes(void **state)
     assert_int_equal(made(in).partitions, p.geometry.shards);
 }
 
-/* A plan of 5 shards of 1,000 bytes: 3 and 2 of them on 2 nodes. */
+/* A plan of 5 shards of 1,000 bytes each: with 2 nodes, they get 3 and 2 shards. */
 static const struct plan five = {.geometry = {.shards = 5, .blocks = 1, .block_bits = 512, .hashes = 7},
                                  .memory_new = 5000};
 
@@ -195,10 +195,10 @@ static void test_plan_fits__compares_each_nodes_share_with_its_limit(void **stat
     assert_string_equal(e.text, "Redis a:1 has too little memory: 101 bytes used + 3,000 needed for 3 of 5 "
                                 "shards > maxmemory 3,100");
     nodes[0].maxmemory = 0;
-    nodes[1].maxmemory = 999999; /* passed already */
+    nodes[1].maxmemory = 999999; /* already exceeded */
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
     assert_non_null(strstr(e.text, "b:2"));
-    nodes[1].maxmemory = 1001999; /* it takes 2 */
+    nodes[1].maxmemory = 1001999; /* this node gets 2 shards */
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_REFUSED);
     assert_non_null(strstr(e.text, "2,000 needed for 2 of 5 shards"));
     nodes[1].maxmemory = 1002000;
@@ -208,7 +208,7 @@ static void test_plan_fits__compares_each_nodes_share_with_its_limit(void **stat
     assert_int_equal(plan_fits(&five, nodes, 0, warning, &e), ERR_REFUSED);
 }
 
-/* All nodes together have a hundred times the room that is needed. */
+/* All nodes together have a hundred times the memory that is needed. */
 static void test_plan_fits__refuses_where_one_node_is_full_and_the_others_are_empty(void **state)
 {
     (void)state;
@@ -252,7 +252,7 @@ static void test_plan_place__shows_each_node_before_during_and_after(void **stat
     assert_true(nodes[6].shards == 0 && nodes[6].during == 0 && nodes[6].after == 0);
 }
 
-/* A filter that moves: the nodes that it leaves come last. */
+/* A filter moves to other nodes. The nodes that it leaves are last. */
 static void test_plan_place__gives_nothing_to_a_node_that_is_left(void **state)
 {
     (void)state;
@@ -260,7 +260,7 @@ static void test_plan_place__gives_nothing_to_a_node_that_is_left(void **state)
                                  {.name = "c:3"},
                                  {.name = "a:1", .before = 4000, .used = 9, .maxmemory = 8, .leaving = true}};
     char warning[256];
-    assert_int_equal(plan_fits(&five, nodes, 3, warning, NULL), ERR_OK); /* a:1 is full, and may be */
+    assert_int_equal(plan_fits(&five, nodes, 3, warning, NULL), ERR_OK); /* a:1 is full, but gets no shard */
     assert_true(nodes[0].shards == 3 && nodes[1].shards == 2 && nodes[2].shards == 0);
     assert_true(nodes[2].before == 4000 && nodes[2].during == 4000 && nodes[2].after == 0);
     nodes[0].leaving = nodes[1].leaving = true;
@@ -268,8 +268,8 @@ static void test_plan_place__gives_nothing_to_a_node_that_is_left(void **state)
     assert_true(nodes[0].shards == 0 && nodes[1].shards == 0 && nodes[2].shards == 0);
 }
 
-/* A cluster: a node takes by its share of the slots, which is chance, so three deviations more than the mean.
- */
+/* In a cluster, the number of shards of a node is random, and depends on the node's share of the slots. The
+ * plan reserves three standard deviations above the mean. */
 static void test_plan_place__allows_for_chance_where_slots_decide(void **state)
 {
     (void)state;
@@ -280,14 +280,14 @@ static void test_plan_place__allows_for_chance_where_slots_decide(void **state)
                                  {.share = 0.0001, .by_slots = true},
                                  {.share = 0, .by_slots = true}};
     plan_place(&many, nodes, 4);
-    assert_int_equal(nodes[0].shards, 5150); /* a deviation is 50 */
+    assert_int_equal(nodes[0].shards, 5150); /* the standard deviation is 50 */
     assert_true(nodes[0].after == 5150000 && nodes[0].during == 7 + 5150000);
     assert_int_equal(nodes[1].shards, 5149);
     assert_int_equal(nodes[2].shards, 4);
     assert_true(nodes[3].shards == 0 && nodes[3].during == 0); /* a master without slots */
     struct plan_node one = {.share = 1, .by_slots = true};
     plan_place(&five, &one, 1);
-    assert_int_equal(one.shards, 5); /* never more than there are */
+    assert_int_equal(one.shards, 5); /* not more than all shards */
     struct plan_node two[2] = {{.share = 0.5, .by_slots = true}, {.share = 0.5, .by_slots = true}};
     plan_place(&five, two, 2);
     assert_true(two[0].shards == 5 && two[1].shards == 5);
@@ -308,7 +308,7 @@ static void test_plan_fits__says_that_slots_are_chance(void **state)
     assert_int_equal(plan_fits(&five, nodes, 2, warning, &e), ERR_OK);
 }
 
-/* 30 and 1,000 billion keys: nothing is cut to 32 bits. */
+/* 30 billion and 1,000 billion keys: no number is truncated to 32 bits. */
 static void test_plan_make__holds_what_no_single_node_could(void **state)
 {
     (void)state;
@@ -341,11 +341,12 @@ static void test_plan_fits__takes_the_machines_memory_where_no_limit_is_set(void
     (void)state;
     struct error e = {""};
     char warning[256];
-    struct plan_node node = {.name = "a:1", .used = 100, .machine = 5100}; /* 5 shards */
+    struct plan_node node = {.name = "a:1", .used = 100, .machine = 5100}; /* room for 5 shards */
     assert_int_equal(plan_fits(&five, &node, 1, warning, &e), ERR_OK);
     node.used = 101;
     assert_int_equal(plan_fits(&five, &node, 1, warning, &e), ERR_REFUSED);
-    node.maxmemory = 1000000; /* that is for whoever set it to know */
+    /* maxmemory counts even if it is more than the machine has. */
+    node.maxmemory = 1000000;
     assert_int_equal(plan_fits(&five, &node, 1, warning, &e), ERR_OK);
 }
 
@@ -359,11 +360,11 @@ static void test_plan_fits__warns_of_a_policy_that_evicts(void **state)
     assert_int_equal(plan_fits(&five, nodes, 3, warning, NULL), ERR_OK);
     assert_string_equal(warning, "Redis b:2 evicts keys when memory is short (maxmemory-policy allkeys-lru): "
                                  "set it to noeviction");
-    nodes[0].maxmemory = 1; /* and says so when it refuses */
+    nodes[0].maxmemory = 1; /* a plan that is refused has the warning, too */
     assert_int_equal(plan_fits(&five, nodes, 3, warning, NULL), ERR_REFUSED);
     assert_non_null(strstr(warning, "b:2"));
     nodes[0].maxmemory = 0;
-    nodes[0].policy[0] = '\0'; /* a server that did not say */
+    nodes[0].policy[0] = '\0'; /* the server did not report its policy */
     assert_int_equal(plan_fits(&five, nodes, 1, warning, NULL), ERR_OK);
     assert_string_equal(warning, "");
 }

@@ -112,7 +112,7 @@ static void test_verify__reads_a_sample_or_all_of_it(void **state)
     struct preview full = made(&plan, false, true, 50000);
     assert_int_equal(find(&full, STEP_CONFIRM)->rows, ROWS);
     assert_true(fabs(find(&full, STEP_CONFIRM)->seconds - 20) < 1e-9);
-    /* scan, verify, and the longer of confirm and grace, which run side by side */
+    /* The sum of scan, verify, and the longer of confirm and grace, which run at the same time. */
     assert_true(fabs(full.seconds - 60) < 1e-9);
 }
 

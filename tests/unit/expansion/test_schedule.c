@@ -158,7 +158,7 @@ static void test_schedule_next__takes_either_day_field_if_both_are_restricted(vo
     /* 2026-11-20 is a Friday. */
     assert_next("0 0 13 * fri", "2026-11-20 00:00", "2026-11-27 00:00");
     assert_next("0 0 25 * fri", "2026-11-20 00:00", "2026-11-25 00:00");
-    /* With a star in one of them, both must match. */
+    /* If one of the two fields begins with a star, both must match. */
     assert_next("0 0 13 * *", "2026-11-20 00:00", "2026-12-13 00:00");
     assert_next("0 0 * * mon", "2026-11-20 00:00", "2026-11-23 00:00");
     assert_next("0 0 */2 * tue", "2026-11-20 00:00", "2026-12-01 00:00");
@@ -182,7 +182,7 @@ static void test_schedule_next__runs_a_time_that_comes_twice_once(void **state)
     assert_next("30 2 * * *", "2026-10-24 12:00", "2026-10-25 00:30");
     assert_next("30 2 * * *", "2026-10-25 00:30", "2026-10-26 01:30");
     assert_next("30 3 * * *", "2026-10-24 12:00", "2026-10-25 02:30");
-    /* One of every hour goes by the clock. */
+    /* A schedule for every hour follows the clock. */
     assert_next("30 * * * *", "2026-10-25 00:30", "2026-10-25 01:30");
 }
 
@@ -217,7 +217,7 @@ static void test_schedule_due__looks_back_a_year_at_most(void **state)
     assert_false(schedule_due(&s, 0, utc("2030-01-01 00:00")));
 }
 
-/* The search skips ahead; here every minute is tried instead. */
+/* The search skips ahead. The test tries every minute instead. */
 static void test_schedule_next__agrees_with_trying_every_minute(void **state)
 {
     (void)state;

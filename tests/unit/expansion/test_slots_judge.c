@@ -45,13 +45,13 @@ static void test_slots_judge__drops_what_holds_too_much_when_no_restart_explains
 static void test_slots_judge__forgets_what_is_gone_and_leaves_what_is_anothers(void **state)
 {
     (void)state;
-    assert_int_equal(judge((struct stream_slot){.exists = false}, false, 1000),
-                     SLOT_UNUSED); /* it is being made */
+    /* The slot may be about to be made. */
+    assert_int_equal(judge((struct stream_slot){.exists = false}, false, 1000), SLOT_UNUSED);
     assert_int_equal(judge((struct stream_slot){.exists = false}, false, GRACE + 1), SLOT_FORGET);
     assert_int_equal(judge((struct stream_slot){.exists = true}, false, UINT64_MAX), SLOT_FORGET);
 }
 
-/* After all of them were away for long the first coordinator gives the others time to come. */
+/* If all coordinators were down for long, the first one that starts gives the others time to start, too. */
 static void test_slots_judge__lets_others_come_first(void **state)
 {
     (void)state;

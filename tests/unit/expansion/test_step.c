@@ -9,7 +9,7 @@
 
 #include "expansion/decide/step.h"
 
-/* What the driver must do, written down once more and independently of step.c. */
+/* The transitions of the driver, written a second time, independently of step.c. */
 static const struct expected {
     const char *name;
     enum job_step next;
@@ -36,11 +36,11 @@ static const struct expected {
     [STEP_STOPPED] = {"stopped", STEP_STOPPED, STEP_STOPPED},
 };
 
-/* Where a step goes on whose source is another one by now; others have failed. */
+/* The next step if the source has changed. Steps that cannot continue with another source fail. */
 static enum job_step changed(int step)
 {
-    if ((step >= STEP_SETTLE && step <= STEP_VERIFY) ||
-        step == STEP_CUTOVER) /* of a log, its lanes or nodes did */
+    /* At the cutover, the lanes or nodes of a log may have changed. */
+    if ((step >= STEP_SETTLE && step <= STEP_VERIFY) || step == STEP_CUTOVER)
         return STEP_SETTLE;
     return step == STEP_FOLLOW || step == STEP_CONFIRM ? STEP_CONFIRM : expected[step].failure;
 }
@@ -119,8 +119,8 @@ static void test_step_next__begins_again_where_the_source_changed(void **state)
         assert_step(step_next((enum job_step)s, ERR_CHANGED), changed(s), (enum job_step)s, "changed");
 }
 
-/* Steps that @step leads to in one move, by itself or asked by an operator; with @done false not by its
- * success. */
+/* The set of steps that @step leads to in one move, by its result or by a request of an operator. @done:
+ * include the move after success. */
 static unsigned moves_from(enum job_step step, bool done)
 {
     unsigned all = 0;
@@ -133,8 +133,8 @@ static unsigned moves_from(enum job_step step, bool done)
     return all;
 }
 
-/* Steps that @from can lead to, in any number of moves, where the success of @blocked is left out
- * (STEP_COUNT: nothing is). A job that only verifies begins at CHECK: step_resume(). */
+/* The set of steps that can be reached from the set @from in any number of moves, without the success of
+ * @blocked (STEP_COUNT: with every success). A job that only verifies begins at CHECK, by step_resume(). */
 static unsigned reachable(unsigned from, enum job_step blocked)
 {
     unsigned all = from, before;
@@ -171,7 +171,8 @@ static void test_step_next__does_not_skip_a_step_of_the_build(void **state)
     }
 }
 
-/* After the cutover an abort would delete what is read: there is no way to it but by a rollback. */
+/* After the cutover, an abort would delete the generation that serves requests. So an abort must follow a
+ * rollback. */
 static void test_step_next__never_deletes_a_generation_that_is_read(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void test_step_next__never_deletes_a_generation_that_is_read(void **state
 static void test_step_next__reaches_every_step(void **state)
 {
     (void)state;
-    /* CHECK: by step_resume(). */
+    /* A job begins at CHECK only by step_resume(). */
     assert_int_equal(reachable(1u << STEP_RECLAIM | 1u << STEP_CHECK, STEP_COUNT), (1u << STEP_COUNT) - 1);
 }
 
@@ -314,7 +315,7 @@ static void test_step_resume__goes_on_with_a_build_from_its_own_record(void **st
             enum job_step on = STEP_SETTLE;
             if (s == STEP_SCAN || s == STEP_CATCH_UP || s == STEP_VERIFY || s == STEP_ABORT)
                 on = (enum job_step)s;
-            else if (s == STEP_HOLD || s == STEP_CUTOVER) /* rows may have come since */
+            else if (s == STEP_HOLD || s == STEP_CUTOVER) /* rows may have been added in the meantime */
                 on = STEP_CATCH_UP;
             assert_step(step_resume(&v, ALTERNATE, (enum job_step)s, (enum job_kind)kind), on,
                         (enum job_step)s, "resumed");

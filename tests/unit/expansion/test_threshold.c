@@ -62,7 +62,7 @@ static void test_threshold_evaluate__counts_the_rows_of_the_source(void **state)
     assert_reason(in, THRESHOLD_TOTAL, "1,250,000 rows are 125% of the capacity 1,000,000 (expand_at: 80%)");
 }
 
-/* 900,000 keys, a third of which no row has any more. */
+/* 900,000 keys; the rows of a third of them are deleted. */
 static struct threshold_input dying(void)
 {
     return (struct threshold_input){.built = true,
@@ -93,7 +93,7 @@ static void test_threshold_evaluate__fires_at_the_share_of_dead_keys_and_not_bel
     assert_reason(in, THRESHOLD_DEAD, "270,000 of 900,000 keys are dead: 30% (expand_at_dead: 30%)");
     in.source_rows = 630001;
     assert_reason(in, THRESHOLD_NONE, "untouched");
-    in.source_rows = 0; /* known to be none */
+    in.source_rows = 0; /* known to be empty */
     assert_reason(in, THRESHOLD_DEAD, "900,000 of 900,000 keys are dead: 100% (expand_at_dead: 30%)");
     in.items = 0;
     assert_reason(in, THRESHOLD_NONE, "untouched");
@@ -131,7 +131,7 @@ static void test_threshold_evaluate__does_not_ask_twice_for_what_a_rebuild_left(
     assert_true(threshold_evaluate(&in, (char[256]){""}, 256) == THRESHOLD_DEAD);
     in.dead_at_build = 30001;
     assert_reason(in, THRESHOLD_NONE, "untouched");
-    in.dead_at_build = 300000; /* all of them; as many again are too many again */
+    in.dead_at_build = 300000; /* the rebuild left them all; 270,000 new ones are reason for another */
     in.source_rows = 330000;
     assert_true(threshold_evaluate(&in, (char[256]){""}, 256) == THRESHOLD_DEAD);
 }
@@ -152,7 +152,7 @@ static void test_threshold_evaluate__waits_for_a_second_look_at_dead_keys(void *
     assert_reason(in, THRESHOLD_NONE, "untouched");
 }
 
-/* Its rebuild leaves out what makes the filter full. */
+/* A rebuild for dead keys drops the keys that fill the filter. */
 static void test_threshold_evaluate__names_dead_keys_before_a_filter_that_is_full_of_them(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void test_threshold_dead_look__counts_looks_in_a_row(void **state)
     (void)state;
     struct threshold_dead d = {0};
     struct threshold_input in = dying();
-    assert_int_equal(threshold_dead_look(&d, &in, 7, 1), 0); /* may be older than generation 7 */
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 1), 0); /* this look may be older than generation 7 */
     assert_int_equal(threshold_dead_look(&d, &in, 7, 1), 0);
     assert_int_equal(threshold_dead_look(&d, &in, 7, 2), 1);
     assert_int_equal(threshold_dead_look(&d, &in, 7, 2), 1); /* the same look */
@@ -183,7 +183,7 @@ static void test_threshold_dead_look__begins_anew_after_one_that_found_fewer(voi
     struct threshold_input in = dying(), fine = dying();
     fine.source_rows = 890000;
     assert_int_equal(threshold_dead_look(&d, &fine, 7, 1), 0);
-    assert_int_equal(threshold_dead_look(&d, &in, 7, 1), 0); /* keys came since: not by this look */
+    assert_int_equal(threshold_dead_look(&d, &in, 7, 1), 0); /* keys were added since; the look is the same */
     assert_int_equal(threshold_dead_look(&d, &in, 7, 2), 1);
     assert_int_equal(threshold_dead_look(&d, &fine, 7, 3), 0);
     assert_int_equal(threshold_dead_look(&d, &in, 7, 4), 1);
@@ -248,7 +248,7 @@ static void test_threshold_name__has_a_name_for_each_reason(void **state)
     assert_string_equal(threshold_name(THRESHOLD_SCHEDULE), "schedule");
 }
 
-enum { OPENS = 36000, NOW = 0 }; /* the window of the next test is shut until ten hours after the epoch */
+enum { OPENS = 36000, NOW = 0 }; /* the window of waits() opens ten hours after the epoch */
 
 static bool waits(enum threshold_reason reason, uint64_t items, uint64_t rows, double a_second, time_t now)
 {
@@ -293,9 +293,9 @@ static void test_threshold_waits__not_past_the_capacity(void **state)
     assert_true(waits(THRESHOLD_TOTAL, 1000000, 0, 0, NOW));
     assert_false(waits(THRESHOLD_TOTAL, 1000001, 0, 0, NOW));
     assert_false(waits(THRESHOLD_TOTAL, 10, 1000001, 0, NOW));
-    assert_true(waits(THRESHOLD_TOTAL, 900000, 0, 2.7, NOW)); /* 97200 more */
+    assert_true(waits(THRESHOLD_TOTAL, 900000, 0, 2.7, NOW)); /* 97,200 more by then */
     assert_false(waits(THRESHOLD_TOTAL, 900000, 0, 2.8, NOW));
-    assert_true(waits(THRESHOLD_TOTAL, 900000, 0, 2.8, NOW + 3600)); /* an hour less */
+    assert_true(waits(THRESHOLD_TOTAL, 900000, 0, 2.8, NOW + 3600)); /* an hour less to wait */
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 
 #include "expansion/decide/throttle.h"
 
-/* Bounds of 20 ms and 10 s; all is well; 400,000 rows/s; a second has passed. */
+/* The bounds are 20 ms and 10 s, both values are well below; 400,000 rows/s; one second has passed. */
 static struct throttle_input well(void)
 {
     return (struct throttle_input){.redis_p99_ms = 2,
@@ -75,10 +75,10 @@ static void test_throttle_decide__never_goes_below_the_floor(void **state)
         assert_true(decide(&t, in) >= floor);
     }
     assert_true(t.rows_per_second == floor);
-    in.measured_rows_per_second = 0; /* one page in many seconds */
+    in.measured_rows_per_second = 0; /* a page takes several seconds */
     in.redis_p99_ms += 1;
     assert_true(decide(&t, in) == floor);
-    /* Of a rate that was low from the beginning not a twentieth. */
+    /* With a low rate the floor is THROTTLE_FLOOR, which is more than a twentieth of the rate. */
     t = (struct throttle){0};
     in.measured_rows_per_second = 2500;
     for (int i = 0; i < 100; i++) {
@@ -104,7 +104,7 @@ static void test_throttle_decide__recovers_by_steps_and_forgets(void **state)
     struct throttle t = {0};
     (void)decide(&t, slow(34));
     double last = t.rows_per_second;
-    assert_true(decide(&t, slow(18)) == last); /* below the bound, but not by much */
+    assert_true(decide(&t, slow(18)) == last); /* below the bound, but not far enough */
     assert_string_equal(t.reason, "recovering: Redis p99 34 ms > 20 ms");
     int seconds = 0;
     while (decide(&t, well()) > 0) {
@@ -131,7 +131,7 @@ static void test_throttle_decide__switches_a_bound_off_at_0_and_ignores_the_unkn
     assert_true(decide(&t, in) == 0);
     (void)decide(&t, slow(34));
     double before = t.rows_per_second;
-    assert_true(decide(&t, in) > before); /* nothing speaks against it */
+    assert_true(decide(&t, in) > before); /* no known value exceeds its bound */
 }
 
 static void test_throttle_decide__obeys_the_operator(void **state)
@@ -167,12 +167,12 @@ static void test_throttle_decide__leaves_alone_what_reads_nothing(void **state)
 /* --- a simulated plant --- */
 
 struct plant {
-    double fastest;   /* rows per second without a limit */
-    double slow_from; /* rows per second at which Redis's p99 is 20 ms */
-    double replay;    /* rows per second that the standby can take */
+    double fastest;   /* rows/s without a limit */
+    double slow_from; /* rows/s at which Redis's p99 is 20 ms */
+    double replay;    /* rows/s that the standby can replay */
     double lag_s;
     double done;
-    double lowest, highest; /* allowed, in the second half of the run */
+    double lowest, highest; /* actual rate in the second half of the run */
     double worst_lag;
 };
 
@@ -207,7 +207,7 @@ static void test_throttle__settles_below_what_redis_can_take(void **state)
     assert_true(p.lowest > 150000 * 0.4);
     assert_true(p.highest < 150000 * 1.2);
     assert_true(p.done / 200 > 150000 * 0.6);
-    /* The load of others ends: the limit goes. */
+    /* When the load of others ends, the limit is lifted. */
     p.slow_from = 1e9;
     plant_run(&p, &t, 100);
     assert_true(t.rows_per_second == 0);
@@ -228,7 +228,7 @@ static void test_throttle__goes_on_at_the_floor_where_it_is_not_the_cause(void *
 {
     (void)state;
     struct throttle t = {0};
-    struct plant p = {.fastest = 400000, .slow_from = 1, .replay = 1e9}; /* always slow */
+    struct plant p = {.fastest = 400000, .slow_from = 1, .replay = 1e9}; /* Redis is always slow */
     plant_run(&p, &t, 100);
     assert_true(p.lowest == 400000 / 20.0);
 }
@@ -242,7 +242,7 @@ static void test_throttle_decide__is_free_as_soon_as_there_are_no_requests(void 
     assert_true(decide(&t, slow(34)) > 0);
     assert_true(decide(&t, none) == 0);
     assert_string_equal(t.reason, "");
-    /* Not where the limit is for somebody else. */
+    /* A limit because of replication lag stays. */
     struct throttle_input late = behind(20);
     late.redis_p99_ms = -1;
     late.idle = true;
@@ -250,8 +250,6 @@ static void test_throttle_decide__is_free_as_soon_as_there_are_no_requests(void 
     late.replication_lag_s = 1;
     assert_true(decide(&t, late) > 0);
 }
-
-/* --- others --- */
 
 int main(void)
 {

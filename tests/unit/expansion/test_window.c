@@ -163,9 +163,9 @@ static void test_window__goes_by_local_time(void **state)
 {
     (void)state;
     zone(BERLIN);
-    assert_open("01:00-05:00", "2026-01-10 00:00", true);  /* 01:00 */
-    assert_open("01:00-05:00", "2026-06-10 00:00", true);  /* 02:00 */
-    assert_open("01:00-05:00", "2026-06-10 03:00", false); /* 05:00 */
+    assert_open("01:00-05:00", "2026-01-10 00:00", true);  /* 01:00 local time */
+    assert_open("01:00-05:00", "2026-06-10 00:00", true);  /* 02:00 local time */
+    assert_open("01:00-05:00", "2026-06-10 03:00", false); /* 05:00 local time */
     assert_opens("01:00-05:00", "2026-06-10 12:00", "2026-06-10 23:00");
 }
 
@@ -173,14 +173,14 @@ static void test_window__on_the_day_that_clocks_go_forward(void **state)
 {
     (void)state;
     zone(BERLIN);
-    assert_opens("02:30-04:00", "2026-03-29 00:00", "2026-03-29 01:00"); /* as 03:00 */
+    assert_opens("02:30-04:00", "2026-03-29 00:00", "2026-03-29 01:00"); /* at 03:00 */
     assert_opens("03:00-04:00", "2026-03-29 00:00", "2026-03-29 01:00");
     assert_opens("03:20-04:00", "2026-03-29 00:00", "2026-03-29 01:20");
-    assert_opens("02:15-02:45", "2026-03-29 00:00", "2026-03-30 00:15"); /* there is none that day */
+    assert_opens("02:15-02:45", "2026-03-29 00:00", "2026-03-30 00:15"); /* that day has no such time */
     assert_opens("01:00-02:59", "2026-03-29 00:59", "2026-03-29 00:59");
     assert_open("01:00-02:59", "2026-03-29 01:00", false);
     zone(LORD_HOWE);
-    assert_opens("02:10-02:50", "2026-10-03 12:00", "2026-10-03 15:30"); /* as 02:30 */
+    assert_opens("02:10-02:50", "2026-10-03 12:00", "2026-10-03 15:30"); /* at 02:30 */
 }
 
 static void test_window__on_the_day_that_clocks_go_back(void **state)
@@ -190,7 +190,7 @@ static void test_window__on_the_day_that_clocks_go_back(void **state)
     assert_opens("02:15-02:45", "2026-10-24 23:00", "2026-10-25 00:15");
     assert_open("02:15-02:45", "2026-10-25 00:44", true);
     assert_open("02:15-02:45", "2026-10-25 00:45", false);
-    assert_opens("02:15-02:45", "2026-10-25 00:45", "2026-10-25 01:15"); /* once more */
+    assert_opens("02:15-02:45", "2026-10-25 00:45", "2026-10-25 01:15"); /* the window opens a second time */
     assert_opens("02:15-02:45", "2026-10-25 01:45", "2026-10-26 01:15");
     assert_open("22:00-03:00", "2026-10-25 01:59", true);
     assert_open("22:00-03:00", "2026-10-25 02:00", false);
@@ -215,13 +215,16 @@ static void test_window_growth__is_what_came_in_a_second(void **state)
     struct window_growth g = {0};
     const uint64_t t = SECONDS(12345);
     assert_true(window_growth_note(&g, 2, 1000, t) == 0);
-    assert_true(window_growth_note(&g, 2, 2000, t + SECONDS(59)) == 0); /* too soon to say */
+    assert_true(window_growth_note(&g, 2, 2000, t + SECONDS(59)) == 0); /* too early to measure */
     assert_true(window_growth_note(&g, 2, 4000, t + SECONDS(100)) == 30);
     assert_true(window_growth_note(&g, 2, 7000, t + SECONDS(300)) == 20);
-    assert_true(window_growth_note(&g, 2, 7000, t + SECONDS(600)) == 0); /* none in the last five minutes */
+    /* No growth in the last five minutes. */
+    assert_true(window_growth_note(&g, 2, 7000, t + SECONDS(600)) == 0);
     assert_true(window_growth_note(&g, 2, 10000, t + SECONDS(900)) == 10);
-    assert_true(window_growth_note(&g, 2, 5000, t + SECONDS(950)) == 0);   /* fewer */
-    assert_true(window_growth_note(&g, 3, 90000, t + SECONDS(1000)) == 0); /* begins again */
+    /* The number of keys fell. */
+    assert_true(window_growth_note(&g, 2, 5000, t + SECONDS(950)) == 0);
+    /* Another generation: the measurement starts again. */
+    assert_true(window_growth_note(&g, 3, 90000, t + SECONDS(1000)) == 0);
     assert_true(window_growth_note(&g, 3, 90100, t + SECONDS(1100)) == 1);
 }
 

@@ -7,12 +7,13 @@
 
 #include "expansion/decide/yield.h"
 
-/* What others end in a second, beside all readers and beside half of them. */
+/* Transactions per second of others, beside all readers and beside half of them. */
 struct others {
     double all, half;
 };
 
-/* The share of @seconds in which half of the readers rested, looking four times a second. */
+/* Returns the share of @seconds in which half of the readers paused. yield_look() is called four times a
+ * second. */
 static double rested(struct yield *y, struct others others, unsigned seconds, double share)
 {
     unsigned resting = 0;
@@ -28,7 +29,7 @@ static void test_yield_look__rests_where_that_helps_others(void **state)
     (void)state;
     struct yield y = {.rests = false};
     const struct others harmed = {.all = 500, .half = 1000};
-    assert_true(rested(&y, harmed, 3, 0.8) == 0); /* first it looks */
+    assert_true(rested(&y, harmed, 3, 0.8) == 0); /* the first seconds are for counting */
     assert_true(rested(&y, harmed, 600, 0.8) > 0.9);
     assert_true(rested(&y, (struct others){.all = 50, .half = 100}, 600, 0.8) > 0.9);
 }
@@ -42,7 +43,7 @@ static void test_yield_look__reads_on_where_it_does_not(void **state)
     assert_true(rested(&y, (struct others){.all = 1000, .half = 1000}, 600, 1) < 0.1);
 }
 
-/* A build in an idle database never rests, and neither does one that was told not to. */
+/* In an idle database the readers never pause, nor do they with a share of 0. */
 static void test_yield_look__does_not_try_for_nobody(void **state)
 {
     (void)state;
@@ -51,14 +52,15 @@ static void test_yield_look__does_not_try_for_nobody(void **state)
     assert_true(rested(&y, (struct others){.all = 1, .half = 1000}, 600, 0) == 0);
 }
 
-/* What others do changes by itself: less is not taken for harm, and harm that has ended is found out. */
+/* The load of others changes by itself. A lower load is not taken for harm, and the end of harm is
+ * noticed. */
 static void test_yield_look__tries_anew(void **state)
 {
     (void)state;
     struct yield y = {.rests = false};
     assert_true(rested(&y, (struct others){.all = 500, .half = 1000}, 600, 0.8) > 0.9);
-    (void)rested(&y, (struct others){.all = 1000, .half = 1000}, 170,
-                 0.8); /* the longest time that it holds */
+    /* A result holds for at most 160 s. */
+    (void)rested(&y, (struct others){.all = 1000, .half = 1000}, 170, 0.8);
     assert_true(rested(&y, (struct others){.all = 1000, .half = 1000}, 600, 0.8) < 0.1);
     assert_true(rested(&y, (struct others){.all = 100, .half = 100}, 600, 0.8) < 0.1);
     (void)rested(&y, (struct others){.all = 100, .half = 200}, 170, 0.8);

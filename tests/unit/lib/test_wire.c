@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* In a piece of memory of its own, so that a sanitizer sees what is read behind the end. */
+/* The bytes are in their own allocation, so that a sanitizer reports a read beyond the end. */
 static ssize_t request(enum wire_protocol protocol, bool started, const char *bytes, size_t length,
                        struct wire_request *out)
 {
@@ -21,7 +21,7 @@ static ssize_t request(enum wire_protocol protocol, bool started, const char *by
     return n;
 }
 
-/* Every beginning of it is not whole; it is, and what follows does not matter. */
+/* A beginning of the request is reported as incomplete. The request is complete whatever follows it. */
 static void is_one_request(enum wire_protocol protocol, bool started, const char *bytes, size_t length,
                            struct wire_request *out)
 {

@@ -29,7 +29,7 @@ static struct bitmaps *made(const struct geometry *g, uint32_t held, unsigned wr
     return b;
 }
 
-/* What the keys [0, count) make of shard @shard, and how many of them were new to it. */
+/* Compute the bits that the keys [0, count) set in shard @shard. Returns how many of the keys were new. */
 static uint64_t expect(uint32_t shard, uint64_t count, uint8_t out[BYTES])
 {
     uint64_t added = 0;
@@ -91,7 +91,7 @@ static void test_bitmaps_apply__is_what_makes_the_last_keys_count(void **state)
     assert_int_equal(added_in_all(b), 1);
     bitmaps_put(&w, hash_of(1));
     bitmaps_apply(&w);
-    assert_int_equal(added_in_all(b), 1); /* it was there */
+    assert_int_equal(added_in_all(b), 1); /* the key was already present */
     bitmaps_free(b);
 }
 
@@ -156,8 +156,8 @@ struct one {
     unsigned index;
 };
 
-/* Keys go through the blocks in order: so all threads want the same block at about the same time, and few of
- * its bits are set by more than one key. */
+/* Keys go through the blocks in order. So all threads write to the same block at about the same time, and few
+ * of its bits are set by more than one key. */
 static struct key_hash sweep(uint64_t seed, uint64_t key)
 {
     struct key_hash h = hash_key(seed, &key, sizeof(key));
@@ -179,7 +179,7 @@ static void *put_share(void *arg)
     return NULL;
 }
 
-/* Copy each shard that has something new, as a flush does, until the writers are done and once more. */
+/* Copy each shard that has new keys, as a flush does, until the writers have finished, and then once more. */
 static void copy_all(struct crowd *c, uint64_t *into, size_t words)
 {
     uint64_t *bits = calloc(words + c->g->shards, sizeof(*bits));
@@ -251,7 +251,7 @@ static void test_bitmaps_copy__loses_no_bit_of_several_writers(void **state)
                    10);
 }
 
-/* So many that each shard has one count for all writers. */
+/* With so many shards, all writers share one count per shard. */
 static void test_bitmaps_copy__loses_no_bit_of_very_many_shards(void **state)
 {
     (void)state;

@@ -23,7 +23,7 @@ static void test_dsn_is_verified__wants_a_socket_or_a_certificate_that_is_checke
         {"host=db.example.org sslmode=verify-full", true},
         {"host=10.0.0.7 user=app", false},
         {"host=/run/postgresql user=app", true},
-        {"postgresql:///links", true}, /* libpq's own socket */
+        {"postgresql:///links", true}, /* the default socket of libpq */
         {"postgresql://%2Frun%2Fpostgresql/links", true},
         {"postgresql://app@127.0.0.1:5432/links", true},
         {"host=127.example.org", false},

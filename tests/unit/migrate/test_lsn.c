@@ -44,7 +44,7 @@ static void test_lsn_record_end__steps_back_over_the_header_of_an_empty_page(voi
     const uint64_t segment = 16 * 1024 * 1024;
     assert_true(lsn_record_end(5 * segment + 3 * block + 24, block, segment) == 5 * segment + 3 * block);
     assert_true(lsn_record_end(5 * segment + 40, block, segment) == 5 * segment);
-    /* the end of a record that lies in the page */
+    /* The last record ends within the page. */
     assert_true(lsn_record_end(5 * segment + 3 * block + 32, block, segment) == 5 * segment + 3 * block + 32);
     assert_true(lsn_record_end(5 * segment + 3 * block + 40, block, segment) == 5 * segment + 3 * block + 40);
     assert_true(lsn_record_end(5 * segment + 48, block, segment) == 5 * segment + 48);

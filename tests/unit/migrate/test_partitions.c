@@ -31,7 +31,7 @@ static struct partitions planned(const struct geometry *g, unsigned count, uint6
     return p;
 }
 
-/* The shard of a hash in every layer is one of its partition's. */
+/* In every layer, the shard of a hash belongs to the hash's partition. */
 static void hash_lies_in_its_partition(const struct partitions *p, const struct geometry *g, unsigned count,
                                        struct key_hash h)
 {
@@ -88,7 +88,7 @@ static void test_partitions_plan__says_how_much_memory_it_needs(void **state)
     (void)state;
     struct partitions p;
     struct error e = {""};
-    struct geometry g = of(5000); /* five in each of 1000 */
+    struct geometry g = of(5000); /* 1000 partitions of five shards */
     assert_int_equal(partitions_plan(&p, &g, 1, 5 * SHARD_BYTES - 1, "build_memory", &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "build_memory"));
     assert_non_null(strstr(e.text, "2560 are needed"));
@@ -136,7 +136,7 @@ static void test_partitions_of__a_hash_lies_in_its_partition_in_every_layer(void
     }
 }
 
-/* The first and the last hash of each shard: where rounding would show. */
+/* The first and the last hash of each shard, where an error of rounding would be visible. */
 static void test_partitions_of__is_exact_at_the_borders(void **state)
 {
     (void)state;

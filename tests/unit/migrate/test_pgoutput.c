@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages made by hand. Each is decoded from memory of its exact size, so that ASan sees a step beyond it.
- */
+/* The messages are made by hand. Each is decoded from memory of its exact size, so that ASan reports a read
+ * beyond the end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static void refuse(const char *bytes, size_t length, const char *text)
     free(memory);
 }
 
-/* Sound as it is; no shorter piece of it is, nor more of it. */
+/* The message is valid. Every shorter piece is refused, and so is the message with one more byte. */
 static struct pgoutput_message accept(char **memory, const char *bytes, size_t length)
 {
     struct pgoutput_message m;
@@ -97,7 +97,7 @@ static void test_pgoutput_decode__reads_a_relation(void **state)
     assert_false(pgoutput_find_column(&m.relation, "i", &at));
     assert_false(pgoutput_find_column(&m.relation, "ID", &at));
     free(memory);
-    m = accept(&memory, BYTES("R\0\0\0\1\0t\0n\0\0")); /* of pg_catalog, without columns */
+    m = accept(&memory, BYTES("R\0\0\0\1\0t\0n\0\0")); /* a table of pg_catalog, without columns */
     assert_string_equal(m.relation.schema, "");
     assert_false(pgoutput_find_column(&m.relation, "", &at));
     free(memory);
@@ -200,7 +200,7 @@ static void test_pgoutput_decode__names_the_byte_of_an_unknown_message(void **st
     refuse(BYTES(""), "pgoutput: an empty message");
 }
 
-/* The id of the new row, or the error's text. */
+/* Expect the id of the row, or the error with this text. */
 static void expect_id(const char *bytes, size_t length, const uint16_t *columns, size_t count,
                       enum err wanted, const char *text)
 {
@@ -238,10 +238,10 @@ static void test_pgoutput_put_id__takes_what_did_not_change_from_the_old_row(voi
         "ALTER TABLE ... REPLICA IDENTITY FULL";
     expect_id(BYTES("U\0\0\0\1N\0\2t\0\0\0\1cu"), both, 2, ERR_CONFIG, remedy);
     expect_id(BYTES("U\0\0\0\1K\0\2t\0\0\0\1anN\0\2t\0\0\0\1cu"), both, 2, ERR_CONFIG,
-              remedy); /* not of the key */
+              remedy); /* not a column of the key */
     expect_id(BYTES("U\0\0\0\1K\0\2t\0\0\0\1auN\0\2t\0\0\0\1cu"), both, 2, ERR_CONFIG, remedy);
     expect_id(BYTES("U\0\0\0\1K\0\1t\0\0\0\1aN\0\2t\0\0\0\1cu"), both, 2, ERR_CONFIG,
-              remedy); /* a shorter row */
+              remedy); /* the old row has fewer columns */
 }
 
 static void test_pgoutput_put_id__refuses_what_is_no_id(void **state)
@@ -250,7 +250,7 @@ static void test_pgoutput_put_id__refuses_what_is_no_id(void **state)
     const uint16_t both[] = {0, 1};
     expect_id(BYTES("I\0\0\0\1N\0\2t\0\0\0\1an"), both, 2, ERR_CONFIG,
               "a row's id is NULL; ALTER TABLE ... ALTER COLUMN ... SET NOT NULL");
-    /* the new row counts, whatever the old one had */
+    /* The new row counts, whatever the old row has. */
     expect_id(BYTES("U\0\0\0\1O\0\2t\0\0\0\1at\0\0\0\1bN\0\2t\0\0\0\1an"), both, 2, ERR_CONFIG,
               "a row's id is NULL; ALTER TABLE ... ALTER COLUMN ... SET NOT NULL");
     expect_id(BYTES("I\0\0\0\1N\0\1t\0\0\0\1a"), both, 2, ERR_PARSE,

@@ -25,7 +25,7 @@ enum { PARTITIONS = 5, WRITERS = 4, KEYS_MAX = 400000 };
 static char directory[PATH_MAX];
 static struct spill *spill;
 static struct periodic nobody;
-static uint8_t *found; /* how often each key came back */
+static uint8_t *found; /* how many times each key was read */
 
 static void renew(uint32_t partitions, unsigned writers)
 {
@@ -56,7 +56,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A hash that tells its key and, by it, its partition. */
+/* The hash contains the key, which determines the partition. */
 static void put(unsigned writer, uint32_t partitions, uint64_t key)
 {
     spill_put(spill_writer(spill, writer), (uint32_t)(key % partitions),
@@ -78,7 +78,7 @@ static void end_page(unsigned writer)
 static enum err note(void *arg, const struct key_hash *hashes, uint32_t count, struct error *e)
 {
     (void)e;
-    const uint32_t *which = arg; /* partition, of how many */
+    const uint32_t *which = arg; /* the partition and the number of partitions */
     for (uint32_t i = 0; i < count; i++) {
         assert_true(hashes[i].high < KEYS_MAX && hashes[i].low == ~hashes[i].high);
         assert_int_equal(hashes[i].high % which[1], which[0]);
@@ -137,7 +137,7 @@ static void test_spill_seal__gives_what_came_since_the_last_time(void **state)
         put_page(round % WRITERS, round * 1000, 1000);
         end_page(round % WRITERS);
         seal();
-        put_page(3, 100000 + round, 1); /* already for the next time */
+        put_page(3, 100000 + round, 1); /* this key is for the next round */
         end_page(3);
         drain(PARTITIONS);
         keys_came(0, (round + 1) * 1000, 1);
@@ -154,7 +154,8 @@ static void test_spill_seal__does_not_touch_what_was_not_forgotten(void **state)
     seal();
     put_page(0, 100, 100);
     end_page(0);
-    seal(); /* the first hundred are still there */
+    /* The first hundred keys were not read yet, so the file stays sealed. */
+    seal();
     drain(PARTITIONS);
     keys_came(0, 100, 1);
     keys_came(100, 100, 0);
@@ -200,7 +201,7 @@ static void test_spill_seal__can_be_stopped_while_it_waits_for_a_page(void **sta
     assert_int_equal(calls, 3);
     assert_true(spill_is_sealed(spill));
     put_page(1, 200, 50);
-    put_page(2, 250, 50); /* writers that went over already */
+    put_page(2, 250, 50); /* writer 2 had no open page, so it already uses the next file */
     end_page(1);
     end_page(2);
     seal();

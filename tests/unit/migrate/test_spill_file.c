@@ -28,11 +28,11 @@ enum { PARTITIONS = 7, ROOM = 100 };
 /* --- a disk that fails --- */
 
 static struct {
-    int open_errno;     /* of files without a name; 0: they work */
-    int write_errno;    /* 0: writing works */
-    unsigned writes;    /* that work before it */
-    size_t at_once;     /* the most that one call reads or writes; 0: all */
-    unsigned interrupt; /* the next calls are interrupted */
+    int open_errno;     /* error of opening a file without a name; 0: none */
+    int write_errno;    /* error of writing; 0: none */
+    unsigned writes;    /* number of writes that succeed before it */
+    size_t at_once;     /* most bytes that one call reads or writes; 0: all */
+    unsigned interrupt; /* number of calls that are interrupted */
 } disk;
 
 int __real_open(const char *path, int flags, ...);
@@ -82,7 +82,7 @@ ssize_t __wrap_pread(int fd, void *to, size_t n, off_t offset)
     return __real_pread(fd, to, disk.at_once != 0 && n > disk.at_once ? disk.at_once : n, offset);
 }
 
-/* With large files, as some libraries have them, the same under other names. */
+/* With large file support, some libraries call these functions by other names. */
 int __wrap_open64(const char *path, int flags, ...) __attribute__((alias("__wrap_open")));
 ssize_t __wrap_pwrite64(int fd, const void *from, size_t n, off_t offset)
     __attribute__((alias("__wrap_pwrite")));
@@ -92,7 +92,7 @@ ssize_t __wrap_pread64(int fd, void *to, size_t n, off_t offset) __attribute__((
 
 static char directory[PATH_MAX];
 static struct spill_file *file;
-static struct spill_chunk *chunk; /* of ROOM hashes */
+static struct spill_chunk *chunk; /* has room for ROOM hashes */
 
 static int setup(void **state)
 {
@@ -112,7 +112,7 @@ static int teardown(void **state)
     spill_file_free(file);
     file = NULL;
     free(chunk);
-    assert_int_equal(rmdir(directory), 0); /* it is empty */
+    assert_int_equal(rmdir(directory), 0); /* the directory must be empty */
     return 0;
 }
 
@@ -164,7 +164,7 @@ static void holds(uint32_t partition, uint32_t chunks)
     assert_int_equal(r.number, chunks);
 }
 
-/* The descriptor of the file: of that with a link into the directory. */
+/* The descriptor of the spill file, which is the one whose link leads into the directory. */
 static int descriptor(void)
 {
     char path[PATH_MAX], target[PATH_MAX];
@@ -193,7 +193,7 @@ static void fails_to_read(uint32_t partition, const char *why)
         fail_msg("%s", e.text);
 }
 
-/* --- what comes back --- */
+/* --- writing and reading --- */
 
 static void test_spill_file_read__gives_each_partition_its_own_in_order(void **state)
 {
@@ -205,7 +205,7 @@ static void test_spill_file_read__gives_each_partition_its_own_in_order(void **s
     for (uint32_t p = 0; p + 1 < PARTITIONS; p++)
         holds(p, 50 * p);
     holds(PARTITIONS - 1, 0);
-    holds(3, 150); /* again */
+    holds(3, 150); /* a second read gives the same */
 }
 
 static void test_spill_file_read__goes_over_many_extents(void **state)
@@ -264,7 +264,7 @@ static void test_spill_file__reads_and_writes_bit_by_bit_where_it_must(void **st
     holds(4, 30);
 }
 
-/* --- what does not come back --- */
+/* --- damage and errors --- */
 
 static void flip(off_t at)
 {
@@ -283,7 +283,7 @@ static void test_spill_file_read__sees_every_byte_that_was_changed(void **state)
     off_t bytes = 3 * sizeof(*chunk) + (1 + 2 + 3) * sizeof(chunk->hashes[0]);
     for (off_t at = 0; at < bytes; at++) {
         flip(at);
-        /* A chunk before the damaged one is given out: it is whole. */
+        /* Chunks before the damaged one are delivered, because they are intact. */
         fails_to_read(0, "is not what was written");
         holds(1, 3);
         flip(at);
@@ -299,7 +299,7 @@ static void test_spill_file_read__sees_that_the_file_was_cut(void **state)
     fails_to_read(0, "shorter");
 }
 
-/* A hole where a chunk was: what a disk gives that lost a write. */
+/* A hole in place of a chunk, as after a lost write of the disk. */
 static void test_spill_file_read__sees_zeros(void **state)
 {
     (void)state;
@@ -309,7 +309,7 @@ static void test_spill_file_read__sees_zeros(void **state)
     fails_to_read(0, "is not what was written");
 }
 
-/* A chunk that is whole but lies at another one's place. */
+/* An intact chunk in the place of another one. */
 static void test_spill_file_read__sees_that_chunks_changed_places(void **state)
 {
     (void)state;
@@ -348,7 +348,7 @@ static void test_spill_file_append__says_that_the_disk_is_full(void **state)
     assert_non_null(strstr(e.text, directory));
 }
 
-/* The same without any of our doing: the kernel's own limit. */
+/* The limit of the kernel for the size of a file. Nothing is simulated. */
 static void test_spill_file_append__says_that_a_limit_is_reached(void **state)
 {
     (void)state;
@@ -398,7 +398,7 @@ static void test_spill_file_forget__gives_the_space_back(void **state)
     assert_int_equal(spill_file_live(file), 0);
     assert_int_equal(spill_file_bytes(file), 0);
     assert_int_equal(on_disk(), 0);
-    append_ok(1, 0, 100); /* and it is as good as new */
+    append_ok(1, 0, 100); /* the file can be used again */
     holds(1, 100);
 }
 

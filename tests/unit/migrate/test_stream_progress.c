@@ -23,12 +23,12 @@ static void test_stream_progress__is_confirmed_only_by_the_consumer(void **state
     transaction(&p, 1, 200);
     assert_int_equal(p.mark, 200);
     assert_int_equal(p.confirmed, 100);
-    stream_progress_idle(&p, 300); /* nothing more, but a row is owed */
+    stream_progress_idle(&p, 300); /* a row is not confirmed yet */
     assert_int_equal(p.complete, 300);
     assert_int_equal(p.confirmed, 100);
     assert_int_equal(p.mark, 200);
     assert_true(stream_progress_confirm(&p, 200));
-    assert_int_equal(p.confirmed, 300); /* and all that held nothing */
+    assert_int_equal(p.confirmed, 300); /* including the WAL without rows */
 }
 
 static void test_stream_progress__confirms_one_transaction_of_several(void **state)
@@ -41,7 +41,7 @@ static void test_stream_progress__confirms_one_transaction_of_several(void **sta
     transaction(&p, 0, 400);
     assert_true(stream_progress_confirm(&p, 200));
     assert_int_equal(p.confirmed, 200);
-    assert_true(stream_progress_confirm(&p, 100)); /* never back */
+    assert_true(stream_progress_confirm(&p, 100)); /* the position does not go back */
     assert_int_equal(p.confirmed, 200);
     assert_true(stream_progress_confirm(&p, 300));
     assert_int_equal(p.confirmed, 400);
@@ -53,7 +53,7 @@ static void test_stream_progress__does_not_move_within_a_transaction(void **stat
     struct stream_progress p;
     stream_progress_init(&p, 100);
     stream_progress_begin(&p);
-    stream_progress_idle(&p, 500); /* a keepalive in between */
+    stream_progress_idle(&p, 500); /* a keepalive within the transaction */
     assert_int_equal(p.confirmed, 100);
     assert_int_equal(p.complete, 100);
     assert_int_equal(p.received, 500);

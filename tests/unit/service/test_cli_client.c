@@ -46,7 +46,7 @@ static void test_client_parse_url__knows_tls_and_sockets(void **state)
     assert_int_equal(client_parse_url(&a, "unix:///run/twin%20bloom/s@1", &e), ERR_OK);
     assert_false(a.tls);
     assert_string_equal(a.path, "/run/twin bloom/s@1");
-    assert_string_equal(a.user, "me"); /* stays */
+    assert_string_equal(a.user, "me"); /* the user is unchanged */
     assert_int_equal(client_parse_url(&a, "unix://you:p%40w@/s", &e), ERR_OK);
     assert_string_equal(a.path, "/s");
     assert_string_equal(a.user, "you");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers and moments for people. */
+/* Numbers and times for people. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static void test_output_when__is_a_moment_and_how_far_it_is(void **state)
     assert_string_equal(output_when(now + 6180, now, out), "01:43, in 1h 43m");
     assert_string_equal(output_when(now + 3 * 86400 + 14400, now, out), "Jan 04 04:00, in 3d 04h");
     assert_string_equal(output_when(now + UINT64_C(400) * 86400, now, out), "2027-02-05, in 400d 00h");
-    assert_non_null(output_when(UINT64_MAX, now, out)); /* no room is overrun */
+    assert_non_null(output_when(UINT64_MAX, now, out)); /* the text stays within its buffer */
 }
 
 static void test_output_count__is_short(void **state)

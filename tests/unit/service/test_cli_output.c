@@ -155,7 +155,7 @@ static void test_output_escape__lets_no_control_reach_the_terminal(void **state)
     assert_escaped("\033[31m\x7f", 6, "\\x1b[31m\\x7f");
     assert_escaped("\xc2\x9b"
                    "31m",
-                   5, "\\xc2\\x9b31m"); /* CSI in one character */
+                   5, "\\xc2\\x9b31m"); /* CSI as one character */
     assert_escaped("\xff\xc3", 2, "\\xff\\xc3");
 }
 

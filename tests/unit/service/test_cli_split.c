@@ -9,7 +9,7 @@
 
 #include "service/cli/keys/cli_split.h"
 
-/* Keys as one text, each in brackets. */
+/* Append the key in brackets. */
 static bool note(void *arg, const char *key, size_t length)
 {
     struct buffer *out = arg;
@@ -19,7 +19,7 @@ static bool note(void *arg, const char *key, size_t length)
     return true;
 }
 
-/* Feed @bytes in pieces of @piece bytes, each its own allocation. */
+/* Feed @bytes in pieces of @piece bytes, each in its own allocation. */
 static enum err feed(struct split *s, const char *bytes, size_t length, size_t piece, struct buffer *out,
                      struct error *e)
 {
@@ -34,7 +34,7 @@ static enum err feed(struct split *s, const char *bytes, size_t length, size_t p
     return code == ERR_OK ? split_end(s, note, out, e) : code;
 }
 
-/* However the bytes are cut, the keys are the same. */
+/* The keys must be the same with pieces of any length. */
 static void gives(enum split_kind kind, const char *column, const char *bytes, size_t length,
                   const char *expected, uint64_t empty, uint64_t malformed)
 {

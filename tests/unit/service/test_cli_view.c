@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The line of a job that is followed, the screen of top, the keys of bench. */
+/* Tests of the line for a job that is followed, the screen of top, and the keys of bench. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "service/cli/operate/cli_status.h"
 #include "service/cli/top/cli_top.h"
 
-/* Names and values, as the daemon's reply. */
+/* Write names and values in the form of the daemon's reply. */
 static void put_list(struct buffer *b, const char *const *texts, size_t count)
 {
     buffer_printf(b, "*%zu\r\n", count);
@@ -44,7 +44,7 @@ static redisReply *list(const char *const *texts, size_t count)
 #define LIST(...)                                                                                            \
     list((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-/* --- the line --- */
+/* --- the line of a job --- */
 
 static void expect_line(redisReply *status, unsigned columns, const char *expected)
 {
@@ -81,7 +81,7 @@ static void test_follow_line__says_why_it_does_not_go_on(void **state)
     expect_line(r, 0, "scan  30/20 rows  100%  redis is slow"); /* the total was an estimate */
     freeReplyObject(r);
     r = LIST("job_state", "running", "job_step", "hold", "job_hold", "1", "job_rows_per_second", "77");
-    expect_line(r, 0, "hold  until \"twinbloom cutover\""); /* nothing is read: no rate */
+    expect_line(r, 0, "hold  until \"twinbloom cutover\""); /* no rows are read, so there is no rate */
     freeReplyObject(r);
 }
 
@@ -120,7 +120,7 @@ static void test_status_health__is_one_word_for_what_answers_are_worth(void **st
     expect_health(LIST("state", "unreachable"), "unreachable");
 }
 
-/* --- the screen --- */
+/* --- the screen of top --- */
 
 static redisReply *filters(void)
 {
@@ -160,7 +160,7 @@ static redisReply *filters(void)
     return parsed(&b);
 }
 
-/* Columns that a line takes, without its colours. */
+/* The number of columns of a line, without its colours. */
 static size_t width(const char *line, size_t length)
 {
     size_t used = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Configurations that are read. */
+/* Valid configurations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -188,7 +188,7 @@ static void test_config_read__says_who_must_be_let_read_the_file(void **state)
     assert_true(fd >= 0);
     (void)close(fd);
     assert_int_equal(chmod(path, 0), 0);
-    assert_int_equal(user == 0 ? seteuid(65534) : 0, 0); /* root may read everything */
+    assert_int_equal(user == 0 ? seteuid(65534) : 0, 0); /* root could read the file */
     enum err err = config_read(&c, path, &e);
     assert_int_equal(user == 0 ? seteuid(0) : 0, 0);
     assert_int_equal(unlink(path), 0);

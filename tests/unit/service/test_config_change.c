@@ -75,7 +75,7 @@ static bool same(const struct config_key *k, const struct config *a, const struc
                                      : config_key_equal(k, a, b);
 }
 
-/* For every key: a config that differs in it alone is told from the one before. */
+/* For every key: a change of only that key is reported. */
 static void test_config_differences__misses_no_key(void **state)
 {
     (void)state;
@@ -106,7 +106,8 @@ static void test_config_differences__misses_no_key(void **state)
     }
 }
 
-/* Set @count pairs of @texts in base; the copy, or NULL with the outcome. */
+/* Assign @count pairs of @texts to a copy of base. Returns the copy; NULL: the assignment failed, see @code,
+ * @blamed and @e. */
 static struct config *assign(const char *const texts[], size_t count, enum err *code, size_t *blamed,
                              struct error *e)
 {
@@ -117,7 +118,7 @@ static struct config *assign(const char *const texts[], size_t count, enum err *
                                              strlen(texts[2 * i + 1])};
     *e = (struct error){{0}};
     *code = config_assign(&to, from, list, count, blamed, e);
-    config_free(from); /* what was made shares nothing with it */
+    config_free(from); /* the copy shares no memory with it */
     return to;
 }
 
@@ -161,11 +162,11 @@ static void test_config_assign__refuses_all_where_one_is_wrong(void **state)
     } rows[] = {
         {{"log_level", "warn", "threads", "3"}, 2, 1, ERR_CONFLICT, "can't set immutable config"},
         {{"log_level", "warn", "nonsense", "3"}, 2, 1, ERR_NOT_FOUND, "no such key"},
-        {{"timeout", "1s"}, 1, 0, ERR_NOT_FOUND, "no such key"}, /* of which section? */
+        {{"timeout", "1s"}, 1, 0, ERR_NOT_FOUND, "no such key"}, /* several sections have this key */
         {{"service.nodes", "x"}, 1, 0, ERR_NOT_FOUND, ""},
         {{"capacity", "5"}, 1, 0, ERR_NOT_FOUND, ""},
         {{"filter.none.capacity", "5"}, 1, 0, ERR_NOT_FOUND, ""},
-        {{"filter.A.B.capacity", "5"}, 1, 0, ERR_NOT_FOUND, ""}, /* names of filters have a case */
+        {{"filter.A.B.capacity", "5"}, 1, 0, ERR_NOT_FOUND, ""}, /* names of filters are case-sensitive */
         {{"filter.links.nonsense", "5"}, 1, 0, ERR_NOT_FOUND, ""},
         {{"filter.capacity", "5"}, 1, 0, ERR_NOT_FOUND, ""},
         {{"", ""}, 1, 0, ERR_NOT_FOUND, ""},
@@ -176,7 +177,7 @@ static void test_config_assign__refuses_all_where_one_is_wrong(void **state)
         {{"password", "***"}, 1, 0, ERR_CONFIG, "put the secret in its place"},
         {{"password", "a\nb"}, 1, 0, ERR_CONFIG, "control character"},
         {{"filter.links.schedule", "never"}, 1, 0, ERR_CONFIG, "five fields"},
-        {{"tls_client_user", "yes"}, 1, 0, ERR_CONFIG, "needs certificates"}, /* the whole does not fit */
+        {{"tls_client_user", "yes"}, 1, 0, ERR_CONFIG, "needs certificates"}, /* other keys are missing */
         {{"filter.a.b.schedule", "0 3 * * *"}, 1, 0, ERR_CONFIG, "no effect without a table"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -189,7 +190,7 @@ static void test_config_assign__refuses_all_where_one_is_wrong(void **state)
             fail_msg("row %zu (%s): %s, blamed %zu: %s", i, rows[i].texts[0], error_name(code), blamed,
                      e.text);
     }
-    /* What fits only together is accepted together. */
+    /* Keys that are valid only together are accepted together. */
     static const char *const together[] = {"tls_client_user", "yes", "tls_client_auth", "optional"};
     enum err code;
     size_t blamed;
@@ -200,7 +201,8 @@ static void test_config_assign__refuses_all_where_one_is_wrong(void **state)
     config_free(c);
 }
 
-/* What becomes SQL, a path that the daemon opens, or what it trusts: with the value that it has, too. */
+/* Keys that become part of SQL, paths that the daemon opens, and keys that decide what the daemon trusts.
+ * They are refused even with their current value. */
 static void test_config_assign__leaves_to_the_file_what_is_its_alone(void **state)
 {
     (void)state;
@@ -223,11 +225,12 @@ static void test_config_assign__leaves_to_the_file_what_is_its_alone(void **stat
                    "it can be changed in the configuration file only; change it there and send SIGHUP") != 0)
             fail_msg("%s: %s, blamed %zu: %s", names[i], error_name(code), blamed, e.text);
     }
-    size_t paths = 0; /* a key that is added with such a name belongs to them */
+    /* Count the other reloadable texts. A new key for a path, SQL or trust must be file-only. */
+    size_t paths = 0;
     for (size_t i = 0; i < config_key_count; i++)
         if (config_keys[i].type == CONFIG_STRING && (config_keys[i].flags & CONFIG_RELOADABLE) != 0)
             paths += (config_keys[i].flags & CONFIG_FILE_ONLY) == 0;
-    /* http_hosts, password, schedule, window, nodes of a filter; password, token, filters of a user */
+    /* http_hosts, password, schedule, window, nodes of a filter; password, token, filters of a user. */
     assert_int_equal(paths, 8);
 }
 
@@ -271,7 +274,7 @@ static void test_config_each__tells_every_key_and_no_secret(void **state)
     config_free(c);
 }
 
-/* What is held outlives its replacement; only the snapshot in force can be replaced. */
+/* A snapshot that is held outlives its replacement. Only the current snapshot can be replaced. */
 static void test_live_config_replace__needs_the_one_in_force(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Configurations that are printed, passwords that are masked, addresses. */
+/* Printing of configurations, masking of passwords, and addresses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static void test_config_print__can_be_read_again(void **state)
     check_round_trip(text);
 }
 
-/* Comments of several lines become one. */
+/* Join comments of several lines. */
 static void unwrap(char *text)
 {
     char *to = text;
@@ -73,7 +73,7 @@ static void test_config_print__names_every_key(void **state)
         for (size_t i = 0; i < config_key_count; i++) {
             const char *help = strstr(text, config_keys[i].help);
             assert_non_null(help);
-            const char *end = strstr(help + strlen(config_keys[i].help), " ="); /* behind the name */
+            const char *end = strstr(help + strlen(config_keys[i].help), " ="); /* after the key's name */
             assert_non_null(end);
             const char *restart = strstr(help, "A change needs a restart.");
             bool needed = restart != NULL && restart < end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Configurations that are refused, and what is said of them. */
+/* Invalid configurations and their error messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static void test_config_read__refuses_lines_that_are_no_ini(void **state)
     (void)state;
     static const char neither[] = "2: this is neither a section nor a key with a value; write key = value";
     ini_refuse("[service]\nthreads\n", neither);
-    ini_refuse("[service]\nthreads\nthreads = 0\n", neither); /* the first error is the one that is told */
+    ini_refuse("[service]\nthreads\nthreads = 0\n", neither); /* the first error is reported */
     ini_refuse("[service\nthreads = 1\n", "1: this section's name has no closing bracket; write [NAME]");
     ini_refuse("[service] x\n", "1: text follows the section's name; start a new line after ]");
     ini_refuse("[service]\nthreads = 1\n  timeout = 3s\n",
@@ -55,7 +55,7 @@ static void test_config_read__refuses_lines_that_are_no_ini(void **state)
     ini_refuse("[service]\npassword=a\x01z\n", "2: this line holds a control character; remove it");
 }
 
-/* A password that is cut, or a comment that becomes SQL, would be noticed too late. */
+/* Otherwise a truncated password, or a comment that becomes SQL, would be noticed too late. */
 static void test_config_read__refuses_a_comment_behind_a_text(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void test_config_read__wants_tls_used_where_it_is_set_up(void **state)
                "3: 'tls_cert_file' and 'tls_key_file' belong together; give both or none");
 }
 
-/* Other folders give these texts; what matters here is where they point. */
+/* Other modules write these messages, so only the beginning is compared, which is the position. */
 static void refuse_at(const char *text, const char *start)
 {
     struct config *c = NULL;
@@ -293,7 +293,7 @@ static void test_config_read__knows_what_tls_needs(void **state)
                "2: 'tls_client_auth' is 'maybe', which is not valid; give no, optional or required");
 }
 
-/* No refusal repeats the secret. */
+/* No error message repeats the secret. */
 static void test_config_read__refuses_users_that_are_a_mistake(void **state)
 {
     (void)state;

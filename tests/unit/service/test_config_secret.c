@@ -39,7 +39,7 @@ static void keep(const char *secret, size_t length)
     assert_int_equal(fclose(f), 0);
 }
 
-/* @format has one %s: the path. */
+/* @format has one %s, for the path of the secret's file. */
 static struct config *accept(const char *secret, const char *format)
 {
     char text[600];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The pages of docs/reference and docs/man as they lie in the tree: each row of each table is in them, and
- * the daemon writes them. */
+/* Compares the pages of docs/reference and docs/man with the tables in the code. Each row of a table has an
+ * entry, and the daemon writes the same pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "service/http/http_route.h"
 #include "service/metrics/metrics_table.h"
 
-/* What @write writes; the caller frees it. */
+/* Returns what @write writes; the caller frees the text. */
 static char *text_of(void (*write)(FILE *to))
 {
     char *text = NULL;
@@ -31,7 +31,7 @@ static char *text_of(void (*write)(FILE *to))
     return text;
 }
 
-/* A page of the tree; the caller frees it. */
+/* Read a page of the tree; the caller frees the text. */
 static char *page(const char *name)
 {
     char path[1024];
@@ -47,7 +47,7 @@ static char *page(const char *name)
     return text;
 }
 
-/* The part of @text from the heading of a section to the next one; @text is cut there. */
+/* The section of @text from @heading to the next heading. @text ends there afterwards. */
 static const char *section_of(char *text, const char *heading)
 {
     char *at = strstr(text, heading);
@@ -96,14 +96,14 @@ static void test_http__has_every_route_and_its_operation(void **state)
     for (size_t i = 0; i < http_route_count; i++) {
         char row[128];
         if (http_routes[i].run == http_dashboard)
-            continue; /* a page, not the interface */
+            continue; /* a page, not part of the interface */
         (void)snprintf(row, sizeof(row), "\n| `%s %s` |", http_routes[i].method, http_routes[i].pattern);
         char *at = strstr(text, row);
         if (at == NULL) {
             fail_msg("http.md lacks %s %s: run docs/generate", http_routes[i].method, http_routes[i].pattern);
             abort();
         }
-        /* Without an operation in openapi.json there would be no answers. */
+        /* Without an operation in openapi.json, the row would have no status codes. */
         assert_non_null(memmem(at, strcspn(at + 1, "\n"), " 20", 3));
     }
     free(text);
@@ -119,7 +119,7 @@ static void write_metrics(FILE *to)
     describe_page(to, "metrics.md", "| metric");
 }
 
-/* Less the remark that they are generated, and what is no table. */
+/* Each page is compared from its first generated line on. */
 static void test_describe__writes_the_pages_of_the_tree(void **state)
 {
     (void)state;
@@ -137,7 +137,8 @@ static void test_describe__writes_the_pages_of_the_tree(void **state)
     }
 }
 
-/* Whether a row of the table on @text names @key; @refused: the row of those that need a restart. */
+/* True if a row of the table in @text names @key. @refused: it must be the row of the keys that need a
+ * restart; otherwise another row. */
 static bool is_named(const char *text, const char *key, bool refused)
 {
     char alone[64], dotted[64];
@@ -212,7 +213,7 @@ static void test_manual__has_every_key_and_option(void **state)
     free(options);
 }
 
-/* Four cells each, whatever a help says. */
+/* Each row has four cells, whatever the help texts contain. */
 static void test_metrics__is_a_table(void **state)
 {
     (void)state;

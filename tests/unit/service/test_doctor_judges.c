@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the doctor says of what it found: faults that servers of a test cannot be brought to. */
+/* Findings of the doctor for faults that a test cannot cause on real servers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #define ID "0123456789abcdef0123456789abcdef01234567"
 #define REPLICA "connected_slaves:1\r\nslave0:ip=127.0.0.1,port=1,state=online,offset=1,lag=0\r\n"
 
-/* --- one look --- */
+/* --- one finding --- */
 
 struct look {
     struct config config;
@@ -25,7 +25,7 @@ struct look {
     struct doctor doctor;
     unsigned count;
     enum doctor_state state;
-    char text[1024]; /* "subject: found -> remedy", of the last finding */
+    char text[1024]; /* the last finding as "subject: found -> remedy" */
 };
 
 static void take(void *arg, const struct doctor_finding *f)
@@ -51,7 +51,7 @@ static struct look *begin(const char *info)
     return &l;
 }
 
-/* It has said one thing, with @found and @remedy in it. */
+/* Expect exactly one finding, with @state, @found and @remedy. */
 static void said(const struct look *l, enum doctor_state state, const char *found, const char *remedy)
 {
     const char *arrow = strstr(l->text, " -> ");
@@ -140,7 +140,7 @@ static void test_doctor__compares_replicas_with_what_adds_wait_for(void **state)
 static void test_doctor__wants_masters_of_sentinels_to_stop_when_cut_off(void **state)
 {
     (void)state;
-    static char sentinels; /* nobody looks into it */
+    static char sentinels; /* only its address is used */
     struct look *l = begin(HEALTHY_REDIS);
     l->nodes.sentinels = (struct sentinels *)(void *)&sentinels;
     doctor_replicas(&l->doctor);

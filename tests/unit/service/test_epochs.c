@@ -89,7 +89,7 @@ static void test_epochs__of_another_incarnation_are_behind_however_high(void **s
 {
     (void)state;
     epochs_hold(epochs, "f", INC, 9);
-    expect_total(1, 0); /* nobody has said what Redis has */
+    expect_total(1, 0); /* the epoch in Redis is unknown */
     epochs_found(epochs, "f", OTHER, 1);
     expect_one(INC, 9);
     expect_total(1, 1);
@@ -110,7 +110,8 @@ static void test_epochs_behind__counts_how_often_it_was_so(void **state)
 {
     (void)state;
     uint64_t times = 0;
-    epochs_found(epochs, "f", INC, 2); /* nobody holds it: nothing to remember */
+    /* This process does not hold the filter, so nothing is stored. */
+    epochs_found(epochs, "f", INC, 2);
     expect_total(0, 0);
     epochs_hold(epochs, "f", INC, 2);
     epochs_found(epochs, "f", INC, 2);
@@ -125,7 +126,7 @@ static void test_epochs_behind__counts_how_often_it_was_so(void **state)
     epochs_hold(epochs, "f", INC, 3);
     epochs_behind(epochs, 10, note, &times);
     assert_int_equal(times, 12);
-    epochs_hold(epochs, "f", INC, 4); /* ahead of what the controller saw last: not behind */
+    epochs_hold(epochs, "f", INC, 4); /* later than the epoch that the controller has seen, so not behind */
     expect_total(1, 0);
 }
 
@@ -150,8 +151,8 @@ static void test_epochs_take__says_everything_once_more_when_asked_to(void **sta
     }
     assert_int_equal(epochs_take(epochs, 5000, take, &t), 1000);
     epochs_again(epochs);
-    assert_int_equal(epochs_take(epochs, 5000, take, &t), 0); /* forgotten */
-    /* Came and went between two looks: nobody was told of it, so nobody need be. */
+    assert_int_equal(epochs_take(epochs, 5000, take, &t), 0); /* no filter is held any more */
+    /* A filter that comes and goes between two calls is not reported. */
     epochs_hold(epochs, "g", INC, 1);
     epochs_hold(epochs, "g", INC, 0);
     assert_int_equal(epochs_take(epochs, 5000, take, &t), 0);

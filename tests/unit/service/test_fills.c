@@ -73,7 +73,7 @@ static void test_fills__begin_anew_after_the_clock_was_set_back(void **state)
     struct fill out[FILLS_MAX];
     struct fills *s = fills_new();
     note(s, "f", 1, START_S, 1);
-    note(s, "f", 1, START_S - 5, 2); /* a correction */
+    note(s, "f", 1, START_S - 5, 2); /* the clock was corrected */
     assert_int_equal(kept(s, "f", out), 1);
     note(s, "f", 1, START_S - 7200, 3);
     assert_int_equal(kept(s, "f", out), 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which filters this process has seen, where one is deleted and made again under the same name. */
+/* Which filters this process has seen, also if a filter is deleted and created again with the same name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void test_filter_states_on_dropped__forgets_what_was_seen(void **state)
 {
     struct service *s = *state;
     assert_false(seen(s));
-    filter_states_on_dropped(s->watch, "f", 1, FIRST); /* of a filter that nobody here has asked for */
+    filter_states_on_dropped(s->watch, "f", 1, FIRST); /* this process has not seen the filter */
     filter_states_on_seen(s->watch, "f", 1, FIRST);
     assert_true(seen(s));
     assert_false(filter_states_seen(s->watch, "g", 1) != 0);
@@ -54,7 +54,7 @@ static void test_filter_states_on_dropped__does_not_forget_the_filter_that_came_
     struct service *s = *state;
     filter_states_on_seen(s->watch, "f", 1, FIRST);
     filter_states_on_seen(s->watch, "f", 1, SECOND);
-    filter_states_on_dropped(s->watch, "f", 1, FIRST); /* news of the deletion before that */
+    filter_states_on_dropped(s->watch, "f", 1, FIRST); /* a late report of the first filter's deletion */
     assert_true(seen(s));
 }
 
@@ -63,21 +63,21 @@ static void test_filter_states_on_seen__does_not_bring_back_what_is_deleted(void
     struct service *s = *state;
     filter_states_on_seen(s->watch, "f", 1, FIRST);
     filter_states_on_dropped(s->watch, "f", 1, FIRST);
-    filter_states_on_seen(s->watch, "f", 1, FIRST); /* a view that was read before */
+    filter_states_on_seen(s->watch, "f", 1, FIRST); /* a view that was read before the deletion */
     assert_false(seen(s));
     filter_states_on_seen(s->watch, "f", 1, SECOND);
     filter_states_on_seen(s->watch, "f", 1, FIRST);
     assert_true(seen(s));
 }
 
-/* --- names that are forgotten --- */
+/* --- dropped names --- */
 
 static size_t name_of(unsigned i, char out[32])
 {
     return (size_t)snprintf(out, 32, "short-lived-%u", i);
 }
 
-/* It is made, and the controller looks at it in round @round. */
+/* Create a filter, which the controller examines in round @round. */
 static void make(struct service *s, unsigned i, uint64_t round)
 {
     char name[32];
@@ -139,12 +139,12 @@ static void test_watch_forget__none_that_was_looked_at_or_was_made_again(void **
 {
     struct service *s = *state;
     char name[32];
-    make(s, 0, 1); /* gone, and nobody has deleted it */
+    make(s, 0, 1); /* the filter does not exist any more, but nobody has deleted it */
     make(s, 1, 1);
     drop(s, 1);
-    make(s, 2, 2); /* deleted, and its name is listed still */
+    make(s, 2, 2); /* deleted, but its name is still listed */
     drop(s, 2);
-    make(s, 3, 1); /* another one of that name, since */
+    make(s, 3, 1); /* deleted, and another filter has its name since */
     drop(s, 3);
     size_t length = name_of(3, name);
     filter_states_on_seen(s->watch, name, length, SECOND);
@@ -155,7 +155,7 @@ static void test_watch_forget__none_that_was_looked_at_or_was_made_again(void **
     assert_int_equal(count(s), 2);
 }
 
-/* The filter was taken out of the configuration while its table was looked at. */
+/* The filter is removed from the configuration while its table is examined. */
 static void test_watch_forget__one_whose_source_was_looked_at_in_vain(void **state)
 {
     struct service *s = *state;

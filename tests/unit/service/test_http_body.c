@@ -55,7 +55,7 @@ static void test_http_body__has_keys_of_any_bytes(void **state)
     http_body_fini(&b);
 }
 
-/* What is of the usual form is parsed without a tree. */
+/* A body of the usual form is parsed without a JSON tree. The result must be the same as with one. */
 static void test_http_body__is_the_same_with_and_without_a_tree(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void test_http_body__refuses_json_that_is_not_what_is_wanted(void **state
     refuse(HTTP_BODY_THROTTLE, "{\"rows_per_second_limit\":-1}", ERR_RANGE, "'rows_per_second_limit'");
 }
 
-/* @count times @item between @before and @after. */
+/* Returns @before, @count times @item, and @after. */
 static char *repeat(const char *before, const char *item, size_t count, const char *after)
 {
     struct buffer b = {0};
@@ -197,8 +197,8 @@ static void test_http_body__bounds_what_its_parsing_costs(void **state)
     text = repeat("{\"keys\":[[]", ",[]", HTTP_KEYS_MAX, "]}");
     refuse(HTTP_BODY_KEYS, text, ERR_RANGE, "more than 1000000");
     free(text);
-    text =
-        repeat("{\"keys\":[\"\"", ",\"a,b[{\"", HTTP_KEYS_MAX - 1, "]}"); /* in text they count for nothing */
+    /* Brackets in strings do not count. */
+    text = repeat("{\"keys\":[\"\"", ",\"a,b[{\"", HTTP_KEYS_MAX - 1, "]}");
     struct http_body b = take(HTTP_BODY_KEYS, text);
     assert_int_equal(b.key_count, HTTP_KEYS_MAX);
     http_body_fini(&b);

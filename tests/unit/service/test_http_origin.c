@@ -10,7 +10,7 @@
 
 static const unsigned char key[CSRF_KEY_SIZE] = {1, 2, 3};
 
-/* The status with which the request is refused; 0: it is served. */
+/* The status of the refusal; 0: the request is served. */
 static int fault(struct origin_facts f)
 {
     int status = 0;

@@ -14,7 +14,7 @@
 
 extern const char embedded_openapi[];
 
-/* The pattern and the filter that a request finds; "" where it finds nothing. */
+/* Returns the pattern of the route for a request; "": there is none. The request's filter must be @filter. */
 static const char *find(const char *method, const char *path, const char *filter, size_t length)
 {
     struct buffer name = {0};
@@ -118,7 +118,7 @@ static void test_http_percent__encodes_what_it_decodes(void **state)
     buffer_fini(&back);
 }
 
-/* --- what is published --- */
+/* --- the published interface --- */
 
 static void test_openapi__names_exactly_the_routes_of_the_table(void **state)
 {
@@ -141,7 +141,7 @@ static void test_openapi__names_exactly_the_routes_of_the_table(void **state)
     for (size_t i = 0; i < http_route_count; i++) {
         const struct http_route *route = &http_routes[i];
         if (route->run == http_dashboard)
-            continue; /* its files are no interface */
+            continue; /* the dashboard's files are not part of the interface */
         described--;
         char lower[8] = "";
         for (size_t n = 0; route->method[n] != '\0'; n++)

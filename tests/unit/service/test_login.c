@@ -13,9 +13,9 @@
 #include "service/core/login.h"
 #include "service/core/login_delay.h"
 
-/* Of "hello". */
+/* The hash of "hello". */
 #define HASH "$y$j75$wxZuc9zvOwHhA1nQX8/PP0$d4Gp/uaOMD/tjgUyHthHB1RcgHeLw8WAR4BqJ.u7e57"
-/* Hashes that were made: the linker leads calls of crypt_r() here. */
+/* Number of hashes that were computed. The linker redirects calls of crypt_r() to the wrapper below. */
 static atomic_uint hashes;
 char *__real_crypt_r(const char *phrase, const char *setting, struct crypt_data *data);
 char *__wrap_crypt_r(const char *phrase, const char *setting, struct crypt_data *data);
@@ -26,7 +26,7 @@ char *__wrap_crypt_r(const char *phrase, const char *setting, struct crypt_data 
     return __real_crypt_r(phrase, setting, data);
 }
 
-/* Of "slow": some 100 ms. */
+/* The hash of "slow", which takes some 100 ms. */
 #define SLOW "$y$jDT$yrwGt8EGp78HmJxUVRENw.$Ms2HyzPI6xHHhxZTr8oLuSibThdoTbaaR4deIbxNTo6"
 static const char text[] =
     "[service]\npassword = plain\n[user app]\npassword = " HASH "\n[user slow]\npassword = " SLOW "\n";
@@ -98,14 +98,14 @@ static void test_login_ask__remembers_what_was_right(void **state)
     assert_int_equal(ask(f, "app", "hello"), LOGIN_WELCOME);
     assert_int_equal(ask(f, "app", "hellp"), LOGIN_PENDING);
     assert_int_equal(wait_for(f, 2), LOGIN_REFUSED);
-    assert_int_equal(ask(f, "app", "hellp"), LOGIN_PENDING); /* what was wrong is not */
+    assert_int_equal(ask(f, "app", "hellp"), LOGIN_PENDING); /* a wrong password is not cached */
     assert_int_equal(wait_for(f, 3), LOGIN_REFUSED);
     login_forget(f->login);
     assert_int_equal(ask(f, "app", "hello"), LOGIN_PENDING);
     assert_int_equal(wait_for(f, 4), LOGIN_WELCOME);
 }
 
-/* How many hashes a login costs that is refused. */
+/* Returns how many hashes are computed for a login that is refused. */
 static unsigned cost(struct fixture *f, const char *name, const char *password)
 {
     unsigned before = atomic_load(&hashes);
@@ -122,7 +122,8 @@ static void test_login_ask__tells_strangers_as_slowly_as_wrong_passwords(void **
     assert_int_equal(cost(f, "", ""), 1);
     assert_int_equal(ask(f, "app", "hello"), LOGIN_PENDING);
     assert_int_equal(wait_for(f, 4), LOGIN_WELCOME);
-    assert_int_equal(cost(f, "nobody", "hello"), 1); /* that somebody else's is remembered does not show */
+    /* The cached password of another user makes no difference. */
+    assert_int_equal(cost(f, "nobody", "hello"), 1);
 }
 
 static void guess_often(struct fixture *f, const char *name, unsigned times)
@@ -134,7 +135,7 @@ static void guess_often(struct fixture *f, const char *name, unsigned times)
     }
 }
 
-/* Who comes from elsewhere has his turn after the hash that is being made. */
+/* A login from another address waits only for the hash that is being computed. */
 static void test_login_ask__holds_up_nobody_from_elsewhere(void **state)
 {
     struct fixture *f = *state;
@@ -152,14 +153,14 @@ static void test_login_ask__delays_guesses_of_plain_text(void **state)
     for (int i = 0; i < 6; i++)
         assert_int_equal(ask(f, "default", "plaim"), LOGIN_REFUSED);
     uint64_t began = clock_mono_us();
-    assert_int_equal(ask(f, "default", "plain"), LOGIN_PENDING); /* whether it is right shows later */
+    assert_int_equal(ask(f, "default", "plain"), LOGIN_PENDING); /* the right password is delayed, too */
     assert_int_equal(ask_from(f, "10.0.0.2", "default", "plain"), LOGIN_WELCOME);
     assert_int_equal(wait_for(f, 1), LOGIN_WELCOME);
     assert_true(clock_mono_us() - began >= 90000);
     assert_int_equal(ask(f, "default", "plain"), LOGIN_WELCOME);
 }
 
-/* A right guess of what is remembered is no faster than a wrong one. */
+/* The right password is not answered sooner than a wrong one, although it is cached. */
 static void test_login_ask__delays_guesses_of_what_is_remembered(void **state)
 {
     struct fixture *f = *state;
@@ -203,9 +204,10 @@ static void test_login_ask__bounds_those_who_wait(void **state)
     unsigned before = atomic_load(&hashes);
     uint64_t began = clock_mono_us();
     guess_often(f, "app", 6000);
-    (void)wait_for(f, 6000 - 8 - LOGIN_FREE_FAILURES); /* most are told as soon as there is a delay */
+    /* Most guesses are answered as soon as there is a delay. */
+    (void)wait_for(f, 6000 - 8 - LOGIN_FREE_FAILURES);
     assert_in_range(atomic_load(&hashes) - before, LOGIN_FREE_FAILURES + 1, LOGIN_FREE_FAILURES + 8);
-    login_stop(f->login); /* does not make the hashes of all who wait */
+    login_stop(f->login); /* computes no hashes for the logins that wait */
     f->login = NULL;
     assert_true(clock_mono_us() - began < 10000000);
     mailbox_run(f->mailbox);

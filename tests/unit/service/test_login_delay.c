@@ -38,7 +38,7 @@ static struct login_who who(const struct fixture *f, const char *address, const 
     return login_delay_who(&f->d, address, name, strlen(name));
 }
 
-/* How long the next one waits, in milliseconds. */
+/* How long the next login must wait, in milliseconds. */
 static uint64_t wait_ms(const struct fixture *f, const char *address, const char *name)
 {
     uint64_t until = login_delay_until_us(&f->d, who(f, address, name), f->now);
@@ -89,7 +89,7 @@ static void test_login_delay__is_forgiven_by_time(void **state)
     assert_int_equal(wait_ms(f, "10.0.0.1", "app"), 0);
 }
 
-/* One who tries names at random delays himself, and makes nothing be forgotten. */
+/* An address that tries many names delays only itself. No failure is forgotten. */
 static void test_login_delay__a_flood_of_names_takes_no_memory(void **state)
 {
     struct fixture *f = *state;
@@ -104,7 +104,7 @@ static void test_login_delay__a_flood_of_names_takes_no_memory(void **state)
     assert_int_equal(wait_ms(f, "10.0.0.2", "app"), 0);
 }
 
-/* The table is full: who goes on stays in it, and of the others the oldest go. */
+/* The table is full. An address that keeps trying stays in it. Of the others, the oldest are dropped. */
 static void test_login_delay__forgets_addresses_that_do_not_come_again(void **state)
 {
     struct fixture *f = *state;

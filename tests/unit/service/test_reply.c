@@ -11,7 +11,7 @@
 
 #include "service/protocol/reply.h"
 
-/* What the last calls wrote, then an empty buffer. */
+/* Check what the last calls wrote, and empty the buffer. */
 static void check(struct reply *r, const char *expected)
 {
     assert_false(buffer_failed(r->out));
@@ -157,7 +157,7 @@ static void test_reply_bulk__marks_the_buffer_where_memory_fails(void **state)
     struct reply r = {&b, 2};
     reply_bulk(&r, "", SIZE_MAX - 8);
     assert_true(buffer_failed(&b));
-    reply_integer(&r, 1); /* later replies do no harm */
+    reply_integer(&r, 1); /* later replies are ignored */
     assert_int_equal(b.length, 0);
     buffer_fini(&b);
 }

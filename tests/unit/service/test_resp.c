@@ -14,10 +14,7 @@
 static const struct resp_limits small = {
     .request_max = 250, .bulk_max = 100, .arguments_max = 4, .inline_max = 40};
 
-/* Parse all of @bytes, shown in pieces that end at the offsets in @cuts, and write what came out:
- * "<arg><arg>|" for each command, "!text" for an error, "+" and the bytes left over where a command is not
- * whole. Each piece is shown in memory of its exact size, so that a sanitizer sees a byte read too far. */
-/* With @runs, what begins as the command before it is not parsed again. */
+/* Use resp_again() for commands that differ from the one before only in their last argument. */
 static bool runs;
 
 static void write_argument(struct buffer *out, const char *bytes, size_t length)
@@ -27,7 +24,8 @@ static void write_argument(struct buffer *out, const char *bytes, size_t length)
     buffer_puts(out, ">");
 }
 
-/* Returns the bytes of those that follow, which differ from the first one in their last argument. */
+/* Write the next commands that differ from the first one only in their last argument. Returns their length in
+ * bytes. */
 static size_t write_others(struct buffer *out, const struct resp_parser *p, const char *bytes, size_t length)
 {
     size_t count = p->argument_count, used = 0, before = count > 1 ? p->arguments[count - 2].offset : 0;
@@ -47,6 +45,9 @@ static size_t write_others(struct buffer *out, const struct resp_parser *p, cons
     return used;
 }
 
+/* Parse @bytes in pieces that end at the offsets in @cuts, and write the result: "<arg><arg>|" for each
+ * command, "!text" for an error, "+" and the number of bytes left for an incomplete command. Each piece is in
+ * memory of its exact size, so that a sanitizer reports a read beyond the end. */
 static void transcribe(struct buffer *out, const struct resp_limits *limits, const char *bytes, size_t length,
                        const size_t *cuts, size_t cut_count)
 {
@@ -61,8 +62,9 @@ static void transcribe(struct buffer *out, const struct resp_limits *limits, con
             free(shown);
             shown = malloc(end - start + 1);
             assert_non_null(shown);
-            char *piece =
-                shown + 1; /* the block ends with the last byte, and is not empty where there is none */
+            /* The allocation ends with the last byte of the piece. The byte before it avoids an empty
+             * allocation. */
+            char *piece = shown + 1;
             memcpy(piece, bytes + start, end - start);
             result = resp_parse(&p, piece, end - start);
             if (result == RESP_ERROR)
@@ -108,7 +110,7 @@ static void check_bytes(const struct resp_limits *limits, const char *bytes, siz
     buffer_fini(&whole);
 }
 
-/* Whether or not commands are taken for what the one before them was. */
+/* Check with and without resp_again(). */
 static void check_both(const struct resp_limits *limits, const char *text, const char *expected)
 {
     check_bytes(limits, text, strlen(text), expected);
@@ -284,7 +286,7 @@ static void test_resp_parse__refuses_other_types_in_arrays(void **state)
     check("*1\r\n:4\r\nPING\r\n", "!expected '$', got ':'");
     check("*2\r\n$1\r\na\r\n*1\r\n", "!expected '$', got '*'");
     check("*1\r\n\r\n", "!expected '$', got ' '");
-    /* Like Redis: the two bytes behind an argument are passed over, whatever they are. */
+    /* As in Redis, the two bytes after an argument are skipped, whatever they are. */
     check("*2\r\n$1\r\nabcd\r\n$1\r\n", "!expected '$', got 'd'");
 }
 
@@ -298,7 +300,7 @@ static void test_resp_parse__refuses_lines_without_end(void **state)
     line[40] = '\n';
     check_bytes(&small, line, 40, "+40");
     line[40] = '1';
-    line[50] = '\n'; /* too long even where the end is in sight */
+    line[50] = '\n'; /* too long, although the line ends here */
     check_bytes(&small, line, 51, "!too big inline request");
     line[0] = '*';
     check_bytes(&small, line, 40, "+40");
@@ -307,7 +309,7 @@ static void test_resp_parse__refuses_lines_without_end(void **state)
     memcpy(line, header, sizeof(header));
     check_bytes(&small, line, 44, "+44");
     check_bytes(&small, line, 45, "!too big bulk count string");
-    check_small("a b c d e\r\n", "!too big inline request"); /* five arguments where four are allowed */
+    check_small("a b c d e\r\n", "!too big inline request"); /* five arguments; four are allowed */
 }
 
 static void test_resp_parse__has_redis_limits_by_default(void **state)
@@ -417,14 +419,14 @@ static void test_parsers__share_an_array_while_no_command_is_under_way(void **st
     assert_ptr_equal(two.arguments, array);
     assert_int_equal(resp_parse(&two, half, 14), RESP_MORE);
     resp_return(&two, &spare);
-    assert_null(spare.arguments); /* it has the first argument of a command */
+    assert_null(spare.arguments); /* the array is in use: it has the first argument of a command */
     resp_borrow(&one, &spare);
     assert_int_equal(resp_parse(&one, whole, strlen(whole)), RESP_COMMAND);
     assert_int_equal(resp_parse(&two, half, strlen(half)), RESP_COMMAND);
     assert_int_equal(two.argument_count, 2);
     assert_int_equal(half[two.arguments[0].offset], 'E');
     resp_return(&one, &spare);
-    resp_return(&two, &spare); /* one too many */
+    resp_return(&two, &spare); /* there is room for one array only */
     assert_int_equal(resp_memory(&two), 0);
     free(spare.arguments);
     resp_fini(&one);
@@ -454,7 +456,8 @@ static void test_resp_parse__reads_a_deep_pipeline(void **state)
     buffer_fini(&b);
 }
 
-/* Random commands, some spoilt, cut at random places, always give what they give in one piece. */
+/* Random commands, some of them invalid, are parsed in random pieces. The result must be the same as in one
+ * piece. */
 static void test_resp_parse__does_not_depend_on_the_cuts(void **state)
 {
     (void)state;

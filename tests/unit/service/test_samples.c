@@ -113,7 +113,8 @@ static void test_samples_write__heads_each_metric_once(void **state)
     sample_count(&s, METRIC_OF_CONNECTIONS, NULL, 3);
     sample_count(&s, METRIC_OF_BUILD, (struct label[]){label("1"), label("c")}, 1);
     sample(&s, METRIC_OF_UPTIME, NULL, 1.5);
-    sample(&more, METRIC_OF_UPTIME, NULL, 2.5); /* never twice in life; the head is, here, once */
+    /* Both parts have the metric, which never happens in production. It gets only one heading. */
+    sample(&more, METRIC_OF_UPTIME, NULL, 2.5);
     const struct samples *const parts[] = {&s, &more};
     samples_write(&out, EXPOSITION_OPENMETRICS, parts, 2);
     assert_string_equal(buffer_text(&out),
@@ -163,7 +164,7 @@ static void test_exposition_negotiate__takes_the_one_that_is_liked(void **state)
             fail_msg("%s", cases[i].accept);
 }
 
-/* What the names promise to tools that check them. */
+/* The rules that tools check names against. */
 static void test_metric_rows__keep_to_the_rules_of_names(void **state)
 {
     (void)state;
@@ -185,9 +186,10 @@ static void test_metric_rows__keep_to_the_rules_of_names(void **state)
             fail_msg("%s does not end in %s", row->name, unit);
         assert_true(strncmp(name, "twinbloom_", 10) == 0 || strncmp(name, "process_", 8) == 0);
         assert_true(strlen(row->help) > 5 && strpbrk(row->help, "\n\\|") == NULL);
+        /* OpenMetrics uses the name without _total. */
         for (size_t j = 0; j < METRIC_COUNT; j++)
             if (j != i)
-                assert_string_not_equal(name, metric_rows[j].name); /* OpenMetrics knows it without _total */
+                assert_string_not_equal(name, metric_rows[j].name);
     }
 }
 
@@ -249,7 +251,8 @@ static void test_meter__counts_and_bounds_its_filters(void **state)
         meter_answered(one, true, &(struct meter_answers){.yes = 1, .no = 2});
     }
     assert_int_equal(made, METER_FILTERS_MAX);
-    assert_int_equal(atomic_load(&meter_others(m)->checks), 12 * 3); /* of 1012 filters */
+    /* 12 filters are more than METER_FILTERS_MAX. */
+    assert_int_equal(atomic_load(&meter_others(m)->checks), 12 * 3);
     meter_answered(NULL, true, &(struct meter_answers){.yes = 1});
     meter_free(m);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "service/metrics/statuses.h"
 
-/* A Redis that has time for so many questions a round. */
+/* A Redis that answers @patience requests per round. */
 struct redis {
     size_t patience, asked;
     enum status_is says;
@@ -80,7 +80,7 @@ static void test_statuses_ask__follows_names_that_come_and_go(void **state)
     struct statuses s = {0};
     struct redis r = {.patience = 100, .says = STATUS_SAID};
     play_round(&s, three, &r);
-    r.patience = 0; /* one is asked for all the same */
+    r.patience = 0; /* at least one filter is asked for */
     play_round(&s, others, &r);
     is(&s, 0, STATUS_SAID, "d@2");
     is(&s, 1, STATUS_SAID, "b@1");
@@ -105,11 +105,11 @@ static void test_statuses_ask__nothing_can_be_reached_where_nothing_was_answered
     for (size_t i = 0; i < 3; i++)
         is(&s, i, STATUS_UNREACHABLE, "");
     r.says = STATUS_SAID;
-    play_round(&s, three, &r); /* it answers again: the others are as they were last known */
+    play_round(&s, three, &r); /* it replies again; the others keep their last status */
     is(&s, 0, STATUS_UNREACHABLE, "");
     is(&s, 1, STATUS_SAID, "a@3");
     is(&s, 2, STATUS_UNREACHABLE, "");
-    r.says = STATUS_GONE; /* which is an answer */
+    r.says = STATUS_GONE; /* this is a reply, too */
     play_round(&s, three, &r);
     is(&s, 1, STATUS_SAID, "a@3");
     is(&s, 2, STATUS_GONE, "");

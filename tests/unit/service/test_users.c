@@ -10,9 +10,9 @@
 #include "service/commands/command.h"
 #include "service/config/users.h"
 
-/* Of "hello". */
+/* The hash of "hello". */
 #define HASH "$y$j75$wxZuc9zvOwHhA1nQX8/PP0$d4Gp/uaOMD/tjgUyHthHB1RcgHeLw8WAR4BqJ.u7e57"
-/* Of "abc": FIPS 180-2, appendix B.1. */
+/* The hash of "abc", from FIPS 180-2, appendix B.1. */
 #define ABC "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #define NONE "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 
@@ -131,7 +131,7 @@ static void test_users_verify__takes_hashes_and_plain_text(void **state)
     assert_true(users_verify("plain", "plain"));
     assert_false(users_verify("plain", "plainer"));
     assert_false(users_verify("plain", ""));
-    assert_false(users_verify("", "")); /* no secret: none fits */
+    assert_false(users_verify("", "")); /* without a password no login succeeds */
 }
 
 static void test_users_by_token__finds_whose_it_is(void **state)
@@ -141,14 +141,14 @@ static void test_users_by_token__finds_whose_it_is(void **state)
     assert_ptr_equal(users_by_token(c, "abc", 3), find(c, "two"));
     assert_null(users_by_token(c, "abcd", 4));
     assert_null(users_by_token(c, "", 0));
-    assert_null(users_by_token(c, ABC, strlen(ABC))); /* the hash is no token */
+    assert_null(users_by_token(c, ABC, strlen(ABC))); /* the hash itself is no token */
     config_free(c);
     c = config_of("[user two]\ntoken = " ABC "\nenabled = no\n");
     assert_null(users_by_token(c, "abc", 3));
     config_free(c);
 }
 
-/* A row without a role is for administrators alone; that it is so must have been meant. */
+/* Every row must name a role. A row without a role would be for administrators only, perhaps by mistake. */
 static void test_command_table__says_of_each_command_who_may_run_it(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void test_command_table__says_of_each_command_who_may_run_it(void **state
         if (roles == 0)
             fail_msg("%s: which role?", command->name);
         bool of_filters = strncmp(command->name, "BF.", 3) == 0 || strncmp(command->name, "TB.", 3) == 0;
-        /* Without an argument it looks at the user's filters by itself. */
+        /* A command without arguments selects the filters of the user itself. */
         if (of_filters && command->arity != 1 && command->keys.first == 0)
             fail_msg("%s: which of its arguments is the filter?", command->name);
         if (of_filters && (command->flags & COMMAND_FREE) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which lists of nodes go together. */
+/* Which lists of nodes are compatible. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,9 +30,9 @@ static void test_claim_judge__takes_the_same_home(void **state)
 {
     (void)state;
     is_taken("a:1, b:2, /run/c", false);
-    is_taken("A:1, /run/c, B:2", false); /* the others in any order */
-    is_taken("a:1", false);              /* we have more */
-    is_taken("a:1, b:2, d:4", true);     /* or less */
+    is_taken("A:1, /run/c, B:2", false); /* the same metadata node, the others in any order */
+    is_taken("a:1", false);              /* the configuration has more nodes */
+    is_taken("a:1, b:2, d:4", true);     /* the configuration lacks a node */
     is_taken("", false);
 }
 

@@ -44,7 +44,7 @@ static void test_dump_header__is_decoded_as_it_was_encoded(void **state)
     struct dump_header h = header_of(&v, 2), again;
     struct buffer bytes = {0};
     struct error e = {""};
-    h.seed = 0x77; /* the filter's, which its summary has not */
+    h.seed = 0x77; /* the filter's seed; the summary of its view does not have it */
     h.layers[0].items = 77;
     h.layers[1].items = 13;
     dump_header_encode(&h, &bytes);
@@ -81,7 +81,7 @@ static void test_dump_header__is_refused_with_any_byte_changed_or_cut(void **sta
         bytes.data[i] ^= 0x10;
         assert_int_equal(dump_header_decode(&again, bytes.data, bytes.length, &e), ERR_PARSE);
         bytes.data[i] ^= 0x10;
-        char *cut = malloc(i + 1); /* of the exact size, so that a sanitizer sees more being read */
+        char *cut = malloc(i + 1); /* exact size, so that a sanitizer reports a read beyond the end */
         memcpy(cut, bytes.data, i);
         assert_int_equal(dump_header_decode(&again, cut, i, &e), ERR_PARSE);
         free(cut);
@@ -147,14 +147,14 @@ static void spoil_items(struct dump_header *h)
 {
     h->layers[1].items = UINT64_MAX;
 }
-/* More chunks than a header may have, and the number to go with them. */
+/* More chunks than a header may have, with the matching number. */
 static void spoil_size(struct dump_header *h)
 {
     h->layers[0].geometry.shards = UINT32_C(1) << 31;
     h->chunks = (UINT32_C(1) << 29) + 1;
 }
 
-/* With a checksum that is right: a header that somebody made, not one that was damaged. */
+/* The checksum is right: somebody made this header, and it was not damaged. */
 static void test_dump_header__is_refused_with_a_value_out_of_bounds(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void test_dump_header__is_refused_with_a_value_out_of_bounds(void **state
     }
 }
 
-/* The seed is the filter's, which its summary has not. */
+/* The seed is the filter's. The summary of its view does not have it. */
 static void test_dump_header__of_a_log_has_a_mix(void **state)
 {
     (void)state;
@@ -316,7 +316,7 @@ static void test_dump_chunk__is_refused_with_any_byte_changed_or_cut(void **stat
     struct dump_run run;
     struct dump_chunk chunk;
     struct error e = {""};
-    assert_true(dump_run_at(&h, 4, &run)); /* the small one */
+    assert_true(dump_run_at(&h, 4, &run)); /* the chunk of small shards */
     size_t length = DUMP_CHUNK_HEADER + run.bytes;
     uint8_t *bytes = malloc(length + 1);
     for (size_t i = 0; i < length; i++)

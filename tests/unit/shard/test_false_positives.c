@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The promise that is measured: filters that are full, made by the real hash and blocks. */
+/* Measures the false-positive rate of full filters, with the real hash and blocks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,8 +33,8 @@ static enum block_answer look(const struct geometry *g, const uint8_t *shards, u
     return block_test(g, TAG, &p, shard + (size_t)p.block * (g->block_bits / 8), g->block_bits / 8);
 }
 
-/* The share of @probes absent keys that are found. The first bits of a key do not depend on how many follow,
- * so most probes need but a few. */
+/* Returns the share of @probes absent keys that are reported present. The first bits of a key do not depend
+ * on the number of hashes, so a few bits suffice for most keys. */
 static double measured(const struct geometry *g, const uint8_t *shards, uint64_t probes)
 {
     struct geometry first = *g;
@@ -64,7 +64,7 @@ static void check_rate(double target, uint64_t keys, uint64_t probes)
     print_message("target %g expected %.4g measured %.4g +- %.2g\n", target, expected, rate, sigma);
     assert_true(expected <= target);
     assert_true(rate <= target + 3 * sigma);
-    /* Beside the scatter of the probes: how the keys happen to fall on the blocks, a few percent. */
+    /* Besides the sampling error, the random load of the blocks makes a difference of a few percent. */
     assert_true(fabs(rate - expected) <= 4 * sigma + 0.06 * expected);
     free(shards);
 }
@@ -93,8 +93,8 @@ static void test_full_filter__keeps_one_in_a_million(void **state)
     check_rate(1e-6, 1000000, 25000000);
 }
 
-/* In small blocks the usual formula, without the spread of the set bits, is a fifth too low: ours must not
- * be. */
+/* In small blocks the usual formula is a fifth too low, because it ignores the spread of the set bits. Ours
+ * must be exact. */
 static void test_formula__is_exact_in_small_blocks(void **state)
 {
     (void)state;

@@ -75,7 +75,7 @@ static void test_generation_text__gives_the_text_that_was_read(void **state)
 static void assert_refused(const char *text, size_t length)
 {
     struct error e;
-    char *exact = malloc(length + 1); /* so that a read past the end is seen */
+    char *exact = malloc(length + 1); /* exact size, so that a sanitizer reports a read past the end */
     assert_non_null(exact);
     char *copy = realloc(exact, length == 0 ? 1 : length);
     assert_non_null(copy);
@@ -89,9 +89,9 @@ static void assert_refused(const char *text, size_t length)
 static void test_generation_parse__refuses_every_cut(void **state)
 {
     (void)state;
-    /* The last field is one digit, so no shorter text is whole. */
+    /* The last field is one digit, so no shorter text is complete. */
     for (size_t length = 0; length < strlen(sample); length++)
-        if (strncmp(sample + length, ";1:1:512", 8) != 0) /* there one layer ends: that text is whole */
+        if (strncmp(sample + length, ";1:1:512", 8) != 0) /* at the end of a layer the text is complete */
             assert_refused(sample, length);
 }
 
@@ -168,7 +168,7 @@ static void test_generation_parse__refuses_more_than_it_can_hold(void **state)
     buffer_fini(&b);
 }
 
-/* Random damage of a good text: whatever is accepted must be within bounds. */
+/* Random damage of a valid text. Whatever is accepted must be within bounds. */
 static void test_generation_parse__survives_hostile_text(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void test_generation_rate__fills_the_layers_in_order(void **state)
     assert_true(fabs(generation_rate(&g, 500) - half) < 1e-12 * half);
     double two = 1 - (1 - p[0]) * (1 - geometry_rate(&g.layers[1].geometry, 1500));
     assert_true(fabs(generation_rate(&g, 2500) - two) < 1e-9 * two);
-    /* The last layer takes all that is left, also beyond its capacity. */
+    /* The last layer takes all remaining keys, also beyond its capacity. */
     double over = 1 - (1 - p[0]) * (1 - p[1]) * (1 - geometry_rate(&g.layers[2].geometry, 6000));
     assert_true(fabs(generation_rate(&g, 9000) - over) < 1e-9 * over);
     assert_true(over > 1 - (1 - p[0]) * (1 - p[1]) * (1 - p[2]));

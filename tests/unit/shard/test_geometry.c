@@ -21,7 +21,7 @@ static struct geometry plan(uint64_t keys, double rate)
 
 static double memory_ratio(const struct geometry *g, uint64_t keys, double rate)
 {
-    double blocks = (double)keys * (g->blocks + 1.0) / g->blocks; /* a header is one that has no keys */
+    double blocks = (double)keys * (g->blocks + 1.0) / g->blocks; /* a header takes a block without keys */
     return (double)geometry_memory_log(g) * 8 / blocks / geometry_classic_bits(rate);
 }
 
@@ -50,14 +50,15 @@ static void test_geometry_plan__wastes_little_memory(void **state)
         struct geometry g = plan(n, 1e-3);
         assert_true(memory_ratio(&g, n, 1e-3) <= 1.07);
     }
-    /* Of a few hundred kilobytes the four classes a doubling and whole blocks leave a little more. */
+    /* For a few hundred kilobytes more is wasted: there are four size classes per doubling, and no partial
+     * blocks. */
     for (uint64_t n = 100000; n < 300000; n += n / 143) {
         struct geometry g = plan(n, 1e-3);
         assert_true(memory_ratio(&g, n, 1e-3) <= 1.101);
     }
 }
 
-/* jemalloc's classes written out by another rule than the code's. */
+/* The size classes of jemalloc, by another rule than in the code. */
 static uint64_t class_of(uint64_t size)
 {
     for (uint64_t unit = 16;; unit *= 2)
@@ -82,7 +83,7 @@ static void test_geometry_plan__no_other_number_of_shards_takes_much_less(void *
             else
                 low = one.blocks + 1u;
         }
-        uint64_t most = SHARD_BYTES_MAX / block - 1; /* beside a header */
+        uint64_t most = SHARD_BYTES_MAX / block - 1; /* without the header */
         uint64_t fewest = (low + most - 1) / most;
         uint64_t best = UINT64_MAX;
         for (uint64_t shards = fewest; shards <= 8 * fewest; shards++) {
@@ -113,7 +114,8 @@ static void test_geometry_plan__no_other_number_of_hashes_does_better(void **sta
     static const double rates[] = {0.5, 0.1, 1e-2, 1e-3, 1e-6, 1e-9};
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
         struct geometry g = plan(30000000000, rates[i]);
-        /* At the load where the planned k just meets the rate, every other k is above it. */
+        /* Just above the load at which the planned number of hashes keeps the rate, no other number keeps
+         * it. */
         uint64_t keys = 30000000000;
         while (geometry_rate(&g, keys) <= rates[i])
             keys += keys / 10000;
@@ -176,7 +178,7 @@ static void test_geometry_plan__is_quick(void **state)
     assert_true(ms < 60); /* 1 to 3 ms without sanitizers */
 }
 
-/* The formula most texts give: the mean of the set bits alone, all bits of the block in use. */
+/* The formula of most texts. It uses only the mean of the set bits, and all bits of the block. */
 static double plain_rate(unsigned bits, unsigned k, double mean)
 {
     double sum = 0;
@@ -210,9 +212,9 @@ static double bits_per_key(double (*formula)(unsigned, unsigned, double), unsign
     return best;
 }
 
-/* The figures of the usual formula are the published ones; ours are higher by what the tag takes (16 of B
- * bits) and by the spread of the set bits, which the usual formula leaves out: little in large blocks, much
- * in small ones. */
+/* The figures of the usual formula are published. Ours are higher because of the tag, which takes 16 bits of
+ * each block, and because of the spread of the set bits, which the usual formula ignores. The spread matters
+ * little in large blocks, and much in small ones. */
 static void test_geometry_rate__gives_the_known_table_and_the_price_of_tag_and_spread(void **state)
 {
     (void)state;
@@ -237,8 +239,8 @@ static void test_geometry_rate__gives_the_known_table_and_the_price_of_tag_and_s
     }
 }
 
-/* A block of m bits and one hash: a false positive is a given bit being set, so Poisson mixing gives 1 -
- * e^-(load/m). */
+/* With one hash, a key is a false positive if one given bit of m is set. With a Poisson load the probability
+ * is 1 - e^-(load/m). */
 static void test_geometry_rate__agrees_with_the_closed_form_for_one_hash(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ static struct greeting greet(const char *url, const char *name, const char *expe
     struct greeting g = greeting_write(&b, &nodes, &nodes.node[0], name);
     const char *text = buffer_text(&b);
     assert_true(b.length >= strlen(greeting_ask_replication));
-    b.length -= strlen(greeting_ask_replication); /* it comes last, in any case */
+    b.length -= strlen(greeting_ask_replication); /* this request is always the last one */
     assert_string_equal(text + b.length, greeting_ask_replication);
     assert_string_equal(buffer_text(&b), expected);
     buffer_fini(&b);
@@ -54,7 +54,7 @@ static void test_greeting__says_what_the_node_needs(void **state)
                      4);
 }
 
-/* It would answer INFO replication with nothing. */
+/* A sentinel replies to INFO replication with an empty text. */
 static void test_greeting__does_not_ask_a_sentinel_for_its_replication_id(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "shard/filter/hash.h"
 
-/* Counts that are spread evenly have a chi-square of about @n - 1, give or take sqrt(2 (n - 1)). */
+/* If the counts are spread evenly, their chi-square is about @n - 1, give or take sqrt(2 (n - 1)). */
 static void assert_even(const uint32_t *counts, size_t n)
 {
     double total = 0;
@@ -90,7 +90,7 @@ static void test_hash_place__gives_bits_independent_of_each_other_and_of_the_blo
 static void test_hash_key__is_xxh3_128(void **state)
 {
     (void)state;
-    struct key_hash h = hash_key(0, "", 0); /* a published vector: stored filters depend on it */
+    struct key_hash h = hash_key(0, "", 0); /* a published test vector; stored filters depend on it */
     assert_true(h.high == 0x99aa06d3014798d8 && h.low == 0x6001c324468d497f);
 }
 
@@ -129,8 +129,7 @@ static int by_high_and_low(const void *a, const void *b)
     return x->low < y->low ? -1 : x->low > y->low;
 }
 
-/* Hashes that differ in few bits, and such with the same half, are what a mix that is no bijection would
- * merge. */
+/* A mix that is no bijection would merge hashes that differ in few bits, or hashes with an equal half. */
 static void test_hash_mix__keeps_different_hashes_apart(void **state)
 {
     (void)state;
@@ -176,7 +175,7 @@ static void test_hash_mix__spreads_every_bit_over_all_others(void **state)
     }
 }
 
-/* A bit more or less in the mix changes everything too. */
+/* A change of one bit of the mix changes half of the bits of each hash. */
 static void test_hash_mix__depends_on_every_bit_of_the_mix(void **state)
 {
     (void)state;
@@ -200,7 +199,7 @@ static void test_hash_mix__does_not_change_between_versions(void **state)
     assert_true(h.high == 0x0000000000000001 && h.low == 0x9e3779b9e17d05af);
 }
 
-/* Fixed figures: a change of the mapping would make every stored filter unreadable. */
+/* Fixed values, because a change of the mapping would make every stored filter unreadable. */
 static void test_hash_place__does_not_change_between_versions(void **state)
 {
     (void)state;

@@ -40,7 +40,7 @@ static struct node_health_figures read_of(unsigned i)
     return f;
 }
 
-/* Each has an address of its own, and is away after a while. */
+/* Each node has its own address, fails once and disconnects. */
 static void come_and_go(unsigned first, unsigned count)
 {
     for (unsigned i = first; i < first + count; i++) {
@@ -59,7 +59,7 @@ static void test_health__forgets_nodes_that_are_long_gone(void **state)
     for (unsigned i = 0; i < CAME_AND_WENT; i++)
         known += read_of(i).failures != 0;
     assert_int_equal(known, NODE_HEALTH_ROWS);
-    assert_int_equal(read_of(CAME_AND_WENT - 1).failures, 1); /* the latest ones */
+    assert_int_equal(read_of(CAME_AND_WENT - 1).failures, 1); /* the latest nodes are kept */
     assert_int_equal(read_of(CAME_AND_WENT - NODE_HEALTH_ROWS).failures, 1);
 }
 

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include "shard/request/idle.h"
 
-/* Asked for at 1000; rests after 100, its memory leaves after 500. */
+/* The last request came at 1000. The filter rests after 100, and its memory is released after 500. */
 static struct idle_facts at(uint64_t now, uint64_t bytes)
 {
     return (struct idle_facts){.now = now,
@@ -30,7 +30,7 @@ static void test_idle_decide__rests_when_nobody_asks(void **state)
 {
     (void)state;
     decides(at(1099, 0), IDLE_BUSY, 1100);
-    decides(at(999, 0), IDLE_BUSY, 1100); /* asked for since the clock was read */
+    decides(at(999, 0), IDLE_BUSY, 1100); /* a request came after the clock was read */
     decides(at(1100, 0), IDLE_REST, IDLE_NEVER);
     struct idle_facts f = at(5000, 1);
     f.is_needed = true;

@@ -77,7 +77,8 @@ static void test_latency_read__sees_only_what_came_since_its_last_call(void **st
     assert_true(f.p99_ms >= 1.5);
 }
 
-/* A second of samples, half a second of it in one wait: half of the time is slow, not one sample of 500. */
+/* A second has 500 samples and one wait of half a second. The wait counts as half of the time, not as one
+ * sample of 500. */
 static void test_latency_record__counts_a_stall_as_long_as_it_was(void **state)
 {
     (void)state;
@@ -121,11 +122,11 @@ static void test_latency_record__loses_nothing_of_several_threads(void **state)
     assert_int_equal(samples, 400000);
 }
 
-/* --- recent ones --- */
+/* --- recent use --- */
 
 enum { SECOND = LATENCY_RECENT_US, START = 1000 * SECOND };
 
-/* Noted at intervals, so that one who asks all the time is never taken for nobody. */
+/* Use is noted at intervals. Constant use must never be taken for no use. */
 static void test_latency_use__counts_as_an_answer_without_a_time(void **state)
 {
     (void)state;

@@ -59,7 +59,7 @@ static void test_names__fit_their_storage_at_every_bound(void **state)
 
     struct error e;
     assert_int_equal(names_init(&n, prefix, filter, FILTER_NAME_MAX + 1, &e), ERR_RANGE);
-    filter[FILTER_NAME_MAX - 1] = '{'; /* now two bytes too long */
+    filter[FILTER_NAME_MAX - 1] = '{'; /* '{' is escaped, so the name is two bytes too long */
     assert_int_equal(names_init(&n, prefix, filter, FILTER_NAME_MAX, &e), ERR_RANGE);
     assert_int_equal(names_init(&n, prefix, filter, FILTER_NAME_MAX - 2, &e), ERR_OK);
     filter[FILTER_NAME_MAX - 3] = '{';
@@ -120,7 +120,7 @@ static void test_names_init__escapes_so_that_no_two_filters_share_a_key(void **s
         assert_int_equal(n.filter_length, strlen(names[i].escaped));
         names_filter_key(&n, "view", &view[i]);
         names_log_shard(&n, (struct shard_id){1, 0, 2}, &shard[i]);
-        /* One opening and one closing brace, so the hash tag is all of the name. */
+        /* There is one opening and one closing brace, so the hash tag is the complete name. */
         const char *open = memchr(shard[i].text, '{', shard[i].length);
         assert_ptr_equal(open, memrchr(shard[i].text, '{', shard[i].length));
         const char *close = memchr(shard[i].text, '}', shard[i].length);

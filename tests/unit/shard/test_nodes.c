@@ -97,7 +97,7 @@ static void test_nodes_parse__reads_tls_and_sockets(void **state)
     static const char good[] =
         "rediss://app:s@Redis.example:6390/2, rediss://[::1], unix:///run/redis/a.sock ,"
         "UNIX://u%3a:p%2fw%40@/run/b%20.sock?db=7";
-    assert_int_equal(nodes_parse(&nodes, good, &e), ERR_PARSE); /* a blank */
+    assert_int_equal(nodes_parse(&nodes, good, &e), ERR_PARSE); /* a path with a blank */
     static const char best[] =
         "rediss://app:s@Redis.example:6390/2, rediss://[::1], unix:///run/redis/a.sock ,"
         "UNIX://u%3a:p%2fw%40@/run/b%25%3f.sock?db=7, unix://:q@/c, unix://r@/d?password=t&db=1,"
@@ -175,7 +175,7 @@ static void test_nodes_parse__refuses_sockets_that_cannot_be(void **state)
     }
 }
 
-/* Paths are told apart by case, names of hosts are not. */
+/* Paths are case-sensitive, names of hosts are not. */
 static void test_placement__knows_sockets_by_their_paths(void **state)
 {
     (void)state;
@@ -337,7 +337,7 @@ static void test_placement_choose__takes_sockets_by_their_paths(void **state)
     assert_int_equal(placement_choose(&p, &nodes, "/run/A.sock", NULL), ERR_CONFIG);
 }
 
-/* A cluster is taken as a whole, or not at all. */
+/* A cluster is chosen as a whole, or not at all. */
 static void test_placement_choose__leaves_a_cluster_to_its_slots(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void test_placement_choose__leaves_a_cluster_to_its_slots(void **state)
     assert_non_null(cluster.cluster);
     assert_int_equal(placement_choose(&p, &cluster, " ", NULL), ERR_OK);
     assert_int_equal(p.count, 0);
-    assert_int_equal(placement_nodes(&p, &cluster), 1); /* nobody has told of its masters */
+    assert_int_equal(placement_nodes(&p, &cluster), 1); /* the masters are not known yet */
     placement_pin(&p, &cluster, &g);
     assert_int_equal(g.node_count, 1);
     assert_string_equal(g.nodes[0], "cluster");

@@ -100,7 +100,7 @@ static void test_set__is_a_set(void **state)
     add(&a, 2);
     add(&a, 1);
     assert_int_equal(a.count, 2);
-    add(&a, 0); /* two nodes that do not answer are two */
+    add(&a, 0); /* two nodes that do not answer count as two */
     add(&a, 0);
     assert_int_equal(a.count, 4);
     replications_fini(&a);
@@ -143,7 +143,7 @@ static void test_trusted__reads_ids(void **state)
     assert_true(t.count == 2 && trusted_contains(&t, 0xab) && trusted_contains(&t, UINT64_MAX));
 }
 
-/* Processes that find the same masters in another order say the same. */
+/* Processes that find the same masters in different orders must get the same list. */
 static void test_trusted__has_one_order(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@
 #include "base/buffer.h"
 #include "shard/redis/wire/replies.h"
 
-/* Feed @bytes in pieces of @piece and call @each with every reply; the count of replies. */
+/* Feed @bytes in pieces of @piece bytes, and call @each with every reply. Returns the number of replies. */
 static size_t feed(bool keep, const char *bytes, size_t length, size_t piece,
                    void (*each)(size_t number, const redisReply *reply))
 {
@@ -35,7 +35,7 @@ static size_t feed(bool keep, const char *bytes, size_t length, size_t piece,
     return count;
 }
 
-/* Replies 0, 4, 8, ... are small strings, the next are integers, arrays, and strings that grow. */
+/* Replies 0, 4, 8, ... are short strings. The others are integers, arrays, and strings of growing length. */
 static size_t long_of(size_t number)
 {
     return number * number * 3;
@@ -87,7 +87,7 @@ static void expect(size_t number, const redisReply *r)
 static void test_replies__are_the_same_however_they_are_cut(void **state)
 {
     (void)state;
-    enum { COUNT = 120 }; /* the last ones are larger than a chunk */
+    enum { COUNT = 120 }; /* the last strings are larger than a chunk */
     static const size_t pieces[] = {1, 2, 3, 7, 100, 1023, 1024, 1025, 4096, REPLIES_CHUNK};
     struct buffer b = {0};
     write_stream(&b, COUNT);

@@ -27,14 +27,14 @@ static void test_slots__are_those_of_the_specification(void **state)
                 {"bar", 5061},
                 {"{user1000}.following", 3443},
                 {"user1000", 3443},
-                {"foo{}{bar}", 8363},     /* an empty tag is none */
+                {"foo{}{bar}", 8363},     /* an empty tag is ignored */
                 {"foo{{bar}}zap", 4015},  /* the tag is "{bar" */
                 {"foo{bar}{zap}", 5061}}; /* the first tag */
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_int_equal(slots_of_key(rows[i].key, strlen(rows[i].key)), rows[i].slot);
 }
 
-/* All keys of a filter, and all of a shard, lie in the slot that is computed without making their names. */
+/* All keys of a filter, and all keys of a shard, are in the slot that is computed without their names. */
 static void test_slots__of_placements_and_homes_are_those_of_the_keys(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void test_slots_reply__gives_owners_and_replicas(void **state)
     freeReplyObject(r);
 }
 
-/* The host of the node that answers may be missing; one that nobody knows is "?". */
+/* The host of the node that replies may be missing. An unknown host is "?". */
 static void test_slots_reply__whose_host_is_missing_means_the_node_that_was_asked(void **state)
 {
     (void)state;
@@ -239,12 +239,12 @@ static void test_shards_reply__names_masters_without_slots_too(void **state)
                           SHARD("*0\r\n", "*2\r\n" NODE("6", "16", "6", "master", "6", "failed")
                                               NODE("7", "17", "6", "master", "4", "fail")));
     assert_int_equal(slot_map_parse_shards(&m, r, "asked", false, &e), ERR_OK);
-    assert_int_equal(m.node[m.owner[0]].port, 2); /* the one of two that is there */
+    assert_int_equal(m.node[m.owner[0]].port, 2); /* the one of two masters that is online */
     assert_int_equal(m.node[m.owner[29]].port, 2);
-    assert_int_equal(m.node[m.owner[10]].port, 4); /* down, and not replaced yet */
+    assert_int_equal(m.node[m.owner[10]].port, 4); /* failed, and not replaced yet */
     assert_int_equal(m.owner[30], SLOT_UNOWNED);
-    assert_true(slot_map_find(&m, "h", 5) < m.count);  /* gets its first slots */
-    assert_true(slot_map_find(&m, "h", 6) == m.count); /* was replaced */
+    assert_true(slot_map_find(&m, "h", 5) < m.count);  /* a new master, without slots so far */
+    assert_true(slot_map_find(&m, "h", 6) == m.count); /* failed, and has been replaced */
     assert_true(slot_map_find(&m, "h", 7) == m.count);
     assert_true(m.node[slot_map_find(&m, "h", 3)].replica);
     slot_map_fini(&m);
@@ -345,7 +345,7 @@ static void test_redirect__is_read_from_the_error(void **state)
     assert_false(slots_error_wants_map("TRYAGAIN x"));
 }
 
-/* --- the map that all threads share --- */
+/* --- the shared map --- */
 
 static void test_cluster__lets_one_ask_at_a_time_and_not_too_often(void **state)
 {
@@ -360,11 +360,11 @@ static void test_cluster__lets_one_ask_at_a_time_and_not_too_often(void **state)
     assert_int_equal(cluster_candidate(c, 3, &n), 2);
     assert_string_equal(n.name, "b:2");
     assert_true(cluster_may_refresh(c));
-    assert_false(cluster_may_refresh(c)); /* one does */
+    assert_false(cluster_may_refresh(c)); /* a refresh is under way */
     slot_map_init(&m);
     assert_int_equal(slot_map_patch(&m, 9, "z", 9), ERR_OK);
     cluster_refreshed(c, &m);
-    assert_false(cluster_may_refresh(c)); /* a moment ago */
+    assert_false(cluster_may_refresh(c)); /* the last refresh was a moment ago */
     assert_int_equal(cluster_version(c), 1);
     slot_map_init(&copy);
     assert_int_equal(cluster_copy(c, &copy, &version), ERR_OK);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "shard/filter/view.h"
 
-enum { FIELDS = 15, OPTIONAL = 4 /* the last ones */ };
+enum { FIELDS = 15, OPTIONAL = 4 /* the last fields */ };
 
 #define TAIL " seed=00000000000000ab built=1 capacity=10 rate=0.25 nodes=a:1 layers=4:1:512:1:10:0.25:1"
 #define TWO_LAYERS TAIL ";3:1:512:1:10:0.125:2"
@@ -37,7 +37,7 @@ static const struct pair good[FIELDS] = {
     {"healthy_ms", "1795272427000"},
 };
 
-static struct view view; /* large: kept off the stack */
+static struct view view; /* too large for the stack */
 
 /* Parse @pairs; those without a name are left out. */
 static enum err parse(const struct pair *pairs, size_t count, struct error *e)
@@ -60,7 +60,7 @@ static struct pair *find(struct pair *pairs, const char *name)
     return NULL;
 }
 
-/* What the good one gives with another value of @name. */
+/* Parse the valid fields with another value of @name. */
 static enum err parse_with(const char *name, const char *value, struct error *e)
 {
     struct pair pairs[FIELDS];
@@ -95,7 +95,7 @@ static void test_view_parse__tells_what_the_filter_is_doing(void **state)
     assert_int_equal(parse_with("generation0", "", &e), ERR_OK);
     assert_int_equal(view.phase, PHASE_OVERFLOW);
     assert_null(view_alternate(&view));
-    assert_int_equal(view.keys[0], 0); /* they were another generation's */
+    assert_int_equal(view.keys[0], 0); /* the keys were those of another generation */
     assert_int_equal(parse_with("deleting", "1", &e), ERR_OK);
     assert_true(view.deleting);
     assert_int_equal(parse_with("degraded", "1", &e), ERR_OK);
@@ -146,7 +146,7 @@ static void test_view_parse__takes_a_field_once_and_skips_what_it_does_not_know(
     assert_non_null(strstr(e.text, "version occurs twice"));
 }
 
-/* Nothing else of it is looked at. */
+/* No other field is read. */
 static void test_view_parse__says_what_to_do_with_another_format(void **state)
 {
     static const struct pair old[] = {{"incarnation", "x"}, {"epoch", "7"}};

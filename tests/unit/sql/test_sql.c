@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sql_render() over statements of the test's own: sql.c is compiled in with another table of statements. */
+/* Tests sql_render() with its own statements: sql.c is compiled in with another table of statements. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -71,7 +71,7 @@ static void test_entry_decode__refuses_what_is_no_entry(void **state)
     refused(bytes, LOG_ENTRY_BYTES_MIN - 1, ERR_PARSE);
     refused(bytes, length - 1, ERR_PARSE);
     refused(bytes, length + 1, ERR_PARSE);
-    bytes[2] = LOG_KEYS_MAX + 1; /* one key too many, all of its bytes there */
+    bytes[2] = LOG_KEYS_MAX + 1; /* one key too many, with all its bytes */
     refused(bytes, length + LOG_HASH_BYTES, ERR_PARSE);
     bytes[2] = LOG_KEYS_MAX;
     bytes[1] = 0;
@@ -84,7 +84,7 @@ static void test_entry_decode__refuses_what_is_no_entry(void **state)
     refused(bytes, 1, ERR_PARSE);
 }
 
-/* The same bytes, whoever writes it. */
+/* The entry has the same bytes whoever writes it. */
 static void test_entry_encode_full__names_its_generation(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ static void test_entry_encode_full__names_its_generation(void **state)
     assert_memory_equal(bytes, wanted, sizeof(wanted));
     assert_int_equal(log_entry_decode(&entry, bytes, sizeof(wanted), &e), ERR_OK);
     assert_true(entry.kind == LOG_FULL && entry.sequence == 0x0708 && entry.count == 0);
-    for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) { /* keys, another kind, somebody's */
+    for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) { /* number of keys, kind, writer */
         bytes[places[i]] += 2;
         refused(bytes, sizeof(wanted), ERR_PARSE);
         bytes[places[i]] -= 2;
@@ -113,7 +113,7 @@ static void test_entry_encode_layer__names_generation_and_layer(void **state)
 {
     (void)state;
     static const uint8_t wanted[LOG_ENTRY_BYTES_MIN] = {0xb1, 1, 0, 2, 23, [20] = 0x08, 0x07};
-    static const unsigned places[] = {2, 3, 4, 5, 19}; /* keys, another kind, no such layer, somebody's */
+    static const unsigned places[] = {2, 3, 4, 5, 19}; /* number of keys, kind, layer, writer */
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     struct log_entry entry;
     struct error e;
@@ -126,7 +126,7 @@ static void test_entry_encode_layer__names_generation_and_layer(void **state)
         refused(bytes, sizeof(wanted), ERR_PARSE);
         bytes[places[i]] ^= 0x40;
     }
-    bytes[4] = 0; /* it begins with the generation */
+    bytes[4] = 0; /* layer 0 begins with the generation, so it has no entry */
     refused(bytes, sizeof(wanted), ERR_PARSE);
     (void)log_entry_encode_full(bytes, 0x0708);
     assert_int_equal(log_entry_decode(&entry, bytes, sizeof(wanted), &e), ERR_OK);
@@ -150,7 +150,7 @@ static void test_entry_encode_removal__names_a_registration(void **state)
     bytes[20] = bytes[21] = 0; /* no registration */
     refused(bytes, LOG_ENTRY_BYTES_MIN, ERR_PARSE);
     (void)log_entry_encode_removal(bytes, writer, 1);
-    memset(bytes + 4, 0, LOG_WRITER_BYTES); /* nobody's */
+    memset(bytes + 4, 0, LOG_WRITER_BYTES); /* no writer */
     refused(bytes, LOG_ENTRY_BYTES_MIN, ERR_PARSE);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a process keeps of its entries: until when, how much, and what is missing under another era. */
+/* What a process keeps of its entries: how long, how much, and which entries are missing under another
+ * era. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +54,7 @@ static void folded(const struct lane *in, uint64_t ms)
     own_folded(own, in, (struct log_id){ms, 0});
 }
 
-/* The sequences that are missing, as text. */
+/* The sequences of the missing entries, as text. */
 static const char *missing(void)
 {
     static char text[200];
@@ -88,7 +89,7 @@ static void test_own__is_kept_until_it_is_folded(void **state)
     assert_int_equal(own_count(own), 200);
     folded(&lane, 1100);
     assert_int_equal(own_count(own), 200);
-    for (unsigned i = 301; i <= 2000; i++) { /* memory of the first ones is used again */
+    for (unsigned i = 301; i <= 2000; i++) { /* reuses the memory of the first entries */
         assert_int_equal(meet(&lane, i, 1000 + i), ERR_OK);
         folded(&lane, 1000 + i - 50);
     }
@@ -108,14 +109,14 @@ static void test_behind_a_removal__nothing_is_acknowledged_until_a_later_registr
     (void)state;
     own_register(own, 7);
     assert_int_equal(meet(&lane, 1, 10), ERR_OK);
-    own_remove(own, 6); /* of an earlier one */
+    own_remove(own, 6); /* an earlier registration */
     assert_int_equal(own_is_removed(own), 0);
     assert_int_equal(meet(&lane, 2, 11), ERR_OK);
     own_remove(own, 7);
     own_remove(own, 6);
     assert_int_equal(own_is_removed(own), 8);
     assert_int_equal(meet(&lane, 3, 12), ERR_FENCED);
-    assert_int_equal(own_count(own), 2); /* what was acknowledged before is kept */
+    assert_int_equal(own_count(own), 2); /* entries that were acknowledged before are kept */
     own_register(own, 8);
     assert_int_equal(own_is_removed(own), 0);
     assert_int_equal(meet(&lane, 3, 12), ERR_OK);
@@ -130,11 +131,11 @@ static void test_where_the_history_goes_on__what_was_met_is_there(void **state)
     assert_string_equal(missing(), "");
     assert_int_equal(meet(&lane, 2, 11), ERR_FENCED);
     assert_int_equal(meet(&next, 2, 11), ERR_OK);
-    own_go_on(own, &lane, &other); /* it was not in that one any more */
+    own_go_on(own, &lane, &other); /* the entries are in `next`, so all are missing here */
     assert_string_equal(missing(), "1 2 ");
 }
 
-/* Entries of one turn may be met in another order than they were numbered in. */
+/* Entries that are sent together may be met in another order than that of their sequences. */
 static void test_own__that_was_met_late_is_not_forgotten_early(void **state)
 {
     (void)state;
@@ -142,7 +143,7 @@ static void test_own__that_was_met_late_is_not_forgotten_early(void **state)
     assert_int_equal(meet(&lane, 1, 30), ERR_OK);
     folded(&lane, 20);
     own_enter(own, &next);
-    assert_string_equal(missing(), "1 2 "); /* 2 could have been forgotten, 1 may not be */
+    assert_string_equal(missing(), "1 2 "); /* entry 2 could be dropped, entry 1 must not be */
     own_found(own, &next, 1, (struct log_id){30, 0});
     own_found(own, &next, 2, (struct log_id){20, 0});
     folded(&next, 30);
@@ -161,13 +162,13 @@ static void test_what_is_met_under_another_era__is_refused(void **state)
     assert_int_equal(meet(&lane, 2, 11), ERR_FENCED);
     assert_int_equal(meet(&next, 2, 11), ERR_OK);
     assert_int_equal(own_count(own), 2);
-    own_enter(own, &next); /* the same again */
+    own_enter(own, &next); /* nothing changes */
     assert_string_equal(missing(), "1 ");
     own_enter(own, &other);
     assert_string_equal(missing(), "1 2 ");
 }
 
-/* Ids of another era, or of another stream, say nothing here. */
+/* Ids of another era or stream say nothing about this one. */
 static void test_folded_under_another_era__forgets_nothing(void **state)
 {
     (void)state;
@@ -176,13 +177,13 @@ static void test_folded_under_another_era__forgets_nothing(void **state)
     assert_int_equal(own_count(own), 1);
     own_enter(own, &next);
     folded(&lane, 100);
-    folded(&next, 100); /* it is missing here */
+    folded(&next, 100); /* the entry is missing in `next` */
     assert_int_equal(own_count(own), 1);
-    own_found(own, &lane, 1, (struct log_id){10, 0}); /* a look that is too late */
+    own_found(own, &lane, 1, (struct log_id){10, 0}); /* a late result for the earlier era */
     assert_string_equal(missing(), "1 ");
     own_found(own, &next, 1, (struct log_id){50, 0});
-    own_found(own, &next, 1, (struct log_id){60, 0}); /* the first one counts */
-    own_found(own, &next, 7, (struct log_id){55, 0}); /* not kept */
+    own_found(own, &next, 1, (struct log_id){60, 0}); /* the first id counts */
+    own_found(own, &next, 7, (struct log_id){55, 0}); /* there is no such entry */
     assert_string_equal(missing(), "");
     folded(&next, 49);
     assert_int_equal(own_count(own), 1);
@@ -202,7 +203,7 @@ static void test_the_look__begins_where_the_first_missing_one_was(void **state)
     own_found(own, &next, 1, (struct log_id){100, 0});
     assert_int_equal(from(), 200);
     own_sent(own, &next, 3, (struct log_id){150, 0}); /* the clock of the new master is behind */
-    own_sent(own, &lane, 2, (struct log_id){1, 0});   /* of a roll call that is over */
+    own_sent(own, &lane, 2, (struct log_id){1, 0});   /* an earlier roll call */
     assert_int_equal(from(), 150);
     assert_string_equal(missing(), "2 3 ");
 }
@@ -215,7 +216,8 @@ static void test_room__is_bounded_and_says_so(void **state)
     char bytes[400] = "";
     own_enter(small, &lane);
     assert_int_equal(own_room(small, 1, 900, &e), ERR_OK);
-    assert_int_equal(own_room(small, 1, 1000, &e), ERR_NOMEM); /* what it costs to keep it is counted */
+    /* The overhead of keeping an entry counts, too. */
+    assert_int_equal(own_room(small, 1, 1000, &e), ERR_NOMEM);
     assert_int_equal(own_met(small, &lane, 1, (struct log_id){1, 0}, bytes, sizeof(bytes), &e), ERR_OK);
     assert_int_equal(own_room(small, 1, 600, &e), ERR_NOMEM);
     assert_non_null(strstr(e.text, "tb:{f.0}:1.log1"));

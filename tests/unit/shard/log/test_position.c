@@ -87,7 +87,8 @@ static void test_position_parse__refuses_what_is_none(void **state)
     buffer_append(&text, "00", 2); /* longer than any entry */
     assert_int_equal(log_position_parse(&out, text.data, text.length, &e), ERR_PARSE);
     assert_int_equal(log_position_parse(&out, text.data, text.length - 3, &e), ERR_PARSE); /* half a byte */
-    assert_int_equal(log_position_parse(&out, text.data, text.length - 4, &e), ERR_PARSE); /* no entry */
+    /* The entry lacks a byte. */
+    assert_int_equal(log_position_parse(&out, text.data, text.length - 4, &e), ERR_PARSE);
     text.data[text.length - 3] = 'G';
     assert_int_equal(log_position_parse(&out, text.data, text.length - 2, &e), ERR_PARSE);
     assert_int_equal(log_position_parse(&out, "7-8", 3, &e), ERR_PARSE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_UNIT_SHARD_RESIDENT_MEMORY_H
 #define TESTS_UNIT_SHARD_RESIDENT_MEMORY_H
-/* What the tests of shards in memory share: hashes of numbered keys, and shards as Redis would have them. */
+/* Helpers for tests of shards in memory: hashes of numbered keys, and shards as Redis has them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static inline struct key_place place_of(const struct geometry *g, uint64_t key)
     return p;
 }
 
-/* All shards of a layer, without headers, as Redis has them; freed by the caller. */
+/* All shards of a layer as in Redis, but without headers. The caller frees them. */
 static inline uint8_t *redis_new(const struct geometry *g)
 {
     uint8_t *shards = calloc(g->shards, geometry_shard_bytes(g));
@@ -50,7 +50,7 @@ static inline void load_whole(struct bitmap *b, uint32_t shard, const uint8_t *s
         fail_msg("%s", e.text);
 }
 
-/* All shards of a layer in memory, from @shards. */
+/* Load all shards of a layer from @shards. */
 static inline void load_layer(struct resident *r, unsigned layer, const uint8_t *shards)
 {
     struct bitmap *b = r->layer[layer];

@@ -122,7 +122,7 @@ static void test_bitmap_or__takes_pieces_in_order_and_refuses_others(void **stat
     uint8_t *shards = redis_new(g);
     struct bitmap *b = bitmap_of(g, NULL);
     uint32_t block = g->block_bits / 8;
-    assert_int_equal(bitmap_or(b, 0, 0, shards, block, &e), ERR_CONFLICT); /* nobody began to load it */
+    assert_int_equal(bitmap_or(b, 0, 0, shards, block, &e), ERR_CONFLICT); /* the load has not begun */
     bitmap_change(b, 0, BITMAP_LOADING);
     assert_int_equal(bitmap_or(b, 0, block, shards, block, &e), ERR_CONFLICT);
     assert_int_equal(bitmap_or(b, 0, 0, shards, block - 1, &e), ERR_CONFLICT);
@@ -210,7 +210,7 @@ static void test_dirty__takes_a_page_where_nine_of_its_blocks_are(void **state)
     struct bitmap *b = bitmap_of(&g, shards);
     set_units(b, 0, 8, 3);
     set_units(b, 64, 9, 3);
-    set_units(b, 128, 11, 2); /* in the last page, which has 22 */
+    set_units(b, 128, 11, 2); /* in the last page, which has 22 blocks */
     assert_int_equal(dirty_bytes(b, 0), 28 * 64);
     assert_true(take(b, 0));
     assert_int_equal(batch.count, 8 + 1 + 1);
@@ -219,7 +219,7 @@ static void test_dirty__takes_a_page_where_nine_of_its_blocks_are(void **state)
     assert_true(batch.piece[8].offset == 4096 && batch.piece[8].length == 4096);
     assert_true(batch.piece[9].offset == 8192 && batch.piece[9].length == 22 * 64);
     assert_false(take(b, 0));
-    set_units(b, 30, 3, 1); /* next to each other */
+    set_units(b, 30, 3, 1); /* adjacent blocks */
     assert_true(take(b, 0));
     assert_true(batch.count == 1 && batch.piece[0].offset == 30 * 64 && batch.piece[0].length == 3 * 64);
     bitmap_free(b);
@@ -241,14 +241,14 @@ static void test_dirty__keeps_a_batch_within_its_bytes_and_leaves_the_rest(void 
     for (int n = 0; take(b, 1); n++) {
         assert_in_range(batch.length, 1, DIRTY_BATCH_BYTES);
         bytes += batch.length;
-        if (n == 3) { /* it was not written */
+        if (n == 3) { /* this batch was not written */
             dirty_put_back(b, &batch);
             bytes -= batch.length;
         }
     }
     assert_int_equal(bytes, b->shard_bytes);
     assert_int_equal(dirty_bytes(b, 1), 0);
-    set_units(b, 0, 1, 1); /* then whole pages, so that none ends where the batch does */
+    set_units(b, 0, 1, 1); /* one block first, so that no page ends where a batch ends */
     for (uint32_t page = 1; page < 40; page++)
         set_units(b, page * 64, DIRTY_PAGE_AT, 3);
     for (bytes = 0; take(b, 0); bytes += batch.length)
@@ -258,7 +258,7 @@ static void test_dirty__keeps_a_batch_within_its_bytes_and_leaves_the_rest(void 
     free(shards);
 }
 
-/* Redis has bits of it that memory lacks: they would be overwritten. */
+/* Redis may have bits that memory lacks. Writing the shard's pages would overwrite them. */
 static void test_dirty__takes_nothing_of_a_shard_that_is_not_whole(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void test_dirty__takes_nothing_of_a_shard_that_is_not_whole(void **state)
     free(shards);
 }
 
-/* Bits that are set while pages are taken wait for the next time: folding comes to an end. */
+/* Bits that are set while pages are taken are left for the next fold. So folding comes to an end. */
 static void test_dirty_take_from__takes_each_page_once(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Pinned blocks of shards that are not in memory answer, and tell what is new, as a shard in memory does. */
+/* Pinned blocks of shards that are not in memory answer requests, and tell which keys are new, as shards in
+ * memory do. */
 #include "tests/unit/shard/resident/memory.h"
 
 enum { KEYS = 1500, ENTRY = 25, BLOCK = 128 };
@@ -80,7 +81,7 @@ static void unpins(struct request *q)
     resident_unpin(q->f->r, &q->at);
 }
 
-/* Pinned, and read. */
+/* Pin the block of @key, and read it. */
 static void reads(struct request *q, struct fixture *f, uint64_t key)
 {
     pins(q, f, key, PIN_ASK);
@@ -88,7 +89,7 @@ static void reads(struct request *q, struct fixture *f, uint64_t key)
     takes(q);
 }
 
-/* Another key whose block is that of @key. */
+/* Returns another key in the block of @key. */
 static uint64_t neighbour(uint64_t key, uint64_t from)
 {
     struct key_place p = place_of(&g, key), n = place_of(&g, from);
@@ -133,7 +134,7 @@ static void test_a_block__is_shared_and_stays_for_its_last_holder(void **state)
     unpins(&a);
     assert_int_equal(look_one_key(f.r, 1), RESIDENT_ABSENT);
     assert_int_equal(apply_one_key(f.r, 0, 1, 1), RESIDENT_NEW);
-    pins(&late, &f, 1, PIN_WHOLE); /* read before the request, and all entries since are in it */
+    pins(&late, &f, 1, PIN_WHOLE); /* the block was read before, and has all entries since */
     unpins(&b);
     assert_int_equal(look_one_key(f.r, 1), RESIDENT_PRESENT);
     unpins(&late);
@@ -143,9 +144,9 @@ static void test_a_block__is_shared_and_stays_for_its_last_holder(void **state)
     fini(&f);
 }
 
-/* The keys: applied and folded before the pin; applied before it, known to be folded behind it; applied while
- * the GETRANGE is under way, before and behind its execution; when it was answered. Only the first is in the
- * answer. */
+/* The keys in order: applied and folded before the pin; applied before the pin, and folded after it; applied
+ * between the pin and the execution of GETRANGE; applied between the execution and the reply; applied after
+ * the reply. The reply has only the first key. */
 static void test_a_block__has_every_entry_whenever_it_came(void **state)
 {
     (void)state;
@@ -166,7 +167,7 @@ static void test_a_block__has_every_entry_whenever_it_came(void **state)
     (void)redis_set(&g, f.redis, key[1]);
     (void)redis_set(&g, f.redis, key[2]);
     fold(&f, 3);
-    assert_int_equal(overlay_keys(&f), 2); /* the read holds them */
+    assert_int_equal(overlay_keys(&f), 2); /* the read under way keeps them there */
     assert_int_equal(apply_one_key(f.r, 0, 4, key[3]), RESIDENT_UNSURE);
     takes(&q);
     assert_int_equal(overlay_keys(&f), 1);
@@ -174,7 +175,7 @@ static void test_a_block__has_every_entry_whenever_it_came(void **state)
     assert_int_equal(apply_one_key(f.r, 0, 6, key[4]), RESIDENT_OLD);
     for (unsigned i = 0; i < 5; i++)
         assert_int_equal(look_one_key(f.r, key[i]), RESIDENT_PRESENT);
-    fold(&f, 6); /* what the overlay drops stays in the block */
+    fold(&f, 6); /* the block keeps what the overlay drops */
     assert_int_equal(overlay_keys(&f), 0);
     for (unsigned i = 0; i < 5; i++)
         assert_int_equal(look_one_key(f.r, key[i]), RESIDENT_PRESENT);
@@ -183,8 +184,9 @@ static void test_a_block__has_every_entry_whenever_it_came(void **state)
     fini(&f);
 }
 
-/* Two requests ask for one block. The first is answered and adds its key; somebody folds the entry, and the
- * second answer has it, before the entry is applied here. */
+/* Two requests read one block. The first gets its reply and adds the key. Another process folds the entry, so
+ * the second reply has the key before the entry is applied here. The first reply decides that the key is
+ * new. */
 static void test_the_first_answer__counts(void **state)
 {
     (void)state;
@@ -205,11 +207,11 @@ static void test_the_first_answer__counts(void **state)
     fini(&f);
 }
 
-/* --- beside a generation that is wholly in memory --- */
+/* --- compared with a generation in memory --- */
 
 struct twin {
     struct fixture not, whole;
-    uint8_t *layer[2]; /* in Redis, both layers */
+    uint8_t *layer[2]; /* the shards of both layers in Redis */
 };
 
 static void read_block_of(struct twin *t, unsigned layer, uint64_t key)
@@ -278,13 +280,14 @@ static void test_blocks__answer_and_tell_new_keys_as_shards_in_memory_do(void **
         resident_begin(t.not .r, lane, (struct log_id){0}, 2);
         resident_begin(t.whole.r, lane, (struct log_id){0}, 2);
     }
-    for (unsigned i = 0; i < KEYS; i++) { /* many twice, some of the first layer */
+    for (unsigned i = 0; i < KEYS; i++) { /* many keys occur twice, some are in the first layer */
         random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
         keys[i] = (random >> 33) % 1300;
     }
     for (uint64_t at = 0; at < KEYS; at += ENTRY) {
         compare_entry(&t, at / ENTRY, keys + at);
-        if (random >> at % 64 & 1) /* folded up to here, and known at once, or not */
+        /* Fold the keys so far, at random; the process learns of it at once or later. */
+        if (random >> at % 64 & 1)
             for (; folded < at + ENTRY; folded++) {
                 (void)redis_set(&second, t.layer[1], keys[folded]);
             }
@@ -317,7 +320,7 @@ static void test_discard__has_reads_under_way_begin_again(void **state)
     uint32_t view = resident_view(f.r);
     resident_discard(f.r);
     assert_false(resident_take_block(f.r, &asked.at, &asked.read, asked.answer));
-    resident_drop_read(f.r, &asked.read); /* is fine too */
+    resident_drop_read(f.r, &asked.read); /* allowed after a refused block, too */
     assert_int_equal(look_one_key(f.r, other), RESIDENT_UNKNOWN);
     assert_int_equal(resident_pin(f.r, view, &asked.at, &read, &needs, NULL), ERR_FENCED);
     assert_int_equal(apply_one_key(f.r, 0, 1, other), RESIDENT_UNSURE);
@@ -326,7 +329,7 @@ static void test_discard__has_reads_under_way_begin_again(void **state)
     fini(&f);
 }
 
-/* An add that was sent under the view before is told what was new. */
+/* An add that was sent under the previous view still learns which keys were new. */
 static void test_discard__leaves_blocks_whole(void **state)
 {
     (void)state;
@@ -346,7 +349,7 @@ static void test_discard__leaves_blocks_whole(void **state)
     fini(&f);
 }
 
-/* Entries between where the lanes were read and where they are read now may be missing in memory. */
+/* Memory may lack entries between the old and the new position in the lanes. */
 static void test_rebase__has_blocks_read_again(void **state)
 {
     (void)state;
@@ -359,14 +362,14 @@ static void test_rebase__has_blocks_read_again(void **state)
         other++;
     pins(&asked, &f, other, PIN_ASK);
     redis_answers(&asked);
-    (void)redis_set(&g, f.redis, 1); /* another process has added and folded it */
+    (void)redis_set(&g, f.redis, 1); /* another process has added and folded the key */
     resident_rebase(f.r);
     assert_int_equal(look_one_key(f.r, 1), RESIDENT_UNKNOWN);
     assert_false(resident_take_block(f.r, &asked.at, &asked.read, asked.answer));
     assert_int_equal(apply_one_key(f.r, 0, 1, neighbour(1, 2)), RESIDENT_UNSURE);
     reads(&again, &f, 1);
     assert_int_equal(look_one_key(f.r, 1), RESIDENT_PRESENT);
-    assert_int_equal(look_one_key(f.r, neighbour(1, 2)), RESIDENT_PRESENT); /* by the overlay */
+    assert_int_equal(look_one_key(f.r, neighbour(1, 2)), RESIDENT_PRESENT); /* the key is in the overlay */
     unpins(&whole);
     unpins(&again);
     unpins(&asked);
@@ -385,7 +388,7 @@ static void test_a_shard_in_memory__needs_no_pin(void **state)
     load_layer(f.r, 0, f.redis);
     pins(&q, &f, 1, PIN_NEEDLESS);
     resident_leave_begin(f.r, 0, shard);
-    pins(&q, &f, 1, PIN_NEEDLESS); /* entries from before are in neither Redis nor the overlay */
+    pins(&q, &f, 1, PIN_NEEDLESS); /* the shard may have entries that neither Redis nor the overlay has */
     assert_true(resident_leave_end(f.r, 0, shard));
     pins(&q, &f, 1, PIN_ASK);
     resident_drop_read(f.r, &q.read);
@@ -400,7 +403,7 @@ static void load_shard(struct fixture *f, uint32_t shard)
     assert_int_equal(resident_load_end(f->r, 0, shard, NULL), ERR_OK);
 }
 
-/* The entries of a shard in memory are not in the overlay: the block itself must have them. */
+/* The overlay does not have the entries of a shard in memory, so the block itself must have them. */
 static void test_a_block__keeps_whole_while_its_shard_loads_and_leaves(void **state)
 {
     (void)state;
@@ -411,7 +414,7 @@ static void test_a_block__keeps_whole_while_its_shard_loads_and_leaves(void **st
     for (unsigned i = 1; i < 4; i++)
         key[i] = neighbour(1, key[i - 1] + 1);
     uint32_t shard = block_of(1).shard;
-    uint64_t other = 2; /* another block of that shard, asked for all the time */
+    uint64_t other = 2; /* another block of that shard; its read is under way all the time */
     while (block_of(other).shard != shard || block_of(other).block == block_of(1).block)
         other++;
     twin[0] = other;
@@ -422,7 +425,8 @@ static void test_a_block__keeps_whole_while_its_shard_loads_and_leaves(void **st
     redis_answers(&asked);
 
     assert_int_equal(resident_load_begin(f.r, 0, shard, 1, NULL), ERR_OK);
-    assert_int_equal(apply_one_key(f.r, 0, 1, key[0]), RESIDENT_NEW); /* loading: the block knows */
+    /* While the shard loads, the block decides. */
+    assert_int_equal(apply_one_key(f.r, 0, 1, key[0]), RESIDENT_NEW);
     assert_int_equal(apply_one_key(f.r, 0, 2, twin[0]), RESIDENT_UNSURE);
     load_whole(f.r->layer[0], shard, f.redis);
     assert_int_equal(resident_load_end(f.r, 0, shard, NULL), ERR_OK);
@@ -440,7 +444,7 @@ static void test_a_block__keeps_whole_while_its_shard_loads_and_leaves(void **st
     fold(&f, 7);
     assert_true(resident_leave_end(f.r, 0, shard));
 
-    takes(&asked); /* this answer is older than all of the entries */
+    takes(&asked); /* this reply is older than all entries */
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(look_one_key(f.r, key[i]), RESIDENT_PRESENT);
         assert_int_equal(look_one_key(f.r, twin[i]), RESIDENT_PRESENT);
@@ -452,7 +456,8 @@ static void test_a_block__keeps_whole_while_its_shard_loads_and_leaves(void **st
     fini(&f);
 }
 
-/* A block was read and an add of its key sent; then the shard is loaded, from pieces that have the entry. */
+/* A block was read, and an add of its key was sent. Then the shard is loaded from pieces that already have
+ * the entry. The block decides that the key is new. */
 static void test_a_block__decides_what_is_new_before_a_shard_that_was_loaded_later(void **state)
 {
     (void)state;
@@ -488,7 +493,8 @@ static void test_pins__have_a_bound_of_their_own(void **state)
     resident_drop_read(f.r, &read);
     assert_int_equal(resident_pin(f.r, 1, &at[2], &read, &needs, &e), ERR_NOMEM);
     assert_non_null(strstr(e.text, "more than 64 MiB of blocks"));
-    assert_int_equal(resident_pin(f.r, 1, &at[1], &read, &needs, &e), ERR_OK); /* it is there */
+    /* This block is already pinned. */
+    assert_int_equal(resident_pin(f.r, 1, &at[1], &read, &needs, &e), ERR_OK);
     resident_drop_read(f.r, &read);
     resident_unpin(f.r, &at[0]);
     resident_unpin(f.r, &at[1]);
@@ -512,7 +518,7 @@ static void test_many_pins__are_all_found(void **state)
     }
     for (uint64_t key = 0; key < 2000; key++)
         (void)apply_one_key(f.r, 0, key, key);
-    for (uint64_t key = 0; key < 2000; key++) /* bits that are set are true */
+    for (uint64_t key = 0; key < 2000; key++) /* set bits count even in blocks that were not read */
         assert_int_equal(look_one_key(f.r, key), RESIDENT_PRESENT);
     for (uint64_t key = 0; key < 2000; key++)
         resident_unpin(f.r, &(struct block_at){.shard = block_of(key).shard, .block = block_of(key).block});

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Two appliers, one a lane, pin and read the blocks of their keys as adds do; three threads check keys; one
- * folds; one has shards load and leave, and views change. Never is a key absent that was applied before the
- * request began, and of a key that is added twice only the first one is new. Meant for TSan as well. */
+/* Two appliers, one per lane, pin and read the blocks of their keys as adds do. Three threads check keys, one
+ * folds, and one loads and unloads shards and changes the view. A key that was applied before a request must
+ * not be absent. If a key is added twice, only the first one may be new. Run this test with TSan, too. */
 #include "tests/unit/shard/resident/memory.h"
 
 #include <pthread.h>
@@ -13,10 +13,10 @@ enum { BLOCK = 64, BATCH = 16, ENTRY = 8, LANES = 2, READERS = 3, FEW = 6000, MA
 static struct fixture {
     struct budget budget;
     struct resident *r;
-    pthread_mutex_t lock; /* of Redis, which runs one command at a time */
+    pthread_mutex_t lock; /* protects `redis`: Redis runs one command at a time */
     uint8_t *redis;
     uint64_t keys_per_lane;
-    _Atomic uint64_t applied[LANES]; /* keys of a lane */
+    _Atomic uint64_t applied[LANES]; /* number of applied keys of each lane */
     _Atomic unsigned appliers;
     _Atomic uint64_t failed, answered, unknown, moved, not_new, unsure;
 } f;
@@ -44,7 +44,7 @@ static void read_block(const struct block_at *at, uint8_t *out)
     pthread_mutex_unlock(&f.lock);
 }
 
-/* False: there was a new view; what is pinned is to be unpinned all the same. */
+/* False: the view has changed. The caller must call unpin() in any case. */
 static bool pin_and_read(struct request *q, const uint64_t *keys, unsigned count)
 {
     bool counts = true;
@@ -83,7 +83,7 @@ static void *check_keys(void *arg)
         uint8_t answers[BATCH];
         uint64_t keys[BATCH], applied[LANES] = {f.applied[0], f.applied[1]};
         bool must[BATCH];
-        for (unsigned i = 0; i < BATCH; i++) { /* the latest ones, and those to come */
+        for (unsigned i = 0; i < BATCH; i++) { /* the latest keys, and keys that are not applied yet */
             random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
             unsigned lane = i % LANES;
             uint64_t n = applied[lane] + (random >> 32) % 64;
@@ -105,7 +105,7 @@ static void *check_keys(void *arg)
     return NULL;
 }
 
-/* Each key twice: the second time it is never new. */
+/* Add each key twice. The second one must not be new. */
 static void add(unsigned lane, uint64_t first, uint64_t id)
 {
     struct request q;
@@ -118,7 +118,7 @@ static void add(unsigned lane, uint64_t first, uint64_t id)
     }
     bool counts = pin_and_read(&q, keys, ENTRY);
     f.failed += resident_apply(f.r, lane, (struct log_id){id, 0}, hashes, 2 * ENTRY, added, NULL) != ERR_OK;
-    bool exact = counts && q.pinned == ENTRY; /* whatever views come meanwhile */
+    bool exact = counts && q.pinned == ENTRY; /* even if the view changes meanwhile */
     for (unsigned i = 0; i < ENTRY; i++) {
         f.failed += added[ENTRY + i] == RESIDENT_NEW;
         f.failed += exact && (added[i] == RESIDENT_UNSURE || added[ENTRY + i] != RESIDENT_OLD);
@@ -255,8 +255,8 @@ static void *rebase(void *arg)
     return NULL;
 }
 
-/* The entry that is applied at this moment is in the block that is read at this moment: in the overlay, or
- * behind the pin. */
+/* An entry that is applied while its block is read must be in the block, either from the overlay or because
+ * it was applied after the pin. */
 static void test_threads__meet_the_entry_that_is_applied_while_its_block_is_pinned(void **state)
 {
     (void)state;

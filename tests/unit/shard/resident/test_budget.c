@@ -21,7 +21,8 @@ static void test_budget_parse_group__reads_both_versions(void **state)
     (void)state;
     assert_true(group("1073741824\n") == UINT64_C(1) << 30);
     assert_true(group("max\n") == UINT64_MAX);
-    assert_true(group("9223372036854771712\n") == UINT64_C(9223372036854771712)); /* version 1: no bound */
+    /* Cgroup version 1 without a limit. */
+    assert_true(group("9223372036854771712\n") == UINT64_C(9223372036854771712));
     assert_true(group("") == UINT64_MAX && group("-1\n") == UINT64_MAX && group("12 3") == UINT64_MAX);
 }
 
@@ -126,7 +127,7 @@ static void test_budget_take__never_passes_the_limit(void **state)
     assert_false(budget_take(&b, 1));
 }
 
-/* What loads ask for from @from on, as soon as they may, in @us; in bytes. */
+/* Returns how many bytes loads request within @us from @from on, if each load begins as early as it may. */
 static uint64_t asked_in(struct budget *b, uint64_t from, uint64_t us)
 {
     uint64_t asked = 0, now = from;
@@ -143,7 +144,7 @@ static void test_budget_load_at__keeps_to_the_rate(void **state)
     assert_int_equal(b.load_rate, BUDGET_LOAD_RATE);
     b.load_rate = 1000000;
     assert_in_range(asked_in(&b, 1000000, 1000000), 1000000, 1000000 + BUDGET_LOAD_BURST + 1000);
-    /* and no more than a burst is made up for */
+    /* After a pause, at most one burst is made up for. */
     assert_in_range(asked_in(&b, 9000000, 1000000), 1000000, 1000000 + BUDGET_LOAD_BURST + 1000);
     b.load_rate = 0;
     assert_true(budget_load_at(&b, 5, UINT32_MAX) == 5 && budget_load_at(&b, 5, UINT32_MAX) == 5);

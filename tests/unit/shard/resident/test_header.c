@@ -45,7 +45,7 @@ static void test_header__is_read_as_it_was_written(void **state)
     }
 }
 
-/* Other versions, and scripts, read these bytes. */
+/* Other versions and scripts read these bytes. */
 static void test_header__has_this_form(void **state)
 {
     (void)state;
@@ -89,7 +89,7 @@ static void test_header_decode__says_that_a_later_version_wrote_it(void **state)
     struct error e = {""};
     header_encode(&sample, bytes);
     bytes[5] = 2;
-    memset(bytes + 6, 0x55, 50); /* whatever that version means by it */
+    memset(bytes + 6, 0x55, 50); /* only the other version knows what they mean */
     assert_int_equal(header_decode(&h, bytes, sizeof(bytes), "s", &e), ERR_FORMAT);
     assert_string_equal(e.text, "shard s has format 2; this version reads formats up to 1: upgrade it");
     bytes[5] = 0;
@@ -121,8 +121,8 @@ static void test_header_check__knows_a_writer_of_the_future(void **state)
     (void)state;
     struct error e = {""};
     struct header found = sample;
-    found.writer = (struct writer_token){.number = 8,
-                                         .random = UINT64_MAX}; /* an earlier one has not been replaced yet */
+    /* The writer is earlier than the view's. */
+    found.writer = (struct writer_token){.number = 8, .random = UINT64_MAX};
     assert_int_equal(header_check(&found, &sample, "s", &e), ERR_OK);
     found.writer = (struct writer_token){.number = 10, .random = 0};
     assert_int_equal(header_check(&found, &sample, "s", &e), ERR_FENCED);
@@ -166,9 +166,9 @@ static void test_writer_compare__orders_as_the_bytes_of_headers_do(void **state)
         }
 }
 
-/* --- the room that a plan leaves for it --- */
+/* --- the memory of a plan with headers --- */
 
-/* jemalloc's class for a string of @length bytes, with its head and its end. */
+/* The size class of jemalloc for a string of @length bytes, with its header and terminator. */
 static uint64_t class_of(uint64_t length)
 {
     for (uint64_t unit = 16;; unit *= 2)
@@ -177,7 +177,7 @@ static uint64_t class_of(uint64_t length)
                 return quarter * unit;
 }
 
-/* The fewest blocks that keep the rate. */
+/* The smallest number of blocks that keeps the rate. */
 static uint64_t blocks_for(const struct geometry *g, uint64_t keys, double rate)
 {
     uint64_t low = 1, high = (uint64_t)g->shards * g->blocks;
@@ -192,7 +192,7 @@ static uint64_t blocks_for(const struct geometry *g, uint64_t keys, double rate)
     return low;
 }
 
-/* Of all shards as they lie in Redis, under the best number of them. */
+/* The memory of all shards in Redis, with the best number of shards. */
 static uint64_t least_memory(const struct geometry *g, uint64_t keys, double rate, uint64_t limit)
 {
     uint64_t block = header_bytes(g), blocks = blocks_for(g, keys, rate), best = UINT64_MAX;
@@ -217,7 +217,8 @@ static void test_geometry_plan__has_room_for_the_header(void **state)
                 assert_true(geometry_rate(&g, keys) <= rates[r]);
                 uint64_t all = header_shard_bytes(&g), more = all + header_bytes(&g);
                 assert_true(all <= limit);
-                assert_true(more > limit || class_of(more) > class_of(all)); /* which it fills */
+                /* The shard fills its size class. */
+                assert_true(more > limit || class_of(more) > class_of(all));
             }
 }
 
@@ -229,7 +230,7 @@ static void test_geometry_plan__takes_little_more_memory_than_need_be(void **sta
         assert_int_equal(geometry_plan(&g, keys, 1e-3, SHARD_BYTES_DEFAULT, NULL), ERR_OK);
         uint64_t memory = g.shards * (class_of(header_shard_bytes(&g)) + 128);
         assert_true((double)memory <= 1.01 * (double)least_memory(&g, keys, 1e-3, SHARD_BYTES_DEFAULT));
-        assert_true(class_of(header_shard_bytes(&g)) <= 1 << 20); /* of the largest shards, too */
+        assert_true(class_of(header_shard_bytes(&g)) <= 1 << 20); /* also for the largest shards */
     }
 }
 
@@ -240,7 +241,8 @@ static void test_geometry_plan__refuses_shards_without_room_for_a_block(void **s
     struct error e = {""};
     assert_int_equal(geometry_plan(&g, 1000, 1e-3, SHARD_BYTES_MIN_LOG - 1, &e), ERR_RANGE);
     assert_says(&e, "shard size 1023 is not between 1024 and 1048512 bytes");
-    static const double rates[] = {0.5, 1e-1, 1e-2, 1e-3, 1e-6, 1e-9, 1e-20}; /* each block size */
+    /* Rates that lead to every block size. */
+    static const double rates[] = {0.5, 1e-1, 1e-2, 1e-3, 1e-6, 1e-9, 1e-20};
     for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++)
         assert_int_equal(geometry_plan(&g, 1000, rates[r], SHARD_BYTES_MIN_LOG, &e), ERR_OK);
     assert_int_equal(geometry_plan(&g, UINT64_MAX, 1e-3, SHARD_BYTES_DEFAULT, &e), ERR_RANGE);

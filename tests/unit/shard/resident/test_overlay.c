@@ -10,7 +10,8 @@ static void add(struct overlay *o, unsigned lane, uint64_t id, unsigned layer, u
     assert_int_equal(overlay_add(o, lane, (struct log_id){id, 0}, layer, &k, 1, NULL), ERR_OK);
 }
 
-/* Read the block of @key, which Redis has empty, by @read. True: with the overlay the key is there. */
+/* End @read with the block of @key, which is empty in Redis. True: the overlay added the key. @counts: the
+ * expected result of overlay_read_end(). */
 static bool ends(struct overlay *o, struct overlay_read *read, unsigned layer, uint64_t key, bool counts)
 {
     uint8_t block[64] = {TAG >> 8, TAG & 0xff};
@@ -46,7 +47,7 @@ static void test_overlay__adds_its_keys_to_blocks(void **state)
         add(o, 0, key + 1, key % 2, key);
     for (uint64_t key = 0; key < 1000; key++)
         assert_true(has(o, key % 2, key));
-    /* Of two keys in one block, layer and shard: nothing else. */
+    /* A key is added only to its own layer, shard and block. */
     struct overlay *one = overlay_new(1);
     add(one, 0, 1, 0, 7);
     assert_false(has(one, 1, 7));
@@ -68,7 +69,7 @@ static void test_overlay_folded__drops_what_was_passed_lane_by_lane(void **state
     assert_int_equal(held(o), 16);
     assert_false(has(o, 0, 4));
     assert_true(has(o, 0, 5) && has(o, 0, 101));
-    folded(o, 2, 9); /* never back */
+    folded(o, 2, 9); /* `folded` does not go back */
     assert_int_equal(held(o), 7);
     assert_true(overlay_is_folded(o, 0, (struct log_id){4, 0}));
     assert_false(overlay_is_folded(o, 0, (struct log_id){4, 1}));
@@ -77,7 +78,7 @@ static void test_overlay_folded__drops_what_was_passed_lane_by_lane(void **state
     overlay_free(o);
 }
 
-/* The read was sent before the fold wrote the block; its answer comes after `folded` is known. */
+/* The read is sent before the fold writes the block. The reply comes after `folded` is known. */
 static void test_overlay_folded__waits_for_the_reads_under_way(void **state)
 {
     (void)state;
@@ -86,7 +87,7 @@ static void test_overlay_folded__waits_for_the_reads_under_way(void **state)
     add(o, 0, 1, 0, 7);
     overlay_read_begin(o, &early);
     folded(o, 1, 0);
-    overlay_read_begin(o, &late); /* sent after it is known: the block has the key */
+    overlay_read_begin(o, &late); /* sent after `folded` is known, so the block has the key */
     assert_int_equal(held(o), 1);
     assert_true(ends(o, &early, 0, 7, true));
     assert_int_equal(held(o), 0);
@@ -122,7 +123,7 @@ static void test_overlay_discard__ends_what_is_under_way(void **state)
     overlay_read_begin(o, &read);
     overlay_read_begin(o, &other);
     overlay_discard(o);
-    folded(o, 1, 0); /* waits for nobody */
+    folded(o, 1, 0); /* does not wait for the discarded reads */
     assert_int_equal(held(o), 0);
     assert_false(ends(o, &read, 0, 7, false));
     overlay_read_cancel(o, &other);
@@ -131,7 +132,8 @@ static void test_overlay_discard__ends_what_is_under_way(void **state)
 
 enum { ROOM = LOG_KEYS_MAX };
 
-/* Walk on, up to @count times. Returns the keys met; *@sum: of their hashes' halves. */
+/* Walk on, with at most @times calls. Returns the number of keys. Adds the low halves of their hashes and
+ * their layers to *@sum. */
 static unsigned walk(struct overlay *o, struct overlay_walk *w, const struct log_id *from,
                      const struct log_id *to, unsigned times, uint64_t *sum)
 {
@@ -172,7 +174,7 @@ static void test_overlay_walk__meets_each_key_between_two_positions_once(void **
     overlay_free(o);
 }
 
-/* The entry that a walk would meet next may go. */
+/* The entry that a walk would meet next may be dropped. */
 static void test_overlay_walk__goes_on_where_entries_go(void **state)
 {
     (void)state;
@@ -187,7 +189,7 @@ static void test_overlay_walk__goes_on_where_entries_go(void **state)
     unsigned met = walk(o, &w, &from, &to, 1, &sum);
     assert_int_equal(met, ROOM);
     overlay_folded(o, &(struct log_id){500, 0});
-    add(o, 0, 1001, 0, 1001); /* behind the end */
+    add(o, 0, 1001, 0, 1001); /* after the end of the walk */
     met += walk(o, &w, &from, &to, UINT32_MAX, &sum);
     assert_int_equal(met, ROOM + 500);
     assert_true(sum == sum_of(1, ROOM, 0) + sum_of(501, 1000, 0));

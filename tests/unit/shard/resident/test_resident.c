@@ -31,7 +31,7 @@ static void fold(struct fixture *f, uint64_t id)
     overlay_folded(f->r->overlay, &(struct log_id){id, 0});
 }
 
-/* Read the block of @key from Redis as a check does. */
+/* Read the block of @key from Redis, as a check does. */
 static bool read_one_key(struct fixture *f, uint64_t key)
 {
     struct overlay_read read;
@@ -127,9 +127,10 @@ static void test_resident__looks_in_all_layers_and_writes_into_the_newest(void *
     assert_int_equal(look_one_key(f.r, 1), RESIDENT_PRESENT);
     assert_int_equal(resident_begin_layer(f.r, 0, (struct log_id){1, 1}, 1, NULL), ERR_OK);
     assert_int_equal(apply_one_key(f.r, 0, 2, 2), RESIDENT_UNSURE);
-    load_layer(f.r, 1, newer); /* what was applied before is in it: it was in the overlay */
+    load_layer(f.r, 1, newer); /* the layer gets the earlier entry from the overlay */
     assert_int_equal(look_one_key(f.r, 2), RESIDENT_PRESENT);
-    assert_int_equal(apply_one_key(f.r, 0, 3, 1), RESIDENT_OLD); /* the first layer has it; now both do */
+    /* The first layer had the key; now both have it. */
+    assert_int_equal(apply_one_key(f.r, 0, 3, 1), RESIDENT_OLD);
     assert_int_equal(apply_one_key(f.r, 0, 4, 3), RESIDENT_NEW);
     uint8_t *was = redis_new(&g);
     (void)redis_set(&g, was, 1);
@@ -144,7 +145,7 @@ static void test_resident__looks_in_all_layers_and_writes_into_the_newest(void *
     fini(&f);
 }
 
-/* Which layer a key is set in, is decided by its place in its lane. */
+/* The layer in which a key is set depends on the key's position in its lane. */
 static void test_resident_begin_layer__in_one_lane(void **state)
 {
     (void)state;
@@ -162,8 +163,8 @@ static void test_resident_begin_layer__in_one_lane(void **state)
     assert_int_equal(apply_one_key(f.r, 1, 1, 2), RESIDENT_NEW);
     assert_int_equal(resident_begin_layer(f.r, 0, (struct log_id){2, 0}, 1, &e), ERR_OK);
     assert_int_equal(f.r->applied[0].ms, 2);
-    assert_int_equal(resident_begin_layer(f.r, 0, (struct log_id){3, 0}, 1, &e),
-                     ERR_OK); /* somebody else's */
+    /* Another process has begun the same layer. */
+    assert_int_equal(resident_begin_layer(f.r, 0, (struct log_id){3, 0}, 1, &e), ERR_OK);
     assert_int_equal(apply_one_key(f.r, 0, 4, 3), RESIDENT_NEW);
     assert_int_equal(apply_one_key(f.r, 1, 4, 4), RESIDENT_NEW); /* the layer has not begun there */
     assert_int_equal(resident_keys(f.r), 4);
@@ -171,7 +172,7 @@ static void test_resident_begin_layer__in_one_lane(void **state)
         (void)(key == 3 ? redis_set(&second, newer, key) : redis_set(&g, older, key));
     assert_memory_equal((const void *)f.r->layer[0]->words, older, geometry_bytes(&g));
     assert_memory_equal((const void *)f.r->layer[1]->words, newer, geometry_bytes(&second));
-    resident_begin(f.r, 1, (struct log_id){9, 0}, 2); /* as a view has it */
+    resident_begin(f.r, 1, (struct log_id){9, 0}, 2); /* as read from a view */
     assert_int_equal(apply_one_key(f.r, 1, 10, 5), RESIDENT_NEW);
     (void)redis_set(&second, newer, 5);
     assert_memory_equal((const void *)f.r->layer[1]->words, newer, geometry_bytes(&second));
@@ -182,7 +183,8 @@ static void test_resident_begin_layer__in_one_lane(void **state)
 
 /* --- load --- */
 
-/* Entries come before, between and after the pieces; the pieces have those that were folded in time. */
+/* Entries are applied before, between and after the pieces. A piece has the entries that were folded before
+ * it was read. */
 static void test_resident_load__has_every_entry_whenever_it_came(void **state)
 {
     (void)state;
@@ -190,11 +192,11 @@ static void test_resident_load__has_every_entry_whenever_it_came(void **state)
     struct error e = {""};
     init(&f, 1);
     struct bitmap *b = f.r->layer[0];
-    for (uint64_t key = 1; key <= 100; key++) /* folded before all */
+    for (uint64_t key = 1; key <= 100; key++) /* folded before everything else */
         (void)redis_set(&g, f.redis, key);
     for (uint64_t key = 101; key <= 200; key++)
         assert_int_equal(apply_one_key(f.r, 0, key, key), RESIDENT_UNSURE);
-    for (uint64_t key = 101; key <= 150; key++) /* folded, and known to be */
+    for (uint64_t key = 101; key <= 150; key++) /* folded, and `folded` is known */
         (void)redis_set(&g, f.redis, key);
     fold(&f, 150);
     assert_int_equal(resident_load_begin(f.r, 0, 0, g.shards, &e), ERR_OK);
@@ -203,7 +205,8 @@ static void test_resident_load__has_every_entry_whenever_it_came(void **state)
     for (uint32_t s = 0; s < g.shards; s++)
         assert_int_equal(resident_load_piece(f.r, 0, s, 0, f.redis + (size_t)s * b->shard_bytes, half, &e),
                          ERR_OK);
-    for (uint64_t key = 151; key <= 200; key++) /* folded behind the first halves; the overlay forgets them */
+    /* These keys are folded after the first halves were read. The overlay drops them. */
+    for (uint64_t key = 151; key <= 200; key++)
         (void)redis_set(&g, f.redis, key);
     fold(&f, 200);
     for (uint64_t key = 201; key <= 300; key++)
@@ -240,7 +243,7 @@ static void test_resident_load_cancel__loses_no_entry(void **state)
     fini(&f);
 }
 
-/* The lanes are read again from an earlier position, in a log that may lack what memory has. */
+/* The lanes are read again from an earlier position. The log may lack entries that memory has. */
 static void test_resident_rebase__keeps_what_is_set_and_is_loaded_again(void **state)
 {
     (void)state;
@@ -249,7 +252,7 @@ static void test_resident_rebase__keeps_what_is_set_and_is_loaded_again(void **s
     init(&f, 1);
     load_layer(f.r, 0, f.redis);
     assert_int_equal(apply_one_key(f.r, 0, 7, 1), RESIDENT_NEW);
-    fold(&f, 7); /* the next entry has an id before this one */
+    fold(&f, 7); /* the next entry has a smaller id */
     uint64_t used = f.budget.used;
     uint32_t view = resident_view(f.r);
     overlay_read_begin(f.r->overlay, &read);
@@ -260,7 +263,7 @@ static void test_resident_rebase__keeps_what_is_set_and_is_loaded_again(void **s
     assert_int_equal(look_one_key(f.r, 1), RESIDENT_PRESENT);
     assert_int_equal(look_one_key(f.r, 2), RESIDENT_UNKNOWN);
     assert_int_equal(apply_one_key(f.r, 0, 3, 3), RESIDENT_UNSURE);
-    assert_true(read_one_key(&f, 3)); /* it is not taken for folded */
+    assert_true(read_one_key(&f, 3)); /* the key does not count as folded */
     assert_false(read_one_key(&f, 1));
     (void)redis_set(&g, f.redis, 4);
     load_layer(f.r, 0, f.redis);

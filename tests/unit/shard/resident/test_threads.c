@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Four threads look keys up, one applies entries, one folds, one has shards leave memory and load again.
- * Never is a key absent that was applied before the look-up began, and what was folded is what is in memory.
- * Meant for TSan as well. */
+/* Four threads look up keys, one applies entries, one folds, and one unloads and loads shards. A key that was
+ * applied before a look-up must not be absent. In the end Redis and memory must be equal. Run this test with
+ * TSan, too. */
 #include "tests/unit/shard/resident/memory.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@ enum { BATCH = 100, READERS = 4, ENTRY = 20 };
 static struct fixture {
     struct budget budget;
     struct resident *r;
-    pthread_mutex_t lock; /* of Redis, which runs one command at a time */
+    pthread_mutex_t lock; /* protects `redis`: Redis runs one command at a time */
     uint8_t *redis;
     uint64_t keys;
     _Atomic uint64_t applied, failed, moved, read_directly, walked;
@@ -22,7 +22,7 @@ static struct fixture {
     struct dirty_batch batch;
 } f;
 
-/* What a check does where memory knows nothing. */
+/* As a check does for a key that memory does not know. */
 static bool read_block(uint64_t key)
 {
     struct overlay_read read;
@@ -44,7 +44,7 @@ static void *read_keys(void *arg)
         uint64_t keys[BATCH], applied = f.applied;
         struct key_hash hashes[BATCH];
         uint8_t answers[BATCH];
-        for (unsigned i = 0; i < BATCH && applied > 0; i++) { /* half of them are the latest ones */
+        for (unsigned i = 0; i < BATCH && applied > 0; i++) { /* half of them are among the latest keys */
             random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
             uint64_t range = i % 2 == 0 || applied < BATCH ? applied : BATCH;
             keys[i] = applied - 1 - (random >> 32) % range;
@@ -91,7 +91,7 @@ static void write_batch(const struct dirty_batch *batch)
     pthread_mutex_unlock(&f.lock);
 }
 
-/* What the overlay has of shards that were not whole all the time. */
+/* Write the overlay's keys of the shards that were not in memory all the time. */
 static void write_keys(const bool *whole, uint64_t from, uint64_t to)
 {
     enum { ROOM = 256 };
@@ -115,8 +115,8 @@ static void write_keys(const bool *whole, uint64_t from, uint64_t to)
     overlay_walk_end(f.r->overlay, &walk);
 }
 
-/* Positions and stamps are noted, then marks are taken; a shard that was not whole all the time has the
- * overlay's keys written. One way or the other Redis has every key then. */
+/* Note the position and the stamps, then write the dirty pages. Then write the overlay's keys of each shard
+ * that was not in memory all the time. Either way, Redis has every key afterwards. */
 static void fold(uint64_t *folded)
 {
     struct bitmap *b = f.r->layer[0];
@@ -236,7 +236,8 @@ static void test_threads__find_every_key_while_shards_leave_and_load(void **stat
     assert_true(f.moved > 0);
 }
 
-/* With a processor for each of the two: whoever copies before it takes the mark back is caught here. */
+/* Needs a processor for each of the two threads. The test finds a fold that copies a page before it clears
+ * the page's mark. */
 static void test_threads__fold_every_key_while_keys_are_applied(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When a filter is folded: rows of facts, and when it is due. */
+/* When a fold is due: rows of facts with the expected time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,19 +15,19 @@ static void test_fold_due__by_what_is_not_folded(void **state)
         struct due_facts facts;
         uint64_t due;
     } rows[] = {
-        /* nothing */
+        /* Nothing is unfolded. */
         {{.last = 5 * S, .oldest = 3 * S}, DUE_NEVER},
         {{.last = 0}, DUE_NEVER},
-        /* little: ten intervals after the first of it, whatever was folded before */
+        /* Little: ten intervals after the oldest entry, but not before an interval after the last fold. */
         {{.last = 5 * S, .oldest = 20 * S, .unfolded_bytes = 44}, 30 * S},
         {{.last = 0, .oldest = 20 * S, .unfolded_bytes = 44}, 30 * S},
         {{.last = 29 * S + S / 2, .oldest = 20 * S, .unfolded_bytes = 44}, 30 * S + S / 2},
         {{.last = 5 * S, .oldest = 20 * S, .unfolded_bytes = 44, .interval = 100}, 20 * S + 1000},
-        /* some: an interval after the last time */
+        /* Some: an interval after the last fold. */
         {{.last = 25 * S, .oldest = 20 * S, .unfolded_bytes = DUE_SOME_BYTES}, 26 * S},
         {{.last = 25 * S, .oldest = 20 * S, .unfolded_bytes = DUE_SOME_BYTES, .interval = 3 * S}, 28 * S},
         {{.last = 0, .oldest = 20 * S, .unfolded_bytes = DUE_SOME_BYTES}, 0},
-        /* much: at once */
+        /* Much: at once. */
         {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = DUE_MUCH_BYTES}, 25 * S + DUE_LEAST_US},
         {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = 8 * MIB}, 25 * S + DUE_LEAST_US},
         {{.last = 25 * S, .oldest = 25 * S, .unfolded_bytes = 8 * MIB - 1}, 26 * S},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When a generation grows, what its layers are like, and how a process reads several of them. */
+/* When a generation grows, how its layers are planned, and how a process reads several layers. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,8 +41,8 @@ static double promised(const struct generation *g)
     return sum;
 }
 
-/* A filter with the smallest factor ends with room for more than anybody has, and one with a large factor
- * ends where no larger layer can be planned; the rate holds until the end. */
+/* With the smallest factor, a filter ends with more capacity than anybody needs. With a large factor, it ends
+ * where no larger layer can be planned. The rate holds to the end. */
 static void check_all_layers(uint32_t expansion, unsigned least, uint64_t least_capacity)
 {
     struct error e = {""};
@@ -78,13 +78,13 @@ static void test_grow_plan__with_a_source_follows_the_generation(void **state)
     assert_int_equal(next.layers[1].capacity, 101);
     assert_true(promised(&next) <= 0.015);
     assert_int_equal(grow_plan(&next, &g, 0, true, 1, SHARD_BYTES, 5, &e), ERR_OK);
-    assert_int_equal(next.layers[1].capacity, 26); /* not too small */
+    assert_int_equal(next.layers[1].capacity, 26); /* a layer is not too small */
     g.capacity = UINT64_MAX / 2;
     assert_int_equal(grow_plan(&next, &g, 0, true, 1000, SHARD_BYTES, 5, &e), ERR_RANGE);
 }
 
-/* An entry is in the new layer for this process, and in the old one for the folder. The blocks of both layers
- * are asked for together, and while they are under way `folded` passes the entry: one of the two has it. */
+/* For this process an entry is in the new layer, for the folder in the old one. The process reads the blocks
+ * of both layers together, and meanwhile `folded` passes the entry. One of the two blocks must have it. */
 static void test_layers__are_read_together(void **state)
 {
     (void)state;
@@ -103,11 +103,12 @@ static void test_layers__are_read_together(void **state)
     overlay_read_begin(o, &old);
     overlay_read_begin(o, &new);
     assert_true(overlay_read_end(o, &old, 0, shape, place.shard, place.block, block));
-    assert_int_equal(block_test(shape, 0, &place, block, length), BLOCK_ABSENT); /* it was read before */
+    /* The block was read before the fold. */
+    assert_int_equal(block_test(shape, 0, &place, block, length), BLOCK_ABSENT);
     overlay_folded(o, &(struct log_id){5, 0});
     assert_true(overlay_read_end(o, &new, 1, shape, place.shard, place.block, block));
     assert_int_equal(block_test(shape, 0, &place, block, length), BLOCK_PRESENT);
-    /* Asked for one after the other, neither has it: so that is not done. */
+    /* If the blocks were read one after the other, neither would have the entry. */
     memset(block, 0, sizeof(block));
     overlay_read_begin(o, &late);
     assert_true(overlay_read_end(o, &late, 1, shape, place.shard, place.block, block));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a view makes of the histories that masters name. */
+/* How the histories that masters name compare with the view's. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

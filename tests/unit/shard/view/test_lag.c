@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a process has applied of a lane and knows not to be folded. */
+/* The entries of a lane that a process has applied and does not know to be folded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void test_lag__is_what_was_applied_since_folded(void **state)
     lag_note(&l, at(10), count(10));
     lag_note(&l, at(12), count(12));
     lags_by(&l, 15, 8);
-    lag_folded(&l, at(9)); /* somewhere before what was noted: nobody knows how many */
+    lag_folded(&l, at(9)); /* before the first noted position, so the number is unknown */
     lags_by(&l, 15, 8);
     lag_folded(&l, at(11));
     lags_by(&l, 15, 5);
@@ -53,19 +53,21 @@ static void test_lag__is_what_was_applied_since_folded(void **state)
     lags_by(&l, 21, 1);
 }
 
-/* Entries may be applied between the count and the position: a later note of the same entry has the count. */
+/* Entries may be applied between the count and the position. A later note of the same position has the right
+ * count. */
 static void test_lag__takes_the_later_count_of_an_entry(void **state)
 {
     struct lag l = {.marks = 0};
     (void)state;
     lag_note(&l, at(5), count(3));
     lag_note(&l, at(5), count(5));
-    lag_note(&l, at(4), count(5)); /* the readers went back */
+    lag_note(&l, at(4), count(5)); /* the readers were set back */
     lag_folded(&l, at(5));
     lags_by(&l, 5, 0);
 }
 
-/* However many positions are noted, the lag is never too small, and at most some notes too large. */
+/* However many positions are noted, the lag is never too small, and it is too large by a few notes at
+ * most. */
 static void test_lag__forgets_some_positions_but_never_the_last(void **state)
 {
     enum { NOTES = 1000 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The view of a filter that is a log: what was written is read again, and what is damaged names its field. */
+/* The view of a filter that is a log. A view that was written is read back, and an error names the damaged
+ * field. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -258,7 +259,7 @@ static void test_view__says_where_lanes_lie(void **state)
     free(again);
 }
 
-/* What a generation that had the slot before has left behind says nothing of this one. */
+/* Fields that another generation left in the slot do not apply to this one. */
 static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(void **state)
 {
     (void)state;
@@ -273,8 +274,8 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     log_view_format(v, store, &s);
     store(&s, "keys1", "3 77");
     store(&s, "full1.0", "3 4:00000000000000e4 5-1");
-    store(&s, "full1.1", "3 1:00000000000000e9 5-1"); /* of an era that was left behind */
-    store(&s, "full1.2", "1 9:00000000000000e4 5-1"); /* of another generation */
+    store(&s, "full1.1", "3 1:00000000000000e9 5-1"); /* an earlier era */
+    store(&s, "full1.2", "1 9:00000000000000e4 5-1"); /* another generation */
     store(&s, "next1", text);
     store(&s, "lost1", "3 2.5 77");
     store(&s, "history", "00000000000000e4 00000000000000e1");
@@ -301,7 +302,7 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_int_equal(g->keys, 0);
     assert_int_equal(g->next.number, 0);
-    s.count -= 9; /* all are gone: nothing stays of what was read before */
+    s.count -= 9; /* nothing may stay of the fields that are missing now */
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_true(g->keys == 0 && g->next.number == 0 && g->lost.generation == 0 &&
                 !log_view_is_full(again, g, 0) && !again->strays && again->near == 0 &&
@@ -310,7 +311,7 @@ static void test_view__has_keys_marks_and_a_next_layer_of_its_own_generation(voi
     free(again);
 }
 
-/* Keys are counted up to positions of their own, as long as the view has these lanes and eras. */
+/* Keys are counted up to positions of their own, as long as the view has the same lanes and eras. */
 static void test_view__has_counted_keys_behind_what_is_folded(void **state)
 {
     (void)state;
@@ -340,7 +341,7 @@ static void test_view__has_counted_keys_behind_what_is_folded(void **state)
     free(again);
 }
 
-/* A position in a lane that was replaced is no base for "absent". */
+/* A position in a lane that was replaced does not prove that a key is absent. */
 static void test_view__is_folded_only_in_the_lane_it_has_now(void **state)
 {
     (void)state;
@@ -357,14 +358,14 @@ static void test_view__is_folded_only_in_the_lane_it_has_now(void **state)
     log_position_format(p, &text);
     buffer_append(&text, " 1", 3);
     store(&s, "folded1.1", text.data);
-    store(&s, "folded1.0", text.data); /* whose lane has number 4 */
+    store(&s, "folded1.0", text.data); /* lane 0 has another number: 4 */
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_true(log_view_is_folded(again, &again->slot[1], 1));
     assert_false(log_view_is_folded(again, &again->slot[1], 0));
     assert_false(log_view_is_folded(again, &again->slot[1], 2));
     assert_true(log_position_is(&again->slot[1].folded[1].position, p->id, p->bytes, p->length));
     assert_int_equal(again->slot[1].folded[1].layers, 1);
-    text.data[text.length - 2] = '3'; /* the generation has fewer */
+    text.data[text.length - 2] = '3'; /* the generation has fewer layers */
     store(&s, "folded1.2", text.data);
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_PARSE);
     assert_non_null(strstr(e.text, "folded1.2 names 3 layers of"));
@@ -398,15 +399,15 @@ static void test_view__has_the_writers_and_what_a_build_holds(void **state)
     assert_int_equal(log_view_writer(again, other)->registration, 12);
     assert_true(log_writer_has_said(w, 0, 4, 0xe1));
     assert_true(log_writer_has_said(w, 2, 1, 0xe2));
-    assert_false(log_writer_has_said(w, 0, 4, 0xe2)); /* of another lane */
+    assert_false(log_writer_has_said(w, 0, 4, 0xe2)); /* another lane */
     assert_false(log_writer_has_said(w, 2, 1, 0xe1));
-    assert_false(log_writer_has_said(w, 2, 2, 0xe2)); /* of another stream */
+    assert_false(log_writer_has_said(w, 2, 2, 0xe2)); /* another stream */
     assert_false(log_writer_has_said(log_view_writer(again, other), 0, 4, 0xe1));
     assert_null(log_view_writer(v, id));
     assert_int_equal(again->hold[2].lane_number, 9);
     assert_int_equal(again->hold[2].from.ms, 77);
     assert_int_equal(again->hold[0].lane_number, 0);
-    s.count--; /* the hold is given back, and the one who read it before reads again */
+    s.count--; /* the hold was released, and the same view is read again */
     assert_int_equal(parse(again, &s, FIELDS_MAX, &e), ERR_OK);
     assert_int_equal(again->hold[2].lane_number, 0);
     assert_int_equal(again->writer_count, 2);

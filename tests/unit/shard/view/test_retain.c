@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What of a lane is kept: by time, by bytes, and never what somebody needs. */
+/* Which entries of a lane are kept: by time, by bytes, and all that somebody needs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ enum { S = 1000 * 1000, KEPT_US = 60 * S, KEPT_BYTES = 10000 };
 
 static struct retain r;
 
-/* The position @id; its entry has the sequence @id. */
+/* Note the position @id, whose entry has the sequence @id. */
 static void note(uint64_t second, uint64_t bytes, uint64_t id)
 {
     uint8_t entry[LOG_ENTRY_BYTES_MAX], writer[LOG_WRITER_BYTES] = {7};
@@ -24,7 +24,7 @@ static void note(uint64_t second, uint64_t bytes, uint64_t id)
     free(p);
 }
 
-/* The id of the bound; 0: there is none. */
+/* Returns the id of the bound; 0: there is none. */
 static uint64_t bound(uint64_t second, uint64_t bytes, uint64_t folded)
 {
     const struct fold_bound b = {.some = folded != 0, .id = {folded, 0}};
@@ -41,7 +41,7 @@ static void test_retain__keeps_what_is_young(void **state)
 {
     (void)state;
     retain_init(&r, KEPT_US, KEPT_BYTES, 0);
-    assert_int_equal(bound(1000, 0, 5), 0); /* a folder that has just begun knows no times */
+    assert_int_equal(bound(1000, 0, 5), 0); /* a new folder knows no times yet */
     for (uint64_t s = 0; s < 100; s++)
         note(1000 + s, s, 10 + s);
     assert_int_equal(bound(1059, 100, 200), 0);
@@ -69,20 +69,20 @@ static void test_retain__keeps_what_somebody_needs(void **state)
 static void test_retain__keeps_no_more_than_its_bytes(void **state)
 {
     (void)state;
-    retain_init(&r, KEPT_US, KEPT_BYTES, 500000); /* what the caller had counted before */
+    retain_init(&r, KEPT_US, KEPT_BYTES, 500000); /* counted by the caller before */
     for (uint64_t s = 1; s <= 20; s++)
         note(1000 + s, 500000 + s * 1000, s);
     assert_int_equal(bound(1020, 509000, 100), 0);
     assert_int_equal(bound(1020, 510000, 100), 0);
     assert_int_equal(bound(1020, 510001, 100), 1);
-    assert_int_equal(bound(1020, 520000, 100), 10); /* 10,000 bytes are behind it */
+    assert_int_equal(bound(1020, 520000, 100), 10); /* 10,000 bytes come after it */
     trimmed(10);
     assert_int_equal(bound(1020, 520000, 100), 0);
     assert_int_equal(bound(1020, 521001, 100), 12);
-    assert_int_equal(bound(1020, 521001, 11), 11); /* as far as it may be */
+    assert_int_equal(bound(1020, 521001, 11), 11); /* not beyond the folded position */
 }
 
-/* The entry's bytes come with its id: the lane may be another one. */
+/* The bound has the bytes of the entry, too, because another lane may have the same id. */
 static void test_retain__tells_the_entry(void **state)
 {
     uint8_t entry[LOG_ENTRY_BYTES_MAX], writer[LOG_WRITER_BYTES] = {7};
@@ -95,7 +95,7 @@ static void test_retain__tells_the_entry(void **state)
     assert_memory_equal(m->head, entry, LOG_ENTRY_BYTES_MIN);
 }
 
-/* A build may hold the lane for hours; what is behind its hold can be trimmed as soon as it goes. */
+/* A build may hold the lane for hours. When the hold ends, the entries after it can be trimmed at once. */
 static void test_retain__remembers_old_positions_while_it_must_wait(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void test_retain__remembers_old_positions_while_it_must_wait(void **state
         note(s, s, s);
         assert_true(r.count <= RETAIN_MARKS);
     }
-    note(20000, 20000, 19000); /* not behind the last one */
+    note(20000, 20000, 19000); /* not after the last position */
     for (uint64_t hold = 5; hold < 20000; hold += 500) {
         uint64_t id = bound(20000, 20000, hold);
         assert_true(id > 0 && id <= hold);
@@ -120,7 +120,7 @@ static void test_retain__remembers_old_positions_while_it_must_wait(void **state
 static void test_retain_is_long__from_half_of_the_most_on(void **state)
 {
     (void)state;
-    const uint64_t readers = 2 * log_retain_bytes(LOG_MAX_DEFAULT); /* kept for readers alone */
+    const uint64_t readers = 2 * log_retain_bytes(LOG_MAX_DEFAULT); /* kept only for readers */
     assert_false(retain_is_long(50, 100));
     assert_true(retain_is_long(51, 100));
     assert_false(retain_is_long(readers, LOG_MAX_DEFAULT));
