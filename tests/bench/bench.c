@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bench: what checks, adds and rebuilds cost, beside the yardsticks. Medians of several rounds; in each round
- * the contestants take turns, and ratios are made within a round, so that a machine that speeds up or slows
- * down moves both sides. */
+/* bench: what checks, adds and rebuilds cost, beside reference measurements. Figures are medians of several
+ * rounds. In each round the workloads take turns, and ratios are made within a round, so that a machine that
+ * speeds up or slows down affects both sides. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct options {
     const char *rebuild, *rebuild_small; /* commands for /bin/sh */
     uint64_t build_memory, build_memory_small;
     unsigned rounds;
-    uint64_t keys; /* a round of each workload */
+    uint64_t keys; /* of each workload in a round */
     bool raw_only;
 };
 
@@ -53,7 +53,7 @@ struct row {
     bool enters_daemon;
     bool fresh; /* every round takes new keys */
     struct samples rate, redis_us, daemon_us;
-    double last_rate, last_us; /* of the round under way */
+    double last_rate, last_us; /* of the current round */
 };
 
 static void keep_known(void *arg, const char *code, size_t length)
@@ -68,7 +68,7 @@ static void keep_known(void *arg, const char *code, size_t length)
 static enum err load_known(struct bench *b, struct error *e)
 {
     struct keyset_result r;
-    enum err err = keyset_copy(b->pg, NULL, NULL, &r, e); /* once to count and to warm the cache */
+    enum err err = keyset_copy(b->pg, NULL, NULL, &r, e); /* to count, and to warm the cache */
     if (err != ERR_OK)
         return err;
     b->known_capacity = r.rows;
@@ -200,8 +200,8 @@ static enum err checks_and_adds(struct bench *b, struct error *e)
     return ERR_OK;
 }
 
-/* Untimed: the answers that the timed runs do not look at. Every known key must be there; of absent ones,
- * some. */
+/* Untimed: check @count codes, whose answers the timed runs ignore. *@ones: how many are reported present,
+ * which are all known keys, and some of the absent ones. */
 static enum err answers(redisContext *daemon, const char *filter, const struct code *known, size_t count,
                         uint64_t *ones, struct error *e)
 {
@@ -230,7 +230,7 @@ static enum err answers(redisContext *daemon, const char *filter, const struct c
     return ERR_OK;
 }
 
-/* The filter "packed" was built for hardly more keys than there are. */
+/* The filter "packed" was built for hardly more keys than the table has. */
 static enum err memory_and_errors(struct bench *b, struct error *e)
 {
     struct status s;
@@ -256,7 +256,7 @@ static enum err memory_and_errors(struct bench *b, struct error *e)
         "  %llu shards, %.2f MiB for %llu keys, %zu in it; false positives %.6f of %llu absent keys\n",
         (unsigned long long)memory.shards, (double)memory.bytes / MIB, (unsigned long long)s.capacity,
         b->known_count, (double)false_positives / (double)asked, (unsigned long long)asked);
-    /* Else the figures below would be those of an emptier filter. */
+    /* Otherwise the figures below would be those of an emptier filter. */
     table_target("keys in it / keys it was planned for", (double)b->known_count / (double)s.capacity, "",
                  false, 0.95);
     table_target("Redis memory per key / the classic 14.38 bits", bits / 14.38, "times", true, 1.08);
@@ -270,7 +270,7 @@ static enum err memory_and_errors(struct bench *b, struct error *e)
 struct rebuild_samples {
     struct samples scan_rate, cutover_rate, all_seconds, bare_rate, copy_rate, ratio;
     uint64_t slow;        /* in all rounds */
-    uint64_t slow_fewest; /* in the best of them */
+    uint64_t slow_fewest; /* in the best round */
     uint64_t most_memory; /* peak minus idle */
     struct rebuild_result last;
 };
@@ -288,7 +288,7 @@ static enum err one_rebuild(struct bench *b, const struct rebuild_target *target
         err = rebuild_watch(target, r, e);
     if (err != ERR_OK)
         return err;
-    /* Rows of the table, however often each was read. */
+    /* The rows of the table, however often each was read. */
     double rows = (double)b->known_count;
     double bare_rate = (double)bare.rows / bare.seconds;
     samples_add(&s->bare_rate, bare_rate);
@@ -350,9 +350,9 @@ static enum err rebuilds(struct bench *b, struct error *e)
     table_heading("Against the targets", "");
     table_target("rows/s of the rebuild's scan / of the bare keyset scan", samples_median(&one.ratio),
                  "times", false, 0.5);
-    /* SLOWLOG counts wall time: a busy machine that takes the processor from Redis makes any command long for
-     * once. One that is long by itself is so in every round, so the best round is judged, and all are shown.
-     */
+    /* SLOWLOG measures wall time, so a busy machine that takes the processor from Redis can make any command
+     * slow once. A command that is slow by itself is slow in every round, so the best round is judged, and
+     * all are shown. */
     (void)printf("  SLOWLOG over 3 ms: %llu and %llu commands in all rounds (in memory, spilled)\n",
                  (unsigned long long)one.slow, (unsigned long long)several.slow);
     table_target("Redis commands over 3 ms in the best round (SLOWLOG)",

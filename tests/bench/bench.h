@@ -17,8 +17,8 @@
 
 enum { LANES = 4, DEPTH = 64, TIMEOUT_MS = 60000, PAGE_ROWS = 10000 };
 
-/* bench_pipeline.c: requests formatted beforehand, sent a batch at a time over LANES connections, a thread
- * each. */
+/* bench_pipeline.c: requests are formatted beforehand, and sent batch by batch over LANES connections, with a
+ * thread each. */
 struct lane {
     redisContext *connection;
     struct buffer bytes; /* all batches, one after the other */
@@ -38,15 +38,15 @@ struct run_result {
     double daemon_cpu;
 };
 
-/* Appends the command for the keys with number @first to @first + @keys - 1. */
+/* Append the command for the keys with the numbers @first to @first + @keys - 1. */
 typedef void format_fn(void *arg, struct buffer *out, uint64_t first, unsigned keys);
 
 struct workload {
     const char *name;
-    uint16_t port;        /* daemon or Redis */
+    uint16_t port;        /* of the daemon or of Redis */
     unsigned depth;       /* commands in a batch */
     unsigned per_command; /* keys in a command */
-    uint64_t keys;        /* a round; rounded down to whole batches in all lanes */
+    uint64_t keys;        /* in a round; rounded down to whole batches in all lanes */
     format_fn *format;
     void *arg;
 };
@@ -63,11 +63,11 @@ enum { STEPS_SHOWN = 24 };
 struct rebuild_result {
     uint64_t rows;
     double scan_seconds;
-    double to_cutover_seconds; /* from the first step to the flip */
-    double all_seconds;        /* of the job, grace time included */
-    uint64_t idle_bytes;       /* resident before */
+    double to_cutover_seconds; /* from the first step to the cutover */
+    double all_seconds;        /* of the job, with its grace time */
+    uint64_t idle_bytes;       /* resident before the rebuild */
     uint64_t peak_bytes;
-    uint64_t slow; /* Redis commands over SLOW_US */
+    uint64_t slow; /* Redis commands that took longer than SLOW_US */
     struct {
         char name[32];
         double seconds;
@@ -85,9 +85,9 @@ struct rebuild_target {
 };
 MUST_CHECK enum err rebuild_watch(const struct rebuild_target *t, struct rebuild_result *out,
                                   struct error *e);
-/* Empty the slow log; from now on it takes what is over SLOW_US. */
+/* Empty the slow log. From now on it records commands that take longer than SLOW_US. */
 MUST_CHECK enum err slowlog_begin(redisContext *redis, struct error *e);
-/* For people: the last ten that were slow. */
+/* Print the last ten slow commands, for people. */
 void slowlog_print(redisContext *redis);
 /* Wait until @filter is built and no job runs. */
 MUST_CHECK enum err rebuild_wait_built(redisContext *daemon, const char *filter, unsigned seconds,

@@ -55,7 +55,7 @@ enum err measure_redis_cpu(redisContext *redis, double *out, struct error *e)
     return err;
 }
 
-/* The whole of a small file of /proc as text; false if it is gone. */
+/* Read a small file of /proc as text. False: the process is gone. */
 static bool slurp(pid_t pid, const char *name, char *text, size_t size)
 {
     char path[64];

@@ -21,7 +21,7 @@ static enum err lane_make(struct lane *l, const struct workload *w, uint64_t fir
         return error_set(e, ERR_NOMEM, "no memory for requests");
     enum err err = observe_connect(&l->connection, w->port, TIMEOUT_MS, w->name, e);
     if (err == ERR_OK)
-        /* Replies are parsed but no objects are made of them: what comes back is the type as a pointer. */
+        /* Replies are parsed without making objects: the returned pointer is the type. */
         l->connection->reader->fn = NULL;
     return err;
 }
@@ -95,7 +95,7 @@ enum err pipeline_run(struct pipeline *p, redisContext *redis, pid_t daemon, str
     for (unsigned i = 0; i < LANES; i++) {
         run[i] = (struct lane_run){.lane = &p->lane[i], .barrier = &barrier};
         if (pthread_create(&run[i].thread, NULL, lane_thread, &run[i]) != 0) {
-            /* The others wait at the barrier for ever: nothing sensible is left. */
+            /* The other threads wait at the barrier for ever, so nothing sensible is left to do. */
             (void)fprintf(stderr, "bench: a thread cannot be started\n");
             exit(1);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A rebuild seen from outside: the command line starts it and waits; meanwhile TB.STATUS is asked every 5 ms,
+/* A rebuild seen from outside: the command line starts it and waits. Meanwhile TB.STATUS is sent every 5 ms,
  * so that the time of each step is known to a few milliseconds. */
 #include <errno.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ enum err rebuild_wait_built(redisContext *daemon, const char *filter, unsigned s
     struct status s;
     do {
         enum err err = observe_status(daemon, filter, &s, e);
-        if (err == ERR_PARSE) { /* it is not made yet */
+        if (err == ERR_PARSE) { /* the filter is not made yet */
             clock_sleep_us(50000);
             continue;
         }
@@ -60,7 +60,7 @@ static void add_step(struct rebuild_result *out, const char *name, double second
 struct watch {
     uint64_t start_us, last_us;
     uint64_t first_us;  /* the job was first seen at work */
-    uint64_t worked_us; /* and last */
+    uint64_t worked_us; /* the job was last seen at work */
     uint64_t generation;
     bool flipped;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cluster: what a check costs the Redis processes of a cluster, all together, against one Redis that holds
- * the same filter. The same BF.MEXISTS are sent to a coordinator of each, in turns. */
+/* cluster: what a check costs all Redis processes of a cluster together, against one Redis that holds the
+ * same filter. The same BF.MEXISTS are sent to a coordinator of each, in turns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { PER_COMMAND = 100, DEPTH_HERE = 16, NODES_MAX = 16, CAPACITY = 4000000, F
 
 static const double target = 1.1;
 
-/* One Redis, or the masters of a cluster, and the coordinator before it. */
+/* One Redis or the masters of a cluster, and the coordinator that uses them. */
 struct side {
     const char *name;
     uint16_t port;
@@ -101,7 +101,7 @@ static enum err measure(struct side sides[2], uint64_t keys, uint64_t rounds, st
     enum err code = ERR_OK;
     for (unsigned i = 0; i < 2 && code == ERR_OK; i++)
         code = fill(&sides[i], e);
-    for (uint64_t round = 0; round <= rounds && code == ERR_OK; round++) /* the first one warms up */
+    for (uint64_t round = 0; round <= rounds && code == ERR_OK; round++) /* the first round warms up */
         for (unsigned i = 0; i < 2 && code == ERR_OK; i++)
             code = round_of(&sides[(i + round) % 2], keys, round > 0, e);
     return code;

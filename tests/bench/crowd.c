@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* crowd: what two rude clients cost the others. Connections check and add without pause, one request at a
- * time; then one more client sends BF.MEXISTS of a million keys again and again, and one sends questions and
- * reads hardly any reply. The p99 of the others with and without them is compared within each round. */
+ * time. Then one more client sends BF.MEXISTS of a million keys again and again, and another one sends
+ * commands and reads hardly any reply. The p99 of the others with and without these two is compared within
+ * each round. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -24,7 +25,7 @@ enum {
     WARM_UP_US = 1000000,
     WINDOW_US = 4000000,
     LONGEST_US = 60000000,
-    SLOW_READ = 4096, /* read by the slow reader every */
+    SLOW_READ = 4096, /* bytes that the slow reader reads every */
     SLOW_PAUSE_US = 100000,
     CONNECTIONS = 4
 };
@@ -59,7 +60,7 @@ static void format_batch(struct buffer *out, const char *filter, unsigned keys)
         buffer_printf(out, "$11\r\nkey-%07u\r\n", i);
 }
 
-/* Send what fits; false: the connection is gone. */
+/* Send what fits. False: the connection is gone. */
 static bool send_some(struct rude *r, size_t *sent)
 {
     ssize_t n = send(r->connection->fd, r->request.data + *sent, r->request.length - *sent,
@@ -83,7 +84,7 @@ static void *slow_thread(void *arg)
     return NULL;
 }
 
-/* "*1000000\r\n" and as many integers of four bytes. */
+/* Read a reply: "*1000000\r\n" and as many integers of four bytes. */
 static bool read_reply(struct rude *r)
 {
     static char bytes[1 << 18];
@@ -144,7 +145,7 @@ static void print_line(const char *what, const struct load_figures *f)
                  (double)f->requests / (WINDOW_US / 1e6));
 }
 
-/* It must get on, too. */
+/* Wait until the batch client has a reply, because it must make progress, too. */
 static enum err wait_for_batch(struct crowd *c, struct error *e)
 {
     uint64_t began = clock_mono_us();

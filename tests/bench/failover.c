@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* failover: how long Twinbloom is away when a master of its cluster dies, how long until what the replica has
- * missed is added again, and what is answered meanwhile. Three masters with a replica each, Postgres and two
- * coordinators of its own; callers without pause.
- *
- * The happy path is: a round loses a master in one way, and everything is as before. Possible failure modes
- * are: it never is (the round ends at its deadline, and counts as missed), a server does not start (the run
- * ends). */
+/* failover: how long Twinbloom is away when a master of its cluster dies, how long until keys that the
+ * replica has missed are added again, and what is answered meanwhile. The benchmark starts three masters with
+ * a replica each, Postgres, two coordinators, and callers without pause. A round loses a master in one way,
+ * and waits until everything is as before. A round that reaches its deadline counts as missed. If a server
+ * does not start, the run ends. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +29,8 @@ enum {
     REPLY_MS = 20000,
     STEADY_LOOKS = 10,
     VERIFY_STEP = 10,
-    ROOM = 5000000,    /* for what is added: no expansion of its own */
-    STRANGERS = 20000, /* keys that are nowhere: after healing they are absent again */
+    ROOM = 5000000,    /* for the added keys: no expansion starts by itself */
+    STRANGERS = 20000, /* keys that were never added: after healing they are absent again */
     RUN_SECONDS = 480
 };
 
@@ -80,7 +78,7 @@ static unsigned other_of(unsigned node)
     return (node + PAIRS) % (2 * PAIRS);
 }
 
-/* The pair that holds @key's slot; PAIRS: nobody says. */
+/* Return the pair that holds @key's slot; PAIRS: unknown. */
 static unsigned pair_of(const char *key)
 {
     int64_t slot = 0;
@@ -90,7 +88,7 @@ static unsigned pair_of(const char *key)
     return owner == TEMP_CLUSTER_NODES_MAX ? PAIRS : owner % PAIRS;
 }
 
-/* A key of the benchmark's own whose slot the pair holds. */
+/* Find a key of the benchmark's own whose slot the pair holds. */
 static void find_key(unsigned pair, char out[24])
 {
     for (unsigned n = 0; n < 1000; n++) {
@@ -107,7 +105,7 @@ static enum err hold_replica_back(unsigned master, struct error *e)
     return code;
 }
 
-/* How long until the heir takes a command of the dead master's slots. */
+/* Wait until the successor takes a command of the dead master's slots. *@seconds: how long that took. */
 static enum err await_heir(unsigned heir, const char *key, uint64_t since, double *seconds, struct error *e)
 {
     while (client_ok(&all.cluster.client[heir], e, "SET %s 1 PX 60000", key) != ERR_OK) {
@@ -138,8 +136,8 @@ static struct look look_at(unsigned d)
     return l;
 }
 
-/* Until both say for a while that all is well. After a failover that must be since then; what is lost whole
- * must have been noticed first. */
+/* Wait until both coordinators say for a while that all is well. After a failover, the filter must have
+ * become healthy since then. In the other ways, the loss must have been noticed first. */
 static enum err await_safe(enum way way, const int64_t before[2], uint64_t since, double *seconds,
                            struct error *e)
 {
@@ -174,7 +172,7 @@ static enum err lose(enum way way, unsigned node, struct error *e)
     temp_redis_kill(&all.cluster.node[node]);
     if (way != RESTART_EMPTY)
         return ERR_OK;
-    char dump[PATH_MAX + 32]; /* of its time as a replica */
+    char dump[PATH_MAX + 32]; /* written when the node was a replica */
     (void)snprintf(dump, sizeof(dump), "%s/data/dump.rdb", all.cluster.node[node].directory);
     (void)unlink(dump);
     return temp_redis_restart(&all.cluster.node[node], true, e);
@@ -304,7 +302,7 @@ static enum err start_all(uint64_t rows, struct error *e)
     return code == ERR_OK ? failover_load_start(&all.load, e) : code;
 }
 
-/* For who wants to know why: where TWINBLOOM_LOGS says. */
+/* Keep the coordinator's log in the directory TWINBLOOM_LOGS, if that is set. */
 static void keep_log(unsigned d)
 {
     char path[PATH_MAX];
@@ -391,7 +389,7 @@ static enum err measure(unsigned count, struct error *e)
         print_round(&plans[i], &o[i]);
         if (code != ERR_OK && o[i].safe < healed_target)
             return error_prefix(e, code, "%s", plans[i].name);
-        if (code != ERR_OK) { /* what comes next would not begin with a filter that is whole */
+        if (code != ERR_OK) { /* the next round would not begin with a healthy filter */
             (void)printf("  %s: %s\n", plans[i].name, e->text);
             count = i + 1;
             code = ERR_OK;

@@ -33,7 +33,7 @@ static void note_failure(struct caller *c, const char *why)
         (void)snprintf(c->why, sizeof(c->why), "%s", why);
 }
 
-/* One command of BATCH codes. Whether all were answered; *@absent of them with 0. */
+/* Send one command of BATCH codes. True: all were answered. *@absent: how many of the answers are 0. */
 static bool ask(struct caller *c, struct client *client, const char *command, const uint64_t *numbers,
                 uint64_t *absent)
 {
@@ -81,7 +81,8 @@ static bool insert(PGconn *db, uint64_t first)
     return run(db, sql);
 }
 
-/* The first writer adds before it commits, the other one after. What is not acknowledged is written again. */
+/* The first writer adds before it commits, the other one after. A batch that is not acknowledged is written
+ * again. */
 static bool write_batch(struct caller *w, PGconn *db, struct client *client)
 {
     uint64_t numbers[BATCH], ignored, first = code_from(w->number) + atomic_load(&w->keys);
@@ -114,7 +115,7 @@ static void *run_writer(void *arg)
     return NULL;
 }
 
-/* Every second one was acknowledged a moment ago. */
+/* Return a code's number. Every second code was acknowledged a moment ago. */
 static uint64_t pick(struct failover_load *l)
 {
     uint64_t r = random_u64();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* http_load: POST /v1/filters/FILTER/check of so many keys again and again over some connections, one request
- * at a time on each. Half of the keys are there, if those of the first request were added. Prints requests a
- * second, and the processor time of the server for each. */
+ * at a time on each. Half of the keys are present, if those of the first request were added. Prints requests
+ * a second, and the server's processor time for each. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static int open_connection(uint64_t port)
     return fd;
 }
 
-/* Of the process: fields 14 and 15 of its line, which are in clock ticks; see proc(5). */
+/* Return a process's processor time: fields 14 and 15 of its line, which are in clock ticks; see proc(5). */
 static double processor_seconds(uint64_t pid)
 {
     char path[64], line[1024];
@@ -54,7 +54,7 @@ static double processor_seconds(uint64_t pid)
     if (f == NULL || fgets(line, sizeof(line), f) == NULL)
         fail("no such process");
     (void)fclose(f);
-    char *at = strrchr(line, ')'); /* of its name, the second field */
+    char *at = strrchr(line, ')'); /* the end of the name, the second field */
     for (unsigned field = 2; field < 14 && at != NULL; field++)
         at = strchr(at + 1, ' ');
     if (at == NULL)
@@ -69,7 +69,7 @@ static void send_all(int fd, const struct buffer *request)
         fail("a request was not taken in one piece");
 }
 
-/* True: an answer is whole. Its body ends with "]}". */
+/* True: a reply is complete. Its body ends with "]}". */
 static bool read_some(int fd, struct connection *c)
 {
     ssize_t n = recv(fd, c->answer + c->have, sizeof(c->answer) - c->have - 1, 0);

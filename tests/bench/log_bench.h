@@ -21,7 +21,7 @@ enum {
 };
 #define ERROR_RATE 1e-3
 
-/* The exit status is 2. */
+/* If @code is an error, exit with status 2. */
 void must(enum err code, const struct error *e);
 void *allocate(size_t bytes);
 double thread_cpu(pthread_t thread); /* seconds */
@@ -35,16 +35,16 @@ struct server {
     redisContext *context;
 };
 
-/* @module: a file, loaded by the server; NULL: a plain one. */
+/* @module: a file that the server loads; NULL: none. */
 void server_start(struct server *s, const char *module);
 void server_stop(struct server *s);
 double server_cpu(struct server *s); /* seconds, of all its threads */
-/* INFO commandstats: microseconds of a call since the last CONFIG RESETSTAT; 0: there was none. */
+/* INFO commandstats: microseconds of a call since the last CONFIG RESETSTAT; 0: there was no call. */
 double server_call_us(struct server *s, const char *command);
 void server_ok(struct server *s, const char *command);
 long long server_integer(struct server *s, const char *format, ...);
 
-/* Make the empty filter @name for @capacity keys at ERROR_RATE, which does not grow. */
+/* Make the empty filter @name for @capacity keys at ERROR_RATE. The filter does not grow. */
 struct made {
     struct names names;
     struct geometry geometry;
@@ -52,11 +52,11 @@ struct made {
     uint64_t generation;
 };
 void filter_make(struct server *s, const char *name, uint64_t capacity, struct made *out);
-/* Set half of its bits, as in a filter that is full. Before any process has opened it. */
+/* Set half of the filter's bits, as in a full filter. No process may have opened the filter. */
 void filter_fill(struct server *s, const struct made *f);
-/* A process that has all of it in memory, when this returns. @folds: it folds each second. */
+/* Open a process, and wait until it has the whole filter in memory. @folds: the process folds each second. */
 void member_open(struct log_member *m, struct server *s, const struct made *f, bool folds);
-/* It need not have it all in memory yet. */
+/* Open a process, and do not wait until it has the filter in memory. */
 void member_begin(struct log_member *m, struct server *s, const struct made *f, bool folds);
 bool member_has_loaded(struct log_member *m);
 /* Wait until the shards have all that the lanes have. */
@@ -64,32 +64,32 @@ void member_wait_folded(struct log_member *m, struct server *s, const struct mad
 
 /* --- log_drive.c: requests --- */
 
-/* "k<15 digits>" of the numbers from @first on. */
+/* "k<15 digits>", with the numbers from @first on. */
 struct keys {
     uint64_t count;
     char (*text)[KEY_BYTES];
     struct request_key *key;
 };
 void keys_make(struct keys *k, uint64_t first, uint64_t count);
-/* @count of them: by turns from [0, below) and from [@below, 2 * @below), at random. */
+/* @count keys, by turns from [0, @below) and from [@below, 2 * @below), at random. */
 void keys_make_mixed(struct keys *k, uint64_t below, uint64_t count);
 void keys_free(struct keys *k);
 
 struct slot;
 struct drive {
     struct log_member *member;
-    const struct keys *keys; /* those from @first on, @count of them, and from the beginning again */
+    const struct keys *keys; /* @count of them from @first on; the first key follows the last one */
     uint64_t first, count;
-    unsigned batch, outstanding; /* keys of a request; requests under way at most */
+    unsigned batch, outstanding; /* keys of a request; the most requests under way */
     unsigned per_second;         /* requests; 0: as many as are answered */
     bool adds;
 
-    /* What drive_wait() has found: */
-    double seconds, own, redis;        /* by the clock; processor of the loop's thread, of the server */
+    /* The results of drive_wait(): */
+    double seconds, own, redis;        /* by the clock; processor time of the loop's thread, of the server */
     uint64_t requests, positive, late; /* keys present, or new; requests that found no free slot in time */
     double p50, p99;                   /* us of a request */
 
-    /* Its own: */
+    /* Private: */
     struct server *server;
     struct slot *slot, *free;
     struct event *timer;
@@ -100,38 +100,38 @@ struct drive {
     uint32_t *latency;
 };
 void drive_start(struct drive *d, struct server *s);
-/* All keys were asked for or added. */
+/* Wait until all keys were checked or added. */
 void drive_wait(struct drive *d);
-/* Ask for no more, and wait. */
+/* Begin no more requests, and wait for those under way. */
 void drive_stop(struct drive *d);
 void drive_run(struct drive *d, struct server *s);
 
 /* --- log_raw.c: the same on a server itself --- */
 
 struct raw {
-    const char *const *words; /* of a command, before its keys; NULL ends them */
-    const char *behind;       /* behind each key: a word; NULL: none */
+    const char *const *words; /* of a command, before its keys; ended by NULL */
+    const char *behind;       /* a word behind each key; NULL: none */
     unsigned per_command, depth, connections;
-    double seconds, redis; /* by the clock; processor of the server */
+    double seconds, redis; /* by the clock; processor time of the server */
     double p50, p99;       /* us of a write and all of its replies */
 };
-/* @count of @keys from @first on. */
+/* Send @count of @keys from @first on. */
 void raw_run(struct raw *r, struct server *s, const struct keys *keys, uint64_t first, uint64_t count);
 
 /* --- the measurements --- */
 
 struct bench {
-    const char *module; /* RedisBloom; NULL: not compared with */
+    const char *module; /* RedisBloom; NULL: no comparison */
     bool quick;
 };
 void bench_lookup(const struct bench *b);  /* log_lookup.c */
 void bench_traffic(const struct bench *b); /* log_traffic.c: checks, adds, one add alone */
 void bench_tails(const struct bench *b);   /* log_tails.c */
 void bench_load(const struct bench *b);    /* log_load.c: loading, memory */
-void bench_lane(const struct bench *b);    /* log_load.c: what a lane takes in Redis */
+void bench_lane(const struct bench *b);    /* log_load.c: memory of a lane in Redis */
 
-/* A figure with its target, and what it is to that of a plain Redis and of RedisBloom in the same round;
- * 0: not measured. */
+/* A figure with its target, and the figures of a plain Redis and of RedisBloom in the same round; 0: not
+ * measured. */
 struct figure {
     struct samples own, raw, module;
 };

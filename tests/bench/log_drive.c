@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests of one process, in the loop of its worker: as many under way as are asked for, or so many a
+/* Requests of one process, in the loop of its worker: a fixed number under way, or a fixed number a
  * second. */
 #include "log_bench.h"
 
@@ -13,7 +13,7 @@
 
 struct slot {
     struct drive *drive;
-    struct slot *next; /* free */
+    struct slot *next; /* of the free slots */
     struct key_request request;
     uint64_t began;
     uint8_t answers[BATCH];
@@ -214,7 +214,7 @@ void drive_wait(struct drive *d)
 
 void drive_stop(struct drive *d)
 {
-    atomic_store(&d->stops, true); /* it ends with the next request, or at the next time */
+    atomic_store(&d->stops, true); /* the loop ends with the next reply, or when its timer fires */
     drive_wait(d);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A filter of 1 GiB that a process loads, beside requests to another one; what it takes of memory. What a
- * lane takes of Redis beside steady adds. */
+/* A process loads a filter of 1 GiB beside requests to another one: the speed, and the memory that the filter
+ * takes. The memory that a lane takes in Redis beside steady adds. */
 #include "log_bench.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ enum {
 struct load {
     struct server server;
     struct made large, small;
-    struct log_member member; /* of the small one */
+    struct log_member member; /* of the small filter */
     struct keys absent;
 };
 
@@ -34,7 +34,7 @@ static double megabytes(const struct load *l)
     return (double)geometry_bytes(&l->large.geometry) / 1e6;
 }
 
-/* All shards by GETRANGE over one connection, WINDOW under way; MB a second. */
+/* Read all shards by GETRANGE over one connection, with WINDOW commands under way. Return MB a second. */
 static double load_plain(struct load *l)
 {
     redisContext *c = l->server.context;
@@ -84,8 +84,8 @@ static double p99_alone(struct load *l)
     return d.p99;
 }
 
-/* Have this machine back @bytes of memory, and give them back: one that is itself a guest gets memory that it
- * has not had of late more slowly than Redis can send any. */
+/* Touch @bytes of memory, and release them. A virtual machine gets memory that it has not used of late more
+ * slowly than Redis can send data. */
 static void warm_memory(uint64_t bytes)
 {
     uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a look-up costs the process: requests of 100 keys, of which half are there, by key_check(): hash,
+/* What a look-up costs the process: requests of 100 keys, half of which are present, by key_check(): hash,
  * look, tail read, look again. */
 #include "log_bench.h"
 
@@ -18,7 +18,7 @@ static void fill_module(struct server *m, const struct keys *known, uint64_t cap
     raw_run(&add, m, known, 0, known->count);
 }
 
-/* us of the module's processor a key. */
+/* Return the module's processor time for a key, in us. */
 static double look_in_module(struct server *m, const struct keys *asked, uint64_t count)
 {
     struct raw look = {.words = (const char *const[]){"BF.MEXISTS", "f", NULL},

@@ -42,7 +42,7 @@ static void flush(redisContext *c)
 
 static void take_reply(redisContext *c)
 {
-    void *type = NULL; /* the reader makes no objects: what comes back is the type */
+    void *type = NULL; /* the reader makes no objects, and returns the type */
     if (redisGetReply(c, &type) != REDIS_OK || (uintptr_t)type == REDIS_REPLY_ERROR)
         must(ERR_REFUSED, &(struct error){"Redis refuses a command"});
 }

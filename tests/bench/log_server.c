@@ -134,7 +134,7 @@ void filter_make(struct server *s, const char *name, uint64_t capacity, struct m
     free(v);
 }
 
-/* Bits of a shard at random, its tags. */
+/* Fill a shard with random bits, and set its tags. */
 static void fill_at_random(const struct made *f, uint64_t *random, uint8_t *bytes, size_t length)
 {
     size_t block_bytes = f->geometry.block_bits / 8;
@@ -203,7 +203,7 @@ void member_open(struct log_member *m, struct server *s, const struct made *f, b
     }
 }
 
-/* The position that is stored is that of the lane's last entry. */
+/* True: the stored position is that of the lane's last entry. */
 static bool is_folded(struct server *s, const struct made *f, struct log_view *v)
 {
     struct error e = {""};
@@ -240,7 +240,7 @@ void figure_add(struct figure *f, double own, double raw, double module)
         samples_add(&f->module, module);
 }
 
-/* The median of the rounds' ratios. */
+/* Print the median of the rounds' ratios. */
 static void print_ratio(const struct samples *own, const struct samples *other, const char *unit,
                         const char *name)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a tail read costs the main thread of Redis: an empty one with its era, and those of many processes,
- * each of which asks for the next as soon as it was told of the last. */
+/* What a tail read costs the main thread of Redis: an empty one with its replication id, and those of many
+ * processes. Each process begins the next read as soon as it has the last one's result. */
 #include "log_bench.h"
 
 #include <stdio.h>
@@ -151,7 +151,7 @@ static void measure_round(struct tails *t, struct shared *s, struct crowd *c)
 static void measure_processes(struct tails *t, unsigned processes)
 {
     struct shared *s =
-        mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0); /* zeroes */
+        mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0); /* zeroed */
     struct crowd c = {0};
     pid_t pid[PROCESSES_MAX];
     if (s == MAP_FAILED)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What checks and adds cost Redis, folding included, and how long one add takes. Beside it the same by a set
- * of a plain Redis, and by RedisBloom. */
+/* What checks and adds cost Redis, folding included, and how long one add takes. For comparison: a set of a
+ * plain Redis, and RedisBloom. */
 #include "log_bench.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void stop(struct traffic *t)
         server_stop(&t->module);
 }
 
-/* us of the server's processor a key. */
+/* Return the server's processor time for a key, in us. */
 static double raw(struct traffic *t, bool module, const char *const *words, unsigned per_command,
                   unsigned depth, uint64_t first, uint64_t count)
 {
@@ -54,7 +54,8 @@ static double raw(struct traffic *t, bool module, const char *const *words, unsi
 
 /* --- adds --- */
 
-/* Until the shards have all of them. */
+/* Add keys, and wait until the shards have all of them. Return the server's processor time for a key, in
+ * us. */
 static double add(struct traffic *t, unsigned outstanding, uint64_t count)
 {
     struct drive d = {.member = &t->member,
@@ -91,7 +92,7 @@ static void adds(struct traffic *t)
 
 /* --- checks --- */
 
-/* Of keys of which half are there: the first half of the keys that were added, and as many that were not. */
+/* Half of the checked keys are present: keys that were added, and as many that were not, by turns. */
 static void checks(struct traffic *t)
 {
     struct figure f = {0};

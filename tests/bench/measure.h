@@ -20,18 +20,18 @@ double samples_median(const struct samples *s); /* 0 if empty */
 
 /* CPU seconds that a Redis server has used, user and system. */
 MUST_CHECK enum err measure_redis_cpu(redisContext *redis, double *out, struct error *e);
-/* The same of any process, in ticks of 10 ms; 0 if it is gone. */
+/* CPU seconds of any process, in ticks of 10 ms; 0 if the process is gone. */
 double measure_process_cpu(pid_t pid);
 /* VmRSS or VmHWM of a process in bytes; 0 if unknown. */
 uint64_t measure_memory(pid_t pid, const char *field);
-/* Begin a new VmHWM at what is resident now. */
+/* Reset VmHWM to the resident memory of now. */
 MUST_CHECK enum err measure_reset_peak(pid_t pid, struct error *e);
 
 /* bench_table.c */
 void table_heading(const char *title, const char *columns);
-/* One line: figure against target; counts what is missed. */
+/* Print one line: a figure and its target. Missed targets are counted. */
 void table_target(const char *what, double value, const char *unit, bool at_most, double limit);
-/* One line without a target, beside the figure above it. */
+/* Print one line without a target, beside the figure above it. */
 void table_beside(const char *what, double value, const char *unit);
 unsigned table_missed(void);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What shards in memory cost: processor time of look-ups and of applied entries, with the hash of the key;
- * memory; how fast shards come from Redis. Beside that what the parts of a look-up cost. Exit status 1 if a
- * target is missed. */
+ * memory; how fast shards come from Redis. Also what the parts of a look-up cost. Exit status 1 if a target
+ * is missed. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ struct filter {
     struct resident *r;
 };
 
-/* The bits of a shard of a full filter, of which half are set; its tags. */
+/* Fill a shard with the random bits of a full filter, half of which are set, and set its tags. */
 static void fill_at_random(const struct geometry *g, uint64_t *random, uint8_t *bytes)
 {
     size_t block_bytes = g->block_bits / 8;
@@ -77,8 +77,8 @@ static void fill_at_random(const struct geometry *g, uint64_t *random, uint8_t *
     }
 }
 
-/* A filter for @keys keys. A large one begins with bits set at random, as it would take minutes to add so
- * many. */
+/* Make a filter for @keys keys. A large one begins with random bits, because adding so many keys would take
+ * minutes. */
 static void filter_make(struct filter *f, uint64_t keys)
 {
     struct error e = {""};
@@ -100,7 +100,8 @@ static void filter_make(struct filter *f, uint64_t keys)
     free(bytes);
 }
 
-/* Apply its keys; returns ns of processor a key, their hashes not included (they come in the entry). */
+/* Apply the filter's keys. Return ns of processor time for a key, without its hash, which comes in the
+ * entry. */
 static double filter_fill(struct filter *f)
 {
     uint8_t added[LOG_KEYS_MAX];
@@ -126,7 +127,8 @@ static double filter_fill(struct filter *f)
 
 enum part { HASH, PLACE, LOOK, PARTS };
 
-/* ns of processor a key, in batches, of PROBES keys of which half are in the filter. */
+/* Look up PROBES keys in batches; half of the keys are in the filter. Return ns of processor time for a
+ * key. */
 static double look(const struct filter *f, const char *keys, enum part part)
 {
     struct key_hash hashes[BATCH];
@@ -147,7 +149,7 @@ static double look(const struct filter *f, const char *keys, enum part part)
     }
     double spent = processor_ns() - begun;
     if (sum == 1)
-        (void)printf("\n"); /* nobody may leave the work out */
+        (void)printf("\n"); /* the compiler may not leave the work out */
     return spent / PROBES;
 }
 
@@ -240,7 +242,7 @@ static void server_fill(struct server *s, const struct geometry *g)
     free(bytes);
 }
 
-/* The era of its node, which the loads are checked against. */
+/* Trust the replication id of the server's node, which the loads check. */
 static void server_trust(struct server *s)
 {
     struct error e = {""};
@@ -253,7 +255,7 @@ static void server_trust(struct server *s)
 
 struct loaded {
     double speed;      /* MB/s by the clock */
-    double own, redis; /* MB a second of processor, of this thread and of the server */
+    double own, redis; /* MB a second of processor time, of this thread and of the server */
 };
 
 static double redis_cpu(struct server *s)

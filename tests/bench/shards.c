@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* shards: what a filter of very many shards costs a coordinator and Redis: memory, the work of rest, and how
- * long TB.STATUS and TB.PLAN take at rest, beside requests and while a rebuild makes as many shards again. */
+/* shards: what a filter of very many shards costs a coordinator and Redis: memory, work at rest, and the time
+ * of TB.STATUS and TB.PLAN at rest, beside requests, and while a rebuild makes as many shards again. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 enum {
     CONNECTIONS = 4,
     REST_US =
-        12000000, /* longer than the controller rests between two looks at the counts of 50,000 shards */
+        12000000, /* longer than the controller pauses between two looks at the counts of 50,000 shards */
     WINDOW_US = 5000000,
     ASK_EVERY_US = 10000,
     ASKED_MAX = 20000,
@@ -113,7 +113,7 @@ static enum err commands_of_redis(redisContext *redis, uint64_t *out, struct err
     return at != NULL ? ERR_OK : error_set(e, ERR_PARSE, "INFO stats has no %s", field);
 }
 
-/* What a second costs when nobody asks anything. */
+/* What a second costs without requests. */
 static enum err rest(struct shards *s, const char *when, struct error *e)
 {
     const struct options *o = &s->options;
@@ -132,7 +132,7 @@ static enum err rest(struct shards *s, const char *when, struct error *e)
     return code;
 }
 
-/* Have the counts say that it is three quarters full, so that the controller looks at single shards. */
+/* Set the filter's count to three quarters of its capacity, so that the controller looks at single shards. */
 static enum err pretend_fill(struct shards *s, struct error *e)
 {
     struct status status;

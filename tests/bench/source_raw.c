@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* source_raw DSN copy N | binary N | table: reads all live codes of short_link and does nothing with them, by
- * keyset pages of N rows as COPY sends them, by prepared pages in binary, or by one COPY. Prints rows and
+/* source_raw DSN copy N | binary N | table: reads all live codes of short_link and drops them, by keyset
+ * pages of N rows as COPY sends them, by prepared pages in binary, or by one COPY. Prints rows and
  * seconds. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static enum err failed(PGconn *pg, struct error *e)
     return error_set(e, ERR_UNREACHABLE, "Postgres says: %s", PQerrorMessage(pg));
 }
 
-/* Behind the last line: how the statement ended. */
+/* Read how the statement ended, which comes after the last line. */
 static enum err end_copy(PGconn *pg, struct error *e)
 {
     enum err err = ERR_OK;
@@ -29,7 +29,7 @@ static enum err end_copy(PGconn *pg, struct error *e)
     return err;
 }
 
-/* One page after @last, which moves. */
+/* Read one page after @last, and move @last. */
 static enum err copy_page(PGconn *pg, uint64_t *last, uint64_t page_rows, uint64_t *rows, struct error *e)
 {
     char text[TEXT_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* stall: how long a cutover, and what follows it within a second, holds up any request. Connections check and
- * add without pause. The view in Redis is looked at every few milliseconds, so that it is known when the next
- * generation was read. */
+/* stall: how long a cutover, and what follows it within a second, delays any request. Connections check and
+ * add without pause. The benchmark reads the view in Redis every few milliseconds, so that the time of the
+ * cutover is known. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static enum err start_rebuild(struct stall *s, struct error *e)
     return err;
 }
 
-/* *@begin: the last look that found the generation before was sent then, in microseconds since the load's
+/* *@begin: when the last look that found the former generation was sent, in microseconds since the load's
  * start. */
 static enum err watch(struct stall *s, uint32_t *begin, struct error *e)
 {

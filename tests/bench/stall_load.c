@@ -16,7 +16,7 @@ uint32_t load_now(const struct load *l)
     return (uint32_t)(clock_mono_us() - l->start_us);
 }
 
-/* Every second request is a check of a key that is there, the others add new ones. */
+/* Every second request checks a key that is present, the others add new keys. */
 static bool request_one(struct loader *p, size_t i)
 {
     bool add = i % 2 == 1;
@@ -129,7 +129,7 @@ static double ms(uint32_t us)
     return (double)us / 1000;
 }
 
-/* The loader whose next answer is the earliest; NULL where all are at their end. */
+/* Return the loader whose next reply is the earliest; @l->count: all are at their end. */
 static unsigned next_answer(const struct load *l, const size_t *at)
 {
     unsigned best = l->count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef TESTS_STALL_LOAD_H
 #define TESTS_STALL_LOAD_H
-/* Connections that check and add without pause, one request at a time, a thread each; the time of every
- * request is kept, and looked at when all have stopped. */
+/* Connections that check and add without pause, one request at a time, with a thread each. The times of all
+ * requests are kept, and evaluated when all connections have stopped. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ struct loader {
     uint64_t fresh; /* counter of the next code to add */
     struct request_time *times;
     size_t count;
-    struct error error; /* text is "" while all is well */
+    struct error error; /* text is "": no error */
 };
 
 struct load {
@@ -40,23 +40,24 @@ struct load {
         idle; /* sends nothing: its times are naps of 1 ms, and say how late the machine ends them */
 };
 
-/* Begin: @count connections, dealt out to the @daemons of @ports. @round keeps the keys of rounds apart. */
+/* Start @count connections, which are distributed over the @daemons of @ports. @round keeps the keys of
+ * rounds apart. */
 MUST_CHECK enum err load_start(struct load *l, const uint16_t *ports, unsigned daemons, unsigned count,
                                unsigned round, struct error *e);
-/* Stop all. ERR_REFUSED: a request was answered with an error. ERR_LOST: a known key was denied. */
+/* Stop all connections. ERR_REFUSED: a reply was an error. ERR_LOST: a known key was reported absent. */
 MUST_CHECK enum err load_stop(struct load *l, struct error *e);
 void load_free(struct load *l);
-/* Microseconds since the start. */
+/* Return the microseconds since the start. */
 uint32_t load_now(const struct load *l);
 
 struct load_figures {
     uint64_t requests;  /* that ended in the window */
-    double longest_ms;  /* of the requests that were under way in it */
-    double gap_ms;      /* longest time in it without an answer on any connection */
-    double quantile_ms; /* 0.99 of those that ended in it */
+    double longest_ms;  /* of the requests under way in the window */
+    double gap_ms;      /* longest time in it without a reply on any connection */
+    double quantile_ms; /* 0.99 quantile of the requests that ended in it */
     double machine_ms;  /* the longest that a thread waited for a processor after a nap */
 };
 
-/* After load_stop(): what the window from @from to @to saw. */
+/* After load_stop(): evaluate the window from @from to @to. */
 void load_look(const struct load *l, uint32_t from, uint32_t to, struct load_figures *out);
 #endif

@@ -10,8 +10,7 @@ enum { KEYS_MAX = 1000 };
 
 static struct code code_at(const struct request *r, uint64_t i)
 {
-    /* A stride that shares no factor with common sizes visits the table in no order that a cache would like.
-     */
+    /* The stride has no common factor with usual sizes, so that the order of the codes defeats caches. */
     if (r->known != NULL)
         return r->known[(i * UINT64_C(2654435761)) % r->known_count];
     return code_of(r->counter + i);
@@ -33,7 +32,7 @@ void request_filter(void *request, struct buffer *out, uint64_t first, unsigned 
     buffer_command(out, keys + 2, argv, lengths);
 }
 
-/* The i-th position of a key, by double hashing, as client-side filters do it. */
+/* Return the i-th position of a key by double hashing, as client-side filters do it. */
 static uint64_t position(const struct code *code, unsigned i, uint64_t bits)
 {
     XXH128_hash_t h = XXH3_128bits(code->text, CODE_LENGTH);

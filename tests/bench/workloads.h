@@ -8,7 +8,7 @@
 enum { CLASSIC_K = 10, BLOCK_BYTES = 128 };
 #define CLASSIC_BITS_PER_KEY 14.3776 /* -ln(1e-3) / ln(2)^2 */
 
-/* Counters of codes that are not in the table; new keys are taken from below, absent ones from above. */
+/* Counters of codes that are not in the table. New keys begin at FRESH_FROM, absent ones at ABSENT_FROM. */
 #define FRESH_FROM (UINT64_C(1) << 36)
 #define ABSENT_FROM (CODE_COUNT / 2)
 
@@ -28,9 +28,9 @@ void request_script(void *request, struct buffer *out, uint64_t first, unsigned 
 
 #define BITMAP_NAME "bench:classic"
 
-/* Fill the classic bitmap with @known and put it into Redis; *@bits is its size. */
+/* Fill the classic bitmap with @known and store it in Redis. *@bits: its size. */
 MUST_CHECK enum err classic_fill(redisContext *redis, const struct code *known, size_t count, uint64_t *bits,
                                  struct error *e);
-/* SCRIPT LOAD of the check or the add. */
+/* Load the script of the check or the add. */
 MUST_CHECK enum err classic_script(redisContext *redis, bool add, char sha[41], struct error *e);
 #endif

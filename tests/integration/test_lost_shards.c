@@ -228,7 +228,7 @@ static void test_a_shard_that_only_an_idle_process_has__comes_back(void **state)
     opened--;
     assert_int_equal(stored()->writer_count, 0);
     assert_int_equal(command("DEL %b", NULL), 1);
-    assert_int_equal(log_member_count(idle, 0, ALL, KEY_PRESENT), ALL); /* this needs no shard of Redis */
+    assert_int_equal(log_member_count(idle, 0, ALL, KEY_PRESENT), ALL); /* needs no shard in Redis */
     assert_false(is_there());
     struct log_member *b = open_member(0, true);
     add(b, 0, ALL); /* b becomes a writer, so it reads the view more often */

@@ -283,7 +283,7 @@ static void test_loss__of_all_shards_of_a_node_is_mended(void **state)
     }
     temp_redis_kill(&fixture.redis[last]);
     must(temp_redis_restart(&fixture.redis[last], false, &e), e);
-    must(client_madd(&fixture.client[0], FILTER, fixture_code, 0, ROWS, &e), e); /* it is met */
+    must(client_madd(&fixture.client[0], FILTER, fixture_code, 0, ROWS, &e), e); /* the loss is met */
     wait_for(0, "degraded", "0");
     assert_int_equal(number(0, "generation"), generation);
     for (unsigned d = 0; d < 2; d++) {

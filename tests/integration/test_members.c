@@ -232,7 +232,7 @@ static void test_members__has_a_bound(void **state)
     }
     assert_int_equal(servers_integer(&servers, 0, "SCARD " PREFIX ":coordinators"), MEMBERS_MAX);
     assert_int_equal(look(NULL).count, MEMBERS_MAX);
-    begin("crash-0", "x:1"); /* alive, whether it was removed or not */
+    begin("crash-0", "x:1"); /* the member is alive, whether it was removed or not */
     (void)write_heartbeat();
     assert_int_equal(servers_integer(&servers, 0, "SISMEMBER " PREFIX ":coordinators crash-0"), 1);
 }

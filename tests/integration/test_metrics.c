@@ -38,7 +38,7 @@ static void run(const char *command)
     freeReplyObject(r);
 }
 
-/* How much larger @series is in @after. */
+/* The increase of @series from @before to @after. */
 static double grown(const char *before, const char *after, const char *series)
 {
     double from = scrape_value(before, series), to = scrape_value(after, series);
@@ -107,7 +107,7 @@ static void test_metrics__requests_are_those_that_were_sent(void **state)
     free(after);
 }
 
-/* More keys than go at once are a batch, whose reply is written in parts. */
+/* A command with so many keys runs as a batch, whose reply is written in parts. */
 static void test_metrics__large_commands_count_once_and_all_their_keys(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void test_metrics__http_requests_are_counted_by_route_and_status(void **s
     grew(before, after, ROUTE("POST", "/v1/filters/{filter}/check", "400"), 1);
     grew(before, after, ROUTE("GET", "/metrics", "200"), 1);
     grew(before, after, "twinbloom_filter_checks_total{filter=\"" FILTER "\"}", 2);
-    grew(before, after, "twinbloom_connections_total", 0); /* of Redis clients */
+    grew(before, after, "twinbloom_connections_total", 0); /* it counts Redis clients only */
     assert_true(grown(before, after, "twinbloom_http_connections_accepted_total") >= 1);
     assert_null(strstr(after, "somewhere"));
     free(before);
@@ -196,7 +196,7 @@ static void test_metrics__filters_are_as_status_says(void **state)
         int64_t number;
         must(client_status_number(&fixture.client[0], FILTER, pairs[i].field, &number, &e), e);
         if (strcmp(pairs[i].field, "schedule_next_at") == 0)
-            number /= 1000; /* a moment, in milliseconds */
+            number /= 1000; /* a time in milliseconds */
         if (scrape_value(text, pairs[i].series) != (double)number)
             fail_msg("%s: %g, not %lld", pairs[i].series, scrape_value(text, pairs[i].series),
                      (long long)number);
@@ -239,8 +239,7 @@ static char *described(void)
     return output;
 }
 
-/* What only other tests, or other installations, have: a follower, a loss, an
- * abort. */
+/* True for series that only other tests or installations have: those of a follower, a loss, an abort. */
 static bool is_elsewhere(const char *name)
 {
     static const char *const names[] = {"twinbloom_filter_rebuild_expected_timestamp_seconds",
@@ -311,12 +310,12 @@ static void test_metrics__are_answered_without_redis_and_postgres(void **state)
     temp_postgres_stop(&fixture.postgres);
     scrape_wait(coordinator(), "twinbloom_filter_source_up{filter=\"" FILTER "\"}", 0);
     for (unsigned i = 0; i < fixture.nodes; i++)
-        (void)kill(fixture.redis[i].process.pid, SIGSTOP); /* it hangs: worse than being gone */
+        (void)kill(fixture.redis[i].process.pid, SIGSTOP); /* a hung node is worse than one that is gone */
     char *text = scrape(coordinator(), NULL);
     assert_false(isnan(scrape_value(text, "twinbloom_uptime_seconds")));
     free(text);
     scrape_wait(coordinator(), "twinbloom_filter_state{filter=\"" FILTER "\",state=\"unreachable\"}", 1);
-    run("BF.EXISTS " FILTER " k"); /* it is an error */
+    run("BF.EXISTS " FILTER " k"); /* the reply is an error */
     scrape_wait(coordinator(), node, 0);
     text = scrape(coordinator(), NULL);
     scrape_pipe(text, "promtool check metrics");

@@ -410,7 +410,7 @@ static void test_move__who_does_not_know_a_node_says_so_and_touches_nothing(void
     client_close(&c);
     assert_true(daemon_fini(&ignorant));
     must(client_integer(&fixture.client[0], &n, &e, "DEL wide"), e);
-    rebuild_on(0, node[C]); /* it has left and prevents nothing */
+    rebuild_on(0, node[C]); /* the coordinator has left, and prevents nothing */
     all_there(0);
 }
 

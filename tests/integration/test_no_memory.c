@@ -19,21 +19,21 @@
 #include "tests/lib/raw.h"
 
 enum {
-    FAULTS_LEAST = 10, /* fewer: it does not work */
-    FAULTS_MAX = 3000, /* more: it never ends */
-    KEYS = 300,        /* of a batch; every second one is there */
-    COLD = 400,        /* filters that the coordinator has never heard of */
+    FAULTS_LEAST = 10, /* with fewer, no fault is injected */
+    FAULTS_MAX = 3000, /* with more, the test does not end */
+    KEYS = 300,        /* in a batch; every second one is in the filter */
+    COLD = 400,        /* filters that the starved coordinator has not loaded */
     TEXT_MAX = 64 * 1024
 };
 
 static struct temp_redis redis[2];
 static struct daemon plain, starved;
-static struct client maker, asker; /* to these two */
+static struct client maker, asker; /* of plain and of starved */
 static struct allocations *fault;
 static char path[PATH_MAX + 16];
 static char sent[TEXT_MAX], got[TEXT_MAX];
-/* What an absent key may be besides ":0": ":1" while the connection to home is new, until the view was loaded
- * over that. */
+/* The second reply that is allowed for an absent key. It is ":1" while the connection to the metadata node is
+ * new: the coordinator has not loaded the view over that connection yet. */
 static const char *or_absent = ":0";
 
 static void add_keys(void)
@@ -104,14 +104,14 @@ static void arm(const char *thread, unsigned n)
     atomic_store(&fault->countdown, n);
 }
 
-/* True where it has failed. */
+/* True if an allocation has failed. */
 static bool disarm(void)
 {
     atomic_store(&fault->countdown, 0);
     return atomic_load(&fault->failed) != 0;
 }
 
-/* Whatever was lost by it, the coordinator serves within a moment. */
+/* The coordinator serves again within five seconds, whatever the failure has cost. */
 static void serves_on(unsigned n)
 {
     uint64_t until = clock_mono_us() + 5000 * UINT64_C(1000);
@@ -131,7 +131,7 @@ static void serves_on(unsigned n)
 
 /* --- RESP --- */
 
-/* What is expected, reply by reply; an error is fine in the place of each. */
+/* The expected kind of each reply. An error is allowed in place of every reply. */
 enum expected { OK, PONG, TOKEN, ABSENT, PRESENT, ADDED, NUMBER, BATCH, QUEUED, TRANSACTION };
 
 struct step {
@@ -174,7 +174,7 @@ static void write_commands(unsigned n)
     }
 }
 
-/* The next line of what came, NUL in the place of its end. NULL: the connection was closed before. */
+/* Return the next line of the replies, ended by NUL. NULL: the connection was closed before its end. */
 static const char *next_line(char **at)
 {
     char *line = *at, *end = strstr(line, "\r\n");
@@ -191,7 +191,7 @@ static void is_one_of(const char *line, const char *a, const char *b, unsigned n
         fail_msg("allocation %u has failed: %s is neither %s nor %s", n, line, a, b);
 }
 
-/* Every second one is absent. */
+/* Every second key is absent. */
 static void check_array(char **at, const char *line, unsigned count, unsigned n)
 {
     char header[16];
@@ -205,7 +205,7 @@ static void check_array(char **at, const char *line, unsigned count, unsigned n)
     }
 }
 
-/* False: nothing more came. @queued: commands of the transaction that were taken. */
+/* False: no more replies have come. @queued: the number of commands that the transaction has queued. */
 static bool check_step(char **at, enum expected expected, unsigned *queued, unsigned n)
 {
     const char *line = next_line(at);
@@ -236,7 +236,7 @@ static bool check_step(char **at, enum expected expected, unsigned *queued, unsi
         assert_true(line[0] == '-' || line[0] == ':');
         break;
     case QUEUED:
-        /* Where MULTI was refused it is a command as any other. */
+        /* If MULTI was refused, this command runs at once. */
         if (line[0] == '+')
             is_one_of(line, "+QUEUED", "+QUEUED", n);
         else
@@ -285,7 +285,7 @@ static void exchange(int fd, unsigned n)
         fail_msg("allocation %u has failed, and the connection hangs after: %s", n, got);
 }
 
-/* True where an allocation has failed. */
+/* True if an allocation has failed. */
 static bool run_resp(unsigned n, void (*begin)(void))
 {
     write_commands(n % COLD);
@@ -321,7 +321,7 @@ static void test_resp__survives_every_allocation_that_fails(void **state)
     run_all(run_connected);
 }
 
-/* Its connections are made again, so their buffers are empty. */
+/* Redis closes the coordinator's connections. The new connections have empty buffers. */
 static void cut_connections(void)
 {
     for (unsigned i = 0; i < 2; i++) {

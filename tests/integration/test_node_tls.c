@@ -35,7 +35,7 @@ static struct node_tls_options trusting(const char *ca)
                                      .verify = true};
 }
 
-/* The server's certificate from now on. */
+/* Set the server's certificate. */
 static void show(const char *name)
 {
     char cert[64], key[64];
@@ -54,7 +54,7 @@ static void test_tls__looks_at_the_authority_the_name_and_the_time(void **state)
     wired_refused(&w, ERR_UNREACHABLE, "its certificate is not accepted: ");
     o = trusting("ours.crt");
     o.ca_file = "";
-    wired_use(&w, &o, "rediss://127.0.0.1:%u", w.tls_port); /* the system knows nothing of ours */
+    wired_use(&w, &o, "rediss://127.0.0.1:%u", w.tls_port); /* the system lacks the test's CA */
     wired_refused(&w, ERR_UNREACHABLE, "its certificate is not accepted: ");
 
     show("elsewhere");
@@ -62,7 +62,7 @@ static void test_tls__looks_at_the_authority_the_name_and_the_time(void **state)
     wired_refused(&w, ERR_UNREACHABLE, "IP address mismatch");
     wired_use(&w, NULL, "rediss://localhost:%u", w.tls_port);
     wired_refused(&w, ERR_UNREACHABLE, "ostname mismatch");
-    show("named"); /* an address is not a name */
+    show("named"); /* the certificate names a host and no address */
     sync_connection_close(wired_open(&w));
     wired_use(&w, NULL, "rediss://127.0.0.1:%u", w.tls_port);
     wired_refused(&w, ERR_UNREACHABLE, "IP address mismatch");
@@ -102,7 +102,7 @@ static void test_tls__shows_a_certificate_where_one_is_wanted(void **state)
     (void)state;
     assert_string_equal(wired_ask(&w, "CONFIG SET tls-auth-clients yes"), "OK");
     wired_use(&w, NULL, "rediss://127.0.0.1:%u", w.tls_port);
-    wired_refused(&w, ERR_UNREACHABLE, "TLS: "); /* an alert, in words of OpenSSL's */
+    wired_refused(&w, ERR_UNREACHABLE, "TLS: "); /* the text of the alert is OpenSSL's */
     struct node_tls_options o = trusting("ours.crt");
     o.cert_file = wired_file(&w, "foreign.crt");
     o.key_file = wired_file(&w, "foreign.key");

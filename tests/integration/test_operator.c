@@ -42,7 +42,7 @@ static void wait_for(const char *field, const char *value)
     must(client_wait_status(&fixture.client[0], FILTER, field, value, STEADY_MS, &e), e);
 }
 
-/* What a test may have left. */
+/* Stop what an earlier test may have left running. */
 static void quiet(void)
 {
     redisReply *r = client_command(&fixture.client[0], "TB.ABORT " FILTER);
@@ -83,7 +83,7 @@ static const redisReply *step_of(const redisReply *plan, const char *name)
     return NULL;
 }
 
-/* The place of a step in the plan, from @from on. */
+/* Return the place of a step in the plan, searched from @from on. */
 static size_t place_of(const redisReply *plan, const char *name, size_t from)
 {
     const redisReply *steps = value_of(plan, "steps");
@@ -95,7 +95,7 @@ static size_t place_of(const redisReply *plan, const char *name, size_t from)
     return i;
 }
 
-/* Look at the job until it is done: no step but in the plan's order. */
+/* Watch the job until it is done. Its steps follow the plan's order. */
 static void follow(const redisReply *plan, const char *first)
 {
     struct error e = {""};
@@ -123,7 +123,7 @@ static void add_length(const char *name, void *arg)
     freeReplyObject(r);
 }
 
-/* Length of all shards of a generation in Redis. */
+/* Return the length of all shards of a generation in Redis. */
 static long long length_of(int64_t generation)
 {
     struct error e = {""};
@@ -142,7 +142,7 @@ static long long length_of(int64_t generation)
     return bytes;
 }
 
-/* The whole record, the mutex and all shards: what must not change. */
+/* Write what must not change: the number of keys in Redis, the token, the epoch and the job's record. */
 static void picture(char *out, size_t size)
 {
     struct error e = {""};
@@ -176,7 +176,7 @@ static void test_dry_run__starts_nothing(void **state)
     assert_string_equal(before, after);
 }
 
-/* A record without a rate: a page is read and timed. */
+/* The record has no rate, so a page is read and timed. */
 static void test_dry_run__times_a_page_where_no_run_is_known(void **state)
 {
     (void)state;
@@ -212,14 +212,15 @@ static void test_dry_run__is_refused_as_the_rebuild_would_be(void **state)
     must(client_open(&redis, fixture.redis[1].port, STEADY_MS, &e), e);
     must(client_ok(&redis, &e, "CONFIG SET maxmemory 1000000"), e);
     expect_same_refusal("--capacity 5M", " has too little memory: ");
-    char node[64]; /* the other one has room for all of it */
+    char node[64]; /* the other node has room for the whole build */
     (void)snprintf(node, sizeof(node), "127.0.0.1:%u has too little memory: ", fixture.redis[1].port);
     expect_same_refusal("--capacity 5M", node);
     must(client_ok(&redis, &e, "CONFIG SET maxmemory 0"), e);
     client_close(&redis);
 }
 
-/* What the plan says of each node is what the filter has there, and together what it says of all. */
+/* The plan's numbers for each node describe the filter's part on that node. Their sums are the plan's
+ * totals. */
 static void test_plan__shows_what_lies_on_each_node(void **state)
 {
     (void)state;
@@ -236,7 +237,7 @@ static void test_plan__shows_what_lies_on_each_node(void **state)
         assert_string_equal(value_of(node, "node")->str, name);
         assert_true(value_of(node, "used_bytes")->integer > value_of(node, "before_bytes")->integer);
         assert_int_equal(value_of(node, "maxmemory_bytes")->integer, 0);
-        assert_true(value_of(node, "limit_bytes")->integer > 0); /* the machine's */
+        assert_true(value_of(node, "limit_bytes")->integer > 0); /* the machine's memory */
         before += value_of(node, "before_bytes")->integer;
         during += value_of(node, "during_bytes")->integer;
         after += value_of(node, "after_bytes")->integer;
@@ -250,7 +251,7 @@ static void test_plan__shows_what_lies_on_each_node(void **state)
     assert_says("plan " FILTER, 0, "USED THEN  MAXMEMORY\n");
 }
 
-/* The server's process behind the session of plans; there must be one. */
+/* Return the pid of the server process of the plans' session. There must be exactly one. */
 static int session_of_plans(void)
 {
     PGresult *r = PQexec(fixture.db, "SELECT count(*), min(pid) FROM pg_stat_activity "
@@ -262,7 +263,7 @@ static int session_of_plans(void)
     return pid;
 }
 
-/* @form: TB.PLAN, or what plans as well. */
+/* @form: TB.PLAN or another command that makes a plan. */
 static void planned(const char *form)
 {
     redisReply *r = client_command(&fixture.client[0], form);
@@ -336,7 +337,8 @@ static void test_hold__waits_for_the_cutover(void **state)
     fixture_all_present(&fixture, 0, 0, ROWS);
 }
 
-/* A job that is not finished is thrown away, with what it has built; without one a restart is a start. */
+/* A restart throws away an unfinished job with what the job has built. Without such a job, a restart is a
+ * start. */
 static void test_restart__throws_away_what_an_unfinished_job_has_built(void **state)
 {
     (void)state;
@@ -352,7 +354,7 @@ static void test_restart__throws_away_what_an_unfinished_job_has_built(void **st
     fixture_all_present(&fixture, 0, 0, ROWS);
 }
 
-/* Whoever waits is told when the new generation serves: the grace time goes on without them. */
+/* A command with --wait ends when the new generation serves. The grace time goes on afterwards. */
 static void test_wait__ends_where_the_grace_time_begins(void **state)
 {
     (void)state;
@@ -423,10 +425,10 @@ static void test_verify__looks_for_every_key(void **state)
     expect("verification", "passed");
     expect("job_verify_mode", "full");
     assert_says("status " FILTER " | grep -E 'method +full$'", 0, "");
-    assert_true(number("job_rows") >= ROWS); /* of the rebuild before, as it was */
+    assert_true(number("job_rows") >= ROWS); /* the rows of the previous rebuild, unchanged */
 }
 
-/* Rows by plain SQL that no follower told of. */
+/* Plain SQL inserts the rows, and no follower reports them. */
 static void test_verify__says_how_many_keys_were_missing(void **state)
 {
     (void)state;
@@ -444,7 +446,7 @@ static void test_verify__says_how_many_keys_were_missing(void **state)
     fixture_sql(fixture.db, "DELETE FROM short_link WHERE code LIKE 'by-hand-%'");
 }
 
-/* The shard is emptied but for its tags and its header, so that it is not lost. */
+/* Empty the shard, but keep its tags and its header, so that the shard does not count as lost. */
 static void empty_shard(struct client *redis, const char *name, size_t block)
 {
     static const char zeros[512];
@@ -456,7 +458,7 @@ static void empty_shard(struct client *redis, const char *name, size_t block)
              e);
 }
 
-/* A row from before the build whose key is taken out of the filter by force. */
+/* A key whose row is older than the build is removed from the filter by force. */
 static void test_verify__ends_with_1_where_an_old_key_is_missing(void **state)
 {
     (void)state;
@@ -477,7 +479,7 @@ static void test_verify__ends_with_1_where_an_old_key_is_missing(void **state)
     freeReplyObject(keys);
     assert_true(name[0] != '\0');
     size_t block = (size_t)number("block_bits") / 8;
-    client_close(&fixture.client[0]); /* what is in memory is not asked of Redis */
+    client_close(&fixture.client[0]); /* the coordinator would answer from memory */
     assert_true(daemon_stop(&fixture.daemon[0], STEADY_MS));
     empty_shard(&redis, name, block);
     client_close(&redis);
@@ -486,7 +488,7 @@ static void test_verify__ends_with_1_where_an_old_key_is_missing(void **state)
     assert_says("verify " FILTER " --full --wait", 5, "twinbloom: the verification of " FILTER " failed: ");
     expect("verification", "failed");
     assert_says("status " FILTER, 0, "keys missing");
-    fixture_all_present(&fixture, 0, 0, ROWS); /* they were added */
+    fixture_all_present(&fixture, 0, 0, ROWS); /* the verification has added the missing keys */
 }
 
 static const struct fixture_options options = {.nodes = 2,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An outbox from its reader's side. */
+/* An outbox as its reader sees it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 enum { TIMEOUT_MS = 10000, TRIES = 10, POLL_MS = 500 };
 
-/* A table of that name, and its outbox "of_<name>", open. */
+/* Create a table and its outbox "of_<name>", and open the outbox. */
 static struct outbox *new_outbox(const struct temp_postgres *p, PGconn *pg, const char *table,
                                  const char *notify)
 {
@@ -54,7 +54,7 @@ static void test_outbox_confirm__deletes_the_batches_up_to_its_mark(void **state
     assert_waiting(pg, "of_marks", "2");
     assert_int_equal(outbox_confirm(o, second + 2, &e), ERR_RANGE);
     assert_waiting(pg, "of_marks", "2");
-    uint64_t last = outboxes_next(o, ""); /* its mark is that of all before it */
+    uint64_t last = outboxes_next(o, ""); /* the mark of an empty batch covers all batches before it */
     must(outbox_confirm(o, last, &e), &e);
     assert_waiting(pg, "of_marks", "0");
     outbox_close(o);
@@ -72,7 +72,7 @@ static void test_outbox__finds_rows_that_are_committed_late(void **state)
     database_run(slower, "BEGIN; INSERT INTO late VALUES (2)");
     database_run(pg, "INSERT INTO late VALUES (3)");
     uint64_t mark = outboxes_next(o, "3");
-    database_run(slow, "COMMIT"); /* a smaller number than the one handed out, and not among them */
+    database_run(slow, "COMMIT"); /* row 1 has a smaller number than row 3, but is not in the batch */
     must(outbox_confirm(o, mark, &e), &e);
     mark = outboxes_next(o, "1");
     must(outbox_confirm(o, mark, &e), &e);
@@ -140,7 +140,7 @@ static void test_outbox_next__hands_out_no_more_than_can_be_remembered(void **st
     PQfinish(pg);
 }
 
-/* Insert a row while a reader waits, soon after it began to; how long it waited, in ms. */
+/* Insert a row soon after a reader has begun to wait. Return how long the reader waited, in ms. */
 static uint64_t wait_for_row(const struct temp_postgres *p, struct outbox *o, const char *table, unsigned id)
 {
     pid_t writer = fork();
@@ -176,7 +176,7 @@ static void test_outbox_next__is_woken_up_or_looks_every_half_second(void **stat
     struct outbox *loud = new_outbox(*state, pg, "loud", "true");
     unsigned n = 1;
     while (wait_for_row(*state, loud, "loud", n) >=
-           POLL_MS - 10) /* the machine may be slow, but not always */
+           POLL_MS - 10) /* the machine may be slow at times, but not in every round */
         assert_true(++n < TRIES);
     outbox_close(loud);
     PQfinish(pg);
@@ -219,7 +219,7 @@ static void test_outbox__gives_rows_again_when_a_reader_was_killed(void **state)
     o = outboxes_open(*state, "of_killed", "killed");
     outboxes_next(o, "1|2");
     struct error e = {0};
-    must(outbox_confirm(o, old, &e), &e); /* a mark of an outbox that is closed */
+    must(outbox_confirm(o, old, &e), &e); /* a mark of a reader that is closed */
     assert_waiting(pg, "of_killed", "2");
     outbox_close(o);
     PQfinish(pg);
@@ -244,7 +244,7 @@ static void test_outbox__is_opened_again_when_the_connection_was_lost(void **sta
     o = outboxes_open(*state, "of_cut", "cut");
     mark = outboxes_next(o, "1");
     must(outbox_confirm(o, mark, &e), &e);
-    /* And while it waits. */
+    /* The connection is lost while the reader waits. */
     pid_t killer = fork();
     assert_true(killer >= 0);
     if (killer == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An outbox from the DBA's side: made, made again, refused, removed, dumped. */
+/* An outbox as the DBA sees it: installed, installed again, refused, removed, dumped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static void assert_query(PGconn *pg, const char *query, const char *value)
     free(found);
 }
 
-/* SQL that must fail with this state. */
+/* Run SQL that must fail with this SQLSTATE. */
 static void assert_fails(PGconn *pg, const char *statement, const char *sqlstate)
 {
     PGresult *r = PQexec(pg, statement);
@@ -44,13 +44,13 @@ static void test_outbox_sql__can_be_run_again(void **state)
     database_run(pg, "INSERT INTO one VALUES (1, 'a')");
     outboxes_install(*state, &setup);
     assert_query(pg, made, "2 2");
-    setup.table = "two"; /* does the same, so it has the same functions */
+    setup.table = "two"; /* has the same columns, so it shares the functions */
     outboxes_install(*state, &setup);
     assert_query(pg, made, "4 2");
     setup.table = "three";
     outboxes_install(*state, &setup);
     assert_query(pg, made, "6 4");
-    setup.columns = ""; /* and now its code does not matter */
+    setup.columns = ""; /* now a change of the code writes no entry */
     outboxes_install(*state, &setup);
     assert_query(pg, made, "6 4");
     database_run(pg, "INSERT INTO one VALUES (2, 'b'); INSERT INTO two VALUES (3, 'c'); INSERT INTO three "
@@ -70,7 +70,7 @@ static void test_outbox_sql__mends_what_a_new_partition_misses(void **state)
     database_run(pg,
                  "CREATE TABLE whole (LIKE part INCLUDING ALL) PARTITION BY RANGE (id); ALTER TABLE whole "
                  "ATTACH PARTITION part FOR VALUES FROM (0) TO (9); INSERT INTO whole VALUES (1)");
-    outboxes_expect(pg, "of_part", ""); /* its own statement's trigger did not fire */
+    outboxes_expect(pg, "of_part", ""); /* the partition's statement trigger did not fire */
     struct outbox_options options = {
         .dsn = p->dsn, .outbox = "of_part", .table = "part", .timeout_ms = 10000};
     struct outbox *o = NULL;
@@ -81,7 +81,7 @@ static void test_outbox_sql__mends_what_a_new_partition_misses(void **state)
     outbox_close(outboxes_open(p, "of_part", "part"));
     database_run(pg, "INSERT INTO whole VALUES (2); INSERT INTO part VALUES (3)");
     outboxes_expect(pg, "of_part", "2|3");
-    setup.table = "whole"; /* takes the partition's triggers over */
+    setup.table = "whole"; /* replaces the partition's triggers */
     outboxes_install(p, &setup);
     outbox_close(outboxes_open(p, "of_part", "whole"));
     outbox_close(outboxes_open(p, "of_part", "part"));
@@ -165,7 +165,7 @@ static void test_outbox_sql__grants_no_more_than_is_needed(void **state)
     assert_fails(pg, "INSERT INTO of_granted (relid, id) VALUES (1, 'x')", "42501");
     assert_fails(pg, "UPDATE of_granted SET id = 'x'", "42501");
     database_run(pg, "RESET ROLE");
-    /* A stranger may not have the function write for a table of his own. */
+    /* A stranger cannot use the function in a trigger on his own table. */
     database_run(pg,
                  "DO $$ BEGIN EXECUTE format('CREATE FUNCTION attempt() RETURNS void LANGUAGE sql AS %%L', "
                  "format('CREATE TRIGGER t AFTER INSERT ON stranger.own FOR EACH ROW EXECUTE FUNCTION "
@@ -186,7 +186,7 @@ static void test_outbox_drop_sql__takes_all_of_it_away(void **state)
     outboxes_install(*state, &(struct outboxes_setup){.table = "plain", .outbox = "stays"});
     outboxes_install(*state, &(struct outboxes_setup){.table = "parted", .id = "id,id", .outbox = "away"});
     outboxes_drop(*state, "away");
-    outboxes_drop(*state, "away"); /* nothing to do */
+    outboxes_drop(*state, "away"); /* the second time has nothing to do */
     assert_query(pg,
                  "SELECT string_agg(tgname, ',' ORDER BY tgname) FROM pg_trigger WHERE tgrelid IN "
                  "('plain'::regclass, 'parted'::regclass, 'leaf'::regclass)",
@@ -269,8 +269,8 @@ static void test_outbox__comes_back_from_a_dump(void **state)
     PQfinish(pg);
 }
 
-/* Functions, a type and an operator that fit better than those of pg_catalog, or come before them, and tell
- * that they ran. */
+/* Create functions, a type and an operator that match better than those of pg_catalog, or precede them in the
+ * path. Each records that it ran. */
 static void lay_traps(PGconn *pg)
 {
     static const char *const functions[][2] = {

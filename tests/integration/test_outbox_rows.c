@@ -33,7 +33,7 @@ static void test_rows__that_come_or_change_their_key_leave_their_id(void **state
     outboxes_expect(pg, "of_link", "1|1");
     database_run(pg, "INSERT INTO link (id, code) VALUES (30, 'e'), (5, 'f') ON CONFLICT (id) DO UPDATE SET "
                      "code = excluded.code");
-    outboxes_expect(pg, "of_link", "30|5"); /* a row's trigger fires before the statement's */
+    outboxes_expect(pg, "of_link", "30|5"); /* the row trigger fires before the statement trigger */
     database_run(pg, "MERGE INTO link USING (VALUES (5, 'g'), (6, 'h')) AS n (id, code) ON n.id = link.id "
                      "WHEN MATCHED THEN UPDATE SET code = n.code WHEN NOT MATCHED THEN INSERT (id, code) "
                      "VALUES (n.id, n.code)");
@@ -76,7 +76,7 @@ static void test_rows__whose_key_another_trigger_changes_are_found(void **state)
         *state, &(struct outboxes_setup){.table = "derived", .columns = "code,n", .outbox = "of_derived"});
     database_run(pg, "UPDATE derived SET url = 'w' WHERE id = 2");
     outboxes_expect(pg, "of_derived", "2");
-    database_run(pg, "UPDATE derived SET n = 1.00 WHERE id = 1"); /* equal, but not in the same words */
+    database_run(pg, "UPDATE derived SET n = 1.00 WHERE id = 1"); /* an equal value in another notation */
     outboxes_expect(pg, "of_derived", "1");
     outboxes_install(*state,
                      &(struct outboxes_setup){.table = "derived", .columns = "low", .outbox = "of_derived"});
@@ -85,7 +85,7 @@ static void test_rows__whose_key_another_trigger_changes_are_found(void **state)
     PQfinish(pg);
 }
 
-/* What COPY prints of the table's ids, in the session of a source, by line and with '|' between. */
+/* Return the table's ids as COPY prints them in a source's session, one row a line, joined with '|'. */
 static char *copied_ids(const struct temp_postgres *p, const char *table, const char *columns)
 {
     PGconn *pg = database_connect(p, "postgres", "copy");
@@ -108,7 +108,7 @@ static char *copied_ids(const struct temp_postgres *p, const char *table, const 
     return ids;
 }
 
-/* A writer whose every setting that shapes text is another one. */
+/* Connect as a writer in whose session every setting that shapes text differs. */
 static PGconn *odd_writer(const struct temp_postgres *p)
 {
     PGconn *pg = database_connect(p, "postgres", "odd");
@@ -168,7 +168,7 @@ static void test_ids__are_written_as_copy_writes_them(void **state)
     PQfinish(pg);
 }
 
-/* The ids in the outbox with the tables that hold them, in the order of both. */
+/* Expect these ids in the outbox, each with the table that holds its row, in the order of the outbox. */
 static void expect_places(PGconn *pg, const char *outbox, const char *places)
 {
     char *found = database_value(
@@ -189,7 +189,7 @@ static void test_partitions__leave_their_rows_whichever_way_these_come(void **st
     outboxes_install(*state, &(struct outboxes_setup){.table = "parted", .outbox = "of_parted"});
     database_run(pg, "INSERT INTO parted VALUES (1, 'a'); INSERT INTO p1 VALUES (2, 'b')");
     expect_places(pg, "of_parted", "p1 1, p1 2");
-    /* Later ones, made by an owner who has no right on the outbox; one with its columns in another order. */
+    /* Later partitions: their owner has no right on the outbox, and one has its columns in another order. */
     database_run(pg, "SET ROLE tenant; CREATE TABLE p2 PARTITION OF parted FOR VALUES FROM (10) TO (20);"
                      "CREATE TABLE p3 (n int, gone int, code text, id int NOT NULL);"
                      "ALTER TABLE p3 DROP COLUMN gone; INSERT INTO p3 VALUES (0, 'early', 21);"
@@ -206,7 +206,7 @@ static void test_partitions__leave_their_rows_whichever_way_these_come(void **st
                  "= 'i' WHERE id = 1");
     expect_places(pg, "of_parted", "p3 22, p1 1");
     database_run(pg, "UPDATE parted SET id = 13 WHERE id = 2; UPDATE parted SET id = 14 WHERE id = 13");
-    expect_places(pg, "of_parted", "p2 13, p2 14"); /* moved from one to another, and within one */
+    expect_places(pg, "of_parted", "p2 13, p2 14"); /* moved to another partition, and within one */
     PQfinish(pg);
 }
 
@@ -306,8 +306,8 @@ static void test_rows__of_prepared_transactions_need_an_outbox_that_does_not_not
     PQfinish(pg);
 }
 
-/* Publisher and subscriber are two databases of one server, so the slot is made apart. Without a first copy,
- * which would bring some of the changes as rows. */
+/* Publisher and subscriber are two databases of one server, so the test makes the slot itself. There is no
+ * first copy, because it would bring some of the changes as rows. */
 static void test_rows__that_replication_brings_are_found(void **state)
 {
     struct temp_postgres *p = *state;

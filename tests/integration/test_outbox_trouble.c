@@ -88,7 +88,7 @@ static void test_outbox_open__needs_select_and_delete_and_no_more(void **state)
     struct outbox_lag lag;
     struct feed_batch batch;
     struct error e = {0};
-    must(outbox_open(&o, &options, &e), &e); /* it has no right on the table "kept" at all */
+    must(outbox_open(&o, &options, &e), &e); /* the reader has no right on the table "kept" at all */
     database_run(pg, "INSERT INTO kept VALUES (1), (2)");
     uint64_t mark = outboxes_next(o, "1|2");
     must(outbox_confirm(o, mark, &e), &e);
@@ -126,7 +126,7 @@ static void test_outbox__that_is_dropped_under_its_reader_is_an_error(void **sta
     assert_non_null(strstr(e.text, "\"public.of_doomed\" does not exist; run sql/outbox.sql"));
     assert_int_equal(outbox_confirm(o, mark, &e), ERR_CONFIG);
     assert_int_equal(outbox_lag(o, &lag, &e), ERR_CONFIG);
-    /* One that is made again has the same numbers for other rows. */
+    /* An outbox that was made again uses the same numbers for other rows. */
     outboxes_install(p, &setup);
     database_run(pg, "INSERT INTO doomed VALUES (2), (3)");
     must(outbox_confirm(o, mark, &e), &e);
@@ -141,7 +141,7 @@ static void test_outbox__that_is_dropped_under_its_reader_is_an_error(void **sta
     PQfinish(pg);
 }
 
-/* A writer of its own: transactions of some rows, some of them rolled back, some with savepoints. */
+/* A writer thread. Its transactions write some rows; some roll back, some have savepoints. */
 struct writer {
     pthread_t thread;
     const char *dsn;
@@ -180,7 +180,7 @@ static void *write_rows(void *arg)
     return NULL;
 }
 
-/* Rows are noted in a table of the test's, as a reader would add their keys. */
+/* Note the rows in a table of the test, as a reader would add their keys. */
 static void note_batch(PGconn *pg, const struct feed_batch *batch)
 {
     database_run(pg, "BEGIN");
@@ -204,7 +204,7 @@ static void test_outbox__gives_every_row_of_many_writers(void **state)
     }
     struct feed_batch batch;
     struct error e = {0};
-    for (bool ended = false; !ended || batch.count > 0;) { /* a last look after the last writer */
+    for (bool ended = false; !ended || batch.count > 0;) { /* read once more after the last writer */
         ended = atomic_load(&running) == 0;
         must(outbox_next(o, &batch, 100, &e), &e);
         note_batch(pg, &batch);
@@ -223,11 +223,11 @@ static void test_outbox__gives_every_row_of_many_writers(void **state)
     PQfinish(pg);
 }
 
-/* A reader of its own, to the end of the outbox. */
+/* A reader thread, which reads to the end of the outbox. */
 struct reader {
     pthread_t thread;
     const char *dsn;
-    _Atomic unsigned char *seen; /* by id */
+    _Atomic unsigned char *seen; /* indexed by id */
     struct error e;
 };
 

@@ -13,16 +13,16 @@
 enum {
     ADDS = 8,
     CHECKS = 3,
-    KEYS = 40,      /* of a check */
+    KEYS = 40,      /* in a check */
     CAPACITY = 200, /* of a filter */
-    FULL_MS = 300,  /* so long a node refuses writes */
+    FULL_MS = 300,  /* how long a node refuses writes */
     LATER_ADDS = 100
 };
 
 static struct proxy *proxy;
 static struct temp_redis redis[2];
-static struct daemon coordinator, other; /* one of them meets the silence */
-static struct client full, grower;       /* to the node that refuses writes, and to the other coordinator */
+static struct daemon coordinator, other; /* @coordinator meets the silent node */
+static struct client full, grower;       /* @full: to the node that refuses writes. @grower: to @other */
 static unsigned silent;                  /* the route of the node that does not answer */
 
 static void start_redis(unsigned i)
@@ -41,7 +41,8 @@ static void start_daemon(struct daemon *d, const char *login, uint16_t port)
     char nodes[160];
     (void)snprintf(nodes, sizeof(nodes), "redis://%s127.0.0.1:%u, redis://%s127.0.0.1:%u", login,
                    redis[0].port, login, port);
-    /* A node is given longer than a request: commands are under way still when their request has ended. */
+    /* A node's timeout is longer than a request's: commands are still under way when their request has
+     * ended. */
     must(daemon_start(d,
                       &(struct daemon_options){.nodes = nodes,
                                                .service = "threads = 1\ntimeout = 1s\n",
@@ -93,7 +94,7 @@ static void add_one(int fd, const char *filter, unsigned key)
     assert_true(raw_puts(fd, line));
 }
 
-/* A filter of which each node has some shards, and which the coordinator knows. */
+/* Make a filter that has shards on each node and is known to the coordinator. */
 static void make_filter(int fd, const char *filter)
 {
     char line[64];
@@ -104,8 +105,8 @@ static void make_filter(int fd, const char *filter)
     assert_true(raw_expect(fd, ":1\r\n"));
 }
 
-/* Adds, some of which a node refuses for a while, and behind them checks of the same keys and others, of
- * which the other node answers none. */
+/* Send adds, some of which a node refuses for a while. Behind them, send checks of the same keys and of
+ * others; the other node answers none of these checks. */
 static void ask(int fd, const char *filter)
 {
     char line[KEYS * 16];
@@ -119,13 +120,13 @@ static void ask(int fd, const char *filter)
         assert_true(raw_puts(fd, line));
 }
 
-/* One reply's line, an error's too. */
+/* Read one line of a reply, which may be an error. */
 static void take(int fd, char line[512])
 {
     assert_true(raw_read_until(fd, "\r\n", line, 512));
 }
 
-/* What was acknowledged is not absent; each add is answered by one line and each key by one element. */
+/* No acknowledged key is absent. Each add gets one line, and each key of a check gets one element. */
 static void take_replies(int fd)
 {
     char line[512];
@@ -148,7 +149,7 @@ static void take_replies(int fd)
     }
 }
 
-/* It needs another layer then. */
+/* Fill the filter until it needs another layer. */
 static void fill(const char *filter)
 {
     struct error e = {""};
@@ -169,7 +170,7 @@ static void ask_while_a_node_is_silent(int fd, const char *filter, bool grow)
     proxy_lift(proxy);
 }
 
-/* Nothing is under way, and nothing is counted as such. */
+/* No earlier command blocks these adds. */
 static void every_add_goes_through(int fd, const char *filter)
 {
     char line[512];
@@ -177,7 +178,7 @@ static void every_add_goes_through(int fd, const char *filter)
         add_one(fd, filter, 2000 + i);
     for (unsigned i = 0; i < LATER_ADDS; i++) {
         take(fd, line);
-        if (strcmp(line, ":0\r\n") != 0) /* nobody can tell whether it was there before */
+        if (strcmp(line, ":0\r\n") != 0) /* 0: nobody knows whether the key was there before */
             assert_string_equal(line, ":1\r\n");
     }
     for (unsigned i = 0; i < LATER_ADDS; i++) {

@@ -21,7 +21,7 @@ static const char application[] = "kept by a test";
 
 struct asker {
     const struct temp_postgres *p;
-    PGconn *pg; /* beside it */
+    PGconn *pg; /* the test's own connection */
     struct pooled *kept;
     struct source_config config;
     unsigned timeout_ms;
@@ -72,7 +72,8 @@ static void refuses(struct asker *a, const char *why)
         fail_msg("%s", e.text);
 }
 
-/* Of the server's process; 0: none is kept. A session that was closed is seen a little later. */
+/* Return the pid of the pooled session's server process. 0: no session is pooled. The server shows for a
+ * moment sessions that were closed. */
 static int session(struct asker *a, bool there)
 {
     for (uint64_t until = clock_mono_us() + TIMEOUT_MS * 1000ull;; clock_sleep_us(10000)) {
@@ -104,7 +105,7 @@ static void test_kept__asks_again_over_the_same_session(void **state)
     asker_fini(&a);
 }
 
-/* The tables of a name, and what it stands for, are those of now. */
+/* Names and search paths are resolved as they stand at each call. */
 static void test_kept__resolves_names_anew(void **state)
 {
     struct asker a;
@@ -115,7 +116,8 @@ static void test_kept__resolves_names_anew(void **state)
     database_run(a.pg, "ALTER TABLE now RENAME TO before");
     database_short_links(a.pg, "now", ROWS + 2);
     answers(&a, ROWS + 2);
-    /* A session does not hear of what its role is given later: what it refuses is asked on a new one. */
+    /* A session does not see settings that its role gets later. If the pooled session refuses a request, a
+     * new session is tried. */
     database_run(a.pg, "CREATE SCHEMA apart; CREATE TABLE apart.hidden (id bigint PRIMARY KEY, code text);"
                        "ALTER ROLE postgres SET search_path = public, apart");
     assert_int_equal(session(&a, true), first);
@@ -123,7 +125,7 @@ static void test_kept__resolves_names_anew(void **state)
     answers(&a, 0);
     int second = session(&a, true);
     assert_int_not_equal(second, first);
-    answers(&a, 0); /* and not by the empty search_path that a source works under */
+    answers(&a, 0); /* names are not resolved by the empty search_path that a source uses */
     assert_int_equal(session(&a, true), second);
     a.config.table = "nowhere";
     refuses(&a, "table nowhere does not exist");
@@ -144,7 +146,7 @@ static void test_kept__replaces_a_session_that_was_cut(void **state)
     asker_fini(&a);
 }
 
-/* A server that restarted. */
+/* The server restarts. */
 static void test_kept__says_that_the_server_is_away_and_finds_it_again(void **state)
 {
     struct temp_postgres *p = *state;
@@ -173,7 +175,7 @@ static void test_kept__does_not_wait_long_for_a_session_that_is_silent(void **st
     answers(&a, ROWS);
     int first = session(&a, true);
     assert_int_equal(kill(first, SIGSTOP), 0);
-    answers(&a, ROWS); /* within the timeout of a question, or that would be its error */
+    answers(&a, ROWS); /* sooner than the timeout of a request, which would be an error */
     assert_int_equal(kill(first, SIGCONT), 0);
     asker_fini(&a);
 }
@@ -191,7 +193,7 @@ static void test_kept__follows_the_configuration(void **state)
                    (unsigned)p->port);
     a.config.dsn = dsn;
     answers(&a, ROWS);
-    int second = session(&a, true); /* the first one is gone */
+    int second = session(&a, true); /* the only session: the first one is closed */
     assert_int_not_equal(second, first);
     a.timeout_ms++;
     answers(&a, ROWS);
@@ -218,7 +220,7 @@ static void test_kept__keeps_none_that_nobody_asks_for(void **state)
     asker_fini(&a);
 }
 
-/* A statement that was stopped, and a transaction that is open, are nothing to begin with. */
+/* A pooled session must not have a stopped statement or an open transaction. */
 static void test_kept__keeps_none_in_the_middle_of_something(void **state)
 {
     struct asker a;

@@ -11,7 +11,8 @@
 #include "base/clock.h"
 #include "tests/lib/raw.h"
 
-/* Twice as long as anything here may take that needs no database; the filters are many. */
+/* Postgres's timeout is twice as long as an operation without a database may take. There are SOURCED filters,
+ * because the coordinator looks at one at a time. */
 enum { SOURCED = 5, POSTGRES_S = 5, IN_TIME_MS = 2500, KNOWN_MS = 30000, ROWS = 500, CAPACITY = 1000 };
 
 static struct fixture fixture;
@@ -67,7 +68,8 @@ static void is_in_time(uint64_t began_us, const char *what)
         fail_msg("%s took %" PRIu64 " ms", what, took_ms);
 }
 
-/* Each filter's status names what is waited for; all soon, though there is one look at a time. */
+/* Each filter's status names what the coordinator waits for. All show it soon, though they are looked at one
+ * after another. */
 static void test_status__says_that_it_hangs(void **state)
 {
     (void)state;
@@ -82,7 +84,7 @@ static void test_expiry__comes_in_time(void **state)
 {
     (void)state;
     struct error e = {""};
-    for (unsigned round = 0; round < 3; round++) { /* somewhere in the controller's looks */
+    for (unsigned round = 0; round < 3; round++) { /* each at another moment of the controller's round */
         int64_t there = 1, set = 0;
         fixture_ask(&fixture, 0, "BF.RESERVE brief 0.01 100");
         must(client_integer(&fixture.client[0], &set, &e, "PEXPIRE brief 300"), e);
@@ -105,7 +107,7 @@ static void test_growth__comes_in_time(void **state)
     is_in_time(began, "a layer for a full filter with a source");
 }
 
-/* The thread that makes filters does not answer for those who ask the database. */
+/* The thread that makes filters does not run plans. */
 static void test_plan__holds_up_nobody_else(void **state)
 {
     (void)state;

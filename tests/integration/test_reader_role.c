@@ -27,7 +27,8 @@ static void run_psql(const struct temp_postgres *p, const char *name, const char
     free(output);
 }
 
-/* A schema that is nobody's business, a table in it with a column that is not for reading. */
+/* Set up a schema on which no role has rights, with a table in it. The reader role gets rights on some
+ * columns only. */
 static PGconn *install(const struct temp_postgres *p, char dsn[128])
 {
     PGconn *pg = database_connect(p, "postgres", "test");
@@ -53,7 +54,7 @@ static PGconn *install(const struct temp_postgres *p, char dsn[128])
     return pg;
 }
 
-/* By ids, and those of all blocks that are new. */
+/* Read all rows by id, and the rows that are newer than a horizon. */
 static void scan_all(struct source *source)
 {
     struct rows rows = {0}, newer = {0};
@@ -86,7 +87,7 @@ static void settle_once(struct source *source)
     transaction_wait_free(settle);
 }
 
-/* Everything that a job asks of a source. */
+/* Do all that a job needs a source for. */
 static void use_source(struct source *source)
 {
     struct error e = {0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Undisturbed readers: each row comes once; the ranges that are left at any moment; pauses and limits. */
+/* Readers without disturbances: each row comes once; the ranges that are left at any moment; pauses and
+ * limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +59,7 @@ static void test_readers__hand_out_each_row_once_by_blocks(void **state)
     source_close(s);
 }
 
-/* A row has no number but that of its table. */
+/* Count the row. */
 static void on_key(void *arg, unsigned i, const char *key, size_t length)
 {
     (void)i;
@@ -162,8 +163,8 @@ static void test_readers_left__and_what_came_are_all_rows_at_any_moment(void **s
     source_close(s);
 }
 
-/* As a driver that dies and one that resumes: what came after the last look at what is left is forgotten.
- * What was read by each of these looks is all rows, no matter what came behind them. */
+/* Readers end and others resume, as after the death of a driver: what came after the last look at the
+ * remaining ranges is forgotten. The rows that were read by the looks add up to all rows. */
 static void resume_again_and_again(struct source *s, const struct rows_parts *parts)
 {
     struct reading *reading = reading_new();
@@ -180,7 +181,7 @@ static void resume_again_and_again(struct source *s, const struct rows_parts *pa
         o.work.ranges = left.ranges;
         o.work.range_count = left.count;
         for (size_t i = 0; i < left.count; i++)
-            left.ranges[i].blocks = false; /* a record says so once for all of them */
+            left.ranges[i].blocks = false; /* a job's record says so once for all ranges */
         o.count = 1 + starts % 5;
         unsigned most = parts->count > 0 ? 3 : 20; /* a page of blocks has many rows */
         unsigned wanted = reading_pages(reading) + 1 + (unsigned)rand() % most; // NOLINT: any number will do
@@ -229,7 +230,7 @@ static void test_readers_rest__begins_no_page_until_they_go_on(void **state)
         while (!readers_rest(r))
             clock_sleep_us(1000);
         reading_left(reading, r, &left);
-        assert_true(left.count > 0); /* they rest, and are not at the end */
+        assert_true(left.count > 0); /* the readers rest before the end */
         clock_sleep_us(300000);
         reading_left(reading, r, &later);
         assert_true(readers_rest(r));
@@ -245,7 +246,7 @@ static void test_readers_rest__begins_no_page_until_they_go_on(void **state)
     source_close(s);
 }
 
-/* Only that they are not faster, beyond the pages that may be under way at once. */
+/* The readers together may exceed the limit only by the pages that are under way at once. */
 static void test_readers_limit__holds_for_all_together(void **state)
 {
     enum { RATE = 20000, PAGE = 1000, AT_ONCE = READING_READERS * PAGE };
@@ -258,7 +259,7 @@ static void test_readers_limit__holds_for_all_together(void **state)
     struct readers *r = reading_start(&o);
     readers_limit(r, RATE);
     while (progress.rows < 2 * RATE) {
-        readers_limit(r, RATE); /* the same again changes nothing */
+        readers_limit(r, RATE); /* setting the same limit again changes nothing */
         clock_sleep_us(10000);
         readers_progress(r, &progress);
         double most = (double)(clock_mono_us() - began) / 1e6 * RATE + 3 * AT_ONCE;
@@ -273,7 +274,7 @@ static void test_readers_limit__holds_for_all_together(void **state)
     source_close(s);
 }
 
-/* Others read the database, too. */
+/* Only some readers may work at once, as if others loaded the database. */
 static void test_readers_at_once__lets_some_rest(void **state)
 {
     struct source *s = database_source(*state, READING_TABLES, NULL);

@@ -30,7 +30,7 @@ static void on_slow_pages(struct reading *reading, struct readers_options *o)
     reading->nap_us = 2000;
 }
 
-/* What is left is complete, and whoever goes on there gets the rest. */
+/* The remaining ranges are complete: readers that start there read the rest. */
 static void expect_rest(struct reading *reading, struct readers *r, struct readers_options o)
 {
     struct reading_left left;
@@ -183,7 +183,7 @@ static void wait_for_statements(PGconn *pg, unsigned count)
     fail_msg("%u statements do not begin", count);
 }
 
-/* Each row of these tables takes a minute. */
+/* A row of these tables takes a minute to read. */
 static void test_readers_stop__does_not_wait_for_statements(void **state)
 {
     PGconn *pg = database_connect(*state, "postgres", "test");
@@ -213,7 +213,7 @@ static void test_readers_stop__does_not_wait_for_statements(void **state)
     PQfinish(pg);
 }
 
-/* While they rest, or may begin no page for a long time. */
+/* The readers rest, or the limit allows no page for a long time. */
 static void test_readers_stop__does_not_wait_for_a_rest(void **state)
 {
     struct source *s = database_source(*state, READING_TABLES, NULL);

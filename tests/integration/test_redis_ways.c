@@ -22,19 +22,19 @@ enum { ROWS = 3000, REPLY_MS = 30000, WORDS_MAX = 128 };
     "[filter " FILTER "]\ncapacity = 20000\nerror_rate = 0.001\ntable = short_link\nid_column = id\n"        \
     "key = code\nwhere = deleted_at IS NULL\ngrace = 300ms\nfollow = yes\n"
 
-/* Then a build asks the tail. */
+/* With an outbox, a build asks the follower. */
 #define OUTBOX "follow_by = outbox\noutbox = link_outbox\n"
 
-static struct fixture fixture; /* Postgres alone */
+static struct fixture fixture; /* only its Postgres is used */
 static struct wired w;
 static struct daemon d;
 static struct client c;
 
 /* --- the rights that are written down --- */
 
-static char rights[4096]; /* words behind "user twinbloom", their password replaced */
+static char rights[4096]; /* the text after "user twinbloom" */
 
-/* The lines in the README from "user twinbloom" to a blank one. */
+/* Read the page's lines from "user twinbloom" to the next blank line. */
 static void read_rights(void)
 {
     static const char begin[] = "    user twinbloom ";
@@ -53,7 +53,7 @@ static void read_rights(void)
     assert_true(rights[0] != '\0');
 }
 
-/* Split into words; a password that is in them is replaced. */
+/* Split @text into words, and replace the password in them. */
 static size_t words_of(char *text, const char **words)
 {
     size_t n = 0;
@@ -78,7 +78,6 @@ static void make_user(void)
     client_close(&redis);
 }
 
-/* Nothing was refused. */
 static void nothing_was_refused(void)
 {
     struct error e = {""};
@@ -94,13 +93,14 @@ static void nothing_was_refused(void)
     client_close(&redis);
 }
 
-/* What no such life needs: entries are older than log_retain, a shard is lost. */
+/* True for commands that this test does not need: XTRIM needs entries older than log_retain, STRLEN a lost
+ * shard. */
 static bool is_for_later(const char *word)
 {
     return strcmp(word, "+xtrim") == 0 || strcmp(word, "+strlen") == 0;
 }
 
-/* Every other command that is allowed was needed: "+name", or "+name|part". */
+/* The daemon has used every other command that is allowed by "+name" or "+name|part". */
 static void nothing_is_superfluous(void)
 {
     char text[sizeof(rights)];
@@ -167,7 +167,7 @@ static int64_t number(const char *command)
     return n;
 }
 
-/* It is answered, by no error. */
+/* The command's reply is no error. */
 static void answered(const char *command)
 {
     redisReply *r = client_command(&c, command); /* NOLINT(clang-diagnostic-format-security) */
@@ -262,7 +262,7 @@ static void live_without_one(void)
     must(dump_rest(&dump, &c, "grown", &e), e);
     for (size_t i = 0; i + 1 < dump.count; i++)
         must(dump_load(&dump.piece[i], &c, "loaded", &e), e);
-    answered("TB.LOAD loaded"); /* what is missing */
+    answered("TB.LOAD loaded"); /* tells what is missing */
     must(dump_load(&dump.piece[dump.count - 1], &c, "loaded", &e), e);
     dump_free(&dump);
     all_present("loaded", 1500);
@@ -279,7 +279,8 @@ static void live_without_one(void)
     assert_int_equal(number("EXISTS grown"), 0);
 }
 
-/* The view goes, its shards stay: they are found, and the filter is built again. */
+/* The filter's view is lost, and its shards stay. The coordinator finds the shards and builds the filter
+ * again. */
 static void lose_the_view(int database)
 {
     struct error e = {""};
@@ -341,7 +342,7 @@ static enum err try_reload(const char *redis, struct error *e)
     return daemon_reload(&d, e);
 }
 
-/* Everything that is connected with TLS is cut, so that it connects again. */
+/* Close all connections over TLS, so that the daemon connects again. */
 static void cut(void)
 {
     (void)wired_ask(&w, "CLIENT KILL TYPE normal SKIPME yes");
@@ -376,11 +377,11 @@ static void test_certificates__are_read_anew_for_new_connections(void **state)
     wait_info("name=localhost:");
     wait_info("state=up");
     must(try_reload(theirs, &e), e);
-    assert_int_equal(number("BF.EXISTS f key"), 1); /* what is open stays */
+    assert_int_equal(number("BF.EXISTS f key"), 1); /* open connections stay */
     cut();
     wait_info("state=down");
     wait_info("its certificate is not accepted");
-    assert_int_equal(number("BF.EXISTS f key"), 1); /* it is in memory */
+    assert_int_equal(number("BF.EXISTS f key"), 1); /* the key is in memory */
     redisReply *r = client_command(&c, "BF.EXISTS f absent");
     assert_non_null(r);
     assert_int_equal(r->type, REDIS_REPLY_ERROR);
@@ -426,7 +427,7 @@ static void test_status__says_which_node_is_away(void **state)
     must(temp_redis_start(&other, NULL, &e), e);
     (void)snprintf(name, sizeof(name), "127.0.0.1:%u", other.port);
     (void)snprintf(nodes, sizeof(nodes), "unix://%s, redis://%s", w.socket, name);
-    launch(nodes, NULL, "[filter f]\ncapacity = 20000000\n"); /* in many shards */
+    launch(nodes, NULL, "[filter f]\ncapacity = 20000000\n"); /* has many shards */
     must(client_wait_status(&c, "f", "state", "serving", REPLY_MS, &e), e);
     must(client_madd(&c, "f", fixture_code, 0, 100, &e), e);
     status_says("nodes", w.socket);

@@ -51,7 +51,7 @@ static enum err reload(const char *service, const char *filters, struct error *e
     return daemon_reload(&fixture.daemon[0], e);
 }
 
-/* Back to what setup() has written. */
+/* Restore the configuration of setup(). */
 static int restore(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void test_reload__the_keeper_does_not_sleep_through_it(void **state)
     (void)state;
     struct error e = {""};
     must(reload("check_interval = 1h\nthreads = 2\n", LINKS, &e), e);
-    clock_sleep_us(300000); /* the controller sleeps for an hour now */
+    clock_sleep_us(300000); /* now the controller sleeps for an hour */
     must(reload("check_interval = 1h\nthreads = 2\n", LINKS "[filter early]\ncapacity = 10\n", &e), e);
     must(client_wait_status(&fixture.client[0], "early", "state", "serving", WAIT_MS, &e), e);
 }
@@ -165,8 +165,8 @@ static void test_reload__what_cannot_change_refuses_the_whole(void **state)
     assert_non_null(strstr(e.text, "'threads', 'prefix', 'redis.timeout' cannot change"));
 }
 
-/* The source does not have to be there for a file to be taken; the controller says what is wrong with it, and
- * does not take what it knows of the source before for an answer: that would do for 10 s. */
+/* A file is accepted even if a source in it does not exist; the controller reports that. The controller does
+ * not use what it knows of the former source, which would be valid for 10 s. */
 static void test_reload__a_source_that_does_not_fit_is_a_problem_of_its_filter(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void test_reload__a_source_that_does_not_fit_is_a_problem_of_its_filter(v
     must(client_wait_status(&fixture.client[0], "astray", "ready", "0", 5000, &e), e);
 }
 
-/* A job goes on under the configuration it began with, even where its filter is not configured any more. */
+/* A job keeps the configuration that it began with, even if its filter is no longer configured. */
 static void test_reload__leaves_a_running_job_alone(void **state)
 {
     (void)state;
@@ -252,7 +252,7 @@ static void test_reload__under_traffic_no_answer_changes(void **state)
     enum err err = ERR_OK;
     for (unsigned i = 0; i < RELOADS && err == ERR_OK; i++) {
         err = reload(services[i % 2], filters[i % 3], &e);
-        if (i % 20 == 10 && err == ERR_OK) /* an expansion in the middle of it; BUSY is fine */
+        if (i % 20 == 10 && err == ERR_OK) /* start a rebuild; BUSY is allowed */
             freeReplyObject(client_command(&fixture.client[0], "TB.REBUILD " FILTER));
     }
     atomic_store(&stop, true);

@@ -185,7 +185,7 @@ static void test_replicas__that_come_and_go_degrade_nothing(void **state)
     (void)state;
     char was[64];
     make_older_copy();
-    daemon_pause(&f.daemon[0]); /* for any time */
+    daemon_pause(&f.daemon[0]); /* stopped for any length of time */
     id(was);
     follow(&copied, f.redis[0].port);
     await_another(was);

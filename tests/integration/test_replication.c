@@ -24,7 +24,7 @@ static double lag_of(struct source *s)
     return seconds;
 }
 
-/* Write on and look until the lag is in the range; standbys report once a second. */
+/* Write until the lag is in the range. Standbys report once a second. */
 static double wait_for_lag(struct source *s, PGconn *pg, double least, double most)
 {
     uint64_t until = clock_mono_us() + PATIENCE_MS * UINT64_C(1000);
@@ -39,7 +39,7 @@ static double wait_for_lag(struct source *s, PGconn *pg, double least, double mo
     }
 }
 
-/* Sessions tell of theirs once a second at the most. */
+/* Sessions report their transactions once a second at most. */
 static void test_source_transactions__are_those_of_all_sessions(void **state)
 {
     struct source *s = database_source(*state, "link", NULL);
@@ -88,7 +88,7 @@ static void test_source_replication_lag__grows_while_a_standby_does_not_replay(v
     temp_postgres_fini(&standby);
 }
 
-/* A role without special rights sees that there is a standby, and nothing of it. */
+/* A role without special rights sees that there is a standby, but not the standby's state. */
 static void test_source_replication_lag__is_unknown_to_a_role_without_rights(void **state)
 {
     const struct temp_postgres *primary = *state;
@@ -138,7 +138,7 @@ static void wait_until_replayed(struct source *s, const char *lsn)
     }
 }
 
-/* Rows by id, by blocks, and those newer than a horizon. */
+/* Expect the rows by id, the rows by blocks, and those newer than a horizon. */
 static void expect_rows(struct source *s, unsigned last, const char *horizon, unsigned newer_from)
 {
     struct rows by_id = {0}, by_blocks = {0}, newer = {0};
@@ -163,8 +163,8 @@ static void expect_rows(struct source *s, unsigned last, const char *horizon, un
     free(parts);
 }
 
-/* What ended at the primary before the barrier is to be seen on the standby once it has replayed up to there.
- */
+/* A standby that has replayed up to the barrier shows everything that ended on the primary before the
+ * barrier. */
 static void test_source_barrier__is_where_a_standby_shows_what_ended_before(void **state)
 {
     const struct temp_postgres *primary = *state;
@@ -185,7 +185,7 @@ static void test_source_barrier__is_where_a_standby_shows_what_ended_before(void
     database_run(pg,
                  "INSERT INTO read_there (id, code, url) OVERRIDING SYSTEM VALUE VALUES (303, 'c303', '')");
     must(source_barrier(s, lsn, &e), &e);
-    assert_true(has_replayed(s, lsn)); /* the primary shows it */
+    assert_true(has_replayed(s, lsn)); /* true on the primary at once */
     for (int n = 0; n < 5; n++) {
         clock_sleep_us(100000);
         assert_false(has_replayed(there, lsn));
@@ -194,7 +194,7 @@ static void test_source_barrier__is_where_a_standby_shows_what_ended_before(void
     database_run(on_standby, "SELECT pg_wal_replay_resume()");
     wait_until_replayed(there, lsn);
     expect_rows(there, 303, horizon, 303);
-    assert_int_equal(source_barrier(there, lsn, &e), ERR_REFUSED); /* that is for the primary to say */
+    assert_int_equal(source_barrier(there, lsn, &e), ERR_REFUSED); /* only the primary can set a barrier */
     source_close(there);
     source_close(s);
     PQfinish(on_standby);
@@ -202,7 +202,7 @@ static void test_source_barrier__is_where_a_standby_shows_what_ended_before(void
     temp_postgres_fini(&standby);
 }
 
-/* The standby may not keep the replay of a lock waiting while it reads. */
+/* The standby cancels a read that delays the replay of a lock. */
 static void test_scan_page__says_so_when_a_standby_must_go_on_replaying(void **state)
 {
     const struct temp_postgres *primary = *state;

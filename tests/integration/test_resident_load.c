@@ -29,11 +29,11 @@ static struct fixture {
     struct temp_redis redis[NODES];
     struct temp_cluster cluster;
     struct nodes seeds, nodes;
-    struct trusted eras; /* of all nodes when a test began */
-    bool changes;        /* the era of the first node does, while shards are loaded */
+    struct trusted eras; /* replication ids of all masters when a test began */
+    bool changes;        /* the first node's id changes while shards are loaded */
     struct names names;
     struct placement placement;
-    struct sync_client *link, *other; /* @other: none of its replies is under way while shards are loaded */
+    struct sync_client *link, *other; /* @other has no pending replies during a load */
     struct budget budget;
     struct resident *r;
     uint8_t *shards;
@@ -165,7 +165,7 @@ static void write_shard(uint32_t shard, const struct header *h, size_t cut)
 
 /* --- eras --- */
 
-/* Of all masters, as it is now. */
+/* Accept the replication ids that the masters have now. */
 static void accept_eras(void)
 {
     struct error e = {""};
@@ -236,7 +236,7 @@ static void finish(void)
     free(f.shards);
 }
 
-/* Keys from KEYS on are applied while the pieces come. */
+/* Apply keys from KEYS on while the pieces come. */
 static void *apply(void *arg)
 {
     uint8_t added;
@@ -248,7 +248,7 @@ static void *apply(void *arg)
     return arg;
 }
 
-/* Load all shards and end; returns how many are in memory then. */
+/* Load all shards and end the load. Return how many shards are in memory then. */
 static uint32_t load_all(void)
 {
     f.load = (struct load){.resident = f.r,
@@ -302,8 +302,8 @@ static void test_load__brings_all_shards_into_memory(void **state)
     has_all();
 }
 
-/* Of all loads of the process together. It is slower than what the thread gives way for: the rest is loaded
- * without. */
+/* The rate holds for all loads of the process together. At this rate a yielding thread makes too little
+ * progress, so the rest is loaded without yielding. */
 static void test_load__asks_for_no_more_than_the_rate(void **state)
 {
     (void)state;
@@ -323,7 +323,7 @@ static void test_load__brings_all_shards_into_memory_while_entries_are_applied(v
     void *failed;
     (void)state;
     prepare();
-    f.budget.load_rate = 4000000; /* it takes a while */
+    f.budget.load_rate = 4000000; /* so that the load takes a while */
     f.done = false;
     assert_int_equal(pthread_create(&thread, NULL, apply, NULL), 0);
     uint32_t loaded = load_all();
@@ -335,7 +335,7 @@ static void test_load__brings_all_shards_into_memory_while_entries_are_applied(v
     has_all();
 }
 
-/* One shard fails, the others are loaded; nothing of it is "absent". */
+/* One shard fails, and the others are loaded. No key of the failed shard is reported absent. */
 static void fails(uint32_t shard, enum err code, const char *why)
 {
     assert_int_equal(load_all(), g.shards - 1);
@@ -439,8 +439,8 @@ static void test_load__tells_of_a_shard_of_something_else(void **state)
     of_another_type();
 }
 
-/* The first node's shards, those with even numbers, do not count from some time on; the others do. What was
- * loaded has all its bits, and nothing else is answered from. */
+/* From some moment on, the first node's shards do not count: those with even numbers. The others count. A
+ * loaded shard has all its bits, and keys of the other shards are unknown. */
 static void loads_some(unsigned least, unsigned most, const char *why)
 {
     uint32_t ended = load_all();
@@ -470,7 +470,7 @@ static void from_a_replica(void)
     first_node_does("REPLICAOF NO ONE");
 }
 
-/* What such a server says of a shard does not count either. */
+/* A missing shard on a server under another id does not count either. */
 static void missing_under_another_id(void)
 {
     struct key_name name = name_of(0);
@@ -478,8 +478,7 @@ static void missing_under_another_id(void)
     under_another_id();
 }
 
-/* The node answers all the time, and its id changes behind some of the pieces: with the failure of shard 1.
- */
+/* The node answers all the time. Its id changes behind some of the pieces, when shard 1 fails. */
 static void while_it_is_loaded(void)
 {
     struct key_name name = name_of(1);
@@ -515,7 +514,7 @@ static void test_load__counts_nothing_that_came_before_a_change_of_the_era_was_s
 
 /* --- a cluster whose slots move --- */
 
-enum { NONE = TEMP_CLUSTER_NODES_MAX, MOVING = 2 /* the shard whose slot does */ };
+enum { NONE = TEMP_CLUSTER_NODES_MAX, MOVING = 2 /* the shard whose slot moves */ };
 
 static unsigned slot, from, to;
 
@@ -526,7 +525,7 @@ static void slot_moves(void)
     to = (from + 1) % 3;
 }
 
-/* The view does not accept the era of @node. */
+/* Remove the replication id of @node from those that the view accepts. */
 static void forget_era(unsigned node)
 {
     redisReply *r = client_command(&f.cluster.client[node], "INFO replication");
@@ -537,7 +536,7 @@ static void forget_era(unsigned node)
     freeReplyObject(r);
 }
 
-/* All are loaded but for those that @node has. */
+/* All shards are loaded except those of @node. */
 static void loads_all_but(unsigned node)
 {
     uint32_t fail = 0;
@@ -556,7 +555,7 @@ static void loads_all_but(unsigned node)
     finish();
 }
 
-/* The first command on it is answered MOVED. */
+/* The first command on the slot is answered MOVED. */
 static void moved(const unsigned *without)
 {
     struct error e = {""};
@@ -567,7 +566,7 @@ static void moved(const unsigned *without)
     loads_all_but(without == NULL ? NONE : *without);
 }
 
-/* Commands on it are answered ASK. */
+/* Commands on the slot are answered ASK. */
 static void on_its_way(const unsigned *without)
 {
     struct error e = {""};

@@ -468,7 +468,7 @@ static void test_a_writer__registers_once_and_leaves(void **state)
     assert_true(strtoull(field(name), NULL, 10) == w.writer[0].roll.registration);
     assert_int_equal(version(), before + 2);
     put_field(NULL, name, "1900000000000000 0.1:00000000000000e1");
-    must(roll_register(&w.writer[0].roll, &e), e); /* its answer stays */
+    must(roll_register(&w.writer[0].roll, &e), e); /* the stored answer stays */
     assert_true(w.writer[0].roll.registration == 1900000000000000);
     assert_string_equal(field(name), "1900000000000000 0.1:00000000000000e1");
     put_field(NULL, name, "1900000000000000? 0.1:00000000000000e1");
@@ -669,7 +669,7 @@ static void test_a_clock_that_is_behind__does_not_hide_what_was_appended(void **
                                    o->lane.key.length, w.anchor.bytes, (size_t)w.anchor.length);
     assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
     freeReplyObject(r);
-    add(o, 3); /* with ids after that one */
+    add(o, 3); /* their ids follow that one */
     fail_over();
     uint64_t era;
     must(roll_answer(&o->roll, w.view, 0, o->own, &era, &e), e);
@@ -908,7 +908,7 @@ static void test_a_writer_in_doubt__stays_until_the_shards_of_both_generations_h
         }
         gives(ERR_BUSY, remove_end(&w.writer[0].roll, &m, &e), e);
     }
-    store_folded(1, 1, 7, at(m.notice[1])); /* in another stream */
+    store_folded(1, 1, 7, at(m.notice[1])); /* a position in another stream */
     gives(ERR_BUSY, remove_end(&w.writer[0].roll, &m, &e), e);
     store_folded(1, 1, 1, at(m.notice[1]));
     put_field(NULL, "near", "3"); /* a cutover to another generation is near */
@@ -1031,7 +1031,7 @@ static void test_a_lane_that_is_replaced__leaves_no_lane_of_another_incarnation(
     assert_int_equal(keys_of(&w.client, "*abcdee*"), 0);
     assert_int_equal(keys_of(&w.home_client, "*abcdee*"), 2);
     becomes_whole();
-    put_field(NULL, "incarnation", "0000000000abcdee"); /* the incarnation is another one's now */
+    put_field(NULL, "incarnation", "0000000000abcdee"); /* the filter has another incarnation now */
     load_view();
     w.view->incarnation = w.names.incarnation;
     gives(ERR_FENCED, roll_replace_lane(&w.writer[0].roll, w.view, 0, &e), e);
@@ -1046,8 +1046,7 @@ static void test_a_lane_that_was_flushed__becomes_whole_whoever_meets_it_first(v
     add(&w.writer[1], 5);
     must(client_ok(&w.client, &e, "FLUSHALL"), e);
     replaces(&w.writer[1]);
-    must(client_ok(&w.client, &e, "FLUSHALL"),
-         e); /* its successor is lost, too, before the view accepted its era */
+    must(client_ok(&w.client, &e, "FLUSHALL"), e); /* the successor is lost before the view accepts its era */
     replaces(&w.writer[0]);
     becomes_whole();
 }
@@ -1105,7 +1104,7 @@ static void test_own_entries__are_kept_where_a_cutover_is_near(void **state)
     load_view();
     roll_forget(&o->roll, w.view, 0, o->own);
     assert_int_equal(own_count(o->own), 5);
-    put_field(NULL, "hold.0", "2 0-0"); /* of another stream */
+    put_field(NULL, "hold.0", "2 0-0"); /* a position in another stream */
     load_view();
     roll_forget(&o->roll, w.view, 0, o->own);
     assert_int_equal(own_count(o->own), 0);
@@ -1140,7 +1139,7 @@ static void test_own_entries__are_forgotten_when_all_generations_have_them(void 
     load_view();
     roll_forget(&o->roll, w.view, 0, o->own);
     assert_int_equal(own_count(o->own), 5);
-    store_folded(1, 0, 2, &o->at); /* of another stream */
+    store_folded(1, 0, 2, &o->at); /* a position in another stream */
     load_view();
     roll_forget(&o->roll, w.view, 0, o->own);
     assert_int_equal(own_count(o->own), 5);
@@ -1156,7 +1155,7 @@ static void test_own_entries__are_forgotten_when_all_generations_have_them(void 
     assert_int_equal(own_count(o->own), 0);
 }
 
-/* A generation that is being built has not what was before: its position is not taken over. */
+/* A generation that is being built lacks the earlier entries, so its position is not taken over. */
 static void test_positions_of_a_build__stay_in_the_stream_that_was_lost(void **state)
 {
     struct error e = {""};
@@ -1184,10 +1183,10 @@ static void test_a_node_that_is_away__has_nothing_switched(void **state)
     gives(ERR_UNREACHABLE, roll_replace_lane(&w.writer[0].roll, w.view, 0, &e), e);
     assert_string_equal(field("lanes"), before);
     proxy_lift(w.proxy);
-    add(&w.writer[0], 1); /* it is as it was */
+    add(&w.writer[0], 1); /* the lane is unchanged */
 }
 
-/* The view is another one by now, or is deleted: the lane that was made for it is deleted. */
+/* The view is another one by now, or is deleted. The lane that was made for the view is deleted. */
 static void test_a_view_that_has_changed__is_not_touched(void **state)
 {
     struct error e = {""};
@@ -1203,7 +1202,7 @@ static void test_a_view_that_has_changed__is_not_touched(void **state)
     gives(ERR_LOST, roll_answer(&w.writer[1].roll, stale, 0, w.writer[1].own, &era, &e), e);
     load_view();
     *stale = *w.view;
-    stale->lane[0].number++; /* with a lane that is there */
+    stale->lane[0].number++; /* with a lane that exists */
     struct lane there;
     struct log_position anchor;
     roll_lane(&w.writer[0].roll, stale, 0, &there);
@@ -1299,7 +1298,7 @@ static void test_lanes__leave_nodes_that_the_generation_has_left(void **state)
     lie_on(lanes, true, true);
     must(roll_move_lanes(&w.writer[0].roll, w.view, &e), e);
     load_view();
-    assert_int_equal(w.view->lane[0].number, 1); /* it has shards there */
+    assert_int_equal(w.view->lane[0].number, 1); /* the filter has shards there */
     lie_on(lanes, true, false);
     must(roll_move_lanes(&w.writer[0].roll, w.view, &e), e);
     load_view();

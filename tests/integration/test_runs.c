@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands of a pipeline that differ only in their key are started together (client_run.h). Clients do not
- * notice: each command has its own reply, in the order of the commands, and replies of present keys do not
- * wait for those of absent ones. */
+/* Commands of a pipeline that differ only in their key are started together as a run (client_run.h). Clients
+ * do not notice: each command has its own reply, in the order of the commands, and replies of present keys do
+ * not wait for those of absent ones. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static int open_client(void)
     return fd;
 }
 
-/* Commands with the words of @text, one a line, as arrays. */
+/* Append the commands of @text, one a line, as arrays of words. */
 static void put(struct buffer *out, const char *text)
 {
     char *copy = strdup(text), *lines = NULL, *words = NULL;
@@ -129,7 +129,7 @@ static void test_adds__are_new_once_and_found_by_what_is_behind_them_alone(void 
          ":0\r\n:0\r\n:1\r\n:1\r\n:0\r\n:1\r\n:1\r\n");
 }
 
-/* More than a run, and more than may be in flight; cut anywhere. */
+/* More commands than a run has, and more than may be in flight. The data are cut at any byte. */
 static void test_long_pipelines__have_a_reply_for_each(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static void test_long_pipelines__have_a_reply_for_each(void **state)
     assert_true(raw_send(fd, checks.data, half));
     assert_true(raw_send(fd, checks.data + half, checks.length - half));
     assert_true(raw_expect(fd, buffer_text(&wanted)));
-    for (size_t at = 0; at < checks.length; at += 7) /* no piece is a command */
+    for (size_t at = 0; at < checks.length; at += 7) /* no piece is a whole command */
         assert_true(raw_send(fd, checks.data + at, checks.length - at < 7 ? checks.length - at : 7));
     assert_true(raw_expect(fd, buffer_text(&wanted)));
     raw_close(fd);
@@ -216,7 +216,7 @@ static uint64_t since_ms(uint64_t from)
 
 #define TOOK "-TIMEOUT"
 
-/* Of each of the next commands, in their order. */
+/* Each of the next @count commands has timed out. */
 static bool are_late(int fd, unsigned count)
 {
     char line[512];
@@ -226,7 +226,8 @@ static bool are_late(int fd, unsigned count)
     return count == 0;
 }
 
-/* Without shards in memory nothing is found before blocks are read: then each command of the run is late. */
+/* Without shards in memory, no key is found before blocks are read. Then each command of the run times
+ * out. */
 static void test_what_was_found__does_not_wait_for_a_node(void **state)
 {
     (void)state;
@@ -269,7 +270,7 @@ static void test_each_command_of_a_run__is_counted(void **state)
     scrape_wait(&fixture.daemon[0], CHECKS("ok"), ok + 4);
 }
 
-/* Of the four commands one has its reply, where shards are in memory. */
+/* If shards are in memory, one of the four commands has its reply before. */
 static void test_a_client_that_is_killed_while_it_waits__is_gone(void **state)
 {
     (void)state;

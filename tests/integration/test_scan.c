@@ -67,7 +67,7 @@ static void test_scan_page__moves_the_range_to_its_last_row_and_stays_at_the_end
     assert_int_equal(rows, 7);
     assert_false(ended);
     assert_string_equal(range.after, "21");
-    for (int i = 0; i < 2; i++) { /* the second time nothing is there */
+    for (int i = 0; i < 2; i++) { /* the second time, no rows are left */
         must(scan_page(s, &range, &o, &rows, &ended, &e), &e);
         assert_int_equal(rows, i == 0 ? 3 : 0);
         assert_true(ended);
@@ -116,7 +116,7 @@ static void test_scan_page__hands_out_null_and_empty_keys_as_such(void **state)
     PQfinish(pg);
 }
 
-/* The keys of a table, each followed by a bar. */
+/* Expect the keys of a table, each followed by a bar. */
 static void expect_keys(const struct temp_postgres *p, const char *table, const char *keys, size_t length)
 {
     struct source *s = database_source(p, table, NULL);
@@ -196,7 +196,7 @@ static void test_scan_page__takes_a_key_of_a_mebibyte(void **state)
     PQfinish(pg);
 }
 
-/* Read all of "walk", of 500 rows, with pages of every size that matters, up to its last id. */
+/* Read all 500 rows of "walk" up to its last id, with pages of every size that matters. */
 static void walk(const struct temp_postgres *p, const char *id_column, const char *wanted_last)
 {
     struct source_config config = {.dsn = p->dsn, .table = "walk", .id_column = id_column, .key = "code"};
@@ -226,7 +226,8 @@ static void test_scan_page__walks_ids_of_other_types_than_integers(void **state)
         "uuid|gen_random_uuid()",
         "text COLLATE \"C\"|'Id ' || n",
         "text COLLATE \"C\"|chr(1 + n % 300) || n || E'\\b\\f\\n\\r\\t\\x0b\\\\\\'\"\\\\N\\\\.'",
-        "text COLLATE \"en-x-icu\"|chr(40 + n % 80) || n || E'\\'\\\\'", /* sorts unlike its bytes */
+        "text COLLATE \"en-x-icu\"|chr(40 + n % 80) || n || E'\\'\\\\'", /* its order differs from that of its
+                                                                            bytes */
         "varchar(20)|md5(n::text)::varchar(20)",
         "char(12)|'x' || n",
         "bytea|decode(md5(n::text), 'hex')",
@@ -242,7 +243,7 @@ static void test_scan_page__walks_ids_of_other_types_than_integers(void **state)
                      (int)(bar - ids[i]), ids[i]);
         database_run(pg, "INSERT INTO walk SELECT %s, 'c' || 3 * n FROM generate_series(1, 500) AS n",
                      bar + 1);
-        bool times = strncmp(ids[i], "timestamptz", 11) == 0; /* one form, whatever the role's settings are */
+        bool times = strncmp(ids[i], "timestamptz", 11) == 0; /* one form, whatever the role's settings */
         walk(p, "id", times ? "2000-05-25 18:00:00.000499+00" : NULL);
     }
     database_run(pg, "ALTER ROLE postgres RESET ALL");
@@ -289,7 +290,7 @@ static void test_scan_page__keeps_bounds_of_several_columns(void **state)
     PQfinish(pg);
 }
 
-/* What is escaped takes two bytes of a position. */
+/* An escaped byte takes two bytes of a position. */
 static void test_scan_page__refuses_an_id_too_long_to_note(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -311,7 +312,7 @@ static void test_scan_page__refuses_an_id_too_long_to_note(void **state)
         assert_non_null(strstr(e.text, "table public.long_ids"));
         assert_string_equal(range.after, "");
         uint64_t there = 0;
-        must(source_rows_estimate(s, &there, &e), &e); /* the connection is fine */
+        must(source_rows_estimate(s, &there, &e), &e); /* the connection still works */
         assert_int_equal(there, 1);
         source_close(s);
     }

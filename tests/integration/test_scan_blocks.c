@@ -22,7 +22,7 @@ static void test_scan_page__reads_the_whole_table_once_by_blocks(void **state)
     database_run(pg, "CREATE TABLE empty (id int PRIMARY KEY, code text)");
     struct source *s = database_source(p, "empty, blocks", NULL);
     struct rows_parts parts = rows_parts(s);
-    assert_int_equal(parts.count, 1); /* what is empty is no part */
+    assert_int_equal(parts.count, 1); /* an empty table is no part */
     assert_int_equal(parts.list[0].table, 1);
     assert_string_equal(parts.list[0].name, "public.blocks");
     assert_true(parts.list[0].blocks > 5);
@@ -50,7 +50,7 @@ static void test_scan_page__takes_a_range_of_blocks_in_two(void **state)
                                   rows_part_range(&parts, 0)};
     (void)snprintf(ranges[0].upto, sizeof(ranges[0].upto), "4");
     (void)snprintf(ranges[1].after, sizeof(ranges[1].after), "4");
-    (void)snprintf(ranges[2].after, sizeof(ranges[2].after), "999"); /* behind its end: nothing */
+    (void)snprintf(ranges[2].after, sizeof(ranges[2].after), "999"); /* behind the table's end: no rows */
     struct rows rows = {0};
     for (size_t i = 0; i < 3; i++)
         (void)rows_read(s, &ranges[i], parts.list, 2, rows_note, &rows);
@@ -84,7 +84,7 @@ static void test_scan_page__says_conflict_when_the_blocks_were_written_anew(void
         bool ended = false;
         must(scan_page(s, &range, &o, &rows, &ended, &e), &e);
         assert_string_equal(range.after, "3");
-        database_run(pg, "VACUUM (ANALYZE) anew"); /* moves nothing */
+        database_run(pg, "VACUUM (ANALYZE) anew"); /* moves no row */
         must(scan_page(s, &range, &o, &rows, &ended, &e), &e);
         database_run(pg, "%s", rewrites[i]);
         enum err err = scan_page(s, &range, &o, &rows, &ended, &e);
@@ -97,7 +97,7 @@ static void test_scan_page__says_conflict_when_the_blocks_were_written_anew(void
     PQfinish(pg);
 }
 
-/* Partitions of partitions, one of them with its columns in another order, one that is empty. */
+/* Make partitions of partitions. One has its columns in another order, and one is empty. */
 static void make_partitions(PGconn *pg)
 {
     database_run(
@@ -165,7 +165,7 @@ static void test_source_parts__are_whole_tables_for_a_role_that_may_not_read_par
         "CREATE ROLE above LOGIN; GRANT SELECT ON beside, parted, parted_1 TO above",
         "GRANT USAGE ON SCHEMA elsewhere TO above",
         "GRANT SELECT (id, code, ctid) ON parted_2a, elsewhere.\"parted 2b\", parted_4, parted_3 TO above",
-        ("REVOKE SELECT (code) ON parted_4 FROM above;" /* the key */
+        ("REVOKE SELECT (code) ON parted_4 FROM above;" /* the key's column */
          "GRANT SELECT (xmin) ON parted_2a, elsewhere.\"parted 2b\", parted_4, parted_3 TO above"),
         ("REVOKE ALL ON SCHEMA elsewhere FROM above;"
          "GRANT SELECT ON ALL TABLES IN SCHEMA public, elsewhere TO above"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows newer and older than a horizon: exactly those, whichever transaction wrote them; and samples. */
+/* Exactly the rows newer or older than a horizon, whichever transaction wrote them; and samples. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "tests/integration/database.h"
 #include "tests/integration/rows.h"
 
-/* Keys that the rows of "young" get: above 3000 is what the horizon must find. */
+/* The horizon must find the rows that get keys above 3000, and no others. */
 static void test_scan_page__finds_exactly_the_rows_newer_than_a_horizon(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -24,12 +24,12 @@ static void test_scan_page__finds_exactly_the_rows_newer_than_a_horizon(void **s
     struct error e = {0};
     database_run(early,
                  "BEGIN; INSERT INTO young (id, code, url) OVERRIDING SYSTEM VALUE VALUES (1, 'c1', '')");
-    database_run(pg, "UPDATE young SET url = 'before' WHERE id <= 30"); /* a transaction that ends between */
+    database_run(pg, "UPDATE young SET url = 'before' WHERE id <= 30"); /* ends before the horizon is taken */
     must(source_horizon(s, horizon, &e), &e);
     struct rows rows = {0};
     rows_newer(s, horizon, 4, &rows);
     assert_int_equal(rows.count, 0);
-    database_run(early, "COMMIT"); /* it got its id before */
+    database_run(early, "COMMIT"); /* got its transaction id before the horizon */
     static const char *const writes[] = {
         "INSERT INTO young (id, code, url) OVERRIDING SYSTEM VALUE VALUES (3001, 'c3003', ''), (2, 'c3006', "
         "'')",
@@ -47,8 +47,7 @@ static void test_scan_page__finds_exactly_the_rows_newer_than_a_horizon(void **s
         "ROLLBACK TO c; COMMIT",
         "BEGIN; INSERT INTO young (id, code, url) OVERRIDING SYSTEM VALUE VALUES (8, 'c4', ''); ROLLBACK",
         "DELETE FROM young WHERE id = 612",
-        "BEGIN; SELECT * FROM young WHERE id = 615 FOR UPDATE; COMMIT", /* writes the row's lock, not the row
-                                                                         */
+        "BEGIN; SELECT * FROM young WHERE id = 615 FOR UPDATE; COMMIT", /* writes the lock, not the row */
         "VACUUM young",
     };
     for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
@@ -152,7 +151,7 @@ static void test_scan_sample__draws_from_all_rows_older_than_the_horizon(void **
     PQfinish(pg);
 }
 
-/* Each table's share is that of its rows: a small one is neither forgotten nor preferred. */
+/* Each table's share of the sample is its share of the rows. */
 static void test_scan_sample__gives_each_table_its_share(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -167,14 +166,14 @@ static void test_scan_sample__gives_each_table_its_share(void **state)
     struct sampled sampled = sample(p, "share_1, share_2", "", 400);
     assert_int_equal(sampled.count, 400);
     assert_int_equal(sampled.sum, 3 * 100);
-    assert_int_equal(sample(p, "share_3", "", 10).count, 0); /* no keys */
+    assert_int_equal(sample(p, "share_3", "", 10).count, 0); /* no row has a key */
     assert_int_equal(sample(p, "share_1, share_2", "", 9999).count, 4000);
     PQfinish(pg);
 }
 
 /* --- 32 bits --- */
 
-/* A server whose transaction ids have gone round; what was found by a horizon of before is all or nothing. */
+/* The server's transaction ids wrap around. A horizon from before finds either all rows or none. */
 static void test_horizon__is_not_taken_for_a_later_one_when_ids_went_round(void **state)
 {
     struct temp_postgres *p = *state;

@@ -17,7 +17,7 @@
 #include "tests/integration/rows.h"
 
 struct watcher {
-    unsigned calls, end_at; /* of the wait; 0: never */
+    unsigned calls, end_at; /* @end_at: the call that ends the wait; 0: never */
 };
 
 static enum err on_watch(void *arg, struct error *e)
@@ -41,7 +41,7 @@ static struct source *open_watched(const struct temp_postgres *p, const char *ta
     return s;
 }
 
-/* One page; what was seen goes to @seen only if all of it was handed out. */
+/* Read one page. Its rows go to @seen only if the whole page was handed out. */
 static enum err one_page(struct source *s, struct scan_range *range, unsigned timeout_ms, struct rows *seen,
                          bool *ended, struct error *e)
 {
@@ -86,7 +86,7 @@ static void test_scan_page__says_unreachable_when_the_backend_is_gone_and_goes_o
     PQfinish(pg);
 }
 
-/* A page whose connection dies when some of its rows are handed out already. */
+/* The connection dies when some of the page's rows are handed out already. */
 static void test_scan_page__keeps_the_range_when_the_backend_dies_within_a_page(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -128,13 +128,13 @@ static void test_scan_page__keeps_the_range_when_a_row_fails(void **state)
     assert_non_null(strstr(e.text, "SQLSTATE 22012"));
     assert_true(seen.count > 0);
     assert_string_equal(range.after, "");
-    (void)rows_read(s, &before, NULL, 1000, rows_note, &again); /* the connection is fine */
+    (void)rows_read(s, &before, NULL, 1000, rows_note, &again); /* the connection still works */
     rows_expect(&again, 3, 2697);
     source_close(s);
     PQfinish(pg);
 }
 
-/* The table "slow" of 30 rows; while the gate is closed each row takes ten seconds. */
+/* Make the table "slow" of 30 rows. While the gate is closed, each row takes ten seconds. */
 static void make_gate(PGconn *pg)
 {
     database_short_links(pg, "slow", 30);
@@ -144,7 +144,7 @@ static void make_gate(PGconn *pg)
                      "true; END $$");
 }
 
-/* After an attempt that failed; closes the gate again. */
+/* Open the gate after a failed attempt, read all rows, and close the gate again. */
 static void open_gate_and_read_all(PGconn *pg, struct source *s, struct scan_range *range)
 {
     struct rows rows = {0};
@@ -204,7 +204,7 @@ static void test_watch__ends_the_wait_for_a_page_and_loses_no_row(void **state)
     PQfinish(pg);
 }
 
-/* Rows that come every few milliseconds: none of the waits for them is long. */
+/* Rows come every few milliseconds, so that no single wait is long. */
 static void test_watch__is_asked_while_rows_keep_coming(void **state)
 {
     const struct temp_postgres *p = *state;

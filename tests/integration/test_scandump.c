@@ -48,7 +48,7 @@ static void test_dump__of_many_keys_in_layers_is_loaded_elsewhere_as_it_was(void
     two_same_info(&two, "big", "big copy");
 }
 
-/* It has the same layers, so it is full at the same count and gets the same layer then. */
+/* The copy has the same layers, so it is full at the same count and then gets the same new layer. */
 static void test_dump__loaded_grows_as_the_original_does(void **state)
 {
     (void)state;
@@ -86,7 +86,7 @@ static void test_dump__of_a_filter_that_does_not_scale_stays_full(void **state)
 
 struct adder {
     atomic_bool stop;
-    atomic_uint_fast64_t acknowledged; /* keys [0, n) */
+    atomic_uint_fast64_t acknowledged; /* keys 0 .. n - 1 */
     atomic_bool failed;
 };
 
@@ -116,7 +116,7 @@ static void test_dump__holds_every_key_acknowledged_before_it_began(void **state
     struct adder a = {0};
     pthread_t thread;
     struct error e = {""};
-    /* Several chunks, and a filter so small that layers come all the time. */
+    /* The dump has several chunks, and the filter is so small that it gains layers all the time. */
     must(client_ok(&two.from, &e, "BF.RESERVE busy 0.01 100 EXPANSION 4"), e);
     assert_int_equal(pthread_create(&thread, NULL, run_adder, &a), 0);
     for (unsigned round = 0; round < 6; round++) {
@@ -138,7 +138,8 @@ static void test_dump__holds_every_key_acknowledged_before_it_began(void **state
     assert_in_range(two_status(&two.from, "busy", "layers"), 4, 24);
 }
 
-/* Layers that come after the header are not in it; what was acknowledged before is in the others. */
+/* Layers that are made after the header are not in the dump. The other layers have all keys that were
+ * acknowledged before. */
 static void test_dump__goes_on_when_the_filter_gains_layers(void **state)
 {
     (void)state;
@@ -181,7 +182,7 @@ static void test_dump__is_refused_once_another_generation_is_in_use(void **state
 
 /* --- what cannot be dumped --- */
 
-/* A shard that is missing is made again from memory; one that is something else is nobody's to replace. */
+/* A missing shard is written again from memory. A key of another form is not replaced. */
 static void test_dump__of_a_lost_shard_waits_for_it_and_of_a_spoilt_one_is_an_error(void **state)
 {
     (void)state;

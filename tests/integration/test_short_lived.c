@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters with a short life: they are made, used and deleted, and nothing of them stays in memory. */
+/* Filters with a short life: they are made, used and deleted, and the daemon keeps no memory for them. */
 #include "tests/integration/fixture.h"
 
 #include <netinet/in.h>
@@ -13,8 +13,8 @@
 #include "tests/lib/http.h"
 #include "tests/lib/raw.h"
 
-/* A name that is not forgotten costs 2 KiB, 40 MiB for all of them. What a sanitizer keeps of memory that was
- * freed grows for a while. */
+/* A name that is kept costs 2 KiB, or 40 MiB for all names. A sanitizer holds back freed memory, so that the
+ * process grows for a while. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { GROWTH_MAX = 32 << 20 };
 #else
@@ -125,7 +125,7 @@ static void live_by_http(const char *prefix, unsigned count)
 {
     char path[96], body[96];
     int fd = raw_open(daemon_.http_port);
-    int on = 1; /* head and body go out apart */
+    int on = 1; /* head and body are sent separately */
     assert_true(fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
     for (unsigned i = 0; i < count; i++) {
         (void)snprintf(body, sizeof(body), "{\"name\":\"%s%u\",\"capacity\":10,\"error_rate\":0.01}", prefix,
@@ -139,7 +139,8 @@ static void live_by_http(const char *prefix, unsigned count)
     raw_close(fd);
 }
 
-/* The first names fill what grows once; the others cost nothing, as soon as the controller has looked. */
+/* The first names fill what grows only once. The next names cost no memory once the controller has had a
+ * look. */
 static void are_forgotten(const char *by, void (*live)(const char *prefix, unsigned count))
 {
     unsigned count = names();

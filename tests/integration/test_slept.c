@@ -108,7 +108,7 @@ static void test_coordinator__that_slept_adds_what_all_find(void **state)
         must(client_integer(&fixture.client[d], &found, &e, "BF.EXISTS " FILTER " sent-while-it-slept"), e);
         assert_int_equal(found, 1);
     }
-    expand(); /* and they are in the next generation */
+    expand(); /* the keys are in the next generation, too */
     for (unsigned d = 0; d < 2; d++) {
         for (unsigned round = 0; round <= EXPANSIONS + 1; round++)
             fixture_all_present(&fixture, d, first_of(round), ADDED);

@@ -51,7 +51,7 @@ static struct daemon *coordinator(void)
     return &fixture.daemon[0];
 }
 
-/* With other lines of [service]. */
+/* Reload with other lines of [service]. */
 static void reconfigure(const char *service, const char *filters)
 {
     struct error e = {""};
@@ -60,7 +60,7 @@ static void reconfigure(const char *service, const char *filters)
     must(daemon_reload(coordinator(), &e), e);
 }
 
-/* The first line of the log with @text that has it, for a minute at most; the caller frees it. */
+/* Return the first line of the log with @text, which the caller frees. Wait for it for a minute at most. */
 static char *logged(const char *text)
 {
     uint64_t until = clock_mono_us() + 60u * 1000 * 1000;
@@ -88,7 +88,7 @@ static void says(const char *line, const char *text)
         fail_msg("\"%s\" does not say %s", line, text);
 }
 
-/* Redis stands still while @fn asks: what it asks takes LATE_US at the least. */
+/* Redis is stopped while @ask runs, so that its requests take at least LATE_US. */
 static void *resume_later(void *pid)
 {
     clock_sleep_us(LATE_US);
@@ -158,7 +158,7 @@ static void add_with_an_id(void)
 static void test_slow__an_http_request_is_told_with_the_id_of_its_answer(void **state)
 {
     (void)state;
-    struct http_reply r = add_by_http(""); /* its connection to Redis is there */
+    struct http_reply r = add_by_http(""); /* so that the connection to Redis is open */
     http_reply_fini(&r);
     while_redis_is_late(add_with_an_id);
     char *line = logged("id=\"ticket/42:a\"");
@@ -181,11 +181,11 @@ static void scrape_with_an_id(void)
     raw_close(fd);
 }
 
-/* It waits for Redis for its time by design: that would be said at each. */
+/* A scrape may wait for Redis by design, so a slow scrape is not logged. */
 static void test_slow__a_scrape_is_none(void **state)
 {
     (void)state;
-    clock_sleep_us(1500 * 1000); /* figures of less than a second ago are not asked for again */
+    clock_sleep_us(1500 * 1000); /* younger figures are not requested again */
     while_redis_is_late(scrape_with_an_id);
     char *log = process_log(&coordinator()->process);
     assert_null(strstr(log, "scrape-1"));

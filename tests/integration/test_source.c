@@ -61,7 +61,7 @@ static void test_source_check__refuses_what_cannot_work_and_names_the_remedy(voi
         "CREATE VIEW seen AS SELECT * FROM good;"
         "CREATE TABLE parent (id bigint PRIMARY KEY, code text); CREATE TABLE child () INHERITS (parent)");
     PQclear(PQexec(
-        pg, "CREATE UNIQUE INDEX CONCURRENTLY broken ON twice (id)")); /* fails and leaves it invalid */
+        pg, "CREATE UNIQUE INDEX CONCURRENTLY broken ON twice (id)")); /* fails and leaves an invalid index */
     static const struct refusal refusals[] = {
         {"missing", "id", "code", "", "table missing does not exist"},
         {"no.such.thing.at.all", "id", "code", "", "no.such.thing.at.all"},
@@ -135,7 +135,7 @@ static void test_source_check__refuses_keys_that_are_no_expression_of_one_row(vo
     PQfinish(pg);
 }
 
-/* What the keys of the table "good_keys" come to; with a check before. */
+/* Check the source, and expect these keys of the table "good_keys". */
 static void expect_keys(const struct temp_postgres *p, const char *key, const char *keys)
 {
     struct source_config config = {.dsn = p->dsn, .table = "good_keys", .id_column = "id", .key = key};
@@ -162,7 +162,7 @@ static void test_source_check__accepts_expressions_as_keys(void **state)
     expect_keys(p, "lower(code) -- as clients ask", "ab|c|");
     expect_keys(p, "code /* of /* all */ */ || ':' || id", "Ab:1|c:2|");
     expect_keys(p, "t.code", "Ab|c|");
-    expect_keys(p, "a+b", "odd||"); /* such a column goes first */
+    expect_keys(p, "a+b", "odd||"); /* a column of this name takes precedence */
     expect_keys(p, "id + 1", "2|3|");
     expect_keys(p, "code::bytea", "Ab|c|");
     expect_keys(p, "code::char(9)", "Ab|c|");
@@ -191,7 +191,7 @@ static enum err read_secrets(const struct temp_postgres *p, const char *key, con
     return err;
 }
 
-/* An error is shown to whoever may read the filter's status. */
+/* Everybody who may read the filter's status sees the error. */
 static void test_source__repeats_neither_rows_nor_sql_in_errors(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -216,7 +216,7 @@ static void test_source__repeats_neither_rows_nor_sql_in_errors(void **state)
     PQfinish(pg);
 }
 
-/* Each way of reading finds the row c3. */
+/* Every way of reading finds the row c3. */
 static void expect_readable(struct source *s)
 {
     struct rows rows = {0};

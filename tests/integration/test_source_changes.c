@@ -16,7 +16,7 @@ static struct fixture fixture;
 
 /* --- the source --- */
 
-/* A table of links with the ids 1 .. @rows, whose codes begin at @first. */
+/* Make a table of links with the ids 1 .. @rows. Its codes begin at @first. */
 static void make_table(const char *name, unsigned first, unsigned rows)
 {
     char sql[600];
@@ -28,7 +28,7 @@ static void make_table(const char *name, unsigned first, unsigned rows)
     fixture_sql(fixture.db, sql);
 }
 
-/* The rows that the table has now must be there, all @wanted of them. */
+/* Every row that the table has now is present, and there are @wanted rows. */
 static void every_row_is_present(unsigned wanted)
 {
     PGresult *r = PQexec(fixture.db, "SELECT code FROM short_link WHERE deleted_at IS NULL");
@@ -49,7 +49,7 @@ static void every_row_is_present(unsigned wanted)
 
 /* --- a rebuild --- */
 
-/* Each test has rows that no generation had before. Returns where codes begin that no row has. */
+/* Make rows that no generation had before. Return where codes begin that no row has. */
 static unsigned fresh_rows(void)
 {
     static unsigned next = EARLIER;
@@ -58,7 +58,7 @@ static unsigned fresh_rows(void)
     return next - 9 * ROWS;
 }
 
-/* Begin to rebuild, and return when a part of the rows was read. */
+/* Start a rebuild, and wait until a part of the rows was read. Return the generation before. */
 static int64_t rebuild_to_mid_scan(void)
 {
     struct error e = {""};
@@ -99,7 +99,7 @@ static void test_rename__in_mid_scan_has_the_build_begin_again(void **state)
     change_in_mid_scan("BEGIN;" SWAP "COMMIT", ROWS);
 }
 
-/* Whoever renames without a transaction leaves a moment without the table. */
+/* A rename without a transaction leaves a moment without the table. */
 static void test_rename__that_leaves_a_gap_is_waited_for(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void test_rename__and_back_is_seen(void **state)
     every_row_is_present(ROWS);
 }
 
-/* The driver that takes over compares with what the one that died had noted. */
+/* The new driver compares the table with what the dead driver had noted. */
 static void test_rename__while_no_coordinator_runs_is_seen_by_the_next(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void test_truncate__and_lower_ids_are_found(void **state)
     change_in_mid_scan(sql, 500);
 }
 
-/* By ids alone what lies below the scan's position is not looked at again. */
+/* Without a sweep, a scan by ids does not look again at what lies below its position. */
 static void test_truncate__is_noticed_without_a_sweep(void **state)
 {
     fixture_ask(&fixture, 0, "CONFIG SET filter." FILTER ".sweep no");
@@ -181,7 +181,7 @@ static void test_truncate__is_noticed_without_a_sweep(void **state)
     fixture_ask(&fixture, 0, "CONFIG SET filter." FILTER ".sweep yes");
 }
 
-/* By blocks positions are those of a file. */
+/* In a scan by blocks, a position belongs to one file. */
 static void test_blocks__of_another_file_have_the_build_begin_again(void **state)
 {
     (void)state;
@@ -298,7 +298,8 @@ static unsigned times(const char *event)
     return n;
 }
 
-/* Nine of them with lower ids than the scan has passed; each is filled before it is attached. */
+/* Attach nine partitions whose ids are lower than those that the scan has passed. Each partition is filled
+ * before. */
 static void attach_new_partitions_in_mid_scan(void)
 {
     unsigned first = fresh_rows();
@@ -327,7 +328,7 @@ static void test_partition__that_is_new_does_not_have_the_build_begin_again(void
     assert_int_equal(times("event=source_changed"), changes);
 }
 
-/* Nothing looks for rows with lower ids then. */
+/* Without a sweep, nothing looks for rows with lower ids. */
 static void test_partition__that_is_new_is_noticed_without_a_sweep(void **state)
 {
     (void)state;
@@ -340,8 +341,8 @@ static void test_partition__that_is_new_is_noticed_without_a_sweep(void **state)
 
 /* --- after the cutover --- */
 
-/* Transactions that follow one another, so that at every moment one is open: each settle lasts for a while.
- */
+/* Transactions that follow one another, so that one is open at every moment. Each wait for transactions lasts
+ * for a while. */
 struct rota {
     PGconn *db[2];
     unsigned turn;
@@ -372,7 +373,7 @@ static void rota_end(struct rota *r)
         PQfinish(r->db[i]);
 }
 
-/* The job is in its last catch-up, and waits for a transaction. */
+/* Rebuild up to the job's last catch-up, in which the job waits for a transaction. */
 static int64_t rebuild_behind_the_cutover(struct rota *r)
 {
     struct error e = {""};
@@ -421,7 +422,7 @@ static void test_rename__after_the_cutover_is_healed_and_said(void **state)
 
 #define VISIBLE "CREATE OR REPLACE FUNCTION visible(bigint) RETURNS boolean LANGUAGE sql AS $$SELECT "
 
-/* Rows that were there all the time, and did not count. */
+/* The rows were in the table all the time, but the condition hid most of them. */
 static void test_verify__that_fails_after_the_cutover_is_healed_and_said(void **state)
 {
     (void)state;
@@ -434,7 +435,8 @@ static void test_verify__that_fails_after_the_cutover_is_healed_and_said(void **
     expect_healed(before, ROWS);
 }
 
-/* A source that never rests cannot be read: what is in use goes back to what was. */
+/* A source that changes again and again cannot be read, so the filter is rolled back to the former
+ * generation. */
 static void test_rename__again_and_again_after_the_cutover_rolls_back(void **state)
 {
     (void)state;

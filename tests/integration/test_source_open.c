@@ -52,7 +52,7 @@ static void test_source_open__shows_no_part_of_the_password(void **state)
     assert_non_null(strstr(e.text, "database \"***\" does not exist"));
 }
 
-/* A server that takes connections and never says a word. */
+/* Open a server that accepts connections and never answers. */
 static int open_silent(uint16_t *port)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -82,7 +82,7 @@ static void test_source_open__gives_up_on_a_server_that_does_not_answer(void **s
     (void)close(fd);
 }
 
-/* As when a machine is gone and the standby is the primary now. */
+/* One server does not answer, as after a failover to the standby. */
 static void test_source_open__goes_on_to_the_next_server(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -107,7 +107,7 @@ static void test_source_open__goes_on_to_the_next_server(void **state)
     (void)close(fd);
 }
 
-/* Nor is the cancel answered. */
+/* The server does not answer the cancel request either. */
 static void test_source_last_id__times_out_where_the_server_falls_silent(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -128,7 +128,7 @@ static void test_source_last_id__times_out_where_the_server_falls_silent(void **
     assert_true(clock_mono_us() - began < 5000000);
     assert_int_equal(source_last_id(s, 0, last, &e), ERR_UNREACHABLE);
     source_close(s);
-    proxy_lift(proxy); /* the cancel's thread ends */
+    proxy_lift(proxy); /* the thread of the cancel request ends */
     proxy_stop(proxy);
 }
 
@@ -175,7 +175,7 @@ static void test_source_open__sets_up_a_session_that_is_named_and_cannot_write(v
     uint64_t rows = 0;
     struct error e = {0};
     must(source_rows_estimate(limits, &rows, &e), &e);
-    assert_int_equal(rows, 1); /* all of it holds */
+    assert_int_equal(rows, 1); /* the whole condition holds */
     source_close(limits);
     PQfinish(pg);
 }
@@ -210,7 +210,7 @@ static void test_source_open_another__reads_the_same_tables_with_a_name_and_a_wa
     char last[SOURCE_ID_MAX];
     must(source_open_another(&another, s, NULL, "the twin", (struct source_watch){on_watch, &w}, &e), &e);
     expect_connections(pg, "the twin", "1");
-    source_close(s); /* they share nothing */
+    source_close(s); /* the two sources share nothing */
     assert_int_equal(source_tables(another), 2);
     assert_string_equal(source_table(another, 1), "public.twin_2");
     must(source_check(another, &e), &e);
@@ -244,7 +244,7 @@ static void test_source_open_another__refuses_what_was_not_resolved(void **state
     PQfinish(pg);
 }
 
-/* Every call of a source whose tables are not there says so. */
+/* Every call of a source whose tables do not exist returns that error. */
 static void test_source_open__leaves_a_source_that_says_what_is_wrong(void **state)
 {
     struct source *s = database_source(*state, "nowhere", NULL);

@@ -111,20 +111,21 @@ static void test_source_rows_look__says_how_rows_are_known(void **state)
                      "CREATE TABLE known (id int PRIMARY KEY, code text) WITH (autovacuum_enabled = off);"
                      "INSERT INTO known SELECT n, 'c' FROM generate_series(1, 100000) AS n");
     expect_look(p, "known_few", "id % 2 = 0", SOURCE_ROWS_COUNTED, 0, 0);
-    expect_look(p, "known", "id % 2 = 0", SOURCE_ROWS_COUNTED, 0, 0); /* blind, so counted */
-    database_run(pg, "CREATE INDEX ON known (code)");                 /* counts rows, looks at no column */
+    expect_look(p, "known", "id % 2 = 0", SOURCE_ROWS_COUNTED, 0, 0); /* no statistics, so counted */
+    database_run(pg, "CREATE INDEX ON known (code)");                 /* counts rows, samples no column */
     expect_look(p, "known", "", SOURCE_ROWS_PLANNED, 0, 100000);
     expect_look(p, "known", "code = 'd'", SOURCE_ROWS_GUESSED, 0, UINT64_MAX);
     expect_look(p, "known_few, known", "code = 'd'", SOURCE_ROWS_GUESSED, 0, UINT64_MAX);
     database_run(pg, "ANALYZE known");
     expect_look(p, "known", "code = 'c'", SOURCE_ROWS_PLANNED, 0, 100000);
-    expect_look(p, "known", "id <= 50000", SOURCE_ROWS_PLANNED, 1100, 101200); /* 4 x 289 */
+    expect_look(p, "known", "id <= 50000", SOURCE_ROWS_PLANNED, 1100, 101200); /* 4 standard errors of 289 */
     expect_look(p, "known_few, known", "code = 'c'", SOURCE_ROWS_PLANNED, 0, 100000);
     assert_int_equal(look(p, "known_few, known", "code = 'd'").rows / 100, 0);
     PQfinish(pg);
 }
 
-/* What a session has changed is counted at its end at the latest; only then ANALYZE takes it off again. */
+/* Wait until the server has counted a session's changes, which happens at the session's end at the latest.
+ * Only counted changes are deducted by ANALYZE. */
 static void wait_for_changes(PGconn *pg, const char *table, uint64_t wanted)
 {
     uint64_t changed = 0;
@@ -163,9 +164,9 @@ static void test_source_rows_margin__is_that_of_a_sample(void **state)
 {
     (void)state;
     assert_int_equal(source_rows_margin(0, 0, 0), 0);
-    assert_int_equal(source_rows_margin(1000, 20000, 0), 0); /* all of it is in the sample */
+    assert_int_equal(source_rows_margin(1000, 20000, 0), 0); /* the sample has all rows */
     assert_int_equal(source_rows_margin(1000, 20000, 70), 70);
-    assert_int_equal(source_rows_margin(750000, 1000000, 0), 10000); /* 4 x 2500 */
+    assert_int_equal(source_rows_margin(750000, 1000000, 0), 10000); /* 4 standard errors of 2500 */
     assert_int_equal(source_rows_margin(750000, 1000000, 5), 10005);
     assert_int_equal(source_rows_margin(2000000, 1000000, 0), 0);
     assert_int_equal(source_rows_margin(1, 2, UINT64_MAX), UINT64_MAX);
@@ -214,7 +215,7 @@ static void test_source_last_id__is_in_the_form_of_a_position(void **state)
     PQfinish(pg);
 }
 
-/* Where a part ends, and the next one begins. */
+/* Return how many rows there are up to an id where a part ends. */
 static uint64_t rows_upto(PGconn *pg, const char *table, const char *condition, const char *id)
 {
     char *literal = PQescapeLiteral(pg, id, strlen(id));
@@ -229,7 +230,7 @@ static void test_source_split__cuts_a_large_table_into_parts_of_about_the_same_s
 {
     const struct temp_postgres *p = *state;
     PGconn *pg = database_connect(p, "postgres", "test");
-    database_run(pg, "CREATE TABLE split (id uuid PRIMARY KEY, code text);" /* in no order on disk */
+    database_run(pg, "CREATE TABLE split (id uuid PRIMARY KEY, code text);" /* in random order on disk */
                      "INSERT INTO split SELECT gen_random_uuid(), 'c' FROM generate_series(1, 210000);"
                      "ANALYZE split");
     struct source *s = open_by(p, "split", "id");
@@ -324,7 +325,7 @@ static void test_source_find_key__knows_the_oldest_row_of_all_tables(void **stat
     expect_finding(s, "hidden", 6, horizon, SOURCE_ROW_GONE, "");
     expect_finding(s, "never", 5, horizon, SOURCE_ROW_GONE, "");
     expect_finding(s, "\0\xff", 2, horizon, SOURCE_ROW_OLD, "4");
-    expect_finding(s, "\0\xfe", 2, horizon, SOURCE_ROW_UNKNOWN, ""); /* a text holds no NUL */
+    expect_finding(s, "\0\xfe", 2, horizon, SOURCE_ROW_UNKNOWN, ""); /* text cannot hold NUL */
     source_close(s);
     PQfinish(pg);
 }

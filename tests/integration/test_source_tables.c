@@ -202,7 +202,7 @@ static void test_source_check__wants_ids_of_one_type(void **state)
                      "CREATE TABLE int_too (a int, b int, code bytea, PRIMARY KEY (a, b))");
     expect_refused(p, "int_id, big_id", "a,b",
                    "id column b is of type integer in table public.int_id, of type bigint in public.big_id");
-    struct source *s = open_tables(p, "int_id, int_too", "a,b"); /* keys may differ */
+    struct source *s = open_tables(p, "int_id, int_too", "a,b"); /* the types of keys may differ */
     struct error e = {0};
     must(source_check(s, &e), &e);
     source_close(s);

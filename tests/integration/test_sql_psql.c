@@ -14,7 +14,7 @@
 #include "tests/integration/database.h"
 #include "tests/integration/psql.h"
 
-/* A statement, variables for psql, and what psql prints without headers (NULL: something). */
+/* A statement, its variables for psql, and what psql prints without headers (NULL: some text). */
 static const struct row {
     const char *name;
     const char *variables[PSQL_VARIABLES_MAX];
@@ -52,7 +52,7 @@ static const struct row {
     {"outbox_session", {"statement_timeout=20000", "lock_timeout=1000"}, NULL},
     {"outbox_table", {"oid=OID"}, "public.link|f|f|t|t|public|postgres|f\n"},
     {"outbox_triggers", {"oid=OID", "outbox=1"}, "f|public.link\n"},
-    {"outbox_drop", {"outbox=waiting"}, ""}, /* what those before it use */
+    {"outbox_drop", {"outbox=waiting"}, ""}, /* the statements before use the outbox */
     {"page",
      {"table=link", "id=t.id", "key=t.code", "where=t.id <> 9", "after=(t.id) > ('3')",
       "upto=(t.id) <= ('999')", "limit=2"},
@@ -163,8 +163,7 @@ static void test_sql_files__are_all_embedded_and_in_this_test(void **state)
     assert_int_equal(files, ROWS);
 }
 
-/* What a plan of the last page as `page_plan` renders it says: an index scan, with nothing to sort above it.
- */
+/* The plan of the last page, as `page_plan` renders it, must be an index scan without a sort. */
 static void expect_index_scan(PGconn *pg, const char *id, const char *after, const char *upto,
                               const char *index)
 {
@@ -188,7 +187,7 @@ static void expect_index_scan(PGconn *pg, const char *id, const char *after, con
     buffer_fini(&text);
 }
 
-/* Without blanks, from the first SELECT to the last LIMIT. */
+/* Append the text from the first SELECT to the limit, without blanks. */
 static void query_of(const char *name, struct buffer *out)
 {
     const char *p = strstr(sql_text(name), "SELECT"), *end = strstr(p, ":limit");
@@ -212,8 +211,8 @@ static void test_pages__are_read_by_the_index(void **state)
 {
     const struct temp_postgres *p = *state;
     PGconn *pg = database_connect(p, "postgres", "test");
-    /* Ids in no order on disk, the case that makes a planner think of sorting; a condition with an index of
-     * its own. */
+    /* The ids are in random order on disk, which makes a planner consider a sort. The condition has an index
+     * of its own. */
     database_run(
         pg, "CREATE TABLE scattered (id uuid PRIMARY KEY, code text, kind int, tenant text, n int);"
             "INSERT INTO scattered SELECT gen_random_uuid(), 'c' || n, n %% 100, md5((n %% 97)::text), n "
@@ -256,7 +255,7 @@ static void test_blocks__are_read_by_their_numbers(void **state)
     PQfinish(pg);
 }
 
-/* What blocks_newer.sql is: the statement as EXPLAIN takes it. */
+/* Return the plan of the statement in blocks_newer.sql. */
 static char *explain_newer(PGconn *pg)
 {
     const struct sql_binding bindings[] = {{"table", "heaped"},
@@ -275,7 +274,7 @@ static char *explain_newer(PGconn *pg)
     return plan;
 }
 
-/* Rows are looked for in these blocks, and those that were found are fetched from where they lie. */
+/* The statement looks for rows in these blocks, and fetches the found rows by their place. */
 static void test_blocks_newer__fetches_what_it_found_by_its_place(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -291,7 +290,7 @@ static void test_blocks_newer__fetches_what_it_found_by_its_place(void **state)
     PQfinish(pg);
 }
 
-/* Publications are of use there only, and psql would show a warning. */
+/* With a lower wal_level, publications are of no use, and psql would print a warning. */
 static int setup(void **state)
 {
     return database_start(state, "wal_level = logical\n");

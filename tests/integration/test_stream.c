@@ -76,7 +76,7 @@ static void test_stream_next__hands_out_a_prepared_transaction_when_it_commits(v
     streams_world_end(&w);
 }
 
-/* In the form of COPY, which is what the consumer sends back. */
+/* Ids have the form of COPY, which is what the consumer sends back. */
 static void test_stream_next__writes_ids_as_copy_does(void **state)
 {
     struct streams_world w;
@@ -92,7 +92,7 @@ static void test_stream_next__writes_ids_as_copy_does(void **state)
                "line\\nfeed\t\\r\\b\\f\\v\n"
                "\tü\n"
                "\\\\N\t\x01\n");
-    /* and exactly as the server does */
+    /* COPY prints the same line */
     PGresult *r = PQexec(w.pg, "COPY (SELECT id, part FROM odd WHERE id LIKE 'a%') TO STDOUT");
     assert_int_equal(PQresultStatus(r), PGRES_COPY_OUT);
     PQclear(r);
@@ -120,7 +120,7 @@ static void test_stream_next__takes_columns_by_their_names(void **state)
     streams_world_end(&w);
 }
 
-/* The settings of role and database must not show in an id: a scan of the same table gives the same text. */
+/* Settings of the role and the database do not change an id: a scan of the same table gives the same text. */
 static void test_stream_next__gives_ids_the_text_form_of_a_scan(void **state)
 {
     struct streams_world w;
@@ -142,7 +142,7 @@ static void test_stream_next__knows_an_id_that_an_update_did_not_send(void **sta
 {
     struct streams_world w;
     streams_world_begin(&w, state, "toasted", "id text PRIMARY KEY, code text");
-    /* kept out of line, but not too long for the index */
+    /* stored out of line, but not too long for the index */
     database_run(w.pg, "ALTER TABLE toasted ALTER COLUMN id SET STORAGE EXTERNAL");
     database_run(w.pg, "INSERT INTO toasted VALUES (repeat('x', 2500), 'a')");
     database_run(w.pg, "UPDATE toasted SET code = 'b'");
@@ -179,7 +179,7 @@ static void copy_in(PGconn *pg, const char *table, unsigned rows)
     assert_null(PQgetResult(pg));
 }
 
-/* Rows 1 to @count, each once, in batches whose mark stays where it was until the last of them. */
+/* Expect rows 1 to @count, each once. The mark of the batches does not change before the last batch. */
 static void take_copied(struct stream *s, unsigned count, uint64_t mark)
 {
     bool *seen = calloc(count + 1, sizeof(*seen));
@@ -214,7 +214,7 @@ static void test_stream_next__hands_out_a_large_transaction_before_its_end(void 
     assert_int_equal(seen.rows, 1);
     copy_in(w.pg, "large", MANY_ROWS);
     take_copied(w.s, MANY_ROWS, seen.mark);
-    /* not even what the consumer claims moves over a transaction that has not ended */
+    /* a confirmation cannot pass a transaction that has not ended */
     struct error e = {0};
     assert_int_equal(stream_confirm(w.s, streams_server_lsn(w.p) + 1, &e), ERR_RANGE);
     struct seen rest = {0};
@@ -230,7 +230,7 @@ static void test_stream_next__hands_out_a_large_transaction_before_its_end(void 
     streams_world_end(&w);
 }
 
-/* Ids that cannot be told. */
+/* Rows whose ids are not known. */
 
 static void test_stream_next__hands_out_what_came_before_a_null_id(void **state)
 {
@@ -251,7 +251,7 @@ static void test_stream_next__hands_out_what_came_before_a_null_id(void **state)
                         "table holes: a row's id is NULL; ALTER TABLE ... ALTER COLUMN ... SET NOT NULL");
     assert_int_equal(batch.count, 0);
     assert_int_equal(stream_next(w.s, &batch, 1000, &e), ERR_CONFIG);
-    /* what came before can be confirmed all the same */
+    /* the earlier rows are confirmed all the same */
     assert_int_equal(stream_confirm(w.s, seen.mark, &e), ERR_CONFIG);
     stream_close(w.s);
     assert_true(streams_slot(w.p, "holes").confirmed_lsn >= seen.mark);

@@ -21,7 +21,7 @@ static uint64_t patience(void)
     return clock_mono_us() + STREAMS_PATIENCE_MS * UINT64_C(1000);
 }
 
-/* The next batch that has rows. */
+/* Return the next batch that has rows. */
 static struct feed_batch next_rows(struct stream *s)
 {
     struct feed_batch batch;
@@ -38,7 +38,7 @@ static void expect_id(const struct feed_batch *batch, size_t row, const char *id
     assert_memory_equal(batch->rows[row].id, id, strlen(id));
 }
 
-/* Take a row, say so, and wait to be killed. Nothing of CMocka's works in this process. */
+/* Take a row, report it, and wait to be killed. CMocka does not work in this process. */
 static _Noreturn void consume_and_hang(const struct stream_options *options, int out)
 {
     struct stream *s = NULL;
@@ -119,7 +119,8 @@ static void test_stream_confirm__confirms_one_transaction_and_leaves_the_next(vo
     PQfinish(pg);
 }
 
-/* A checkpoint notes which transactions run: from there the server could begin to read again. */
+/* Insert a row and write a checkpoint. The checkpoint records which transactions run, so the server could
+ * begin to read there. */
 static void write_log(PGconn *pg, const char *table, int id)
 {
     database_run(pg, "INSERT INTO %s VALUES (%d)", table, id);
@@ -185,7 +186,7 @@ static void test_stream_next__moves_on_while_its_table_is_idle(void **state)
         assert_int_equal(batch.count, 0);
     }
     assert_true(streams_slot(p, "idle").confirmed_lsn > begun);
-    /* nor does it leave out a row that comes between */
+    /* a row that comes between is not left out */
     database_run(pg, "INSERT INTO idle VALUES (1)");
     write_log(busy, "busy", -1);
     streams_expect(s, p, "1\n");
@@ -227,7 +228,8 @@ static void test_stream_next__goes_on_when_it_is_opened_again(void **state)
     PQfinish(pg);
 }
 
-/* Longer than the server waits for a word from us: once while nothing comes, once while nothing is read. */
+/* The connection lasts longer than wal_sender_timeout: once while no rows come, once while nothing is
+ * read. */
 static void test_stream_tend__keeps_the_connection(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -241,11 +243,11 @@ static void test_stream_tend__keeps_the_connection(void **state)
     struct error e = {0};
     struct feed_batch batch;
     uint64_t until = clock_mono_us() + 3500 * 1000;
-    while (clock_mono_us() < until) { /* nothing comes: keepalives are answered */
+    while (clock_mono_us() < until) { /* no rows come; keepalives are answered */
         must(stream_next(s, &batch, 700, &e), &e);
         assert_int_equal(batch.count, 0);
     }
-    /* more than socket buffers hold */
+    /* more than the socket buffers hold */
     database_run(pg, "INSERT INTO tended SELECT n, repeat('x', 1000) FROM generate_series(1, 30000) AS n");
     until = clock_mono_us() + 3500 * 1000;
     while (clock_mono_us() < until) {
@@ -261,7 +263,7 @@ static void test_stream_tend__keeps_the_connection(void **state)
     PQfinish(pg);
 }
 
-/* A server that shuts down waits until its readers have confirmed all, and asks them. */
+/* A server that shuts down asks its readers to confirm everything, and waits for that. */
 static void test_stream_confirm__is_told_at_once_to_a_server_that_asks(void **state)
 {
     struct temp_postgres *p = *state;
@@ -282,7 +284,7 @@ static void test_stream_confirm__is_told_at_once_to_a_server_that_asks(void **st
         assert_int_equal(batch.count, 0);
         assert_true(process_running(&p->process));
     }
-    must(stream_confirm(s, mark, &e), &e); /* and nothing else */
+    must(stream_confirm(s, mark, &e), &e); /* the confirmation is enough */
     must(process_wait(&p->process, STREAMS_PATIENCE_MS, &e), &e);
     assert_int_equal(stream_next(s, &batch, STREAMS_PATIENCE_MS, &e), ERR_UNREACHABLE);
     stream_close(s);

@@ -11,7 +11,7 @@
 
 #include "tests/integration/streams.h"
 
-/* What is configured here. */
+/* The options. */
 
 static void test_stream_open__refuses_options_that_cannot_be(void **state)
 {
@@ -95,7 +95,7 @@ static void test_stream_open__says_what_the_publication_lacks(void **state)
         "publication " NAME " does not send column twice of table public.lacking; ALTER PUBLICATION " NAME
         " SET TABLE with it in the list of columns, or without a list (generated columns are not sent)");
     t.columns[0] = "id";
-    stream_close(streams_begin(&t.options)); /* its name reaches the server as it is */
+    stream_close(streams_begin(&t.options)); /* the odd name reaches the server unchanged */
     streams_drop(p, "lacking", ERR_OK);
     PQfinish(pg);
 }
@@ -131,7 +131,7 @@ static void test_stream_open__wants_a_partitioned_table_published_as_a_whole(voi
     PQfinish(pg);
 }
 
-/* The role, the server. */
+/* The role and the server. */
 
 static void test_stream_open__says_how_a_role_may_replicate(void **state)
 {

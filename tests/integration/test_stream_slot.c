@@ -140,7 +140,7 @@ static void test_stream_create_slot__waits_for_open_transactions_no_longer_than_
     database_run(open, "COMMIT");
     must(stream_create_slot(s, &created, lsn, &e), &e);
     must(stream_start(s, &e), &e);
-    streams_expect(s, p, ""); /* the row is for the scan */
+    streams_expect(s, p, ""); /* the scan reads the row */
     stream_close(s);
     streams_drop(p, "slow", ERR_OK);
     PQfinish(open);
@@ -204,7 +204,7 @@ static void test_stream_next__needs_a_start(void **state)
     PQfinish(pg);
 }
 
-/* What cannot be read any more. */
+/* Changes that cannot be read any more. */
 
 static void test_stream_start__tells_a_slot_that_was_dropped(void **state)
 {
@@ -260,7 +260,7 @@ static void test_stream_start__tells_a_slot_that_the_server_gave_up(void **state
     PQfinish(pg);
 }
 
-/* The server reads its catalog as it was when the row was written. */
+/* The server decodes a row with the catalog as it was when the row was written. */
 static void test_stream_next__tells_rows_that_were_written_without_the_publication(void **state)
 {
     const struct temp_postgres *p = *state;
@@ -290,8 +290,8 @@ static void test_stream_next__tells_rows_that_were_written_without_the_publicati
     PQfinish(pg);
 }
 
-/* As Postgres 18 tells what 15 makes an error: by a warning of the same SQLSTATE, whatever the role has set.
- */
+/* Postgres 18 reports by a warning what Postgres 15 makes an error. The SQLSTATE is the same, and the role's
+ * settings do not hide the warning. */
 static void test_stream_next__heeds_the_warning_that_rows_were_left_out(void **state)
 {
     const struct temp_postgres *p = *state;

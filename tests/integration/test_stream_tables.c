@@ -28,7 +28,7 @@ static void begin_partitioned(struct streams_world *w, void **state, const char 
     w->s = streams_begin(&w->t.options);
 }
 
-/* All rows are those of the table that was asked for. */
+/* All rows belong to the table that was requested. */
 static void expect_partitioned(struct streams_world *w, const char *ids)
 {
     struct error e = {0};
@@ -57,9 +57,9 @@ static void follow_partitions(void **state, const char *table, bool via_root)
     begin_partitioned(&w, state, table, via_root);
     database_run(w.pg, "INSERT INTO %s (id) VALUES (1), (101), (2)", table);
     expect_partitioned(&w, "1 101 2 ");
-    database_run(w.pg, "UPDATE %s SET id = 102 WHERE id = 2", table); /* moves to the other partition */
+    database_run(w.pg, "UPDATE %s SET id = 102 WHERE id = 2", table); /* row 2 changes its partition */
     expect_partitioned(&w, "102 ");
-    /* partitions that come later: a new one, and a table that was none of ours */
+    /* later partitions: a new one, and a table that the stream did not follow before */
     database_run(w.pg,
                  "CREATE TABLE %s_3 PARTITION OF %s FOR VALUES FROM (200) TO (300);"
                  "CREATE TABLE %s_4 (LIKE %s)",

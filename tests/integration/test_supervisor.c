@@ -20,8 +20,8 @@
 
 enum { WAIT_MS = 60000, WATCHDOG_MS = 400, HEARD_MAX = 65536, QUIET_US = 5 * WATCHDOG_MS * 1000 };
 
-/* All messages since the last forget(), each followed by a newline. Read all the time: a sender waits for
- * room. */
+/* All messages since the last forget(), each followed by a newline. A thread reads all the time, because a
+ * sender waits for room. */
 static struct {
     int fd;
     pthread_t thread;
@@ -65,7 +65,7 @@ static void forget(void)
     (void)pthread_mutex_unlock(&heard.lock);
 }
 
-/* How often a line that begins with @line was heard; *@last is what follows it in the last one. */
+/* Return how many lines begin with @line. *@last is the rest of the last one. */
 static unsigned count(const char *line, char last[256])
 {
     unsigned n = 0;
@@ -183,7 +183,7 @@ static void test_supervisor__is_told_of_readiness_and_of_the_end(void **state)
     stop();
     expect("STOPPING=1");
     expect("EXTEND_TIMEOUT_USEC=");
-    assert_int_equal(count("WATCHDOG=1", NULL), 0); /* nobody asked for it */
+    assert_int_equal(count("WATCHDOG=1", NULL), 0); /* no watchdog was requested */
     assert_int_equal(count("READY=1", NULL), 1);
 }
 
@@ -201,7 +201,7 @@ static void test_supervisor__gets_as_much_time_as_the_delay_needs(void **state)
     expect("STOPPING=1");
     assert_true(count("EXTEND_TIMEOUT_USEC=", us) > 0);
     assert_true(strtoull(us, NULL, 10) > 600000000);
-    expect_status("stopping"); /* and clients are served on */
+    expect_status("stopping"); /* clients are still served */
     must(client_ok(&client, &e, "CONFIG SET shutdown_delay 0s"), e);
     client_close(&client);
     stop();
@@ -245,9 +245,9 @@ static void test_supervisor__status_names_nodes_that_are_down(void **state)
     temp_redis_stop(&world.redis);
     expect_status("is down");
     unsigned beats = count("WATCHDOG=1", NULL);
-    clock_sleep_us(QUIET_US); /* no proof, but time for a wrong end of the beats */
+    clock_sleep_us(QUIET_US); /* time in which heartbeats could wrongly end */
     forget();
-    expect("WATCHDOG=1"); /* it is not this process that is ill */
+    expect("WATCHDOG=1"); /* the node is down, and this process is healthy */
     assert_true(beats > 0);
     must(temp_redis_restart(&world.redis, true, &e), e);
     client_close(&client);
@@ -297,7 +297,7 @@ static void expect_silence(const char *name)
     assert_true(thread > 0);
     hang(thread);
     (void)snprintf(line, sizeof(line), "thread=%s", name);
-    expect_log(line); /* so its letter is out, and whatever was sent before it */
+    expect_log(line); /* by now all earlier messages have been sent */
     clock_sleep_us(100000);
     forget();
     clock_sleep_us(QUIET_US);

@@ -111,8 +111,8 @@ static void test_connection__needs_no_right_to_its_name(void **state)
 
 /* --- much, both ways --- */
 
-/* The server reads no more while nobody reads what it writes: all is sent before the first reply is asked
- * for, and is more than all buffers on the way can hold. */
+/* The server stops reading while nobody reads its replies. All commands are sent before the first reply is
+ * read, and are more than all buffers on the way can hold. */
 static void test_connection__reads_while_it_writes(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void test_connection__does_not_wait_for_a_silent_server(void **state)
     (void)state;
     static const char *const schemes[] = {"redis", "rediss"};
     uint16_t port;
-    int listener = wired_listen(&port); /* takes connections, says nothing */
+    int listener = wired_listen(&port); /* accepts connections, sends nothing */
     for (int i = 0; i < 2; i++) {
         struct error e = {""};
         struct sync_connection *c = NULL;
@@ -247,11 +247,11 @@ static void test_connection__sees_that_it_was_closed(void **state)
     }
 }
 
-/* A server of one answer: it takes what comes for a moment, then does @what. */
+/* A server that reads once, sends @answer, and closes the connection. */
 struct odd {
     int listener;
     const char *answer;
-    bool half; /* closes its writing end alone, and reads on */
+    bool half; /* closes its writing end only, and reads on */
     pthread_t thread;
 };
 
@@ -299,10 +299,10 @@ static void test_connection__is_told_what_an_odd_server_does(void **state)
     odd_server("redis", "HTTP/1.1 400 Bad Request\r\n\r\n", false, ERR_UNREACHABLE, "Protocol error");
     odd_server("rediss", "-ERR what is this?\r\n", false, ERR_UNREACHABLE, "TLS: ");
     odd_server("rediss", "", true, ERR_UNREACHABLE, "TLS: ");
-    wired_use(&w, NULL, "rediss://127.0.0.1:%u", w.redis.port); /* it takes the handshake for a command */
+    wired_use(&w, NULL, "rediss://127.0.0.1:%u", w.redis.port); /* the handshake is taken for a command */
     wired_refused(&w, ERR_TIMEOUT, "waiting for a TLS handshake");
     wired_use(&w, NULL, "redis://127.0.0.1:%u", w.tls_port);
-    wired_refused(&w, ERR_UNREACHABLE, ""); /* closed, or reset */
+    wired_refused(&w, ERR_UNREACHABLE, ""); /* closed or reset */
     wired_use(&w, NULL, "redis://127.0.0.1:%u", process_free_port());
     wired_refused(&w, ERR_UNREACHABLE, "Connection refused");
     wired_use(&w, NULL, "unix://%s/none.sock", w.directory);
@@ -327,7 +327,7 @@ static void test_connection__looks_hosts_up_within_its_deadline(void **state)
     gives(ERR_TIMEOUT, wired_try(&w, &c, SHORT_MS, &e), e);
     within(began, SHORT_MS, SHORT_MS + 700);
     assert_int_equal(atomic_load(&wired_slow_lookups), 1);
-    clock_sleep_us(1800000); /* the thread ends by itself; ASan would tell of what it left */
+    clock_sleep_us(1800000); /* the lookup's thread ends by itself; ASan reports leaks */
 }
 
 int main(void)

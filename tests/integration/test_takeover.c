@@ -170,7 +170,7 @@ static void expect_scanned_again(const char *field, const char *value)
     redisReply *r = client_command(&redis, "HSET twinbloom:{" FILTER "}:job %s %s", field, value);
     assert_non_null(r);
     assert_int_equal(r->type, REDIS_REPLY_INTEGER);
-    assert_int_equal(r->integer, 0); /* it was there */
+    assert_int_equal(r->integer, 0); /* the field was there */
     freeReplyObject(r);
     client_close(&redis);
     open_the_gate();

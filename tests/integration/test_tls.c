@@ -11,7 +11,7 @@
 
 enum { REPLY_MS = 30000 };
 
-/* Of "chief". */
+/* the hash of chief's password */
 #define CHIEF_HASH "$y$j75$Ut2YzVcSvEB42z36Gz9X.1$6HMjJGfH6NrjGa6XqYopA5RoNdAGExQob2S1ZQwanW5"
 #define CHIEF "[user chief]\npassword = " CHIEF_HASH "\nroles = admin\n"
 #define FILTERS "[filter alpha]\ncapacity = 1000\n"
@@ -21,7 +21,7 @@ static char directory[PATH_MAX];
 static unsigned tls_port;
 static char port[8];
 
-/* An authority, certificates of servers by it, and of clients. */
+/* Authorities, and certificates of servers and clients. */
 static const char certificates[] =
     "cd \"$0\" && q() { openssl \"$@\" 2>/dev/null; } && "
     "ca() { q req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj \"/CN=$1\" -keyout "
@@ -39,7 +39,7 @@ static const char certificates[] =
     "printf 'openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nMinProtocol = TLSv1\n"
     "CipherString = ALL:@SECLEVEL=0\n' > lax.cnf";
 
-/* The daemon's own bounds are what is tested, not those of the system's OpenSSL. */
+/* The test is about the daemon's own bounds, not those of the system's OpenSSL. */
 static char openssl_conf[PATH_MAX + 32];
 static const char *const lax[] = {"env", openssl_conf, NULL};
 
@@ -55,7 +55,7 @@ static char *run(const char *script, int *status)
     return output;
 }
 
-/* It succeeds or not, and says what is @wanted. */
+/* Run a script, which must succeed or fail, and print @wanted. */
 static void says(const char *script, bool succeeds, const char *wanted)
 {
     int status = -1;
@@ -220,7 +220,7 @@ static void test_reload__takes_new_certificates_from_the_same_files(void **state
     (void)state;
     says(SERIAL, true, "serial=03E9");
     use_certificate("second");
-    says(SERIAL, true, "serial=03E9"); /* until it is told */
+    says(SERIAL, true, "serial=03E9"); /* until the reload */
     reload("", FILTERS);
     says(SERIAL, true, "serial=03EA");
 }
@@ -233,7 +233,7 @@ static void test_reload__with_bad_files_changes_nothing(void **state)
     assert_int_equal(try_reload("log_level = warn\n", FILTERS, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "nothing changed"));
     assert_non_null(strstr(e.text, "tls_cert = "));
-    says("cp \"$0/second.crt\" \"$0/server.crt\"", true, ""); /* with the key of the first */
+    says("cp \"$0/second.crt\" \"$0/server.crt\"", true, ""); /* with the first certificate's key */
     assert_int_equal(try_reload("log_level = warn\n", FILTERS, &e), ERR_CONFIG);
     assert_non_null(strstr(e.text, "key values mismatch"));
     says("rm \"$0/server.key\"", true, "");
@@ -292,7 +292,7 @@ static void test_client_certificates__log_in_whom_they_name(void **state)
          true, "alpha");
     reload("tls_client_auth = optional\n", FILTERS CHIEF);
     says(REDIS_CLI WITH("chief") "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
-    /* The default user is whom the password lets in, and has all rights. */
+    /* The default user has all rights, and logs in by the password only, not by a certificate. */
     reload("tls_client_auth = optional\ntls_client_user = yes\npassword = sesame\n", FILTERS CHIEF);
     says(REDIS_CLI WITH("default") "ACL WHOAMI 2>&1", true, "NOAUTH Authentication required.");
 }
@@ -319,7 +319,7 @@ static const char https[] =
     "r = c.getresponse()\n"
     "print('malformed', r.status, r.getheader('Content-Type'), len(r.read()) < 2000)\n";
 
-/* @cert: of the client, "" for none. */
+/* @cert: the client's certificate, or "" for none. */
 static void https_says(const char *cert, const char *wanted)
 {
     char script[sizeof(https) + 128];
@@ -360,7 +360,7 @@ static void test_handshake__has_a_deadline_and_survives_nonsense(void **state)
         assert_false(raw_read_until(fd, "PONG", answer, sizeof(answer)));
         raw_close(fd);
     }
-    for (int i = 0; i < 3; i++) /* a read of it lasts 10 s at the most */
+    for (int i = 0; i < 3; i++) /* a read of it lasts 10 s at most */
         if (raw_expect_close(silent))
             break;
     uint64_t took = clock_mono_us() - began;

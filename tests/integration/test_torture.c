@@ -19,8 +19,7 @@
 enum {
     MANY = 10000,
     MEBIBYTE = 1 << 20,
-    ANSWER_MS =
-        15000, /* the longest that an ordinary client may have to wait, on a loaded machine under ASan */
+    ANSWER_MS = 15000, /* the longest wait of an ordinary client, on a loaded machine with ASan */
 };
 
 static struct temp_redis redis_node;
@@ -28,8 +27,8 @@ static struct daemon daemon_under;
 static char sanitizer[600];
 static int many[MANY];
 
-/* It starts with few files, and must ask for more. Freed memory is not held back for long: what is measured
- * is what it keeps. */
+/* The daemon starts with a low limit of open files, and must raise it. ASan does not hold back freed memory
+ * for long, so that the measured memory is what the daemon keeps. */
 static const char *const wrapper[] = {"env", sanitizer, "sh", "-c", "ulimit -S -n 1024; exec \"$@\"",
                                       "sh",  NULL};
 
@@ -48,7 +47,8 @@ static int setup(void **state)
         fail_msg("this needs %d open files, the system allows %llu", MANY + 1000,
                  (unsigned long long)files.rlim_cur);
     must(temp_redis_start(&redis_node, NULL, &e), e);
-    /* An add that is done again after a timeout may find its own bits, and not be new. */
+    /* The timeouts are long: an add that is repeated after a timeout may find its own bits, and its key is
+     * not new. */
     const struct daemon_options o = {.nodes = redis_node.url,
                                      .redis = "timeout = 10s\n",
                                      .service = "max_clients = 11000\noutput_timeout = 2s\ntimeout = 10s\n"};
@@ -80,13 +80,13 @@ static uint64_t resident(void)
     (void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)daemon_under.process.pid);
     FILE *f = fopen(path, "re");
     assert_non_null(f);
-    assert_non_null(fgets(text, sizeof(text), f)); /* the second number */
+    assert_non_null(fgets(text, sizeof(text), f)); /* the second number: resident pages */
     (void)fclose(f);
     (void)strtoull(text, &pages, 10);
     return strtoull(pages, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The peer gets a reset, and no port is kept waiting. */
+/* Close with a reset, so that no port is kept waiting. */
 static void drop(int fd)
 {
     const struct linger now = {.l_onoff = 1};
@@ -141,7 +141,8 @@ static void wait_until_few_are_connected(void)
 static const char valid[] = "*3\r\n$6\r\nBF.ADD\r\n$1\r\nt\r\n$3\r\nabc\r\n*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n"
                             "HELLO 3\r\nMULTI\r\nBF.MADD t a b\r\nEXEC\r\nCLIENT LIST\r\nBF.INFO t\r\n";
 
-/* Nothing but noise, a valid stream with some bytes changed, tokens of the protocol at random. */
+/* Make one kind of noise: random bytes, a valid stream with some bytes changed, or random tokens of the
+ * protocol. */
 static size_t make_noise(uint64_t *seed, unsigned kind, char *out, size_t size)
 {
     static const char *const tokens[] = {"*",           "$",        "\r\n",       "-1",
@@ -181,7 +182,7 @@ static void test_random_bytes__break_nothing(void **state)
         char noise[2048], reply[4096];
         size_t length = make_noise(&seed, i % 3, noise, sizeof(noise));
         int fd = open_one();
-        (void)raw_send(fd, noise, length); /* it may close meanwhile */
+        (void)raw_send(fd, noise, length); /* the daemon may close meanwhile */
         if (i % 2 == 0) {
             (void)shutdown(fd, SHUT_WR);
             while (recv(fd, reply, sizeof(reply), 0) > 0) /* to the end, or the deadline of raw_open() */
@@ -201,12 +202,12 @@ static void test_requests__may_be_cut_at_each_byte(void **state)
     for (size_t cut = 1; cut < sizeof(request) - 1; cut++) {
         int fd = open_one();
         assert_true(raw_send(fd, request, cut));
-        clock_sleep_us(1000); /* the parts come apart */
+        clock_sleep_us(1000); /* so that the parts arrive separately */
         assert_true(raw_send(fd, request + cut, sizeof(request) - 1 - cut));
         if (!raw_expect(fd, ":0\r\n$3\r\nx y\r\n"))
             fail_msg("cut at byte %zu", cut);
         drop(fd);
-        fd = open_one(); /* and nothing comes any more */
+        fd = open_one(); /* the rest never comes */
         assert_true(raw_send(fd, request, cut));
         drop(fd);
     }
@@ -259,8 +260,8 @@ static void test_a_byte_a_second__is_answered_in_the_end(void **state)
     stand_down(&b);
 }
 
-/* Send what is left of @length bytes at @at (0: the whole again), as far as it goes. False: closed by the
- * peer. */
+/* Send the @length bytes from @at on, again and again, until the socket takes no more. False: the peer has
+ * closed. */
 static bool push(int fd, const char *bytes, size_t length, size_t *at)
 {
     for (;;) {
@@ -341,7 +342,7 @@ static void test_ten_thousand_idle_connections__are_all_served(void **state)
     must(client_open(&c, daemon_under.port, ANSWER_MS, &e), e);
     redisReply *r = client_command(&c, "CLIENT LIST");
     assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
-    assert_true(r->len > (size_t)MANY * 100); /* a line of each */
+    assert_true(r->len > (size_t)MANY * 100); /* a line for each client */
     freeReplyObject(r);
     client_close(&c);
     drop_many();
@@ -371,7 +372,7 @@ static void test_too_many_connections__are_told_so(void **state)
     assert_int_equal(refused, 5);
 }
 
-/* Opened and closed, by a farewell or by a reset, with and without a request under way. */
+/* Open and close connections, with and without a request under way. */
 static void churn(uint64_t until, uint64_t *opened)
 {
     enum { WAVE = 500 };
@@ -401,7 +402,7 @@ static void test_connections_opened_and_closed__leave_memory_flat(void **state)
     struct bystander b;
     uint64_t opened = 0, most = 0;
     bystander_start(&b, daemon_under.port);
-    for (unsigned i = 0; i < 3; i++) { /* what it keeps for itself it has taken then */
+    for (unsigned i = 0; i < 3; i++) { /* until the daemon has taken what it keeps for itself */
         open_many();
         uint64_t now = resident();
         most = now > most ? now : most;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Waiting for open transactions: which ones count, who is named as a blocker, and the horizon after a crash.
+ */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,7 +32,7 @@ static struct look look(struct transaction_wait *settle)
     return l;
 }
 
-/* A backend of an earlier test may still be on its way out: nothing may be open when a test begins. */
+/* A backend of an earlier test may still be ending. Wait until no transaction is open. */
 static struct source *quiet_source(const struct temp_postgres *p, PGconn *pg)
 {
     database_run(pg, "CREATE TABLE IF NOT EXISTS link (id bigserial PRIMARY KEY, code text)");
@@ -59,7 +61,7 @@ static struct transaction_wait *begin(struct source *s)
 static void expect_settled(struct transaction_wait *settle)
 {
     struct look l = look(settle);
-    for (int i = 0; i < 200 && !l.done && l.waiting == 0; i++) { /* it writes to disk */
+    for (int i = 0; i < 200 && !l.done && l.waiting == 0; i++) { /* until the log is on disk */
         clock_sleep_us(20000);
         l = look(settle);
     }
@@ -84,7 +86,7 @@ static void test_settle_poll__waits_for_a_transaction_that_has_no_xid_yet(void *
     PGconn *pg = database_connect(*state, "postgres", "test");
     struct source *s = quiet_source(*state, pg);
     PGconn *writer = database_connect(*state, "postgres", "slow_writer");
-    /* The first nextval() writes WAL for 32 values, and so takes an xid; those after it take none. */
+    /* The first nextval() writes WAL for 32 values, and so takes an xid. The next ones take none. */
     database_run(pg, "SELECT nextval('link_id_seq')");
     database_run(writer, "BEGIN");
     char *id = database_value(writer, "SELECT nextval('link_id_seq')");
@@ -166,7 +168,7 @@ static void test_settle_poll__waits_for_a_transaction_that_is_prepared_meanwhile
     assert_int_equal(l.waiting, 1);
     assert_int_equal(l.blockers[0].pid, 0);
     assert_string_equal(l.blockers[0].query, "odd \"gid\", {x}");
-    /* One that comes later does not matter, not even under the same name. */
+    /* A later prepared transaction does not matter, not even under the same name. */
     database_run(pg, "BEGIN; INSERT INTO link (code) VALUES ('later')");
     database_run(pg, "PREPARE TRANSACTION 'later'");
     assert_int_equal(look(settle).waiting, 1);
@@ -237,7 +239,7 @@ static void test_settle_poll__sees_others_without_special_rights(void **state)
     assert_int_equal(l.waiting, 1);
     assert_int_equal(l.blockers[0].pid, PQbackendPID(pg));
     assert_string_equal(l.blockers[0].application, "test");
-    assert_true(l.blockers[0].age_seconds < 0); /* hidden from it */
+    assert_true(l.blockers[0].age_seconds < 0); /* hidden from this role */
     database_run(pg, "COMMIT");
     expect_settled(settle);
     transaction_wait_free(settle);
@@ -245,7 +247,8 @@ static void test_settle_poll__sees_others_without_special_rights(void **state)
     PQfinish(pg);
 }
 
-/* A server that was shut down cleanly and finds this file starts as a standby without a primary. */
+/* Restart a server. If the server finds this file after a clean shutdown, it starts as a standby without a
+ * primary. */
 static void restart_as(struct temp_postgres *p, bool standby)
 {
     char path[PATH_MAX + 32];
@@ -290,7 +293,8 @@ static void expect_row(struct source *s, const char *horizon, unsigned wanted)
     assert_int_equal(rows.count, wanted);
 }
 
-/* Transactions that ended are gone after a crash, and others get their ids. */
+/* Here commits are asynchronous: after a crash, transactions that had ended are gone, and others get their
+ * ids. */
 static void test_settle__leaves_a_horizon_that_outlasts_a_crash(void **state)
 {
     void *own = NULL;
@@ -316,7 +320,7 @@ static void test_settle__leaves_a_horizon_that_outlasts_a_crash(void **state)
     assert_true(l.done);
     transaction_wait_free(settle);
     source_close(s);
-    process_signal(&p->process, SIGQUIT); /* nothing is written any more */
+    process_signal(&p->process, SIGQUIT); /* from now on nothing is written */
     must(process_wait(&p->process, 10000, &e), &e);
     PQfinish(pg);
     must(temp_postgres_restart(p, &e), &e);

@@ -128,9 +128,9 @@ static void test_failover__of_a_lagging_replica_reports_nothing_absent(void **st
             assert_int_equal(denied(d, i * 10, 10), 0);
         }
     is_exact(LATE, LATE);
-    clock_sleep_us(1500000); /* what is left of it is folded */
+    clock_sleep_us(1500000); /* the remaining entries are folded */
     start_again(0);
-    start_again(1); /* from what the nodes have now */
+    start_again(1); /* with what the nodes have now */
     is_exact(LATE, LATE);
 }
 
@@ -140,7 +140,7 @@ static void test_failover__that_who_has_added_does_not_survive_is_degraded_until
     struct error e = {""};
     must(temp_cluster_cut_off(&f.cluster, 0, WAIT_MS, &e), e);
     must(client_madd(&f.client[0], "seen", fixture_code, KEYS, LATE, &e), e);
-    clock_sleep_us(1500000); /* it is folded into shards that are lost */
+    clock_sleep_us(1500000); /* the keys are folded into shards that are lost */
     daemon_kill(&f.daemon[0]);
     daemon_kill(&f.daemon[1]);
     unsigned heir = 0;
@@ -185,7 +185,7 @@ static void test_slots__that_move_to_a_new_master_degrade_nothing(void **state)
     (void)state;
     struct error e = {""};
     char degraded[64];
-    /* Nobody has known this one when the filter was made. */
+    /* No coordinator knew this node when the filter was made. */
     temp_redis_kill(&f.cluster.node[3]);
     must(temp_redis_restart(&f.cluster.node[3], true, &e), e);
     must(temp_cluster_agree(&f.cluster, WAIT_MS, &e), e);

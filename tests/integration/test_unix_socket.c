@@ -68,7 +68,7 @@ static void test_socket__has_the_mode_that_is_said(void **state)
     assert_int_equal(s.st_mode & 0777, 0770);
 }
 
-/* Start another one with the same socket; it must end by itself, and say why. */
+/* Start another daemon with the same socket. It must end by itself, and print @why. */
 static void another_is_refused(const char *why)
 {
     struct daemon d;
@@ -101,7 +101,7 @@ static void test_socket__goes_with_the_daemon_and_replaces_one_that_was_left(voi
     assert_int_not_equal(stat(path, &s), 0);
     must(daemon_launch(&fixture.daemon[0], &e), e);
     daemon_kill(&fixture.daemon[0]);
-    assert_int_equal(stat(path, &s), 0); /* was left */
+    assert_int_equal(stat(path, &s), 0); /* the socket was left */
     must(daemon_launch(&fixture.daemon[0], &e), e);
     says("redis-cli -s \"$0\" PING 2>&1", true, "PONG");
 }
@@ -117,7 +117,7 @@ static void test_socket__never_replaces_another_file(void **state)
     says("cat \"$0\"", true, "precious");
     assert_int_equal(unlink(path), 0);
     must(daemon_launch(&fixture.daemon[0], &e), e);
-    /* What another has put in its place is not removed at the end. */
+    /* At its end, the daemon does not remove what another process has put in the socket's place. */
     says("rm \"$0\" && echo precious > \"$0\"", true, "");
     assert_true(daemon_stop(&fixture.daemon[0], 20000));
     assert_int_equal(stat(path, &s), 0);

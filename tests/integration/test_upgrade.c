@@ -175,7 +175,7 @@ static void replace(unsigned d)
     fixture_reconnect(&fixture, d);
     roll_wait(&fixture, other, d, NULL, "version", TWINBLOOM_VERSION_NEXT, WAIT_MS);
     roll_wait(&fixture, other, d, NULL, "state", "serving", WAIT_MS);
-    clock_sleep_us(500000); /* some traffic comes to it */
+    clock_sleep_us(500000); /* some traffic comes to the new coordinator */
 }
 
 static void owner(unsigned by, char *out, size_t size)
@@ -204,7 +204,7 @@ static void test_upgrade__goes_round_without_a_pause(void **state)
         for (unsigned i = 0; i < 3; i++)
             assert_string_equal(roll_field(&fixture, d, i, NULL, "version"),
                                 i <= d ? TWINBLOOM_VERSION_NEXT : old);
-        fixture_wait(&fixture, d, "job_state", "running"); /* somebody has it, however long the lease */
+        fixture_wait(&fixture, d, "job_state", "running"); /* the job has a driver, however long the lease */
     }
     fixture_sql(fixture.db, "SELECT pg_advisory_unlock(7)");
     must(client_wait_status_least(&fixture.client[0], FILTER, "generation", before + 1, WAIT_MS, &e), e);

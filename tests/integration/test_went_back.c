@@ -117,7 +117,7 @@ static void add_some(unsigned d)
     fixture_insert(fixture.db, codes, ADDED);
     uint64_t until = clock_mono_us() + (uint64_t)HEAL_MS * 1000;
     while (client_madd(&fixture.client[d], FILTER, fixture_code, codes, ADDED, &e) != ERR_OK)
-        if (clock_mono_us() > until) /* who does not know where the shards are acknowledges nothing */
+        if (clock_mono_us() > until) /* without known shards, no add is acknowledged */
             fail_msg("%s", e.text);
     fixture_sql(fixture.db, "COMMIT");
     codes += ADDED;
@@ -269,7 +269,7 @@ static void goes_back(const char *saved, const char *lost, enum fate fate)
     save_home();
     live(lost);
     add_some(0);
-    says_no_to_none(what, 1); /* it knows the last view now */
+    says_no_to_none(what, 1); /* the coordinator knows the last view now */
     unsigned survivor = fate == FIRST_IS_NEW ? 1 : 0;
     if (fate != FIRST_LIVES)
         daemon_kill(&fixture.daemon[0]);
@@ -280,7 +280,7 @@ static void goes_back(const char *saved, const char *lost, enum fate fate)
     restore_home();
     if (fate == ALL_ARE_NEW) {
         start_again(0);
-        add_some(0); /* before it has seen anything */
+        add_some(0); /* before the coordinator has seen anything */
         start_again(1);
     } else if (fate == FIRST_IS_NEW) {
         says_no_to_none(what, survivor);

@@ -27,7 +27,7 @@ static int teardown(void **state)
     return fixture_stop(&fixture);
 }
 
-/* How often the thread @name of the coordinator ran. */
+/* Return how often the thread @name of the coordinator ran. */
 static unsigned long turns_of(const char *name)
 {
     char path[320], text[64] = "";
@@ -48,7 +48,7 @@ static unsigned long turns_of(const char *name)
                        (int)fixture.daemon[0].process.pid, task->d_name);
         f = fopen(path, "re");
         assert_non_null(f);
-        assert_non_null(fgets(text, sizeof(text), f)); /* two times, then how many turns */
+        assert_non_null(fgets(text, sizeof(text), f)); /* two times, then the number of runs */
         turns = strtoul(strrchr(text, ' ') + 1, NULL, 10);
         (void)fclose(f);
     }
@@ -81,7 +81,7 @@ static void test_connections__go_to_the_worker_that_has_the_fewest(void **state)
             assert_true(raw_puts(fds[i], "PING\r\n") && raw_expect(fds[i], "+PONG\r\n"));
     unsigned long first = turns_of("worker-0") - turns[0], second = turns_of("worker-1") - turns[1];
     unsigned long most = first > second ? first : second, least = first > second ? second : first;
-    assert_true(most >= PINGS && least < most / 4); /* one has them all */
+    assert_true(most >= PINGS && least < most / 4); /* one worker has them all */
     for (unsigned i = 0; i < CLIENTS; i++)
         raw_close(fds[i]);
 }

@@ -270,7 +270,7 @@ static void all_are_present(struct log_member *m)
 static void promote(void)
 {
     struct error e = {""};
-    must(client_ok(&client, &e, "REPLICAOF 127.0.0.1 1"), e); /* nobody is there: it keeps its data */
+    must(client_ok(&client, &e, "REPLICAOF 127.0.0.1 1"), e); /* no server there: the node keeps its data */
     must(client_ok(&client, &e, "REPLICAOF NO ONE"), e);
 }
 
@@ -298,7 +298,7 @@ static void test_a_writer_that_was_killed__is_not_waited_for(void **state)
     end_writer(SIGKILL);
     wait_for_writers(2);
     assert_false(view->degraded);
-    looks_twice(folder); /* it knows of the removal, and has read the lane behind it */
+    looks_twice(folder); /* the folder has read the removal and the lane behind it */
     looks_twice(other);
     promote();
     uint64_t began = clock_mono_us();
@@ -328,7 +328,7 @@ static void test_a_writer_that_died_in_a_roll_call__degrades_the_filter(void **s
     end_writer(SIGKILL);
     (void)add(folder, KEYS - 2 * BATCH);
     wait_for_view(is_degraded, NULL, "degraded");
-    all_are_present(folder); /* they were in the lane, as it happens */
+    all_are_present(folder); /* here the keys were in the lane */
     assert_int_equal(log_member_count(folder, KEYS, 10, KEY_MAYBE), 10);
 }
 
@@ -346,7 +346,7 @@ static void test_a_writer_that_died_in_a_roll_call_beside_a_loss__is_removed(voi
     assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements > 1);
     freeReplyObject(client_command(&client, "DEL %b", r->element[0]->str, r->element[0]->len));
     freeReplyObject(r);
-    (void)log_member_count(folder, KEYS, 1000, KEY_ABSENT); /* it meets the loss */
+    (void)log_member_count(folder, KEYS, 1000, KEY_ABSENT); /* the folder meets the loss */
     wait_for_view(has_lost, NULL, "a lost shard");
     promote();
     end_writer(SIGKILL);
@@ -386,7 +386,7 @@ static void test_a_writer_that_is_being_removed_when_a_roll_call_comes__is_remov
     assert_true(view->degraded);
     lease_give_back(&lease);
     lease_fini(&lease);
-    all_are_present(folder); /* they were in the lane, as it happens */
+    all_are_present(folder); /* here the keys were in the lane */
 }
 
 /* The writer wakes up with entries that were, or were not, sent and met before its removal. */
@@ -439,7 +439,7 @@ static void test_a_writer_that_is_idle__stays_registered(void **state)
         clock_sleep_us(5000);
     }
     assert_true(log_view_writer(view, idle->filter->writer)->registration > first);
-    assert_true(view->version == version); /* nobody else has anything to do for that */
+    assert_true(view->version == version); /* nobody else has to do anything */
     assert_int_equal(log_member_added(idle, 2 * BATCH, BATCH), BATCH);
 }
 
@@ -500,7 +500,7 @@ static void test_a_registration_that_went_back__is_entered_by_those_who_saw_it(v
     struct log_member *other = opens(false);
     wait_for_acknowledged(SOME);
     assert_int_equal(log_member_count(other, 0, SOME, KEY_PRESENT), SOME);
-    clock_sleep_us(GRACE_US); /* it has read the view by now */
+    clock_sleep_us(GRACE_US); /* the other process has read the view by now */
     wait_for_writers(1);
     uint8_t id[LOG_WRITER_BYTES];
     memcpy(id, view->writer[0].id, sizeof(id));
@@ -513,7 +513,7 @@ static void test_a_registration_that_went_back__is_entered_by_those_who_saw_it(v
     promote();
     clock_sleep_us(GRACE_US);
     load();
-    assert_true(view->lane[0].era != lanes_era(&client)); /* nobody takes it without the writer */
+    assert_true(view->lane[0].era != lanes_era(&client)); /* nobody accepts the id without the writer */
     (void)opens(true);
     wait_for_view(is_degraded, NULL, "degraded");
     all_are_present(other);
@@ -549,7 +549,7 @@ static void test_a_writer_that_leaves__does_not_wait_until_folding_is_due(void *
         control_status(member[0].control, &s);
     } while (s.folder.report.folds == 0 && clock_mono_us() < until);
     assert_true(s.folder.report.folds > 0);
-    must(log_member_open(&member[opened++], &o, &e), e); /* later: the lease is not its own */
+    must(log_member_open(&member[opened++], &o, &e), e); /* opened later, so it does not have the lease */
     assert_true(add(&member[1], BATCH));
     uint64_t began = clock_mono_us();
     log_member_close(&member[--opened]);
