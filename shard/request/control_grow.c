@@ -22,7 +22,8 @@ static struct held *lacks_layer(const struct control *c, uint64_t generation, un
 }
 
 /* While this process did nothing, the generation got a layer, and then another generation replaced it: the
- * view will never have that layer. This process still answers from the former one, until it has the other. */
+ * view will never have that layer. This process still answers from the former one, until it has the other.
+ * Model: replaced.pml. */
 static bool was_replaced(const struct control *c, const struct held *h)
 {
     const struct generation *shape = &c->view->slot[h->shape.number % 2].shape;
