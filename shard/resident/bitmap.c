@@ -248,9 +248,13 @@ static uint8_t answer(const struct bitmap *b, uint32_t shard, uint32_t before, b
     return (uint8_t)(all ? BITMAP_YES : whole ? BITMAP_NO : BITMAP_UNKNOWN);
 }
 
+/* Memory of a shard that is absent is not read: the system may take up to a huge page for a read, and clears
+ * it first. */
 uint8_t bitmap_see(const struct bitmap *b, const struct bitmap_aim *aim)
 {
     uint32_t before = state_of(b, aim->shard);
+    if (before % BITMAP_STATES == BITMAP_ABSENT)
+        return BITMAP_UNKNOWN;
     return answer(b, aim->shard, before, all_there(b, aim));
 }
 

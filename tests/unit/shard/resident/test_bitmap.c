@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/shard/resident/memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
 #include "shard/resident/dirty.h"
 
 static const struct geometry geometries[] = {{.shards = 5, .blocks = 97, .block_bits = 512, .hashes = 7},
@@ -90,6 +93,25 @@ static void test_bitmap_look__says_no_only_of_what_is_whole(void **state)
     assert_int_equal(look(b, absent), BITMAP_UNKNOWN);
     bitmap_free(b);
     free(shards);
+}
+
+/* 600 MB of shards, none of which is there. Of memory that was only read, the system has pages, too. */
+static void test_bitmap_look__takes_no_memory_for_shards_that_are_absent(void **state)
+{
+    (void)state;
+    const struct geometry g = {.shards = 4700, .blocks = 2000, .block_bits = 512, .hashes = 7};
+    struct bitmap *b = bitmap_of(&g, NULL);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = b->mapped / page, there = 0;
+    unsigned char *in_memory = malloc(pages);
+    assert_non_null(in_memory);
+    for (uint64_t key = 0; key < KEYS; key++)
+        assert_int_equal(look(b, key), BITMAP_UNKNOWN);
+    assert_int_equal(mincore((void *)b->words, pages * page, in_memory), 0);
+    for (size_t i = 0; i < pages; i++)
+        there += in_memory[i] & 1;
+    assert_int_equal(there, 0);
+    free(in_memory);
+    bitmap_free(b);
 }
 
 static void test_bitmap_change__to_absent_leaves_the_neighbours_alone(void **state)
@@ -337,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_bitmap__answers_as_blocks_of_redis_do),
         cmocka_unit_test(test_bitmap_set__sets_what_block_set_sets_and_tells_what_is_new),
         cmocka_unit_test(test_bitmap_look__says_no_only_of_what_is_whole),
+        cmocka_unit_test(test_bitmap_look__takes_no_memory_for_shards_that_are_absent),
         cmocka_unit_test(test_bitmap_change__to_absent_leaves_the_neighbours_alone),
         cmocka_unit_test(test_bitmap_or__takes_pieces_in_order_and_refuses_others),
         cmocka_unit_test(test_bitmap__takes_little_beside_the_shards),
