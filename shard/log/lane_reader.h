@@ -116,6 +116,10 @@ struct lane_port *lane_port_new(struct event_base *base, struct async_client *as
 /* Call it before the client and the readers are freed, and not from a lane_done_fn. Pending requests get
  * ERR_CANCELLED. @p may be NULL. */
 void lane_port_free(struct lane_port *p);
+/* Call it when no request of the port is under way and its loop will not run for some time: lanes that the
+ * port still reads, for a request that has ended at its deadline, are read by ports of other requests.
+ * Otherwise those would wait for this loop. */
+void lane_port_rest(struct lane_port *p);
 
 /* Call @done when a tail read that begins from now on was applied. Never from inside this call. */
 void lane_ask(struct lane_port *p, struct lane_reader *r, struct lane_request *q, lane_done_fn *done,

@@ -36,8 +36,7 @@ void async_client_peer_fini(struct async_client_peer *p)
     p->connection = NULL;
     async_connection_close(connection);
     async_client_acks_fini(p);
-    if (p->down_since != 0)
-        node_health_down(p->async->nodes, &p->node, false);
+    async_client_peer_report(p, false);
 }
 
 /* A pause between half of @pause and all of it, so that loops and coordinators do not reconnect all at
@@ -47,13 +46,20 @@ static uint64_t with_jitter(uint64_t pause)
     return pause / 2 + random_u64() % (pause / 2 + 1);
 }
 
+void async_client_peer_report(struct async_client_peer *p, bool down)
+{
+    if (p->is_reported != down)
+        node_health_down(p->async->nodes, &p->node, down);
+    p->is_reported = down;
+}
+
 static void peer_down(struct async_client_peer *p, const char *why)
 {
     uint64_t now = clock_mono_us();
+    async_client_peer_report(p, true);
     if (p->down_since == 0) {
         p->down_since = now;
         p->backoff = BACKOFF_MIN_US;
-        node_health_down(p->async->nodes, &p->node, true);
         log_warn("redis_down", "node=%s error=%s", p->node.name, log_quote(why));
     }
     (void)snprintf(p->why, sizeof(p->why), "%s", why);
@@ -66,10 +72,10 @@ static void peer_down(struct async_client_peer *p, const char *why)
 
 static void peer_up(struct async_client_peer *p)
 {
+    async_client_peer_report(p, false);
     if (p->down_since == 0)
         return;
     log_info("redis_up", "node=%s", p->node.name);
-    node_health_down(p->async->nodes, &p->node, false);
     p->down_since = 0;
     p->why[0] = '\0';
 }

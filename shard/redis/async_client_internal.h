@@ -18,6 +18,7 @@ struct async_client_peer {
     bool ping_pending;
     uint64_t since;      /* clock_mono_us() when connecting began, or when the PING was sent */
     uint64_t down_since; /* clock_mono_us(); 0: not down */
+    bool is_reported;    /* as down, to the node's health */
     uint64_t next_attempt;
     uint64_t backoff;
     uint64_t used_at;        /* of a cluster: when a command was last sent, clock_mono_us() */
@@ -48,6 +49,8 @@ struct async_client {
 void async_client_peer_init(struct async_client_peer *p, struct async_client *s, const struct node *node);
 /* Pending callbacks get NULL. */
 void async_client_peer_fini(struct async_client_peer *p);
+/* Let the node's health count this loop among those that have no connection, or not. */
+void async_client_peer_report(struct async_client_peer *p, bool down);
 /* One turn of the timer: drop a connection that does not answer; connect again to a node that is down,
  * whether or not anybody sends to it. */
 void async_client_peer_tick(struct async_client_peer *p, uint64_t now);

@@ -10,6 +10,13 @@ static struct async_client_peer *each_peer(const struct async_client *s, unsigne
     return s->route == NULL ? NULL : async_client_route_each(s, i - s->nodes->count);
 }
 
+void async_client_rest(struct async_client *s)
+{
+    struct async_client_peer *p;
+    for (unsigned i = 0; (p = each_peer(s, i)) != NULL; i++)
+        async_client_peer_report(p, false);
+}
+
 /* --- how the nodes fare --- */
 
 /* NULL: the cluster's node for @where is unknown; *why says why. */

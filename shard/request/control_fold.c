@@ -82,6 +82,8 @@ enum err control_read_tails(struct control *c, struct error *e)
     for (unsigned i = 0; i < lanes; i++)
         if (!asked[i].is_told)
             lane_cancel(&asked[i].request);
+    lane_port_rest(c->thread->port);
+    async_client_rest(c->thread->async);
     free(asked);
     return w.code;
 }

@@ -39,8 +39,3 @@ void control_thread_free(struct control_thread *t)
     free(t->position);
     free(t);
 }
-
-void control_thread_go_on(struct control_thread *t)
-{
-    (void)event_base_loop(t->base, EVLOOP_NONBLOCK);
-}

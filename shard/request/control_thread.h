@@ -24,7 +24,4 @@ struct control_thread {
 struct control_thread *control_thread_new(const struct nodes *nodes, unsigned timeout_ms);
 /* Call it after the controls are freed, and before their filters are. @t may be NULL. */
 void control_thread_free(struct control_thread *t);
-/* Continue tail reads that are under way, and make connections again that broke: a lane that is being read
- * keeps its filter from being freed, and requests of workers wait for it. Does not wait. */
-void control_thread_go_on(struct control_thread *t);
 #endif

@@ -10,13 +10,7 @@
 #include "base/clock.h"
 #include "base/mailbox.h"
 
-enum {
-    BUCKETS = 4096,
-    FREE_AGAIN_US = 10 * 1000,
-    LEAVE_AGAIN_US = 5 * 1000,
-    CONTROLS_US = 100 * 1000,
-    WAIT_MAX_US = 60 * 1000 * 1000
-};
+enum { BUCKETS = 4096, FREE_AGAIN_US = 10 * 1000, LEAVE_AGAIN_US = 5 * 1000, WAIT_MAX_US = 60 * 1000 * 1000 };
 
 /* A thread that tends controls, one at a time. */
 struct maintainer {
@@ -25,7 +19,7 @@ struct maintainer {
     bool is_started;
     struct event_base *base;
     struct mailbox *mailbox;
-    struct event *letters, *look;
+    struct event *letters;
     struct sync_client *redis;
     struct control_thread *controls;
     TAILQ_HEAD(, open_filter) filter;
@@ -172,7 +166,6 @@ static void tend(evutil_socket_t fd, short events, void *arg)
     if (f->control != NULL)
         return;
     struct maintainer *t = f->maintainer;
-    control_thread_go_on(t->controls);
     if (!free_if_unused(f))
         tend_at(f, clock_mono_us() + FREE_AGAIN_US);
     else if (t->leave_until != 0 && TAILQ_EMPTY(&t->filter))
@@ -186,15 +179,6 @@ static void on_readable(evutil_socket_t fd, short events, void *arg)
     (void)fd;
     (void)events;
     mailbox_run(arg);
-}
-
-/* The controls' connections need their loop between two tail reads as well: one that broke is made again, and
- * replies that came too late let go of their lane. */
-static void on_look(evutil_socket_t fd, short events, void *arg)
-{
-    (void)fd;
-    (void)events;
-    control_thread_go_on(arg);
 }
 
 static void *run(void *arg)
@@ -226,10 +210,7 @@ static enum err maintainer_start(struct maintainer *t, struct filters *fs, struc
         t->letters =
             event_new(t->base, mailbox_fd(t->mailbox), EV_READ | EV_PERSIST, on_readable, t->mailbox);
     t->controls = control_thread_new(fs->options.nodes, fs->options.timeout_ms);
-    if (t->letters != NULL && t->controls != NULL)
-        t->look = event_new(t->base, -1, EV_PERSIST, on_look, t->controls);
-    if (t->redis == NULL || t->look == NULL || event_add(t->letters, NULL) != 0 ||
-        event_add(t->look, &(struct timeval){.tv_usec = CONTROLS_US}) != 0 ||
+    if (t->redis == NULL || t->controls == NULL || t->letters == NULL || event_add(t->letters, NULL) != 0 ||
         pthread_create(&t->thread, NULL, run, t) != 0)
         return error_set(e, ERR_NOMEM, "a thread could not be started");
     t->is_started = true;
@@ -246,8 +227,6 @@ static void maintainer_stop(struct maintainer *t, unsigned timeout_ms)
     }
     if (t->letters != NULL)
         event_free(t->letters);
-    if (t->look != NULL)
-        event_free(t->look);
     mailbox_free(t->mailbox);
     if (t->base != NULL)
         event_base_free(t->base);

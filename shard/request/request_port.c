@@ -171,6 +171,11 @@ void request_port_bound(struct request_port *p, uint64_t timeout_us)
     q->deadline = q->deadline < latest ? q->deadline : latest;
 }
 
+void request_port_rest(struct request_port *p)
+{
+    lane_port_rest(p->lanes);
+}
+
 void request_port_free(struct request_port *p)
 {
     struct key_request *q;

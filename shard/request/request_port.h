@@ -17,6 +17,8 @@ struct request_port *request_port_new(struct event_base *base, struct async_clie
 void request_port_set_timeout(struct request_port *p, uint64_t now, uint64_t timeout_us);
 /* Requests that are under way get at most @timeout_us more from now on. */
 void request_port_bound(struct request_port *p, uint64_t timeout_us);
+/* As lane_port_rest(). */
+void request_port_rest(struct request_port *p);
 /* Call it before the client is freed. Pending requests get ERR_CANCELLED. @p may be NULL. */
 void request_port_free(struct request_port *p);
 #endif

@@ -185,6 +185,26 @@ static void test_a_port_whose_loop_rests__leaves_the_next_read_to_another(void *
     readers_ends_as(b, ERR_OK);
 }
 
+/* Its request is taken back at a deadline; the reply comes when nobody runs the loop any more. */
+static void test_a_port_that_rests__lets_go_of_the_lane(void **state)
+{
+    struct lane_request late;
+    (void)state;
+    readers_open_port(1);
+    readers_ends_as(readers_ask_by(0), ERR_OK);
+    readers_ends_as(readers_ask_by(1), ERR_OK); /* both are connected */
+    proxy_set(readers_w.proxy, readers_w.route, &(struct proxy_fault){.reply_delay_ms = 100});
+    lane_ask(readers_w.port[1], readers_w.reader, &late, NULL, NULL);
+    for (unsigned i = 0; i < 4; i++)
+        (void)event_base_loop(readers_w.base[1], EVLOOP_NONBLOCK); /* the read is under way */
+    lane_cancel(&late);
+    lane_port_rest(readers_w.port[1]);
+    struct readers_asked *a = readers_ask_by(0);
+    while (a->told == 0)
+        (void)event_base_loop(readers_w.base[0], EVLOOP_ONCE);
+    readers_ends_as(a, ERR_OK);
+}
+
 static void test_what_is_cancelled__is_not_told(void **state)
 {
     (void)state;
@@ -308,6 +328,7 @@ int main(void)
         READER_TEST(test_a_tail_of_many_pages__is_read_to_its_end),
         READER_TEST(test_a_worker_that_goes__leaves_its_read_to_another),
         READER_TEST(test_a_port_whose_loop_rests__leaves_the_next_read_to_another),
+        READER_TEST(test_a_port_that_rests__lets_go_of_the_lane),
         READER_TEST(test_what_is_cancelled__is_not_told),
         READER_TEST(test_four_workers__are_told_what_is_new_once),
     };
