@@ -197,6 +197,11 @@ enum err generation_parse(struct generation *out, const char *text, size_t lengt
     return err;
 }
 
+uint64_t generation_next_token(const struct generation *g)
+{
+    return g->layers[g->layer_count - 1].token + 1;
+}
+
 uint64_t generation_shards(const struct generation *g)
 {
     uint64_t sum = 0;

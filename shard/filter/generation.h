@@ -45,6 +45,10 @@ size_t generation_text(const struct generation *g, char out[GENERATION_TEXT_MAX]
 MUST_CHECK enum err generation_parse(struct generation *out, const char *text, size_t length,
                                      struct error *e);
 
+/* The least number of a token under which shards of all layers can be made: later than the tokens that the
+ * layers were made under. The counter of tokens alone does not see to that, as it goes back with its node. */
+uint64_t generation_next_token(const struct generation *g);
+
 /* Number of shards of all layers; bytes of all layers' strings; expected false-positive rate when @keys keys
  * fill the layers in order. */
 uint64_t generation_shards(const struct generation *g);

@@ -175,7 +175,7 @@ static enum err grow(struct grower *g, const struct grow_options *o, struct erro
     if (tried->number == 0)
         tried = shape;
     fold_init(&g->fold, g->redis, &g->names, o->generation);
-    enum err code = fold_draw(&g->fold, tried->layers[tried->layer_count - 1].token + 1, e);
+    enum err code = fold_draw(&g->fold, generation_next_token(tried), e);
     if (code == ERR_OK)
         code = grow_plan(&g->next, shape, v->expansion, v->sourced, o->growth, o->shard_bytes,
                          g->fold.token.number, e);

@@ -239,9 +239,9 @@ static uint32_t stamp_of(const struct lost_work *w, unsigned layer, uint32_t sha
 }
 
 /* Enter the token into shards that exist and must be loaded again: what others wrote before is read after
- * that. */
+ * that. A shard that was made before its layer is as one that is missing. */
 static enum err enter_some(struct lost_work *w, unsigned layer, uint32_t first, uint32_t count,
-                           const enum found *found, struct error *e)
+                           enum found *found, struct error *e)
 {
     enum err code = ERR_OK;
     uint64_t later;
@@ -252,8 +252,10 @@ static enum err enter_some(struct lost_work *w, unsigned layer, uint32_t first, 
     }
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
         struct header h = header_of(w, layer, first + i);
-        if (found[i] == IS_THERE && is_to_load_again(w, layer, first + i))
-            code = fold_entered(w->fold, where_of(w, layer, first + i), &h, &later, e);
+        if (found[i] != IS_THERE || !is_to_load_again(w, layer, first + i))
+            continue;
+        code = fold_entered(w->fold, where_of(w, layer, first + i), &h, &later, e);
+        found[i] = judge(&code);
     }
     return code;
 }
@@ -525,8 +527,8 @@ static enum err check_again(const struct fold *f, struct log_view *v, struct err
 static enum err make_empty(struct lost_work *w, struct log_view *v, uint64_t *made, struct error *e)
 {
     struct key_name key;
-    enum err code = fold_draw_next(w->fold, 0, e); /* so nobody else has made the shard meanwhile, and lost it
-                                                    * again */
+    /* the next one, so nobody else has made the shard meanwhile, and lost it again */
+    enum err code = fold_draw_next(w->fold, generation_next_token(w->shape), e);
     if (code == ERR_OK)
         code = check_again(w->fold, v, e);
     if (code == ERR_OK)

@@ -50,7 +50,7 @@ enum err control_make_missing(struct control *c, struct held *h, const struct lo
                           .named = named};
     control_stop_folding(c); /* its token is no longer the latest one */
     fold_init(fold, c->redis, &c->filter->names, h->shape.number);
-    enum err code = fold_draw(fold, 0, e);
+    enum err code = fold_draw(fold, generation_next_token(&h->shape), e);
     if (code == ERR_OK)
         code = control_read_tails(c, e);
     if (code == ERR_OK)

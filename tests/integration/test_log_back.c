@@ -196,6 +196,42 @@ static void test_home_goes_back_beside_one_without_memory__it_is_not_degraded(vo
     behind_a_layer(0);
 }
 
+/* The counter of tokens goes back, too, behind the token of the layer, and the shards are lost: none of them
+ * tells a later token. */
+static void test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made_again(void **state)
+{
+    struct error e = {""};
+    struct client shards;
+    (void)state;
+    struct log_member *folder = opens(UINT64_MAX, true);
+    assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
+    clock_sleep_us(300 * 1000);
+    must(client_save(&client, &e), e);
+    must(client_ok(&client, &e, "SET tb:{f}:token 1000000"), e);
+    grows();
+    wait_for_layers(2);
+    assert_int_equal(log_member_added(folder, BATCH, BATCH), BATCH);
+    assert_true(stored()->shape.layers[1].token > 1000000);
+    clock_sleep_us(300 * 1000); /* until the keys are folded */
+    must(client_open(&shards, data.port, REPLY_MS, &e), e);
+    for (unsigned layer = 0; layer < 2; layer++) {
+        struct key_name key;
+        int64_t deleted = 0;
+        names.incarnation = view->incarnation;
+        names_log_shard(&names, (struct shard_id){1, layer, 0}, &key);
+        must(client_integer(&shards, &deleted, &e, "DEL %b", key.text, (size_t)key.length), e);
+        assert_int_equal(deleted, 1);
+    }
+    client_close(&shards);
+    home_goes_back();
+    wait_for_layers(2);
+    (void)opens(UINT64_MAX, false);
+    has_all(2 * BATCH);
+    assert_int_equal(log_member_count(&member[1], 1000 * BATCH, BATCH, KEY_ABSENT), BATCH);
+    (void)stored();
+    assert_false(view->degraded);
+}
+
 #define BACK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -203,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BACK_TEST(test_home_goes_back_behind_a_layer__it_gets_it_again),
         BACK_TEST(test_home_goes_back_beside_one_without_memory__it_is_not_degraded),
+        BACK_TEST(test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made_again),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
