@@ -216,7 +216,7 @@ struct lane_port *lane_port_new(struct event_base *base, struct async_client *as
     return p;
 }
 
-void lane_port_rest(struct lane_port *p)
+static void hand_over(struct lane_port *p)
 {
     struct lane_reader *r;
     while ((r = pop_ready(p, UINT64_MAX)) != NULL)
@@ -231,6 +231,12 @@ void lane_port_rest(struct lane_port *p)
     }
 }
 
+void lane_port_rest(struct lane_port *p)
+{
+    hand_over(p);
+    async_client_rest(p->async);
+}
+
 void lane_port_free(struct lane_port *p)
 {
     struct lane_request *q;
@@ -241,7 +247,7 @@ void lane_port_free(struct lane_port *p)
     TAILQ_FOREACH(q, &p->active, active)
     if (take_back(q)) /* first take all requests back, before a reader looks for another port */
         q->state = REQUEST_ENDED;
-    lane_port_rest(p);
+    hand_over(p);
     while ((q = TAILQ_FIRST(&p->active)) != NULL) {
         q->code = ERR_CANCELLED;
         (void)snprintf(q->text, sizeof(q->text), "the worker ends");

@@ -118,7 +118,7 @@ struct lane_port *lane_port_new(struct event_base *base, struct async_client *as
 void lane_port_free(struct lane_port *p);
 /* Call it when no request of the port is under way and its loop will not run for some time: lanes that the
  * port still reads, for a request that has ended at its deadline, are read by ports of other requests.
- * Otherwise those would wait for this loop. */
+ * Otherwise those would wait for this loop. Its client rests, too (async_client_rest()). */
 void lane_port_rest(struct lane_port *p);
 
 /* Call @done when a tail read that begins from now on was applied. Never from inside this call. */

@@ -83,7 +83,6 @@ enum err control_read_tails(struct control *c, struct error *e)
         if (!asked[i].is_told)
             lane_cancel(&asked[i].request);
     lane_port_rest(c->thread->port);
-    async_client_rest(c->thread->async);
     free(asked);
     return w.code;
 }

@@ -78,7 +78,6 @@ static enum err ask_some(struct key_client *c, bool adds, unsigned count, uint8_
     while (!c->is_told) /* the port's tick ends each wait */
         (void)event_base_loop(c->base, EVLOOP_ONCE);
     request_port_rest(c->port);
-    async_client_rest(c->async);
     return c->code == ERR_OK ? ERR_OK : error_set(e, c->code, "%s", c->why.text);
 }
 

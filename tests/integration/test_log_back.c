@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "shard/generations/grow.h"
 #include "shard/generations/make.h"
+#include "shard/resident/header.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/client.h"
 #include "tests/lib/temp_redis.h"
@@ -232,6 +233,47 @@ static void test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made
     assert_false(view->degraded);
 }
 
+/* An earlier writer's token in a header, which its layer cannot have. Then the node gets another replication
+ * id, so that all shards are written from memory, and loaded again. */
+static void test_a_shard_that_was_made_before_its_layer__is_made_again(void **state)
+{
+    struct error e = {""};
+    struct client shards;
+    struct key_name key;
+    struct header header;
+    uint8_t bytes[BLOCK_BITS_MAX / 8];
+    (void)state;
+    must(client_ok(&client, &e, "SET tb:{f}:token 1000"), e);
+    struct log_member *folder = opens(UINT64_MAX, true);
+    assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
+    grows();
+    wait_for_layers(2);
+    assert_int_equal(log_member_added(folder, BATCH, BATCH), BATCH);
+    clock_sleep_us(300 * 1000); /* until the keys are folded */
+    log_member_pause(folder);
+    (void)stored();
+    names.incarnation = view->incarnation;
+    names_log_shard(&names, (struct shard_id){1, 1, 0}, &key);
+    must(client_open(&shards, data.port, REPLY_MS, &e), e);
+    redisReply *r = client_command(&shards, "GETRANGE %b 0 %d", key.text, key.length, HEADER_BYTES - 1);
+    must(header_decode(&header, (const uint8_t *)r->str, r->len, key.text, &e), e);
+    freeReplyObject(r);
+    assert_true(header.writer.number >= stored()->shape.layers[1].token);
+    header.writer = (struct writer_token){.number = 1, .random = 1};
+    header_encode(&header, bytes);
+    freeReplyObject(
+        client_command(&shards, "SETRANGE %b 0 %b", key.text, key.length, bytes, (size_t)HEADER_BYTES));
+    must(client_ok(&shards, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&shards, &e, "REPLICAOF NO ONE"), e);
+    client_close(&shards);
+    log_member_go_on(folder);
+    (void)opens(UINT64_MAX, false);
+    has_all(2 * BATCH);
+    assert_int_equal(log_member_count(&member[1], 1000 * BATCH, BATCH, KEY_ABSENT), BATCH);
+    (void)stored();
+    assert_false(view->degraded);
+}
+
 #define BACK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -240,6 +282,7 @@ int main(void)
         BACK_TEST(test_home_goes_back_behind_a_layer__it_gets_it_again),
         BACK_TEST(test_home_goes_back_beside_one_without_memory__it_is_not_degraded),
         BACK_TEST(test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made_again),
+        BACK_TEST(test_a_shard_that_was_made_before_its_layer__is_made_again),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
