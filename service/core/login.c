@@ -2,8 +2,9 @@
 /* The happy path is: a task with a password arrives and waits for its turn, the password is hashed and
  * compared, and the outcome is sent back. Possible failure modes are: the password is wrong (the next login
  * from that address with that name is delayed), too many logins wait from one address (refused), the client
- * has disconnected (its mailbox still takes the outcome), no memory for the answer (logged). The number of
- * waiting logins is bounded by the number of connections, as none has more than one login under way. */
+ * has disconnected (no hash is computed, its mailbox still takes the outcome), no memory for the answer
+ * (logged). The number of waiting logins is bounded by the number of connections, as none has more than one
+ * login under way, and those of connections that were closed are the first to go. */
 #include "service/core/login.h"
 
 #include <crypt.h>
@@ -52,9 +53,7 @@ struct login {
 struct login_request {
     TAILQ_ENTRY(login_request) link;
     struct login *login;
-    struct mailbox *back;
-    login_fn *fn;
-    void *arg;
+    struct login_back back;
     struct login_who who;
     /* `secret` belongs to this user; otherwise it is another user's, which takes as long to verify. */
     bool known;
@@ -105,7 +104,7 @@ static void forget_query(struct login_request *q)
 static void deliver(void *arg)
 {
     struct login_request *q = arg;
-    q->fn(q->arg, q->outcome);
+    q->back.fn(q->back.arg, q->outcome);
     forget_query(q);
 }
 
@@ -113,7 +112,7 @@ static void answer(struct login_request *q, enum login_outcome outcome)
 {
     q->outcome = outcome;
     OPENSSL_cleanse(q->password, sizeof(q->password));
-    if (mailbox_post(q->back, deliver, q) == ERR_OK)
+    if (mailbox_post(q->back.mailbox, deliver, q) == ERR_OK)
         return;
     log_error("out_of_memory", "part=login note=\"a reply is lost\"");
     forget_query(q);
@@ -172,8 +171,8 @@ static enum login_outcome verify(struct login *l, const struct login_request *q)
     return right ? LOGIN_WELCOME : LOGIN_REFUSED;
 }
 
-/* Choose a login that has no delay: the one whose address had its turn longest ago. NULL: all are delayed,
- * and the first can be tried in *@ms. */
+/* Choose a login whose client has gone, otherwise one that has no delay: the one whose address had its turn
+ * longest ago. NULL: all are delayed, and the first can be tried in *@ms. */
 static struct login_request *choose(struct login *l, int *ms)
 {
     struct login_request *q, *best = NULL;
@@ -182,6 +181,10 @@ static struct login_request *choose(struct login *l, int *ms)
     (void)pthread_mutex_lock(&l->lock);
     TAILQ_FOREACH(q, &l->waiting, link)
     {
+        if (atomic_load(q->back.gone)) {
+            best = q;
+            break;
+        }
         uint64_t until = login_delay_until_us(&l->delay, q->who, now),
                  turn = login_delay_turn(&l->delay, q->who);
         if (until > now) {
@@ -205,7 +208,7 @@ static int take_turn(struct login *l)
         return ms;
     TAILQ_REMOVE(&l->waiting, q, link);
     struct login_who who = q->who;
-    enum login_outcome outcome = verify(l, q);
+    enum login_outcome outcome = atomic_load(q->back.gone) ? LOGIN_BUSY : verify(l, q);
     answer(q, outcome);
     if (outcome == LOGIN_REFUSED && delayed_until_us(l, who) != 0)
         refuse_many(l, who);
@@ -298,7 +301,7 @@ static bool is_decided(struct login *l, const struct login_request *q, enum logi
 
 enum login_outcome login_ask(struct login *l, const struct config *c, const char *address, const char *name,
                              size_t name_length, const char *password, size_t password_length,
-                             struct mailbox *back, login_fn *fn, void *arg)
+                             const struct login_back *back)
 {
     const struct config_user *u = users_find(c, name, name_length);
     const char *secret = u != NULL ? users_secret(c, u) : "";
@@ -314,7 +317,7 @@ enum login_outcome login_ask(struct login *l, const struct config *c, const char
     struct login_request *q = calloc(1, sizeof(*q));
     if (q == NULL)
         return LOGIN_BUSY;
-    *q = (struct login_request){.login = l, .back = back, .fn = fn, .arg = arg, .known = known};
+    *q = (struct login_request){.login = l, .back = *back, .known = known};
     q->who = login_delay_who(&l->delay, address, name, name_length);
     memcpy(q->secret, secret, strlen(secret) + 1);
     memcpy(q->password, password, password_length);

@@ -6,6 +6,8 @@
  * configuration changes, so that a client that reconnects is let in at once. Addresses take turns, and
  * repeated failures delay the next try more each time (service/core/login_delay.h), so guessing is slow and
  * holds up nobody else. Any thread. */
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include "base/error.h"
 #include "base/mailbox.h"
@@ -20,19 +22,28 @@ enum login_outcome {
     LOGIN_PENDING /* the outcome is sent to the mailbox */
 };
 
-/* Called in the thread that owns the mailbox. */
 typedef void login_fn(void *arg, enum login_outcome outcome);
+
+/* Where the outcome goes: @fn(@arg, outcome) is called in the thread that owns the mailbox. */
+struct login_back {
+    struct mailbox *mailbox;
+    login_fn *fn;
+    void *arg;
+    /* Set by the caller once its client has disconnected: no hash is computed for it any more, and the
+     * outcome is LOGIN_BUSY. Must live until @fn is called. */
+    const atomic_bool *gone;
+};
 
 MUST_CHECK enum err login_start(struct login **out, struct error *e);
 /* Logins that still wait get LOGIN_BUSY. The mailboxes must outlive this call. NULL is fine. */
 void login_stop(struct login *l);
 
 /* Verify the password of a user in @c. @address is the client's, without a port. Any outcome but
- * LOGIN_PENDING is returned at once, and @fn is not called. No argument is used after the call. An unknown
- * name takes as long to refuse as a wrong password. */
+ * LOGIN_PENDING is returned at once, and @back.fn is not called. No argument is used after the call. An
+ * unknown name takes as long to refuse as a wrong password. */
 enum login_outcome login_ask(struct login *l, const struct config *c, const char *address, const char *name,
                              size_t name_length, const char *password, size_t password_length,
-                             struct mailbox *back, login_fn *fn, void *arg);
+                             const struct login_back *back);
 
 /* Forget the passwords that were verified. */
 void login_forget(struct login *l);

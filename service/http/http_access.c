@@ -47,6 +47,7 @@ struct attempt {
     struct http_request *request; /* held */
     const struct config *config;  /* held: the configuration that the password was compared with */
     http_known_fn *go_on;
+    atomic_bool gone; /* the request has ended */
     char user[USERS_NAME_MAX + 1];
 };
 
@@ -55,6 +56,7 @@ static void on_outcome(void *arg, enum login_outcome outcome)
 {
     struct attempt *a = arg;
     struct http_request *r = a->request;
+    r->login_is_vain = NULL;
     const struct config_user *was = users_find(a->config, a->user, strlen(a->user)),
                              *is = users_find(r->http->config, a->user, strlen(a->user));
     bool holds = was != NULL && is != NULL &&
@@ -97,9 +99,11 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
     a->request = http_request_hold(r);
     a->config = config_hold(h->config);
     a->go_on = go_on;
+    r->login_is_vain = &a->gone;
+    const struct login_back back = {h->mailbox, on_outcome, a, &a->gone};
     enum login_outcome outcome =
         login_ask(h->service->login, a->config, http_connection_host(r->connection), a->user, strlen(a->user),
-                  colon + 1, pair->length - length - 1, h->mailbox, on_outcome, a);
+                  colon + 1, pair->length - length - 1, &back);
     if (outcome != LOGIN_PENDING)
         on_outcome(a, outcome);
 }

@@ -85,6 +85,7 @@ struct http_request {
     uint64_t began_us;
     char id[HTTP_ID_MAX + 1]; /* id in the answer, and in the log if the request was slow */
     struct event *deadline;
+    atomic_bool *login_is_vain; /* NULL: no password is being verified; set to true when the request ends */
     char user[USERS_NAME_MAX + 1]; /* "": no user */
     unsigned references;
     bool head;

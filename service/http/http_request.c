@@ -44,6 +44,8 @@ void http_request_end(struct http_request *r)
 {
     http_connection_serves(r->connection, NULL);
     r->connection = NULL;
+    if (r->login_is_vain != NULL)
+        atomic_store(r->login_is_vain, true);
     r->http->held -= r->working;
     LIST_REMOVE(r, link);
     http_request_release(r);

@@ -201,6 +201,7 @@ void client_destroy(struct client *c)
     if (c->state == CLIENT_GONE)
         return;
     client_enter(c, CLIENT_GONE);
+    session_end(c);
     client_account(c);
     worker_not_due(c->worker, c);
     worker_not_late(c->worker, c);

@@ -18,6 +18,7 @@ struct attempt {
     struct request *request;
     const struct config *config; /* held: the configuration that the password was compared with */
     session_welcome_fn *welcome;
+    atomic_bool gone; /* the client has disconnected */
     struct greeting greeting;
     size_t user_length;
     char user[USERS_NAME_MAX + 1];
@@ -45,6 +46,12 @@ void session_reset(struct client *c)
 {
     c->session.user[0] = '\0';
     session_resolve(c);
+}
+
+void session_end(struct client *c)
+{
+    if (c->session.login_is_vain != NULL)
+        atomic_store(c->session.login_is_vain, true);
 }
 
 bool session_is_late(const struct client *c, uint64_t now_us)
@@ -122,6 +129,7 @@ static void on_outcome(void *arg, enum login_outcome outcome)
 {
     struct attempt *a = arg;
     struct client *c = a->client;
+    c->session.login_is_vain = NULL;
     if (c->state == CLIENT_GONE)
         client_answer(c, a->request, &(struct buffer){0});
     else
@@ -165,9 +173,10 @@ void session_log_in(struct client *c, const struct argument *user, const struct 
     char host[sizeof(c->address)]; /* the address without the port */
     const char *colon = strrchr(c->address, ':');
     (void)snprintf(host, sizeof(host), "%.*s", colon != NULL ? (int)(colon - c->address) : -1, c->address);
-    enum login_outcome outcome =
-        login_ask(c->worker->service->login, a->config, host, a->user, a->user_length, password->bytes,
-                  password->length, c->worker->mailbox, on_outcome, a);
+    c->session.login_is_vain = &a->gone;
+    const struct login_back back = {c->worker->mailbox, on_outcome, a, &a->gone};
+    enum login_outcome outcome = login_ask(c->worker->service->login, a->config, host, a->user,
+                                           a->user_length, password->bytes, password->length, &back);
     if (outcome != LOGIN_PENDING)
         on_outcome(a, outcome);
 }

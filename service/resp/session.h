@@ -3,6 +3,7 @@
 #define SERVICE_RESP_SESSION_H
 /* Which user a client is, and how it logs in: by AUTH, HELLO AUTH, or its certificate. Rights are those in
  * the worker's configuration. When that changes, the rights change at once. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <event2/bufferevent.h>
@@ -18,6 +19,7 @@ struct session {
     const struct config_user *rights;
     uint64_t stranger_since_us; /* valid while `rights` is NULL */
     bool shaking_hands;         /* the TLS handshake has not ended yet */
+    atomic_bool *login_is_vain; /* NULL: no password is being verified; set to true when the client goes */
 };
 
 /* What HELLO asks for besides the login. Protocol 0: the command was AUTH. */
@@ -41,6 +43,8 @@ void session_handshake_done(struct client *c, struct bufferevent *io);
 void session_reset(struct client *c);
 /* Look up the rights in the worker's configuration, for a new client or after a change. */
 void session_resolve(struct client *c);
+/* The client goes: the password that it has sent need not be verified any more. */
+void session_end(struct client *c);
 /* True if the client has to log in, or to end its handshake, and has taken too long. */
 bool session_is_late(const struct client *c, uint64_t now_us);
 #endif

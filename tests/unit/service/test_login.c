@@ -35,6 +35,7 @@ struct fixture {
     struct config *config;
     struct login *login;
     struct mailbox *mailbox;
+    atomic_bool gone; /* the client that asks has disconnected */
     unsigned outcomes;
     enum login_outcome last;
 };
@@ -73,8 +74,8 @@ static void on_outcome(void *arg, enum login_outcome outcome)
 static enum login_outcome ask_from(struct fixture *f, const char *address, const char *name,
                                    const char *password)
 {
-    return login_ask(f->login, f->config, address, name, strlen(name), password, strlen(password), f->mailbox,
-                     on_outcome, f);
+    const struct login_back back = {f->mailbox, on_outcome, f, &f->gone};
+    return login_ask(f->login, f->config, address, name, strlen(name), password, strlen(password), &back);
 }
 
 static enum login_outcome ask(struct fixture *f, const char *name, const char *password)
@@ -189,12 +190,11 @@ static void test_login_ask__refuses_what_no_password_can_be(void **state)
     struct fixture *f = *state;
     char long_one[600];
     memset(long_one, 'x', sizeof(long_one));
-    assert_int_equal(
-        login_ask(f->login, f->config, "10.0.0.1", "app", 3, long_one, 512, f->mailbox, on_outcome, f),
-        LOGIN_REFUSED);
-    assert_int_equal(
-        login_ask(f->login, f->config, "10.0.0.1", "app", 3, "hello\0x", 7, f->mailbox, on_outcome, f),
-        LOGIN_REFUSED);
+    const struct login_back back = {f->mailbox, on_outcome, f, &f->gone};
+    assert_int_equal(login_ask(f->login, f->config, "10.0.0.1", "app", 3, long_one, 512, &back),
+                     LOGIN_REFUSED);
+    assert_int_equal(login_ask(f->login, f->config, "10.0.0.1", "app", 3, "hello\0x", 7, &back),
+                     LOGIN_REFUSED);
     assert_int_equal(f->outcomes, 0);
 }
 
@@ -215,6 +215,25 @@ static void test_login_ask__bounds_those_who_wait(void **state)
     assert_int_equal(f->last, LOGIN_BUSY);
 }
 
+/* Clients that connect, send a password and close cost at most the hash that is being computed. */
+static void test_login_ask__computes_nothing_for_clients_that_have_gone(void **state)
+{
+    struct fixture *f = *state;
+    enum { GONE = 100 };
+    unsigned before = atomic_load(&hashes);
+    struct fixture gone = {.login = f->login, .config = f->config, .mailbox = f->mailbox};
+    for (int i = 0; i < GONE; i++) {
+        char address[24]; /* none of them is delayed */
+        (void)snprintf(address, sizeof(address), "10.0.1.%d", i);
+        assert_int_equal(ask_from(&gone, address, "slow", "wrong"), LOGIN_PENDING);
+    }
+    atomic_store(&gone.gone, true);
+    assert_int_equal(ask(f, "slow", "slow"), LOGIN_PENDING);
+    assert_int_equal(wait_for(f, 1), LOGIN_WELCOME);
+    assert_in_range(atomic_load(&hashes) - before, 1, 3);
+    (void)wait_for(&gone, GONE); /* each has an outcome */
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -227,6 +246,7 @@ int main(void)
         TEST(test_login_ask__knows_plain_text_at_once),
         TEST(test_login_ask__refuses_what_no_password_can_be),
         TEST(test_login_ask__bounds_those_who_wait),
+        TEST(test_login_ask__computes_nothing_for_clients_that_have_gone),
     };
     return cmocka_run_group_tests_name("login", tests, NULL, NULL);
 }
