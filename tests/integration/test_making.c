@@ -299,7 +299,7 @@ static void test_make__looks_aside_where_a_registry_is_lost(void **state)
     int done = 0;
     while (!done)
         assert_int_equal(redisBufferWrite(waiting.redis, &done), REDIS_OK);
-    uint64_t worst = 0;
+    uint64_t worst = 0, scan_began = clock_mono_us();
     while (integer(&w.node[1], "EXISTS twinbloom:incarnations") == 0 ||
            integer(&w.node[1], "HEXISTS twinbloom:incarnations {complete}") == 0) {
         uint64_t began = clock_mono_us();
@@ -307,6 +307,7 @@ static void test_make__looks_aside_where_a_registry_is_lost(void **state)
         uint64_t took = clock_mono_us() - began;
         worst = took > worst ? took : worst;
     }
+    uint64_t whole = clock_mono_us() - scan_began;
     redisReply *r = NULL;
     assert_int_equal(redisGetReply(waiting.redis, (void **)&r), REDIS_OK);
     assert_string_equal(r->str, "OK");
@@ -315,8 +316,8 @@ static void test_make__looks_aside_where_a_registry_is_lost(void **state)
     uint64_t made = calls_of(1, "scan") - scans; /* one SCAN returns 1,000 keys or a few more */
     if (made < FOREIGN / 1000 * 9 / 10)
         fail_msg("%" PRIu64 " calls of SCAN", made);
-    if (worst > 300000)
-        fail_msg("BF.INFO of another filter took %" PRIu64 " us", worst);
+    if (worst > 300000 && worst > whole / 4) /* a part of the scan, on a busy machine */
+        fail_msg("BF.INFO of another filter took %" PRIu64 " us of %" PRIu64, worst, whole);
     scans = calls_of(1, "scan");
     ok(&w.client[0], "BF.RESERVE after 0.01 10"); /* the registry is complete again */
     assert_int_equal(calls_of(1, "scan") - scans, 0);

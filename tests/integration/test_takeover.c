@@ -64,6 +64,24 @@ static void insert_and_add(unsigned d, uint64_t first, uint64_t count)
     fixture_sql(fixture.db, "COMMIT");
 }
 
+/* Wait until a checkpoint that covers rows has been written. */
+static void wait_for_checkpoint(void)
+{
+    struct error e = {""};
+    struct client redis = {0};
+    unsigned long long rows = 0;
+    uint64_t until = clock_mono_us() + STEADY_MS * UINT64_C(1000);
+    must(client_open(&redis, fixture.redis[0].port, STEADY_MS, &e), e);
+    while (rows == 0 && clock_mono_us() < until) {
+        clock_sleep_us(5000);
+        redisReply *r = client_command(&redis, "HGET twinbloom:{" FILTER "}:job checkpoint_rows");
+        rows = r != NULL && r->type == REDIS_REPLY_STRING ? strtoull(r->str, NULL, 10) : 0;
+        freeReplyObject(r);
+    }
+    client_close(&redis);
+    assert_true(rows > 0);
+}
+
 /* Start a rebuild through coordinator @d and hold it in the middle of its scan until open_the_gate(). */
 static void rebuild_and_hold_the_scan(unsigned d, unsigned watcher)
 {
@@ -72,7 +90,7 @@ static void rebuild_and_hold_the_scan(unsigned d, unsigned watcher)
     fixture_sql(fixture.db, "SELECT pg_advisory_lock(7)");
     must(client_ok(&fixture.client[d], &e, "TB.REBUILD " FILTER), e);
     must(client_wait_status(&fixture.client[watcher], FILTER, "job_step", "scan", STEADY_MS, &e), e);
-    clock_sleep_us(200000); /* some pages are read and hashed */
+    wait_for_checkpoint();
     must(client_status(&fixture.client[watcher], FILTER, "job_step", text, sizeof(text), &e), e);
     assert_string_equal(text, "scan");
 }
@@ -141,20 +159,6 @@ static void test_takeover__is_done_by_the_only_one_left_of_three(void **state)
     }
 }
 
-/* Wait until a checkpoint has been written. */
-static void wait_for_ranges(struct client *redis)
-{
-    long long there = 0;
-    uint64_t until = clock_mono_us() + STEADY_MS * UINT64_C(1000);
-    while (there == 0 && clock_mono_us() < until) {
-        redisReply *r = client_command(redis, "HEXISTS twinbloom:{" FILTER "}:job range.0.table");
-        there = r != NULL && r->type == REDIS_REPLY_INTEGER ? r->integer : 0;
-        freeReplyObject(r);
-        clock_sleep_us(5000);
-    }
-    assert_int_equal(there, 1);
-}
-
 /* A coordinator is killed, and @field of its checkpoint gets a value that no driver writes. */
 static void expect_scanned_again(const char *field, const char *value)
 {
@@ -164,7 +168,6 @@ static void expect_scanned_again(const char *field, const char *value)
     int64_t before = fixture_generation(&fixture, 1);
     rebuild_and_hold_the_scan(0, 1);
     must(client_open(&redis, fixture.redis[0].port, STEADY_MS, &e), e);
-    wait_for_ranges(&redis);
     client_close(&fixture.client[0]);
     daemon_kill(&fixture.daemon[0]);
     redisReply *r = client_command(&redis, "HSET twinbloom:{" FILTER "}:job %s %s", field, value);
