@@ -84,17 +84,22 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct log_member *opens(uint64_t memory, bool folds)
+static struct log_member *opens_and_looks(uint64_t memory, bool folds, uint64_t look_interval_us)
 {
     struct error e = {""};
     const struct log_member_options o = {.nodes = &nodes,
                                          .names = &names,
                                          .memory = memory,
                                          .timeout_ms = REPLY_MS,
-                                         .look_interval_us = 200 * 1000,
+                                         .look_interval_us = look_interval_us,
                                          .folds = folds};
     must(log_member_open(&member[opened], &o, &e), e);
     return &member[opened++];
+}
+
+static struct log_member *opens(uint64_t memory, bool folds)
+{
+    return opens_and_looks(memory, folds, 200 * 1000);
 }
 
 static const struct log_generation *stored(void)
@@ -197,6 +202,30 @@ static void test_home_goes_back_beside_one_without_memory__it_is_not_degraded(vo
     behind_a_layer(0);
 }
 
+/* The folder has not noticed, and stores what the view cannot have: the lanes hold a layer's beginning that
+ * the view does not know. */
+static void test_view_goes_back_under_a_folder__its_positions_do_not_spoil_it(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    struct log_member *folder = opens_and_looks(UINT64_MAX, true, 60 * 1000 * 1000);
+    assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
+    clock_sleep_us(300 * 1000); /* until the keys are folded */
+    redisReply *before = client_command(&client, "DUMP tb:{f}:view");
+    assert_int_equal(before->type, REDIS_REPLY_STRING);
+    grows();
+    assert_int_equal(log_member_added(folder, BATCH, BATCH), BATCH);
+    wait_for_layers(2);
+    log_member_pause(folder);
+    must(client_ok(&client, &e, "RESTORE tb:{f}:view 0 %b REPLACE", before->str, before->len), e);
+    freeReplyObject(before);
+    log_member_go_on(folder);
+    assert_int_equal(log_member_added(folder, 2 * BATCH, BATCH), BATCH);
+    wait_for_layers(2);
+    (void)opens(UINT64_MAX, false);
+    has_all(3 * BATCH);
+}
+
 /* The counter of tokens goes back, too, behind the token of the layer, and the shards are lost: none of them
  * tells a later token. */
 static void test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made_again(void **state)
@@ -281,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BACK_TEST(test_home_goes_back_behind_a_layer__it_gets_it_again),
         BACK_TEST(test_home_goes_back_beside_one_without_memory__it_is_not_degraded),
+        BACK_TEST(test_view_goes_back_under_a_folder__its_positions_do_not_spoil_it),
         BACK_TEST(test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made_again),
         BACK_TEST(test_a_shard_that_was_made_before_its_layer__is_made_again),
     };
