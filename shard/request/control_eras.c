@@ -10,6 +10,10 @@
 /* The wait for a process with all shards in memory, if no writer is registered. */
 enum { NOBODY_US = 2 * 1000 * 1000 };
 
+/* The waits for registered writers, in graces, if this process is none: long enough for them to be put in
+ * doubt, and for who has all shards in memory to come first. */
+enum { ALL_GRACES = 3, PARTLY_GRACES = 5 };
+
 /* Shards on other nodes did not go back with the view: they have tokens of later writers, and are not read
  * until the view has a token that is later still. */
 static enum err take_over(struct control *c, struct held *h, struct error *e)
@@ -121,7 +125,7 @@ static bool has_all(const struct control *c, const struct held *h)
  * finish. For the same reason they write one after the other: the holder of the folder's lease writes. A
  * process that knows more now than when it wrote writes again. If the view went back, what this process has
  * said may be older than what was lost. */
-static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
+static enum err write_and_say(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
     struct held *h = control_held_of(c, c->view->current);
@@ -143,7 +147,7 @@ static enum err write_and_say(struct control *c, bool *wrote, struct error *e)
         c->wrote_back = c->went_back && code == ERR_OK;
     }
     lease_give_back(&c->lease);
-    *wrote = code == ERR_OK && what.all;
+    c->wrote_all = code == ERR_OK && what.all;
     return code;
 }
 
@@ -171,6 +175,16 @@ static enum err wait_for_writer(struct control *c, struct error *e)
     return error_set(e, ERR_BUSY,
                      "shards' nodes have other replication ids, and no writer is registered: waiting for a "
                      "process that has all shards in memory");
+}
+
+/* Writers are awaited, and this process is none. If all of them are gone, nobody would write, or say
+ * anything: then this process registers, as if it wanted to add. */
+static void stand_in(struct control *c)
+{
+    bool may_write = has_all(c, control_held_of(c, c->view->current));
+    unsigned graces = may_write ? ALL_GRACES : PARTLY_GRACES;
+    if (!c->filter->registered && clock_mono_us() >= c->eras_since + graces * c->writer_grace_us)
+        atomic_store(&c->filter->wants_writer, true);
 }
 
 /* True if the metadata node holds shards: those went back with it, even under an id that the view accepts. */
@@ -229,8 +243,8 @@ enum err control_follow_eras(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
     enum eras_action action;
-    bool wrote = false;
     unsigned missing = 0;
+    c->wrote_all = false;
     enum err code = eras_look(&c->eras, c->redis, &f->names, c->view, &action, e);
     if (code == ERR_OK)
         control_watch_lanes(c);
@@ -249,21 +263,22 @@ enum err control_follow_eras(struct control *c, struct error *e)
     if (c->eras_since == 0)
         c->eras_since = clock_mono_us();
     if (action == ERAS_WRITE && f->registered)
-        code = write_and_say(c, &wrote, e);
+        code = write_and_say(c, e);
     else if (action == ERAS_WRITE && c->view->writer_count == 0)
         code = wait_for_writer(c, e);
     if (code == ERR_OK)
         code = eras_take(&c->eras, c->redis, &f->names, c->view, action, &missing, e);
-    if (code == ERR_OK && missing > 0)
-        code = control_read_tails(c, e); /* lanes that are in another era come first */
-    if (code == ERR_OK && missing > 0 && wrote)
-        code = fold_while_waiting(c, e);
     if (code == ERR_OK && missing > 0) {
         c->waits = WAITS_FOR_SHARDS;
+        stand_in(c);
+        code = control_read_tails(c, e); /* lanes that are in another era come first */
+        if (code == ERR_OK && c->wrote_all)
+            code = fold_while_waiting(c, e);
+    }
+    if (code == ERR_OK && missing > 0)
         return error_set(e, ERR_BUSY,
                          "shards' nodes have other replication ids, and %u writers have not answered",
                          missing);
-    }
     c->went_back &= code != ERR_OK;
     c->wrote_back &= c->went_back;
     return code == ERR_OK ? control_read_view(c, e) : code;

@@ -89,6 +89,7 @@ struct control {
     } folding[2];     /* by slot: of the current generation, and of the former one during its time of grace */
     struct eras eras; /* of the shards' nodes */
     uint64_t eras_since; /* since when they are not those of the view; 0: they are */
+    bool wrote_all; /* this process has written all shards for the ids that the view lacks, and said so */
     /* The generation whose memory has all that the writers in @left had added before they left; 0: none. */
     uint64_t knows_left;
     struct log_left left[LOG_LEFT_MAX]; /* the first @left_count are set */

@@ -161,6 +161,12 @@ static enum err doubt_next(struct control *c, uint64_t now, struct error *e)
     return code;
 }
 
+/* While a lane waits for a writer nothing is folded; while shards wait, only who wrote all of them folds. */
+static bool may_fold(const struct control *c)
+{
+    return c->waits == WAITS_FOR_NOTHING || (c->waits == WAITS_FOR_SHARDS && c->wrote_all);
+}
+
 static enum err begin_removal(struct control *c, const struct log_writer *w, bool *soon, struct error *e)
 {
     struct control_removal *m = &c->removal;
@@ -169,6 +175,11 @@ static enum err begin_removal(struct control *c, const struct log_writer *w, boo
         m->step = REMOVES_NOBODY;
         *soon = true;
         return remove_degraded(&c->roll, c->view, w->id, e);
+    }
+    if (!may_fold(c)) { /* who wrote all removes the writer; if nobody did,
+                         * the doubt is enough (eras_take.lua) */
+        m->step = REMOVES_NOBODY;
+        return ERR_OK;
     }
     enum err code = remove_begin(&c->roll, c->view, w, &m->it, e);
     m->step = code == ERR_OK ? REMOVES_WHEN_FOLDED : REMOVES_NOBODY;
@@ -244,8 +255,7 @@ static enum err remove_one(struct control *c, bool *soon, struct error *e)
         m->step = REMOVES_NOBODY; /* it answered, or has left */
         return ERR_OK;
     }
-    if (m->step == REMOVES_IN_DOUBT || c->waits == WAITS_FOR_LANE) /* no removal is folded in that case
-                                                                    * either */
+    if (m->step == REMOVES_IN_DOUBT || !may_fold(c))
         return end_doubt(c, w, now, soon, e);
     if (c->lost.generation != 0)
         return lack_for(c, w, e);

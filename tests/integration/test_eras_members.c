@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: MIT */
+/* Shards' nodes in another era, on a real Redis: what members write, and for whom they wait. */
+#include "tests/integration/eras_case.h"
+#include "tests/integration/log_members.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "shard/fold/lease.h"
+#include "shard/members/roll.h"
+#include "shard/request/log_filter_internal.h"
+
+enum { REPLY_MS = 5000, GUARD_MS = 20000, LEASE_MS = 60000, PAUSE_US = 600 * 1000, GONE_US = 20 * 1000 };
+
+/* The second writer, which has no process, reports that it has written everything. */
+static void second_has_written(void)
+{
+    struct error e = {""};
+    const struct eras_written what = {.all = true, .knows_left = true};
+    must(eras_say(&eras_case_watch, on.link, &on.names, on.view, eras_case_writer[1], &what, &e), e);
+}
+
+static bool has_said(const struct log_member *m)
+{
+    const struct eras_written all = {.all = true};
+    bool said;
+    struct error e = {""};
+    eras_case_load();
+    must(eras_has_said(&eras_case_watch, on.link, &on.names, on.view, m->filter->writer, &all, &said, &e), e);
+    return said;
+}
+
+static void wait_until_said(const struct log_member *m)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (!has_said(m) && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    if (!has_said(m))
+        fail_msg("it does not write: %s", m->last.text);
+}
+
+/* Answer the roll call as @id, which has no entry to append again. */
+static void answers_the_roll_call_of(const uint8_t id[LOG_WRITER_BYTES])
+{
+    struct error e = {""};
+    struct own *own = own_new(1000);
+    struct roll r;
+    uint64_t era;
+    eras_case_load();
+    roll_init(&r, on.link, &on.names, id);
+    must(roll_answer(&r, on.view, 0, own, &era, &e), e);
+    roll_fini(&r);
+    own_free(own);
+}
+
+static void answers_the_roll_call(void)
+{
+    answers_the_roll_call_of(eras_case_writer[1]);
+}
+
+static void loses_what_it_had(void)
+{
+    struct error e = {""};
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
+    assert_int_equal(eras_case_look(), ERAS_WRITE);
+}
+
+/* If a writer wrote again while it waits, it would take the shards from another writer, which would begin
+ * again, and so on. */
+static void test_what_was_written__is_not_written_again(void **state)
+{
+    struct log_member m;
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    eras_case_registers(eras_case_writer[1]);
+    loses_what_it_had();
+    answers_the_roll_call();
+    wait_until_said(&m);
+    uint64_t token = on.view->slot[on.view->current].writer.number;
+    clock_sleep_us(PAUSE_US);
+    eras_case_load();
+    assert_int_equal(on.view->slot[on.view->current].writer.number, token);
+    second_has_written();
+    assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
+    log_member_close(&m);
+}
+
+static void test_writers__write_one_after_the_other(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    struct lease other;
+    const struct lease_report report = {.folds = 0};
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    struct sync_client *link = sync_client_new(&on.nodes, REPLY_MS, NULL);
+    assert_non_null(link);
+    lease_init(&other, link, &on.names, "other", LEASE_MS);
+    must(lease_take(&other, &report, &e), e);
+    eras_case_registers(eras_case_writer[1]);
+    uint64_t token = on.view->slot[on.view->current].writer.number;
+    loses_what_it_had();
+    answers_the_roll_call();
+    clock_sleep_us(PAUSE_US);
+    assert_false(has_said(&m));
+    assert_int_equal(on.view->slot[on.view->current].writer.number, token);
+    lease_give_back(&other);
+    lease_fini(&other);
+    sync_client_free(link);
+    wait_until_said(&m);
+    second_has_written();
+    log_member_close(&m);
+}
+
+/* A member that must wait for writers that are gone. @memory: limit of its shards in memory. */
+static void opens(struct log_member *m, uint64_t memory)
+{
+    struct error e = {""};
+    const struct log_member_options o = {.nodes = &on.nodes,
+                                         .names = &on.names,
+                                         .memory = memory,
+                                         .timeout_ms = REPLY_MS,
+                                         .writer_grace_us = GONE_US,
+                                         .folds = true};
+    must(log_member_open(m, &o, &e), e);
+}
+
+/* Wait until the view takes the node's id, and is degraded. */
+static void is_taken_degraded(const struct log_member *m)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (eras_case_look() != ERAS_KEEP && clock_mono_us() < until) {
+        clock_sleep_us(5000);
+        eras_case_load();
+    }
+    if (eras_case_look() != ERAS_KEEP)
+        fail_msg("it waits: %s", m->last.text);
+    assert_true(on.view->degraded);
+}
+
+/* A dead writer is removed when folding has reached its removal, though the nodes are not accepted yet. It
+ * may have added keys that were folded, and lost with the node before another process read them. */
+static void test_a_writer_that_is_gone__is_removed_while_others_wait(void **state)
+{
+    struct log_member m;
+    (void)state;
+    opens(&m, UINT64_MAX);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    eras_case_registers(eras_case_writer[1]);
+    loses_what_it_had();
+    answers_the_roll_call();
+    is_taken_degraded(&m);
+    assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
+    log_member_close(&m);
+}
+
+/* The member has no shards in memory, so it says that it did not write all, and folds nothing: no removal
+ * ends, and the doubt about each of the two must do. */
+static void test_two_writers_that_are_gone__are_not_waited_for_where_one_lacks_memory(void **state)
+{
+    struct log_member m;
+    (void)state;
+    opens(&m, 0);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    eras_case_registers(eras_case_writer[1]);
+    eras_case_registers(eras_case_writer[2]);
+    loses_what_it_had();
+    answers_the_roll_call();
+    answers_the_roll_call_of(eras_case_writer[2]);
+    is_taken_degraded(&m);
+    assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
+    log_member_close(&m);
+}
+
+/* Those that are left only check, so none of them is a writer, and nobody writes or says anything. */
+static void who_only_checks(uint64_t memory)
+{
+    struct log_member m;
+    eras_case_registers(eras_case_writer[1]);
+    opens(&m, memory);
+    assert_int_equal(log_member_count(&m, 0, 10, KEY_ABSENT), 10);
+    loses_what_it_had();
+    answers_the_roll_call();
+    is_taken_degraded(&m);
+    log_member_close(&m);
+}
+
+static void test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks(void **state)
+{
+    (void)state;
+    who_only_checks(UINT64_MAX);
+}
+
+static void test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks_without_memory(void **state)
+{
+    (void)state;
+    who_only_checks(0);
+}
+
+/* How many removals have begun, by the entries of the lane. */
+static unsigned removals(const struct lane *lane)
+{
+    unsigned n = 0;
+    redisReply *r = client_command(&on.client, "XRANGE %b - +", lane->key.text, lane->key.length);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
+    for (size_t i = 0; i < r->elements; i++) {
+        const redisReply *bytes = r->element[i]->element[1]->element[1];
+        struct log_entry entry;
+        struct error e = {""};
+        must(log_entry_decode(&entry, bytes->str, bytes->len, &e), e);
+        n += entry.kind == LOG_REMOVAL;
+    }
+    freeReplyObject(r);
+    return n;
+}
+
+/* It may have gigabytes to write, and holds the folder's lease meanwhile. */
+static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    struct lease of_second;
+    struct lane lane;
+    char name[LEASE_OWNER_MAX];
+    const struct lease_report report = {.folds = 0};
+    (void)state;
+    opens(&m, UINT64_MAX);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    eras_case_registers(eras_case_writer[1]);
+    lease_name(name, "the second", eras_case_writer[1]);
+    struct sync_client *link = sync_client_new(&on.nodes, REPLY_MS, "second");
+    assert_non_null(link);
+    lease_init(&of_second, link, &on.names, name, LEASE_MS);
+    while (lease_take(&of_second, &report, &e) == ERR_BUSY)
+        clock_sleep_us(1000);
+    assert_true(lease_is_held(&of_second));
+    loses_what_it_had();
+    answers_the_roll_call();
+    must(log_view_lane_at(on.view, &on.names, &on.nodes, 0, &lane, &e), e);
+    clock_sleep_us(PAUSE_US);
+    eras_case_load();
+    assert_non_null(log_view_writer(on.view, eras_case_writer[1]));
+    assert_int_equal(removals(&lane), 0);
+    assert_int_equal(eras_case_look(), ERAS_WRITE);
+    lease_give_back(&of_second);
+    lease_fini(&of_second);
+    sync_client_free(link);
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (log_view_writer(on.view, eras_case_writer[1]) != NULL && clock_mono_us() < until) {
+        clock_sleep_us(5000);
+        eras_case_load();
+    }
+    assert_null(log_view_writer(on.view, eras_case_writer[1]));
+    log_member_close(&m);
+}
+
+/* --- a degraded filter --- */
+
+static void wait_for_answer(struct log_member *m, uint64_t key, enum key_answer answer)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (log_member_count(m, key, 1, answer) == 0 && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    assert_int_equal(log_member_count(m, key, 1, answer), 1);
+}
+
+/* The filter may have lost keys that were reported new before. */
+static void test_keys_of_a_degraded_filter__are_not_said_to_be_new(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    uint8_t answers[20];
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    eras_case_load();
+    eras_case_degrades();
+    wait_for_answer(&m, 100, KEY_MAYBE);
+    must(log_member_add(&m, 0, 20, answers, &e), e);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(answers[i], i < 10 ? KEY_OLD : KEY_UNSURE);
+    eras_case_heals(false);
+    wait_for_answer(&m, 100, KEY_ABSENT);
+    assert_int_equal(log_member_added(&m, 20, 10), 10);
+    log_member_close(&m);
+}
+
+/* The generation that the build made cannot be loaded yet, so the one before, which lacks keys, answers. */
+static void test_a_filter_that_was_healed__is_degraded_until_it_is_loaded(void **state)
+{
+    struct log_member m;
+    struct log_status status;
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    eras_case_load();
+    eras_case_degrades();
+    wait_for_answer(&m, 100, KEY_MAYBE);
+    eras_case_heals(true);
+    control_status(m.control, &status);
+    for (uint64_t looks = status.looks; status.looks < looks + 5; control_status(m.control, &status))
+        clock_sleep_us(1000);
+    assert_int_equal(log_member_count(&m, 100, 1, KEY_MAYBE), 1);
+    log_member_close(&m);
+}
+
+/* --- a writer that adds, folds and leaves; its node then goes back to before that --- */
+
+enum { KEYS = 20, SHARDS_MAX = 16 };
+
+/* Data of the node at a moment: its shards, and the end of its lane. */
+struct past {
+    redisReply *shard[SHARDS_MAX];
+    uint32_t shards;
+};
+
+static void shard_key(uint32_t i, struct key_name *key)
+{
+    names_log_shard(&on.names, (struct shard_id){on.view->slot[1].shape.number, 0, i}, key);
+}
+
+static void note(struct past *p)
+{
+    eras_case_load();
+    p->shards = on.view->slot[1].shape.layers[0].geometry.shards;
+    assert_true(p->shards <= SHARDS_MAX);
+    for (uint32_t i = 0; i < p->shards; i++) {
+        struct key_name key;
+        shard_key(i, &key);
+        p->shard[i] = client_command(&on.client, "GET %b", key.text, key.length);
+    }
+}
+
+/* Imitate a failover to a replica that lags: the earlier shards, a lane without its last entries, another
+ * id. */
+static void go_back(struct past *p)
+{
+    struct error e = {""};
+    struct lane lane;
+    lane_key(&lane.key, &on.names, 0, 1);
+    for (uint32_t i = 0; i < p->shards; i++) {
+        struct key_name key;
+        shard_key(i, &key);
+        must(client_ok(&on.client, &e, "SET %b %b", key.text, key.length, p->shard[i]->str, p->shard[i]->len),
+             e);
+        freeReplyObject(p->shard[i]);
+    }
+    freeReplyObject(client_command(&on.client, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length));
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
+}
+
+static void adds_folds_and_leaves(void)
+{
+    struct log_member m;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    log_member_close(&m);
+    eras_case_load();
+    assert_int_equal(on.view->writer_count, 0);
+    assert_int_equal(on.view->left_count, 1);
+}
+
+static bool has_taken(void)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    bool has = false;
+    for (; !has && clock_mono_us() < until; eras_case_load())
+        has = trusted_contains(&on.view->eras, lanes_era(&on.client));
+    return has;
+}
+
+/* No process has the keys that the writer added. */
+static void test_keys_of_a_writer_that_left__are_not_absent_after_a_failover(void **state)
+{
+    struct past past;
+    struct log_member m;
+    (void)state;
+    note(&past);
+    adds_folds_and_leaves();
+    go_back(&past);
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_count(&m, 0, KEYS, KEY_MAYBE), KEYS);
+    assert_true(has_taken());
+    assert_true(on.view->degraded);
+    log_member_close(&m);
+}
+
+/* A process that only checks reads the added keys, when the view says who left, and writes them. */
+static void test_keys_of_a_writer_that_left__are_written_by_who_has_them(void **state)
+{
+    struct past past;
+    struct log_member m, late;
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_true(log_member_count(&m, KEYS, KEYS, KEY_ABSENT) > KEYS - 3);
+    note(&past);
+    adds_folds_and_leaves();
+    uint64_t looks = 0, until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    for (struct log_status s; looks < 3 && clock_mono_us() < until; looks += s.version == on.view->version) {
+        control_status(m.control, &s); /* until it has read the view that says who left */
+        clock_sleep_us(20 * 1000);
+    }
+    go_back(&past);
+    assert_true(log_member_count(&m, KEYS, KEYS, KEY_ABSENT) > KEYS - 3);
+    assert_true(has_taken());
+    assert_false(on.view->degraded);
+    log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_count(&late, 0, KEYS, KEY_PRESENT), KEYS);
+    log_member_close(&late);
+    log_member_close(&m);
+}
+
+/* The id of the lane's last entry. */
+static void last_entry(const struct lane *lane, char out[64])
+{
+    redisReply *r = client_command(&on.client, "XREVRANGE %b + - COUNT 1", lane->key.text, lane->key.length);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 1);
+    (void)snprintf(out, 64, "%s", r->element[0]->element[0]->str);
+    freeReplyObject(r);
+}
+
+/* Delete the entries after @last from the lane. */
+static void forget_behind(const struct lane *lane, const char *last)
+{
+    redisReply *r = client_command(&on.client, "XRANGE %b (%s +", lane->key.text, lane->key.length, last);
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements > 0);
+    for (size_t i = 0; i < r->elements; i++)
+        freeReplyObject(client_command(&on.client, "XDEL %b %s", lane->key.text, lane->key.length,
+                                       r->element[i]->element[0]->str));
+    freeReplyObject(r);
+}
+
+/* Wait until the process has forgotten its own entries: the shards have their keys, and the view, which is
+ * usually on another node, says so. */
+static void wait_until_forgotten(struct log_member *m)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (own_count(m->filter->lane[0].own) > 0 && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    assert_int_equal(own_count(m->filter->lane[0].own), 0);
+}
+
+/* Lane and shards fail over to a state before @second added and folded keys, which @first, also a writer, has
+ * not read. @lost: the state is older than the shards. */
+static void one_writes_before_the_other(bool lost)
+{
+    struct past past;
+    struct lane lane;
+    struct log_member first, second;
+    char last[64];
+    log_members_open(&first, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_added(&first, 1000, 1), 1);
+    log_members_open(&second, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&second, 1001, 1), 1);
+    wait_until_forgotten(&second);
+    wait_until_forgotten(&first);
+    assert_int_equal(log_member_count(&first, 1000, 2, KEY_PRESENT), 2);
+    log_member_pause(&first);
+    note(&past);
+    lane_key(&lane.key, &on.names, 0, 1);
+    last_entry(&lane, last);
+    assert_int_equal(log_member_added(&second, 0, KEYS), KEYS);
+    wait_until_forgotten(&second);
+    log_member_pause(&second);
+    forget_behind(&lane, last);
+    go_back(&past);
+    for (uint32_t i = 0; lost && i < past.shards; i++) {
+        struct key_name key;
+        shard_key(i, &key);
+        freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
+    }
+    assert_int_equal(eras_case_look(), ERAS_WRITE);
+    answers_the_roll_call_of(second.filter->writer);
+    log_member_go_on(&first);
+    wait_until_said(&first);
+    log_member_go_on(&second);
+    assert_true(has_taken());
+    assert_false(on.view->degraded);
+    assert_int_equal(log_member_count(&first, 0, KEYS, KEY_PRESENT), KEYS);
+    assert_int_equal(log_member_count(&first, 1000, 2, KEY_PRESENT), 2);
+    assert_int_equal(log_member_count(&second, 0, KEYS, KEY_PRESENT), KEYS);
+    assert_int_equal(log_member_count(&second, 1000, 2, KEY_PRESENT), 2);
+    log_member_close(&first);
+    log_member_close(&second);
+}
+
+/* What a process loaded before all others had written is not complete. */
+static void test_who_writes_first__says_absent_of_nothing_that_others_write(void **state)
+{
+    (void)state;
+    one_writes_before_the_other(false);
+}
+
+/* The layer is younger than the node's data. */
+static void test_shards_that_the_node_went_back_behind__are_made_again(void **state)
+{
+    (void)state;
+    one_writes_before_the_other(true);
+}
+
+/* Another client's key has replaced a shard, and its node fails over, so that no writer can write all shards.
+ * The view accepts the id nevertheless, as otherwise no build could begin that replaces the shards. */
+static void test_a_shard_that_nobody_can_write__degrades_the_filter(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    struct key_name key;
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    wait_until_forgotten(&m);
+    log_member_pause(&m);
+    shard_key(0, &key);
+    must(client_ok(&on.client, &e, "SET %b theirs", key.text, key.length), e);
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
+    log_member_go_on(&m);
+    assert_true(has_taken());
+    assert_true(on.view->degraded);
+    log_member_close(&m);
+}
+
+/* --- a view that went back, and gets another generation of the same number --- */
+
+/* Keys of the metadata node: the view, and the number of drawn tokens. */
+static const char *const at_home[] = {"view", "token"};
+enum { AT_HOME = 2 };
+
+static void note_home(redisReply *was[AT_HOME])
+{
+    for (unsigned i = 0; i < AT_HOME; i++) {
+        struct key_name key;
+        names_filter_key(&on.names, at_home[i], &key);
+        was[i] = client_command(&on.client, "DUMP %b", key.text, key.length);
+        assert_true(was[i] != NULL && was[i]->type == REDIS_REPLY_STRING);
+    }
+}
+
+/* The metadata node goes back; what was made since is lost. */
+static void home_goes_back(redisReply *was[AT_HOME], uint64_t made)
+{
+    struct error e = {""};
+    struct key_name key;
+    for (uint32_t i = 0; i < on.view->slot[made % 2].shape.layers[0].geometry.shards; i++) {
+        names_log_shard(&on.names, (struct shard_id){made, 0, i}, &key);
+        freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
+    }
+    for (unsigned i = 0; i < AT_HOME; i++) {
+        names_filter_key(&on.names, at_home[i], &key);
+        must(client_ok(&on.client, &e, "RESTORE %b 0 %b REPLACE", key.text, key.length, was[i]->str,
+                       was[i]->len),
+             e);
+        freeReplyObject(was[i]);
+    }
+    eras_case_load();
+}
+
+static void has_made(uint64_t number)
+{
+    eras_case_load();
+    eras_case_heals(false);
+    eras_case_load();
+    assert_int_equal(on.view->slot[on.view->current].shape.number, number);
+}
+
+static void wait_until_reads(struct log_member *m, uint64_t number)
+{
+    struct log_status s = {.version = 0};
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    for (; clock_mono_us() < until; clock_sleep_us(1000)) {
+        control_status(m->control, &s);
+        for (unsigned i = 0; i < 2; i++)
+            if (s.generation[i].number == number && s.generation[i].answers)
+                return;
+    }
+    fail_msg("it does not read generation %u", (unsigned)number);
+}
+
+/* The generation has the number of the one in the process's memory, but another mix, so that memory has none
+ * of its bits. */
+static void test_a_generation_with_the_number_of_another__is_loaded(void **state)
+{
+    struct log_member m, other;
+    struct lane lane;
+    struct key_name key;
+    redisReply *was[AT_HOME];
+    (void)state;
+    names_filter_key(&on.names, "view", &key);
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 1000, 1), 1);
+    wait_until_forgotten(&m);
+    note_home(was);
+    has_made(2);
+    const struct generation before = on.view->slot[0].shape;
+    assert_int_equal(log_member_added(&m, 2000, 1), 1);
+    wait_until_forgotten(&m);
+    wait_until_reads(&m, 2);
+    log_member_pause(&m);
+    home_goes_back(was, 2);
+    has_made(2);
+    assert_int_equal(on.view->slot[0].shape.layers[0].token, before.layers[0].token);
+    assert_true(on.view->slot[0].shape.seed != before.seed);
+    freeReplyObject(client_command(&on.client, "HINCRBY %b version 100", key.text, key.length));
+    log_members_open(&other, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&other, 0, KEYS), KEYS);
+    assert_int_equal(log_member_added(&other, KEYS, 1), 1);
+    wait_until_forgotten(&other);
+    lane_key(&lane.key, &on.names, 0, 1);
+    freeReplyObject(client_command(&on.client, "XTRIM %b MAXLEN 1", lane.key.text, lane.key.length));
+    log_member_go_on(&m);
+    assert_int_equal(log_member_count(&m, 0, KEYS + 1, KEY_PRESENT), KEYS + 1);
+    log_member_close(&m);
+    log_member_close(&other);
+}
+
+/* Another generation was built while a process slept. What it has in memory is not read any more, so it
+ * writes none of it; it has no shards of the current generation. */
+static void test_a_generation_that_is_read_no_more__is_not_written(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    (void)state;
+    log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    log_member_pause(&m);
+    eras_case_load();
+    uint64_t token = on.view->slot[1].writer.number;
+    eras_case_degrades();
+    eras_case_heals(false);
+    eras_case_load();
+    assert_true(on.view->current == 0 && !on.view->degraded && !on.view->slot[1].shape.built);
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
+    log_member_go_on(&m);
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    while (!trusted_contains(&on.view->eras, lanes_era(&on.client)) && clock_mono_us() < until)
+        eras_case_load();
+    assert_true(trusted_contains(&on.view->eras, lanes_era(&on.client)));
+    assert_int_equal(on.view->slot[1].writer.number, token);
+    assert_true(on.view->degraded);
+    log_member_close(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ERAS_TEST(test_a_generation_with_the_number_of_another__is_loaded),
+        ERAS_TEST(test_who_writes_first__says_absent_of_nothing_that_others_write),
+        ERAS_TEST(test_shards_that_the_node_went_back_behind__are_made_again),
+        ERAS_TEST(test_a_shard_that_nobody_can_write__degrades_the_filter),
+        ERAS_TEST(test_keys_of_a_writer_that_left__are_not_absent_after_a_failover),
+        ERAS_TEST(test_keys_of_a_writer_that_left__are_written_by_who_has_them),
+        ERAS_TEST(test_a_generation_that_is_read_no_more__is_not_written),
+        ERAS_TEST(test_what_was_written__is_not_written_again),
+        ERAS_TEST(test_writers__write_one_after_the_other),
+        ERAS_TEST(test_a_writer_that_is_gone__is_removed_while_others_wait),
+        ERAS_TEST(test_two_writers_that_are_gone__are_not_waited_for_where_one_lacks_memory),
+        ERAS_TEST(test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks),
+        ERAS_TEST(test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks_without_memory),
+        ERAS_TEST(test_a_writer_that_writes__is_not_removed_before_it_ends),
+        ERAS_TEST(test_keys_of_a_degraded_filter__are_not_said_to_be_new),
+        ERAS_TEST(test_a_filter_that_was_healed__is_degraded_until_it_is_loaded),
+    };
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
+}
