@@ -13,7 +13,7 @@
 #include "shard/view/view_load.h"
 
 extern const char embedded_roll_register[], embedded_roll_leave[], embedded_roll_say[], embedded_roll_take[],
-    embedded_roll_draw[], embedded_roll_replace[];
+    embedded_roll_draw[], embedded_roll_gap[], embedded_roll_replace[];
 
 enum {
     PUT_COUNT = 64, /* entries in one write */
@@ -470,6 +470,23 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
         forget(r, &next);
     }
     return code;
+}
+
+enum err roll_give_up_lane(struct roll *r, const struct log_view *v, unsigned lane, struct error *e)
+{
+    char id[LOG_ID_TEXT_MAX];
+    long long result = 0;
+    (void)log_id_format(v->slot[v->current].folded[lane].position.id, id);
+    sync_client_forget(r->redis);
+    roll_begin(r, embedded_roll_gap);
+    script_incarnation(&r->call, r->names->incarnation);
+    put_lane(r, lane, &v->lane[lane]);
+    script_number(&r->call, v->current);
+    script_text(&r->call, id);
+    enum err code = roll_run(r, &result, e);
+    if (code == ERR_OK && result != 1)
+        code = log_view_another(r->names, e);
+    return code == ERR_OK ? roll_replace_lane(r, v, lane, e) : code;
 }
 
 enum err roll_move_lanes(struct roll *r, const struct log_view *v, struct error *e)

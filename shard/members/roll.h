@@ -91,6 +91,12 @@ MUST_CHECK enum err roll_goes_on(struct sync_client *l, const struct replication
  * processes left: no view will name them. */
 MUST_CHECK enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned lane,
                                       struct error *e);
+/* As roll_replace_lane(), for a lane from which the position that the view has for the current generation was
+ * trimmed: no reader can begin there, and no process has stored a later one since. So the view went back, and
+ * what was trimmed may not be in the shards that it names: the filter becomes degraded first. Model: gap.pml.
+ */
+MUST_CHECK enum err roll_give_up_lane(struct roll *r, const struct log_view *v, unsigned lane,
+                                      struct error *e);
 /* Replace the lanes on nodes where the current generation has no shard: the filter has left these nodes. */
 MUST_CHECK enum err roll_move_lanes(struct roll *r, const struct log_view *v, struct error *e);
 #endif

@@ -35,6 +35,8 @@ struct control_lane {
     struct replication filter_state; /* the lane's node, while the view had its era; id 0: not seen yet */
     struct retain retain;
     struct lag lag;
+    struct log_id gap;  /* a position of the view that was not in the lane */
+    uint64_t gap_since; /* since when; 0: none was met */
 };
 
 struct control {

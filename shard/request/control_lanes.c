@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/request/control_internal.h"
 
-enum { OWN_BYTES_MAX = 64 << 20 /* of a lane: own entries that are not folded yet */ };
+#include "base/clock.h"
+
+enum {
+    OWN_BYTES_MAX = 64 << 20, /* of a lane: own entries that are not folded yet */
+    GAP_GRACES = 3            /* for a process that has the shards in memory, and stores positions again */
+};
 
 /* --- the lanes' eras --- */
 
@@ -50,12 +55,33 @@ static enum err call_roll(struct control *c, unsigned i, struct error *e)
     return code;
 }
 
+/* The reader began at the view's position, which was trimmed out of the lane: the view went back. A process
+ * that has the shards in memory stores a later position again; if none does for a while, there is none. */
+static bool is_to_give_up(struct control *c, unsigned i)
+{
+    struct control_lane *l = &c->per_lane[i];
+    struct log_position at;
+    const struct log_generation *g = &c->view->slot[c->view->current];
+    if (!is_to_mend(c, i, TAIL_GAP) || !log_view_is_folded(c->view, g, i))
+        return false;
+    lane_reader_position(c->filter->lane[i].reader, &at);
+    if (log_id_compare(at.id, g->folded[i].position.id) != 0)
+        return false;
+    if (l->gap_since == 0 || log_id_compare(l->gap, at.id) != 0) {
+        l->gap = at.id;
+        l->gap_since = clock_mono_us();
+    }
+    return clock_mono_us() - l->gap_since >= GAP_GRACES * c->writer_grace_us;
+}
+
 static enum err mend_lane(struct control *c, unsigned i, bool *changed, struct error *e)
 {
     enum err code = ERR_OK;
     *changed = true;
     if (is_to_mend(c, i, TAIL_LOST))
         code = roll_replace_lane(&c->roll, c->view, i, e);
+    else if (is_to_give_up(c, i))
+        code = roll_give_up_lane(&c->roll, c->view, i, e);
     else if (is_to_mend(c, i, TAIL_ERA) || c->view->lane[i].era == 0 || somebody_has_answered(c->view, i))
         code = call_roll(c, i, e);
     else

@@ -10,12 +10,20 @@
 #include "base/clock.h"
 #include "shard/generations/grow.h"
 #include "shard/generations/make.h"
+#include "shard/members/lost.h"
 #include "shard/resident/header.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/client.h"
 #include "tests/lib/temp_redis.h"
 
-enum { REPLY_MS = 5000, MEMBERS = 4, CAPACITY = 3000, BATCH = 100, WAIT_US = 20 * 1000 * 1000 };
+enum {
+    REPLY_MS = 5000,
+    MEMBERS = 4,
+    CAPACITY = 3000,
+    BATCH = 100,
+    WAIT_US = 20 * 1000 * 1000,
+    GONE_US = 300 * 1000
+};
 
 static struct temp_redis home, data;
 static struct client client;
@@ -91,6 +99,7 @@ static struct log_member *opens_and_looks(uint64_t memory, bool folds, uint64_t 
                                          .names = &names,
                                          .memory = memory,
                                          .timeout_ms = REPLY_MS,
+                                         .writer_grace_us = GONE_US,
                                          .look_interval_us = look_interval_us,
                                          .folds = folds};
     must(log_member_open(&member[opened], &o, &e), e);
@@ -303,6 +312,39 @@ static void test_a_shard_that_was_made_before_its_layer__is_made_again(void **st
     assert_false(view->degraded);
 }
 
+/* Nobody is left who had the filter in memory, and stores positions again. */
+static void test_home_goes_back_behind_what_was_trimmed__it_is_degraded(void **state)
+{
+    enum { ENTRIES = 600 };
+    struct error e = {""};
+    (void)state;
+    struct log_member *folder = opens(UINT64_MAX, true);
+    assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
+    clock_sleep_us(300 * 1000); /* until the keys are folded */
+    must(client_save(&client, &e), e);
+    for (unsigned i = 0; i < ENTRIES; i++)
+        (void)log_member_added(folder, BATCH + i, 1);
+    clock_sleep_us(600 * 1000); /* until all is folded and trimmed */
+    log_member_close(&member[--opened]);
+    home_goes_back();
+    struct log_member *later = opens(UINT64_MAX, true);
+    uint8_t answers[BATCH];
+    uint64_t until = clock_mono_us() + WAIT_US;
+    while (log_member_check(later, 1000 * BATCH, BATCH, answers, &e) != ERR_OK && clock_mono_us() < until)
+        clock_sleep_us(10 * 1000);
+    assert_int_equal(log_member_count(later, 1000 * BATCH, BATCH, KEY_MAYBE), BATCH);
+    (void)stored();
+    assert_true(view->degraded);
+    has_all(BATCH); /* the shards were not lost */
+    must(log_member_add(later, 0, BATCH, answers, &e), e);
+    uint64_t made;
+    must(lost_accept(l, &names, &made, &e), e);
+    while (log_member_count(later, 1000 * BATCH, BATCH, KEY_ABSENT) < BATCH && clock_mono_us() < until)
+        clock_sleep_us(10 * 1000);
+    assert_int_equal(log_member_count(later, 1000 * BATCH, BATCH, KEY_ABSENT), BATCH);
+    has_all(BATCH + ENTRIES);
+}
+
 #define BACK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -311,6 +353,7 @@ int main(void)
         BACK_TEST(test_home_goes_back_behind_a_layer__it_gets_it_again),
         BACK_TEST(test_home_goes_back_beside_one_without_memory__it_is_not_degraded),
         BACK_TEST(test_view_goes_back_under_a_folder__its_positions_do_not_spoil_it),
+        BACK_TEST(test_home_goes_back_behind_what_was_trimmed__it_is_degraded),
         BACK_TEST(test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made_again),
         BACK_TEST(test_a_shard_that_was_made_before_its_layer__is_made_again),
     };
