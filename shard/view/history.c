@@ -57,8 +57,9 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
         script_incarnation(&call, v->history[0]);
         script_buffer(&call, &all);
         code = script_run(&call, l, sync_client_master_keys(l, i), &named, e);
-        if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
-            code = ERR_OK;
+        bool is_home = sync_client_master_keys(l, i) == sync_client_home(l, names);
+        if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT || (code == ERR_REFUSED && !is_home))
+            code = ERR_OK; /* a master that refuses writes has nothing to do with this filter */
         *again |= named != 1;
     }
     script_fini(&call);
@@ -115,11 +116,11 @@ static enum err miss(struct sync_client *l, const struct names *names, const str
     script_filter_key(&call, names, "build");
     script_incarnation(&call, v->incarnation);
     script_incarnation(&call, lived ? 0 : random_u64() | 1);
-    for (unsigned i = 0; i < said->history_count; i++)
-        if (said->history[i].incarnation == v->incarnation && said->history[i].id != 0)
-            script_incarnation(&call, said->history[i].id);
     for (unsigned i = seen->count; i-- > 0;)
         script_incarnation(&call, seen->id[i]);
+    for (unsigned i = 0; i < said->history_count; i++) /* each may be later than what this process has seen */
+        if (said->history[i].incarnation == v->incarnation && said->history[i].id != 0)
+            script_incarnation(&call, said->history[i].id);
     code = script_run_once(&call, l, names, &result, e);
     return code == ERR_OK && result < 0 ? error_set(e, ERR_FENCED, "the view is another one by now") : code;
 }

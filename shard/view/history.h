@@ -7,8 +7,8 @@
  * again: then its view does not know the history that the other masters name, and keys may have been
  * acknowledged without it. Such a view becomes degraded (tests/model/log/history.pml).
  *
- * Masters that do not answer are not counted. If the metadata node is the only master, its registry goes back
- * together with the view, and nothing is noticed. Blocking. */
+ * Masters that do not answer, or refuse to note anything, are not counted. If the metadata node is the only
+ * master, its registry goes back together with the view, and nothing is noticed. Blocking. */
 #include "shard/redis/sync_client.h"
 #include "shard/view/registry.h"
 #include "shard/view/log_view.h"

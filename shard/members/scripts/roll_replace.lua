@@ -1,10 +1,11 @@
 -- Put another stream in the place of a closed lane. No era of it is accepted yet; a roll call has to do that. Positions
--- of generations that are built move to the new stream, where they count once the era is taken.
+-- of generations that are current or built move to the new stream, where they count once the era is taken.
 -- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, number of the new stream, its node ('':
 -- the same one).
 -- Returns 1: replaced; 0: the view has changed, or the lane has another stream or era there.
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes',
-  'folded0.' .. ARGV[2], 'folded1.' .. ARGV[2], 'generation0', 'generation1', 'lane_nodes')
+  'folded0.' .. ARGV[2], 'folded1.' .. ARGV[2], 'generation0', 'generation1', 'lane_nodes',
+  'bloom_filter_current_index')
 if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' then return 0 end
 local lanes, found = {}, false
 for lane in string.gmatch(view[4], '[^,]+') do
@@ -26,7 +27,8 @@ if ARGV[6] ~= '' then
 end
 for slot = 0, 1 do
   local number, position = string.match(view[5 + slot] or '', '^(%d+) (.+)$')
-  if number == ARGV[3] and string.find(view[7 + slot] or '', ' built=1 ', 1, true) then
+  local is_read = tostring(slot) == view[10] or string.find(view[7 + slot] or '', ' built=1 ', 1, true)
+  if number == ARGV[3] and is_read then
     redis.call('HSET', KEYS[1], 'folded' .. slot .. '.' .. ARGV[2], ARGV[5] .. ' ' .. position)
   end
 end

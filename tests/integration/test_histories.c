@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* Histories of a view, on two real servers: the filter lies on the first of them. */
+#include "tests/integration/log_members.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "shard/generations/make.h"
+#include "shard/view/history.h"
+#include "shard/view/view_load.h"
+#include "tests/lib/client.h"
+#include "tests/lib/temp_redis.h"
+
+enum { REPLY_MS = 5000, WAIT_US = 15 * 1000 * 1000, KEYS = 20 };
+
+static struct temp_redis home, other;
+static struct client client, other_client;
+static struct nodes nodes;
+static struct sync_client *l;
+static struct names names;
+static struct log_view *view;
+
+static int start(void **state)
+{
+    char urls[600];
+    struct error e = {""};
+    (void)state;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(temp_redis_start(&home, NULL, &e), e);
+    must(temp_redis_start(&other, NULL, &e), e);
+    must(client_open(&client, home.port, REPLY_MS, &e), e);
+    must(client_open(&other_client, other.port, REPLY_MS, &e), e);
+    (void)snprintf(urls, sizeof(urls), "%s,%s", home.url, other.url);
+    must(nodes_parse(&nodes, urls, &e), e);
+    l = sync_client_new(&nodes, REPLY_MS, NULL);
+    view = malloc(sizeof(*view));
+    assert_true(l != NULL && view != NULL);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    free(view);
+    sync_client_free(l);
+    client_close(&client);
+    client_close(&other_client);
+    temp_redis_fini(&home);
+    temp_redis_fini(&other);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    char name[40];
+    struct error e = {""};
+    struct placement placement;
+    (void)state;
+    must(client_ok(&client, &e, "FLUSHALL"), e);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    (void)snprintf(name, sizeof(name), "127.0.0.1:%u", home.port);
+    must(placement_choose(&placement, &nodes, name, &e), e);
+    const struct make_options o = {.capacity = 1000,
+                                   .expansion = 2,
+                                   .error_rate = 0.0001,
+                                   .lanes = 1,
+                                   .placement = &placement,
+                                   .shard_bytes = 32768};
+    must(log_make(l, &names, &o, view, NULL, &e), e);
+    return 0;
+}
+
+/* Another master notes each history, but holds nothing of this filter: it may refuse to. */
+static void test_a_master_that_refuses_writes__stops_no_filter_elsewhere(void **state)
+{
+    struct error e = {""};
+    struct log_member m;
+    uint8_t answers[KEYS];
+    (void)state;
+    log_members_open(&m, &nodes, &names, UINT64_MAX, true);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    must(client_ok(&other_client, &e, "CONFIG SET min-replicas-to-write 1"), e);
+    must(client_ok(&client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&client, &e, "REPLICAOF NO ONE"), e);
+    enum err code;
+    uint64_t until = clock_mono_us() + WAIT_US;
+    while ((code = log_member_add(&m, KEYS, KEYS, answers, &e)) != ERR_OK && clock_mono_us() < until)
+        clock_sleep_us(10 * 1000);
+    must(client_ok(&other_client, &e, "CONFIG SET min-replicas-to-write 0"), e);
+    if (code != ERR_OK)
+        fail_msg("%s; %s", e.text, m.last.text);
+    assert_int_equal(log_member_count(&m, 0, 2 * KEYS, KEY_PRESENT), 2 * KEYS);
+    log_member_close(&m);
+}
+
+/* The order tells which server was the last one. */
+static void test_histories_that_were_missed__keep_their_order(void **state)
+{
+    struct error e = {""};
+    bool again;
+    const struct history_seen seen = {.count = 3, .id = {0x3333, 0x2222, 0x1111}};
+    struct registry_said said = {.named = true};
+    (void)state;
+    said.incarnation = view->incarnation;
+    said.history_count = 1;
+    said.history[0].incarnation = view->incarnation;
+    said.history[0].id = 0x3333;
+    must(history_follow(l, &names, view, &said, &seen, &again, &e), e);
+    assert_true(again);
+    must(log_view_load(l, &names, view, &e), e);
+    assert_true(view->history_count >= 3);
+    for (unsigned i = 0; i < 3; i++) /* the server that is there now is new to who has seen the others */
+        assert_int_equal(view->history[i], seen.id[i]);
+    assert_false(view->degraded);
+}
+
+#define HISTORY_TEST(name) cmocka_unit_test_setup(name, set_up)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        HISTORY_TEST(test_a_master_that_refuses_writes__stops_no_filter_elsewhere),
+        HISTORY_TEST(test_histories_that_were_missed__keep_their_order),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
