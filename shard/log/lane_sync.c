@@ -295,6 +295,7 @@ static enum err trim_once(struct sync_client *l, struct script_call *call, const
         script_text(call, id);
         script_bytes(call, keep->head, sizeof(keep->head));
         script_number(call, TRIM_AT_ONCE);
+        script_incarnation(call, lane->era); /* 16 digits */
     }
     enum err code = script_send(call, l, lane->where, e);
     if (code == ERR_OK)

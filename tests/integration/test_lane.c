@@ -192,6 +192,11 @@ static void test_lane_trim__leaves_a_lane_that_has_not_the_entry(void **state)
     assert_true(!trimmed.met && trimmed.removed == 0 && trimmed.bytes > 0);
     must(lane_trim(w.link, &w.lane, &later, &trimmed, &e), e);
     assert_false(trimmed.met);
+    struct lane other_era = w.lane;
+    other_era.era ^=
+        1; /* the node came into another era meanwhile, and the view took its first entry as a position */
+    must(lane_trim(w.link, &other_era, &mark, &trimmed, &e), e);
+    assert_true(!trimmed.met && trimmed.removed == 0);
     assert_int_equal(lanes_number(&w.client, "XLEN", &w.lane), length);
     must(lane_trim(w.link, &w.lane, &mark, &trimmed, &e), e);
     assert_true(trimmed.met && trimmed.removed > 0);

@@ -335,6 +335,8 @@ static void test_home_goes_back_behind_what_was_trimmed__it_is_degraded(void **s
     assert_int_equal(log_member_count(later, 1000 * BATCH, BATCH, KEY_MAYBE), BATCH);
     (void)stored();
     assert_true(view->degraded);
+    while (log_member_count(later, 0, BATCH, KEY_PRESENT) < BATCH && clock_mono_us() < until) /* or "maybe" */
+        clock_sleep_us(10 * 1000);
     has_all(BATCH); /* the shards were not lost */
     must(log_member_add(later, 0, BATCH, answers, &e), e);
     uint64_t made;
@@ -343,6 +345,59 @@ static void test_home_goes_back_behind_what_was_trimmed__it_is_degraded(void **s
         clock_sleep_us(10 * 1000);
     assert_int_equal(log_member_count(later, 1000 * BATCH, BATCH, KEY_ABSENT), BATCH);
     has_all(BATCH + ENTRIES);
+}
+
+static bool is_there(const struct key_name *key)
+{
+    struct client shards;
+    struct error e = {""};
+    int64_t there = 0;
+    must(client_open(&shards, data.port, REPLY_MS, &e), e);
+    must(client_integer(&shards, &there, &e, "EXISTS %b", key->text, (size_t)key->length), e);
+    client_close(&shards);
+    return there == 1;
+}
+
+/* Somebody else's key lies where a shard was, so positions cannot be stored again. */
+static void test_home_goes_back_beside_a_foreign_key__nobody_waits_for_it(void **state)
+{
+    struct error e = {""};
+    int64_t deleted = 0;
+    struct client shards;
+    struct key_name key;
+    (void)state;
+    struct log_member *folder = opens(UINT64_MAX, true);
+    assert_int_equal(log_member_added(folder, 0, BATCH), BATCH);
+    must(client_save(&client, &e), e);
+    grows(); /* so that the view goes back to an earlier version */
+    wait_for_layers(2);
+    (void)stored();
+    names.incarnation = view->incarnation;
+    names_log_shard(&names, (struct shard_id){1, 0, 0}, &key);
+    log_member_pause(folder);
+    must(client_open(&shards, data.port, REPLY_MS, &e), e);
+    freeReplyObject(client_command(&shards, "DEL %b", key.text, key.length));
+    freeReplyObject(client_command(&shards, "RPUSH %b theirs", key.text, key.length));
+    home_goes_back();
+    log_member_go_on(folder);
+    uint8_t answers[BATCH];
+    enum err code;
+    uint64_t until = clock_mono_us() + WAIT_US;
+    while ((code = log_member_check(folder, 1000 * BATCH, BATCH, answers, &e)) != ERR_OK &&
+           clock_mono_us() < until)
+        clock_sleep_us(10 * 1000);
+    if (code != ERR_OK)
+        fail_msg("%s; %s", e.text, folder->last.text);
+    assert_int_equal(log_member_added(folder, BATCH, BATCH), BATCH);
+    must(client_integer(&shards, &deleted, &e, "DEL %b", key.text, (size_t)key.length), e);
+    assert_int_equal(deleted, 1);
+    client_close(&shards);
+    while (!is_there(&key) && clock_mono_us() < until)
+        clock_sleep_us(10 * 1000);
+    (void)opens(UINT64_MAX, false);
+    has_all(2 * BATCH);
+    (void)stored();
+    assert_false(view->degraded);
 }
 
 #define BACK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -354,6 +409,7 @@ int main(void)
         BACK_TEST(test_home_goes_back_beside_one_without_memory__it_is_not_degraded),
         BACK_TEST(test_view_goes_back_under_a_folder__its_positions_do_not_spoil_it),
         BACK_TEST(test_home_goes_back_behind_what_was_trimmed__it_is_degraded),
+        BACK_TEST(test_home_goes_back_beside_a_foreign_key__nobody_waits_for_it),
         BACK_TEST(test_home_goes_back_behind_the_token_of_a_layer__its_shards_are_made_again),
         BACK_TEST(test_a_shard_that_was_made_before_its_layer__is_made_again),
     };

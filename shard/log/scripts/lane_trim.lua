@@ -1,10 +1,13 @@
 -- Remove a lane's entries before one that it still has, by whole nodes of the stream. XTRIM runs at maxmemory.
--- KEYS: lane. ARGV: id of that entry, its first bytes, how many entries to remove at most; without ARGV: remove
--- nothing.
--- Returns how many were removed, or -1 if the lane does not have that entry; and the lane's bytes in memory, 0 if it is
--- missing.
+-- KEYS: lane. ARGV: id of that entry, its first bytes, how many entries to remove at most, the lane's era; without
+-- ARGV: remove nothing.
+-- Returns how many were removed, or -1 if the lane does not have that entry, or its node is in another era: a roll call
+-- may have taken the first entry as a position; and the lane's bytes in memory, 0 if it is missing.
 local gone = 0
-if ARGV[1] then
+local era = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or ''
+if ARGV[1] and string.sub(era, 1, 16) ~= ARGV[4] then
+  gone = -1
+elseif ARGV[1] then
   local range = redis.pcall('XRANGE', KEYS[1], ARGV[1], ARGV[1])
   if range.err then return range end
   local entry = range[1]
