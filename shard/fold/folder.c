@@ -269,9 +269,11 @@ static enum err forget(struct folder *f, unsigned layer, uint32_t shard, void *u
 enum err folder_take_over(struct folder *f, struct error *e)
 {
     uint64_t later = 0;
-    enum err code;
+    enum err code = f->layers < f->shape->layer_count ? widen(f, e) : ERR_OK;
     sync_client_forget(f->fold.redis); /* earlier replies belong to nobody */
     memset(f->stored, 0, sizeof(f->stored));
+    if (code != ERR_OK)
+        return code;
     for (unsigned i = 0; i < TAKE_OVERS_MAX; i++) {
         f->lost = 0;
         f->lost_shard.generation = 0;

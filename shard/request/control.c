@@ -318,6 +318,16 @@ static uint64_t next_look(const struct control *c)
     return c->looked_at + c->look_interval_us * (c->filter->registered ? 1 : LOOK_RARELY);
 }
 
+/* Shards have a later token than the view. If the view was loaded again since that was met first, and is the
+ * same, it went back. */
+static enum err take_over_later(struct control *c, struct error *e)
+{
+    struct held *h = control_held_of(c, c->view->current);
+    bool is_same = c->fenced_version == c->view->version;
+    c->fenced_version = c->view->version;
+    return is_same && h != NULL ? control_take_over(c, h, e) : ERR_FENCED;
+}
+
 /* Shards that cannot be loaded do not keep others from being folded. */
 static enum err tend(struct control *c, bool *soon, struct error *e)
 {
@@ -330,6 +340,8 @@ static enum err tend(struct control *c, bool *soon, struct error *e)
         code = control_follow_generations(c, soon, e);
         goes_on = code == ERR_OK || control_is_of_shards(code);
     }
+    if (code == ERR_FENCED && c->folds)
+        code = take_over_later(c, e);
     if (!goes_on) {
         control_cannot_grow(c, code);
         return code;

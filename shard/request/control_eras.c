@@ -14,9 +14,7 @@ enum { NOBODY_US = 2 * 1000 * 1000 };
  * doubt, and for who has all shards in memory to come first. */
 enum { ALL_GRACES = 3, PARTLY_GRACES = 5 };
 
-/* Shards on other nodes did not go back with the view: they have tokens of later writers, and are not read
- * until the view has a token that is later still. */
-static enum err take_over(struct control *c, struct held *h, struct error *e)
+enum err control_take_over(struct control *c, struct held *h, struct error *e)
 {
     unsigned slot = h->shape.number % 2;
     enum err code = control_begin_folding(c, slot, h, e);
@@ -52,7 +50,7 @@ static enum err write_all(struct control *c, struct held *h, bool again, struct 
     fold_fini(&fold);
     c->meets_foreign = again && code == ERR_OK && c->lost_named > 0;
     if (code == ERR_FENCED && c->went_back)
-        return take_over(c, h, e);
+        return control_take_over(c, h, e);
     if (code != ERR_OK || c->meets_foreign)
         return code;
     mark_all(h);
@@ -215,7 +213,7 @@ static enum err store_again(struct control *c, struct error *e)
             code = control_tend_writing(c, e);
     }
     if (code == ERR_FENCED)
-        return take_over(c, h, e);
+        return control_take_over(c, h, e);
     if (code == ERR_OK && writes)
         code = write_all(c, h, false, e);
     c->went_back &= code != ERR_OK;

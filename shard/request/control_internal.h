@@ -85,6 +85,7 @@ struct control {
     enum control_wait waits;
     struct log_position *at, *position; /* scratch, one for each lane; the thread's */
     uint64_t version;                   /* of the latest view that was seen */
+    uint64_t fenced_version;            /* of the view when a shard had a later token; 0: none had */
     struct folding {
         struct held *held; /* the folder's generation; NULL: there is no folder */
         struct folder folder;
@@ -237,6 +238,9 @@ struct lag_count control_count(const struct filter_lane *l);
 /* --- control_eras.c --- */
 /* Act if the shards' nodes have replication ids that the view does not accept (eras.h). */
 MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);
+/* Shards on other nodes did not go back with the view: they have tokens of later writers, and are not read
+ * until the view has a token that is later still. Draw one. ERR_BUSY: done, load the view again. */
+MUST_CHECK enum err control_take_over(struct control *c, struct held *h, struct error *e);
 /* A number that differs between views which accept different replication ids. */
 uint64_t control_eras_sum(const struct log_view *v);
 /* If all shards are in memory, get what former writers had added there, too. After a failure the next call
