@@ -170,12 +170,12 @@ static void keys_of_command(struct client *c, const struct argument *a, size_t c
         client_error(c, "ERR The command has no key arguments");
         return;
     }
-    if (!command_fits(command, count)) {
+    size_t first = (size_t)keys.first, step = (size_t)keys.step;
+    size_t last = keys.last < 0 ? count - (size_t)-keys.last : (size_t)keys.last;
+    if (!command_fits(command, count) || last >= count) { /* a key may be optional */
         client_error(c, "ERR Invalid number of arguments specified for command");
         return;
     }
-    size_t first = (size_t)keys.first, step = (size_t)keys.step;
-    size_t last = keys.last < 0 ? count - (size_t)-keys.last : (size_t)keys.last;
     struct reply r = client_reply_begin(c);
     reply_array(&r, (last - first) / step + 1);
     for (size_t i = first; i <= last; i += step)
