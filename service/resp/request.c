@@ -447,6 +447,7 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
     if (r == NULL) {
         if (op != NULL)
             key_operation_release(op);
+        c->present.more = c->present.others = 0; /* the other commands of a run are started one by one */
         client_error(c, "OOM out of memory");
         return;
     }
