@@ -345,10 +345,12 @@ static void begin_batch(struct client *c, const struct key_command *k)
         client_error(c, "OOM out of memory");
         return;
     }
-    r->spent = (struct spent){
-        .by = "redis", .asked_us = worker_now(c->worker), .filter = k->asked.filter, .keys = k->count};
     request_holds(r, bytes_of(k->keys, k->count) + k->count * KEY_BYTES);
     r->batch = client_batch_new(c, k);
+    r->spent = (struct spent){.by = "redis",
+                              .asked_us = worker_now(c->worker),
+                              .filter = r->batch != NULL ? k->asked.filter : NULL, /* or nobody holds it */
+                              .keys = k->count};
     if (r->batch != NULL) {
         client_enter(c, CLIENT_BLOCKED);
     } else {
