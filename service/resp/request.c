@@ -504,15 +504,15 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
                        (unsigned long long)w->config->batch_max);
         return;
     }
-    enum err code = key_port_find(w->keys, filter->bytes, filter->length, &k.asked.filter, &e);
-    if (code != ERR_OK) {
-        client_failure(c, code, "%s", e.text);
-        return;
-    }
     /* A check that was sent before must not see what is added after it. */
     if (kind == OPERATION_ADD && c->early_checks > 0) {
         client_enter(c, CLIENT_STALLED);
         c->present.put_off = true;
+        return;
+    }
+    enum err code = key_port_find(w->keys, filter->bytes, filter->length, &k.asked.filter, &e);
+    if (code != ERR_OK) {
+        client_failure(c, code, "%s", e.text);
         return;
     }
     if (shape == REPLY_ONE)
