@@ -303,6 +303,30 @@ static void test_command_getkeys__returns_only_words_that_were_sent(void **state
     freeReplyObject(info);
 }
 
+/* Each name makes a reply of a hundred times its size. */
+static void test_command_info_and_docs__take_as_many_names_as_there_are_commands(void **state)
+{
+    enum { WORDS_MAX = 256 };
+    (void)state;
+    static const char *const subcommands[] = {"INFO", "DOCS"};
+    const char *words[WORDS_MAX] = {"COMMAND"};
+    struct error e = {""};
+    int64_t count = 0;
+    must(client_integer(client(), &count, &e, "COMMAND COUNT"), e);
+    assert_in_range(count, 1, WORDS_MAX - 3);
+    for (size_t i = 2; i < WORDS_MAX; i++)
+        words[i] = "PING";
+    for (size_t i = 0; i < 2; i++) {
+        words[1] = subcommands[i];
+        redisReply *r = client_argv(client(), (size_t)count + 2, words, NULL);
+        assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
+        freeReplyObject(r);
+        r = client_argv(client(), (size_t)count + 3, words, NULL);
+        assert_true(r != NULL && r->type == REDIS_REPLY_ERROR);
+        freeReplyObject(r);
+    }
+}
+
 static void test_command_info__has_arity_flags_and_keys(void **state)
 {
     (void)state;
@@ -451,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_client_kill__spares_who_asks_unless_told_otherwise),
         cmocka_unit_test(test_command__lists_counts_and_finds_keys),
         cmocka_unit_test(test_command_getkeys__returns_only_words_that_were_sent),
+        cmocka_unit_test(test_command_info_and_docs__take_as_many_names_as_there_are_commands),
         cmocka_unit_test(test_command_info__has_arity_flags_and_keys),
         cmocka_unit_test(test_command_docs__describes_every_command_as_its_arity_has_it),
         cmocka_unit_test(test_info__has_the_sections_that_are_asked_for),
