@@ -72,8 +72,20 @@ static void describe(struct reply *r, const struct command *command)
     reply_array(r, 0); /* subcommands */
 }
 
+/* A name can come again and again, and makes a reply that is a hundred times as long. True: the error was
+ * sent. */
+static bool too_many_names(struct client *c, size_t count)
+{
+    if (count <= command_count)
+        return false;
+    client_failure(c, ERR_RANGE, "%zu names in one command: at most %zu are allowed", count, command_count);
+    return true;
+}
+
 static void command_describe(struct client *c, const struct argument *names, size_t count)
 {
+    if (too_many_names(c, count))
+        return;
     struct reply r = client_reply_begin(c);
     reply_array(&r, count == 0 ? command_count : count);
     for (size_t i = 0; count == 0 && i < command_count; i++)
@@ -92,6 +104,8 @@ static void command_describe(struct client *c, const struct argument *names, siz
 
 static void command_docs(struct client *c, const struct argument *names, size_t count)
 {
+    if (too_many_names(c, count))
+        return;
     struct reply r = client_reply_begin(c);
     size_t known = 0;
     for (size_t i = 0; i < count; i++)
@@ -170,12 +184,12 @@ static void keys_of_command(struct client *c, const struct argument *a, size_t c
         client_error(c, "ERR The command has no key arguments");
         return;
     }
-    if (!command_fits(command, count)) {
+    size_t first = (size_t)keys.first, step = (size_t)keys.step;
+    size_t last = keys.last < 0 ? count - (size_t)-keys.last : (size_t)keys.last;
+    if (!command_fits(command, count) || last >= count) { /* a key may be optional */
         client_error(c, "ERR Invalid number of arguments specified for command");
         return;
     }
-    size_t first = (size_t)keys.first, step = (size_t)keys.step;
-    size_t last = keys.last < 0 ? count - (size_t)-keys.last : (size_t)keys.last;
     struct reply r = client_reply_begin(c);
     reply_array(&r, (last - first) / step + 1);
     for (size_t i = first; i <= last; i += step)

@@ -116,11 +116,8 @@ struct bufferevent *tls_bufferevent(struct tls *t, struct event_base *base, int 
     SSL *ssl = tls_session(t);
     if (ssl == NULL)
         return NULL;
-    struct bufferevent *io =
-        bufferevent_openssl_socket_new(base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
-    if (io == NULL)
-        SSL_free(ssl);
-    return io;
+    /* without memory it frees the session, too */
+    return bufferevent_openssl_socket_new(base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
 }
 
 bool tls_client_name(struct bufferevent *io, char *out, size_t size)

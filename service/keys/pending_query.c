@@ -75,6 +75,11 @@ static bool make_room_first(struct pending_query *a)
         return false;
     a->call->creation = q->creation;
     a->call->user = q->user != NULL ? strdup(q->user) : NULL;
+    if (q->user != NULL && a->call->user == NULL) { /* without a user there is no quota */
+        admin_call_free(a->call);
+        a->call = NULL;
+        return false;
+    }
     a->call->asker = a;
     admin_post(q->admin, a->call, q->mailbox, on_made);
     return true;

@@ -138,7 +138,8 @@ static void pump_replay(struct client *c)
     while ((q = STAILQ_FIRST(&c->replay)) != NULL && may_go_on(c)) {
         c->present = (struct present){.queued = q};
         c->counted.came_us = c->waiting_us;
-        if (!run_command(c, q->arguments, q->count))
+        bool begun = run_command(c, q->arguments, q->count);
+        if (!begun || c->state == CLIENT_GONE) /* with the client, its commands are freed */
             return;
         STAILQ_REMOVE_HEAD(&c->replay, link);
         if (!c->present.taken)

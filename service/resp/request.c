@@ -345,10 +345,12 @@ static void begin_batch(struct client *c, const struct key_command *k)
         client_error(c, "OOM out of memory");
         return;
     }
-    r->spent = (struct spent){
-        .by = "redis", .asked_us = worker_now(c->worker), .filter = k->asked.filter, .keys = k->count};
     request_holds(r, bytes_of(k->keys, k->count) + k->count * KEY_BYTES);
     r->batch = client_batch_new(c, k);
+    r->spent = (struct spent){.by = "redis",
+                              .asked_us = worker_now(c->worker),
+                              .filter = r->batch != NULL ? k->asked.filter : NULL, /* or nobody holds it */
+                              .keys = k->count};
     if (r->batch != NULL) {
         client_enter(c, CLIENT_BLOCKED);
     } else {
@@ -447,6 +449,7 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
     if (r == NULL) {
         if (op != NULL)
             key_operation_release(op);
+        c->present.more = c->present.others = 0; /* the other commands of a run are started one by one */
         client_error(c, "OOM out of memory");
         return;
     }
@@ -501,15 +504,15 @@ void client_operate(struct client *c, enum operation_kind kind, const struct arg
                        (unsigned long long)w->config->batch_max);
         return;
     }
-    enum err code = key_port_find(w->keys, filter->bytes, filter->length, &k.asked.filter, &e);
-    if (code != ERR_OK) {
-        client_failure(c, code, "%s", e.text);
-        return;
-    }
     /* A check that was sent before must not see what is added after it. */
     if (kind == OPERATION_ADD && c->early_checks > 0) {
         client_enter(c, CLIENT_STALLED);
         c->present.put_off = true;
+        return;
+    }
+    enum err code = key_port_find(w->keys, filter->bytes, filter->length, &k.asked.filter, &e);
+    if (code != ERR_OK) {
+        client_failure(c, code, "%s", e.text);
         return;
     }
     if (shape == REPLY_ONE)

@@ -55,7 +55,9 @@ struct round {
 };
 
 struct lane_reader {
-    pthread_mutex_t applying; /* held while entries are applied; taken before @lock. @at changes under both */
+    /* Held while entries are applied, and while the owner is told of a stall; taken before @lock. @at changes
+     * under both. */
+    pthread_mutex_t applying;
     pthread_mutex_t lock;
     /* Guarded by @lock: */
     struct lane_requests queue;

@@ -33,9 +33,12 @@ void lane_reader_keep(struct lane_reader *r, struct own *own)
 
 bool lane_reader_free(struct lane_reader *r)
 {
+    if (pthread_mutex_trylock(&r->applying) != 0)
+        return false;
     (void)pthread_mutex_lock(&r->lock);
     bool busy = r->busy;
     (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_mutex_unlock(&r->applying);
     if (busy)
         return false;
     (void)pthread_mutex_destroy(&r->applying);

@@ -84,10 +84,10 @@ struct lane_reader *lane_reader_new(const struct lane *lane, const struct log_po
  * stream and era that the reader reads; if it is not, the reader stalls with TAIL_ERA when it meets an entry
  * of its own. If @own has no room, adds are refused with ERR_NOMEM. */
 void lane_reader_keep(struct lane_reader *r, struct own *own);
-/* False: a tail read is under way; call again. No request may be waiting. */
+/* False: a tail read is under way, or a hook has not returned; call again. No request may be waiting. */
 MUST_CHECK bool lane_reader_free(struct lane_reader *r);
-/* After the return no entry is being applied, and none will be until lane_reader_move(). Requests wait. Do
- * not call it from a hook. */
+/* After the return no hook is running that is called for entries or for a stall, and none will be until
+ * lane_reader_move(). Requests wait. Do not call it from a hook. */
 void lane_reader_stop(struct lane_reader *r);
 /* Read on from @at, with the key, address and era of @lane: a new era was accepted, or shards are loaded
  * again. The reader looks for the entries of waiting requests from there on, and sends those that are missing

@@ -224,9 +224,12 @@ static bool is_superseded(struct lane_reader *r)
     return yes;
 }
 
-/* The lane cannot be read from here. Tell the owner, unless it stopped or moved the reader meanwhile. */
+/* The lane cannot be read from here. Tell the owner, unless it stopped or moved the reader meanwhile. The
+ * owner can stop or free the reader only when it was told: a late word would be taken for one of a later
+ * lane. */
 static void stall(struct lane_reader *r, struct lane_port *p, enum tail_state state)
 {
+    (void)pthread_mutex_lock(&r->applying);
     (void)pthread_mutex_lock(&r->lock);
     bool superseded = r->stopped || r->moved;
     if (!superseded) {
@@ -234,10 +237,11 @@ static void stall(struct lane_reader *r, struct lane_port *p, enum tail_state st
         r->busy = false;
     }
     (void)pthread_mutex_unlock(&r->lock);
+    if (!superseded)
+        r->hooks.stalled(r->arg, state);
+    (void)pthread_mutex_unlock(&r->applying);
     if (superseded)
         lane_reader_go_on(r, p);
-    else
-        r->hooks.stalled(r->arg, state);
 }
 
 /* Apply what was read; if the reader was stopped or moved meanwhile, make the round again instead. True: the

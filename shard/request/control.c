@@ -244,7 +244,9 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
         c->back_eras = control_eras_sum(c->view);
     }
     if (f->names.incarnation == 0) {
+        (void)pthread_rwlock_wrlock(&f->lock);
         f->names.incarnation = c->view->incarnation;
+        (void)pthread_rwlock_unlock(&f->lock);
         roll_init(&c->roll, c->redis, &f->names, f->writer);
     }
     if (f->is_missing)

@@ -120,14 +120,17 @@ static void end(struct open_filter *f)
     control_free(control);
 }
 
-/* False: a caller has it open, or a lane of it is being read. */
+/* False: a caller has it open, a lane of it is being read, or a task for it is under way. */
 static bool free_if_unused(struct open_filter *f)
 {
     struct filters *fs = f->maintainer->filters;
     (void)pthread_mutex_lock(&fs->lock);
     bool used = atomic_load(&f->references) > 0; /* it is not listed, so no caller can open it any more */
     (void)pthread_mutex_unlock(&fs->lock);
-    if (used || atomic_load(&f->is_woken) || !log_filter_free(f->log))
+    if (used || !log_filter_free(f->log))
+        return false;
+    f->log = NULL; /* nobody can wake it any more */
+    if (atomic_load(&f->is_woken))
         return false;
     TAILQ_REMOVE(&f->maintainer->filter, f, of_maintainer);
     event_free(f->timer);

@@ -254,6 +254,10 @@ static void test_command__lists_counts_and_finds_keys(void **state)
         {"COMMAND GETKEYS", ARITY("command|getkeys")},
         {"COMMAND GETKEYS BF.ADD k a", "*1\r\n$1\r\nk"},
         {"COMMAND GETKEYS BF.ADD k", "-ERR Invalid number of arguments specified for command"},
+        {"COMMAND GETKEYS DEL a b c", "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc"}, /* leaves a fourth argument */
+        {"COMMAND GETKEYS TB.STATUS", "-ERR Invalid number of arguments specified for command"},
+        {"COMMAND GETKEYS TB.COORDINATORS", "-ERR Invalid number of arguments specified for command"},
+        {"COMMAND GETKEYS TB.STATUS k", "*1\r\n$1\r\nk"},
         {"COMMAND GETKEYS PING", "-ERR The command has no key arguments"},
         {"COMMAND GETKEYS NOSUCH", "-ERR Invalid command specified"},
         {"COMMAND LIST FILTERBY PATTERN bf.[ac]*", "*2\r\n$6\r\nbf.add\r\n$7\r\nbf.card"},
@@ -270,6 +274,55 @@ static void test_command__lists_counts_and_finds_keys(void **state)
     for (size_t i = 0; i < 3; i++) {
         redisReply *r = ask(all[i]);
         assert_int_equal(r->elements, count);
+        freeReplyObject(r);
+    }
+}
+
+/* With the fewest words that each command takes. */
+static void test_command_getkeys__returns_only_words_that_were_sent(void **state)
+{
+    (void)state;
+    redisReply *info = ask("COMMAND");
+    for (size_t i = 0; i < info->elements; i++) {
+        const redisReply *command = info->element[i];
+        long long words = llabs(command->element[1]->integer), first = command->element[3]->integer;
+        char text[128];
+        int n = snprintf(text, sizeof(text), "COMMAND GETKEYS %s", command->element[0]->str);
+        for (long long k = 1; k < words; k++)
+            n += snprintf(text + n, sizeof(text) - (size_t)n, " k");
+        freeReplyObject(ask("COMMAND GETKEYS DEL a b c d e f")); /* its words must not show */
+        redisReply *r = client_command(client(), text);
+        bool has_key = first > 0 && first < words;
+        assert_non_null(r);
+        if (r->type != (has_key ? REDIS_REPLY_ARRAY : REDIS_REPLY_ERROR))
+            fail_msg("wrong reply to: %s", text);
+        for (size_t k = 0; k < r->elements; k++)
+            assert_string_equal(r->element[k]->str, "k");
+        freeReplyObject(r);
+    }
+    freeReplyObject(info);
+}
+
+/* Each name makes a reply of a hundred times its size. */
+static void test_command_info_and_docs__take_as_many_names_as_there_are_commands(void **state)
+{
+    enum { WORDS_MAX = 256 };
+    (void)state;
+    static const char *const subcommands[] = {"INFO", "DOCS"};
+    const char *words[WORDS_MAX] = {"COMMAND"};
+    struct error e = {""};
+    int64_t count = 0;
+    must(client_integer(client(), &count, &e, "COMMAND COUNT"), e);
+    assert_in_range(count, 1, WORDS_MAX - 3);
+    for (size_t i = 2; i < WORDS_MAX; i++)
+        words[i] = "PING";
+    for (size_t i = 0; i < 2; i++) {
+        words[1] = subcommands[i];
+        redisReply *r = client_argv(client(), (size_t)count + 2, words, NULL);
+        assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
+        freeReplyObject(r);
+        r = client_argv(client(), (size_t)count + 3, words, NULL);
+        assert_true(r != NULL && r->type == REDIS_REPLY_ERROR);
         freeReplyObject(r);
     }
 }
@@ -421,6 +474,8 @@ int main(void)
         cmocka_unit_test(test_client_kill__closes_by_every_filter_and_counts),
         cmocka_unit_test(test_client_kill__spares_who_asks_unless_told_otherwise),
         cmocka_unit_test(test_command__lists_counts_and_finds_keys),
+        cmocka_unit_test(test_command_getkeys__returns_only_words_that_were_sent),
+        cmocka_unit_test(test_command_info_and_docs__take_as_many_names_as_there_are_commands),
         cmocka_unit_test(test_command_info__has_arity_flags_and_keys),
         cmocka_unit_test(test_command_docs__describes_every_command_as_its_arity_has_it),
         cmocka_unit_test(test_info__has_the_sections_that_are_asked_for),

@@ -4,9 +4,12 @@
 #include "tests/integration/readers.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 /* --- gathering --- */
 
@@ -222,6 +225,91 @@ static void test_what_is_cancelled__is_not_told(void **state)
     free(c);
 }
 
+/* --- an owner that is told --- */
+
+/* The hook of a reader that stalls: it lasts until it may return. */
+struct slow_owner {
+    struct lane_reader *reader;
+    sem_t called, may_return;
+    atomic_bool is_told;
+    bool told_before_stop_returned;
+};
+
+static enum err apply_nothing(void *arg, const struct tail_record *record, uint8_t *fresh, struct error *e)
+{
+    (void)arg;
+    (void)record;
+    (void)fresh;
+    (void)e;
+    return ERR_OK;
+}
+
+static void on_stalled_slowly(void *arg, enum tail_state state)
+{
+    struct slow_owner *o = arg;
+    (void)state;
+    (void)sem_post(&o->called);
+    (void)sem_wait(&o->may_return);
+    atomic_store(&o->is_told, true);
+}
+
+static void *stop(void *arg)
+{
+    struct slow_owner *o = arg;
+    lane_reader_stop(o->reader);
+    o->told_before_stop_returned = atomic_load(&o->is_told);
+    return NULL;
+}
+
+static void note_end(void *arg, const struct lane_result *result)
+{
+    *(enum err *)arg = result->code;
+}
+
+static void *run_port(void *arg)
+{
+    const enum err *code = arg;
+    while (*code == ERR_BUSY)
+        readers_turn_loops();
+    return NULL;
+}
+
+/* Else the owner could be told of a lane that it has just replaced, or after it has freed the reader. */
+static void test_who_stops_or_frees_a_reader__waits_until_its_owner_is_told(void **state)
+{
+    static const struct lane_reader_hooks hooks = {.apply = apply_nothing, .stalled = on_stalled_slowly};
+    struct slow_owner o = {.told_before_stop_returned = false};
+    struct lane_request request;
+    enum err code = ERR_BUSY;
+    pthread_t port, stopper;
+    struct error e = {""};
+    (void)state;
+    assert_int_equal(sem_init(&o.called, 0, 0), 0);
+    assert_int_equal(sem_init(&o.may_return, 0, 0), 0);
+    o.reader =
+        lane_reader_new(&readers_w.lane, &readers_w.anchor, (const uint8_t *)"of this process", &hooks, &o);
+    assert_non_null(o.reader);
+    assert_int_equal(lanes_number(&readers_w.client, "DEL", &readers_w.lane), 1);
+    lane_ask(readers_w.port[0], o.reader, &request, note_end, &code);
+    assert_int_equal(pthread_create(&port, NULL, run_port, &code), 0);
+    assert_int_equal(sem_wait(&o.called), 0);
+    assert_int_equal(pthread_create(&stopper, NULL, stop, &o), 0);
+    clock_sleep_us(50 * 1000); /* the other thread has time to return too early */
+    bool freed = lane_reader_free(o.reader);
+    assert_int_equal(sem_post(&o.may_return), 0);
+    (void)pthread_join(stopper, NULL);
+    assert_false(freed);
+    assert_true(o.told_before_stop_returned);
+    must(lane_make(readers_w.link, &readers_w.lane, lanes_writer, 1, &readers_w.anchor, &e), e);
+    lane_reader_move(o.reader, &readers_w.lane, &readers_w.anchor);
+    (void)pthread_join(port, NULL);
+    assert_int_equal(code, ERR_OK);
+    while (!lane_reader_free(o.reader))
+        readers_turn_loops();
+    (void)sem_destroy(&o.called);
+    (void)sem_destroy(&o.may_return);
+}
+
 /* --- four workers --- */
 
 enum { WORKERS = 4, EACH_ROUNDS = 150, AT_ONCE = 8, EACH_KEYS = 3 };
@@ -330,6 +418,7 @@ int main(void)
         READER_TEST(test_a_port_whose_loop_rests__leaves_the_next_read_to_another),
         READER_TEST(test_a_port_that_rests__lets_go_of_the_lane),
         READER_TEST(test_what_is_cancelled__is_not_told),
+        READER_TEST(test_who_stops_or_frees_a_reader__waits_until_its_owner_is_told),
         READER_TEST(test_four_workers__are_told_what_is_new_once),
     };
     return cmocka_run_group_tests(tests, readers_start, readers_stop);

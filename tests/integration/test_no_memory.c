@@ -139,6 +139,9 @@ struct step {
     const char *command;
 };
 
+/* A command that a worker starts together with those of its kind beside it, as all have the same filter. */
+#define EXISTS(length, key) "*3\r\n$9\r\nBF.EXISTS\r\n$1\r\nf\r\n$" #length "\r\n" key
+
 /* %u: the number of the run. */
 static const struct step steps[] = {
     {PONG, "PING"},
@@ -150,6 +153,10 @@ static const struct step steps[] = {
     {ABSENT, "BF.EXISTS cold%u never"},
     {BATCH, "BF.MEXISTS f"},
     {TOKEN, "ECHO token"},
+    {PRESENT, EXISTS(2, "c6")},
+    {ABSENT, EXISTS(5, "never")},
+    {PRESENT, EXISTS(2, "c7")},
+    {ABSENT, EXISTS(5, "never")},
     {PRESENT, "BF.EXISTS f c2"},
     {ABSENT, "BF.EXISTS f never"},
     {NUMBER, "BF.CARD f"},

@@ -144,6 +144,26 @@ static void *create_nil(const redisReadTask *task)
     return r == NULL ? NULL : settle(task, r);
 }
 
+#if HIREDIS_MAJOR >= 1
+/* Only RESP3 has these two types, which nobody asks for. The reply is refused: without a function hiredis
+ * would return a type in place of a pointer. */
+static void *refuse_double(const redisReadTask *task, double value, char *text, size_t length)
+{
+    (void)task;
+    (void)value;
+    (void)text;
+    (void)length;
+    return NULL;
+}
+
+static void *refuse_bool(const redisReadTask *task, int value)
+{
+    (void)task;
+    (void)value;
+    return NULL;
+}
+#endif
+
 static void free_object(void *object)
 {
     (void)object; /* freed with the arena */
@@ -151,10 +171,16 @@ static void free_object(void *object)
 
 redisReplyObjectFunctions *arena_functions(void)
 {
-    static redisReplyObjectFunctions functions = {.createString = create_string,
-                                                  .createArray = create_array,
-                                                  .createInteger = create_integer,
-                                                  .createNil = create_nil,
-                                                  .freeObject = free_object};
+    static redisReplyObjectFunctions functions = {
+        .createString = create_string,
+        .createArray = create_array,
+        .createInteger = create_integer,
+        .createNil = create_nil,
+#if HIREDIS_MAJOR >= 1
+        .createDouble = refuse_double,
+        .createBool = refuse_bool,
+#endif
+        .freeObject = free_object
+    };
     return &functions;
 }
