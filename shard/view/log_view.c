@@ -138,10 +138,9 @@ void log_token_text(const struct writer_token *t, char out[LOG_TOKEN_TEXT_MAX])
 
 bool log_token_parse(struct writer_token *out, const char *text, size_t length)
 {
-    const char *blank = memchr(text, ' ', length);
-    size_t digits = blank == NULL ? 0 : length - (size_t)(blank + 1 - text);
-    return blank != NULL && digits == 16 && number_u64(text, (size_t)(blank - text), &out->number) &&
-           number_hex64(blank + 1, digits, &out->random);
+    struct span rest = {text, length};
+    return span_cut_u64(&rest, ' ', &out->number) && rest.length == 16 &&
+           number_hex64(rest.at, rest.length, &out->random);
 }
 
 bool log_writer_has_said(const struct log_writer *w, unsigned lane, uint64_t number, uint64_t era)
