@@ -84,12 +84,9 @@ static enum err parse_record(struct loading *out, redisReply *const *r, struct e
 
 enum err loading_read(struct handle *f, struct loading *out, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&f->names, "load", &name);
-    enum err code = sync_client_command(f->redis, handle_home(f), &reply, e,
-                                        "HMGET %b state dump incarnation arrived header generation",
-                                        name.text, name.length);
+    enum err code = sync_client_filter_command(
+        f->redis, &f->names, "load", "HMGET %b state dump incarnation arrived header generation", &reply, e);
     if (code != ERR_OK)
         return code;
     *out = (struct loading){0};
@@ -108,10 +105,8 @@ enum err loading_read(struct handle *f, struct loading *out, struct error *e)
 enum err loading_begin(struct handle *f, const struct loading *l, struct error *e)
 {
     struct script_call *c = &f->call;
-    struct buffer header = {0};
     char generation[GENERATION_TEXT_MAX];
     size_t length = generation_text(view_current(&l->view), generation);
-    dump_header_encode(&l->header, &header);
     script_begin(c, embedded_load_begin);
     script_filter_key(&f->call, &f->names, "load");
     script_filter_key(&f->call, &f->names, "view");
@@ -120,12 +115,11 @@ enum err loading_begin(struct handle *f, const struct loading *l, struct error *
     script_text(c, "incarnation");
     script_incarnation(c, l->view.incarnation);
     script_text(c, "header");
-    script_buffer(c, &header);
+    dump_header_encode(&l->header, script_argument(c));
     script_text(c, "generation");
     script_bytes(c, generation, length);
     long long answer = 0;
     enum err code = script_run(c, f->redis, handle_home(f), &answer, e);
-    buffer_fini(&header);
     if (code == ERR_OK && answer == 0)
         code = error_set(e, ERR_EXISTS, "the filter exists already");
     return code;
@@ -230,11 +224,8 @@ enum err loading_note(struct handle *f, struct loading *l, const uint32_t *chunk
 
 enum err loading_arrived(struct handle *f, const struct loading *l, uint8_t *there, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&f->names, "load", &name);
-    enum err code =
-        sync_client_command(f->redis, handle_home(f), &reply, e, "HKEYS %b", name.text, name.length);
+    enum err code = sync_client_filter_command(f->redis, &f->names, "load", "HKEYS %b", &reply, e);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < reply->elements; i++) {

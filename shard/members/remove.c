@@ -2,7 +2,6 @@
 #include "shard/view/notify.h"
 #include "shard/members/remove.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shard/members/roll_internal.h"
@@ -15,18 +14,17 @@ extern const char embedded_remove_doubt[], embedded_remove_folded[], embedded_re
 static void begin(struct roll *r, const char *text, const uint8_t writer[LOG_WRITER_BYTES])
 {
     roll_begin(r, text);
-    script_incarnation(&r->call, r->names->incarnation);
     roll_put_writer(r, writer);
 }
 
 /* Add the lanes, in the view's form. */
 static void put_lanes(struct roll *r, const struct log_lane *lane, unsigned count)
 {
-    struct buffer text = {0};
-    for (unsigned i = 0; i < count; i++)
-        buffer_printf(&text, "%s%" PRIu64 ":%016" PRIx64, i == 0 ? "" : ",", lane[i].number, lane[i].era);
-    script_buffer(&r->call, &text);
-    buffer_fini(&text);
+    struct buffer *text = script_argument(&r->call);
+    for (unsigned i = 0; i < count; i++) {
+        buffer_puts(text, i == 0 ? "" : ",");
+        log_lane_text(lane[i], text);
+    }
 }
 
 enum err remove_doubt(struct roll *r, const struct log_writer *w, struct error *e)
@@ -103,10 +101,8 @@ enum err remove_end(struct roll *r, const struct removal *m, struct error *e)
     begin(r, embedded_remove_folded, m->writer);
     script_number(&r->call, m->registration);
     put_lanes(r, m->lane, m->lanes);
-    for (unsigned i = 0; i < m->lanes; i++) {
-        (void)log_id_format(m->notice[i], id);
-        script_text(&r->call, id);
-    }
+    for (unsigned i = 0; i < m->lanes; i++)
+        script_bytes(&r->call, id, log_id_format(m->notice[i], id));
     enum err code = roll_run(r, &result, e);
     if (code != ERR_OK || result == 1)
         return code;
@@ -202,7 +198,6 @@ enum err remove_undo(struct roll *r, const struct log_lane *lane, unsigned lanes
     long long result = 0;
     *entered = 0;
     roll_begin(r, embedded_remove_restore);
-    script_incarnation(&r->call, r->names->incarnation);
     put_lanes(r, lane, lanes);
     for (unsigned i = 0; i < count; i++) {
         roll_put_writer(r, writers[i].id);

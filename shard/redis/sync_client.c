@@ -154,23 +154,26 @@ enum err sync_client_refusal(const struct sync_client *l, unsigned where, const 
 enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
                              const char *format, ...)
 {
-    *out = NULL;
+    redisReply *reply = NULL;
     va_list ap;
     va_start(ap, format);
     char *command = NULL;
     int length = redisvFormatCommand(&command, format, ap);
     va_end(ap);
+    if (out != NULL)
+        *out = NULL;
     if (length < 0)
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = sync_client_queue(l, where, command, (size_t)length, e);
     redisFreeCommand(command);
     if (code == ERR_OK)
-        code = sync_client_reply(l, where, out, e);
-    if (code == ERR_OK && *out != NULL && (*out)->type == REDIS_REPLY_ERROR) {
-        code = sync_client_refusal(l, where, *out, e);
-        freeReplyObject(*out);
-        *out = NULL;
-    }
+        code = sync_client_reply(l, where, &reply, e);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
+        code = sync_client_refusal(l, where, reply, e);
+    if (code == ERR_OK && out != NULL)
+        *out = reply;
+    else
+        freeReplyObject(reply);
     return code;
 }
 

@@ -39,10 +39,7 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
 {
     struct script_call call = {.text = NULL};
     struct key_name key;
-    struct buffer all = {0};
     unsigned count = 0;
-    for (unsigned i = 0; i < v->history_count; i++)
-        buffer_printf(&all, "%016" PRIx64 " ", v->history[i]);
     enum err code = sync_client_masters(l, &count, e);
     for (unsigned i = 0; code == ERR_OK && i < count; i++) {
         char field[REGISTRY_HISTORY_FIELD_MAX];
@@ -55,14 +52,15 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
         script_bytes(&call, field, registry_history_field(names, field));
         script_incarnation(&call, v->incarnation);
         script_incarnation(&call, v->history[0]);
-        script_buffer(&call, &all);
+        struct buffer *all = script_argument(&call);
+        for (unsigned k = 0; k < v->history_count; k++)
+            buffer_printf(all, "%016" PRIx64 " ", v->history[k]);
         code = script_run(&call, l, sync_client_master_keys(l, i), &named, e);
         if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT)
             code = ERR_OK;
         *again |= named != 1;
     }
     script_fini(&call);
-    buffer_fini(&all);
     return code;
 }
 
@@ -110,8 +108,7 @@ static enum err miss(struct sync_client *l, const struct names *names, const str
     enum err code = has_lived(l, names, v, said, seen, &lived, e);
     if (code != ERR_OK)
         return code;
-    script_begin(&call, embedded_history_miss);
-    script_filter_key(&call, names, "view");
+    script_begin_view(&call, embedded_history_miss, names);
     script_filter_key(&call, names, "build");
     script_incarnation(&call, v->incarnation);
     script_incarnation(&call, lived ? 0 : random_u64() | 1);

@@ -179,6 +179,11 @@ void log_folded_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX]
     (void)snprintf(out, LOG_FOLDED_NAME_MAX, "folded%u.%u", slot & 1, lane & 0xffu);
 }
 
+void log_lane_text(struct log_lane lane, struct buffer *out)
+{
+    buffer_printf(out, "%" PRIu64 ":%016" PRIx64, lane.number, lane.era);
+}
+
 void log_lost_text(const struct log_lost *lost, char out[LOG_LOST_TEXT_MAX])
 {
     (void)snprintf(out, LOG_LOST_TEXT_MAX, "%" PRIu64 " %u.%" PRIu32 " %" PRIu64, lost->generation,
