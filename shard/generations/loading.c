@@ -18,28 +18,21 @@ enum { WRITE_BYTES = 2 << 20, AT_ONCE = 512, NOTES_AT_ONCE = 1000, GENERATION_LO
 
 /* --- the record --- */
 
-void loading_view(struct view *out, const struct dump_header *h, const struct nodes *nodes,
-                  uint64_t incarnation, uint64_t token)
+void loading_shape(struct generation *out, const struct dump_header *h, const struct nodes *nodes,
+                   uint64_t token)
 {
-    *out = (struct view){.incarnation = incarnation,
-                         .epoch = 1,
-                         .phase = phase_alone(h->layer_count),
-                         .current = GENERATION_LOADED % 2,
-                         .last_generation = GENERATION_LOADED,
-                         .expansion = h->expansion};
-    struct generation *g = &out->slot[GENERATION_LOADED % 2];
-    *g = (struct generation){.number = GENERATION_LOADED,
-                             .seed = h->seed,
-                             .built = true,
-                             .capacity = h->capacity,
-                             .error_rate = h->error_rate,
-                             .layer_count = h->layer_count};
+    *out = (struct generation){.number = GENERATION_LOADED,
+                               .seed = h->seed,
+                               .built = true,
+                               .capacity = h->capacity,
+                               .error_rate = h->error_rate,
+                               .layer_count = h->layer_count};
     for (unsigned i = 0; i < h->layer_count; i++)
-        g->layers[i] = (struct layer){.geometry = h->layers[i].geometry,
-                                      .capacity = h->layers[i].capacity,
-                                      .error_rate = h->layers[i].error_rate,
-                                      .token = token};
-    nodes_pin(nodes, g);
+        out->layers[i] = (struct layer){.geometry = h->layers[i].geometry,
+                                        .capacity = h->layers[i].capacity,
+                                        .error_rate = h->layers[i].error_rate,
+                                        .token = token};
+    nodes_pin(nodes, out);
 }
 
 static enum err damaged(struct error *e, const char *field)
@@ -72,9 +65,7 @@ static enum err parse_record(struct loading *out, redisReply *const *r, struct e
     if (!is_text(r[FIELD_HEADER]) ||
         dump_header_decode(&out->header, r[FIELD_HEADER]->str, r[FIELD_HEADER]->len, e) != ERR_OK)
         return damaged(e, "header");
-    static const struct nodes nowhere = {0};
-    loading_view(&out->view, &out->header, &nowhere, out->incarnation, 0);
-    struct generation *g = &out->view.slot[GENERATION_LOADED % 2];
+    struct generation *g = &out->shape;
     if (!is_text(r[FIELD_GENERATION]) ||
         generation_parse(g, r[FIELD_GENERATION]->str, r[FIELD_GENERATION]->len, e) != ERR_OK ||
         g->number != GENERATION_LOADED || g->layer_count != out->header.layer_count)
@@ -106,14 +97,14 @@ enum err loading_begin(struct handle *f, const struct loading *l, struct error *
 {
     struct script_call *c = &f->call;
     char generation[GENERATION_TEXT_MAX];
-    size_t length = generation_text(view_current(&l->view), generation);
+    size_t length = generation_text(&l->shape, generation);
     script_begin(c, embedded_load_begin);
     script_filter_key(&f->call, &f->names, "load");
     script_filter_key(&f->call, &f->names, "view");
     script_incarnation(c, l->header.id); /* the id has the same form */
     script_number(c, LOADING_TTL_MS);
     script_text(c, "incarnation");
-    script_incarnation(c, l->view.incarnation);
+    script_incarnation(c, l->incarnation);
     script_text(c, "header");
     dump_header_encode(&l->header, script_argument(c));
     script_text(c, "generation");
@@ -162,7 +153,7 @@ enum err loading_discard(struct handle *f, const struct loading *l, struct error
     uint64_t now = f->names.incarnation;
     struct placement placement;
     f->names.incarnation = l->incarnation;
-    const struct generation *g = view_current(&l->view);
+    const struct generation *g = &l->shape;
     enum err code = placement_resolve(&placement, &f->names, g, sync_client_nodes(f->redis), e);
     for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++)
         code = discard_layer(f, g, i, &placement, e);
@@ -244,7 +235,7 @@ enum err loading_arrived(struct handle *f, const struct loading *l, uint8_t *the
 static void new_name(struct handle *f, const struct loading *l, unsigned layer, uint32_t shard,
                      struct key_name *out)
 {
-    const struct generation *g = view_current(&l->view);
+    const struct generation *g = &l->shape;
     const struct shard_id id = {.generation = g->number, .layer = layer, .shard = shard};
     names_new_shard(&f->names, id, g->layers[layer].token, out);
 }
@@ -273,7 +264,7 @@ static enum err write_some(struct handle *f, const struct loading *l, const stru
 enum err loading_write(struct handle *f, const struct loading *l, const struct dump_run *run, uint8_t *shards,
                        struct error *e)
 {
-    const struct generation *g = view_current(&l->view);
+    const struct generation *g = &l->shape;
     const struct geometry *geometry = &l->header.layers[run->layer].geometry;
     uint32_t bytes = geometry_shard_bytes(geometry);
     uint32_t at_once = WRITE_BYTES / bytes < AT_ONCE ? WRITE_BYTES / bytes : AT_ONCE;
@@ -336,7 +327,7 @@ static enum err look_layer(struct handle *f, const struct loading *l, const stru
                            unsigned layer, uint8_t *there, struct error *e)
 {
     uint32_t shards = l->header.layers[layer].geometry.shards;
-    uint16_t tag = handle_tag(f, view_current(&l->view));
+    uint16_t tag = handle_tag(f, &l->shape);
     enum err code = ERR_OK;
     for (uint32_t first = 0; first < shards && code == ERR_OK; first += AT_ONCE) {
         uint32_t end = shards - first < AT_ONCE ? shards : first + AT_ONCE;
@@ -355,8 +346,7 @@ static enum err look_layer(struct handle *f, const struct loading *l, const stru
 enum err loading_look(struct handle *f, const struct loading *l, uint8_t *there, struct error *e)
 {
     struct placement placement;
-    enum err code =
-        placement_resolve(&placement, &f->names, view_current(&l->view), sync_client_nodes(f->redis), e);
+    enum err code = placement_resolve(&placement, &f->names, &l->shape, sync_client_nodes(f->redis), e);
     for (unsigned i = 0; i < l->header.layer_count && code == ERR_OK; i++)
         code = look_layer(f, l, &placement, i, there, e);
     if (code != ERR_OK)

@@ -86,14 +86,6 @@ enum err eras_look(struct eras *s, struct sync_client *l, const struct names *na
     return *out == ERAS_KEEP ? copy(&s->seen, &s->there, e) : ERR_OK;
 }
 
-static void format(struct buffer *out, const struct trusted *eras)
-{
-    for (unsigned i = 0; i < eras->count; i++)
-        buffer_printf(out, "%s%016" PRIx64, i == 0 ? "" : " ", eras->id[i]);
-    if (eras->count == 0)
-        buffer_append(out, "-", 1);
-}
-
 static uint64_t generation_of(const struct log_view *v)
 {
     return v->slot[v->current].shape.number;
@@ -104,7 +96,7 @@ static void format_said(struct buffer *out, const struct eras *s, const struct l
                         const struct eras_written *what)
 {
     char name[LOG_WRITER_NAME_MAX];
-    format(out, &s->now);
+    log_eras_text(&s->now, out);
     buffer_printf(out, " of %" PRIu64 "%s", generation_of(v), what->all ? " all" : " partly");
     if (!what->all || !what->knows_left)
         return;
@@ -207,8 +199,8 @@ enum err eras_take(struct eras *s, struct sync_client *l, const struct names *na
     long long result = 0;
     *missing = 0;
     begin(&c, embedded_eras_take, names);
-    format(script_argument(&c), &v->eras);
-    format(script_argument(&c), &s->now);
+    log_eras_text(&v->eras, script_argument(&c));
+    log_eras_text(&s->now, script_argument(&c));
     script_number(&c, action == ERAS_TAKE);
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)

@@ -96,11 +96,8 @@ enum err handle_load_any(struct handle *f, struct view *out, struct error *e)
     if (code == ERR_PARSE && reply->type == REDIS_REPLY_ERROR)
         code = sync_client_refusal(f->redis, handle_home(f), reply, e);
     freeReplyObject(reply);
-    for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
-        f->keys[s] = out->keys[s];
-        f->keys_of[s] = out->slot[s].number;
+    for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
         code = knows(f, &out->slot[s], e);
-    }
     if (code == ERR_OK)
         f->names.incarnation = out->incarnation;
     return code;

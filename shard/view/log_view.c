@@ -184,6 +184,22 @@ void log_lane_text(struct log_lane lane, struct buffer *out)
     buffer_printf(out, "%" PRIu64 ":%016" PRIx64, lane.number, lane.era);
 }
 
+void log_lanes_text(const struct log_lane *lane, unsigned count, struct buffer *out)
+{
+    for (unsigned i = 0; i < count; i++) {
+        buffer_puts(out, i == 0 ? "" : ",");
+        log_lane_text(lane[i], out);
+    }
+}
+
+void log_eras_text(const struct trusted *eras, struct buffer *out)
+{
+    for (unsigned i = 0; i < eras->count; i++)
+        buffer_printf(out, "%s%016" PRIx64, i == 0 ? "" : " ", eras->id[i]);
+    if (eras->count == 0)
+        buffer_append(out, "-", 1);
+}
+
 void log_lost_text(const struct log_lost *lost, char out[LOG_LOST_TEXT_MAX])
 {
     (void)snprintf(out, LOG_LOST_TEXT_MAX, "%" PRIu64 " %u.%" PRIu32 " %" PRIu64, lost->generation,

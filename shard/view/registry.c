@@ -123,31 +123,30 @@ static enum err leave(struct handle *f, const struct places *p, uint64_t incarna
     return code;
 }
 
-enum err registry_enter(struct handle *f, bool *named, struct error *e)
+/* *@least: as enter(); where it is below 1, nothing was entered. */
+static enum err enter_new(struct handle *f, long long *least, struct error *e)
 {
     struct places p;
-    long long least = 0;
-    *named = false;
     enum err code = find_places(f, &p, e);
     if (code == ERR_OK)
-        code = enter(f, &p, "new", &least, e);
-    if (code == ERR_OK && least < 1)
+        code = enter(f, &p, "new", least, e);
+    if (code == ERR_OK && *least < 1)
         code = leave(f, &p, f->names.incarnation, e);
+    free(p.one);
+    return code;
+}
+
+enum err registry_enter(struct handle *f, bool *named, struct error *e)
+{
+    long long least = 0;
+    enum err code = enter_new(f, &least, e);
     if (code == ERR_OK && least < 1 && f->requests_wait)
         code = error_set(e, ERR_ASIDE, "keys of a lost view have to be looked for");
-    if (code == ERR_OK && least < 0) {
+    if (code == ERR_OK && least < 0)
         code = registry_complete(f, e);
-        free(p.one);
-        p.one = NULL;
-        if (code == ERR_OK)
-            code = find_places(f, &p, e);
-        if (code == ERR_OK)
-            code = enter(f, &p, "new", &least, e);
-        if (code == ERR_OK && least < 1)
-            code = leave(f, &p, f->names.incarnation, e);
-    }
+    if (code == ERR_OK && least < 0)
+        code = enter_new(f, &least, e);
     *named = least < 1;
-    free(p.one);
     return code;
 }
 
