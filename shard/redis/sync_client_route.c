@@ -231,20 +231,16 @@ enum err sync_client_queue(struct sync_client *l, unsigned where, const char *by
     return error_set(e, code, "Redis node %s: the connection broke", p->node.name);
 }
 
-/* Reach the node of *@redirect, if a command was redirected; else that of @where. */
-static enum err reach_redirected(struct sync_client *l, unsigned where, struct slot_redirect *redirect,
-                                 struct sync_client_peer **out, struct error *e)
+/* Reach the node that a redirection names. */
+static enum err reach_named(struct sync_client *l, const struct slot_redirect *to,
+                            struct sync_client_peer **out, struct error *e)
 {
-    struct slot_redirect to = *redirect;
-    *redirect = (struct slot_redirect){0};
-    if (to.port == 0)
-        return reach_peer(l, where, out, e);
-    if (!to.ask) {
+    if (!to->ask) {
         (void)sync_client_map_refresh(l, NULL);
-        (void)slot_map_patch(&l->route->map, to.slot, to.host, to.port); /* if that fails, the next command
-                                                                          * gets MOVED again */
+        (void)slot_map_patch(&l->route->map, to->slot, to->host, to->port); /* if that fails, the next command
+                                                                             * gets MOVED again */
     }
-    *out = sync_client_route_peer(l, to.host, to.port);
+    *out = sync_client_route_peer(l, to->host, to->port);
     return *out == NULL ? error_set(e, ERR_NOMEM, "out of memory") : sync_client_peer_connect(l, *out, e);
 }
 
@@ -253,8 +249,10 @@ enum err sync_client_append_together(struct sync_client *l, unsigned where, stru
                                      struct error *e)
 {
     struct sync_client_peer *p = NULL;
-    enum err code = reach_redirected(l, where, redirect, &p, e);
-    if (code != ERR_OK || p == NULL)
+    const struct slot_redirect to = *redirect;
+    *redirect = (struct slot_redirect){0};
+    enum err code = to.port != 0 ? reach_named(l, &to, &p, e) : reach_peer(l, where, &p, e);
+    if (code != ERR_OK)
         return code;
     struct sync_client_command *first = NULL, *next;
     size_t begin = 0;
@@ -295,28 +293,13 @@ static void note_redirect(struct sync_client *l, struct sync_client_command *c, 
         (void)sync_client_map_refresh(l, NULL);
 }
 
-static void send_again(struct sync_client *l, struct sync_client_command *c)
+/* @to: where a node has sent it; NULL: by the map. */
+static void send_again(struct sync_client *l, struct sync_client_command *c, const struct slot_redirect *to)
 {
     struct sync_client_peer *p;
-    enum err code = reach_peer(l, c->where, &p, NULL);
+    enum err code = to != NULL ? reach_named(l, to, &p, NULL) : reach_peer(l, c->where, &p, NULL);
     if (code == ERR_OK)
-        send_to(c, c->bytes, c->length, p, false);
-    else
-        fail(c, code);
-}
-
-static void follow(struct sync_client *l, struct sync_client_command *c, const struct slot_redirect *to)
-{
-    struct sync_client_route *r = l->route;
-    if (!to->ask) {
-        (void)sync_client_map_refresh(l, NULL);
-        (void)slot_map_patch(&r->map, to->slot, to->host, to->port); /* if that fails, the next command
-                                                                      * gets MOVED again */
-    }
-    struct sync_client_peer *p = sync_client_route_peer(l, to->host, to->port);
-    enum err code = p == NULL ? ERR_NOMEM : sync_client_peer_connect(l, p, NULL);
-    if (code == ERR_OK)
-        send_to(c, c->bytes, c->length, p, to->ask);
+        send_to(c, c->bytes, c->length, p, to != NULL && to->ask);
     else
         fail(c, code);
 }
@@ -331,7 +314,7 @@ static bool takes_another_way(struct sync_client *l, struct sync_client_command 
     if (slots_parse_redirect(&to, reply->str, (size_t)reply->len, host)) {
         if (c->redirections++ == REDIRECTIONS_MAX)
             return false;
-        follow(l, c, &to);
+        send_again(l, c, &to);
         return true;
     }
     if (!slots_error_passes(reply->str))
@@ -345,7 +328,7 @@ static bool takes_another_way(struct sync_client *l, struct sync_client_command 
     if (slots_error_wants_map(reply->str))
         (void)sync_client_map_refresh(l, NULL);
     c->redirections = 0;
-    send_again(l, c);
+    send_again(l, c, NULL);
     return true;
 }
 
