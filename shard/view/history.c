@@ -10,10 +10,10 @@
 
 extern const char embedded_history_miss[], embedded_history_name[];
 
-static bool knows(const struct log_view *v, uint64_t id)
+static bool has(const uint64_t *ids, unsigned count, uint64_t id)
 {
-    for (unsigned i = 0; i < v->history_count; i++)
-        if (v->history[i] == id)
+    for (unsigned i = 0; i < count; i++)
+        if (ids[i] == id)
             return true;
     return false;
 }
@@ -25,7 +25,7 @@ enum history_state history_judge(const struct log_view *v, const struct registry
     for (unsigned i = 0; i < said->history_count; i++) {
         const struct registry_history *named = &said->history[i];
         uint64_t id = named->incarnation == v->incarnation ? named->id : 0;
-        if (id != 0 && !knows(v, id))
+        if (id != 0 && !has(v->history, v->history_count, id))
             return HISTORY_MISSED;
         if (id != last)
             state = HISTORY_BEHIND;
@@ -70,14 +70,6 @@ void history_note(struct history_seen *seen, const struct log_view *v)
     memcpy(seen->id, v->history, sizeof(seen->id));
 }
 
-static bool has_seen(const struct history_seen *seen, uint64_t id)
-{
-    for (unsigned i = 0; i < seen->count; i++)
-        if (seen->id[i] == id)
-            return true;
-    return false;
-}
-
 /* *@out: this process has seen all histories that masters name, and the metadata node's server is new to it.
  * So no key was acknowledged that this process could not know of. */
 static enum err has_lived(struct sync_client *l, const struct names *names, const struct log_view *v,
@@ -88,13 +80,13 @@ static enum err has_lived(struct sync_client *l, const struct names *names, cons
     *out = seen->count > 0;
     for (unsigned i = 0; i < said->history_count; i++)
         if (said->history[i].incarnation == v->incarnation)
-            *out &= said->history[i].id == 0 || has_seen(seen, said->history[i].id);
+            *out &= said->history[i].id == 0 || has(seen->id, seen->count, said->history[i].id);
     if (!*out)
         return ERR_OK;
     enum err code = sync_client_replications(l, &now, e);
     const struct replication *there =
         replications_of_node(&now, sync_client_name(l, sync_client_home(l, names)));
-    *out = code == ERR_OK && there != NULL && there->id != 0 && !has_seen(seen, there->id);
+    *out = code == ERR_OK && there != NULL && there->id != 0 && !has(seen->id, seen->count, there->id);
     replications_fini(&now);
     return code;
 }
@@ -127,7 +119,7 @@ enum err history_follow(struct sync_client *l, const struct names *names, const 
 {
     enum history_state state = history_judge(v, said);
     *again = false;
-    if (seen->count > 0 && !knows(v, seen->id[0]))
+    if (seen->count > 0 && !has(v->history, v->history_count, seen->id[0]))
         state = HISTORY_MISSED;
     switch (state) {
     case HISTORY_NAMED:
