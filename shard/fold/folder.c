@@ -29,7 +29,6 @@ static enum err widen(struct folder *f, struct error *e)
         memcpy(wider, f->shards, f->first[f->layers] * sizeof(*wider));
     free(f->shards);
     f->shards = wider;
-    f->shard_count = count;
     f->layers = f->shape->layer_count;
     return ERR_OK;
 }
@@ -259,6 +258,14 @@ static enum err join_all(struct folder *f, struct error *e)
     return code == ERR_OK ? read_pieces(f, &p, e) : code;
 }
 
+static enum err forget(struct folder *f, unsigned layer, uint32_t shard, void *unused, struct error *e)
+{
+    (void)unused;
+    (void)e;
+    shard_of(f, layer, shard)->state = FOLDER_FOREIGN;
+    return ERR_OK;
+}
+
 enum err folder_take_over(struct folder *f, struct error *e)
 {
     uint64_t later = 0;
@@ -268,8 +275,7 @@ enum err folder_take_over(struct folder *f, struct error *e)
     for (unsigned i = 0; i < TAKE_OVERS_MAX; i++) {
         f->lost = 0;
         f->lost_shard.generation = 0;
-        for (uint64_t s = 0; s < f->shard_count; s++)
-            f->shards[s].state = FOLDER_FOREIGN;
+        (void)for_each_shard(f, forget, NULL, e);
         code = fold_draw(&f->fold, later + 1, e);
         later = 0;
         if (code == ERR_OK)

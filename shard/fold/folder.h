@@ -75,12 +75,11 @@ struct folder {
     const struct generation *shape;    /* of the view; it may gain layers between folds, as memory does */
     struct placement placement;
     uint16_t tag;
-    bool took_over;                      /* a token was drawn, and every shard was looked at */
-    struct log_id stored[LOG_LANES_MAX]; /* all shards have the entries up to there */
-    unsigned layers;                     /* number of layers in @shards; the generation may have more by
-                                          * now */
-    struct folder_shard *shards;         /* those of layer 0, then those of layer 1, ... */
-    uint64_t shard_count;
+    bool took_over;                        /* a token was drawn, and every shard was looked at */
+    struct log_id stored[LOG_LANES_MAX];   /* all shards have the entries up to there */
+    unsigned layers;                       /* number of layers in @shards; the generation may have more by
+                                            * now */
+    struct folder_shard *shards;           /* those of layer 0, then those of layer 1, ... */
     uint64_t first[GENERATION_LAYERS_MAX]; /* index of each layer's first shard in @shards */
     bool counted;                          /* in this fold the number of keys was stored before the pages */
     unsigned lost;                         /* number of lost shards in this fold */
