@@ -114,7 +114,7 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
         return code;
     log_info("filter_loaded", "filter=%s capacity=%" PRIu64 " layers=%u memory_bytes=%" PRIu64,
              log_quote(l->f->names.filter), g->header.capacity, g->header.layer_count,
-             memory_of_generation(view_current(&g->view)));
+             memory_of_generation(&g->shape));
     if (loading_discard(l->f, g, &ignored) != ERR_OK)
         log_warn("shards_not_deleted", "filter=%s note=\"what was loaded expires by itself\"",
                  log_quote(l->f->names.filter));
@@ -192,16 +192,15 @@ static enum err begin(struct load *l, const struct dump_header *h, const struct 
     if (code != ERR_OK)
         return code;
     l->loading = (struct loading){.dump = h->id, .incarnation = random_u64(), .header = *h};
-    loading_view(&l->loading.view, h, &l->a->service->nodes, l->loading.incarnation, token);
+    loading_shape(&l->loading.shape, h, &l->a->service->nodes, token);
     code = check_memory(l, l->e);
     if (code == ERR_OK)
-        code = admin_quota(l->a, l->call, true, memory_of_view(&l->loading.view), l->e);
+        code = admin_quota(l->a, l->call, true, memory_of_generation(&l->loading.shape), l->e);
     if (code == ERR_OK)
         code = loading_begin(l->f, &l->loading, l->e);
     if (code == ERR_OK)
         log_info("load_started", "filter=%s dump=%016" PRIx64 " chunks=%u memory_bytes=%" PRIu64,
-                 log_quote(l->f->names.filter), h->id, h->chunks,
-                 generation_bytes(view_current(&l->loading.view)));
+                 log_quote(l->f->names.filter), h->id, h->chunks, generation_bytes(&l->loading.shape));
     struct error ignored;
     if (code == ERR_OK && before != NULL && loading_discard(l->f, before, &ignored) != ERR_OK)
         log_warn("shards_not_deleted",

@@ -38,7 +38,7 @@ static struct header header_of(const struct copy *c, uint32_t shard)
 static enum err send_get(struct copy *c, uint32_t shard, struct error *e)
 {
     struct key_name name;
-    const struct generation *g = view_current(&c->load->view);
+    const struct generation *g = &c->load->shape;
     const struct shard_id id = {.generation = g->number, .layer = c->layer, .shard = shard};
     names_new_shard(&c->stored, id, g->layers[c->layer].token, &name);
     const char *const argv[] = {"GET", name.text};
@@ -158,7 +158,7 @@ static enum err publish(struct copy *c, struct filter_naming *as, struct generat
                                    .done_ms = LOADED_TTL_MS};
     const struct make_options o = {
         .expansion = l->header.expansion, .lanes = LANES, .placement = on, .content = &content};
-    *shape = *view_current(&l->view);
+    *shape = l->shape;
     shape->seed = l->header.mix;
     for (unsigned i = 0; i < shape->layer_count; i++)
         shape->layers[i].token = 0;
@@ -166,8 +166,7 @@ static enum err publish(struct copy *c, struct filter_naming *as, struct generat
         content.keys += l->header.layers[i].items;
     c->stored = c->handle->names;
     c->stored.incarnation = l->incarnation;
-    c->tag_stored =
-        hash_tag(l->incarnation, c->stored.filter, c->stored.filter_length, view_current(&l->view)->number);
+    c->tag_stored = hash_tag(l->incarnation, c->stored.filter, c->stored.filter_length, l->shape.number);
     return filter_make_log(as, &o, out, w, e);
 }
 

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/number.h"
+#include "base/span.h"
 
 /* The text being written. GENERATION_TEXT_MAX bytes hold any generation within its bounds. */
 struct writer {
@@ -45,35 +45,13 @@ size_t generation_text(const struct generation *g, char out[GENERATION_TEXT_MAX]
     return (size_t)(w.at - out);
 }
 
-/* A piece of the text. Pieces are cut off its front. */
-struct span {
-    const char *at;
-    size_t length;
-};
-
-/* Cut off what lies before the first @separator, or all of it if there is none. False: nothing is left. */
-static bool cut(struct span *rest, char separator, struct span *piece)
-{
-    if (rest->at == NULL)
-        return false;
-    const char *found = memchr(rest->at, separator, rest->length);
-    *piece = *rest;
-    if (found == NULL) {
-        *rest = (struct span){NULL, 0};
-        return true;
-    }
-    piece->length = (size_t)(found - rest->at);
-    rest->at = found + 1;
-    rest->length -= piece->length + 1;
-    return true;
-}
-
 /* Cut off the next word, which must be "@key=value", and give its value. */
 static bool cut_value(struct span *rest, const char *key, struct span *value)
 {
     size_t n = strlen(key);
     *value = (struct span){NULL, 0};
-    if (!cut(rest, ' ', value) || value->length <= n || memcmp(value->at, key, n) != 0 || value->at[n] != '=')
+    if (!span_cut(rest, ' ', value) || value->length <= n || memcmp(value->at, key, n) != 0 ||
+        value->at[n] != '=')
         return false;
     value->at += n + 1;
     value->length -= n + 1;
@@ -93,16 +71,10 @@ static enum err refuse(struct error *e, const char *key, struct span value, cons
                                         shown(value), value.at);
 }
 
-static bool cut_u64(struct span *rest, uint64_t *out)
-{
-    struct span piece;
-    return cut(rest, ':', &piece) && number_u64(piece.at, piece.length, out);
-}
-
 static bool cut_u32(struct span *rest, uint32_t *out)
 {
     uint64_t value;
-    if (!cut_u64(rest, &value) || value > UINT32_MAX)
+    if (!span_cut_u64(rest, ':', &value) || value > UINT32_MAX)
         return false;
     *out = (uint32_t)value;
     return true;
@@ -118,14 +90,14 @@ static bool layer_parse(struct span text, struct layer *l)
     struct span rate;
     return cut_u32(&text, &l->geometry.shards) && cut_u32(&text, &l->geometry.blocks) &&
            cut_u32(&text, &l->geometry.block_bits) && cut_u32(&text, &l->geometry.hashes) &&
-           cut_u64(&text, &l->capacity) && cut(&text, ':', &rate) && rate_parse(rate, &l->error_rate) &&
-           cut_u64(&text, &l->token) && text.at == NULL;
+           span_cut_u64(&text, ':', &l->capacity) && span_cut(&text, ':', &rate) &&
+           rate_parse(rate, &l->error_rate) && span_cut_u64(&text, ':', &l->token) && text.at == NULL;
 }
 
 static enum err layers_parse(struct generation *g, struct span text, struct error *e)
 {
     struct span piece;
-    for (g->layer_count = 0; cut(&text, ';', &piece); g->layer_count++) {
+    for (g->layer_count = 0; span_cut(&text, ';', &piece); g->layer_count++) {
         if (g->layer_count == GENERATION_LAYERS_MAX)
             return error_set(e, ERR_PARSE, "more than %d layers", GENERATION_LAYERS_MAX);
         struct layer *l = &g->layers[g->layer_count];
@@ -153,7 +125,7 @@ static bool node_name_ok(struct span name)
 static enum err nodes_of(struct generation *g, struct span text, struct error *e)
 {
     struct span piece;
-    for (g->node_count = 0; cut(&text, ',', &piece); g->node_count++) {
+    for (g->node_count = 0; span_cut(&text, ',', &piece); g->node_count++) {
         if (g->node_count == GENERATION_NODES_MAX)
             return error_set(e, ERR_PARSE, "more than %d nodes", GENERATION_NODES_MAX);
         if (!node_name_ok(piece))

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 #include "base/log.h"
-#include "base/number.h"
 
 /* --- fields --- */
 
@@ -57,7 +56,7 @@ static bool parse_value(void *out, const struct view_row *row, const char *value
     case VIEW_OTHER:
         break;
     }
-    return row->parse(out, value, length);
+    return row->parse(member, (struct span){value, length});
 }
 
 static const char *expected(const struct view_row *row)
@@ -146,24 +145,19 @@ enum err view_parse_rows(void *out, const struct view_row *rows, unsigned count,
 /* --- the summary --- */
 
 /* "<generation> <keys>", and optionally where the keys were counted */
-static bool parse_keys(struct view *v, unsigned slot, const char *value, size_t length)
+static bool parse_keys(struct view *v, unsigned slot, struct span value)
 {
-    const char *space = memchr(value, ' ', length);
-    size_t first = space == NULL ? 0 : (size_t)(space - value);
-    const char *behind = space == NULL ? NULL : memchr(space + 1, ' ', length - first - 1);
-    size_t second = behind == NULL ? length - first - 1 : (size_t)(behind - space - 1);
-    return space != NULL && number_u64(value, first, &v->keys_of[slot]) &&
-           number_u64(space + 1, second, &v->keys[slot]);
+    return span_cut_u64(&value, ' ', &v->keys_of[slot]) && span_cut_u64(&value, ' ', &v->keys[slot]);
 }
 
-static bool parse_keys0(void *v, const char *value, size_t length)
+static bool parse_keys0(void *v, struct span value)
 {
-    return parse_keys(v, 0, value, length);
+    return parse_keys(v, 0, value);
 }
 
-static bool parse_keys1(void *v, const char *value, size_t length)
+static bool parse_keys1(void *v, struct span value)
 {
-    return parse_keys(v, 1, value, length);
+    return parse_keys(v, 1, value);
 }
 
 #define KEYS "a generation's number and keys"

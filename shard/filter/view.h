@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "base/span.h"
 #include "shard/filter/generation.h"
 #include "shard/filter/phase.h"
 
@@ -52,10 +53,9 @@ enum view_kind {
 };
 struct view_row {
     const char *name;
-    size_t offset;                                              /* of the member; 0 for VIEW_OTHER */
-    bool (*parse)(void *out, const char *value, size_t length); /* VIEW_OTHER */
-    const char *expected;                                       /* VIEW_OTHER: the form of the value, for
-                                                                 * error texts */
+    size_t offset;                                  /* of the member */
+    bool (*parse)(void *member, struct span value); /* VIEW_OTHER */
+    const char *expected;                           /* VIEW_OTHER: the form of the value, for error texts */
     enum view_kind kind;
     bool is_optional;
 };

@@ -32,18 +32,15 @@ enum err fold_fenced(const struct fold *f, const char *more, struct error *e)
 /* @was: the token that the view must have; "": any. */
 static enum err draw(struct fold *f, uint64_t at_least, const char *was, struct error *e)
 {
-    char random[17];
     long long number = 0;
     uint64_t part = random_u64();
-    (void)snprintf(random, sizeof(random), "%016" PRIx64, part);
-    script_begin(&f->call, embedded_fold_draw);
-    script_filter_key(&f->call, f->names, "view");
+    script_begin_view(&f->call, embedded_fold_draw, f->names);
     script_filter_key(&f->call, f->names, "token");
     script_incarnation(&f->call, f->names->incarnation);
     script_number(&f->call, f->slot);
     script_number(&f->call, f->generation);
     script_number(&f->call, at_least);
-    script_text(&f->call, random);
+    script_incarnation(&f->call, part); /* 16 digits */
     script_text(&f->call, was);
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &number, e);
     if (code == ERR_OK && number < 0)
@@ -266,19 +263,16 @@ enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32
 enum err fold_count(struct fold *f, const struct log_counted *at, unsigned lanes, uint64_t keys,
                     struct error *e)
 {
-    char lane[48], id[LOG_ID_TEXT_MAX];
+    char id[LOG_ID_TEXT_MAX];
     long long stored = 0;
-    script_begin(&f->call, embedded_fold_count);
-    script_filter_key(&f->call, f->names, "view");
+    script_begin_view(&f->call, embedded_fold_count, f->names);
     script_number(&f->call, f->slot);
     fold_add_token(f, &f->call);
     script_number(&f->call, f->generation);
     script_number(&f->call, keys);
     for (unsigned i = 0; i < lanes; i++) {
-        (void)snprintf(lane, sizeof(lane), "%" PRIu64 ":%016" PRIx64, at[i].lane.number, at[i].lane.era);
-        (void)log_id_format(at[i].id, id);
-        script_text(&f->call, lane);
-        script_text(&f->call, id);
+        log_lane_text(at[i].lane, script_argument(&f->call));
+        script_bytes(&f->call, id, log_id_format(at[i].id, id));
     }
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &stored, e);
     return code == ERR_OK && stored != 1 ? fold_fenced(f, ", or the era of a lane has changed", e) : code;
@@ -309,25 +303,21 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
                     struct fold_bound *over_hold, struct error *e)
 {
     char id[LOG_ID_TEXT_MAX];
-    struct buffer position = {0};
     redisReply *reply;
     unsigned home = sync_client_home(f->redis, f->names);
     *needed = *over_hold = (struct fold_bound){0};
-    (void)log_id_format(p->id, id);
-    log_position_format(p, &position);
-    buffer_printf(&position, " %u", layers);
-    script_begin(&f->call, embedded_fold_store);
-    script_filter_key(&f->call, f->names, "view");
+    script_begin_view(&f->call, embedded_fold_store, f->names);
     script_number(&f->call, f->slot);
     fold_add_token(f, &f->call);
     script_number(&f->call, lane);
     script_number(&f->call, lane_number);
-    script_text(&f->call, id);
-    script_buffer(&f->call, &position);
+    script_bytes(&f->call, id, log_id_format(p->id, id));
+    struct buffer *position = script_argument(&f->call);
+    log_position_format(p, position);
+    buffer_printf(position, " %u", layers);
     script_incarnation(&f->call, era); /* 16 digits, as the view has them */
     script_number(&f->call, is_long);
     enum err code = script_send(&f->call, f->redis, home, e);
-    buffer_fini(&position);
     if (code == ERR_OK)
         code = sync_client_reply(f->redis, home, &reply, e);
     if (code != ERR_OK)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/fold/full.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 extern const char embedded_full_store[];
 
 void log_full_begin(struct log_full *f, const struct log_view *v, const struct log_generation *g,
@@ -25,18 +22,15 @@ bool log_full_meets(struct log_full *f, struct log_id id, const struct log_entry
 
 enum err full_store(struct fold *f, unsigned lane, struct log_lane in, struct log_id mark, struct error *e)
 {
-    char where[48], id[LOG_ID_TEXT_MAX];
+    char id[LOG_ID_TEXT_MAX];
     long long stored = 0;
-    (void)snprintf(where, sizeof(where), "%" PRIu64 ":%016" PRIx64, in.number, in.era);
-    (void)log_id_format(mark, id);
-    script_begin(&f->call, embedded_full_store);
-    script_filter_key(&f->call, f->names, "view");
+    script_begin_view(&f->call, embedded_full_store, f->names);
     script_number(&f->call, f->slot);
     fold_add_token(f, &f->call);
     script_number(&f->call, f->generation);
     script_number(&f->call, lane);
-    script_text(&f->call, where);
-    script_text(&f->call, id);
+    log_lane_text(in, script_argument(&f->call));
+    script_bytes(&f->call, id, log_id_format(mark, id));
     enum err code = script_run(&f->call, f->redis, sync_client_home(f->redis, f->names), &stored, e);
     return code == ERR_OK && stored != 1 ? fold_fenced(f, ", or the era of the lane has changed", e) : code;
 }

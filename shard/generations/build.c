@@ -39,8 +39,7 @@ void builder_free(struct builder *b)
 
 void builder_script(struct builder *b, const char *text)
 {
-    script_begin(&b->fold.call, text);
-    script_filter_key(&b->fold.call, b->fold.names, "view");
+    script_begin_view(&b->fold.call, text, b->fold.names);
     script_filter_key(&b->fold.call, b->fold.names, "build");
 }
 
@@ -290,7 +289,6 @@ enum err builder_start(struct builder *b, struct error *e)
 
 static enum err run_cutover(struct builder *b, bool heals, long long *result, struct error *e)
 {
-    struct buffer text = {0};
     builder_script(b, embedded_build_cutover);
     script_incarnation(&b->fold.call, b->fold.names->incarnation);
     script_number(&b->fold.call, b->fold.slot);
@@ -304,15 +302,12 @@ static enum err run_cutover(struct builder *b, bool heals, long long *result, st
     script_number(&b->fold.call, b->near);
     script_incarnation(&b->fold.call, b->home);
     for (unsigned i = 0; i < b->lane_count; i++) {
-        buffer_clear(&text);
-        buffer_printf(&text, "%" PRIu64 " ", b->lane[i].number);
-        log_position_format(&b->noted[i], &text);
-        buffer_printf(&text, " %u", b->shape.layer_count);
-        script_buffer(&b->fold.call, &text);
+        struct buffer *text = script_argument(&b->fold.call);
+        buffer_printf(text, "%" PRIu64 " ", b->lane[i].number);
+        log_position_format(&b->noted[i], text);
+        buffer_printf(text, " %u", b->shape.layer_count);
     }
-    enum err code = builder_run(b, result, e);
-    buffer_fini(&text);
-    return code;
+    return builder_run(b, result, e);
 }
 
 enum err builder_cutover(struct builder *b, bool heals, bool *read, struct error *e)

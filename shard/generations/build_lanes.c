@@ -4,25 +4,13 @@
 
 #include <string.h>
 
-struct text_of {
-    const char *name;
-    struct buffer *out;
-};
-
-static void take_text(void *arg, const char *name, const char *value)
-{
-    const struct text_of *t = arg;
-    if (strcmp(t->name, name) == 0)
-        buffer_puts(t->out, value);
-}
-
 enum err builder_take_lanes(struct builder *b, const struct log_view *v, struct error *e)
 {
     enum err code = ERR_OK;
     buffer_clear(&b->lanes_text);
     buffer_clear(&b->eras_text);
-    log_view_format(v, take_text, &(struct text_of){"lanes", &b->lanes_text});
-    log_view_format(v, take_text, &(struct text_of){"eras", &b->eras_text});
+    log_lanes_text(v->lane, v->lane_count, &b->lanes_text);
+    log_eras_text(&v->eras, &b->eras_text);
     b->lane_count = v->lane_count;
     memcpy(b->lane, v->lane, sizeof(b->lane));
     b->eras = v->eras;

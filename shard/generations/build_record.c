@@ -26,7 +26,6 @@ void builder_go_back(struct builder *b)
 enum err builder_record(struct builder *b, const void *rows, size_t length, struct error *e)
 {
     long long result = 0;
-    struct buffer position = {0};
     enum err code = builder_check_not_recreated(b, e);
     if (code != ERR_OK)
         return code;
@@ -41,15 +40,11 @@ enum err builder_record(struct builder *b, const void *rows, size_t length, stru
     script_number(&b->fold.call, b->keys);
     for (unsigned i = 0; i < b->lane_count; i++) {
         char id[LOG_ID_TEXT_MAX];
-        (void)log_id_format(b->noted[i].id, id);
-        buffer_clear(&position);
-        log_position_format(&b->noted[i], &position);
         script_number(&b->fold.call, b->lane[i].number);
-        script_text(&b->fold.call, id);
-        script_buffer(&b->fold.call, &position);
+        script_bytes(&b->fold.call, id, log_id_format(b->noted[i].id, id));
+        log_position_format(&b->noted[i], script_argument(&b->fold.call));
     }
     code = builder_run(b, &result, e);
-    buffer_fini(&position);
     return code == ERR_OK && result != 1 ? builder_fenced(b, e) : code;
 }
 
@@ -121,8 +116,7 @@ static enum err load_record(struct builder *b, struct buffer *rows, struct error
     struct key_name key;
     redisReply *r;
     names_filter_key(b->fold.names, "build", &key);
-    enum err code = sync_client_command(b->fold.redis, sync_client_home(b->fold.redis, b->fold.names), &r, e,
-                                        "HGETALL %b", key.text, key.length);
+    enum err code = sync_client_filter_command(b->fold.redis, b->fold.names, "build", "HGETALL %b", &r, e);
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_ARRAY)

@@ -67,8 +67,7 @@ static enum err look_at_lane(struct sync_client *l, const struct lane *lane, str
 static enum err begin(struct dropper *d, struct error *e)
 {
     long long answer = 0;
-    script_begin(&d->call, embedded_drop_begin);
-    script_filter_key(&d->call, &d->names, "view");
+    script_begin_view(&d->call, embedded_drop_begin, &d->names);
     script_incarnation(&d->call, d->names.incarnation);
     enum err code = run(d, &answer, e);
     if (code != ERR_OK)
@@ -81,8 +80,7 @@ static enum err begin(struct dropper *d, struct error *e)
 
 static enum err remove_view(struct dropper *d, long long *answer, struct error *e)
 {
-    script_begin(&d->call, embedded_drop_view);
-    script_filter_key(&d->call, &d->names, "view");
+    script_begin_view(&d->call, embedded_drop_view, &d->names);
     script_filter_key(&d->call, &d->names, "leftover");
     script_filter_key(&d->call, &d->names, "deleted");
     for (unsigned i = 0; i < OTHERS; i++)

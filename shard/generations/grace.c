@@ -39,8 +39,7 @@ enum err grace_switch(struct sync_client *l, const struct names *names, uint64_t
     enum err code = count_shards(l, names, number, &shards, e);
     if (code != ERR_OK)
         return code;
-    script_begin(&call, embedded_grace_switch);
-    script_filter_key(&call, names, "view");
+    script_begin_view(&call, embedded_grace_switch, names);
     script_incarnation(&call, names->incarnation);
     script_number(&call, number % 2);
     script_number(&call, number);
@@ -61,8 +60,7 @@ enum err grace_forget(struct sync_client *l, const struct names *names, uint64_t
 {
     struct script_call call = {0};
     long long result = 0;
-    script_begin(&call, embedded_grace_forget);
-    script_filter_key(&call, names, "view");
+    script_begin_view(&call, embedded_grace_forget, names);
     script_filter_key(&call, names, "forgotten");
     script_filter_key(&call, names, "build");
     script_incarnation(&call, names->incarnation);
@@ -84,7 +82,6 @@ static enum err delete_one(struct sync_client *l, const struct names *names, con
 {
     struct names of = *names;
     struct generation *g = calloc(1, sizeof(*g));
-    redisReply *r = NULL;
     if (g == NULL)
         return error_set(e, ERR_NOMEM, "no memory for a generation");
     enum err code = name->len > DIGITS && number_hex64(name->str, DIGITS, &of.incarnation)
@@ -94,10 +91,8 @@ static enum err delete_one(struct sync_client *l, const struct names *names, con
         code = shards_remove(l, &of, g, NULL, e);
     free(g);
     if (code == ERR_OK)
-        code = sync_client_command(l, sync_client_home(l, names), &r, e, "HDEL %b %b", key->text, key->length,
-                                   name->str, name->len);
-    if (code == ERR_OK)
-        freeReplyObject(r);
+        code = sync_client_command(l, sync_client_home(l, names), NULL, e, "HDEL %b %b", key->text,
+                                   key->length, name->str, name->len);
     return code;
 }
 
@@ -106,8 +101,7 @@ enum err grace_delete(struct sync_client *l, const struct names *names, struct e
     struct key_name key;
     redisReply *r;
     names_filter_key(names, "forgotten", &key);
-    enum err code =
-        sync_client_command(l, sync_client_home(l, names), &r, e, "HGETALL %b", key.text, key.length);
+    enum err code = sync_client_filter_command(l, names, "forgotten", "HGETALL %b", &r, e);
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_ARRAY)

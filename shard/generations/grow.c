@@ -95,8 +95,7 @@ static enum err run(struct grower *g, const char *script, bool with_shards, stru
 {
     struct script_call *call = &g->fold.call;
     long long answer = 0;
-    script_begin(call, script);
-    script_filter_key(call, &g->names, "view");
+    script_begin_view(call, script, &g->names);
     script_incarnation(call, g->names.incarnation);
     script_number(call, g->fold.slot);
     script_text(call, g->was);
@@ -234,8 +233,7 @@ enum err log_put_back(struct sync_client *l, const struct names *names, const st
     next.capacity = known->capacity;
     (void)generation_text(g, was);
     (void)generation_text(&next, will_be);
-    script_begin(&call, embedded_grow_back);
-    script_filter_key(&call, names, "view");
+    script_begin_view(&call, embedded_grow_back, names);
     script_incarnation(&call, names->incarnation);
     script_number(&call, g->number % 2);
     script_text(&call, was);

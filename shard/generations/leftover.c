@@ -134,8 +134,8 @@ static enum err still_ours(struct sweep *s, struct error *e)
     struct key_name key;
     redisReply *reply = NULL;
     names_filter_key(s->names, s->record, &key);
-    enum err code = sync_client_command(s->redis, sync_client_home(s->redis, s->names), &reply, e,
-                                        "HGET %b incarnation", key.text, key.length);
+    enum err code =
+        sync_client_filter_command(s->redis, s->names, s->record, "HGET %b incarnation", &reply, e);
     if (code != ERR_OK)
         return code;
     (void)snprintf(text, sizeof(text), "%016" PRIx64, s->names->incarnation);

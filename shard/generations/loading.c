@@ -18,28 +18,21 @@ enum { WRITE_BYTES = 2 << 20, AT_ONCE = 512, NOTES_AT_ONCE = 1000, GENERATION_LO
 
 /* --- the record --- */
 
-void loading_view(struct view *out, const struct dump_header *h, const struct nodes *nodes,
-                  uint64_t incarnation, uint64_t token)
+void loading_shape(struct generation *out, const struct dump_header *h, const struct nodes *nodes,
+                   uint64_t token)
 {
-    *out = (struct view){.incarnation = incarnation,
-                         .epoch = 1,
-                         .phase = phase_alone(h->layer_count),
-                         .current = GENERATION_LOADED % 2,
-                         .last_generation = GENERATION_LOADED,
-                         .expansion = h->expansion};
-    struct generation *g = &out->slot[GENERATION_LOADED % 2];
-    *g = (struct generation){.number = GENERATION_LOADED,
-                             .seed = h->seed,
-                             .built = true,
-                             .capacity = h->capacity,
-                             .error_rate = h->error_rate,
-                             .layer_count = h->layer_count};
+    *out = (struct generation){.number = GENERATION_LOADED,
+                               .seed = h->seed,
+                               .built = true,
+                               .capacity = h->capacity,
+                               .error_rate = h->error_rate,
+                               .layer_count = h->layer_count};
     for (unsigned i = 0; i < h->layer_count; i++)
-        g->layers[i] = (struct layer){.geometry = h->layers[i].geometry,
-                                      .capacity = h->layers[i].capacity,
-                                      .error_rate = h->layers[i].error_rate,
-                                      .token = token};
-    nodes_pin(nodes, g);
+        out->layers[i] = (struct layer){.geometry = h->layers[i].geometry,
+                                        .capacity = h->layers[i].capacity,
+                                        .error_rate = h->layers[i].error_rate,
+                                        .token = token};
+    nodes_pin(nodes, out);
 }
 
 static enum err damaged(struct error *e, const char *field)
@@ -72,9 +65,7 @@ static enum err parse_record(struct loading *out, redisReply *const *r, struct e
     if (!is_text(r[FIELD_HEADER]) ||
         dump_header_decode(&out->header, r[FIELD_HEADER]->str, r[FIELD_HEADER]->len, e) != ERR_OK)
         return damaged(e, "header");
-    static const struct nodes nowhere = {0};
-    loading_view(&out->view, &out->header, &nowhere, out->incarnation, 0);
-    struct generation *g = &out->view.slot[GENERATION_LOADED % 2];
+    struct generation *g = &out->shape;
     if (!is_text(r[FIELD_GENERATION]) ||
         generation_parse(g, r[FIELD_GENERATION]->str, r[FIELD_GENERATION]->len, e) != ERR_OK ||
         g->number != GENERATION_LOADED || g->layer_count != out->header.layer_count)
@@ -84,12 +75,9 @@ static enum err parse_record(struct loading *out, redisReply *const *r, struct e
 
 enum err loading_read(struct handle *f, struct loading *out, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&f->names, "load", &name);
-    enum err code = sync_client_command(f->redis, handle_home(f), &reply, e,
-                                        "HMGET %b state dump incarnation arrived header generation",
-                                        name.text, name.length);
+    enum err code = sync_client_filter_command(
+        f->redis, &f->names, "load", "HMGET %b state dump incarnation arrived header generation", &reply, e);
     if (code != ERR_OK)
         return code;
     *out = (struct loading){0};
@@ -108,24 +96,21 @@ enum err loading_read(struct handle *f, struct loading *out, struct error *e)
 enum err loading_begin(struct handle *f, const struct loading *l, struct error *e)
 {
     struct script_call *c = &f->call;
-    struct buffer header = {0};
     char generation[GENERATION_TEXT_MAX];
-    size_t length = generation_text(view_current(&l->view), generation);
-    dump_header_encode(&l->header, &header);
+    size_t length = generation_text(&l->shape, generation);
     script_begin(c, embedded_load_begin);
     script_filter_key(&f->call, &f->names, "load");
     script_filter_key(&f->call, &f->names, "view");
     script_incarnation(c, l->header.id); /* the id has the same form */
     script_number(c, LOADING_TTL_MS);
     script_text(c, "incarnation");
-    script_incarnation(c, l->view.incarnation);
+    script_incarnation(c, l->incarnation);
     script_text(c, "header");
-    script_buffer(c, &header);
+    dump_header_encode(&l->header, script_argument(c));
     script_text(c, "generation");
     script_bytes(c, generation, length);
     long long answer = 0;
     enum err code = script_run(c, f->redis, handle_home(f), &answer, e);
-    buffer_fini(&header);
     if (code == ERR_OK && answer == 0)
         code = error_set(e, ERR_EXISTS, "the filter exists already");
     return code;
@@ -168,7 +153,7 @@ enum err loading_discard(struct handle *f, const struct loading *l, struct error
     uint64_t now = f->names.incarnation;
     struct placement placement;
     f->names.incarnation = l->incarnation;
-    const struct generation *g = view_current(&l->view);
+    const struct generation *g = &l->shape;
     enum err code = placement_resolve(&placement, &f->names, g, sync_client_nodes(f->redis), e);
     for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++)
         code = discard_layer(f, g, i, &placement, e);
@@ -230,11 +215,8 @@ enum err loading_note(struct handle *f, struct loading *l, const uint32_t *chunk
 
 enum err loading_arrived(struct handle *f, const struct loading *l, uint8_t *there, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
-    names_filter_key(&f->names, "load", &name);
-    enum err code =
-        sync_client_command(f->redis, handle_home(f), &reply, e, "HKEYS %b", name.text, name.length);
+    enum err code = sync_client_filter_command(f->redis, &f->names, "load", "HKEYS %b", &reply, e);
     if (code != ERR_OK)
         return code;
     for (size_t i = 0; i < reply->elements; i++) {
@@ -253,7 +235,7 @@ enum err loading_arrived(struct handle *f, const struct loading *l, uint8_t *the
 static void new_name(struct handle *f, const struct loading *l, unsigned layer, uint32_t shard,
                      struct key_name *out)
 {
-    const struct generation *g = view_current(&l->view);
+    const struct generation *g = &l->shape;
     const struct shard_id id = {.generation = g->number, .layer = layer, .shard = shard};
     names_new_shard(&f->names, id, g->layers[layer].token, out);
 }
@@ -282,7 +264,7 @@ static enum err write_some(struct handle *f, const struct loading *l, const stru
 enum err loading_write(struct handle *f, const struct loading *l, const struct dump_run *run, uint8_t *shards,
                        struct error *e)
 {
-    const struct generation *g = view_current(&l->view);
+    const struct generation *g = &l->shape;
     const struct geometry *geometry = &l->header.layers[run->layer].geometry;
     uint32_t bytes = geometry_shard_bytes(geometry);
     uint32_t at_once = WRITE_BYTES / bytes < AT_ONCE ? WRITE_BYTES / bytes : AT_ONCE;
@@ -345,7 +327,7 @@ static enum err look_layer(struct handle *f, const struct loading *l, const stru
                            unsigned layer, uint8_t *there, struct error *e)
 {
     uint32_t shards = l->header.layers[layer].geometry.shards;
-    uint16_t tag = handle_tag(f, view_current(&l->view));
+    uint16_t tag = handle_tag(f, &l->shape);
     enum err code = ERR_OK;
     for (uint32_t first = 0; first < shards && code == ERR_OK; first += AT_ONCE) {
         uint32_t end = shards - first < AT_ONCE ? shards : first + AT_ONCE;
@@ -364,8 +346,7 @@ static enum err look_layer(struct handle *f, const struct loading *l, const stru
 enum err loading_look(struct handle *f, const struct loading *l, uint8_t *there, struct error *e)
 {
     struct placement placement;
-    enum err code =
-        placement_resolve(&placement, &f->names, view_current(&l->view), sync_client_nodes(f->redis), e);
+    enum err code = placement_resolve(&placement, &f->names, &l->shape, sync_client_nodes(f->redis), e);
     for (unsigned i = 0; i < l->header.layer_count && code == ERR_OK; i++)
         code = look_layer(f, l, &placement, i, there, e);
     if (code != ERR_OK)

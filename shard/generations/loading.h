@@ -17,20 +17,20 @@ enum { LOADING_TTL_MS = 24 * 3600 * 1000, LOADED_TTL_MS = 600 * 1000 };
 struct loading {
     uint64_t dump; /* id of the dump */
     uint64_t incarnation;
-    bool done;        /* the filter was published with that incarnation; the other fields are empty */
-    uint32_t arrived; /* number of chunks */
-    struct view view; /* the view that will be published */
+    bool done;               /* the filter was published with that incarnation; the other fields are empty */
+    uint32_t arrived;        /* number of chunks */
+    struct generation shape; /* under which the shards lie */
     struct dump_header header;
 };
 
 /* ERR_NOT_FOUND: there is no record. ERR_PARSE: it is damaged. Sets f->names.incarnation. */
 MUST_CHECK enum err loading_read(struct handle *f, struct loading *out, struct error *e);
 
-/* Make the view for the dump @h, with @incarnation, and with shards made under @token. */
-void loading_view(struct view *out, const struct dump_header *h, const struct nodes *nodes,
-                  uint64_t incarnation, uint64_t token);
+/* Make the generation for the dump @h, with shards made under @token. */
+void loading_shape(struct generation *out, const struct dump_header *h, const struct nodes *nodes,
+                   uint64_t token);
 
-/* Begin to load the filter of @l->header and @l->view. If the same dump is already being loaded, nothing
+/* Begin to load the filter of @l->header and @l->shape. If the same dump is already being loaded, nothing
  * changes. Shards of another dump that was being loaded are kept: see loading_discard(). ERR_EXISTS: there is
  * a view. */
 MUST_CHECK enum err loading_begin(struct handle *f, const struct loading *l, struct error *e);

@@ -118,8 +118,7 @@ static enum err write_record(struct maker *m, bool *written, struct error *e)
 {
     long long answer = 0;
     bool was;
-    script_begin(&m->call, embedded_make_begin);
-    script_filter_key(&m->call, m->names, "view");
+    script_begin_view(&m->call, embedded_make_begin, m->names);
     script_filter_key(&m->call, m->names, "leftover");
     log_view_format(m->view, put_field, m);
     enum err code = run(m, &answer, e);
@@ -212,35 +211,31 @@ static void put_folded(struct maker *m)
     char name[LOG_FOLDED_NAME_MAX];
     for (unsigned i = 0; i < m->view->lane_count; i++) {
         struct log_folded *f = &m->view->slot[1].folded[i];
-        struct buffer text = {0};
         f->lane_number = m->view->lane[i].number;
         f->position = m->anchor[i];
-        buffer_printf(&text, "%" PRIu64 " ", f->lane_number);
-        log_position_format(&f->position, &text);
         f->layers = m->options->content == NULL ? 0 : m->view->slot[1].shape.layer_count;
-        buffer_printf(&text, " %u", f->layers);
         log_folded_name(1, i, name);
         script_text(&m->call, name);
-        script_buffer(&m->call, &text);
-        buffer_fini(&text);
+        struct buffer *text = script_argument(&m->call);
+        buffer_printf(text, "%" PRIu64 " ", f->lane_number);
+        log_position_format(&f->position, text);
+        buffer_printf(text, " %u", f->layers);
     }
 }
 
 /* "keys<slot>=<generation> <n>" */
 static void put_keys(struct maker *m, uint64_t keys)
 {
-    char text[48];
     m->view->slot[1].keys_of = 1;
     m->view->slot[1].keys = keys;
-    (void)snprintf(text, sizeof(text), "1 %" PRIu64, keys);
-    script_field(&m->call, "keys1", text);
+    script_text(&m->call, "keys1");
+    buffer_printf(script_argument(&m->call), "1 %" PRIu64, keys);
 }
 
 static void put_publication(struct maker *m)
 {
     const struct make_content *content = m->options->content;
-    script_begin(&m->call, embedded_make_publish);
-    script_filter_key(&m->call, m->names, "view");
+    script_begin_view(&m->call, embedded_make_publish, m->names);
     script_filter_key(&m->call, m->names, "leftover");
     if (content != NULL)
         script_filter_key(&m->call, m->names, "load");

@@ -86,14 +86,6 @@ enum err eras_look(struct eras *s, struct sync_client *l, const struct names *na
     return *out == ERAS_KEEP ? copy(&s->seen, &s->there, e) : ERR_OK;
 }
 
-static void format(struct buffer *out, const struct trusted *eras)
-{
-    for (unsigned i = 0; i < eras->count; i++)
-        buffer_printf(out, "%s%016" PRIx64, i == 0 ? "" : " ", eras->id[i]);
-    if (eras->count == 0)
-        buffer_append(out, "-", 1);
-}
-
 static uint64_t generation_of(const struct log_view *v)
 {
     return v->slot[v->current].shape.number;
@@ -104,7 +96,7 @@ static void format_said(struct buffer *out, const struct eras *s, const struct l
                         const struct eras_written *what)
 {
     char name[LOG_WRITER_NAME_MAX];
-    format(out, &s->now);
+    log_eras_text(&s->now, out);
     buffer_printf(out, " of %" PRIu64 "%s", generation_of(v), what->all ? " all" : " partly");
     if (!what->all || !what->knows_left)
         return;
@@ -115,28 +107,10 @@ static void format_said(struct buffer *out, const struct eras *s, const struct l
         buffer_printf(out, " %s:%" PRIu64, strchr(name, '.') + 1, what->left.registration);
 }
 
-static void put_eras(struct script_call *c, const struct trusted *eras)
-{
-    struct buffer text = {0};
-    format(&text, eras);
-    script_buffer(c, &text);
-    buffer_fini(&text);
-}
-
-static void put_said(struct script_call *c, const struct eras *s, const struct log_view *v,
-                     const struct eras_written *what)
-{
-    struct buffer text = {0};
-    format_said(&text, s, v, what);
-    script_buffer(c, &text);
-    buffer_fini(&text);
-}
-
 /* Begin a script on the view, whose first argument is the incarnation. */
 static void begin(struct script_call *c, const char *text, const struct names *names)
 {
-    script_begin(c, text);
-    script_filter_key(c, names, "view");
+    script_begin_view(c, text, names);
     script_incarnation(c, names->incarnation);
 }
 
@@ -205,7 +179,7 @@ enum err eras_say(struct eras *s, struct sync_client *l, const struct names *nam
     begin(&c, embedded_eras_say, names);
     script_text(&c, name);
     script_text(&c, said);
-    put_said(&c, s, v, what);
+    format_said(script_argument(&c), s, v, what);
     script_number(&c, generation_of(v));
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)
@@ -225,8 +199,8 @@ enum err eras_take(struct eras *s, struct sync_client *l, const struct names *na
     long long result = 0;
     *missing = 0;
     begin(&c, embedded_eras_take, names);
-    put_eras(&c, &v->eras);
-    put_eras(&c, &s->now);
+    log_eras_text(&v->eras, script_argument(&c));
+    log_eras_text(&s->now, script_argument(&c));
     script_number(&c, action == ERAS_TAKE);
     enum err code = look_again(s, l, names, v, e);
     if (code == ERR_OK)

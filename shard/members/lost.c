@@ -401,8 +401,7 @@ enum err lost_make(struct lost_work *w, struct error *e)
 static struct script_call begin(const char *text, const struct names *names, uint64_t generation)
 {
     struct script_call c = {0};
-    script_begin(&c, text);
-    script_filter_key(&c, names, "view");
+    script_begin_view(&c, text, names);
     script_incarnation(&c, names->incarnation);
     script_number(&c, generation % 2);
     return c;
@@ -418,12 +417,10 @@ static enum err run(struct script_call *c, struct sync_client *l, const struct n
 enum err lost_say(struct sync_client *l, const struct names *names, const struct log_lost *lost,
                   struct error *e)
 {
-    char text[LOG_LOST_TEXT_MAX];
     struct script_call c = begin(embedded_lost_say, names, lost->generation);
     long long result = 0;
     script_number(&c, lost->generation);
-    (void)snprintf(text, sizeof(text), "%u.%" PRIu32, lost->layer, lost->shard);
-    script_text(&c, text);
+    buffer_printf(script_argument(&c), "%u.%" PRIu32, lost->layer, lost->shard);
     return run(&c, l, names, 1, &result, e);
 }
 

@@ -130,26 +130,17 @@ enum err members_write(struct members_heartbeat *b, struct sync_client *l, bool 
 static enum err forget(struct sync_client *l, const char *prefix, const char *id, struct error *e)
 {
     struct key_name list;
-    redisReply *reply;
     list_key(prefix, &list);
-    enum err code =
-        sync_client_command(l, members_home(l, prefix), &reply, e, "SREM %b %s", list.text, list.length, id);
-    if (code == ERR_OK)
-        freeReplyObject(reply);
-    return code;
+    return sync_client_command(l, members_home(l, prefix), NULL, e, "SREM %b %s", list.text, list.length, id);
 }
 
 enum err members_leave(struct sync_client *l, const char *prefix, const char *id, struct error *e)
 {
     struct key_name record;
-    redisReply *reply;
     record_key(prefix, id, &record);
     enum err code =
-        sync_client_command(l, members_home(l, prefix), &reply, e, "DEL %b", record.text, record.length);
-    if (code != ERR_OK)
-        return code;
-    freeReplyObject(reply);
-    return forget(l, prefix, id, e);
+        sync_client_command(l, members_home(l, prefix), NULL, e, "DEL %b", record.text, record.length);
+    return code == ERR_OK ? forget(l, prefix, id, e) : code;
 }
 
 void members_fini(struct members_heartbeat *b)

@@ -2,7 +2,6 @@
 #include "shard/view/notify.h"
 #include "shard/members/remove.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shard/members/roll_internal.h"
@@ -15,18 +14,7 @@ extern const char embedded_remove_doubt[], embedded_remove_folded[], embedded_re
 static void begin(struct roll *r, const char *text, const uint8_t writer[LOG_WRITER_BYTES])
 {
     roll_begin(r, text);
-    script_incarnation(&r->call, r->names->incarnation);
     roll_put_writer(r, writer);
-}
-
-/* Add the lanes, in the view's form. */
-static void put_lanes(struct roll *r, const struct log_lane *lane, unsigned count)
-{
-    struct buffer text = {0};
-    for (unsigned i = 0; i < count; i++)
-        buffer_printf(&text, "%s%" PRIu64 ":%016" PRIx64, i == 0 ? "" : ",", lane[i].number, lane[i].era);
-    script_buffer(&r->call, &text);
-    buffer_fini(&text);
 }
 
 enum err remove_doubt(struct roll *r, const struct log_writer *w, struct error *e)
@@ -102,11 +90,9 @@ enum err remove_end(struct roll *r, const struct removal *m, struct error *e)
     char id[LOG_ID_TEXT_MAX];
     begin(r, embedded_remove_folded, m->writer);
     script_number(&r->call, m->registration);
-    put_lanes(r, m->lane, m->lanes);
-    for (unsigned i = 0; i < m->lanes; i++) {
-        (void)log_id_format(m->notice[i], id);
-        script_text(&r->call, id);
-    }
+    log_lanes_text(m->lane, m->lanes, script_argument(&r->call));
+    for (unsigned i = 0; i < m->lanes; i++)
+        script_bytes(&r->call, id, log_id_format(m->notice[i], id));
     enum err code = roll_run(r, &result, e);
     if (code != ERR_OK || result == 1)
         return code;
@@ -154,7 +140,7 @@ static enum err remove_from(struct roll *r, const struct log_view *v, const uint
 {
     long long result = 0;
     begin(r, embedded_remove_degraded, writer);
-    put_lanes(r, v->lane, v->lane_count);
+    log_lanes_text(v->lane, v->lane_count, script_argument(&r->call));
     for (unsigned i = 0; i < v->lane_count; i++)
         script_incarnation(&r->call, era[i]);
     enum err code = roll_run(r, &result, e);
@@ -202,8 +188,7 @@ enum err remove_undo(struct roll *r, const struct log_lane *lane, unsigned lanes
     long long result = 0;
     *entered = 0;
     roll_begin(r, embedded_remove_restore);
-    script_incarnation(&r->call, r->names->incarnation);
-    put_lanes(r, lane, lanes);
+    log_lanes_text(lane, lanes, script_argument(&r->call));
     for (unsigned i = 0; i < count; i++) {
         roll_put_writer(r, writers[i].id);
         script_number(&r->call, writers[i].registration);

@@ -63,8 +63,8 @@ enum err roll_find_lanes(struct roll *r, const struct log_view *v, struct error 
 
 void roll_begin(struct roll *r, const char *text)
 {
-    script_begin(&r->call, text);
-    script_filter_key(&r->call, r->names, "view");
+    script_begin_view(&r->call, text, r->names);
+    script_incarnation(&r->call, r->names->incarnation);
 }
 
 void roll_put_writer(struct roll *r, const uint8_t writer[LOG_WRITER_BYTES])
@@ -100,7 +100,6 @@ enum err roll_register(struct roll *r, struct error *e)
     long long result = 0;
     struct key_name key;
     roll_begin(r, embedded_roll_register);
-    script_incarnation(&r->call, r->names->incarnation);
     roll_put_writer(r, r->writer);
     script_number(&r->call, LOG_WRITERS_MAX);
     script_number(&r->call, r->registration > r->left ? r->registration : r->left + 1);
@@ -130,7 +129,6 @@ enum err roll_leave(struct roll *r, struct error *e)
     long long unused;
     r->left = r->registration;
     roll_begin(r, embedded_roll_leave);
-    script_incarnation(&r->call, r->names->incarnation);
     roll_put_writer(r, r->writer);
     script_number(&r->call, r->registration);
     return roll_run(r, &unused, e);
@@ -280,7 +278,6 @@ static enum err say(struct roll *r, unsigned lane, const struct log_lane *stream
 {
     long long result = 0;
     roll_begin(r, embedded_roll_say);
-    script_incarnation(&r->call, r->names->incarnation);
     roll_put_writer(r, r->writer);
     put_lane(r, lane, stream);
     enum err code = roll_run(r, &result, e);
@@ -322,17 +319,13 @@ enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, st
 static enum err take(struct roll *r, unsigned lane, const struct log_lane *stream, uint64_t era,
                      const struct log_position *first, bool goes_on, unsigned *missing, struct error *e)
 {
-    struct buffer position = {0};
     long long result = 0;
-    log_position_format(first, &position);
     roll_begin(r, embedded_roll_take);
-    script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, stream);
     script_incarnation(&r->call, era);
-    script_buffer(&r->call, &position);
+    log_position_format(first, script_argument(&r->call));
     script_number(&r->call, goes_on);
     enum err code = roll_run(r, &result, e);
-    buffer_fini(&position);
     if (code == ERR_OK && result < 0)
         code = log_view_another(r->names, e);
     if (code == ERR_OK)
@@ -376,7 +369,7 @@ static enum err draw(struct roll *r, unsigned lane, const struct log_lane *strea
                      struct error *e)
 {
     long long result = 0;
-    roll_begin(r, embedded_roll_draw);
+    script_begin_view(&r->call, embedded_roll_draw, r->names);
     script_filter_key(&r->call, r->names, "token");
     script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, stream);
@@ -409,7 +402,6 @@ static enum err put_into_view(struct roll *r, unsigned lane, const struct log_la
 {
     long long result = 0;
     roll_begin(r, embedded_roll_replace);
-    script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, stream);
     script_number(&r->call, number);
     script_text(&r->call, node);

@@ -5,7 +5,7 @@
 #include "shard/log/lane_sync.h"
 #include "shard/members/roll.h"
 
-/* Begin a script whose key is the view. */
+/* Begin a script whose key is the view, and whose first argument is the incarnation. */
 void roll_begin(struct roll *r, const char *text);
 void roll_put_writer(struct roll *r, const uint8_t writer[LOG_WRITER_BYTES]);
 MUST_CHECK enum err roll_run(struct roll *r, long long *result, struct error *e);

@@ -284,42 +284,11 @@ void async_client_route_tick(struct async_client *s, uint64_t now)
 
 /* --- commands --- */
 
-/* A command, kept until its reply, as it may have to be sent again. */
-struct routed_command {
-    async_client_reply_fn *fn;
-    void *arg;
-    struct async_client_peer *peer;
-    unsigned redirections;
-    size_t length;
-    char bytes[];
-};
-
-static void on_routed(void *arg, const redisReply *reply);
-
-static void finish(struct routed_command *c, const redisReply *reply)
-{
-    if (c->fn != NULL)
-        c->fn(c->arg, reply);
-    free(c);
-}
-
-/* False: it cannot be sent now; the caller still owns it. */
-static bool dispatch(struct async_client_peer *p, struct routed_command *c, bool asking)
-{
-    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
-    c->peer = p;
-    p->used_at = clock_mono_us();
-    return async_client_peer_ready(p) &&
-           (!asking || async_connection_send(p->connection, text, sizeof(text) - 1, NULL, NULL)) &&
-           async_client_peer_send(p, c->bytes, c->length, on_routed, c);
-}
-
-/* Where to send a command that was redirected; counts redirections in *@times. NULL: nowhere. */
-static struct async_client_peer *redirected(struct async_client *s, const struct slot_redirect *to,
-                                            unsigned *times)
+/* Where to send commands that were redirected. NULL: nowhere. */
+static struct async_client_peer *redirected(struct async_client *s, const struct slot_redirect *to)
 {
     struct async_client_route *r = s->route;
-    if (s->closing || (*times)++ == REDIRECTIONS_MAX)
+    if (s->closing)
         return NULL;
     if (!to->ask) {
         want_map(s);
@@ -327,33 +296,6 @@ static struct async_client_peer *redirected(struct async_client *s, const struct
                                                                       * gets MOVED again */
     }
     return peer_at_address(s, to->host, to->port);
-}
-
-static bool follow(struct async_client *s, struct routed_command *c, const struct slot_redirect *to)
-{
-    struct async_client_peer *p = redirected(s, to, &c->redirections);
-    return p != NULL && dispatch(p, c, to->ask);
-}
-
-static void on_routed(void *arg, const redisReply *reply)
-{
-    struct routed_command *c = arg;
-    struct async_client *s = c->peer->async;
-    struct slot_redirect to;
-    if (reply == NULL || reply->type != REDIS_REPLY_ERROR) {
-        finish(c, reply);
-        return;
-    }
-    if (slots_parse_redirect(&to, reply->str, (size_t)reply->len, c->peer->node.host)) {
-        if (!to.ask)
-            async_client_peer_doubt(c->peer);
-        if (!follow(s, c, &to))
-            finish(c, NULL);
-        return;
-    }
-    if (slots_error_wants_map(reply->str))
-        s->route->wanted = true;
-    finish(c, reply);
 }
 
 struct async_client_peer *async_client_route_master(struct async_client *s, unsigned where)
@@ -373,25 +315,6 @@ bool async_client_same_node(struct async_client *s, unsigned a, unsigned b)
         return a == b;
     return (r->version == 0 && !adopt(s)) || r->map.owner[where_slot(a)] == r->map.owner[where_slot(b)];
 }
-
-bool async_client_route_send(struct async_client *s, unsigned where, const char *bytes, size_t length,
-                             async_client_reply_fn *fn, void *arg)
-{
-    struct async_client_peer *p = async_client_route_master(s, where);
-    if (p == NULL || !async_client_peer_ready(p))
-        return false;
-    struct routed_command *c = malloc(sizeof(*c) + length);
-    if (c == NULL)
-        return false;
-    *c = (struct routed_command){.fn = fn, .arg = arg, .length = length};
-    memcpy(c->bytes, bytes, length);
-    if (dispatch(p, c, false))
-        return true;
-    free(c);
-    return false;
-}
-
-/* --- commands that stay together --- */
 
 struct async_client_group {
     struct async_client_peer *peer;
@@ -425,11 +348,9 @@ unsigned async_client_route_send_together(struct async_client *s, unsigned where
                                           const char *commands, const size_t *ends, async_client_reply_fn *fn,
                                           void *arg)
 {
-    struct slot_redirect to = *redirect;
-    unsigned times = 0;
+    const struct slot_redirect to = *redirect;
     *redirect = (struct slot_redirect){0};
-    struct async_client_peer *p =
-        to.port == 0 ? async_client_route_master(s, where) : redirected(s, &to, &times);
+    struct async_client_peer *p = to.port == 0 ? async_client_route_master(s, where) : redirected(s, &to);
     if (p == NULL || !async_client_peer_ready(p))
         return 0;
     struct async_client_group *g = malloc(sizeof(*g));
@@ -442,6 +363,65 @@ unsigned async_client_route_send_together(struct async_client *s, unsigned where
     if (sent == 0)
         free(g);
     return sent;
+}
+
+/* --- commands that are redirected here --- */
+
+static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
+enum { ASKING_LENGTH = sizeof(asking) - 1 };
+
+/* A command, kept until its reply, as it may have to be sent again. */
+struct routed_command {
+    struct async_client *async;
+    async_client_reply_fn *fn;
+    void *arg;
+    unsigned where, redirections, awaited;
+    struct slot_redirect redirect;
+    size_t length;
+    char bytes[]; /* ASKING, then the command */
+};
+
+static void on_routed(void *arg, const redisReply *reply);
+
+/* False: it cannot be sent now; the caller still owns it. */
+static bool dispatch(struct routed_command *c)
+{
+    bool asks = c->redirect.port != 0 && c->redirect.ask;
+    const size_t ends[] = {ASKING_LENGTH, ASKING_LENGTH + c->length};
+    c->awaited = async_client_route_send_together(c->async, c->where, &c->redirect, asks ? 2 : 1,
+                                                  asks ? c->bytes : c->bytes + ASKING_LENGTH,
+                                                  asks ? ends : &c->length, on_routed, c);
+    if (asks && c->awaited == 1) /* no memory for the command itself */
+        c->redirections = REDIRECTIONS_MAX + 1;
+    return c->awaited > 0;
+}
+
+static void on_routed(void *arg, const redisReply *reply)
+{
+    struct routed_command *c = arg;
+    if (--c->awaited > 0) /* this answers ASKING */
+        return;
+    bool is_lost = c->redirections > REDIRECTIONS_MAX || c->redirect.port != 0;
+    if (is_lost && c->redirections++ < REDIRECTIONS_MAX && dispatch(c))
+        return;
+    if (c->fn != NULL)
+        c->fn(c->arg, is_lost ? NULL : reply);
+    free(c);
+}
+
+bool async_client_route_send(struct async_client *s, unsigned where, const char *bytes, size_t length,
+                             async_client_reply_fn *fn, void *arg)
+{
+    struct routed_command *c = malloc(sizeof(*c) + ASKING_LENGTH + length);
+    if (c == NULL)
+        return false;
+    *c = (struct routed_command){.async = s, .fn = fn, .arg = arg, .where = where, .length = length};
+    memcpy(c->bytes, asking, ASKING_LENGTH);
+    memcpy(c->bytes + ASKING_LENGTH, bytes, length);
+    if (dispatch(c))
+        return true;
+    free(c);
+    return false;
 }
 
 /* --- for people --- */

@@ -71,6 +71,9 @@ static enum err hear_any(struct events *s, const struct nodes *nodes, unsigned t
     uint64_t until = clock_mono_us() + (uint64_t)timeout_ms * 1000;
     unsigned turn = (unsigned)random_u64(), count = 1;
     enum err code = ERR_UNREACHABLE;
+    s->node = nodes->node[NODE_HOME];
+    if (nodes->cluster == NULL)
+        return hear(s, nodes, timeout_ms, prefix, e);
     for (unsigned i = 0; i < count && code != ERR_OK && (i == 0 || clock_mono_us() < until); i++) {
         count = cluster_candidate(nodes->cluster, turn++, &s->node);
         code = hear(s, nodes, timeout_ms / 2 + 1, prefix, e);
@@ -85,13 +88,7 @@ enum err events_open(struct events **out, const struct nodes *nodes, const char 
     if (s == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     s->timeout_us = (uint64_t)timeout_ms * 1000;
-    enum err code;
-    if (nodes->cluster != NULL) {
-        code = hear_any(s, nodes, timeout_ms, prefix, e);
-    } else {
-        s->node = nodes->node[NODE_HOME];
-        code = hear(s, nodes, timeout_ms, prefix, e);
-    }
+    enum err code = hear_any(s, nodes, timeout_ms, prefix, e);
     if (code != ERR_OK) {
         events_close(s);
         return code;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/number.h"
 
 enum { ROOM_FIRST = 32 /* a power of two, like SCRIPT_ARGUMENTS_MAX */ };
 
@@ -13,6 +14,12 @@ void script_begin(struct script_call *c, const char *text)
     c->text = text;
     c->keys = c->count = 0;
     buffer_clear(&c->bytes);
+}
+
+void script_begin_view(struct script_call *c, const char *text, const struct names *names)
+{
+    script_begin(c, text);
+    script_filter_key(c, names, "view");
 }
 
 void script_fini(struct script_call *c)
@@ -36,14 +43,18 @@ static bool make_room(struct script_call *c)
     return true;
 }
 
+struct buffer *script_argument(struct script_call *c)
+{
+    if (make_room(c))
+        c->offset[c->count++] = c->bytes.length;
+    else
+        c->bytes.failed = true;
+    return &c->bytes;
+}
+
 void script_bytes(struct script_call *c, const void *bytes, size_t length)
 {
-    if (!make_room(c)) {
-        c->bytes.failed = true;
-        return;
-    }
-    c->offset[c->count++] = c->bytes.length;
-    buffer_append(&c->bytes, bytes, length);
+    buffer_append(script_argument(c), bytes, length);
 }
 
 void script_key(struct script_call *c, const struct key_name *name)
@@ -72,9 +83,8 @@ void script_text(struct script_call *c, const char *text)
 
 void script_number(struct script_call *c, uint64_t number)
 {
-    char digits[24];
-    int n = snprintf(digits, sizeof(digits), "%" PRIu64, number);
-    script_bytes(c, digits, (size_t)n);
+    char digits[20];
+    script_bytes(c, digits, (size_t)(number_write(digits, number) - digits));
 }
 
 void script_field(struct script_call *c, const char *name, const char *value)
@@ -91,9 +101,7 @@ void script_number_field(struct script_call *c, const char *name, uint64_t value
 
 void script_incarnation(struct script_call *c, uint64_t incarnation)
 {
-    char digits[24];
-    int n = snprintf(digits, sizeof(digits), "%016" PRIx64, incarnation);
-    script_bytes(c, digits, (size_t)n);
+    buffer_printf(script_argument(c), "%016" PRIx64, incarnation);
 }
 
 /* Fill the argument vector. Returns the number of arguments. */

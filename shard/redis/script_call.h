@@ -22,10 +22,14 @@ struct script_call {
 /* Begin a call. Add all keys before the first argument. Zero-initialise @c once; later calls use its storage
  * again, and script_fini() frees it. */
 void script_begin(struct script_call *c, const char *text);
+/* As above, with the filter's view as the first key. */
+void script_begin_view(struct script_call *c, const char *text, const struct names *names);
 void script_fini(struct script_call *c);
 void script_key(struct script_call *c, const struct key_name *name);
 /* Add the filter's key @what (names_filter_key()). */
 void script_filter_key(struct script_call *c, const struct names *names, const char *what);
+/* Begin an argument, and give the buffer that takes its bytes, until the next argument begins. */
+struct buffer *script_argument(struct script_call *c);
 void script_bytes(struct script_call *c, const void *bytes, size_t length);
 /* Add the buffer's bytes. If the buffer has failed, so has the call: script_send() says so. */
 void script_buffer(struct script_call *c, const struct buffer *bytes);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/redis/sync_client_internal.h"
 
-#include <assert.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include "base/clock.h"
 #include "shard/redis/nodes/health.h"
@@ -26,6 +24,7 @@ struct sync_client *sync_client_new(const struct nodes *nodes, unsigned timeout_
     l->nodes = nodes;
     l->timeout_ms = timeout_ms;
     l->name = name;
+    TAILQ_INIT(&l->all);
     l->peer = calloc(nodes->count + 1, sizeof(*l->peer));
     if (nodes->cluster != NULL)
         l->route = sync_client_route_new();
@@ -42,6 +41,7 @@ void sync_client_free(struct sync_client *l)
 {
     if (l == NULL)
         return;
+    sync_client_forget(l);
     for (unsigned i = 0; l->peer != NULL && i < l->nodes->count; i++)
         sync_connection_close(l->peer[i].connection);
     if (l->route != NULL)
@@ -114,20 +114,11 @@ bool sync_client_master_has_slots(const struct sync_client *l, unsigned i)
 
 /* --- connections --- */
 
-void sync_client_peer_break(struct sync_client_peer *p)
-{
-    sync_connection_close(p->connection);
-    p->connection = NULL;
-    p->failed += p->pending;
-    p->pending = 0;
-}
-
 enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer *p, struct error *e)
 {
     /* The server may have closed an idle connection, for example at a restart. Nothing is lost with it. */
-    bool owed = p->pending > 0 || p->failed > 0 || !TAILQ_EMPTY(&p->sent);
-    if (p->connection != NULL && !owed && sync_connection_is_stale(p->connection))
-        sync_client_peer_break(p);
+    if (p->connection != NULL && TAILQ_EMPTY(&p->sent) && sync_connection_is_stale(p->connection))
+        sync_client_peer_break(p, ERR_UNREACHABLE);
     if (p->connection != NULL)
         return ERR_OK;
     bool silent = clock_mono_us() < p->silent_until;
@@ -143,24 +134,6 @@ enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer
 
 /* --- commands --- */
 
-static enum err append_formatted(struct sync_client *l, unsigned where, const char *command, size_t length,
-                                 struct error *e)
-{
-    if (where >= WHERE_SLOT)
-        return sync_client_route_append(l, where, command, length, e);
-    assert(where < l->nodes->count);
-    struct sync_client_peer *p = &l->peer[where];
-    enum err code = sync_client_peer_connect(l, p, e);
-    if (code != ERR_OK)
-        return code;
-    code = sync_connection_append(p->connection, command, length, e);
-    if (code == ERR_OK)
-        p->pending++;
-    else
-        sync_client_peer_break(p);
-    return code;
-}
-
 enum err sync_client_append(struct sync_client *l, unsigned where, size_t argc, const char *const *argv,
                             const size_t *lengths, struct error *e)
 {
@@ -168,47 +141,7 @@ enum err sync_client_append(struct sync_client *l, unsigned where, size_t argc, 
     buffer_command(&l->command, argc, argv, lengths);
     if (buffer_failed(&l->command))
         return error_set(e, ERR_NOMEM, "out of memory");
-    return append_formatted(l, where, l->command.data, l->command.length, e);
-}
-
-enum err sync_client_append_together(struct sync_client *l, unsigned where, struct slot_redirect *redirect,
-                                     unsigned count, const char *commands, const size_t *ends,
-                                     struct error *e)
-{
-    if (where >= WHERE_SLOT)
-        return sync_client_route_append_together(l, where, redirect, count, commands, ends, e);
-    struct sync_client_peer *p = &l->peer[where];
-    size_t begin = 0;
-    for (unsigned i = 0; i < count; begin = ends[i++]) {
-        enum err code = append_formatted(l, where, commands + begin, ends[i] - begin, e);
-        if (code != ERR_OK) {
-            p->failed -= i; /* nobody reads the replies of those that were queued */
-            return code;
-        }
-    }
-    return ERR_OK;
-}
-
-enum err sync_client_reply(struct sync_client *l, unsigned where, redisReply **out, struct error *e)
-{
-    *out = NULL;
-    if (where >= WHERE_SLOT)
-        return sync_client_route_reply(l, where, out, e);
-    struct sync_client_peer *p = &l->peer[where];
-    if (p->failed > 0) {
-        p->failed--;
-        return error_set(e, ERR_UNREACHABLE, "Redis node %s: the connection broke", p->node.name);
-    }
-    if (p->pending == 0)
-        return error_set(e, ERR_CONFLICT, "Redis node %s: no reply is pending", p->node.name);
-    enum err code = sync_connection_reply(p->connection, out, e);
-    if (code == ERR_OK) {
-        p->pending--;
-        return ERR_OK;
-    }
-    sync_client_peer_break(p);
-    p->failed--; /* this call reports the failure of its own reply */
-    return code;
+    return sync_client_queue(l, where, l->command.data, l->command.length, e);
 }
 
 enum err sync_client_refusal(const struct sync_client *l, unsigned where, const redisReply *reply,
@@ -221,36 +154,27 @@ enum err sync_client_refusal(const struct sync_client *l, unsigned where, const 
 enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
                              const char *format, ...)
 {
-    *out = NULL;
+    redisReply *reply = NULL;
     va_list ap;
     va_start(ap, format);
     char *command = NULL;
     int length = redisvFormatCommand(&command, format, ap);
     va_end(ap);
+    if (out != NULL)
+        *out = NULL;
     if (length < 0)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = append_formatted(l, where, command, (size_t)length, e);
+    enum err code = sync_client_queue(l, where, command, (size_t)length, e);
     redisFreeCommand(command);
     if (code == ERR_OK)
-        code = sync_client_reply(l, where, out, e);
-    if (code == ERR_OK && *out != NULL && (*out)->type == REDIS_REPLY_ERROR) {
-        code = sync_client_refusal(l, where, *out, e);
-        freeReplyObject(*out);
-        *out = NULL;
-    }
+        code = sync_client_reply(l, where, &reply, e);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
+        code = sync_client_refusal(l, where, reply, e);
+    if (code == ERR_OK && out != NULL)
+        *out = reply;
+    else
+        freeReplyObject(reply);
     return code;
-}
-
-void sync_client_forget(struct sync_client *l)
-{
-    for (unsigned i = 0; i < l->nodes->count; i++) {
-        struct sync_client_peer *p = &l->peer[i];
-        if (p->pending > 0)
-            sync_client_peer_break(p);
-        p->pending = p->failed = 0;
-    }
-    if (l->route != NULL)
-        sync_client_route_forget(l);
 }
 
 enum err sync_client_filter_command(struct sync_client *l, const struct names *names, const char *what,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a sync client finds its way through a cluster.
+/* The commands of a sync client, and their way through a cluster.
  *
  * The happy path is: the map names the slot's master; append; read the reply of the oldest waiting command on
  * that connection. Possible failure modes are: there is no map yet (nodes are asked until the deadline), the
@@ -8,6 +8,7 @@
  * sent again until the slot has moved or the deadline passes), no master for a moment (CLUSTERDOWN: again),
  * the connection broke (its commands have failed; whoever repeats them uses the cluster's map at that
  * time). */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -45,26 +46,13 @@ struct sync_client_route *sync_client_route_new(void)
     if (r == NULL)
         return NULL;
     slot_map_init(&r->map);
-    TAILQ_INIT(&r->all);
     r->turn = (unsigned)random_u64();
     return r;
-}
-
-static void command_free(struct sync_client_route *r, struct sync_client_command *c)
-{
-    TAILQ_REMOVE(&r->all, c, all);
-    if (c->state == COMMAND_SENT)
-        TAILQ_REMOVE(&c->peer->sent, c, sent);
-    freeReplyObject(c->reply);
-    free(c);
 }
 
 void sync_client_route_free(struct sync_client *l)
 {
     struct sync_client_route *r = l->route;
-    struct sync_client_command *c;
-    while ((c = TAILQ_FIRST(&r->all)) != NULL)
-        command_free(r, c);
     for (unsigned i = 0; i < r->count; i++) {
         sync_connection_close(r->peer[i]->connection);
         free(r->peer[i]);
@@ -74,15 +62,23 @@ void sync_client_route_free(struct sync_client *l)
     l->route = NULL;
 }
 
-void sync_client_route_forget(struct sync_client *l)
+static void command_free(struct sync_client *l, struct sync_client_command *c)
 {
-    struct sync_client_route *r = l->route;
+    TAILQ_REMOVE(&l->all, c, all);
+    if (c->state == COMMAND_SENT)
+        TAILQ_REMOVE(&c->peer->sent, c, sent);
+    freeReplyObject(c->reply);
+    free(c);
+}
+
+void sync_client_forget(struct sync_client *l)
+{
     struct sync_client_command *c;
-    for (unsigned i = 0; i < r->count; i++)
-        if (!TAILQ_EMPTY(&r->peer[i]->sent))
-            sync_client_peer_break(r->peer[i]);
-    while ((c = TAILQ_FIRST(&r->all)) != NULL)
-        command_free(r, c);
+    while ((c = TAILQ_FIRST(&l->all)) != NULL) {
+        if (c->state == COMMAND_SENT)
+            sync_client_peer_break(c->peer, ERR_UNREACHABLE);
+        command_free(l, c);
+    }
 }
 
 /* --- peers --- */
@@ -130,11 +126,16 @@ void sync_client_route_drop_unwanted(struct sync_client *l)
 
 /* --- sending --- */
 
-/* The peer that holds @where by the map, connected or not. */
+/* The peer at the address @where, of a slot by the map; connected or not. */
 static enum err find_peer(struct sync_client *l, unsigned where, struct sync_client_peer **out,
                           struct error *e)
 {
     struct sync_client_route *r = l->route;
+    if (where < WHERE_SLOT) {
+        assert(where < l->nodes->count);
+        *out = &l->peer[where];
+        return ERR_OK;
+    }
     *out = NULL;
     if (!where_is_slot(where)) {
         unsigned i = where & ~(unsigned)WHERE_MASTER;
@@ -172,32 +173,32 @@ static enum err reach_peer(struct sync_client *l, unsigned where, struct sync_cl
     return error_set(e, code, "%s", first.text);
 }
 
-/* Fail all commands on the broken connection of @p. */
-static void fail_all(struct sync_client_peer *p, enum err code)
-{
-    struct sync_client_command *c;
-    while ((c = TAILQ_FIRST(&p->sent)) != NULL) {
-        TAILQ_REMOVE(&p->sent, c, sent);
-        c->state = COMMAND_FAILED;
-        c->code = code;
-    }
-}
-
 static void fail(struct sync_client_command *c, enum err code)
 {
     c->state = COMMAND_FAILED;
     c->code = code;
 }
 
-static void send_to(struct sync_client_command *c, struct sync_client_peer *p, bool asking)
+void sync_client_peer_break(struct sync_client_peer *p, enum err code)
+{
+    struct sync_client_command *c;
+    sync_connection_close(p->connection);
+    p->connection = NULL;
+    while ((c = TAILQ_FIRST(&p->sent)) != NULL) {
+        TAILQ_REMOVE(&p->sent, c, sent);
+        fail(c, code);
+    }
+}
+
+static void send_to(struct sync_client_command *c, const char *bytes, size_t length,
+                    struct sync_client_peer *p, bool asking)
 {
     static const char text[] = "*1\r\n$6\r\nASKING\r\n";
     enum err code = asking ? sync_connection_append(p->connection, text, sizeof(text) - 1, NULL) : ERR_OK;
     if (code == ERR_OK)
-        code = sync_connection_append(p->connection, c->bytes, c->length, NULL);
+        code = sync_connection_append(p->connection, bytes, length, NULL);
     if (code != ERR_OK) {
-        sync_client_peer_break(p);
-        fail_all(p, code);
+        sync_client_peer_break(p, code);
         fail(c, code);
         return;
     }
@@ -207,52 +208,51 @@ static void send_to(struct sync_client_command *c, struct sync_client_peer *p, b
     TAILQ_INSERT_TAIL(&p->sent, c, sent);
 }
 
-enum err sync_client_route_append(struct sync_client *l, unsigned where, const char *bytes, size_t length,
-                                  struct error *e)
+/* Only a command to a slot may have to be sent again. */
+enum err sync_client_queue(struct sync_client *l, unsigned where, const char *bytes, size_t length,
+                           struct error *e)
 {
     struct sync_client_peer *p;
+    size_t kept = where_is_slot(where) ? length : 0;
     enum err code = reach_peer(l, where, &p, e);
     if (code != ERR_OK)
         return code;
-    struct sync_client_command *c = malloc(sizeof(*c) + length);
+    struct sync_client_command *c = malloc(sizeof(*c) + kept);
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    *c = (struct sync_client_command){.where = where, .length = length};
-    memcpy(c->bytes, bytes, length);
-    TAILQ_INSERT_TAIL(&l->route->all, c, all);
-    send_to(c, p, false);
+    *c = (struct sync_client_command){.where = where, .length = kept};
+    memcpy(c->bytes, bytes, kept);
+    TAILQ_INSERT_TAIL(&l->all, c, all);
+    send_to(c, bytes, length, p, false);
     if (c->state == COMMAND_SENT)
         return ERR_OK;
     code = c->code;
-    command_free(l->route, c);
+    command_free(l, c);
     return error_set(e, code, "Redis node %s: the connection broke", p->node.name);
 }
 
-/* Reach the node of *@redirect, if a command was redirected; else that of @where. */
-static enum err reach_redirected(struct sync_client *l, unsigned where, struct slot_redirect *redirect,
-                                 struct sync_client_peer **out, struct error *e)
+/* Reach the node that a redirection names. */
+static enum err reach_named(struct sync_client *l, const struct slot_redirect *to,
+                            struct sync_client_peer **out, struct error *e)
 {
-    struct slot_redirect to = *redirect;
-    *redirect = (struct slot_redirect){0};
-    if (to.port == 0)
-        return reach_peer(l, where, out, e);
-    if (!to.ask) {
+    if (!to->ask) {
         (void)sync_client_map_refresh(l, NULL);
-        (void)slot_map_patch(&l->route->map, to.slot, to.host, to.port); /* if that fails, the next command
-                                                                          * gets MOVED again */
+        (void)slot_map_patch(&l->route->map, to->slot, to->host, to->port); /* if that fails, the next command
+                                                                             * gets MOVED again */
     }
-    *out = sync_client_route_peer(l, to.host, to.port);
+    *out = sync_client_route_peer(l, to->host, to->port);
     return *out == NULL ? error_set(e, ERR_NOMEM, "out of memory") : sync_client_peer_connect(l, *out, e);
 }
 
-enum err sync_client_route_append_together(struct sync_client *l, unsigned where,
-                                           struct slot_redirect *redirect, unsigned count,
-                                           const char *commands, const size_t *ends, struct error *e)
+enum err sync_client_append_together(struct sync_client *l, unsigned where, struct slot_redirect *redirect,
+                                     unsigned count, const char *commands, const size_t *ends,
+                                     struct error *e)
 {
-    struct sync_client_route *r = l->route;
     struct sync_client_peer *p = NULL;
-    enum err code = reach_redirected(l, where, redirect, &p, e);
-    if (code != ERR_OK || p == NULL)
+    const struct slot_redirect to = *redirect;
+    *redirect = (struct slot_redirect){0};
+    enum err code = to.port != 0 ? reach_named(l, &to, &p, e) : reach_peer(l, where, &p, e);
+    if (code != ERR_OK)
         return code;
     struct sync_client_command *first = NULL, *next;
     size_t begin = 0;
@@ -263,18 +263,17 @@ enum err sync_client_route_append_together(struct sync_client *l, unsigned where
             break;
         }
         *c = (struct sync_client_command){.where = where, .peer = p, .redirect = redirect};
-        TAILQ_INSERT_TAIL(&r->all, c, all);
+        TAILQ_INSERT_TAIL(&l->all, c, all);
         TAILQ_INSERT_TAIL(&p->sent, c, sent);
         first = first == NULL ? c : first;
         code = sync_connection_append(p->connection, commands + begin, ends[i] - begin, NULL);
     }
     if (code == ERR_OK)
         return ERR_OK;
-    sync_client_peer_break(p); /* some of the commands may be queued in it */
-    fail_all(p, ERR_UNREACHABLE);
+    sync_client_peer_break(p, ERR_UNREACHABLE); /* some of the commands may be queued in it */
     for (; first != NULL; first = next) {
         next = TAILQ_NEXT(first, all);
-        command_free(r, first);
+        command_free(l, first);
     }
     return error_set(e, code, "out of memory");
 }
@@ -294,28 +293,13 @@ static void note_redirect(struct sync_client *l, struct sync_client_command *c, 
         (void)sync_client_map_refresh(l, NULL);
 }
 
-static void send_again(struct sync_client *l, struct sync_client_command *c)
+/* @to: where a node has sent it; NULL: by the map. */
+static void send_again(struct sync_client *l, struct sync_client_command *c, const struct slot_redirect *to)
 {
     struct sync_client_peer *p;
-    enum err code = reach_peer(l, c->where, &p, NULL);
+    enum err code = to != NULL ? reach_named(l, to, &p, NULL) : reach_peer(l, c->where, &p, NULL);
     if (code == ERR_OK)
-        send_to(c, p, false);
-    else
-        fail(c, code);
-}
-
-static void follow(struct sync_client *l, struct sync_client_command *c, const struct slot_redirect *to)
-{
-    struct sync_client_route *r = l->route;
-    if (!to->ask) {
-        (void)sync_client_map_refresh(l, NULL);
-        (void)slot_map_patch(&r->map, to->slot, to->host, to->port); /* if that fails, the next command
-                                                                      * gets MOVED again */
-    }
-    struct sync_client_peer *p = sync_client_route_peer(l, to->host, to->port);
-    enum err code = p == NULL ? ERR_NOMEM : sync_client_peer_connect(l, p, NULL);
-    if (code == ERR_OK)
-        send_to(c, p, to->ask);
+        send_to(c, c->bytes, c->length, p, to != NULL && to->ask);
     else
         fail(c, code);
 }
@@ -330,7 +314,7 @@ static bool takes_another_way(struct sync_client *l, struct sync_client_command 
     if (slots_parse_redirect(&to, reply->str, (size_t)reply->len, host)) {
         if (c->redirections++ == REDIRECTIONS_MAX)
             return false;
-        follow(l, c, &to);
+        send_again(l, c, &to);
         return true;
     }
     if (!slots_error_passes(reply->str))
@@ -344,7 +328,7 @@ static bool takes_another_way(struct sync_client *l, struct sync_client_command 
     if (slots_error_wants_map(reply->str))
         (void)sync_client_map_refresh(l, NULL);
     c->redirections = 0;
-    send_again(l, c);
+    send_again(l, c, NULL);
     return true;
 }
 
@@ -356,9 +340,9 @@ static enum err read_one(struct sync_client *l, struct sync_client_peer *p, stru
     struct sync_client_command *c = TAILQ_FIRST(&p->sent);
     enum err code = sync_connection_reply(p->connection, &got, e);
     if (code != ERR_OK) {
-        sync_client_peer_break(p);
-        fail_all(p, code);
-        (void)sync_client_map_refresh(l, NULL);
+        sync_client_peer_break(p, code);
+        if (l->route != NULL)
+            (void)sync_client_map_refresh(l, NULL);
         return code;
     }
     if (c->asking) {
@@ -369,7 +353,7 @@ static enum err read_one(struct sync_client *l, struct sync_client_peer *p, stru
     TAILQ_REMOVE(&p->sent, c, sent);
     c->state = COMMAND_ANSWERED;
     memcpy(host, p->node.host, sizeof(host)); /* a new map may drop the peer */
-    if (c->redirect != NULL)
+    if (c->redirect != NULL && l->route != NULL)
         note_redirect(l, c, got, host);
     if (c->redirect == NULL && takes_another_way(l, c, got, host))
         freeReplyObject(got);
@@ -378,12 +362,12 @@ static enum err read_one(struct sync_client *l, struct sync_client_peer *p, stru
     return ERR_OK;
 }
 
-enum err sync_client_route_reply(struct sync_client *l, unsigned where, redisReply **out, struct error *e)
+enum err sync_client_reply(struct sync_client *l, unsigned where, redisReply **out, struct error *e)
 {
-    struct sync_client_route *r = l->route;
     struct sync_client_command *c;
     struct error why = {""};
-    TAILQ_FOREACH(c, &r->all, all)
+    *out = NULL;
+    TAILQ_FOREACH(c, &l->all, all)
     if (c->where == where)
         break;
     if (c == NULL)
@@ -397,7 +381,7 @@ enum err sync_client_route_reply(struct sync_client *l, unsigned where, redisRep
         code = error_set(e, c->code, "Redis node %s: the connection broke", sync_client_name(l, where));
     *out = c->reply;
     c->reply = NULL;
-    command_free(r, c);
+    command_free(l, c);
     return code;
 }
 

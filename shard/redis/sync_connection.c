@@ -44,11 +44,11 @@ void sync_connection_close(struct sync_connection *c)
     free(c);
 }
 
-/* Prefix the text with the node's name, and note the failure in the node's health. */
-static enum err fail(const struct sync_connection *c, enum err code, struct error *e)
+/* Note the failure in the node's health, and tell it with the node's name. */
+static enum err fail(const struct sync_connection *c, enum err code, const struct error *why, struct error *e)
 {
-    node_health_failed(c->nodes, c->node, e->text);
-    return error_prefix(e, code, "Redis node %s", c->node->name);
+    node_health_failed(c->nodes, c->node, why->text);
+    return error_set(e, code, "Redis node %s: %s", c->node->name, why->text);
 }
 
 /* --- one step, without waiting --- */
@@ -189,9 +189,9 @@ enum err sync_connection_open(struct sync_connection **out, const struct nodes *
         if (code == ERR_TIMEOUT)
             (void)error_set(&text, code, "no connection within the deadline: still waiting for %s",
                             transport_waits_for(c->transport));
-        (void)fail(c, code, &text);
+        (void)fail(c, code, &text, e);
         sync_connection_close(c);
-        return error_set(e, code, "%s", text.text);
+        return code;
     }
     c->greeted = true;
     c->heard_at = clock_mono_us();
@@ -227,10 +227,7 @@ enum err sync_connection_reply(struct sync_connection *c, redisReply **out, stru
     struct error text = {""};
     *out = NULL;
     enum err code = next_reply(c, 0, out, &text);
-    if (code == ERR_OK)
-        return ERR_OK;
-    (void)fail(c, code, &text);
-    return error_set(e, code, "%s", text.text);
+    return code == ERR_OK ? ERR_OK : fail(c, code, &text, e);
 }
 
 enum err sync_connection_poll(struct sync_connection *c, redisReply **out, struct error *e)
@@ -241,10 +238,7 @@ enum err sync_connection_poll(struct sync_connection *c, redisReply **out, struc
     enum err code = go_on(c, out, &moved, &text);
     if (code == ERR_OK && *out == NULL && transport_is_past(c->transport))
         code = error_set(&text, ERR_UNREACHABLE, "the sentinels name another master");
-    if (code == ERR_OK)
-        return ERR_OK;
-    (void)fail(c, code, &text);
-    return error_set(e, code, "%s", text.text);
+    return code == ERR_OK ? ERR_OK : fail(c, code, &text, e);
 }
 
 bool sync_connection_is_stale(struct sync_connection *c)

@@ -20,20 +20,16 @@ uint16_t handle_tag(const struct handle *f, const struct generation *g)
 
 void handle_announce(struct handle *f)
 {
-    redisReply *reply;
-    struct error ignored;
     char text[FILTER_NAME_MAX + 8];
     (void)snprintf(text, sizeof(text), "view %s", f->names.filter);
-    if (sync_client_command(f->redis, handle_home(f), &reply, &ignored, "PUBLISH %s:events %s",
-                            f->names.prefix, text) == ERR_OK)
-        freeReplyObject(reply);
+    enum err code = sync_client_command(f->redis, handle_home(f), NULL, NULL, "PUBLISH %s:events %s",
+                                        f->names.prefix, text);
+    (void)code;
 }
 
 static void put_event(struct handle *f)
 {
-    char channel[PREFIX_MAX + 8];
-    (void)snprintf(channel, sizeof(channel), "%s:events", f->names.prefix);
-    script_text(&f->call, channel);
+    buffer_printf(script_argument(&f->call), "%s:events", f->names.prefix);
     script_bytes(&f->call, f->names.filter, f->names.filter_length);
 }
 
@@ -100,11 +96,8 @@ enum err handle_load_any(struct handle *f, struct view *out, struct error *e)
     if (code == ERR_PARSE && reply->type == REDIS_REPLY_ERROR)
         code = sync_client_refusal(f->redis, handle_home(f), reply, e);
     freeReplyObject(reply);
-    for (unsigned s = 0; s < 2 && code == ERR_OK; s++) {
-        f->keys[s] = out->keys[s];
-        f->keys_of[s] = out->slot[s].number;
+    for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
         code = knows(f, &out->slot[s], e);
-    }
     if (code == ERR_OK)
         f->names.incarnation = out->incarnation;
     return code;
@@ -120,12 +113,9 @@ enum err handle_load(struct handle *f, struct view *out, struct error *e)
 
 enum err handle_look(struct handle *f, const struct view *v, struct error *e)
 {
-    struct key_name name;
     redisReply *reply;
     char incarnation[17];
-    names_filter_key(&f->names, "view", &name);
-    enum err code = sync_client_command(f->redis, handle_home(f), &reply, e, "HGET %b incarnation", name.text,
-                                        name.length);
+    enum err code = sync_client_filter_command(f->redis, &f->names, "view", "HGET %b incarnation", &reply, e);
     if (code != ERR_OK)
         return code;
     (void)snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v->incarnation);
@@ -141,8 +131,7 @@ enum err handle_drop_nothing(struct handle *f, const char *mutex, struct error *
 {
     long long answer;
     struct script_call *c = &f->call;
-    script_begin(c, embedded_no_filter);
-    script_filter_key(c, &f->names, "view");
+    script_begin_view(c, embedded_no_filter, &f->names);
     script_filter_key(c, &f->names, "leftover");
     script_filter_key(c, &f->names, "expansion_flag");
     script_filter_key(c, &f->names, "token");
@@ -160,8 +149,7 @@ enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bo
         if ((conditions >> i & 1) != 0)
             length += (size_t)snprintf(text + length, sizeof(text) - length, "%s", words[i]);
     struct script_call *c = &f->call;
-    script_begin(c, embedded_expire);
-    script_filter_key(c, &f->names, "view");
+    script_begin_view(c, embedded_expire, &f->names);
     put_event(f);
     script_number(c, at_ms);
     script_text(c, text);

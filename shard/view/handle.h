@@ -14,10 +14,8 @@
 /* @redis is borrowed. Zero-initialise, fill in @redis and @names, and call handle_fini() at the end. */
 struct handle {
     struct sync_client *redis;
-    struct names names; /* with the incarnation of the view that was loaded last */
-    bool requests_wait; /* requests wait for this thread: long work is refused with ERR_ASIDE */
-    uint64_t keys[2];   /* number of keys of each slot's generation, by the view that was loaded last */
-    uint64_t keys_of[2];
+    struct names names;      /* with the incarnation of the view that was loaded last */
+    bool requests_wait;      /* requests wait for this thread: long work is refused with ERR_ASIDE */
     struct script_call call; /* scratch: the script that is being written or run */
 };
 

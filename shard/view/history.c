@@ -10,10 +10,10 @@
 
 extern const char embedded_history_miss[], embedded_history_name[];
 
-static bool knows(const struct log_view *v, uint64_t id)
+static bool has(const uint64_t *ids, unsigned count, uint64_t id)
 {
-    for (unsigned i = 0; i < v->history_count; i++)
-        if (v->history[i] == id)
+    for (unsigned i = 0; i < count; i++)
+        if (ids[i] == id)
             return true;
     return false;
 }
@@ -25,7 +25,7 @@ enum history_state history_judge(const struct log_view *v, const struct registry
     for (unsigned i = 0; i < said->history_count; i++) {
         const struct registry_history *named = &said->history[i];
         uint64_t id = named->incarnation == v->incarnation ? named->id : 0;
-        if (id != 0 && !knows(v, id))
+        if (id != 0 && !has(v->history, v->history_count, id))
             return HISTORY_MISSED;
         if (id != last)
             state = HISTORY_BEHIND;
@@ -39,10 +39,7 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
 {
     struct script_call call = {.text = NULL};
     struct key_name key;
-    struct buffer all = {0};
     unsigned count = 0;
-    for (unsigned i = 0; i < v->history_count; i++)
-        buffer_printf(&all, "%016" PRIx64 " ", v->history[i]);
     enum err code = sync_client_masters(l, &count, e);
     for (unsigned i = 0; code == ERR_OK && i < count; i++) {
         char field[REGISTRY_HISTORY_FIELD_MAX];
@@ -55,7 +52,9 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
         script_bytes(&call, field, registry_history_field(names, field));
         script_incarnation(&call, v->incarnation);
         script_incarnation(&call, v->history[0]);
-        script_buffer(&call, &all);
+        struct buffer *all = script_argument(&call);
+        for (unsigned k = 0; k < v->history_count; k++)
+            buffer_printf(all, "%016" PRIx64 " ", v->history[k]);
         code = script_run(&call, l, sync_client_master_keys(l, i), &named, e);
         bool is_home = sync_client_master_keys(l, i) == sync_client_home(l, names);
         if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT || (code == ERR_REFUSED && !is_home))
@@ -63,7 +62,6 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
         *again |= named != 1;
     }
     script_fini(&call);
-    buffer_fini(&all);
     return code;
 }
 
@@ -71,14 +69,6 @@ void history_note(struct history_seen *seen, const struct log_view *v)
 {
     seen->count = v->history_count;
     memcpy(seen->id, v->history, sizeof(seen->id));
-}
-
-static bool has_seen(const struct history_seen *seen, uint64_t id)
-{
-    for (unsigned i = 0; i < seen->count; i++)
-        if (seen->id[i] == id)
-            return true;
-    return false;
 }
 
 /* *@out: this process has seen all histories that masters name, and the metadata node's server is new to it.
@@ -91,13 +81,13 @@ static enum err has_lived(struct sync_client *l, const struct names *names, cons
     *out = seen->count > 0;
     for (unsigned i = 0; i < said->history_count; i++)
         if (said->history[i].incarnation == v->incarnation)
-            *out &= said->history[i].id == 0 || has_seen(seen, said->history[i].id);
+            *out &= said->history[i].id == 0 || has(seen->id, seen->count, said->history[i].id);
     if (!*out)
         return ERR_OK;
     enum err code = sync_client_replications(l, &now, e);
     const struct replication *there =
         replications_of_node(&now, sync_client_name(l, sync_client_home(l, names)));
-    *out = code == ERR_OK && there != NULL && there->id != 0 && !has_seen(seen, there->id);
+    *out = code == ERR_OK && there != NULL && there->id != 0 && !has(seen->id, seen->count, there->id);
     replications_fini(&now);
     return code;
 }
@@ -111,8 +101,7 @@ static enum err miss(struct sync_client *l, const struct names *names, const str
     enum err code = has_lived(l, names, v, said, seen, &lived, e);
     if (code != ERR_OK)
         return code;
-    script_begin(&call, embedded_history_miss);
-    script_filter_key(&call, names, "view");
+    script_begin_view(&call, embedded_history_miss, names);
     script_filter_key(&call, names, "build");
     script_incarnation(&call, v->incarnation);
     script_incarnation(&call, lived ? 0 : random_u64() | 1);
@@ -131,7 +120,7 @@ enum err history_follow(struct sync_client *l, const struct names *names, const 
 {
     enum history_state state = history_judge(v, said);
     *again = false;
-    if (seen->count > 0 && !knows(v, seen->id[0]))
+    if (seen->count > 0 && !has(v->history, v->history_count, seen->id[0]))
         state = HISTORY_MISSED;
     switch (state) {
     case HISTORY_NAMED:

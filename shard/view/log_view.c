@@ -138,10 +138,9 @@ void log_token_text(const struct writer_token *t, char out[LOG_TOKEN_TEXT_MAX])
 
 bool log_token_parse(struct writer_token *out, const char *text, size_t length)
 {
-    const char *blank = memchr(text, ' ', length);
-    size_t digits = blank == NULL ? 0 : length - (size_t)(blank + 1 - text);
-    return blank != NULL && digits == 16 && number_u64(text, (size_t)(blank - text), &out->number) &&
-           number_hex64(blank + 1, digits, &out->random);
+    struct span rest = {text, length};
+    return span_cut_u64(&rest, ' ', &out->number) && rest.length == 16 &&
+           number_hex64(rest.at, rest.length, &out->random);
 }
 
 bool log_writer_has_said(const struct log_writer *w, unsigned lane, uint64_t number, uint64_t era)
@@ -178,6 +177,27 @@ void log_writer_name(const uint8_t id[LOG_WRITER_BYTES], char out[LOG_WRITER_NAM
 void log_folded_name(unsigned slot, unsigned lane, char out[LOG_FOLDED_NAME_MAX])
 {
     (void)snprintf(out, LOG_FOLDED_NAME_MAX, "folded%u.%u", slot & 1, lane & 0xffu);
+}
+
+void log_lane_text(struct log_lane lane, struct buffer *out)
+{
+    buffer_printf(out, "%" PRIu64 ":%016" PRIx64, lane.number, lane.era);
+}
+
+void log_lanes_text(const struct log_lane *lane, unsigned count, struct buffer *out)
+{
+    for (unsigned i = 0; i < count; i++) {
+        buffer_puts(out, i == 0 ? "" : ",");
+        log_lane_text(lane[i], out);
+    }
+}
+
+void log_eras_text(const struct trusted *eras, struct buffer *out)
+{
+    for (unsigned i = 0; i < eras->count; i++)
+        buffer_printf(out, "%s%016" PRIx64, i == 0 ? "" : " ", eras->id[i]);
+    if (eras->count == 0)
+        buffer_append(out, "-", 1);
 }
 
 void log_lost_text(const struct log_lost *lost, char out[LOG_LOST_TEXT_MAX])

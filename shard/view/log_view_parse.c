@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Parsing a view: the fields that occur once, and the conditions between fields. */
-#include "shard/view/log_view_internal.h"
+/* Parsing a view: the fields that occur once, those for each lane or writer, and the conditions between
+ * fields. */
+#include "shard/view/log_view.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -8,77 +9,145 @@
 #include <string.h>
 #include "base/number.h"
 
-bool log_view_parse_lane(struct log_lane *out, const char *text, size_t length)
+/* --- fields that occur once, or once for each slot --- */
+
+/* "<number>:<era>" */
+static bool parse_lane(struct log_lane *out, struct span text)
 {
-    const char *colon = memchr(text, ':', length);
-    return colon != NULL && number_u64(text, (size_t)(colon - text), &out->number) && out->number != 0 &&
-           length - (size_t)(colon + 1 - text) == REPLICATION_ID_DIGITS &&
-           number_hex64(colon + 1, REPLICATION_ID_DIGITS, &out->era);
+    return span_cut_u64(&text, ':', &out->number) && out->number != 0 &&
+           text.length == REPLICATION_ID_DIGITS && number_hex64(text.at, text.length, &out->era);
 }
 
-static bool parse_lanes(void *out, const char *value, size_t length)
+/* The last piece of a value. */
+static bool parse_id(struct log_id *out, struct span *rest)
 {
-    struct log_view *v = out;
-    const char *end = value + length;
-    for (v->lane_count = 0; v->lane_count < LOG_LANES_MAX; value++) {
-        const char *comma = memchr(value, ',', (size_t)(end - value));
-        const char *stop = comma == NULL ? end : comma;
-        if (!log_view_parse_lane(&v->lane[v->lane_count++], value, (size_t)(stop - value)))
+    struct span id;
+    return span_cut(rest, ' ', &id) && rest->at == NULL && log_id_parse(out, id.at, id.length);
+}
+
+static bool parse_lanes(void *view, struct span value)
+{
+    struct log_view *v = view;
+    struct span one;
+    for (v->lane_count = 0; span_cut(&value, ',', &one); v->lane_count++)
+        if (v->lane_count == LOG_LANES_MAX || !parse_lane(&v->lane[v->lane_count], one))
             return false;
-        if (comma == NULL)
-            return true;
-        value = comma;
-    }
-    return false;
+    return true;
 }
 
 /* "<node>,<node>..." */
-static bool parse_lane_nodes(void *out, const char *value, size_t length)
+static bool parse_lane_nodes(void *view, struct span value)
 {
-    struct log_view *v = out;
-    const char *end = value + length;
-    v->lane_node_count = 0;
-    if (length == 0)
-        return true;
-    for (;; value++) {
-        const char *comma = memchr(value, ',', (size_t)(end - value));
-        size_t n = (size_t)((comma == NULL ? end : comma) - value);
-        if (n == 0 || n >= NODE_NAME_MAX || v->lane_node_count == LOG_LANES_MAX)
+    struct log_view *v = view;
+    struct span one;
+    bool any = value.length > 0;
+    for (v->lane_node_count = 0; any && span_cut(&value, ',', &one);) {
+        if (one.length == 0 || one.length >= NODE_NAME_MAX || v->lane_node_count == LOG_LANES_MAX)
             return false;
-        (void)snprintf(v->lane_node[v->lane_node_count++], NODE_NAME_MAX, "%.*s", (int)n, value);
-        if (comma == NULL)
-            return true;
-        value = comma;
+        (void)snprintf(v->lane_node[v->lane_node_count++], NODE_NAME_MAX, "%.*s", (int)one.length, one.at);
     }
+    return true;
 }
 
-static bool parse_eras(void *out, const char *value, size_t length)
+static bool parse_eras(void *eras, struct span value)
 {
-    return trusted_parse(&((struct log_view *)out)->eras, value, length);
+    return trusted_parse(eras, value.at, value.length);
 }
 
-static bool parse_token0(void *out, const char *value, size_t length)
+static bool parse_token(void *writer, struct span value)
 {
-    return log_token_parse(&((struct log_view *)out)->slot[0].writer, value, length);
+    return log_token_parse(writer, value.at, value.length);
 }
 
-static bool parse_token1(void *out, const char *value, size_t length)
+/* "<generation> <n>[ <lane number>:<era> <id>...]". Keys of a generation that had the slot before do not
+ * count. */
+static bool parse_keys(void *generation, struct span value)
 {
-    return log_token_parse(&((struct log_view *)out)->slot[1].writer, value, length);
+    struct log_generation *g = generation;
+    struct span lane, id;
+    if (!span_cut_u64(&value, ' ', &g->keys_of) || !span_cut_u64(&value, ' ', &g->keys))
+        return false;
+    for (; span_cut(&value, ' ', &lane); g->counted_lanes++) {
+        struct log_counted *out = &g->counted[g->counted_lanes];
+        if (g->counted_lanes == LOG_LANES_MAX || !parse_lane(&out->lane, lane) ||
+            !span_cut(&value, ' ', &id) || !log_id_parse(&out->id, id.at, id.length))
+            return false;
+    }
+    return true;
+}
+
+/* "<generation> <layer>.<shard> <ms>" */
+static bool parse_lost(void *lost, struct span value)
+{
+    struct log_lost *out = lost;
+    uint64_t layer, shard;
+    if (!span_cut_u64(&value, ' ', &out->generation) || !span_cut_u64(&value, '.', &layer) ||
+        layer >= GENERATION_LAYERS_MAX || !span_cut_u64(&value, ' ', &shard) || shard > UINT32_MAX ||
+        !span_cut_u64(&value, ' ', &out->since_ms))
+        return false;
+    out->layer = (unsigned)layer;
+    out->shard = (uint32_t)shard;
+    return value.at == NULL;
+}
+
+static bool parse_writer_id(uint8_t id[LOG_WRITER_BYTES], struct span text)
+{
+    uint64_t byte = 0;
+    if (text.length != (size_t)2 * LOG_WRITER_BYTES)
+        return false;
+    for (unsigned i = 0; i < LOG_WRITER_BYTES; i++) {
+        if (!number_hex64(text.at + (size_t)2 * i, 2, &byte))
+            return false;
+        id[i] = (uint8_t)byte;
+    }
+    return true;
+}
+
+/* "<id>:<registration> ...", separated by blanks */
+static bool parse_left(void *view, struct span value)
+{
+    struct log_view *v = view;
+    struct span one, id;
+    while (value.length > 0 && span_cut(&value, ' ', &one)) {
+        struct log_left *out = &v->left[v->left_count];
+        if (v->left_count == LOG_LEFT_MAX || !span_cut(&one, ':', &id) || !parse_writer_id(out->id, id) ||
+            !span_cut_u64(&one, ':', &out->registration) || one.at != NULL)
+            return false;
+        v->left_count++;
+    }
+    return true;
+}
+
+/* "<id> <id>...", 16 hexadecimal digits each, separated by blanks */
+static bool parse_history(void *view, struct span value)
+{
+    enum { DIGITS = 16 };
+    struct log_view *v = view;
+    struct span id;
+    bool any = value.length > 0;
+    while (any && span_cut(&value, ' ', &id))
+        if (v->history_count == LOG_HISTORY_MAX || id.length != DIGITS ||
+            !number_hex64(id.at, DIGITS, &v->history[v->history_count++]))
+            return false;
+    return true;
 }
 
 /* The format was checked before all other fields. The size is for people; the generation also says it. */
-static bool parse_no_more(void *out, const char *value, size_t length)
+static bool parse_no_more(void *view, struct span value)
 {
     uint64_t number;
-    (void)out;
-    return number_u64(value, length, &number);
+    (void)view;
+    return number_u64(value.at, value.length, &number);
 }
 
-#define TOKEN "a number and 16 hexadecimal digits"
 #define FIELD(text, as, member) .name = (text), .kind = (as), .offset = offsetof(struct log_view, member)
+#define OTHER(text, member, fn, form) FIELD(text, VIEW_OTHER, member), .parse = (fn), .expected = (form)
+#define WHOLE(text, fn, form) .name = (text), .kind = VIEW_OTHER, .parse = (fn), .expected = (form)
+#define TOKEN "a number and 16 hexadecimal digits"
+#define KEYS "\"<generation> <keys>[ <lane number>:<era> <id>...]\""
+#define LOST "\"<generation> <layer>.<shard> <ms>\""
 static const struct view_row known[] = {
-    {.name = "format", .kind = VIEW_OTHER, .parse = parse_no_more, .expected = "a whole number"},
+    {WHOLE("format", parse_no_more, "a whole number")},
     {FIELD("incarnation", VIEW_HEX, incarnation)},
     {FIELD("version", VIEW_POSITIVE, version)},
     {FIELD("seed", VIEW_HEX, seed)},
@@ -88,18 +157,143 @@ static const struct view_row known[] = {
     {FIELD("degraded", VIEW_BIT, degraded)},
     {FIELD("deleting", VIEW_BIT, deleting)},
     {FIELD("bloom_filter_current_index", VIEW_BIT, current)},
-    {.name = "bloom_filter_size", .kind = VIEW_OTHER, .parse = parse_no_more, .expected = "a whole number"},
-    {.name = "lanes",
-     .kind = VIEW_OTHER,
-     .parse = parse_lanes,
-     .expected = "\"<number>:<replication id>,...\""},
-    {.name = "lane_nodes", .kind = VIEW_OTHER, .parse = parse_lane_nodes, .expected = "names of nodes"},
-    {.name = "eras", .kind = VIEW_OTHER, .parse = parse_eras, .expected = "replication ids"},
+    {WHOLE("bloom_filter_size", parse_no_more, "a whole number")},
+    {WHOLE("lanes", parse_lanes, "\"<number>:<replication id>,...\"")},
+    {WHOLE("lane_nodes", parse_lane_nodes, "names of nodes")},
+    {OTHER("eras", eras, parse_eras, "replication ids")},
     {FIELD("generation0", VIEW_GENERATION, slot[0].shape)},
     {FIELD("generation1", VIEW_GENERATION, slot[1].shape)},
-    {.name = "token0", .kind = VIEW_OTHER, .parse = parse_token0, .expected = TOKEN},
-    {.name = "token1", .kind = VIEW_OTHER, .parse = parse_token1, .expected = TOKEN},
+    {OTHER("token0", slot[0].writer, parse_token, TOKEN)},
+    {OTHER("token1", slot[1].writer, parse_token, TOKEN)},
+    {OTHER("keys0", slot[0], parse_keys, KEYS), .is_optional = true},
+    {OTHER("keys1", slot[1], parse_keys, KEYS), .is_optional = true},
+    {FIELD("next0", VIEW_GENERATION, slot[0].next), .is_optional = true},
+    {FIELD("next1", VIEW_GENERATION, slot[1].next), .is_optional = true},
+    {OTHER("lost0", slot[0].lost, parse_lost, LOST), .is_optional = true},
+    {OTHER("lost1", slot[1].lost, parse_lost, LOST), .is_optional = true},
+    {WHOLE("left", parse_left, "writers that have left, each with its registration"), .is_optional = true},
+    {WHOLE("history", parse_history, "replication ids of 16 hexadecimal digits each"), .is_optional = true},
+    {FIELD("near", VIEW_NUMBER, near), .is_optional = true},
+    {FIELD("strays", VIEW_BIT, strays), .is_optional = true},
 };
+
+/* --- fields for each lane, or each writer --- */
+
+static bool parse_index(struct span text, unsigned count, unsigned *out)
+{
+    uint64_t n;
+    if (!number_u64(text.at, text.length, &n) || n >= count)
+        return false;
+    *out = (unsigned)n;
+    return true;
+}
+
+/* "<lane number> <position> <layers>" */
+static bool parse_folded(struct log_view *v, unsigned slot, unsigned lane, struct span value)
+{
+    struct log_folded *out = &v->slot[slot].folded[lane];
+    struct span id, bytes;
+    uint64_t layers;
+    if (!span_cut_u64(&value, ' ', &out->lane_number) || !span_cut(&value, ' ', &id) ||
+        !span_cut(&value, ' ', &bytes) || !span_cut_u64(&value, ' ', &layers) || value.at != NULL ||
+        layers > GENERATION_LAYERS_MAX)
+        return false;
+    size_t length = (size_t)(bytes.at - id.at) + bytes.length;
+    out->layers = (unsigned)layers;
+    return log_position_parse(&out->position, id.at, length, NULL) == ERR_OK;
+}
+
+/* "<generation> <lane number>:<era> <id>" */
+static bool parse_full(struct log_view *v, unsigned slot, unsigned lane, struct span value)
+{
+    struct log_full_at *out = &v->slot[slot].full[lane];
+    struct span in;
+    return span_cut_u64(&value, ' ', &out->generation) && span_cut(&value, ' ', &in) &&
+           parse_lane(&out->lane, in) && parse_id(&out->id, &value);
+}
+
+/* "<lane number> <id>" */
+static bool parse_hold(struct log_view *v, unsigned slot, unsigned lane, struct span value)
+{
+    (void)slot;
+    struct log_hold *out = &v->hold[lane];
+    return span_cut_u64(&value, ' ', &out->lane_number) && parse_id(&out->from, &value);
+}
+
+/* "<lane>.<number>:<era>" */
+static bool parse_said(struct log_said *out, struct span text)
+{
+    struct log_lane stream;
+    struct span lane;
+    if (!span_cut(&text, '.', &lane) || !parse_index(lane, LOG_LANES_MAX, &out->lane) ||
+        !parse_lane(&stream, text))
+        return false;
+    out->number = stream.number;
+    out->era = stream.era;
+    return true;
+}
+
+/* "<registration>[?] <lane>.<number>:<era>...", separated by blanks; @id: the end of the field's name */
+static bool parse_writer(struct log_writer *w, struct span id, struct span value)
+{
+    struct span one;
+    *w = (struct log_writer){.said_count = 0};
+    if (!parse_writer_id(w->id, id) || !span_cut(&value, ' ', &one))
+        return false;
+    w->in_doubt = one.length > 0 && one.at[one.length - 1] == '?';
+    if (!number_u64(one.at, one.length - w->in_doubt, &w->registration) || w->registration == 0)
+        return false;
+    while (span_cut(&value, ' ', &one))
+        if (w->said_count == LOG_LANES_MAX || !parse_said(&w->said[w->said_count++], one))
+            return false;
+    return true;
+}
+
+/* True if the name of @f begins with @prefix. *@rest: the rest of the name. */
+static bool begins(const struct view_field *f, const char *prefix, struct span *rest)
+{
+    size_t at = strlen(prefix);
+    if (f->name_length < at || memcmp(f->name, prefix, at) != 0)
+        return false;
+    *rest = (struct span){f->name + at, f->name_length - at};
+    return true;
+}
+
+static const struct family {
+    const char *prefix;
+    bool of_slot; /* the name ends in "<slot>.<lane>"; else in "<lane>" */
+    bool (*parse)(struct log_view *v, unsigned slot, unsigned lane, struct span value);
+    const char *expected;
+} families[] = {{"folded", true, parse_folded, "\"<lane number> <position> <layers>\""},
+                {"full", true, parse_full, "\"<generation> <lane number>:<era> <id>\""},
+                {"hold.", false, parse_hold, "\"<lane number> <id>\""}};
+
+/* Parse @f into a struct log_view, if its name is that of a family; else skip it. */
+static enum err parse_family(void *view, const struct view_field *f, struct error *e)
+{
+    struct log_view *v = view;
+    struct span rest, piece, value = {f->value, f->value_length};
+    unsigned slot = 0, lane;
+    if (begins(f, "writer.", &rest)) {
+        if (v->writer_count == LOG_WRITERS_MAX)
+            return view_damaged(e, f, "left out: there are too many writers");
+        if (!parse_writer(&v->writer[v->writer_count++], rest, value))
+            return view_damaged(
+                e, f, "a writer's registration and the lanes of which it has said that no entry is missing");
+    }
+    for (unsigned i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        const struct family *one = &families[i];
+        if (!begins(f, one->prefix, &rest))
+            continue;
+        bool is_known = !one->of_slot ||
+                        (span_cut(&rest, '.', &piece) && parse_index(piece, 2, &slot) && rest.at != NULL);
+        if (is_known && parse_index(rest, LOG_LANES_MAX, &lane) && !one->parse(v, slot, lane, value))
+            return view_damaged(e, f, one->expected);
+    }
+    return ERR_OK; /* also a field of a later version */
+}
+
+/* --- the view --- */
 
 static enum err check(const struct log_view *v, struct error *e)
 {
@@ -152,7 +346,7 @@ enum err log_view_parse(struct log_view *out, const struct view_field *fields, s
     for (unsigned lane = 0; lane < LOG_LANES_MAX; lane++)
         out->hold[lane].lane_number = 0;
     enum err code = view_parse_rows(out, known, sizeof(known) / sizeof(known[0]), VIEW_FORMAT, fields, count,
-                                    log_view_parse_family, e);
+                                    parse_family, e);
     for (unsigned s = 0; s < 2; s++)
         drop_foreign(&out->slot[s]);
     return code == ERR_OK ? check(out, e) : code;

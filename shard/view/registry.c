@@ -123,31 +123,30 @@ static enum err leave(struct handle *f, const struct places *p, uint64_t incarna
     return code;
 }
 
-enum err registry_enter(struct handle *f, bool *named, struct error *e)
+/* *@least: as enter(); where it is below 1, nothing was entered. */
+static enum err enter_new(struct handle *f, long long *least, struct error *e)
 {
     struct places p;
-    long long least = 0;
-    *named = false;
     enum err code = find_places(f, &p, e);
     if (code == ERR_OK)
-        code = enter(f, &p, "new", &least, e);
-    if (code == ERR_OK && least < 1)
+        code = enter(f, &p, "new", least, e);
+    if (code == ERR_OK && *least < 1)
         code = leave(f, &p, f->names.incarnation, e);
+    free(p.one);
+    return code;
+}
+
+enum err registry_enter(struct handle *f, bool *named, struct error *e)
+{
+    long long least = 0;
+    enum err code = enter_new(f, &least, e);
     if (code == ERR_OK && least < 1 && f->requests_wait)
         code = error_set(e, ERR_ASIDE, "keys of a lost view have to be looked for");
-    if (code == ERR_OK && least < 0) {
+    if (code == ERR_OK && least < 0)
         code = registry_complete(f, e);
-        free(p.one);
-        p.one = NULL;
-        if (code == ERR_OK)
-            code = find_places(f, &p, e);
-        if (code == ERR_OK)
-            code = enter(f, &p, "new", &least, e);
-        if (code == ERR_OK && least < 1)
-            code = leave(f, &p, f->names.incarnation, e);
-    }
+    if (code == ERR_OK && least < 0)
+        code = enter_new(f, &least, e);
     *named = least < 1;
-    free(p.one);
     return code;
 }
 
@@ -256,11 +255,9 @@ enum err registry_look(struct sync_client *l, const struct names *names, struct 
 enum err registry_look_deleted(struct sync_client *l, const struct names *names, uint64_t *out,
                                struct error *e)
 {
-    struct key_name key;
     redisReply *r;
     *out = 0;
-    names_filter_key(names, "deleted", &key);
-    enum err code = sync_client_command(l, sync_client_home(l, names), &r, e, "GET %b", key.text, key.length);
+    enum err code = sync_client_filter_command(l, names, "deleted", "GET %b", &r, e);
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_STRING || r->len != 16 || !number_hex64(r->str, 16, out))
@@ -301,13 +298,8 @@ static bool has_slot(const struct registry_slots *s, uint16_t slot)
 static enum err remove_at(struct sync_client *l, const char *prefix, uint16_t slot, struct error *e)
 {
     struct key_name key;
-    redisReply *reply;
     names_on_master(prefix, slot, "incarnations", &key);
-    enum err code =
-        sync_client_command(l, (unsigned)WHERE_SLOT | slot, &reply, e, "UNLINK %b", key.text, key.length);
-    if (code == ERR_OK)
-        freeReplyObject(reply);
-    return code;
+    return sync_client_command(l, (unsigned)WHERE_SLOT | slot, NULL, e, "UNLINK %b", key.text, key.length);
 }
 
 enum err registry_remove_left(struct sync_client *l, const char *prefix, struct registry_slots *seen,
@@ -409,12 +401,8 @@ static enum err count_incomplete(struct handle *f, const struct places *p, unsig
 
 static enum err say_complete(struct handle *f, const struct place *at, struct error *e)
 {
-    redisReply *reply;
-    enum err code = sync_client_command(f->redis, at->where, &reply, e, "HSET %b {complete} 1", at->key.text,
-                                        at->key.length);
-    if (code == ERR_OK)
-        freeReplyObject(reply);
-    return code;
+    return sync_client_command(f->redis, at->where, NULL, e, "HSET %b {complete} 1", at->key.text,
+                               at->key.length);
 }
 
 /* Search all masters, even if others' registries are complete: those name what was there when they were

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/view/shards.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "base/info.h"
 #include "shard/filter/block.h"
@@ -123,7 +122,7 @@ static enum err take_made(struct walk *w, uint32_t shard, unsigned where, struct
 static enum err walk_begin(struct walk *w, struct sync_client *l, const struct names *names,
                            const struct generation *g, struct error *e)
 {
-    *w = (struct walk){.redis = l, .names = names, .g = g};
+    *w = (struct walk){.redis = l, .names = names, .g = g, .keeps = w->keeps};
     w->tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
     return placement_resolve(&w->placement, names, g, sync_client_nodes(l), e);
 }
@@ -141,18 +140,21 @@ static enum err take_number(struct walk *w, uint32_t shard, unsigned where, stru
     return script_reply(w->redis, where, &number, e);
 }
 
-static enum err walk_by_script(struct walk *w, unsigned layer, struct writer_token writer, shard_fn *send,
-                               shard_fn *take, const struct work *work, struct error *e)
+/* @w->keeps is set. */
+static enum err walk_by_script(struct walk *w, struct sync_client *l, const struct names *names,
+                               const struct generation *g, unsigned layer, struct writer_token writer,
+                               shard_fn *send, shard_fn *take, const struct work *work, struct error *e)
 {
+    struct script_call call = {0};
+    enum err code = walk_begin(w, l, names, g, e);
+    if (code != ERR_OK)
+        return code;
     w->layer = layer;
     w->writer = writer;
-    w->call = calloc(1, sizeof(*w->call));
-    if (w->call == NULL)
-        return error_set(e, ERR_NOMEM, "no memory to make shards");
-    uint32_t fit = MAKE_BYTES / header_shard_bytes(&w->g->layers[layer].geometry);
-    enum err code = walk(w, fit < MAKE_MAX ? fit : MAKE_MAX, send, take, work, "shards made", e);
-    script_fini(w->call);
-    free(w->call);
+    w->call = &call;
+    uint32_t fit = MAKE_BYTES / header_shard_bytes(&g->layers[layer].geometry);
+    code = walk(w, fit < MAKE_MAX ? fit : MAKE_MAX, send, take, work, "shards made", e);
+    script_fini(&call);
     return code;
 }
 
@@ -160,10 +162,8 @@ enum err shards_make(struct sync_client *l, const struct names *names, const str
                      unsigned layer, struct writer_token writer, uint64_t *later, const struct work *work,
                      struct error *e)
 {
-    struct walk w;
-    enum err code = walk_begin(&w, l, names, g, e);
-    if (code == ERR_OK)
-        code = walk_by_script(&w, layer, writer, send_make, take_made, work, e);
+    struct walk w = {.keeps = false};
+    enum err code = walk_by_script(&w, l, names, g, layer, writer, send_make, take_made, work, e);
     *later = w.later;
     return code;
 }
@@ -171,11 +171,8 @@ enum err shards_make(struct sync_client *l, const struct names *names, const str
 enum err shards_keep_or_make(struct sync_client *l, const struct names *names, const struct generation *g,
                              unsigned layer, struct writer_token writer, bool *kept, struct error *e)
 {
-    struct walk w;
-    enum err code = walk_begin(&w, l, names, g, e);
-    w.keeps = true;
-    if (code == ERR_OK)
-        code = walk_by_script(&w, layer, writer, send_make, take_made, NULL, e);
+    struct walk w = {.keeps = true};
+    enum err code = walk_by_script(&w, l, names, g, layer, writer, send_make, take_made, NULL, e);
     *kept = w.kept;
     return code;
 }
@@ -183,9 +180,8 @@ enum err shards_keep_or_make(struct sync_client *l, const struct names *names, c
 enum err shards_unmake(struct sync_client *l, const struct names *names, const struct generation *g,
                        unsigned layer, struct writer_token writer, struct error *e)
 {
-    struct walk w;
-    enum err code = walk_begin(&w, l, names, g, e);
-    return code == ERR_OK ? walk_by_script(&w, layer, writer, send_unmake, take_number, NULL, e) : code;
+    struct walk w = {.keeps = false};
+    return walk_by_script(&w, l, names, g, layer, writer, send_unmake, take_number, NULL, e);
 }
 
 /* --- removing --- */
@@ -202,7 +198,7 @@ static enum err send_remove(struct walk *w, uint32_t shard, unsigned where, stru
 enum err shards_remove(struct sync_client *l, const struct names *names, const struct generation *g,
                        const struct work *work, struct error *e)
 {
-    struct walk w;
+    struct walk w = {.keeps = false};
     enum err code = walk_begin(&w, l, names, g, e);
     for (w.layer = 0; w.layer < g->layer_count && code == ERR_OK; w.layer++)
         code = walk(&w, REMOVE_BATCH, send_remove, take_number, work, "shards removed", e);
