@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "migrate/source/connection.h"
@@ -31,7 +32,7 @@ struct taken {
 
 struct outbox {
     struct connection *connection;
-    char oid[16];
+    char oid[CONNECTION_OID_MAX];
     char name[288]; /* the outbox, as the server quotes it */
     struct sql_binding binding;
     PGresult *page; /* holds the ids of the last batch */
@@ -68,33 +69,11 @@ static enum err run_open(struct outbox *o, const char *name, const struct connec
 
 /* --- opening --- */
 
-/* Look up the table under the role's own search_path, before the session is set up. @oid "": there is no such
- * table. */
-static enum err resolve(struct outbox *o, const char *name, char oid[16], struct error *e)
-{
-    const struct connection_param params[] = {{"table", name}};
-    PGresult *r;
-    enum err err = run(o, "resolve", params, 1, &r, e);
-    if (err != ERR_OK)
-        return err;
-    (void)snprintf(oid, 16, "%s", PQgetvalue(r, 0, 0));
-    PQclear(r);
-    return ERR_OK;
-}
-
+/* The server's own timeouts are the last resort, in case this process vanishes from the network. */
 static enum err set_up_session(struct outbox *o, unsigned timeout_ms, struct error *e)
 {
-    char statement_ms[16];
-    char lock_ms[16];
     unsigned ms = timeout_ms == 0 ? 1 : timeout_ms;
-    /* The server's own timeouts are the last resort, in case this process vanishes from the network. */
-    (void)snprintf(statement_ms, sizeof(statement_ms), "%u", ms < 1000 * 1000 ? 2 * ms : ms);
-    (void)snprintf(lock_ms, sizeof(lock_ms), "%u", ms);
-    const struct connection_param params[] = {{"statement_timeout", statement_ms}, {"lock_timeout", lock_ms}};
-    PGresult *r = NULL;
-    enum err err = run(o, "outbox_session", params, 2, &r, e);
-    PQclear(r);
-    return err;
+    return connection_set_up(o->connection, "outbox_session", ms < 1000 * 1000 ? 2 * ms : ms, ms, e);
 }
 
 static enum err judge(const PGresult *r, struct error *e)
@@ -154,24 +133,17 @@ static enum err check_triggers(struct outbox *o, const char *table, const char *
     return err;
 }
 
-static enum err listen_for_rows(struct outbox *o, struct error *e)
-{
-    PGresult *r = NULL;
-    enum err err = run(o, "outbox_listen", NULL, 0, &r, e);
-    PQclear(r);
-    return err;
-}
-
 static enum err set_up(struct outbox *o, const struct outbox_options *options, struct error *e)
 {
-    char table[16] = "";
-    enum err err = resolve(o, options->outbox, o->oid, e);
+    char table[CONNECTION_OID_MAX] = "";
+    /* under the role's own search_path, before the session is set up */
+    enum err err = connection_resolve(o->connection, options->outbox, o->oid, e);
     if (err == ERR_OK && o->oid[0] == '\0')
         err = error_set(
             e, ERR_CONFIG,
             "there is no such table for this role; run sql/outbox.sql, or qualify the name: schema.name");
     if (err == ERR_OK && options->table != NULL)
-        err = resolve(o, options->table, table, e);
+        err = connection_resolve(o->connection, options->table, table, e);
     if (err == ERR_OK && options->table != NULL && table[0] == '\0')
         err = error_set(e, ERR_CONFIG, "table %s does not exist for this role", options->table);
     if (err == ERR_OK)
@@ -181,7 +153,7 @@ static enum err set_up(struct outbox *o, const struct outbox_options *options, s
     if (err == ERR_OK && options->table != NULL)
         err = check_triggers(o, options->table, table, e);
     if (err == ERR_OK)
-        err = listen_for_rows(o, e);
+        err = run(o, "outbox_listen", NULL, 0, NULL, e);
     return err == ERR_OK ? ERR_OK : error_prefix(e, err, "outbox %s", options->outbox);
 }
 
@@ -342,10 +314,8 @@ enum err outbox_confirm(struct outbox *o, uint64_t mark, struct error *e)
     struct buffer taken = {0};
     put_taken(o, count, &taken);
     const struct connection_param params[] = {{"taken", buffer_text(&taken)}, {"oid", o->oid}};
-    PGresult *r = NULL;
     enum err err = buffer_failed(&taken) ? error_set(e, ERR_NOMEM, "out of memory")
-                                         : run_open(o, "outbox_delete", params, 2, &r, e);
-    PQclear(r);
+                                         : run_open(o, "outbox_delete", params, 2, NULL, e);
     buffer_fini(&taken);
     if (err != ERR_OK)
         return err;

@@ -89,28 +89,12 @@ static bool read_oid(const char *text, uint32_t *out)
 static enum err resolve_table(struct stream *s, struct connection *c, size_t table, struct error *e)
 {
     const char *name = s->options.tables[table].table;
-    const struct statement statement = {.name = "resolve", .params = {{"table", name}}, .param_count = 1};
-    PGresult *r;
-    enum err err = connection_run(c, &statement, &r, e);
-    if (err != ERR_OK)
-        return err;
-    if (!read_oid(PQgetvalue(r, 0, 0), &s->oids[table]))
+    char oid[CONNECTION_OID_MAX];
+    enum err err = connection_resolve(c, name, oid, e);
+    if (err == ERR_OK && !read_oid(oid, &s->oids[table]))
         err = error_set(e, ERR_CONFIG,
                         "table %s does not exist for this role; correct its name, or qualify it: schema.name",
                         name);
-    PQclear(r);
-    return err;
-}
-
-/* Use the settings of a source, so that an id has the same text form. No statement timeouts on the server:
- * this process has its own. */
-static enum err set_up_session(struct connection *c, struct error *e)
-{
-    const struct statement statement = {
-        .name = "session", .params = {{"statement_timeout", "0"}, {"lock_timeout", "0"}}, .param_count = 2};
-    PGresult *r = NULL;
-    enum err err = connection_run(c, &statement, &r, e);
-    PQclear(r);
     return err;
 }
 
@@ -139,8 +123,10 @@ enum err stream_resolve(struct stream *s, struct connection *connection, struct 
     enum err err = ERR_OK;
     for (size_t i = 0; i < s->options.table_count && err == ERR_OK; i++)
         err = resolve_table(s, connection, i, e);
+    /* The settings of a source, so that an id has the same text form. No statement timeouts on the server:
+     * this process has its own. */
     if (err == ERR_OK)
-        err = set_up_session(connection, e);
+        err = connection_set_up(connection, "session", 0, 0, e);
     for (size_t i = 0; i < s->options.table_count && err == ERR_OK; i++)
         err = load_relations(s, connection, i, e);
     return err;

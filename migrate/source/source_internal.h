@@ -2,6 +2,7 @@
 #ifndef MIGRATE_SOURCE_SOURCE_INTERNAL_H
 #define MIGRATE_SOURCE_SOURCE_INTERNAL_H
 /* A source's fields for source*.c, scan and transaction_wait. Private to this folder. */
+#include <stdatomic.h>
 #include "base/buffer.h"
 #include "migrate/source/connection.h"
 #include "migrate/source/source.h"
@@ -48,6 +49,8 @@ struct source {
     unsigned id_columns;
     char id_column[SOURCE_ID_COLUMNS_MAX][64]; /* names, as in the catalog */
     char id_text[SOURCE_ID_TEXT_MAX];          /* columns of the id, as configured or as found */
+    /* Resolved once, then only read: sources of source_open_another() share them. */
+    atomic_uint *users;
     char *where_piece;
     unsigned table_count;
     struct source_table *tables;

@@ -112,12 +112,8 @@ static enum err look_at_disk(struct transaction_wait *settle, bool *done, struct
         err = source_run(settle->source, 0, "flushed", params, 1, &r, e);
     *done = err == ERR_OK && strcmp(PQgetvalue(r, 0, 0), "t") == 0;
     PQclear(r);
-    if (err != ERR_OK || !first || *done)
-        return err;
-    r = NULL;
-    err = source_run(settle->source, 0, "instant", NULL, 0, &r, e);
-    PQclear(r);
-    return err;
+    return err != ERR_OK || !first || *done ? err
+                                            : source_run(settle->source, 0, "instant", NULL, 0, NULL, e);
 }
 
 enum err transaction_wait_poll(struct transaction_wait *settle, bool *done,
