@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/buffer.h"
+#include "base/clock.h"
 
 enum { ROOM = 4 * 1024 * 1024 /* bytes; a key that is longer fits only into an empty queue */ };
 
@@ -23,12 +23,8 @@ struct key_queue *key_queue_new(void)
     struct key_queue *b = calloc(1, sizeof(*b));
     if (b == NULL)
         return NULL;
-    pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&b->lock, NULL);
-    (void)pthread_cond_init(&b->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)pthread_cond_init(&b->changed, NULL);
     return b;
 }
 
@@ -79,15 +75,11 @@ void key_queue_close(struct key_queue *b)
 /* Swap the buffers: what came in can be taken out. */
 static void turn(struct key_queue *b, unsigned wait_ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    until.tv_sec += wait_ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const struct timespec until = clock_mono_after((uint64_t)wait_ms * 1000);
     (void)pthread_mutex_lock(&b->lock);
     int late = wait_ms == 0;
     while (b->in.length == 0 && !b->closed && late == 0)
-        late = pthread_cond_timedwait(&b->changed, &b->lock, &until);
+        late = pthread_cond_clockwait(&b->changed, &b->lock, CLOCK_MONOTONIC, &until);
     struct buffer taken = b->in;
     b->in = b->out;
     b->out = taken;

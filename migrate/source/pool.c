@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "base/clock.h"
 #include "migrate/source/source_internal.h"
 
-enum { WATCH_MS = 100 };
+enum { WATCH_US = 100 * 1000 };
 
 struct waiter {
     struct waiter *next;
@@ -76,12 +76,8 @@ static enum err await_turn(struct pool *p, const struct waiter *me, struct sourc
 {
     enum err err = ERR_OK;
     while (err == ERR_OK && (p->first != me || (p->idle_count == 0 && p->open == p->limit))) {
-        struct timespec until;
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += WATCH_MS * 1000 * 1000;
-        until.tv_sec += until.tv_nsec / (1000 * 1000 * 1000);
-        until.tv_nsec %= 1000 * 1000 * 1000;
-        if (pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0 || watch.fn == NULL)
+        const struct timespec until = clock_mono_after(WATCH_US);
+        if (pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC, &until) == 0 || watch.fn == NULL)
             continue;
         (void)pthread_mutex_unlock(&p->lock);
         err = watch.fn(watch.arg, e);

@@ -268,7 +268,7 @@ enum err filter_make(struct service *s, const struct config *config, struct hand
     options.redis = f->redis;
     /* Making a filter is quick, so wait for another coordinator that does it; but not if other requests wait
      * here. */
-    code = mutex_wait(&mutex, &options, f->requests_wait ? 0 : options.redis_timeout_ms, e);
+    code = mutex_acquire(&mutex, &options, f->requests_wait ? 0 : options.redis_timeout_ms, e);
     if (code == ERR_BUSY && f->requests_wait)
         code = ERR_ASIDE;
     if (code != ERR_OK)

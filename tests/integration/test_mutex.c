@@ -61,7 +61,7 @@ static enum err acquire(struct mutex **out, const char *filter, const char *owne
                                     .lease_ms = lease_ms,
                                     .redis_timeout_ms = SYNC_CLIENT_MS};
     *out = NULL;
-    return mutex_acquire(out, &o, e);
+    return mutex_acquire(out, &o, 0, e);
 }
 
 static const char *holder(void)
