@@ -66,45 +66,14 @@ static enum err step_settle(struct driver *d, struct error *e)
     return code == ERR_OK ? driver_settle(d, e) : code;
 }
 
-static enum err perform(struct driver *d, struct error *e)
-{
-    switch (d->step) {
-    case STEP_RECLAIM:
-        return driver_reclaim(d, e);
-    case STEP_PLAN:
-        return driver_plan(d, e);
-    case STEP_OPEN:
-        return driver_open(d, e);
-    case STEP_SETTLE:
-        return step_settle(d, e);
-    case STEP_SCAN:
-        return driver_scan(d, e);
-    case STEP_CATCH_UP:
-    case STEP_FOLLOW:
-        return driver_catch_up(d, e);
-    case STEP_VERIFY:
-    case STEP_CONFIRM:
-    case STEP_CHECK:
-        return driver_verify(d, e);
-    case STEP_HOLD:
-        return driver_hold(d, e);
-    case STEP_CUTOVER:
-        return driver_cutover(d, e);
-    case STEP_GRACE:
-        return driver_grace(d, e);
-    case STEP_FINISH:
-    case STEP_ABORT:
-        return driver_leave(d, e);
-    case STEP_ROLLBACK:
-        return driver_rollback(d, e);
-    case STEP_DONE:
-    case STEP_FAILED:
-    case STEP_STOPPED:
-    case STEP_COUNT:
-        break;
-    }
-    return ERR_OK;
-}
+static enum err (*const perform[STEP_COUNT])(struct driver *d, struct error *e) = {
+    [STEP_RECLAIM] = driver_reclaim, [STEP_PLAN] = driver_plan,         [STEP_OPEN] = driver_open,
+    [STEP_SETTLE] = step_settle,     [STEP_SCAN] = driver_scan,         [STEP_CATCH_UP] = driver_catch_up,
+    [STEP_VERIFY] = driver_verify,   [STEP_HOLD] = driver_hold,         [STEP_CUTOVER] = driver_cutover,
+    [STEP_FOLLOW] = driver_catch_up, [STEP_CONFIRM] = driver_verify,    [STEP_GRACE] = driver_grace,
+    [STEP_FINISH] = driver_leave,    [STEP_ROLLBACK] = driver_rollback, [STEP_ABORT] = driver_leave,
+    [STEP_CHECK] = driver_verify,
+};
 
 /* --- changes of the source during the job --- */
 
@@ -198,7 +167,7 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
     d->request = REQUEST_COUNT;
     *code = d->step == STEP_HOLD ? ERR_OK : record_step(d, d->step, why); /* a hold records itself */
     if (*code == ERR_OK)
-        *code = judge_source(d, perform(d, why), why);
+        *code = judge_source(d, perform[d->step](d, why), why);
     if (*code == ERR_CHANGED)
         *code = relies_on_source(d->step) || d->step == STEP_CUTOVER ? note_change(d, why) : ERR_CONFLICT;
     while (server_is_away(*code)) {

@@ -103,13 +103,7 @@ static enum err pick(void *arg, size_t count, const char *const *keys, const siz
 static enum err compare_with(struct driver *d, struct log_input *in, uint64_t seed, driver_keys_fn *missing,
                              void *arg, struct driver_compared *out, struct error *e)
 {
-    const struct compare_options o = {.input = in,
-                                      .memory = d->o->build_memory,
-                                      .writers = d->o->readers,
-                                      .spill_dir = d->o->spill_dir,
-                                      .spill_bytes = d->o->spill_bytes,
-                                      .poll = driver_poll_flush,
-                                      .poll_arg = d};
+    const struct build_options o = driver_build_options(d);
     struct compare *compare = NULL;
     struct wanted w = {.seed = seed, .mix = in->generation->seed, .fn = missing, .arg = arg};
     uint64_t began = clock_mono_us();
@@ -119,7 +113,7 @@ static enum err compare_with(struct driver *d, struct log_input *in, uint64_t se
     if (code == ERR_OK && d->o->scan_blocks)
         code = driver_parts(d, e);
     if (code == ERR_OK)
-        code = compare_new(&compare, &o, e);
+        code = compare_new(&compare, in, &o, e);
     if (code == ERR_OK)
         code = compare_load(compare, e);
     if (code == ERR_OK)

@@ -99,6 +99,8 @@ bool driver_is_degraded(struct driver *d, uint64_t *looked_at);
 /* Note where the lanes end, and make the shards. Call it before the settle, which waits for transactions that
  * are open now. */
 MUST_CHECK enum err driver_begin(struct driver *d, struct error *e);
+/* Limits of a build or a compare. */
+struct build_options driver_build_options(struct driver *d);
 /* Make sure that d->build exists. */
 MUST_CHECK enum err driver_begin_build(struct driver *d, struct error *e);
 /* Bring to Redis all that was put into the build. */
@@ -168,8 +170,6 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
 /* As driver_poll(), without pausing. */
 MUST_CHECK enum err driver_look(struct driver *d, const char *waiting_for, struct error *e);
-/* As driver_look(), during a wait for Postgres: it does not end the wait if Redis is away. */
-MUST_CHECK enum err driver_watch(struct driver *d, const char *waiting_for, struct error *e);
 /* Read the requests now. ERR_CANCELLED as above. */
 MUST_CHECK enum err driver_requests(struct driver *d, struct error *e);
 /* Sleep one nap, then poll. */
@@ -194,8 +194,6 @@ void driver_pace_end(struct driver *d);
 
 /* --- driver_source.c --- */
 MUST_CHECK enum err driver_source(struct driver *d, struct error *e);
-/* Open another connection to the same source, for short questions; nothing is polled while it waits. */
-MUST_CHECK enum err driver_second_source(struct driver *d, struct source **out, struct error *e);
 /* The source_identity() of the configuration's names now. */
 MUST_CHECK enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e);
 /* Right after a settle: the horizon for record.newest, so that partitions made from now on need not be part

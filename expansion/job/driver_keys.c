@@ -80,19 +80,23 @@ enum err driver_begin(struct driver *d, struct error *e)
     return code == ERR_LOST ? error_prefix(e, ERR_TIMEOUT, "the log") : code;
 }
 
+struct build_options driver_build_options(struct driver *d)
+{
+    return (struct build_options){.memory = d->o->build_memory,
+                                  .writers = d->o->readers,
+                                  .spill_dir = d->o->spill_dir,
+                                  .spill_bytes = d->o->spill_bytes,
+                                  .poll = driver_poll_flush,
+                                  .poll_arg = d};
+}
+
 enum err driver_begin_build(struct driver *d, struct error *e)
 {
     if (d->build != NULL)
         return ERR_OK;
     enum err code = driver_take_build(d, e);
-    const struct log_build_options o = {.builder = d->builder,
-                                        .memory = d->o->build_memory,
-                                        .writers = d->o->readers,
-                                        .spill_dir = d->o->spill_dir,
-                                        .spill_bytes = d->o->spill_bytes,
-                                        .poll = driver_poll_flush,
-                                        .poll_arg = d};
-    return code == ERR_OK ? log_build_new(&d->build, &o, e) : code;
+    const struct build_options o = driver_build_options(d);
+    return code == ERR_OK ? log_build_new(&d->build, d->builder, &o, e) : code;
 }
 
 enum err driver_checkpoint(struct driver *d, struct error *e)

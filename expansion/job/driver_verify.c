@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "expansion/decide/binomial.h"
 #include "expansion/job/driver_internal.h"
-#include "expansion/decide/layer.h"
+#include "expansion/decide/threshold.h"
 
 enum {
     BATCH = 1000,
@@ -312,7 +312,7 @@ static enum err probe_absent(struct driver *d, uint64_t salt, uint64_t first, si
 
 static enum err verify_rate(struct driver *d, double *rate, struct error *e)
 {
-    double p = layer_rate_bound(driver_built(d));
+    double p = threshold_rate_bound(driver_built(d));
     uint64_t n = d->o->verify_sample, positive = 0, salt = random_u64();
     for (uint64_t done = 0; done < n; done += BATCH) {
         uint64_t batch = n - done < BATCH ? n - done : BATCH;

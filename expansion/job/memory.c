@@ -172,18 +172,21 @@ enum err memory_of_filter(const struct handle *f, const struct view *v, const st
     return code;
 }
 
-enum err memory_fits(const struct handle *f, const struct generation *g, const struct plan *p,
-                     char warning[256], struct error *e)
+enum err memory_fits(const struct handle *f, const struct view *v, const struct placement *on,
+                     const struct plan *p, struct plan_node **nodes, unsigned *count, char warning[256],
+                     struct error *e)
 {
-    struct placement on;
-    struct plan_node *nodes = NULL;
-    unsigned count = 0;
+    struct plan_node *found;
+    unsigned n;
     warning[0] = '\0';
-    enum err code = placement_resolve(&on, &f->names, g, sync_client_nodes(f->redis), e);
+    enum err code = memory_of_filter(f, v, on, &found, &n, e);
     if (code == ERR_OK)
-        code = memory_of_filter(f, NULL, &on, &nodes, &count, e);
-    if (code == ERR_OK)
-        code = plan_fits(p, nodes, count, warning, e);
-    free(nodes);
+        code = plan_fits(p, found, n, warning, e);
+    if (nodes == NULL) {
+        free(found);
+        return code;
+    }
+    *nodes = found;
+    *count = n;
     return code;
 }

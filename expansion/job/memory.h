@@ -26,7 +26,9 @@ MUST_CHECK enum err memory_of_node(struct sync_client *l, unsigned where, struct
 MUST_CHECK enum err memory_of_filter(const struct handle *f, const struct view *v, const struct placement *on,
                                      struct plan_node **out, unsigned *count, struct error *e);
 
-/* plan_fits() with the memory that the nodes of @g, a generation of @f's filter, report now. */
-MUST_CHECK enum err memory_fits(const struct handle *f, const struct generation *g, const struct plan *p,
+/* plan_fits() with what memory_of_filter() finds. The caller frees *@nodes, which is complete if the code is
+ * ERR_OK or ERR_REFUSED by plan_fits(), else NULL. @nodes and @count may be NULL. */
+MUST_CHECK enum err memory_fits(const struct handle *f, const struct view *v, const struct placement *on,
+                                const struct plan *p, struct plan_node **nodes, unsigned *count,
                                 char warning[256], struct error *e);
 #endif

@@ -28,7 +28,8 @@ struct compare_writer {
 };
 
 struct compare {
-    struct compare_options o;
+    struct log_input *input;
+    struct build_options o;
     struct periodic periodic;
     unsigned layer_count;
     struct geometry geometry[GENERATION_LAYERS_MAX];
@@ -82,21 +83,22 @@ static enum err make_writers(struct compare *c, struct error *e)
     return ERR_OK;
 }
 
-enum err compare_new(struct compare **out, const struct compare_options *o, struct error *e)
+enum err compare_new(struct compare **out, struct log_input *input, const struct build_options *o,
+                     struct error *e)
 {
-    if (o->writers == 0 || o->writers > COMPARE_WRITERS_MAX)
-        return error_set(e, ERR_RANGE, "%u writers are not between 1 and %d", o->writers,
-                         COMPARE_WRITERS_MAX);
-    if (o->input->generation->layer_count == 0)
+    if (o->writers == 0 || o->writers > BUILD_WRITERS_MAX)
+        return error_set(e, ERR_RANGE, "%u writers are not between 1 and %d", o->writers, BUILD_WRITERS_MAX);
+    if (input->generation->layer_count == 0)
         return error_set(e, ERR_RANGE, "there is no generation");
     struct compare *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "compare: out of memory");
+    c->input = input;
     c->o = *o;
     c->periodic = (struct periodic){.fn = o->poll, .arg = o->poll_arg};
-    c->layer_count = o->input->generation->layer_count;
+    c->layer_count = input->generation->layer_count;
     for (unsigned i = 0; i < c->layer_count; i++)
-        c->geometry[i] = o->input->generation->layers[i].geometry;
+        c->geometry[i] = input->generation->layers[i].geometry;
     enum err code = plan(c, e);
     if (code == ERR_OK)
         code = make_writers(c, e);
@@ -221,7 +223,7 @@ static enum err read_layer(struct compare *c, unsigned layer, uint32_t first, ui
         uint32_t some = count - done < at_once ? count - done : at_once;
         code = periodic_call(&c->periodic, e);
         if (code == ERR_OK)
-            code = log_input_read(c->o.input, layer, first + done, some,
+            code = log_input_read(c->input, layer, first + done, some,
                                   bitmaps_bytes(c->maps[layer], first + done), e);
     }
     return code;
@@ -283,18 +285,18 @@ static enum err test_some(void *arg, const struct key_hash *hashes, uint32_t cou
 static enum err test_partition(struct compare *c, uint32_t partition, struct error *e)
 {
     struct compare_writer *w = &c->writers[c->o.writers];
-    if (!spill_holds(c->spill, partition))
+    if (!spill_file_holds(spill_sealed(c->spill), partition))
         return ERR_OK;
     enum err code = read_partition(c, partition, e);
     if (code == ERR_OK)
-        code = spill_read(c->spill, partition, test_some, w, e);
+        code = spill_file_read(spill_sealed(c->spill), partition, test_some, w, e);
     if (code != ERR_OK) {
         throw_away(c, w);
         return code;
     }
     test_waiting(w);
     gather(c, &w->findings);
-    spill_forget(c->spill, partition);
+    spill_file_forget(spill_sealed(c->spill), partition);
     return ERR_OK;
 }
 

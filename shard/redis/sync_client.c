@@ -221,7 +221,7 @@ enum err sync_client_refusal(const struct sync_client *l, unsigned where, const 
 enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
                              const char *format, ...)
 {
-    *out = NULL;
+    redisReply *reply = NULL;
     va_list ap;
     va_start(ap, format);
     char *command = NULL;
@@ -232,12 +232,15 @@ enum err sync_client_command(struct sync_client *l, unsigned where, redisReply *
     enum err code = append_formatted(l, where, command, (size_t)length, e);
     redisFreeCommand(command);
     if (code == ERR_OK)
-        code = sync_client_reply(l, where, out, e);
-    if (code == ERR_OK && *out != NULL && (*out)->type == REDIS_REPLY_ERROR) {
-        code = sync_client_refusal(l, where, *out, e);
-        freeReplyObject(*out);
-        *out = NULL;
+        code = sync_client_reply(l, where, &reply, e);
+    if (code == ERR_OK && reply != NULL && reply->type == REDIS_REPLY_ERROR)
+        code = sync_client_refusal(l, where, reply, e);
+    if (out == NULL || code != ERR_OK) {
+        freeReplyObject(reply);
+        reply = NULL;
     }
+    if (out != NULL)
+        *out = reply;
     return code;
 }
 

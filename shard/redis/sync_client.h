@@ -75,8 +75,8 @@ enum err sync_client_refusal(const struct sync_client *l, unsigned where, const 
                              struct error *e);
 
 /* Send one command and read its reply. @format is hiredis' (%s, %b with size_t). ERR_REFUSED: Redis returned
- * an error; its text is in @e. All replies of pipelined commands to the same address must have been read
- * before. */
+ * an error; its text is in @e. @out NULL: nobody needs the reply. All replies of pipelined commands to the
+ * same address must have been read before. */
 MUST_CHECK enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out,
                                         struct error *e, const char *format, ...);
 

@@ -29,12 +29,11 @@ static int teardown(void **state)
 static void compares(void **state)
 {
     struct error e = {""};
-    const struct compare_options o = {.input = &input,
-                                      .memory = *state == spilled ? LOG_SPILLS : UINT64_MAX,
-                                      .writers = 1,
-                                      .spill_dir = log_directory,
-                                      .spill_bytes = 1 << 30};
-    must(compare_new(&c, &o, &e), e);
+    const struct build_options o = {.memory = *state == spilled ? LOG_SPILLS : UINT64_MAX,
+                                    .writers = 1,
+                                    .spill_dir = log_directory,
+                                    .spill_bytes = 1 << 30};
+    must(compare_new(&c, &input, &o, &e), e);
     assert_int_equal(compare_finish(c, &e), *state == spilled ? ERR_OK : ERR_CONFLICT);
 }
 
