@@ -20,9 +20,9 @@ enum {
 
 /* --- the slot --- */
 
-static enum err drop_slot(struct follower *t, struct error *e)
+static enum err drop_slot(struct follower *t, const char *slot, struct error *e)
 {
-    enum err code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
+    enum err code = stream_slot_drop(source_connection(t->source), slot, e);
     return code == ERR_OK ? follower_mark_forget(t, "slot", e) : code;
 }
 
@@ -32,10 +32,10 @@ enum err follower_feed_drop_slot(struct follower *t, struct error *e)
     enum err code = follower_mark_read(t, "slot", made, sizeof(made), e);
     if (code != ERR_OK || made[0] == '\0')
         return code;
-    code = stream_slot_drop(source_connection(t->source), made, e);
+    code = drop_slot(t, made, e);
     if (code == ERR_OK)
         log_info("follow_slot_dropped", "filter=%s slot=%s", log_quote(t->o->filter), log_quote(made));
-    return code == ERR_OK ? follower_mark_forget(t, "slot", e) : code;
+    return code;
 }
 
 enum err follower_feed_watch_slot(struct follower *t, struct error *e)
@@ -51,9 +51,7 @@ enum err follower_feed_watch_slot(struct follower *t, struct error *e)
     log_warn("follow_fallback", "filter=%s error=%s", log_quote(t->o->filter), log_quote(t->fallback));
     follower_feed_close(t);
     t->mode = FOLLOWER_KEYSET;
-    code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
-    if (code == ERR_OK)
-        code = follower_mark_forget(t, "slot", e); /* if this fails, it is repeated later */
+    code = drop_slot(t, t->o->slot, e); /* if the mark stays, that is repeated later */
     return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", t->fallback) : code;
 }
 
@@ -124,7 +122,7 @@ static enum err open_stream(struct follower *t, struct error *e)
     if (code != ERR_LOST)
         return code;
     struct error why;
-    if (drop_slot(t, &why) != ERR_OK)
+    if (drop_slot(t, t->o->slot, &why) != ERR_OK)
         return error_prefix(e, code, "%s", why.text);
     return code; /* the next attempt makes the slot */
 }
@@ -161,7 +159,7 @@ enum err follower_feed_open(struct follower *t, struct error *e)
 void follower_feed_close(struct follower *t)
 {
     struct follower_feed *f = &t->feed;
-    follower_gap_close(t);
+    follower_forget(&f->gap);
     stream_close(f->stream);
     outbox_close(f->outbox);
     free(f->tables);

@@ -113,6 +113,7 @@ MUST_CHECK enum err follower_mark_of_table(struct follower *t, unsigned i, bool 
                                            struct error *e);
 
 /* --- rows by ids: follower_keyset.c --- */
+void follower_forget(struct follower_noted *n);
 /* Add the rows with ids in (@after, @upto]. */
 MUST_CHECK enum err follower_read_range(struct follower *t, unsigned table, int64_t after, int64_t upto,
                                         struct error *e);
@@ -123,7 +124,6 @@ MUST_CHECK enum err follower_largest(struct follower *t, unsigned table, int64_t
 /* Move the safe marks while a feed is followed; @quiet: all that was committed when this step began is
  * added. */
 MUST_CHECK enum err follower_gap_note(struct follower *t, bool quiet, struct error *e);
-void follower_gap_close(struct follower *t);
 /* Add the rows above the safe marks: they came while there was no slot. */
 MUST_CHECK enum err follower_gap_fill(struct follower *t, struct error *e);
 

@@ -98,7 +98,7 @@ enum err follower_keyset_open(struct follower *t, struct error *e)
     return code;
 }
 
-static void forget(struct follower_noted *n)
+void follower_forget(struct follower_noted *n)
 {
     transaction_wait_free(n->settle);
     free(n->marks);
@@ -109,7 +109,7 @@ void follower_keyset_close(struct follower *t)
 {
     struct follower_keyset *k = &t->keyset;
     for (size_t i = 0; i < k->noted_count; i++)
-        forget(&k->noted[i]);
+        follower_forget(&k->noted[i]);
     free(k->safe);
     free(k->seen);
     *k = (struct follower_keyset){.tables = 0};
@@ -143,7 +143,7 @@ static enum err note(struct follower *t, int64_t *marks, uint64_t request, struc
 {
     struct follower_keyset *k = &t->keyset;
     if (k->noted_count == FOLLOWER_SETTLES)
-        forget(&k->noted[--k->noted_count]);
+        follower_forget(&k->noted[--k->noted_count]);
     struct follower_noted *n = &k->noted[k->noted_count];
     *n = (struct follower_noted){.marks = marks, .request = request};
     k->noted_count++;
@@ -162,7 +162,7 @@ static enum err take_ended(struct follower *t, struct follower_noted *ended, str
         code = transaction_wait_poll(k->noted[0].settle, &done, &blocker, 1, &waiting, e);
         if (code != ERR_OK || !done)
             break;
-        forget(ended);
+        follower_forget(ended);
         *ended = k->noted[0];
         memmove(k->noted, k->noted + 1, --k->noted_count * sizeof(*k->noted));
     }
@@ -212,7 +212,7 @@ static enum err end_settles(struct follower *t, struct error *e)
         t->done = ended.request;
         code = follower_hold(t, e);
     }
-    forget(&ended);
+    follower_forget(&ended);
     return code;
 }
 

@@ -68,8 +68,6 @@ struct driver {
         char yield_reason[THROTTLE_REASON_MAX];
     } pace;
     struct script_call call; /* for record.c */
-    size_t record_pairs;     /* strings gathered for the next write */
-    size_t record_count_at;  /* index of the argument with their number */
     struct error why;        /* why the job failed or waits */
 };
 

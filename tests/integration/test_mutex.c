@@ -299,7 +299,7 @@ static void test_mutex__of_a_stopped_holder_expires_and_is_lost_when_it_wakes(vo
 static long long job_script(const char *mutex, const char *field, const char *value)
 {
     static const char *const keys[] = {"expansion_flag", "job"};
-    const char *const arguments[] = {mutex, "0", "2", field, value};
+    const char *const arguments[] = {mutex, "0", field, value};
     struct error e = {""};
     long long answer = 99;
     script_begin(&f.handle.call, embedded_job);
