@@ -4,11 +4,10 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include "migrate/build/bitmaps.h"
 #include "migrate/build/partitions.h"
 #include "migrate/build/spill.h"
 
-enum { AHEAD = BITMAPS_AHEAD, LIST_MIN = 64, READ_BYTES = 4 << 20 };
+enum { AHEAD = 16 /* hides the latency of memory */, LIST_MIN = 64, READ_BYTES = 4 << 20 };
 
 struct compare_writer {
     _Alignas(64) struct compare *compare;
@@ -16,7 +15,7 @@ struct compare_writer {
     uint64_t tested;            /* since compare_finish() */
     unsigned waiting;
     struct key_hash hash[AHEAD];
-    struct key_place *place; /* AHEAD places for each layer */
+    struct bitmap_aim *aim; /* AHEAD for each layer */
 };
 
 struct compare {
@@ -26,15 +25,14 @@ struct compare {
     unsigned layer_count;
     struct geometry geometry[GENERATION_LAYERS_MAX];
     struct partitions partitions;
-    struct bitmaps *maps[GENERATION_LAYERS_MAX]; /* all shards, or those of one partition */
-    struct spill *spill;                         /* NULL: shards in memory */
-    bool loaded;                                 /* shards in memory: all have been read */
-    struct key_place *places;                    /* places of all writers and the driver */
-    struct compare_writer *writers;              /* the last one is the driver's */
-    uint64_t tested;                             /* of what was finished */
-    pthread_mutex_t lock;                        /* guards the fields below while writers test */
-    uint64_t total;                              /* missing hashes */
-    struct key_hash *missing;                    /* the first of them */
+    struct spill *spill;            /* NULL: shards in memory */
+    bool loaded;                    /* shards in memory: all have been read */
+    struct bitmap_aim *aims;        /* of all writers and the driver */
+    struct compare_writer *writers; /* the last one is the driver's */
+    uint64_t tested;                /* of what was finished */
+    pthread_mutex_t lock;           /* guards the fields below while writers test */
+    uint64_t total;                 /* missing hashes */
+    struct key_hash *missing;       /* the first of them */
     size_t count, room;
 };
 
@@ -66,15 +64,15 @@ static enum err make_writers(struct compare *c, struct error *e)
 {
     unsigned count = c->o.writers + 1;
     size_t each = (size_t)c->layer_count * AHEAD;
-    c->places = calloc(count, each * sizeof(*c->places));
+    c->aims = calloc(count, each * sizeof(*c->aims));
     c->writers = aligned_alloc(_Alignof(struct compare_writer), count * sizeof(*c->writers));
-    if (c->places == NULL || c->writers == NULL)
+    if (c->aims == NULL || c->writers == NULL)
         return error_set(e, ERR_NOMEM, "compare: out of memory");
     for (unsigned i = 0; i < count; i++)
         c->writers[i] =
             (struct compare_writer){.compare = c,
                                     .spill = spills(c) && i < c->o.writers ? spill_writer(c->spill, i) : NULL,
-                                    .place = c->places + i * each};
+                                    .aim = c->aims + i * each};
     return ERR_OK;
 }
 
@@ -98,9 +96,6 @@ enum err compare_new(struct compare **out, struct log_input *input, const struct
     enum err code = plan(c, e);
     if (code == ERR_OK)
         code = make_writers(c, e);
-    for (unsigned i = 0; i < c->layer_count && code == ERR_OK; i++)
-        code = bitmaps_new(&c->maps[i], &c->geometry[i],
-                           partitions_shards_max(&c->partitions, &c->geometry[i]), 1, e);
     if (code == ERR_OK)
         *out = c;
     else
@@ -112,13 +107,11 @@ void compare_free(struct compare *c)
 {
     if (c == NULL)
         return;
-    for (unsigned i = 0; i < c->layer_count; i++)
-        bitmaps_free(c->maps[i]);
     spill_free(c->spill);
     (void)pthread_mutex_destroy(&c->lock);
     free(c->missing);
     free(c->writers);
-    free(c->places);
+    free(c->aims);
     free(c);
 }
 
@@ -150,10 +143,11 @@ static void is_missing(struct compare *c, struct key_hash h)
 static void test_waiting(struct compare_writer *w)
 {
     struct compare *c = w->compare;
+    struct bitmap *const *layers = c->input->resident->layer;
     for (unsigned i = 0; i < w->waiting; i++) {
         bool present = false;
         for (unsigned layer = 0; layer < c->layer_count && !present; layer++)
-            present = bitmaps_test(c->maps[layer], &w->place[layer * AHEAD + i]);
+            present = bitmap_see(layers[layer], &w->aim[layer * AHEAD + i]) == BITMAP_YES;
         if (!present)
             is_missing(c, w->hash[i]);
     }
@@ -164,11 +158,8 @@ static void test_waiting(struct compare_writer *w)
 static void test_put(struct compare_writer *w, struct key_hash h)
 {
     const struct compare *c = w->compare;
-    for (unsigned layer = 0; layer < c->layer_count; layer++) {
-        struct key_place *place = &w->place[layer * AHEAD + w->waiting];
-        hash_place(&c->geometry[layer], h, place);
-        bitmaps_prefetch(c->maps[layer], place);
-    }
+    for (unsigned layer = 0; layer < c->layer_count; layer++)
+        bitmap_aim(c->input->resident->layer[layer], h, &w->aim[layer * AHEAD + w->waiting]);
     w->hash[w->waiting++] = h;
     if (w->waiting == AHEAD)
         test_waiting(w);
@@ -210,13 +201,12 @@ static enum err read_layer(struct compare *c, unsigned layer, uint32_t first, ui
     uint32_t bytes = geometry_shard_bytes(&c->geometry[layer]);
     uint32_t at_once = READ_BYTES / bytes;
     enum err code = ERR_OK;
-    bitmaps_hold(c->maps[layer], first);
+    log_input_drop(c->input, layer);
     for (uint32_t done = 0; done < count && code == ERR_OK; done += at_once) {
         uint32_t some = count - done < at_once ? count - done : at_once;
         code = periodic_call(&c->periodic, e);
         if (code == ERR_OK)
-            code = log_input_read(c->input, layer, first + done, some,
-                                  bitmaps_bytes(c->maps[layer], first + done), e);
+            code = log_input_read(c->input, layer, first + done, some, e);
     }
     return code;
 }

@@ -2,9 +2,9 @@
 #ifndef MIGRATE_VERIFY_COMPARE_H
 #define MIGRATE_VERIFY_COMPARE_H
 /* Checks that a generation in Redis holds all keys of the source. Hashes of several threads are tested
- * against whole shards that were read into memory. If the shards of all layers do not fit, hashes are spilled
- * to files by ranges of shards (partitions.h), and each range is read and tested at the end. Either way each
- * shard and the source are read once.
+ * against whole shards that the input has read into memory. If the shards of all layers do not fit, hashes
+ * are spilled to files by ranges of shards (partitions.h), and each range is read and tested at the end.
+ * Either way each shard and the source are read once.
  *
  * A key counts as present if some layer has all its bits, as in a check. The compare does not see what
  * enters the generation after its shard was read, nor layers added after compare_new(): check a missing key
