@@ -201,7 +201,7 @@ struct ids {
     const char *id[STREAM_BATCH_ROWS];
 };
 
-static enum err read_keys(struct follower *t, size_t table, struct ids *ids, struct tail_keys *keys,
+static enum err read_keys(struct follower *t, size_t table, struct ids *ids, struct buffer *keys,
                           struct error *e)
 {
     const struct scan_options options = {
@@ -213,7 +213,7 @@ static enum err read_keys(struct follower *t, size_t table, struct ids *ids, str
 
 /* Read the keys of a batch's rows, table by table; @texts: their ids, NUL-terminated. */
 static enum err keys_of_batch(struct follower *t, const struct feed_batch *batch, const char *texts,
-                              struct tail_keys *keys, struct error *e)
+                              struct buffer *keys, struct error *e)
 {
     struct ids *ids = calloc(1, sizeof(*ids));
     size_t last = SIZE_MAX;
@@ -240,8 +240,7 @@ static enum err keys_of_batch(struct follower *t, const struct feed_batch *batch
 
 static enum err add_batch(struct follower *t, const struct feed_batch *batch, struct error *e)
 {
-    struct tail_keys keys = {.count = 0};
-    struct buffer texts = {0};
+    struct buffer keys = {0}, texts = {0};
     for (size_t i = 0; i < batch->count; i++) {
         buffer_append(&texts, batch->rows[i].id, batch->rows[i].length);
         buffer_append(&texts, "", 1);
@@ -253,7 +252,7 @@ static enum err add_batch(struct follower *t, const struct feed_batch *batch, st
         code = keys_of_batch(t, batch, texts.data, &keys, e);
     if (code == ERR_OK)
         code = follower_add(t, &keys, e);
-    follower_keys_fini(&keys);
+    buffer_fini(&keys);
     buffer_fini(&texts);
     return code;
 }

@@ -12,14 +12,6 @@
 #include "shard/view/handle.h"
 #include "shard/redis/script_call.h"
 
-/* Keys that were read and must be added. */
-struct tail_keys {
-    struct buffer bytes;
-    size_t *lengths;
-    size_t count, room;
-    bool failed; /* out of memory: some keys are missing */
-};
-
 enum { FOLLOWER_SETTLES = 16 };
 
 /* Marks and request noted before a settle began: after it, nothing can be committed at or below the marks. */
@@ -94,11 +86,9 @@ MUST_CHECK enum err follower_tend(struct follower *t, struct error *e);
 void follower_leave(struct follower *t);
 
 /* --- follower_add.c --- */
-void follower_keys_clear(struct tail_keys *k);
-void follower_keys_fini(struct tail_keys *k);
-/* Add all keys. */
-MUST_CHECK enum err follower_add(struct follower *t, const struct tail_keys *k, struct error *e);
-/* A scan_row_fn; @arg is a struct tail_keys. */
+/* Add all keys that follower_take_row() has kept. */
+MUST_CHECK enum err follower_add(struct follower *t, const struct buffer *keys, struct error *e);
+/* A scan_row_fn; @arg is a struct buffer, for scan_keep_key(). */
 void follower_take_row(void *arg, const char *key, size_t length);
 
 /* --- follower_marks.c --- */

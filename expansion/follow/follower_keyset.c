@@ -34,7 +34,7 @@ static void put_id(char out[SOURCE_ID_MAX], int64_t id)
 enum err follower_read_range(struct follower *t, unsigned table, int64_t after, int64_t upto, struct error *e)
 {
     struct scan_range range = {.table = table};
-    struct tail_keys keys = {.count = 0};
+    struct buffer keys = {0};
     const struct scan_options options = {
         .limit = PAGE_ROWS, .timeout_ms = t->o->postgres_timeout_ms, .row = follower_take_row, .arg = &keys};
     put_id(range.after, after);
@@ -42,7 +42,7 @@ enum err follower_read_range(struct follower *t, unsigned table, int64_t after, 
     enum err code = ERR_OK;
     for (bool ended = after >= upto; code == ERR_OK && !ended;) {
         size_t rows;
-        follower_keys_clear(&keys);
+        buffer_clear(&keys);
         code = scan_page(t->source, &range, &options, &rows, &ended, e);
         if (code == ERR_OK)
             code = follower_add(t, &keys, e);
@@ -52,7 +52,7 @@ enum err follower_read_range(struct follower *t, unsigned table, int64_t after, 
         if (code == ERR_OK)
             code = source_take(t->source, e);
     }
-    follower_keys_fini(&keys);
+    buffer_fini(&keys);
     return code;
 }
 

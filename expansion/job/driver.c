@@ -136,8 +136,7 @@ static enum err wait_and_reload(struct driver *d, enum err away, uint64_t *pause
             return code;
         clock_sleep_us(NAP_US);
     }
-    enum err code = driver_reload(d, why);
-    return code;
+    return driver_reload(d, why);
 }
 
 static enum job_step after(struct driver *d, enum job_step step, enum err code, const struct error *why)

@@ -49,7 +49,7 @@ static enum err look_after(struct driver *d, struct sink *s, struct error *e)
         struct readers_progress p;
         bool ended = readers_ended(d->readers, LOOK_MS, &ended_with, e);
         readers_progress(d->readers, &p);
-        driver_pace_rows(d, p.rows - seen);
+        d->pace.rows += p.rows - seen;
         seen = p.rows;
         if (ended)
             return ended_with;

@@ -57,8 +57,8 @@ struct driver {
     struct {
         struct throttle throttle;
         struct latency_reader latency;
-        struct source *source; /* a connection that is free while the other reads pages */
-        uint64_t decided_at, rows;
+        struct source *source;             /* a connection that is free while the other reads pages */
+        uint64_t decided_at, rows;         /* when, and rows that were read since */
         uint64_t asked_at, p99_at;         /* when the database was last asked; when the p99 was last known */
         double lag_s;                      /* replication lag at that time; negative: unknown */
         uint64_t operator_limit;           /* at the last decision */
@@ -174,8 +174,6 @@ MUST_CHECK enum err driver_requests(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_nap(struct driver *d, const char *waiting_for, struct error *e);
 
 /* --- driver_pace.c --- */
-/* Count @rows that were read. */
-void driver_pace_rows(struct driver *d, uint64_t rows);
 /* Begin to observe others' use of the database: call it before reading. */
 void driver_pace_begin(struct driver *d);
 /* The allowed read rate, rows per second; 0: no limit. Decides again once a second. */

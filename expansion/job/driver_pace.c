@@ -149,11 +149,6 @@ const char *driver_pace_throttle(const struct driver *d)
                : reason;
 }
 
-void driver_pace_rows(struct driver *d, uint64_t rows)
-{
-    d->pace.rows += rows;
-}
-
 void driver_pace_begin(struct driver *d)
 {
     if (d->pace.decided_at != 0)
@@ -183,6 +178,5 @@ unsigned driver_pace_at_once(const struct driver *d)
 
 void driver_pace_readers(struct driver *d)
 {
-    readers_limit(d->readers, driver_pace_limit(d));
-    readers_at_once(d->readers, driver_pace_at_once(d));
+    readers_pace(d->readers, driver_pace_limit(d), driver_pace_at_once(d));
 }

@@ -3,9 +3,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
-#include "base/buffer.h"
 #include "base/clock.h"
+#include "migrate/source/scan.h"
 
 enum { ROOM = 4 * 1024 * 1024 /* bytes; a key that is longer fits only into an empty queue */ };
 
@@ -13,7 +12,7 @@ struct key_queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool closed, failed;
-    struct buffer in;  /* length and bytes of each key */
+    struct buffer in;  /* keys as of scan_keep_key() */
     struct buffer out; /* keys that are being taken out */
     size_t at;         /* position in `out` */
 };
@@ -48,8 +47,7 @@ bool key_queue_put(struct key_queue *b, const char *key, size_t length)
     b->failed |= !room;
     bool fine = room && !b->closed;
     if (fine) {
-        buffer_append(&b->in, (const char *)&length, sizeof(length));
-        buffer_append(&b->in, key, length);
+        scan_keep_key(&b->in, key, length);
         (void)pthread_cond_broadcast(&b->changed);
     }
     (void)pthread_mutex_unlock(&b->lock);
@@ -93,12 +91,5 @@ size_t key_queue_take(struct key_queue *b, size_t max, const char **keys, size_t
 {
     if (b->at == b->out.length)
         turn(b, wait_ms);
-    size_t n = 0;
-    while (n < max && b->at < b->out.length) {
-        memcpy(&lengths[n], b->out.data + b->at, sizeof(lengths[n]));
-        keys[n] = b->out.data + b->at + sizeof(lengths[n]);
-        b->at += sizeof(lengths[n]) + lengths[n];
-        n++;
-    }
-    return n;
+    return scan_kept_keys(&b->out, &b->at, max, keys, lengths);
 }

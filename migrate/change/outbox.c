@@ -36,11 +36,10 @@ struct outbox {
     char name[288]; /* the outbox, as the server quotes it */
     struct sql_binding binding;
     PGresult *page; /* holds the ids of the last batch */
-    struct feed_row *rows;
-    struct taken *taken; /* sorted by mark */
+    uint64_t mark;  /* mark of the last batch */
+    struct feed_row rows[OUTBOX_BATCH_MAX];
     size_t taken_count;
-    size_t taken_room;
-    uint64_t mark; /* mark of the last batch */
+    struct taken taken[OUTBOX_UNCONFIRMED_MAX]; /* sorted by mark */
 };
 
 /* --- statements --- */
@@ -160,13 +159,8 @@ static enum err set_up(struct outbox *o, const struct outbox_options *options, s
 enum err outbox_open(struct outbox **out, const struct outbox_options *options, struct error *e)
 {
     struct outbox *o = calloc(1, sizeof(*o));
-    struct feed_row *rows = calloc(OUTBOX_BATCH_MAX, sizeof(*rows));
-    if (o == NULL || rows == NULL) {
-        free(o);
-        free(rows);
+    if (o == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    }
-    o->rows = rows;
     o->binding = (struct sql_binding){"outbox", o->name};
     o->mark = clock_mono_us(); /* larger than every mark of an outbox that was opened earlier */
     const char *application = options->application != NULL ? options->application : "twinbloom";
@@ -188,8 +182,6 @@ void outbox_close(struct outbox *o)
         return;
     PQclear(o->page);
     connection_close(o->connection);
-    free(o->rows);
-    free(o->taken);
     free(o);
 }
 
@@ -226,20 +218,6 @@ static enum err read_page(struct outbox *o, struct error *e)
     return err;
 }
 
-static enum err make_room(struct outbox *o, size_t count, struct error *e)
-{
-    size_t wanted = o->taken_count + count;
-    if (wanted <= o->taken_room)
-        return ERR_OK;
-    wanted = wanted < OUTBOX_UNCONFIRMED_MAX / 2 ? 2 * wanted : OUTBOX_UNCONFIRMED_MAX;
-    struct taken *larger = realloc(o->taken, wanted * sizeof(*larger));
-    if (larger == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    o->taken = larger;
-    o->taken_room = wanted;
-    return ERR_OK;
-}
-
 /* Copy row @i of the page to the batch and to `taken`. The caller counts it only when the whole page was
  * copied. */
 static enum err take_row(struct outbox *o, int i, struct error *e)
@@ -266,7 +244,7 @@ static enum err take_page(struct outbox *o, struct feed_batch *batch, struct err
 {
     int count = PQntuples(o->page);
     bool all = (size_t)count < room_of(o);
-    enum err err = make_room(o, (size_t)count, e);
+    enum err err = ERR_OK;
     for (int i = 0; i < count && err == ERR_OK; i++)
         err = take_row(o, i, e);
     if (err != ERR_OK)

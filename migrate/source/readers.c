@@ -415,21 +415,13 @@ size_t readers_left(struct readers *r, unsigned *next_table, struct scan_range r
     return n;
 }
 
-void readers_limit(struct readers *r, double rows_per_second)
+void readers_pace(struct readers *r, double rows_per_second, unsigned at_once)
 {
     (void)pthread_mutex_lock(&r->lock);
-    if (rows_per_second != r->rate) {
-        r->rate = rows_per_second;
+    if (rows_per_second != r->rate)
         r->allowed_us = clock_mono_us();
-        (void)pthread_cond_broadcast(&r->changed);
-    }
-    (void)pthread_mutex_unlock(&r->lock);
-}
-
-void readers_at_once(struct readers *r, unsigned count)
-{
-    (void)pthread_mutex_lock(&r->lock);
-    r->at_once = count == 0 ? UINT_MAX : count;
+    r->rate = rows_per_second;
+    r->at_once = at_once == 0 ? UINT_MAX : at_once;
     (void)pthread_cond_broadcast(&r->changed);
     (void)pthread_mutex_unlock(&r->lock);
 }

@@ -164,12 +164,7 @@ static enum err check_plan(struct source *s, unsigned table, struct error *e)
     if (err != ERR_OK)
         return err;
     bool empty = id[0] == '\0'; /* a sort of no rows is harmless, but the key may be wrong */
-    buffer_puts(&after, empty ? "true" : "");
-    if (!empty) {
-        buffer_printf(&after, "(%s) <= (", s->tables[table].id_piece);
-        source_put_literals(&after, id);
-        buffer_puts(&after, ")");
-    }
+    source_put_bound(&after, &s->tables[table], "<=", id);
     source_bind(&st, s, table, "page_plan");
     source_bind_more(&st, "after", buffer_text(&after));
     source_bind_more(&st, "upto", "true");

@@ -44,3 +44,14 @@ void source_put_literals(struct buffer *out, const char *id)
     }
     buffer_puts(out, "'");
 }
+
+void source_put_bound(struct buffer *out, const struct source_table *t, const char *operator, const char * id)
+{
+    if (id[0] == '\0') {
+        buffer_puts(out, "true");
+        return;
+    }
+    buffer_printf(out, "(%s) %s (", t->id_piece, operator);
+    source_put_literals(out, id);
+    buffer_puts(out, ")");
+}

@@ -97,4 +97,7 @@ MUST_CHECK enum err source_take_count(PGresult *r, uint64_t *out, struct error *
 void source_put_id(struct buffer *out, const PGresult *r, int row, unsigned columns);
 /* Append an id as SQL values: 'a', 'b'. */
 void source_put_literals(struct buffer *out, const char *id);
+/* Append a condition such as (t.a, t.b) > ('1', '2'); @id "": true. */
+void source_put_bound(struct buffer *out, const struct source_table *t, const char *operator,
+                      const char * id);
 #endif

@@ -201,7 +201,7 @@ static enum err read_layer(struct compare *c, unsigned layer, uint32_t first, ui
     uint32_t bytes = geometry_shard_bytes(&c->geometry[layer]);
     uint32_t at_once = READ_BYTES / bytes;
     enum err code = ERR_OK;
-    log_input_drop(c->input, layer);
+    log_input_drop(c->input, layer, 0, c->geometry[layer].shards);
     for (uint32_t done = 0; done < count && code == ERR_OK; done += at_once) {
         uint32_t some = count - done < at_once ? count - done : at_once;
         code = periodic_call(&c->periodic, e);

@@ -84,9 +84,9 @@ enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, ui
     return code;
 }
 
-void log_input_drop(struct log_input *in, unsigned layer)
+void log_input_drop(struct log_input *in, unsigned layer, uint32_t first, uint32_t count)
 {
-    for (uint32_t i = 0; i < in->resident->layer[layer]->geometry.shards; i++)
+    for (uint32_t i = first; i < first + count; i++)
         resident_load_cancel(in->resident, layer, i);
 }
 

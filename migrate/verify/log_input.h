@@ -39,8 +39,8 @@ MUST_CHECK enum err log_input_init_build(struct log_input *in, const struct buil
  * a shard is missing or incomplete. */
 MUST_CHECK enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, uint32_t count,
                                    struct error *e);
-/* Give the memory of all shards of @layer back. */
-void log_input_drop(struct log_input *in, unsigned layer);
+/* Give the memory of those of these shards back that are in memory. */
+void log_input_drop(struct log_input *in, unsigned layer, uint32_t first, uint32_t count);
 /* May be called on a log_input whose init failed. */
 void log_input_fini(struct log_input *in);
 #endif
