@@ -178,5 +178,6 @@ unsigned driver_pace_at_once(const struct driver *d)
 
 void driver_pace_readers(struct driver *d)
 {
-    readers_pace(d->readers, driver_pace_limit(d), driver_pace_at_once(d));
+    double limit = driver_pace_limit(d); /* decides again, if that is due */
+    readers_pace(d->readers, limit, driver_pace_at_once(d));
 }
