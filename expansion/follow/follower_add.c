@@ -40,18 +40,13 @@ enum err follower_add(struct follower *t, const struct buffer *keys, struct erro
 {
     if (buffer_failed(keys))
         return error_set(e, ERR_NOMEM, "out of memory");
-    if (keys->length == 0)
-        return ERR_OK;
-    struct batch *b = malloc(sizeof(*b));
-    if (b == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
+    struct batch b;
     enum err code = ERR_OK;
     size_t at = 0, rows = 0;
-    while (code == ERR_OK && (b->count = scan_kept_keys(keys, &at, BATCH, b->keys, b->lengths)) > 0) {
-        code = add_batch(t, b, e);
-        rows += b->count;
+    while (code == ERR_OK && (b.count = scan_kept_keys(keys, &at, BATCH, b.keys, b.lengths)) > 0) {
+        code = add_batch(t, &b, e);
+        rows += b.count;
     }
-    free(b);
     if (code == ERR_OK)
         t->rows += rows;
     return code;

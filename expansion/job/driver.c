@@ -116,11 +116,6 @@ static enum err note_change(struct driver *d, struct error *why)
 
 /* --- the loop --- */
 
-static bool server_is_away(enum err code)
-{
-    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO;
-}
-
 /* A server is away. Record that if possible, and wait a little longer each time. Reload the view afterwards:
  * it may contain a change of ours whose reply was lost. */
 static enum err wait_and_reload(struct driver *d, enum err away, uint64_t *pause, struct error *why)
@@ -132,7 +127,7 @@ static enum err wait_and_reload(struct driver *d, enum err away, uint64_t *pause
     *pause = *pause * 2 < RETRY_MAX_US ? *pause * 2 : RETRY_MAX_US;
     while (clock_mono_us() < until) {
         enum err code = driver_look(d, waiting.text, why);
-        if (code != ERR_OK && !server_is_away(code))
+        if (code != ERR_OK && !step_waits(code))
             return code;
         clock_sleep_us(NAP_US);
     }
@@ -169,7 +164,7 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
         *code = judge_source(d, perform[d->step](d, why), why);
     if (*code == ERR_CHANGED)
         *code = relies_on_source(d->step) || d->step == STEP_CUTOVER ? note_change(d, why) : ERR_CONFLICT;
-    while (server_is_away(*code)) {
+    while (step_waits(*code)) {
         *code = wait_and_reload(d, *code, pause, why);
         if (*code == ERR_OK)
             return d->step;
@@ -281,7 +276,7 @@ static enum err begin_patiently(struct driver *d, struct error *e)
 {
     uint64_t pause = RETRY_MIN_US, until = clock_mono_us() + BEGIN_US;
     enum err code;
-    while (server_is_away(code = begin(d, e)) && clock_mono_us() < until) {
+    while (step_waits(code = begin(d, e)) && clock_mono_us() < until) {
         log_warn("job_waiting", "filter=%s step=begin code=%s error=%s", log_quote(d->o->filter),
                  error_name(code), log_quote(e->text));
         for (uint64_t naps = pause / NAP_US; naps > 0; naps--) {
@@ -310,7 +305,6 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
         code = run_steps(d, e);
     driver_end_builder(d);
     key_client_free(d->client);
-    free(d->log_view);
     driver_pace_end(d);
     source_close(d->source);
     free(d->parts);

@@ -134,14 +134,11 @@ static enum err compare_with(struct driver *d, struct log_input *in, uint64_t se
 enum err driver_compare(struct driver *d, driver_keys_fn *missing, void *arg, struct driver_compared *out,
                         struct error *e)
 {
-    struct log_input *in = calloc(1, sizeof(*in));
+    struct log_input in = {.resident = NULL};
     uint64_t seed;
-    if (in == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = driver_input(d, in, &seed, e);
+    enum err code = driver_input(d, &in, &seed, e);
     if (code == ERR_OK)
-        code = driver_input_failed(d, compare_with(d, in, seed, missing, arg, out, e), e);
-    log_input_fini(in);
-    free(in);
+        code = driver_input_failed(d, compare_with(d, &in, seed, missing, arg, out, e), e);
+    log_input_fini(&in);
     return code;
 }

@@ -35,7 +35,7 @@ struct driver {
     struct builder *builder;        /* writes the generation that is built; NULL: none is */
     struct log_build *build;        /* puts keys into the generation that is built */
     struct key_client *client;      /* for keys of the generation that is read; NULL: not opened yet */
-    struct log_view *log_view;      /* scratch memory; NULL: none yet */
+    struct log_view log_view;       /* scratch memory */
     struct readers_progress before; /* progress of the scan when its readers were started */
     uint64_t paced;                 /* rows of these readers that were counted */
     uint64_t progressed_at;         /* when readers last completed a page */

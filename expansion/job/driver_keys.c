@@ -212,12 +212,10 @@ enum err driver_input(struct driver *d, struct log_input *in, uint64_t *seed, st
         *seed = d->builder->seed;
         return log_input_init_build(in, d->builder, e);
     }
-    if (d->log_view == NULL && (d->log_view = malloc(sizeof(*d->log_view))) == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = log_view_load(d->redis, &d->handle.names, d->log_view, e);
+    enum err code = log_view_load(d->redis, &d->handle.names, &d->log_view, e);
     if (code == ERR_OK)
-        code = log_input_init(in, d->redis, &d->handle.names, d->log_view, driver_built_slot(d), e);
+        code = log_input_init(in, d->redis, &d->handle.names, &d->log_view, driver_built_slot(d), e);
     if (code == ERR_OK)
-        *seed = d->log_view->seed;
+        *seed = d->log_view.seed;
     return code;
 }

@@ -79,7 +79,7 @@ enum err driver_source(struct driver *d, struct error *e)
 
 enum err driver_source_failed(struct driver *d, enum err code)
 {
-    if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO) {
+    if (step_waits(code)) {
         source_close(d->source);
         d->source = NULL;
     }

@@ -244,11 +244,7 @@ static enum err judge(const struct look *l, struct error *e)
  * healed. */
 static enum err look_once(struct driver *d, bool last, struct outcome *o, bool *again, struct error *e)
 {
-    struct look *l = calloc(1, sizeof(*l));
-    if (l == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    l->d = d;
-    l->e = e;
+    struct look looked = {.d = d, .e = e}, *l = &looked;
     enum err code = d->record.verify_full
                         ? look_at_all(l, e)
                         : scan_sample(d->source, d->record.swept, d->o->verify_sample, take_key, l, e);
@@ -271,7 +267,6 @@ static enum err look_once(struct driver *d, bool last, struct outcome *o, bool *
     o->added += l->missing;
     for (unsigned i = 0; i < l->listed_count; i++)
         free(l->listed[i]);
-    free(l);
     return code;
 }
 
