@@ -6,7 +6,7 @@
  * are spilled to files by ranges of shards (partitions.h), and each range is read and tested at the end.
  * Either way each shard and the source are read once.
  *
- * A key counts as present if some layer has all its bits, as in a check. The compare does not see what
+ * A key counts as present if some layer has all its bits, as in a check. The compare may not see what
  * enters the generation after its shard was read, nor layers added after compare_new(): check a missing key
  * again before you report it.
  *
