@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/clock.h"
 
-#include <time.h>
-
 static uint64_t read_clock(clockid_t id)
 {
     struct timespec ts;
@@ -13,6 +11,12 @@ static uint64_t read_clock(clockid_t id)
 uint64_t clock_mono_us(void)
 {
     return read_clock(CLOCK_MONOTONIC);
+}
+
+struct timespec clock_mono_after(uint64_t us)
+{
+    uint64_t at = clock_mono_us() + us;
+    return (struct timespec){.tv_sec = (time_t)(at / 1000000u), .tv_nsec = (long)(at % 1000000u) * 1000};
 }
 
 uint64_t clock_wall_us(void)

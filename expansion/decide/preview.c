@@ -3,39 +3,29 @@
 
 #include <assert.h>
 
+static const char *const what[STEP_COUNT] = {
+    [STEP_RECLAIM] = "delete what an earlier job left",
+    [STEP_PLAN] = "decide capacity, shards and memory",
+    [STEP_OPEN] = "enter the new generation in the view",
+    [STEP_SETTLE] = "make the new shards, and wait for open transactions",
+    [STEP_SCAN] = "read the table",
+    [STEP_CATCH_UP] = "read the rows that came meanwhile",
+    [STEP_VERIFY] = "look up a sample of the table's keys",
+    [STEP_HOLD] = "wait for an operator's cutover",
+    [STEP_CUTOVER] = "switch to the new generation",
+    [STEP_FOLLOW] = "read the rows that came meanwhile",
+    [STEP_CONFIRM] = "verify the generation in use",
+    [STEP_GRACE] = "keep both generations: a rollback loses nothing",
+    [STEP_FINISH] = "remove the old generation, and delete its shards",
+};
+
 static const char *what_of(const struct preview_input *in, enum job_step step)
 {
-    switch ((int)step) {
-    case STEP_RECLAIM:
-        return "delete what an earlier job left";
-    case STEP_PLAN:
-        return "decide capacity, shards and memory";
-    case STEP_OPEN:
-        return "enter the new generation in the view";
-    case STEP_SETTLE:
-        return "make the new shards, and wait for open transactions";
-    case STEP_SCAN:
-        return in->plan->partitions > 1 ? "read the table; hashes are spilled to spill_dir"
-                                        : "read the table";
-    case STEP_CATCH_UP:
-        return "read the rows that came meanwhile";
-    case STEP_VERIFY:
-        return in->verify_full ? "look up every key of the table" : "look up a sample of the table's keys";
-    case STEP_HOLD:
-        return "wait for an operator's cutover";
-    case STEP_CUTOVER:
-        return "switch to the new generation";
-    case STEP_FOLLOW:
-        return "read the rows that came meanwhile";
-    case STEP_CONFIRM:
-        return "verify the generation in use";
-    case STEP_GRACE:
-        return "keep both generations: a rollback loses nothing";
-    case STEP_FINISH:
-        return "remove the old generation, and delete its shards";
-    default:
-        return "";
-    }
+    if (step == STEP_SCAN && in->plan->partitions > 1)
+        return "read the table; hashes are spilled to spill_dir";
+    if (step == STEP_VERIFY && in->verify_full)
+        return "look up every key of the table";
+    return what[step];
 }
 
 static void read_rows(struct preview_step *s, const struct preview_input *in, uint64_t rows, bool timed)

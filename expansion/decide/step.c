@@ -12,34 +12,31 @@ struct step_row {
     enum job_step next;    /* after ERR_OK */
     enum job_step failure; /* after an error that a retry cannot fix */
     enum job_step changed; /* after ERR_CHANGED: what was read of the source is invalid */
-    enum job_step abort;
-    enum job_step cutover;
-    enum job_step rollback;
-    enum job_step finish;
+    enum job_step asked[REQUEST_COUNT];
 };
 
 /* clang-format off */
 static const struct step_row rows[STEP_COUNT] = {
     /*                 name        next           failure       changed       abort        cutover        rollback       finish */
-    [STEP_RECLAIM] =  {"reclaim",  STEP_PLAN,     STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_PLAN] =     {"plan",     STEP_OPEN,     STEP_FAILED,  STEP_FAILED,  STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_OPEN] =     {"open",     STEP_SETTLE,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_SETTLE] =   {"settle",   STEP_SCAN,     STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_SCAN] =     {"scan",     STEP_CATCH_UP, STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_CATCH_UP] = {"catch_up", STEP_VERIFY,   STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_VERIFY] =   {"verify",   STEP_HOLD,     STEP_ABORT,   STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_HOLD] =     {"hold",     STEP_CUTOVER,  STEP_STOPPED, STEP_STOPPED, STEP_ABORT,  STEP_CATCH_UP, NOWHERE,       NOWHERE},
-    [STEP_CUTOVER] =  {"cutover",  STEP_FOLLOW,   STEP_STOPPED, STEP_SETTLE,  STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_FOLLOW] =   {"follow",   STEP_CONFIRM,  STEP_CONFIRM, STEP_CONFIRM, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
-    [STEP_CONFIRM] =  {"confirm",  STEP_GRACE,    STEP_GRACE,   STEP_CONFIRM, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
-    [STEP_GRACE] =    {"grace",    STEP_FINISH,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       STEP_ROLLBACK, STEP_FINISH},
-    [STEP_FINISH] =   {"finish",   STEP_DONE,     STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE},
-    [STEP_ROLLBACK] = {"rollback", STEP_HOLD,     STEP_GRACE,   STEP_GRACE,   NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_ABORT] =    {"abort",    STEP_FAILED,   STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_CHECK] =    {"check",    STEP_DONE,     STEP_FAILED,  STEP_FAILED,  STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_DONE] =     {"done",     STEP_DONE,     STEP_DONE,    STEP_DONE,    NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_FAILED] =   {"failed",   STEP_FAILED,   STEP_FAILED,  STEP_FAILED,  NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
-    [STEP_STOPPED] =  {"stopped",  STEP_STOPPED,  STEP_STOPPED, STEP_STOPPED, NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE},
+    [STEP_RECLAIM] =  {"reclaim",  STEP_PLAN,     STEP_STOPPED, STEP_STOPPED, {NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_PLAN] =     {"plan",     STEP_OPEN,     STEP_FAILED,  STEP_FAILED,  {STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_OPEN] =     {"open",     STEP_SETTLE,   STEP_STOPPED, STEP_STOPPED, {NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_SETTLE] =   {"settle",   STEP_SCAN,     STEP_ABORT,   STEP_SETTLE,  {STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_SCAN] =     {"scan",     STEP_CATCH_UP, STEP_ABORT,   STEP_SETTLE,  {STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_CATCH_UP] = {"catch_up", STEP_VERIFY,   STEP_ABORT,   STEP_SETTLE,  {STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_VERIFY] =   {"verify",   STEP_HOLD,     STEP_ABORT,   STEP_SETTLE,  {STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_HOLD] =     {"hold",     STEP_CUTOVER,  STEP_STOPPED, STEP_STOPPED, {STEP_ABORT,  STEP_CATCH_UP, NOWHERE,       NOWHERE}},
+    [STEP_CUTOVER] =  {"cutover",  STEP_FOLLOW,   STEP_STOPPED, STEP_SETTLE,  {STEP_ABORT,  NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_FOLLOW] =   {"follow",   STEP_CONFIRM,  STEP_CONFIRM, STEP_CONFIRM, {NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE}},
+    [STEP_CONFIRM] =  {"confirm",  STEP_GRACE,    STEP_GRACE,   STEP_CONFIRM, {NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE}},
+    [STEP_GRACE] =    {"grace",    STEP_FINISH,   STEP_STOPPED, STEP_STOPPED, {NOWHERE,     NOWHERE,       STEP_ROLLBACK, STEP_FINISH}},
+    [STEP_FINISH] =   {"finish",   STEP_DONE,     STEP_STOPPED, STEP_STOPPED, {NOWHERE,     NOWHERE,       STEP_ROLLBACK, NOWHERE}},
+    [STEP_ROLLBACK] = {"rollback", STEP_HOLD,     STEP_GRACE,   STEP_GRACE,   {NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_ABORT] =    {"abort",    STEP_FAILED,   STEP_STOPPED, STEP_STOPPED, {NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_CHECK] =    {"check",    STEP_DONE,     STEP_FAILED,  STEP_FAILED,  {STEP_FAILED, NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_DONE] =     {"done",     STEP_DONE,     STEP_DONE,    STEP_DONE,    {NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_FAILED] =   {"failed",   STEP_FAILED,   STEP_FAILED,  STEP_FAILED,  {NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE}},
+    [STEP_STOPPED] =  {"stopped",  STEP_STOPPED,  STEP_STOPPED, STEP_STOPPED, {NOWHERE,     NOWHERE,       NOWHERE,       NOWHERE}},
 };
 /* clang-format on */
 
@@ -69,55 +66,26 @@ bool step_is_switched(enum job_step step)
     return (step >= STEP_FOLLOW && step <= STEP_FINISH) || step == STEP_DONE;
 }
 
+bool step_waits(enum err code)
+{
+    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO;
+}
+
 enum job_step step_next(enum job_step step, enum err code)
 {
-    switch (code) {
-    case ERR_OK:
+    if (code == ERR_OK)
         return rows[step].next;
-    case ERR_UNREACHABLE: /* a server is away: wait for it; the step may be repeated */
-    case ERR_TIMEOUT:
-    case ERR_IO:
+    if (step_waits(code))
         return step;
-    case ERR_MUTEX_LOST: /* another driver has the job, or will have it */
-    case ERR_FENCED:
-    case ERR_BUSY:
-    case ERR_FORMAT:
+    /* another driver has the job, or will have it */
+    if (code == ERR_MUTEX_LOST || code == ERR_FENCED || code == ERR_BUSY || code == ERR_FORMAT)
         return STEP_STOPPED;
-    case ERR_RANGE:
-    case ERR_NOMEM:
-    case ERR_PARSE:
-    case ERR_CONFLICT:
-    case ERR_NOT_FOUND:
-    case ERR_EXISTS:
-    case ERR_LOST:
-    case ERR_CANCELLED:
-    case ERR_REFUSED:
-    case ERR_CONFIG:
-    case ERR_FULL:
-    case ERR_WRONG_TYPE:
-    case ERR_ASIDE:
-        return rows[step].failure;
-    case ERR_CHANGED:
-        return rows[step].changed;
-    }
-    return STEP_STOPPED;
+    return code == ERR_CHANGED ? rows[step].changed : rows[step].failure;
 }
 
 enum job_step step_asked(enum job_step step, enum job_request request)
 {
-    switch (request) {
-    case REQUEST_ABORT:
-        return rows[step].abort;
-    case REQUEST_CUTOVER:
-        return rows[step].cutover;
-    case REQUEST_ROLLBACK:
-        return rows[step].rollback;
-    case REQUEST_FINISH:
-        return rows[step].finish;
-    case REQUEST_COUNT:
-        break;
-    }
-    return NOWHERE;
+    return request < REQUEST_COUNT ? rows[step].asked[request] : NOWHERE;
 }
 
 /* A record of another generation is useless for this one: settle and scan from the beginning. */

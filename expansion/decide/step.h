@@ -50,6 +50,9 @@ bool step_is_end(enum job_step step);
 /* True if the job is past its cutover. */
 bool step_is_switched(enum job_step step);
 
+/* True if a server is away: the step waits for it, and may be repeated. */
+bool step_waits(enum err code);
+
 /* The next step after @step ended with @code. The same step: the driver waits and retries. */
 enum job_step step_next(enum job_step step, enum err code);
 

@@ -125,23 +125,17 @@ bool threshold_waits(enum threshold_reason reason, const struct threshold_input 
 
 const char *threshold_name(enum threshold_reason reason)
 {
-    switch (reason) {
-    case THRESHOLD_NONE:
-        return "none";
-    case THRESHOLD_UNBUILT:
-        return "unbuilt";
-    case THRESHOLD_LOST:
-        return "lost";
-    case THRESHOLD_OVERFLOW:
-        return "overflow";
-    case THRESHOLD_DEAD:
-        return "dead";
-    case THRESHOLD_TOTAL:
-        return "total";
-    case THRESHOLD_BYTES:
-        return "bytes";
-    case THRESHOLD_SCHEDULE:
-        return "schedule";
-    }
-    return "unknown";
+    static const char *const names[] = {
+        [THRESHOLD_NONE] = "none",         [THRESHOLD_UNBUILT] = "unbuilt",  [THRESHOLD_LOST] = "lost",
+        [THRESHOLD_OVERFLOW] = "overflow", [THRESHOLD_DEAD] = "dead",        [THRESHOLD_TOTAL] = "total",
+        [THRESHOLD_BYTES] = "bytes",       [THRESHOLD_SCHEDULE] = "schedule"};
+    return names[reason];
+}
+
+double threshold_rate_bound(const struct generation *g)
+{
+    double sum = 0;
+    for (unsigned i = 0; i < g->layer_count; i++)
+        sum += g->layers[i].error_rate;
+    return sum;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 #include "expansion/decide/window.h"
+#include "shard/filter/generation.h"
 
 struct threshold_input {
     bool built;               /* the current generation was built completely */
@@ -72,4 +73,7 @@ bool threshold_waits(enum threshold_reason reason, const struct threshold_input 
 
 /* "unbuilt", "lost", "overflow", "dead", "total", "bytes", "schedule". */
 const char *threshold_name(enum threshold_reason reason);
+
+/* The highest false-positive rate of @g with all layers full: the sum of the layers' rates. */
+double threshold_rate_bound(const struct generation *g);
 #endif

@@ -265,9 +265,6 @@ enum err follower_clean(const struct follower_options *options, struct error *e)
         code = open_source(t, e);
     if (code == ERR_OK && slot[0] != '\0')
         code = follower_feed_drop_slot(t, e);
-    if (t->redis != NULL)
-        end(t);
-    else
-        free(t);
+    end(t);
     return code;
 }

@@ -20,9 +20,9 @@ enum {
 
 /* --- the slot --- */
 
-static enum err drop_slot(struct follower *t, struct error *e)
+static enum err drop_slot(struct follower *t, const char *slot, struct error *e)
 {
-    enum err code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
+    enum err code = stream_slot_drop(source_connection(t->source), slot, e);
     return code == ERR_OK ? follower_mark_forget(t, "slot", e) : code;
 }
 
@@ -32,10 +32,10 @@ enum err follower_feed_drop_slot(struct follower *t, struct error *e)
     enum err code = follower_mark_read(t, "slot", made, sizeof(made), e);
     if (code != ERR_OK || made[0] == '\0')
         return code;
-    code = stream_slot_drop(source_connection(t->source), made, e);
+    code = drop_slot(t, made, e);
     if (code == ERR_OK)
         log_info("follow_slot_dropped", "filter=%s slot=%s", log_quote(t->o->filter), log_quote(made));
-    return code == ERR_OK ? follower_mark_forget(t, "slot", e) : code;
+    return code;
 }
 
 enum err follower_feed_watch_slot(struct follower *t, struct error *e)
@@ -51,9 +51,7 @@ enum err follower_feed_watch_slot(struct follower *t, struct error *e)
     log_warn("follow_fallback", "filter=%s error=%s", log_quote(t->o->filter), log_quote(t->fallback));
     follower_feed_close(t);
     t->mode = FOLLOWER_KEYSET;
-    code = stream_slot_drop(source_connection(t->source), t->o->slot, e);
-    if (code == ERR_OK)
-        code = follower_mark_forget(t, "slot", e); /* if this fails, it is repeated later */
+    code = drop_slot(t, t->o->slot, e); /* if the mark stays, that is repeated later */
     return code == ERR_OK ? error_set(e, ERR_CONFLICT, "%s", t->fallback) : code;
 }
 
@@ -124,7 +122,7 @@ static enum err open_stream(struct follower *t, struct error *e)
     if (code != ERR_LOST)
         return code;
     struct error why;
-    if (drop_slot(t, &why) != ERR_OK)
+    if (drop_slot(t, t->o->slot, &why) != ERR_OK)
         return error_prefix(e, code, "%s", why.text);
     return code; /* the next attempt makes the slot */
 }
@@ -161,7 +159,7 @@ enum err follower_feed_open(struct follower *t, struct error *e)
 void follower_feed_close(struct follower *t)
 {
     struct follower_feed *f = &t->feed;
-    follower_gap_close(t);
+    follower_forget(&f->gap);
     stream_close(f->stream);
     outbox_close(f->outbox);
     free(f->tables);
@@ -203,7 +201,7 @@ struct ids {
     const char *id[STREAM_BATCH_ROWS];
 };
 
-static enum err read_keys(struct follower *t, size_t table, struct ids *ids, struct tail_keys *keys,
+static enum err read_keys(struct follower *t, size_t table, struct ids *ids, struct buffer *keys,
                           struct error *e)
 {
     const struct scan_options options = {
@@ -215,7 +213,7 @@ static enum err read_keys(struct follower *t, size_t table, struct ids *ids, str
 
 /* Read the keys of a batch's rows, table by table; @texts: their ids, NUL-terminated. */
 static enum err keys_of_batch(struct follower *t, const struct feed_batch *batch, const char *texts,
-                              struct tail_keys *keys, struct error *e)
+                              struct buffer *keys, struct error *e)
 {
     struct ids *ids = calloc(1, sizeof(*ids));
     size_t last = SIZE_MAX;
@@ -242,8 +240,7 @@ static enum err keys_of_batch(struct follower *t, const struct feed_batch *batch
 
 static enum err add_batch(struct follower *t, const struct feed_batch *batch, struct error *e)
 {
-    struct tail_keys keys = {.count = 0};
-    struct buffer texts = {0};
+    struct buffer keys = {0}, texts = {0};
     for (size_t i = 0; i < batch->count; i++) {
         buffer_append(&texts, batch->rows[i].id, batch->rows[i].length);
         buffer_append(&texts, "", 1);
@@ -255,7 +252,7 @@ static enum err add_batch(struct follower *t, const struct feed_batch *batch, st
         code = keys_of_batch(t, batch, texts.data, &keys, e);
     if (code == ERR_OK)
         code = follower_add(t, &keys, e);
-    follower_keys_fini(&keys);
+    buffer_fini(&keys);
     buffer_fini(&texts);
     return code;
 }

@@ -29,15 +29,8 @@ static enum err write_marks(struct follower *t, struct error *e)
         if (t->feed.gap.marks[i] != INT64_MIN)
             code = follower_mark_write(t, source_table(t->source, i), id, e);
     }
-    follower_gap_close(t);
+    follower_forget(&t->feed.gap);
     return code;
-}
-
-void follower_gap_close(struct follower *t)
-{
-    transaction_wait_free(t->feed.gap.settle);
-    free(t->feed.gap.marks);
-    t->feed.gap = (struct follower_noted){.settle = NULL};
 }
 
 enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)

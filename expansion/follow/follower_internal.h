@@ -12,14 +12,6 @@
 #include "shard/view/handle.h"
 #include "shard/redis/script_call.h"
 
-/* Keys that were read and must be added. */
-struct tail_keys {
-    struct buffer bytes;
-    size_t *lengths;
-    size_t count, room;
-    bool failed; /* out of memory: some keys are missing */
-};
-
 enum { FOLLOWER_SETTLES = 16 };
 
 /* Marks and request noted before a settle began: after it, nothing can be committed at or below the marks. */
@@ -94,11 +86,9 @@ MUST_CHECK enum err follower_tend(struct follower *t, struct error *e);
 void follower_leave(struct follower *t);
 
 /* --- follower_add.c --- */
-void follower_keys_clear(struct tail_keys *k);
-void follower_keys_fini(struct tail_keys *k);
-/* Add all keys. */
-MUST_CHECK enum err follower_add(struct follower *t, const struct tail_keys *k, struct error *e);
-/* A scan_row_fn; @arg is a struct tail_keys. */
+/* Add all keys that follower_take_row() has kept. */
+MUST_CHECK enum err follower_add(struct follower *t, const struct buffer *keys, struct error *e);
+/* A scan_row_fn; @arg is a struct buffer, for scan_keep_key(). */
 void follower_take_row(void *arg, const char *key, size_t length);
 
 /* --- follower_marks.c --- */
@@ -113,6 +103,7 @@ MUST_CHECK enum err follower_mark_of_table(struct follower *t, unsigned i, bool 
                                            struct error *e);
 
 /* --- rows by ids: follower_keyset.c --- */
+void follower_forget(struct follower_noted *n);
 /* Add the rows with ids in (@after, @upto]. */
 MUST_CHECK enum err follower_read_range(struct follower *t, unsigned table, int64_t after, int64_t upto,
                                         struct error *e);
@@ -123,7 +114,6 @@ MUST_CHECK enum err follower_largest(struct follower *t, unsigned table, int64_t
 /* Move the safe marks while a feed is followed; @quiet: all that was committed when this step began is
  * added. */
 MUST_CHECK enum err follower_gap_note(struct follower *t, bool quiet, struct error *e);
-void follower_gap_close(struct follower *t);
 /* Add the rows above the safe marks: they came while there was no slot. */
 MUST_CHECK enum err follower_gap_fill(struct follower *t, struct error *e);
 

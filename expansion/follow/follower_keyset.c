@@ -34,7 +34,7 @@ static void put_id(char out[SOURCE_ID_MAX], int64_t id)
 enum err follower_read_range(struct follower *t, unsigned table, int64_t after, int64_t upto, struct error *e)
 {
     struct scan_range range = {.table = table};
-    struct tail_keys keys = {.count = 0};
+    struct buffer keys = {0};
     const struct scan_options options = {
         .limit = PAGE_ROWS, .timeout_ms = t->o->postgres_timeout_ms, .row = follower_take_row, .arg = &keys};
     put_id(range.after, after);
@@ -42,7 +42,7 @@ enum err follower_read_range(struct follower *t, unsigned table, int64_t after, 
     enum err code = ERR_OK;
     for (bool ended = after >= upto; code == ERR_OK && !ended;) {
         size_t rows;
-        follower_keys_clear(&keys);
+        buffer_clear(&keys);
         code = scan_page(t->source, &range, &options, &rows, &ended, e);
         if (code == ERR_OK)
             code = follower_add(t, &keys, e);
@@ -52,7 +52,7 @@ enum err follower_read_range(struct follower *t, unsigned table, int64_t after, 
         if (code == ERR_OK)
             code = source_take(t->source, e);
     }
-    follower_keys_fini(&keys);
+    buffer_fini(&keys);
     return code;
 }
 
@@ -98,7 +98,7 @@ enum err follower_keyset_open(struct follower *t, struct error *e)
     return code;
 }
 
-static void forget(struct follower_noted *n)
+void follower_forget(struct follower_noted *n)
 {
     transaction_wait_free(n->settle);
     free(n->marks);
@@ -109,7 +109,7 @@ void follower_keyset_close(struct follower *t)
 {
     struct follower_keyset *k = &t->keyset;
     for (size_t i = 0; i < k->noted_count; i++)
-        forget(&k->noted[i]);
+        follower_forget(&k->noted[i]);
     free(k->safe);
     free(k->seen);
     *k = (struct follower_keyset){.tables = 0};
@@ -143,7 +143,7 @@ static enum err note(struct follower *t, int64_t *marks, uint64_t request, struc
 {
     struct follower_keyset *k = &t->keyset;
     if (k->noted_count == FOLLOWER_SETTLES)
-        forget(&k->noted[--k->noted_count]);
+        follower_forget(&k->noted[--k->noted_count]);
     struct follower_noted *n = &k->noted[k->noted_count];
     *n = (struct follower_noted){.marks = marks, .request = request};
     k->noted_count++;
@@ -162,7 +162,7 @@ static enum err take_ended(struct follower *t, struct follower_noted *ended, str
         code = transaction_wait_poll(k->noted[0].settle, &done, &blocker, 1, &waiting, e);
         if (code != ERR_OK || !done)
             break;
-        forget(ended);
+        follower_forget(ended);
         *ended = k->noted[0];
         memmove(k->noted, k->noted + 1, --k->noted_count * sizeof(*k->noted));
     }
@@ -212,7 +212,7 @@ static enum err end_settles(struct follower *t, struct error *e)
         t->done = ended.request;
         code = follower_hold(t, e);
     }
-    forget(&ended);
+    follower_forget(&ended);
     return code;
 }
 

@@ -35,20 +35,12 @@ enum err follower_mark_read(struct follower *t, const char *field, char *out, si
 
 enum err follower_mark_write(struct follower *t, const char *field, const char *value, struct error *e)
 {
-    redisReply *reply;
-    enum err code = run(t, "HSET %b %s %s", field, value, &reply, e);
-    if (code == ERR_OK)
-        freeReplyObject(reply);
-    return code;
+    return run(t, "HSET %b %s %s", field, value, NULL, e);
 }
 
 enum err follower_mark_forget(struct follower *t, const char *field, struct error *e)
 {
-    redisReply *reply;
-    enum err code = run(t, "HDEL %b %s", field, "", &reply, e);
-    if (code == ERR_OK)
-        freeReplyObject(reply);
-    return code;
+    return run(t, "HDEL %b %s", field, "", NULL, e);
 }
 
 /* The last job's low-water mark, if the job read our tables and its generation is in the view. */

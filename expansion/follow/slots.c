@@ -71,12 +71,8 @@ static enum err redis_now(struct sync_client *l, unsigned home, uint64_t *ms, st
 static enum err write_note(struct sync_client *l, unsigned home, const struct key_name *key,
                            const char *field, uint64_t ms, const char *filter, struct error *e)
 {
-    redisReply *r;
-    enum err code = sync_client_command(l, home, &r, e, "HSET %b %s %llu:%s", key->text, key->length, field,
-                                        (unsigned long long)ms, filter);
-    if (code == ERR_OK)
-        freeReplyObject(r);
-    return code;
+    return sync_client_command(l, home, NULL, e, "HSET %b %s %llu:%s", key->text, key->length, field,
+                               (unsigned long long)ms, filter);
 }
 
 enum err slots_note(struct sync_client *l, const char *prefix, const char *place, const char *slot,
@@ -125,12 +121,7 @@ static enum err still_unnamed(struct slots *s, const char *field, const char *va
 
 static enum err forget(struct slots *s, const char *field, struct error *e)
 {
-    redisReply *r;
-    enum err code =
-        sync_client_command(s->redis, s->home, &r, e, "HDEL %b %s", s->key.text, s->key.length, field);
-    if (code == ERR_OK)
-        freeReplyObject(r);
-    return code;
+    return sync_client_command(s->redis, s->home, NULL, e, "HDEL %b %s", s->key.text, s->key.length, field);
 }
 
 static enum err drop(struct slots *s, const char *field, const char *value, const char *slot,
@@ -225,7 +216,7 @@ static enum err take_over(struct slots *s, const char *filter, size_t length, st
 {
     struct names names;
     struct key_name marks;
-    redisReply *r, *noted;
+    redisReply *r;
     if (names_init(&names, s->o->prefix, filter, length, e) != ERR_OK)
         return ERR_OK;
     names_filter_key(&names, "marks", &marks);
@@ -236,11 +227,9 @@ static enum err take_over(struct slots *s, const char *filter, size_t length, st
         return code;
     bool marked = r->type == REDIS_REPLY_STRING && r->len > 0;
     s->marked |= marked;
-    if (marked && s->place[0] != '\0' &&
-        (code = sync_client_command(s->redis, s->home, &noted, e, "HSETNX %b %s/%s %llu:%s", s->key.text,
-                                    s->key.length, s->place, r->str, (unsigned long long)s->now_ms,
-                                    filter)) == ERR_OK)
-        freeReplyObject(noted);
+    if (marked && s->place[0] != '\0')
+        code = sync_client_command(s->redis, s->home, NULL, e, "HSETNX %b %s/%s %llu:%s", s->key.text,
+                                   s->key.length, s->place, r->str, (unsigned long long)s->now_ms, filter);
     freeReplyObject(r);
     return code;
 }

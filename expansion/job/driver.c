@@ -66,45 +66,14 @@ static enum err step_settle(struct driver *d, struct error *e)
     return code == ERR_OK ? driver_settle(d, e) : code;
 }
 
-static enum err perform(struct driver *d, struct error *e)
-{
-    switch (d->step) {
-    case STEP_RECLAIM:
-        return driver_reclaim(d, e);
-    case STEP_PLAN:
-        return driver_plan(d, e);
-    case STEP_OPEN:
-        return driver_open(d, e);
-    case STEP_SETTLE:
-        return step_settle(d, e);
-    case STEP_SCAN:
-        return driver_scan(d, e);
-    case STEP_CATCH_UP:
-    case STEP_FOLLOW:
-        return driver_catch_up(d, e);
-    case STEP_VERIFY:
-    case STEP_CONFIRM:
-    case STEP_CHECK:
-        return driver_verify(d, e);
-    case STEP_HOLD:
-        return driver_hold(d, e);
-    case STEP_CUTOVER:
-        return driver_cutover(d, e);
-    case STEP_GRACE:
-        return driver_grace(d, e);
-    case STEP_FINISH:
-    case STEP_ABORT:
-        return driver_leave(d, e);
-    case STEP_ROLLBACK:
-        return driver_rollback(d, e);
-    case STEP_DONE:
-    case STEP_FAILED:
-    case STEP_STOPPED:
-    case STEP_COUNT:
-        break;
-    }
-    return ERR_OK;
-}
+static enum err (*const perform[STEP_COUNT])(struct driver *d, struct error *e) = {
+    [STEP_RECLAIM] = driver_reclaim, [STEP_PLAN] = driver_plan,         [STEP_OPEN] = driver_open,
+    [STEP_SETTLE] = step_settle,     [STEP_SCAN] = driver_scan,         [STEP_CATCH_UP] = driver_catch_up,
+    [STEP_VERIFY] = driver_verify,   [STEP_HOLD] = driver_hold,         [STEP_CUTOVER] = driver_cutover,
+    [STEP_FOLLOW] = driver_catch_up, [STEP_CONFIRM] = driver_verify,    [STEP_GRACE] = driver_grace,
+    [STEP_FINISH] = driver_leave,    [STEP_ROLLBACK] = driver_rollback, [STEP_ABORT] = driver_leave,
+    [STEP_CHECK] = driver_verify,
+};
 
 /* --- changes of the source during the job --- */
 
@@ -147,11 +116,6 @@ static enum err note_change(struct driver *d, struct error *why)
 
 /* --- the loop --- */
 
-static bool server_is_away(enum err code)
-{
-    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO;
-}
-
 /* A server is away. Record that if possible, and wait a little longer each time. Reload the view afterwards:
  * it may contain a change of ours whose reply was lost. */
 static enum err wait_and_reload(struct driver *d, enum err away, uint64_t *pause, struct error *why)
@@ -163,12 +127,11 @@ static enum err wait_and_reload(struct driver *d, enum err away, uint64_t *pause
     *pause = *pause * 2 < RETRY_MAX_US ? *pause * 2 : RETRY_MAX_US;
     while (clock_mono_us() < until) {
         enum err code = driver_look(d, waiting.text, why);
-        if (code != ERR_OK && !server_is_away(code))
+        if (code != ERR_OK && !step_waits(code))
             return code;
         clock_sleep_us(NAP_US);
     }
-    enum err code = driver_reload(d, why);
-    return code;
+    return driver_reload(d, why);
 }
 
 static enum job_step after(struct driver *d, enum job_step step, enum err code, const struct error *why)
@@ -198,10 +161,10 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
     d->request = REQUEST_COUNT;
     *code = d->step == STEP_HOLD ? ERR_OK : record_step(d, d->step, why); /* a hold records itself */
     if (*code == ERR_OK)
-        *code = judge_source(d, perform(d, why), why);
+        *code = judge_source(d, perform[d->step](d, why), why);
     if (*code == ERR_CHANGED)
         *code = relies_on_source(d->step) || d->step == STEP_CUTOVER ? note_change(d, why) : ERR_CONFLICT;
-    while (server_is_away(*code)) {
+    while (step_waits(*code)) {
         *code = wait_and_reload(d, *code, pause, why);
         if (*code == ERR_OK)
             return d->step;
@@ -313,7 +276,7 @@ static enum err begin_patiently(struct driver *d, struct error *e)
 {
     uint64_t pause = RETRY_MIN_US, until = clock_mono_us() + BEGIN_US;
     enum err code;
-    while (server_is_away(code = begin(d, e)) && clock_mono_us() < until) {
+    while (step_waits(code = begin(d, e)) && clock_mono_us() < until) {
         log_warn("job_waiting", "filter=%s step=begin code=%s error=%s", log_quote(d->o->filter),
                  error_name(code), log_quote(e->text));
         for (uint64_t naps = pause / NAP_US; naps > 0; naps--) {
@@ -342,7 +305,6 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
         code = run_steps(d, e);
     driver_end_builder(d);
     key_client_free(d->client);
-    free(d->log_view);
     driver_pace_end(d);
     source_close(d->source);
     free(d->parts);

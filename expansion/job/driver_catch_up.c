@@ -75,7 +75,7 @@ static enum err take_all(struct driver *d, const struct readers_work *work, stru
             return ended_with;
         enum err code = n == 0 ? ERR_OK : fn(arg, n, keys, lengths, e);
         readers_progress(d->readers, &now);
-        driver_pace_rows(d, now.rows - seen.rows);
+        d->pace.rows += now.rows - seen.rows;
         seen = now;
         if (code == ERR_OK)
             code = driver_poll(d, progress(d, work, text), e);

@@ -49,7 +49,7 @@ static enum err look_after(struct driver *d, struct sink *s, struct error *e)
         struct readers_progress p;
         bool ended = readers_ended(d->readers, LOOK_MS, &ended_with, e);
         readers_progress(d->readers, &p);
-        driver_pace_rows(d, p.rows - seen);
+        d->pace.rows += p.rows - seen;
         seen = p.rows;
         if (ended)
             return ended_with;
@@ -103,13 +103,7 @@ static enum err pick(void *arg, size_t count, const char *const *keys, const siz
 static enum err compare_with(struct driver *d, struct log_input *in, uint64_t seed, driver_keys_fn *missing,
                              void *arg, struct driver_compared *out, struct error *e)
 {
-    const struct compare_options o = {.input = in,
-                                      .memory = d->o->build_memory,
-                                      .writers = d->o->readers,
-                                      .spill_dir = d->o->spill_dir,
-                                      .spill_bytes = d->o->spill_bytes,
-                                      .poll = driver_poll_flush,
-                                      .poll_arg = d};
+    const struct build_options o = driver_build_options(d);
     struct compare *compare = NULL;
     struct wanted w = {.seed = seed, .mix = in->generation->seed, .fn = missing, .arg = arg};
     uint64_t began = clock_mono_us();
@@ -119,7 +113,7 @@ static enum err compare_with(struct driver *d, struct log_input *in, uint64_t se
     if (code == ERR_OK && d->o->scan_blocks)
         code = driver_parts(d, e);
     if (code == ERR_OK)
-        code = compare_new(&compare, &o, e);
+        code = compare_new(&compare, in, &o, e);
     if (code == ERR_OK)
         code = compare_load(compare, e);
     if (code == ERR_OK)
@@ -140,14 +134,11 @@ static enum err compare_with(struct driver *d, struct log_input *in, uint64_t se
 enum err driver_compare(struct driver *d, driver_keys_fn *missing, void *arg, struct driver_compared *out,
                         struct error *e)
 {
-    struct log_input *in = calloc(1, sizeof(*in));
+    struct log_input in = {.resident = NULL};
     uint64_t seed;
-    if (in == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = driver_input(d, in, &seed, e);
+    enum err code = driver_input(d, &in, &seed, e);
     if (code == ERR_OK)
-        code = driver_input_failed(d, compare_with(d, in, seed, missing, arg, out, e), e);
-    log_input_fini(in);
-    free(in);
+        code = driver_input_failed(d, compare_with(d, &in, seed, missing, arg, out, e), e);
+    log_input_fini(&in);
     return code;
 }

@@ -81,12 +81,6 @@ enum err driver_look(struct driver *d, const char *waiting_for, struct error *e)
     return code == ERR_OK ? report(d, waiting_for, e) : code;
 }
 
-enum err driver_watch(struct driver *d, const char *waiting_for, struct error *e)
-{
-    enum err code = driver_look(d, waiting_for, e);
-    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT ? ERR_OK : code;
-}
-
 enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e)
 {
     enum err code = driver_look(d, waiting_for, e);

@@ -165,13 +165,11 @@ static enum err move_lanes(struct driver *d, struct error *e)
     struct roll roll;
     uint8_t writer[LOG_WRITER_BYTES];
     random_id(writer);
-    if (d->log_view == NULL && (d->log_view = malloc(sizeof(*d->log_view))) == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     roll_init(&roll, d->redis, &d->handle.names, writer);
     enum err code = ERR_FENCED;
     for (unsigned i = 0; i < TRIES && code == ERR_FENCED; i++)
-        if ((code = log_view_load(d->redis, &d->handle.names, d->log_view, e)) == ERR_OK)
-            code = roll_move_lanes(&roll, d->log_view, e);
+        if ((code = log_view_load(d->redis, &d->handle.names, &d->log_view, e)) == ERR_OK)
+            code = roll_move_lanes(&roll, &d->log_view, e);
     roll_fini(&roll);
     return code == ERR_FENCED ? error_prefix(e, ERR_TIMEOUT, "the lanes") : code;
 }

@@ -35,7 +35,7 @@ struct driver {
     struct builder *builder;        /* writes the generation that is built; NULL: none is */
     struct log_build *build;        /* puts keys into the generation that is built */
     struct key_client *client;      /* for keys of the generation that is read; NULL: not opened yet */
-    struct log_view *log_view;      /* scratch memory; NULL: none yet */
+    struct log_view log_view;       /* scratch memory */
     struct readers_progress before; /* progress of the scan when its readers were started */
     uint64_t paced;                 /* rows of these readers that were counted */
     uint64_t progressed_at;         /* when readers last completed a page */
@@ -57,8 +57,8 @@ struct driver {
     struct {
         struct throttle throttle;
         struct latency_reader latency;
-        struct source *source; /* a connection that is free while the other reads pages */
-        uint64_t decided_at, rows;
+        struct source *source;             /* a connection that is free while the other reads pages */
+        uint64_t decided_at, rows;         /* when, and rows that were read since */
         uint64_t asked_at, p99_at;         /* when the database was last asked; when the p99 was last known */
         double lag_s;                      /* replication lag at that time; negative: unknown */
         uint64_t operator_limit;           /* at the last decision */
@@ -68,8 +68,6 @@ struct driver {
         char yield_reason[THROTTLE_REASON_MAX];
     } pace;
     struct script_call call; /* for record.c */
-    size_t record_pairs;     /* strings gathered for the next write */
-    size_t record_count_at;  /* index of the argument with their number */
     struct error why;        /* why the job failed or waits */
 };
 
@@ -99,6 +97,8 @@ bool driver_is_degraded(struct driver *d, uint64_t *looked_at);
 /* Note where the lanes end, and make the shards. Call it before the settle, which waits for transactions that
  * are open now. */
 MUST_CHECK enum err driver_begin(struct driver *d, struct error *e);
+/* Limits of a build or a compare. */
+struct build_options driver_build_options(struct driver *d);
 /* Make sure that d->build exists. */
 MUST_CHECK enum err driver_begin_build(struct driver *d, struct error *e);
 /* Bring to Redis all that was put into the build. */
@@ -168,16 +168,12 @@ void record_end(struct driver *d, const char *state, enum err code, const char *
 MUST_CHECK enum err driver_poll(struct driver *d, const char *waiting_for, struct error *e);
 /* As driver_poll(), without pausing. */
 MUST_CHECK enum err driver_look(struct driver *d, const char *waiting_for, struct error *e);
-/* As driver_look(), during a wait for Postgres: it does not end the wait if Redis is away. */
-MUST_CHECK enum err driver_watch(struct driver *d, const char *waiting_for, struct error *e);
 /* Read the requests now. ERR_CANCELLED as above. */
 MUST_CHECK enum err driver_requests(struct driver *d, struct error *e);
 /* Sleep one nap, then poll. */
 MUST_CHECK enum err driver_nap(struct driver *d, const char *waiting_for, struct error *e);
 
 /* --- driver_pace.c --- */
-/* Count @rows that were read. */
-void driver_pace_rows(struct driver *d, uint64_t rows);
 /* Begin to observe others' use of the database: call it before reading. */
 void driver_pace_begin(struct driver *d);
 /* The allowed read rate, rows per second; 0: no limit. Decides again once a second. */
@@ -194,8 +190,6 @@ void driver_pace_end(struct driver *d);
 
 /* --- driver_source.c --- */
 MUST_CHECK enum err driver_source(struct driver *d, struct error *e);
-/* Open another connection to the same source, for short questions; nothing is polled while it waits. */
-MUST_CHECK enum err driver_second_source(struct driver *d, struct source **out, struct error *e);
 /* The source_identity() of the configuration's names now. */
 MUST_CHECK enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e);
 /* Right after a settle: the horizon for record.newest, so that partitions made from now on need not be part

@@ -80,19 +80,23 @@ enum err driver_begin(struct driver *d, struct error *e)
     return code == ERR_LOST ? error_prefix(e, ERR_TIMEOUT, "the log") : code;
 }
 
+struct build_options driver_build_options(struct driver *d)
+{
+    return (struct build_options){.memory = d->o->build_memory,
+                                  .writers = d->o->readers,
+                                  .spill_dir = d->o->spill_dir,
+                                  .spill_bytes = d->o->spill_bytes,
+                                  .poll = driver_poll_flush,
+                                  .poll_arg = d};
+}
+
 enum err driver_begin_build(struct driver *d, struct error *e)
 {
     if (d->build != NULL)
         return ERR_OK;
     enum err code = driver_take_build(d, e);
-    const struct log_build_options o = {.builder = d->builder,
-                                        .memory = d->o->build_memory,
-                                        .writers = d->o->readers,
-                                        .spill_dir = d->o->spill_dir,
-                                        .spill_bytes = d->o->spill_bytes,
-                                        .poll = driver_poll_flush,
-                                        .poll_arg = d};
-    return code == ERR_OK ? log_build_new(&d->build, &o, e) : code;
+    const struct build_options o = driver_build_options(d);
+    return code == ERR_OK ? log_build_new(&d->build, d->builder, &o, e) : code;
 }
 
 enum err driver_checkpoint(struct driver *d, struct error *e)
@@ -208,12 +212,10 @@ enum err driver_input(struct driver *d, struct log_input *in, uint64_t *seed, st
         *seed = d->builder->seed;
         return log_input_init_build(in, d->builder, e);
     }
-    if (d->log_view == NULL && (d->log_view = malloc(sizeof(*d->log_view))) == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = log_view_load(d->redis, &d->handle.names, d->log_view, e);
+    enum err code = log_view_load(d->redis, &d->handle.names, &d->log_view, e);
     if (code == ERR_OK)
-        code = log_input_init(in, d->redis, &d->handle.names, d->log_view, driver_built_slot(d), e);
+        code = log_input_init(in, d->redis, &d->handle.names, &d->log_view, driver_built_slot(d), e);
     if (code == ERR_OK)
-        *seed = d->log_view->seed;
+        *seed = d->log_view.seed;
     return code;
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"
+#include "expansion/job/memory.h"
 #include "expansion/job/survey.h"
 #include "expansion/decide/threshold.h"
 #include "shard/generations/grace.h"
@@ -44,15 +45,6 @@ enum err driver_reclaim(struct driver *d, struct error *e)
 
 /* --- plan --- */
 
-static enum err check_room(struct driver *d, char warning[256], struct error *e)
-{
-    struct plan_node *nodes;
-    unsigned count;
-    enum err code = survey_fits(&d->plan, &d->handle, &d->view, &d->on, &nodes, &count, warning, e);
-    free(nodes);
-    return code;
-}
-
 enum { NODE_LIST_MAX = GENERATION_NODES_MAX * NODE_NAME_MAX };
 
 /* The plan's nodes, for the record. */
@@ -77,7 +69,7 @@ enum err driver_plan(struct driver *d, struct error *e)
     if (code == ERR_OK)
         code = driver_source_failed(d, survey_plan(o, &d->view, d->source, &d->on, &in, &d->plan, e));
     if (code == ERR_OK)
-        code = check_room(d, warning, e);
+        code = memory_fits(&d->handle, &d->view, &d->on, &d->plan, NULL, NULL, warning, e);
     if (code != ERR_OK)
         return code;
     if (warning[0] != '\0')
@@ -103,28 +95,16 @@ enum err driver_plan(struct driver *d, struct error *e)
 
 /* --- open --- */
 
-/* If a driver dies before this is recorded, the next one finds the generation in the view and begins with its
- * settle. */
+/* `plan` has written the rest. If a driver dies before this is recorded, the next one finds the generation in
+ * the view and begins with its settle. */
 static enum err record_opened(struct driver *d, struct error *e)
 {
-    char nodes[NODE_LIST_MAX];
     bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
-    record_begin(d, false); /* `plan` has reset it */
-    record_number(d, "id", d->record.id);
-    record_text(d, "state", "running");
+    record_begin(d, false);
     record_text(d, "step", step_name(STEP_SETTLE));
     record_number(d, "generation", d->record.generation);
-    record_text(d, "owner", d->o->owner);
-    record_number(d, "token", mutex_token(d->mutex));
-    record_text(d, "reason", d->o->reason);
-    record_number(d, "started_ms", d->record.started_ms);
     record_number(d, "expanded_ms", clock_wall_us() / 1000);
     record_number(d, "bytes_generation", for_bytes ? d->record.generation : 0);
-    record_number(d, "capacity", d->plan.capacity);
-    record_number(d, "rows_total", d->record.rows_total);
-    record_text(d, "verify_full", d->record.verify_full ? "1" : "0");
-    record_text(d, "nodes", node_list(d, nodes));
-    record_text(d, "trigger", d->o->trigger);
     return record_write(d, e);
 }
 

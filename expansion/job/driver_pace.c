@@ -9,6 +9,7 @@
 enum {
     DECIDE_US = 250 * 1000,
     ASK_US = 1000 * 1000, /* between questions to the database */
+    ASIDE_MS = 2000,      /* for their answers */
     SAMPLES = 100         /* the p99 of fewer is a single one of them: judged once a second */
 };
 static const double LEAST_S = 0.2; /* shortest time for a rate: one page must not change it too much */
@@ -28,11 +29,14 @@ static double redis_p99(struct driver *d, uint64_t now)
     return figures.samples == 0 ? -1 : figures.p99_ms;
 }
 
-/* A connection for these questions; NULL: a failed question must not stop the job. */
+/* A connection for these questions, which nothing watches; NULL: a failed question must not stop the job. */
 static struct source *aside(struct driver *d)
 {
     struct error ignored;
-    if (d->pace.source == NULL && driver_second_source(d, &d->pace.source, &ignored) != ERR_OK)
+    struct source_config config = d->o->source;
+    config.application = "twinbloom throttle";
+    unsigned timeout = d->o->postgres_timeout_ms < ASIDE_MS ? d->o->postgres_timeout_ms : ASIDE_MS;
+    if (d->pace.source == NULL && source_open(&d->pace.source, &config, timeout, &ignored) != ERR_OK)
         d->pace.source = NULL;
     return d->pace.source;
 }
@@ -145,11 +149,6 @@ const char *driver_pace_throttle(const struct driver *d)
                : reason;
 }
 
-void driver_pace_rows(struct driver *d, uint64_t rows)
-{
-    d->pace.rows += rows;
-}
-
 void driver_pace_begin(struct driver *d)
 {
     if (d->pace.decided_at != 0)
@@ -179,6 +178,6 @@ unsigned driver_pace_at_once(const struct driver *d)
 
 void driver_pace_readers(struct driver *d)
 {
-    readers_limit(d->readers, driver_pace_limit(d));
-    readers_at_once(d->readers, driver_pace_at_once(d));
+    double limit = driver_pace_limit(d); /* decides again, if that is due */
+    readers_pace(d->readers, limit, driver_pace_at_once(d));
 }

@@ -62,7 +62,7 @@ static void count_progress(struct driver *d, const struct readers_progress *p)
     d->record.rows = d->before.rows + p->rows;
     d->record.skipped_null = d->before.skipped_null + p->skipped_null;
     d->record.skipped_empty = d->before.skipped_empty + p->skipped_empty;
-    driver_pace_rows(d, p->rows - d->paced);
+    d->pace.rows += p->rows - d->paced;
     d->scan_rows += p->rows - d->paced;
     d->paced = p->rows;
 }

@@ -8,32 +8,28 @@
 #include "expansion/job/driver_internal.h"
 #include "migrate/source/transaction_wait.h"
 
-enum {
-    SETTLE_POLL_US = 50 * 1000,
-    ASIDE_MS = 2000 /* for questions that the job can do without */
-};
+enum { SETTLE_POLL_US = 50 * 1000 };
 
-/* Lets a wait for Postgres end when the job must end. */
+/* Lets a wait for Postgres end when the job must end, not when Redis is away. */
 static enum err watch(void *arg, struct error *e)
 {
-    return driver_watch(arg, "an answer of Postgres", e);
+    enum err code = driver_look(arg, "an answer of Postgres", e);
+    return code == ERR_UNREACHABLE || code == ERR_TIMEOUT ? ERR_OK : code;
 }
 
-enum err driver_second_source(struct driver *d, struct source **out, struct error *e)
+/* A connection of its own that the job watches. */
+static enum err open_watched(struct driver *d, struct source **out, struct error *e)
 {
     struct source_config config = d->o->source;
-    config.application = "twinbloom throttle";
-    unsigned timeout = d->o->postgres_timeout_ms < ASIDE_MS ? d->o->postgres_timeout_ms : ASIDE_MS;
-    return source_open(out, &config, timeout, e);
+    config.application = "twinbloom job";
+    config.watch = (struct source_watch){watch, d};
+    return source_open(out, &config, d->o->postgres_timeout_ms, e);
 }
 
 enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e)
 {
     struct source *fresh = NULL; /* opened to see what the names stand for now */
-    struct source_config config = d->o->source;
-    config.application = "twinbloom job";
-    config.watch = (struct source_watch){watch, d};
-    enum err code = source_open(&fresh, &config, d->o->postgres_timeout_ms, e);
+    enum err code = open_watched(d, &fresh, e);
     /* A sweep finds rows of a table that was rewritten. But positions in its old file are not valid in the
      * new one. */
     if (code == ERR_OK)
@@ -69,10 +65,7 @@ enum err driver_source(struct driver *d, struct error *e)
         return error_set(e, ERR_CONFIG,
                          "the configuration of this coordinator names no table to build filter '%s' from",
                          d->o->filter);
-    struct source_config config = d->o->source;
-    config.application = "twinbloom job";
-    config.watch = (struct source_watch){watch, d};
-    enum err code = source_open(&d->source, &config, d->o->postgres_timeout_ms, e);
+    enum err code = open_watched(d, &d->source, e);
     if (code == ERR_OK)
         code = source_check(d->source, e);
     if (code == ERR_OK) {
@@ -86,7 +79,7 @@ enum err driver_source(struct driver *d, struct error *e)
 
 enum err driver_source_failed(struct driver *d, enum err code)
 {
-    if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT || code == ERR_IO) {
+    if (step_waits(code)) {
         source_close(d->source);
         d->source = NULL;
     }

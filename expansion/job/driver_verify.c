@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "expansion/decide/binomial.h"
 #include "expansion/job/driver_internal.h"
-#include "expansion/decide/layer.h"
+#include "expansion/decide/threshold.h"
 
 enum {
     BATCH = 1000,
@@ -244,11 +244,7 @@ static enum err judge(const struct look *l, struct error *e)
  * healed. */
 static enum err look_once(struct driver *d, bool last, struct outcome *o, bool *again, struct error *e)
 {
-    struct look *l = calloc(1, sizeof(*l));
-    if (l == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    l->d = d;
-    l->e = e;
+    struct look looked = {.d = d, .e = e}, *l = &looked;
     enum err code = d->record.verify_full
                         ? look_at_all(l, e)
                         : scan_sample(d->source, d->record.swept, d->o->verify_sample, take_key, l, e);
@@ -271,7 +267,6 @@ static enum err look_once(struct driver *d, bool last, struct outcome *o, bool *
     o->added += l->missing;
     for (unsigned i = 0; i < l->listed_count; i++)
         free(l->listed[i]);
-    free(l);
     return code;
 }
 
@@ -312,7 +307,7 @@ static enum err probe_absent(struct driver *d, uint64_t salt, uint64_t first, si
 
 static enum err verify_rate(struct driver *d, double *rate, struct error *e)
 {
-    double p = layer_rate_bound(driver_built(d));
+    double p = threshold_rate_bound(driver_built(d));
     uint64_t n = d->o->verify_sample, positive = 0, salt = random_u64();
     for (uint64_t done = 0; done < n; done += BATCH) {
         uint64_t batch = n - done < BATCH ? n - done : BATCH;

@@ -3,9 +3,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include "base/buffer.h"
+#include "base/clock.h"
+#include "migrate/source/scan.h"
 
 enum { ROOM = 4 * 1024 * 1024 /* bytes; a key that is longer fits only into an empty queue */ };
 
@@ -13,7 +12,7 @@ struct key_queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool closed, failed;
-    struct buffer in;  /* length and bytes of each key */
+    struct buffer in;  /* keys as of scan_keep_key() */
     struct buffer out; /* keys that are being taken out */
     size_t at;         /* position in `out` */
 };
@@ -23,12 +22,8 @@ struct key_queue *key_queue_new(void)
     struct key_queue *b = calloc(1, sizeof(*b));
     if (b == NULL)
         return NULL;
-    pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&b->lock, NULL);
-    (void)pthread_cond_init(&b->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)pthread_cond_init(&b->changed, NULL);
     return b;
 }
 
@@ -52,8 +47,7 @@ bool key_queue_put(struct key_queue *b, const char *key, size_t length)
     b->failed |= !room;
     bool fine = room && !b->closed;
     if (fine) {
-        buffer_append(&b->in, (const char *)&length, sizeof(length));
-        buffer_append(&b->in, key, length);
+        scan_keep_key(&b->in, key, length);
         (void)pthread_cond_broadcast(&b->changed);
     }
     (void)pthread_mutex_unlock(&b->lock);
@@ -79,15 +73,11 @@ void key_queue_close(struct key_queue *b)
 /* Swap the buffers: what came in can be taken out. */
 static void turn(struct key_queue *b, unsigned wait_ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    until.tv_sec += wait_ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const struct timespec until = clock_mono_after((uint64_t)wait_ms * 1000);
     (void)pthread_mutex_lock(&b->lock);
     int late = wait_ms == 0;
     while (b->in.length == 0 && !b->closed && late == 0)
-        late = pthread_cond_timedwait(&b->changed, &b->lock, &until);
+        late = pthread_cond_clockwait(&b->changed, &b->lock, CLOCK_MONOTONIC, &until);
     struct buffer taken = b->in;
     b->in = b->out;
     b->out = taken;
@@ -101,12 +91,5 @@ size_t key_queue_take(struct key_queue *b, size_t max, const char **keys, size_t
 {
     if (b->at == b->out.length)
         turn(b, wait_ms);
-    size_t n = 0;
-    while (n < max && b->at < b->out.length) {
-        memcpy(&lengths[n], b->out.data + b->at, sizeof(lengths[n]));
-        keys[n] = b->out.data + b->at + sizeof(lengths[n]);
-        b->at += sizeof(lengths[n]) + lengths[n];
-        n++;
-    }
-    return n;
+    return scan_kept_keys(&b->out, &b->at, max, keys, lengths);
 }

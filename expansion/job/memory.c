@@ -101,26 +101,6 @@ static enum err look(struct memory *m, struct error *e)
     return code;
 }
 
-static enum err give(struct memory *m, enum err code, struct plan_node **out, unsigned *count)
-{
-    *out = NULL;
-    *count = 0;
-    if (code != ERR_OK) {
-        free(m->node);
-        return code;
-    }
-    *out = m->node;
-    *count = m->count;
-    return ERR_OK;
-}
-
-enum err memory_of_nodes(struct sync_client *l, const struct placement *on, struct plan_node **out,
-                         unsigned *count, struct error *e)
-{
-    struct memory m = {.l = l, .on = on};
-    return give(&m, look(&m, e), out, count);
-}
-
 /* --- a filter's memory on nodes --- */
 
 /* The node at an address of the list; a new one is added. */
@@ -182,24 +162,31 @@ enum err memory_of_filter(const struct handle *f, const struct view *v, const st
 {
     struct memory m = {.l = f->redis, .on = on};
     enum err code = look(&m, e);
-    for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
+    for (unsigned s = 0; v != NULL && s < 2 && code == ERR_OK; s++)
         if (v->slot[s].number != 0)
             code = add_generation(&m, &f->names, &v->slot[s], e);
-    return give(&m, code, out, count);
+    if (code != ERR_OK)
+        free(m.node);
+    *out = code == ERR_OK ? m.node : NULL;
+    *count = code == ERR_OK ? m.count : 0;
+    return code;
 }
 
-enum err memory_fits(const struct handle *f, const struct generation *g, const struct plan *p,
-                     char warning[256], struct error *e)
+enum err memory_fits(const struct handle *f, const struct view *v, const struct placement *on,
+                     const struct plan *p, struct plan_node **nodes, unsigned *count, char warning[256],
+                     struct error *e)
 {
-    struct placement on;
-    struct plan_node *nodes = NULL;
-    unsigned count = 0;
+    struct plan_node *found;
+    unsigned n;
     warning[0] = '\0';
-    enum err code = placement_resolve(&on, &f->names, g, sync_client_nodes(f->redis), e);
+    enum err code = memory_of_filter(f, v, on, &found, &n, e);
     if (code == ERR_OK)
-        code = memory_of_nodes(f->redis, &on, &nodes, &count, e);
-    if (code == ERR_OK)
-        code = plan_fits(p, nodes, count, warning, e);
-    free(nodes);
+        code = plan_fits(p, found, n, warning, e);
+    if (nodes == NULL) {
+        free(found);
+        return code;
+    }
+    *nodes = found;
+    *count = n;
     return code;
 }

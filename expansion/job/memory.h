@@ -18,19 +18,17 @@ MUST_CHECK enum err memory_of_node(struct sync_client *l, unsigned where, struct
                                    struct error *e);
 
 /* INFO memory of the nodes @on, in that order; in a cluster of all masters, in the order of
- * sync_client_masters(). Listed nodes that are not @on are not asked. The caller frees *@out, which is NULL
- * on error, with *@count 0. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
-MUST_CHECK enum err memory_of_nodes(struct sync_client *l, const struct placement *on, struct plan_node **out,
-                                    unsigned *count, struct error *e);
-
-/* As memory_of_nodes(), and sets `before`: what the generations of @v, the view of @f's filter, occupy on
- * each node; in a cluster by the slot of each shard. Nodes that hold shards and are not @on follow, as
- * `leaving`; if they do not reply, their memory is unknown. ERR_CONFIG: a generation names a node that is not
- * configured. */
+ * sync_client_masters(). Sets `before`: what the generations of @v, the view of @f's filter, occupy on each
+ * node; in a cluster by the slot of each shard. Nodes that hold shards and are not @on follow, as `leaving`;
+ * if they do not reply, their memory is unknown. @v NULL: `before` stays 0, and only the nodes @on are asked.
+ * The caller frees *@out, which is NULL on error, with *@count 0. ERR_CONFIG: a generation names a node that
+ * is not configured. ERR_UNREACHABLE, ERR_TIMEOUT, ERR_REFUSED, ERR_NOMEM. */
 MUST_CHECK enum err memory_of_filter(const struct handle *f, const struct view *v, const struct placement *on,
                                      struct plan_node **out, unsigned *count, struct error *e);
 
-/* plan_fits() with the memory that the nodes of @g, a generation of @f's filter, report now. */
-MUST_CHECK enum err memory_fits(const struct handle *f, const struct generation *g, const struct plan *p,
+/* plan_fits() with what memory_of_filter() finds. The caller frees *@nodes, which is complete if the code is
+ * ERR_OK or ERR_REFUSED by plan_fits(), else NULL. @nodes and @count may be NULL. */
+MUST_CHECK enum err memory_fits(const struct handle *f, const struct view *v, const struct placement *on,
+                                const struct plan *p, struct plan_node **nodes, unsigned *count,
                                 char warning[256], struct error *e);
 #endif

@@ -39,10 +39,6 @@ enum err record_read(struct driver *d, struct error *e)
     return ERR_OK;
 }
 
-/* The number of job arguments is known only at the end. So a placeholder of COUNT_WIDTH digits is put among
- * the script's arguments, and overwritten then. */
-enum { COUNT_WIDTH = 6 };
-
 /* Begin @script, whose arguments are those of job.lua up to the job pairs. @third_key NULL: none. */
 static void begin(struct driver *d, const char *script, const char *third_key, bool reset)
 {
@@ -53,9 +49,6 @@ static void begin(struct driver *d, const char *script, const char *third_key, b
         script_filter_key(&d->call, &d->handle.names, third_key);
     script_text(&d->call, mutex_value(d->mutex));
     script_text(&d->call, reset ? "1" : "0");
-    d->record_count_at = d->call.count;
-    script_text(&d->call, "000000");
-    d->record_pairs = 0;
     record_number(d, "updated_ms", clock_wall_us() / 1000);
 }
 
@@ -67,13 +60,11 @@ void record_begin(struct driver *d, bool reset)
 void record_text(struct driver *d, const char *field, const char *value)
 {
     script_field(&d->call, field, value);
-    d->record_pairs += 2;
 }
 
 void record_number(struct driver *d, const char *field, uint64_t value)
 {
     script_number_field(&d->call, field, value);
-    d->record_pairs += 2;
 }
 
 static void add_field(void *arg, const char *field, const char *value)
@@ -112,10 +103,6 @@ void record_kept(struct driver *d)
 
 enum err record_write(struct driver *d, struct error *e)
 {
-    char count[COUNT_WIDTH + 1];
-    (void)snprintf(count, sizeof(count), "%0*zu", COUNT_WIDTH, d->record_pairs);
-    if (!buffer_failed(&d->call.bytes))
-        memcpy(d->call.bytes.data + d->call.offset[d->record_count_at], count, COUNT_WIDTH);
     long long answer;
     enum err code = script_run(&d->call, d->redis, handle_home(&d->handle), &answer, e);
     if (code == ERR_OK && answer != 1)
@@ -182,6 +169,7 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
 /* The script that writes the end into the record also adds the history's entry. */
 static enum err write_end(struct driver *d, bool of_build, struct error *e)
 {
+    script_text(&d->call, ""); /* the end of the job pairs */
     script_number(&d->call, HISTORY_ENTRIES_MAX);
     for (size_t i = 0; i < history_field_count; i++) {
         if (!of_build && history_fields[i].of_build)

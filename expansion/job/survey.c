@@ -59,12 +59,3 @@ enum err survey_plan(const struct driver_options *o, const struct view *v, struc
     };
     return plan_make(plan, in, e);
 }
-
-enum err survey_fits(const struct plan *plan, const struct handle *f, const struct view *v,
-                     const struct placement *on, struct plan_node **nodes, unsigned *count, char warning[256],
-                     struct error *e)
-{
-    warning[0] = '\0';
-    enum err code = memory_of_filter(f, v, on, nodes, count, e);
-    return code == ERR_OK ? plan_fits(plan, *nodes, *count, warning, e) : code;
-}

@@ -20,11 +20,4 @@ MUST_CHECK enum err survey_nodes(const struct driver_options *o, struct sync_cli
 MUST_CHECK enum err survey_plan(const struct driver_options *o, const struct view *v, struct source *source,
                                 const struct placement *on, struct plan_input *in, struct plan *plan,
                                 struct error *e);
-
-/* plan_fits() with the memory that the nodes @on report now, and with the places of @v's shards (see
- * memory_of_filter()). The caller frees *@nodes, which is NULL if they did not report it; it is complete if
- * the code is ERR_OK or ERR_REFUSED. ERR_REFUSED, ERR_CONFIG, ERR_UNREACHABLE, ERR_TIMEOUT, ERR_NOMEM. */
-MUST_CHECK enum err survey_fits(const struct plan *plan, const struct handle *f, const struct view *v,
-                                const struct placement *on, struct plan_node **nodes, unsigned *count,
-                                char warning[256], struct error *e);
 #endif

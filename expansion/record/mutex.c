@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
@@ -59,12 +58,8 @@ static void *renew_loop(void *arg)
     struct mutex *m = arg;
     (void)pthread_mutex_lock(&m->lock);
     while (!m->stopping && !atomic_load(&m->lost)) {
-        struct timespec until;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        uint64_t ns = (uint64_t)until.tv_nsec + (uint64_t)m->lease_ms * 1000000u / 3;
-        until.tv_sec += (time_t)(ns / 1000000000u);
-        until.tv_nsec = (long)(ns % 1000000000u);
-        int timed_out = pthread_cond_timedwait(&m->wake, &m->lock, &until);
+        const struct timespec until = clock_mono_after((uint64_t)m->lease_ms * 1000 / 3);
+        int timed_out = pthread_cond_clockwait(&m->wake, &m->lock, CLOCK_MONOTONIC, &until);
         if (m->stopping || timed_out == 0)
             continue;
         (void)pthread_mutex_unlock(&m->lock);
@@ -131,11 +126,7 @@ static enum err make(struct mutex **out, const struct mutex_options *options, st
     struct mutex *m = calloc(1, sizeof(*m));
     if (m == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    pthread_condattr_t monotonic;
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&m->wake, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    (void)pthread_cond_init(&m->wake, NULL);
     (void)pthread_mutex_init(&m->lock, NULL);
     m->lease_ms = options->lease_ms;
     m->own = sync_client_new(options->nodes, options->redis_timeout_ms, "twinbloom-mutex");
@@ -164,14 +155,6 @@ static enum err begin(struct mutex **out, struct mutex *m, enum err code, struct
     }
     *out = m;
     return ERR_OK;
-}
-
-enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, struct error *e)
-{
-    struct mutex *m = NULL;
-    uint64_t left_ms;
-    enum err code = make(&m, options, e);
-    return m == NULL ? code : begin(out, m, take(m, options->owner, &left_ms, e), e);
 }
 
 /* --- waiting --- */
@@ -246,8 +229,8 @@ static enum err take_when_free(struct waiting *w, uint64_t deadline, struct erro
     }
 }
 
-enum err mutex_wait(struct mutex **out, const struct mutex_options *options, unsigned wait_ms,
-                    struct error *e)
+enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, unsigned wait_ms,
+                       struct error *e)
 {
     uint64_t left_ms, deadline = clock_mono_us() + (uint64_t)wait_ms * 1000;
     struct waiting w = {.options = options, .pause_us = PAUSE_MIN_US};

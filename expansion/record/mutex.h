@@ -28,15 +28,12 @@ struct mutex_options {
     unsigned redis_timeout_ms;
 };
 
-/* ERR_BUSY: another owner holds it; the text names the holder and the rest of the lease. ERR_UNREACHABLE,
- * ERR_TIMEOUT. */
-MUST_CHECK enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, struct error *e);
-/* As mutex_acquire(), but while the mutex is held, wait for its release or the end of the lease, and try
- * again, for at most @wait_ms. Releases are announced on P:events, over a connection of this call; if Redis
- * does not let this user subscribe, only the end of the lease is awaited (logged once). ERR_BUSY after the
- * wait: the text names the holder. */
-MUST_CHECK enum err mutex_wait(struct mutex **out, const struct mutex_options *options, unsigned wait_ms,
-                               struct error *e);
+/* While the mutex is held, wait for its release or the end of the lease, and try again, for at most @wait_ms.
+ * Releases are announced on P:events, over a connection of this call; if Redis does not let this user
+ * subscribe, only the end of the lease is awaited (logged once). ERR_BUSY: another owner holds it; the text
+ * names the holder and the rest of the lease. ERR_UNREACHABLE, ERR_TIMEOUT. */
+MUST_CHECK enum err mutex_acquire(struct mutex **out, const struct mutex_options *options, unsigned wait_ms,
+                                  struct error *e);
 
 /* Check, without taking it, whether the mutex is held: ERR_BUSY as of mutex_acquire(); ERR_UNREACHABLE,
  * ... */

@@ -184,19 +184,3 @@ uint8_t *bitmaps_bytes(struct bitmaps *b, uint32_t shard)
 {
     return (uint8_t *)shard_at(b, shard);
 }
-
-void bitmaps_prefetch(const struct bitmaps *b, const struct key_place *place)
-{
-    const uint64_t *block = block_at(b, place);
-    for (size_t i = 0; i < b->block_words; i += LINE_BYTES / sizeof(*block))
-        __builtin_prefetch(block + i, 0);
-}
-
-bool bitmaps_test(const struct bitmaps *b, const struct key_place *place)
-{
-    const uint64_t *block = block_at(b, place);
-    for (unsigned i = 0; i < b->geometry.hashes; i++)
-        if ((block[place->bits[i] / WORD_BITS] & mask_of(place->bits[i])) == 0)
-            return false;
-    return true;
-}

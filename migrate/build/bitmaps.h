@@ -47,7 +47,4 @@ void bitmaps_copy(const struct bitmaps *b, uint32_t shard, uint64_t *out);
 
 /* The bytes of a shard as Redis stores them; consecutive shards are contiguous. */
 uint8_t *bitmaps_bytes(struct bitmaps *b, uint32_t shard);
-void bitmaps_prefetch(const struct bitmaps *b, const struct key_place *place);
-/* True if all bits of the key are set. */
-bool bitmaps_test(const struct bitmaps *b, const struct key_place *place);
 #endif

@@ -252,18 +252,18 @@ static enum err write_partition(struct build *b, uint32_t first, uint32_t count,
 static enum err drain_partition(struct build *b, uint32_t partition, struct error *e)
 {
     uint32_t first, count;
-    if (!spill_holds(b->spill, partition))
+    if (!spill_file_holds(spill_sealed(b->spill), partition))
         return ERR_OK;
     partitions_shards(&b->partitions, partition, &b->o.geometry, &first, &count);
     bitmaps_hold(b->bitmaps, first);
     b->keys.waiting = 0;
-    enum err code = spill_read(b->spill, partition, set_bits, b, e);
+    enum err code = spill_file_read(spill_sealed(b->spill), partition, set_bits, b, e);
     if (code != ERR_OK)
         return code;
     bitmaps_apply(&b->keys);
     code = write_partition(b, first, count, e);
     if (code == ERR_OK)
-        spill_forget(b->spill, partition);
+        spill_file_forget(spill_sealed(b->spill), partition);
     return code;
 }
 

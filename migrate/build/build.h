@@ -19,17 +19,18 @@ enum { BUILD_WRITERS_MAX = 64 };
 struct build;
 struct build_writer;
 
-/* Pointers are borrowed until build_free(). */
+/* Of a build, or of a compare (migrate/verify/compare.h), which does not use the last three. Pointers are
+ * borrowed to its end. */
 struct build_options {
-    struct log_output *output;
-    struct geometry geometry; /* the layer's */
-    unsigned layer;
-    uint64_t memory;       /* bytes of bitmaps at most, but at least one shard is held */
+    uint64_t memory;       /* bytes of bitmaps at most, but at least one shard (of each layer) is held */
     unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */
     const char *spill_dir; /* NULL or "": no spilling; all bitmaps must fit */
     uint64_t spill_bytes;  /* disk space at which build_is_full(); later hashes are still accepted */
-    periodic_fn *poll;     /* called during a flush; NULL: none */
+    periodic_fn *poll;     /* called during a flush, a load or a finish; NULL: none */
     void *poll_arg;
+    struct log_output *output; /* from here on log_build_new() fills them in */
+    struct geometry geometry;  /* the layer's */
+    unsigned layer;
 };
 
 /* Beside the bitmaps the build uses at most 16 MiB of buffers, and LOG_OUTPUT_MAX shards. ERR_CONFIG: memory

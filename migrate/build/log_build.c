@@ -3,25 +3,21 @@
 
 #include <stdlib.h>
 
-enum err log_build_new(struct log_build **out, const struct log_build_options *o, struct error *e)
+enum err log_build_new(struct log_build **out, struct builder *builder, const struct build_options *o,
+                       struct error *e)
 {
     struct log_build *b = calloc(1, sizeof(*b));
     if (b == NULL)
         return error_set(e, ERR_NOMEM, "no memory for a build");
-    b->builder = o->builder;
+    b->builder = builder;
     builder_go_back(b->builder); /* its bitmaps are empty */
     b->entries = o->writers;
-    unsigned layer = o->builder->shape.layer_count - 1;
-    const struct build_options options = {.output = &b->output,
-                                          .geometry = o->builder->shape.layers[layer].geometry,
-                                          .layer = layer,
-                                          .memory = o->memory,
-                                          .writers = o->writers + 1,
-                                          .spill_dir = o->spill_dir,
-                                          .spill_bytes = o->spill_bytes,
-                                          .poll = o->poll,
-                                          .poll_arg = o->poll_arg};
-    enum err code = log_output_init(&b->output, o->builder, e);
+    struct build_options options = *o;
+    options.writers++;
+    options.output = &b->output;
+    options.layer = builder->shape.layer_count - 1;
+    options.geometry = builder->shape.layers[options.layer].geometry;
+    enum err code = log_output_init(&b->output, builder, e);
     if (code == ERR_OK)
         code = build_new(&b->build, &options, e);
     if (code == ERR_OK)

@@ -17,17 +17,6 @@
 #include "migrate/build/log_output.h"
 #include "shard/generations/build.h"
 
-/* As the fields of struct build_options. */
-struct log_build_options {
-    struct builder *builder; /* borrowed */
-    uint64_t memory;
-    unsigned writers; /* for rows: 1 .. BUILD_WRITERS_MAX - 1 */
-    const char *spill_dir;
-    uint64_t spill_bytes;
-    periodic_fn *poll; /* may use the builder's connection */
-    void *poll_arg;
-};
-
 struct log_build {
     struct builder *builder;
     struct build *build; /* exposed for build_is_full() and figures */
@@ -35,8 +24,10 @@ struct log_build {
     unsigned entries; /* index of the writer for the lanes' entries */
 };
 
-/* Errors as of build_new(). */
-MUST_CHECK enum err log_build_new(struct log_build **out, const struct log_build_options *o, struct error *e);
+/* @builder is borrowed. o->writers: for rows, 1 .. BUILD_WRITERS_MAX - 1. o->poll may use the builder's
+ * connection. Errors as of build_new(). */
+MUST_CHECK enum err log_build_new(struct log_build **out, struct builder *builder,
+                                  const struct build_options *o, struct error *e);
 /* No writer may be at work. */
 void log_build_free(struct log_build *b);
 

@@ -182,7 +182,7 @@ enum err spill_page_end(struct spill_writer *w, struct error *e)
 
 /* --- the reader --- */
 
-static struct spill_file *sealed(const struct spill *s)
+struct spill_file *spill_sealed(const struct spill *s)
 {
     return s->files[(atomic_load(&s->round) + 1) % 2];
 }
@@ -215,7 +215,7 @@ static enum err wait_for(struct spill *s, unsigned writer, struct periodic *peri
 enum err spill_seal(struct spill *s, struct periodic *periodic, struct error *e)
 {
     enum err code = ERR_OK;
-    if (!s->sealing && spill_file_live(sealed(s)) == 0) {
+    if (!s->sealing && spill_file_live(spill_sealed(s)) == 0) {
         (void)atomic_fetch_add(&s->round, 1);
         s->sealing = true;
     }
@@ -229,22 +229,7 @@ enum err spill_seal(struct spill *s, struct periodic *periodic, struct error *e)
 
 bool spill_is_sealed(const struct spill *s)
 {
-    return s->sealing || spill_file_live(sealed(s)) > 0;
-}
-
-bool spill_holds(const struct spill *s, uint32_t partition)
-{
-    return spill_file_holds(sealed(s), partition);
-}
-
-enum err spill_read(struct spill *s, uint32_t partition, spill_hashes_fn *fn, void *arg, struct error *e)
-{
-    return spill_file_read(sealed(s), partition, fn, arg, e);
-}
-
-void spill_forget(struct spill *s, uint32_t partition)
-{
-    spill_file_forget(sealed(s), partition);
+    return s->sealing || spill_file_live(spill_sealed(s)) > 0;
 }
 
 uint64_t spill_bytes(const struct spill *s)

@@ -41,11 +41,8 @@ MUST_CHECK enum err spill_page_end(struct spill_writer *w, struct error *e);
 MUST_CHECK enum err spill_seal(struct spill *s, struct periodic *periodic, struct error *e);
 /* True if a seal was begun and not completed, or the sealed file still has hashes. */
 bool spill_is_sealed(const struct spill *s);
-/* On the sealed file: whether a partition has hashes; then as spill_file_read(), spill_file_forget(). */
-bool spill_holds(const struct spill *s, uint32_t partition);
-MUST_CHECK enum err spill_read(struct spill *s, uint32_t partition, spill_hashes_fn *fn, void *arg,
-                               struct error *e);
-void spill_forget(struct spill *s, uint32_t partition);
+/* The sealed file, for spill_file_holds(), spill_file_read() and spill_file_forget(). */
+struct spill_file *spill_sealed(const struct spill *s);
 
 /* Bytes on disk. From any thread. */
 uint64_t spill_bytes(const struct spill *s);

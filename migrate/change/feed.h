@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "base/buffer.h"
 
 struct feed_row {
     uint32_t relid; /* the table's, or that of the partition that holds the row */
@@ -21,8 +20,4 @@ struct feed_batch {
     uint64_t mark; /* confirm it when all rows up to here are taken over; it may advance even if count is 0 */
     bool all;      /* outbox only: all rows that were committed when it was read have been handed out */
 };
-
-/* Append one value in COPY's text form: backslash, tab, newline and the like are escaped. A tab stands
- * between two values of an id. */
-void feed_put_value(struct buffer *out, const char *bytes, size_t length);
 #endif

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "migrate/source/connection.h"
@@ -31,15 +32,14 @@ struct taken {
 
 struct outbox {
     struct connection *connection;
-    char oid[16];
+    char oid[CONNECTION_OID_MAX];
     char name[288]; /* the outbox, as the server quotes it */
     struct sql_binding binding;
     PGresult *page; /* holds the ids of the last batch */
-    struct feed_row *rows;
-    struct taken *taken; /* sorted by mark */
+    uint64_t mark;  /* mark of the last batch */
+    struct feed_row rows[OUTBOX_BATCH_MAX];
     size_t taken_count;
-    size_t taken_room;
-    uint64_t mark; /* mark of the last batch */
+    struct taken taken[OUTBOX_UNCONFIRMED_MAX]; /* sorted by mark */
 };
 
 /* --- statements --- */
@@ -68,33 +68,11 @@ static enum err run_open(struct outbox *o, const char *name, const struct connec
 
 /* --- opening --- */
 
-/* Look up the table under the role's own search_path, before the session is set up. @oid "": there is no such
- * table. */
-static enum err resolve(struct outbox *o, const char *name, char oid[16], struct error *e)
-{
-    const struct connection_param params[] = {{"table", name}};
-    PGresult *r;
-    enum err err = run(o, "resolve", params, 1, &r, e);
-    if (err != ERR_OK)
-        return err;
-    (void)snprintf(oid, 16, "%s", PQgetvalue(r, 0, 0));
-    PQclear(r);
-    return ERR_OK;
-}
-
+/* The server's own timeouts are the last resort, in case this process vanishes from the network. */
 static enum err set_up_session(struct outbox *o, unsigned timeout_ms, struct error *e)
 {
-    char statement_ms[16];
-    char lock_ms[16];
     unsigned ms = timeout_ms == 0 ? 1 : timeout_ms;
-    /* The server's own timeouts are the last resort, in case this process vanishes from the network. */
-    (void)snprintf(statement_ms, sizeof(statement_ms), "%u", ms < 1000 * 1000 ? 2 * ms : ms);
-    (void)snprintf(lock_ms, sizeof(lock_ms), "%u", ms);
-    const struct connection_param params[] = {{"statement_timeout", statement_ms}, {"lock_timeout", lock_ms}};
-    PGresult *r = NULL;
-    enum err err = run(o, "outbox_session", params, 2, &r, e);
-    PQclear(r);
-    return err;
+    return connection_set_up(o->connection, "outbox_session", ms < 1000 * 1000 ? 2 * ms : ms, ms, e);
 }
 
 static enum err judge(const PGresult *r, struct error *e)
@@ -154,24 +132,17 @@ static enum err check_triggers(struct outbox *o, const char *table, const char *
     return err;
 }
 
-static enum err listen_for_rows(struct outbox *o, struct error *e)
-{
-    PGresult *r = NULL;
-    enum err err = run(o, "outbox_listen", NULL, 0, &r, e);
-    PQclear(r);
-    return err;
-}
-
 static enum err set_up(struct outbox *o, const struct outbox_options *options, struct error *e)
 {
-    char table[16] = "";
-    enum err err = resolve(o, options->outbox, o->oid, e);
+    char table[CONNECTION_OID_MAX] = "";
+    /* under the role's own search_path, before the session is set up */
+    enum err err = connection_resolve(o->connection, options->outbox, o->oid, e);
     if (err == ERR_OK && o->oid[0] == '\0')
         err = error_set(
             e, ERR_CONFIG,
             "there is no such table for this role; run sql/outbox.sql, or qualify the name: schema.name");
     if (err == ERR_OK && options->table != NULL)
-        err = resolve(o, options->table, table, e);
+        err = connection_resolve(o->connection, options->table, table, e);
     if (err == ERR_OK && options->table != NULL && table[0] == '\0')
         err = error_set(e, ERR_CONFIG, "table %s does not exist for this role", options->table);
     if (err == ERR_OK)
@@ -181,20 +152,15 @@ static enum err set_up(struct outbox *o, const struct outbox_options *options, s
     if (err == ERR_OK && options->table != NULL)
         err = check_triggers(o, options->table, table, e);
     if (err == ERR_OK)
-        err = listen_for_rows(o, e);
+        err = run(o, "outbox_listen", NULL, 0, NULL, e);
     return err == ERR_OK ? ERR_OK : error_prefix(e, err, "outbox %s", options->outbox);
 }
 
 enum err outbox_open(struct outbox **out, const struct outbox_options *options, struct error *e)
 {
     struct outbox *o = calloc(1, sizeof(*o));
-    struct feed_row *rows = calloc(OUTBOX_BATCH_MAX, sizeof(*rows));
-    if (o == NULL || rows == NULL) {
-        free(o);
-        free(rows);
+    if (o == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    }
-    o->rows = rows;
     o->binding = (struct sql_binding){"outbox", o->name};
     o->mark = clock_mono_us(); /* larger than every mark of an outbox that was opened earlier */
     const char *application = options->application != NULL ? options->application : "twinbloom";
@@ -216,8 +182,6 @@ void outbox_close(struct outbox *o)
         return;
     PQclear(o->page);
     connection_close(o->connection);
-    free(o->rows);
-    free(o->taken);
     free(o);
 }
 
@@ -254,20 +218,6 @@ static enum err read_page(struct outbox *o, struct error *e)
     return err;
 }
 
-static enum err make_room(struct outbox *o, size_t count, struct error *e)
-{
-    size_t wanted = o->taken_count + count;
-    if (wanted <= o->taken_room)
-        return ERR_OK;
-    wanted = wanted < OUTBOX_UNCONFIRMED_MAX / 2 ? 2 * wanted : OUTBOX_UNCONFIRMED_MAX;
-    struct taken *larger = realloc(o->taken, wanted * sizeof(*larger));
-    if (larger == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    o->taken = larger;
-    o->taken_room = wanted;
-    return ERR_OK;
-}
-
 /* Copy row @i of the page to the batch and to `taken`. The caller counts it only when the whole page was
  * copied. */
 static enum err take_row(struct outbox *o, int i, struct error *e)
@@ -294,7 +244,7 @@ static enum err take_page(struct outbox *o, struct feed_batch *batch, struct err
 {
     int count = PQntuples(o->page);
     bool all = (size_t)count < room_of(o);
-    enum err err = make_room(o, (size_t)count, e);
+    enum err err = ERR_OK;
     for (int i = 0; i < count && err == ERR_OK; i++)
         err = take_row(o, i, e);
     if (err != ERR_OK)
@@ -342,10 +292,8 @@ enum err outbox_confirm(struct outbox *o, uint64_t mark, struct error *e)
     struct buffer taken = {0};
     put_taken(o, count, &taken);
     const struct connection_param params[] = {{"taken", buffer_text(&taken)}, {"oid", o->oid}};
-    PGresult *r = NULL;
     enum err err = buffer_failed(&taken) ? error_set(e, ERR_NOMEM, "out of memory")
-                                         : run_open(o, "outbox_delete", params, 2, &r, e);
-    PQclear(r);
+                                         : run_open(o, "outbox_delete", params, 2, NULL, e);
     buffer_fini(&taken);
     if (err != ERR_OK)
         return err;

@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "migrate/change/feed.h"
+#include "migrate/source/source.h"
 
 /* The rest of the message. Reading beyond its end gives zeros and sets @cut. */
 struct reader {
@@ -273,7 +273,7 @@ static enum err put_column(const struct pgoutput_change *change, uint16_t column
     struct pgoutput_value value = current_value(change, column);
     switch (value.kind) {
     case PGOUTPUT_TEXT:
-        feed_put_value(out, value.bytes, value.length);
+        source_put_value(out, value.bytes, value.length);
         return ERR_OK;
     case PGOUTPUT_NULL:
         return error_set(e, ERR_CONFIG, "a row's id is NULL; ALTER TABLE ... ALTER COLUMN ... SET NOT NULL");

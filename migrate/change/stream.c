@@ -6,6 +6,7 @@
  * is gone. */
 #include "migrate/change/stream.h"
 
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,7 @@ void stream_close(struct stream *s)
         connection_both_end(s->connection, CLOSE_MS);
     connection_close(s->connection);
     buffer_fini(&s->ids);
-    free(s->relations);
+    tdestroy(s->relations, free);
     free(s->oids);
     free(s);
 }

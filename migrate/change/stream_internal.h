@@ -7,7 +7,7 @@
 #include "migrate/change/stream.h"
 #include "migrate/change/stream_progress.h"
 
-/* A relation whose rows the stream may get; the list is sorted by relid. */
+/* A relation whose rows the stream may get. */
 struct stream_relation {
     uint32_t relid;
     size_t table;   /* index in options.tables; SIZE_MAX: not one of ours */
@@ -21,9 +21,8 @@ struct stream {
     bool started;
     enum err failed; /* returned by every later stream_next() */
     struct error problem;
-    uint32_t *oids; /* oids of options.tables, in that order */
-    struct stream_relation *relations;
-    size_t relation_count, relation_capacity;
+    uint32_t *oids;  /* oids of options.tables, in that order */
+    void *relations; /* struct stream_relation, in a tree of tsearch(3) by relid */
     struct feed_row rows[STREAM_BATCH_ROWS];
     size_t row_count;
     struct buffer ids;

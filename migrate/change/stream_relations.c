@@ -4,6 +4,7 @@
  * made since) is looked up over a separate connection, because the stream's connection cannot run
  * statements. */
 #include <inttypes.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,29 +12,19 @@
 #include "base/number.h"
 #include "migrate/change/stream_internal.h"
 
-enum { RELATIONS_MIN = 16 };
+/* --- the tree --- */
 
-/* --- the list --- */
-
-/* The index of @relid in the list, or where it would be inserted. */
-static size_t place_of(const struct stream *s, uint32_t relid)
+static int compare(const void *a, const void *b)
 {
-    size_t low = 0;
-    size_t high = s->relation_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->relations[middle].relid < relid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    const struct stream_relation *one = a, *other = b;
+    return (one->relid > other->relid) - (one->relid < other->relid);
 }
 
 static struct stream_relation *find(const struct stream *s, uint32_t relid)
 {
-    size_t place = place_of(s, relid);
-    return place < s->relation_count && s->relations[place].relid == relid ? &s->relations[place] : NULL;
+    const struct stream_relation wanted = {.relid = relid};
+    struct stream_relation *const *node = tfind(&wanted, &s->relations, compare);
+    return node == NULL ? NULL : *node;
 }
 
 const struct stream_relation *stream_find_relation(const struct stream *s, uint32_t relid)
@@ -58,20 +49,13 @@ static enum err put_relation(struct stream *s, uint32_t relid, size_t table, str
     struct stream_relation *known = find(s, relid);
     if (known != NULL)
         return claim(s, known, table, e);
-    if (s->relation_count == s->relation_capacity) {
-        size_t capacity = s->relation_capacity == 0 ? RELATIONS_MIN : 2 * s->relation_capacity;
-        struct stream_relation *relations = reallocarray(s->relations, capacity, sizeof(*relations));
-        if (relations == NULL)
-            return error_set(e, ERR_NOMEM, "out of memory");
-        s->relations = relations;
-        s->relation_capacity = capacity;
-    }
-    size_t place = place_of(s, relid);
-    memmove(&s->relations[place + 1], &s->relations[place],
-            (s->relation_count - place) * sizeof(*s->relations));
-    s->relations[place] = (struct stream_relation){.relid = relid, .table = table};
-    s->relation_count++;
-    return ERR_OK;
+    known = malloc(sizeof(*known));
+    if (known != NULL)
+        *known = (struct stream_relation){.relid = relid, .table = table};
+    if (known != NULL && tsearch(known, &s->relations, compare) != NULL)
+        return ERR_OK;
+    free(known);
+    return error_set(e, ERR_NOMEM, "out of memory");
 }
 
 /* --- looking up --- */
@@ -89,28 +73,12 @@ static bool read_oid(const char *text, uint32_t *out)
 static enum err resolve_table(struct stream *s, struct connection *c, size_t table, struct error *e)
 {
     const char *name = s->options.tables[table].table;
-    const struct statement statement = {.name = "resolve", .params = {{"table", name}}, .param_count = 1};
-    PGresult *r;
-    enum err err = connection_run(c, &statement, &r, e);
-    if (err != ERR_OK)
-        return err;
-    if (!read_oid(PQgetvalue(r, 0, 0), &s->oids[table]))
+    char oid[CONNECTION_OID_MAX];
+    enum err err = connection_resolve(c, name, oid, e);
+    if (err == ERR_OK && !read_oid(oid, &s->oids[table]))
         err = error_set(e, ERR_CONFIG,
                         "table %s does not exist for this role; correct its name, or qualify it: schema.name",
                         name);
-    PQclear(r);
-    return err;
-}
-
-/* Use the settings of a source, so that an id has the same text form. No statement timeouts on the server:
- * this process has its own. */
-static enum err set_up_session(struct connection *c, struct error *e)
-{
-    const struct statement statement = {
-        .name = "session", .params = {{"statement_timeout", "0"}, {"lock_timeout", "0"}}, .param_count = 2};
-    PGresult *r = NULL;
-    enum err err = connection_run(c, &statement, &r, e);
-    PQclear(r);
     return err;
 }
 
@@ -139,14 +107,16 @@ enum err stream_resolve(struct stream *s, struct connection *connection, struct 
     enum err err = ERR_OK;
     for (size_t i = 0; i < s->options.table_count && err == ERR_OK; i++)
         err = resolve_table(s, connection, i, e);
+    /* The settings of a source, so that an id has the same text form. No statement timeouts on the server:
+     * this process has its own. */
     if (err == ERR_OK)
-        err = set_up_session(connection, e);
+        err = connection_set_up(connection, "session", 0, 0, e);
     for (size_t i = 0; i < s->options.table_count && err == ERR_OK; i++)
         err = load_relations(s, connection, i, e);
     return err;
 }
 
-/* After this a relation that is not ours is in the list as such. */
+/* After this a relation that is not ours is in the tree as such. */
 static enum err look_up(struct stream *s, uint32_t relid, struct error *e)
 {
     const struct stream_options *o = &s->options;

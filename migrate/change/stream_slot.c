@@ -61,10 +61,7 @@ enum err stream_refuse_lost(const char *slot, struct error *e)
 static enum err drop(struct connection *c, const char *slot, struct error *e)
 {
     const struct statement statement = {.name = "slot_drop", .params = {{"slot", slot}}, .param_count = 1};
-    PGresult *r = NULL;
-    enum err err = connection_run(c, &statement, &r, e);
-    if (err == ERR_OK)
-        PQclear(r);
+    enum err err = connection_run(c, &statement, NULL, e);
     const char *state = err == ERR_OK ? "" : connection_state(c);
     if (strcmp(state, "42704") == 0) /* undefined_object: another session dropped it first */
         return ERR_OK;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "migrate/source/connection_internal.h"
 
 enum {
@@ -272,14 +272,12 @@ static void *run_cancel(void *arg)
 static bool cancel_statement(const struct connection *c)
 {
     pthread_t thread;
-    struct timespec until;
     PGcancel *cancel = PQgetCancel(c->pg);
     if (cancel == NULL || pthread_create(&thread, NULL, run_cancel, cancel) != 0) {
         PQfreeCancel(cancel);
         return false;
     }
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += DRAIN_MS / 1000;
+    const struct timespec until = clock_mono_after(DRAIN_MS * 1000);
     if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0)
         return true;
     (void)pthread_detach(thread);
@@ -319,7 +317,10 @@ static enum err receive(struct connection *c, unsigned timeout_ms, PGresult **ou
     ExecStatusType status = PQresultStatus(result);
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
         return connection_failed(c, result, e);
-    *out = result;
+    if (out != NULL)
+        *out = result;
+    else
+        PQclear(result);
     return ERR_OK;
 }
 
@@ -385,6 +386,31 @@ enum err connection_command(struct connection *c, const char *text, unsigned tim
     if (PQsendQuery(c->pg, text) != 1)
         return connection_lost(c, e);
     return receive(c, timeout_ms, out, e);
+}
+
+enum err connection_set_up(struct connection *c, const char *name, unsigned statement_ms, unsigned lock_ms,
+                           struct error *e)
+{
+    char statement_text[16], lock_text[16];
+    (void)snprintf(statement_text, sizeof(statement_text), "%u", statement_ms);
+    (void)snprintf(lock_text, sizeof(lock_text), "%u", lock_ms);
+    const struct statement statement = {
+        .name = name,
+        .params = {{"statement_timeout", statement_text}, {"lock_timeout", lock_text}},
+        .param_count = 2};
+    return connection_run(c, &statement, NULL, e);
+}
+
+enum err connection_resolve(struct connection *c, const char *table, char oid[CONNECTION_OID_MAX],
+                            struct error *e)
+{
+    const struct statement statement = {.name = "resolve", .params = {{"table", table}}, .param_count = 1};
+    PGresult *r = NULL;
+    enum err err = connection_run(c, &statement, &r, e);
+    if (err == ERR_OK)
+        (void)snprintf(oid, CONNECTION_OID_MAX, "%s", PQgetvalue(r, 0, 0));
+    PQclear(r);
+    return err;
 }
 
 /* If the server does not answer, send no cancel request: that would wait longer. */

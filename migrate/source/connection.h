@@ -11,7 +11,7 @@
 #include "migrate/source/source.h"
 #include "sql/sql.h"
 
-enum { CONNECTION_PARAMS_MAX = 4 };
+enum { CONNECTION_PARAMS_MAX = 4, CONNECTION_OID_MAX = 16 };
 
 struct connection;
 
@@ -44,12 +44,19 @@ MUST_CHECK enum err connection_open_replication(struct connection **out, const c
                                                 const char *application, unsigned timeout_ms,
                                                 struct source_watch watch, struct error *e);
 
-/* Run one statement to its end; the rows are text. The caller clears *@out.
+/* Run one statement to its end; the rows are text. The caller clears *@out; NULL: the rows are dropped.
  * ERR_CONFIG: the server rejects the statement (names, types, privileges). ERR_TIMEOUT: the deadline, or a
  * lock that was not granted. ERR_UNREACHABLE: the connection is lost for good. ERR_REFUSED: any other
  * error. */
 MUST_CHECK enum err connection_run(struct connection *c, const struct statement *s, PGresult **out,
                                    struct error *e);
+
+/* Set up the session by sql/<@name>.sql, with the server's own timeouts of a statement and of a lock. */
+MUST_CHECK enum err connection_set_up(struct connection *c, const char *name, unsigned statement_ms,
+                                      unsigned lock_ms, struct error *e);
+/* The oid of @table, under the session's search_path; "": there is no such table for this role. */
+MUST_CHECK enum err connection_resolve(struct connection *c, const char *table, char oid[CONNECTION_OID_MAX],
+                                       struct error *e);
 
 /* Reset the session to its initial state, within @timeout_ms. After any error the connection can only be
  * closed. */

@@ -49,24 +49,6 @@ static enum err end_lines(struct connection *c, struct connection_wait *wait, st
     return ERR_OK;
 }
 
-static enum err next_line(struct connection *c, struct connection_wait *wait, size_t *length, struct error *e)
-{
-    enum err err = c->copies ? ERR_OK : begin_lines(c, wait, e);
-    while (err == ERR_OK) {
-        int n = PQgetCopyData(c->pg, &c->line, 1);
-        if (n == -1)
-            return end_lines(c, wait, e);
-        if (n < -1)
-            return connection_lost(c, e);
-        if (n > 0) {
-            *length = (size_t)n - 1; /* without the newline */
-            return ERR_OK;
-        }
-        err = connection_wait_input(c, wait, "answer", e);
-    }
-    return err;
-}
-
 enum err connection_copy_line(struct connection *c, unsigned timeout_ms, const char **line, size_t *length,
                               struct error *e)
 {
@@ -75,19 +57,24 @@ enum err connection_copy_line(struct connection *c, unsigned timeout_ms, const c
     PQfreemem(c->line);
     c->line = NULL;
     *length = 0;
-    int n = c->copies ? PQgetCopyData(c->pg, &c->line, 1)
-                      : 0; /* a line has usually come: save the look at the clock */
-    if (n > 0) {
-        *length = (size_t)n - 1;
-        *line = c->line;
-        return ERR_OK;
+    /* A line has usually come: save the look at the clock. */
+    int n = c->copies ? PQgetCopyData(c->pg, &c->line, 1) : 0;
+    enum err err = ERR_OK;
+    if (n <= 0)
+        connection_wait_renew(&c->copy, timeout_ms); /* new deadline, but the watch's time stays */
+    if (!c->copies)
+        err = begin_lines(c, &c->copy, e);
+    while (err == ERR_OK && n == 0) {
+        n = PQgetCopyData(c->pg, &c->line, 1);
+        if (n == 0)
+            err = connection_wait_input(c, &c->copy, "answer", e);
     }
-    connection_wait_renew(&c->copy, timeout_ms); /* new deadline, but the watch's time stays */
-    enum err err = n == -1  ? end_lines(c, &c->copy, e)
-                   : n < -1 ? connection_lost(c, e)
-                            : next_line(c, &c->copy, length, e);
+    if (err == ERR_OK && n < 0)
+        err = n == -1 ? end_lines(c, &c->copy, e) : connection_lost(c, e);
     if (err != ERR_OK)
         connection_abandon(c);
+    else if (n > 0)
+        *length = (size_t)n - 1; /* without the newline */
     *line = err == ERR_OK ? c->line : NULL;
     return err;
 }

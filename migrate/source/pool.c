@@ -9,13 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/queue.h>
+#include "base/clock.h"
 #include "migrate/source/source_internal.h"
 
-enum { WATCH_MS = 100 };
+enum { WATCH_US = 100 * 1000 };
 
 struct waiter {
-    struct waiter *next;
+    TAILQ_ENTRY(waiter) link;
 };
 
 struct pool {
@@ -25,9 +26,9 @@ struct pool {
     unsigned open; /* connections in use, idle, or being made */
     struct connection *idle[POOL_MOST];
     unsigned idle_count;
-    struct waiter *first; /* the head of the queue has its turn */
-    char server[64];      /* start time of the server that connections lead to */
-    uint64_t epoch;       /* grows when the server changes */
+    TAILQ_HEAD(, waiter) queue; /* its head has its turn */
+    char server[64];            /* start time of the server that connections lead to */
+    uint64_t epoch;             /* grows when the server changes */
 };
 
 struct pool *pool_new(unsigned limit)
@@ -36,6 +37,7 @@ struct pool *pool_new(unsigned limit)
     if (p == NULL)
         return NULL;
     p->limit = limit;
+    TAILQ_INIT(&p->queue);
     (void)pthread_mutex_init(&p->lock, NULL);
     (void)pthread_cond_init(&p->changed, NULL);
     return p;
@@ -61,27 +63,14 @@ void pool_free(struct pool *p)
 
 /* --- turns --- */
 
-static void leave_queue(struct pool *p, const struct waiter *me)
-{
-    struct waiter **at = &p->first;
-    while (*at != me)
-        at = &(*at)->next;
-    *at = me->next;
-    (void)pthread_cond_broadcast(&p->changed);
-}
-
 /* Called with the lock held; the lock is released while the watch is called. */
 static enum err await_turn(struct pool *p, const struct waiter *me, struct source_watch watch,
                            struct error *e)
 {
     enum err err = ERR_OK;
-    while (err == ERR_OK && (p->first != me || (p->idle_count == 0 && p->open == p->limit))) {
-        struct timespec until;
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += WATCH_MS * 1000 * 1000;
-        until.tv_sec += until.tv_nsec / (1000 * 1000 * 1000);
-        until.tv_nsec %= 1000 * 1000 * 1000;
-        if (pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0 || watch.fn == NULL)
+    while (err == ERR_OK && (TAILQ_FIRST(&p->queue) != me || (p->idle_count == 0 && p->open == p->limit))) {
+        const struct timespec until = clock_mono_after(WATCH_US);
+        if (pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC, &until) == 0 || watch.fn == NULL)
             continue;
         (void)pthread_mutex_unlock(&p->lock);
         err = watch.fn(watch.arg, e);
@@ -93,14 +82,13 @@ static enum err await_turn(struct pool *p, const struct waiter *me, struct sourc
 /* *@out NULL: the caller may make a connection. Either way it must call give_back() later. */
 static enum err take(struct pool *p, struct source_watch watch, struct connection **out, struct error *e)
 {
-    struct waiter me = {NULL}, **last;
+    struct waiter me;
     *out = NULL;
     (void)pthread_mutex_lock(&p->lock);
-    for (last = &p->first; *last != NULL; last = &(*last)->next)
-        ;
-    *last = &me;
+    TAILQ_INSERT_TAIL(&p->queue, &me, link);
     enum err err = await_turn(p, &me, watch, e);
-    leave_queue(p, &me);
+    TAILQ_REMOVE(&p->queue, &me, link);
+    (void)pthread_cond_broadcast(&p->changed);
     if (err == ERR_OK && p->idle_count > 0)
         *out = p->idle[--p->idle_count];
     else if (err == ERR_OK)

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -65,12 +64,8 @@ struct readers {
 
 static void wait_for_change(struct readers *r, unsigned ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(ms % 1000) * 1000000;
-    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&r->changed, &r->lock, &until);
+    const struct timespec until = clock_mono_after((uint64_t)ms * 1000);
+    (void)pthread_cond_clockwait(&r->changed, &r->lock, CLOCK_MONOTONIC, &until);
 }
 
 static void fail(struct readers *r, enum err code, const struct error *e)
@@ -359,12 +354,8 @@ enum err readers_start(struct readers **out, const struct readers_options *o, st
     r->at_once = o->at_once == 0 ? UINT_MAX : o->at_once;
     for (size_t i = 0; i < o->work.range_count; i++)
         add_range(r, &o->work.ranges[i]);
-    pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&r->lock, NULL);
-    (void)pthread_cond_init(&r->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)pthread_cond_init(&r->changed, NULL);
     enum err code = start_threads(r, e);
     if (code != ERR_OK) {
         readers_stop(r);
@@ -424,21 +415,13 @@ size_t readers_left(struct readers *r, unsigned *next_table, struct scan_range r
     return n;
 }
 
-void readers_limit(struct readers *r, double rows_per_second)
+void readers_pace(struct readers *r, double rows_per_second, unsigned at_once)
 {
     (void)pthread_mutex_lock(&r->lock);
-    if (rows_per_second != r->rate) {
-        r->rate = rows_per_second;
+    if (rows_per_second != r->rate)
         r->allowed_us = clock_mono_us();
-        (void)pthread_cond_broadcast(&r->changed);
-    }
-    (void)pthread_mutex_unlock(&r->lock);
-}
-
-void readers_at_once(struct readers *r, unsigned count)
-{
-    (void)pthread_mutex_lock(&r->lock);
-    r->at_once = count == 0 ? UINT_MAX : count;
+    r->rate = rows_per_second;
+    r->at_once = at_once == 0 ? UINT_MAX : at_once;
     (void)pthread_cond_broadcast(&r->changed);
     (void)pthread_mutex_unlock(&r->lock);
 }

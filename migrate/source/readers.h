@@ -31,12 +31,12 @@ struct readers_options {
     const struct source *source; /* resolved; each reader opens a source like it */
     const char *dsn;             /* NULL, "": that of @source */
     unsigned count;
-    unsigned at_once; /* see readers_at_once() */
+    unsigned at_once; /* see readers_pace() */
     unsigned timeout_ms;
     unsigned page_ms;       /* target duration of a page */
     size_t page_rows;       /* at most, of a page */
     struct timing *timing;  /* borrowed; records durations of pages. NULL: none */
-    double rows_per_second; /* see readers_limit() */
+    double rows_per_second; /* see readers_pace() */
     struct readers_work work;
     /* Reader @i's thread calls @row for each row, and @page after all rows of a page. The rows of a page that
      * failed are handed out again. @page may wait; ERR_CANCELLED from it ends the reader. */
@@ -63,10 +63,9 @@ void readers_progress(struct readers *r, struct readers_progress *out);
  * exactly those. */
 size_t readers_left(struct readers *r, unsigned *next_table, struct scan_range ranges[READERS_RANGES_MAX],
                     struct readers_progress *done);
-/* Rows per second of all readers together; 0: no limit. */
-void readers_limit(struct readers *r, double rows_per_second);
-/* How many readers may be in a page at the same time, at least 1; 0: all. Pages under way end normally. */
-void readers_at_once(struct readers *r, unsigned count);
+/* Rows per second of all readers together, 0: no limit; and how many readers may be in a page at the same
+ * time, at least 1, 0: all. Pages under way end normally. */
+void readers_pace(struct readers *r, double rows_per_second, unsigned at_once);
 /* Let no reader begin a page from now on. True once no reader is in a page. */
 bool readers_rest(struct readers *r);
 void readers_go_on(struct readers *r);

@@ -135,18 +135,6 @@ static struct lines lines_of(struct source *s, unsigned table, unsigned id_colum
 
 /* --- pages by id --- */
 
-/* (t.a, t.b) > ('1', '2') */
-static void put_bound(struct buffer *out, const struct source_table *t, const char *operator, const char * id)
-{
-    if (id[0] == '\0') {
-        buffer_puts(out, "true");
-        return;
-    }
-    buffer_printf(out, "(%s) %s (", t->id_piece, operator);
-    source_put_literals(out, id);
-    buffer_puts(out, ")");
-}
-
 static enum err page_by_id(struct source *s, struct scan_range *r, const struct scan_options *o, size_t *rows,
                            bool *ended, struct error *e)
 {
@@ -155,8 +143,8 @@ static enum err page_by_id(struct source *s, struct scan_range *r, const struct 
     struct source_statement st;
     struct buffer after = {0}, upto = {0};
     char limit[24];
-    put_bound(&after, t, ">", r->after);
-    put_bound(&upto, t, "<=", r->upto);
+    source_put_bound(&after, t, ">", r->after);
+    source_put_bound(&upto, t, "<=", r->upto);
     (void)snprintf(limit, sizeof(limit), "%zu", o->limit);
     source_bind(&st, s, r->table, "page");
     source_bind_more(&st, "after", buffer_text(&after));
@@ -274,6 +262,23 @@ enum err scan_keys_of(struct source *s, unsigned table, const char *const *ids, 
     err = buffer_failed(&list) ? error_set(e, ERR_NOMEM, "out of memory") : read_lines(&l, &st.statement, e);
     buffer_fini(&list);
     return err;
+}
+
+void scan_keep_key(struct buffer *keys, const char *key, size_t length)
+{
+    buffer_append(keys, &length, sizeof(length));
+    buffer_append(keys, key, length);
+}
+
+size_t scan_kept_keys(const struct buffer *kept, size_t *at, size_t max, const char **keys, size_t *lengths)
+{
+    size_t n = 0;
+    for (; n < max && *at < kept->length; n++) {
+        memcpy(&lengths[n], kept->data + *at, sizeof(lengths[n]));
+        keys[n] = kept->data + *at + sizeof(lengths[n]);
+        *at += sizeof(lengths[n]) + lengths[n];
+    }
+    return n;
 }
 
 /* --- samples --- */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/buffer.h"
 #include "migrate/source/source.h"
 
 /* The rest of a table that is to be read. An id is in COPY's text form (with a backslash before bytes that
@@ -18,6 +19,11 @@ struct scan_range {
      * page. */
     char upto[SOURCE_ID_MAX];
 };
+
+/* Keys in a buffer, each behind its length. Take up to @max of them, which live as long as the buffer is not
+ * changed, from *@at on, 0 at first; returns their number. */
+void scan_keep_key(struct buffer *keys, const char *key, size_t length);
+size_t scan_kept_keys(const struct buffer *kept, size_t *at, size_t max, const char **keys, size_t *lengths);
 
 /* @key NULL: SQL NULL. The key lives until the function returns. */
 typedef void scan_row_fn(void *arg, const char *key, size_t length);

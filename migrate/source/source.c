@@ -75,10 +75,15 @@ enum err source_open_over(struct source **out, struct connection *c, const struc
                           unsigned timeout_ms, struct error *e)
 {
     struct source *s = calloc(1, sizeof(*s));
-    if (s == NULL) {
+    atomic_uint *users = malloc(sizeof(*users));
+    if (s == NULL || users == NULL) {
+        free(s);
+        free(users);
         connection_close(c);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
+    atomic_init(users, 1);
+    s->users = users;
     s->config = *config;
     s->timeout_ms = timeout_ms;
     s->connection = c;
@@ -111,31 +116,6 @@ enum err source_connect(struct source *s, struct error *e)
     return err == ERR_OK ? source_set_up(s, e) : err;
 }
 
-static char *copy_piece(const char *text, bool *failed)
-{
-    char *copy = text == NULL ? NULL : strdup(text);
-    *failed |= text != NULL && copy == NULL;
-    return copy;
-}
-
-static enum err copy_tables(struct source *to, const struct source *from, struct error *e)
-{
-    bool failed = false;
-    to->tables = calloc(from->table_count, sizeof(*to->tables));
-    if (to->tables == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    to->table_count = from->table_count;
-    to->where_piece = copy_piece(from->where_piece, &failed);
-    for (unsigned i = 0; i < from->table_count; i++) {
-        struct source_table *t = &to->tables[i];
-        *t = from->tables[i];
-        t->id_piece = copy_piece(t->id_piece, &failed);
-        t->descending_piece = copy_piece(t->descending_piece, &failed);
-        t->key_piece = copy_piece(t->key_piece, &failed);
-    }
-    return failed ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
-}
-
 enum err source_open_another(struct source **out, const struct source *s, const char *dsn,
                              const char *application, struct source_watch watch, struct error *e)
 {
@@ -146,15 +126,12 @@ enum err source_open_another(struct source **out, const struct source *s, const 
     if (another == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     *another = *s;
+    (void)atomic_fetch_add(s->users, 1);
     another->connection = NULL;
     another->pool = NULL;
-    another->tables = NULL;
-    another->where_piece = NULL;
     another->config.application = application;
     another->config.watch = watch;
-    err = copy_tables(another, s, e);
-    if (err == ERR_OK)
-        err = connect_source(another, dsn == NULL || dsn[0] == '\0' ? s->config.dsn : dsn, e);
+    err = connect_source(another, dsn == NULL || dsn[0] == '\0' ? s->config.dsn : dsn, e);
     if (err == ERR_OK)
         err = source_set_up(another, e);
     if (err != ERR_OK) {

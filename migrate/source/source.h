@@ -42,6 +42,7 @@ struct source_config {
 
 struct source;
 struct connection;
+struct buffer;
 
 /* Connect and resolve names. @timeout_ms bounds connecting and each short statement. ERR_UNREACHABLE,
  * ERR_TIMEOUT. Names that cannot be resolved are no error here: call source_check() before trusting the
@@ -81,6 +82,9 @@ MUST_CHECK enum err source_identity(struct source *s, bool files, const char *ne
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX]);
 /* The id's columns as text: as configured, or as found. */
 const char *source_id_text(const struct source *s);
+/* Append one value of an id in the form of scan.h, in which backslash, tab, newline and the like are
+ * escaped. */
+void source_put_value(struct buffer *out, const char *bytes, size_t length);
 /* The table that rows of relation @relid belong to: the relation itself, or the table that it is a partition
  * of; SIZE_MAX: none of the source. */
 MUST_CHECK enum err source_table_of(struct source *s, uint32_t relid, size_t *table, struct error *e);

@@ -139,20 +139,12 @@ static enum err check_index(struct source *s, unsigned table, struct error *e)
     return err;
 }
 
-static enum err try_statement(struct source *s, unsigned table, const char *name, struct error *e)
-{
-    PGresult *r = NULL;
-    enum err err = source_run(s, table, name, NULL, 0, &r, e);
-    PQclear(r);
-    return err;
-}
-
 /* Plan the statement that will contain the condition: only the server can judge SQL. */
 static enum err check_where(struct source *s, unsigned table, struct error *e)
 {
-    enum err err = try_statement(s, table, "condition", e);
+    enum err err = source_run(s, table, "condition", NULL, 0, NULL, e);
     if (err == ERR_OK)
-        err = try_statement(s, table, "rows_estimate", e);
+        err = source_run(s, table, "rows_estimate", NULL, 0, NULL, e);
     if (err != ERR_CONFIG && err != ERR_REFUSED)
         return err;
     return error_prefix(
@@ -172,12 +164,7 @@ static enum err check_plan(struct source *s, unsigned table, struct error *e)
     if (err != ERR_OK)
         return err;
     bool empty = id[0] == '\0'; /* a sort of no rows is harmless, but the key may be wrong */
-    buffer_puts(&after, empty ? "true" : "");
-    if (!empty) {
-        buffer_printf(&after, "(%s) <= (", s->tables[table].id_piece);
-        source_put_literals(&after, id);
-        buffer_puts(&after, ")");
-    }
+    source_put_bound(&after, &s->tables[table], "<=", id);
     source_bind(&st, s, table, "page_plan");
     source_bind_more(&st, "after", buffer_text(&after));
     source_bind_more(&st, "upto", "true");

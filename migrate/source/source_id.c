@@ -7,17 +7,22 @@
 
 static const char plain[] = "\b\f\n\r\t\v\\", escaped[] = "bfnrtv\\";
 
+void source_put_value(struct buffer *out, const char *bytes, size_t length)
+{
+    for (const char *p = bytes; p < bytes + length; p++) {
+        const char *at = memchr(plain, *p, sizeof(plain) - 1);
+        if (at != NULL)
+            buffer_puts(out, "\\");
+        buffer_append(out, at != NULL ? &escaped[at - plain] : p, 1);
+    }
+}
+
 void source_put_id(struct buffer *out, const PGresult *r, int row, unsigned columns)
 {
-    for (unsigned c = 0; c < columns; c++) {
+    for (int c = 0; c < (int)columns; c++) {
         if (c > 0)
             buffer_puts(out, "\t");
-        for (const char *p = PQgetvalue(r, row, (int)c); *p != '\0'; p++) {
-            const char *at = strchr(plain, *p);
-            if (at != NULL)
-                buffer_puts(out, "\\");
-            buffer_append(out, at != NULL ? &escaped[at - plain] : p, 1);
-        }
+        source_put_value(out, PQgetvalue(r, row, c), (size_t)PQgetlength(r, row, c));
     }
 }
 
@@ -38,4 +43,15 @@ void source_put_literals(struct buffer *out, const char *id)
         }
     }
     buffer_puts(out, "'");
+}
+
+void source_put_bound(struct buffer *out, const struct source_table *t, const char *operator, const char * id)
+{
+    if (id[0] == '\0') {
+        buffer_puts(out, "true");
+        return;
+    }
+    buffer_printf(out, "(%s) %s (", t->id_piece, operator);
+    source_put_literals(out, id);
+    buffer_puts(out, ")");
 }

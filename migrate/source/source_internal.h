@@ -2,6 +2,7 @@
 #ifndef MIGRATE_SOURCE_SOURCE_INTERNAL_H
 #define MIGRATE_SOURCE_SOURCE_INTERNAL_H
 /* A source's fields for source*.c, scan and transaction_wait. Private to this folder. */
+#include <stdatomic.h>
 #include "base/buffer.h"
 #include "migrate/source/connection.h"
 #include "migrate/source/source.h"
@@ -48,6 +49,8 @@ struct source {
     unsigned id_columns;
     char id_column[SOURCE_ID_COLUMNS_MAX][64]; /* names, as in the catalog */
     char id_text[SOURCE_ID_TEXT_MAX];          /* columns of the id, as configured or as found */
+    /* Resolved once, then only read: sources of source_open_another() share them. */
+    atomic_uint *users;
     char *where_piece;
     unsigned table_count;
     struct source_table *tables;
@@ -94,4 +97,7 @@ MUST_CHECK enum err source_take_count(PGresult *r, uint64_t *out, struct error *
 void source_put_id(struct buffer *out, const PGresult *r, int row, unsigned columns);
 /* Append an id as SQL values: 'a', 'b'. */
 void source_put_literals(struct buffer *out, const char *id);
+/* Append a condition such as (t.a, t.b) > ('1', '2'); @id "": true. */
+void source_put_bound(struct buffer *out, const struct source_table *t, const char *operator,
+                      const char * id);
 #endif

@@ -53,21 +53,16 @@ static enum err add_table(struct source *s, const char *oid, struct error *e)
 
 static enum err add_name(struct source *s, const char *name, struct error *e)
 {
-    PGresult *r;
-    const struct connection_param params[] = {{"table", name}};
-    const struct statement statement = {.name = "resolve", .params = {params[0]}, .param_count = 1};
-    enum err err = connection_run(s->connection, &statement, &r, e);
+    char oid[CONNECTION_OID_MAX];
+    enum err err = connection_resolve(s->connection, name, oid, e);
     if (err != ERR_OK)
         return error_prefix(e, err, "table %s", name);
-    const char *oid = PQgetvalue(r, 0, 0);
-    err =
-        oid[0] != '\0'
-            ? add_table(s, oid, e)
-            : error_set(e, ERR_CONFIG,
-                        "table %s does not exist for this role; correct `table`, or qualify it: schema.name",
-                        name);
-    PQclear(r);
-    return err;
+    return oid[0] != '\0'
+               ? add_table(s, oid, e)
+               : error_set(
+                     e, ERR_CONFIG,
+                     "table %s does not exist for this role; correct `table`, or qualify it: schema.name",
+                     name);
 }
 
 /* Convert a part of a name for LIKE: quoted text stays as it is, other text becomes lower case; * and ?
@@ -132,18 +127,8 @@ static enum err add_tables(struct source *s, struct error *e)
 
 enum err source_set_up(struct source *s, struct error *e)
 {
-    char statement_ms[16], lock_ms[16];
-    (void)snprintf(statement_ms, sizeof(statement_ms), "%d", (int)SERVER_STATEMENT_TIMEOUT_MS);
-    (void)snprintf(lock_ms, sizeof(lock_ms), "%u", s->timeout_ms == 0 ? 1 : s->timeout_ms);
-    const struct statement statement = {
-        .name = "session",
-        .params = {{"statement_timeout", statement_ms}, {"lock_timeout", lock_ms}},
-        .param_count = 2};
-    PGresult *r;
-    enum err err = connection_run(s->connection, &statement, &r, e);
-    if (err == ERR_OK)
-        PQclear(r);
-    return err;
+    return connection_set_up(s->connection, "session", SERVER_STATEMENT_TIMEOUT_MS,
+                             s->timeout_ms == 0 ? 1 : s->timeout_ms, e);
 }
 
 /* --- one table --- */
@@ -377,6 +362,8 @@ enum err source_resolve(struct source *s, struct error *e)
 
 void source_free_tables(struct source *s)
 {
+    if (atomic_fetch_sub(s->users, 1) > 1)
+        return;
     for (unsigned i = 0; i < s->table_count; i++) {
         free(s->tables[i].id_piece);
         free(s->tables[i].descending_piece);
@@ -384,7 +371,5 @@ void source_free_tables(struct source *s)
     }
     free(s->tables);
     free(s->where_piece);
-    s->tables = NULL;
-    s->where_piece = NULL;
-    s->table_count = 0;
+    free(s->users);
 }

@@ -24,21 +24,22 @@ struct transaction_wait {
     char lsn[SOURCE_LSN_MAX]; /* must be on disk; "": not known yet */
 };
 
-/* Run the statement that notes transactions; its column "noted" replaces the noted array. */
-static enum err note(struct transaction_wait *settle, const char *statement, PGresult **out, struct error *e)
+/* Run the statement that notes transactions; its column "noted" replaces the noted array. @standby NULL: the
+ * statement does not tell whether the server is one. */
+static enum err note(struct transaction_wait *settle, const char *statement, bool *standby, struct error *e)
 {
     PGresult *r;
     enum err err = source_run(settle->source, 0, statement, NULL, 0, &r, e);
     if (err != ERR_OK)
         return err;
+    if (standby != NULL)
+        *standby = result_is_true(r, "is_standby");
     char *noted = strdup(result_text(r, "noted"));
-    if (noted == NULL) {
-        PQclear(r);
+    PQclear(r);
+    if (noted == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    }
     free(settle->noted);
     settle->noted = noted;
-    *out = r;
     return ERR_OK;
 }
 
@@ -51,12 +52,11 @@ enum err transaction_wait_begin(struct transaction_wait **out, struct source *s,
     if (settle == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     settle->source = s;
-    PGresult *r = NULL;
-    err = note(settle, "settle_open", &r, e);
-    if (err == ERR_OK && result_is_true(r, "is_standby"))
+    bool standby = false;
+    err = note(settle, "settle_open", &standby, e);
+    if (err == ERR_OK && standby)
         err = error_set(e, ERR_CONFIG,
                         "the server is a standby, which cannot see the open transactions of its primary");
-    PQclear(r);
     if (err != ERR_OK) {
         transaction_wait_free(settle);
         return error_prefix(e, err, "settle");
@@ -112,12 +112,8 @@ static enum err look_at_disk(struct transaction_wait *settle, bool *done, struct
         err = source_run(settle->source, 0, "flushed", params, 1, &r, e);
     *done = err == ERR_OK && strcmp(PQgetvalue(r, 0, 0), "t") == 0;
     PQclear(r);
-    if (err != ERR_OK || !first || *done)
-        return err;
-    r = NULL;
-    err = source_run(settle->source, 0, "instant", NULL, 0, &r, e);
-    PQclear(r);
-    return err;
+    return err != ERR_OK || !first || *done ? err
+                                            : source_run(settle->source, 0, "instant", NULL, 0, NULL, e);
 }
 
 enum err transaction_wait_poll(struct transaction_wait *settle, bool *done,
@@ -129,9 +125,7 @@ enum err transaction_wait_poll(struct transaction_wait *settle, bool *done,
     if (settle->stage == WAITING_FOR_OPEN) {
         err = look(settle, "settle_waiting", blockers, blocker_max, waiting, e);
         if (err == ERR_OK && *waiting == 0) {
-            PGresult *r = NULL;
-            err = note(settle, "prepared_open", &r, e);
-            PQclear(r);
+            err = note(settle, "prepared_open", NULL, e);
             if (err == ERR_OK)
                 settle->stage = WAITING_FOR_PREPARED;
         }

@@ -2,44 +2,38 @@
 #include "migrate/verify/compare.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
-#include "migrate/build/bitmaps.h"
 #include "migrate/build/partitions.h"
 #include "migrate/build/spill.h"
 
-enum { AHEAD = BITMAPS_AHEAD, LIST_MIN = 64, READ_BYTES = 4 << 20 };
-
-/* The result of one thread. */
-struct findings {
-    struct key_hash *missing;
-    size_t count, room;
-    uint64_t total, tested;
-};
+enum { AHEAD = 16 /* hides the latency of memory */, LIST_MIN = 64, READ_BYTES = 4 << 20 };
 
 struct compare_writer {
     _Alignas(64) struct compare *compare;
     struct spill_writer *spill; /* NULL: shards in memory */
-    struct findings findings;
+    uint64_t tested;            /* since compare_finish() */
     unsigned waiting;
     struct key_hash hash[AHEAD];
-    struct key_place *place; /* AHEAD places for each layer */
+    struct bitmap_aim *aim; /* AHEAD for each layer */
 };
 
 struct compare {
-    struct compare_options o;
+    struct log_input *input;
+    struct build_options o;
     struct periodic periodic;
     unsigned layer_count;
     struct geometry geometry[GENERATION_LAYERS_MAX];
     struct partitions partitions;
-    struct bitmaps *maps[GENERATION_LAYERS_MAX]; /* all shards, or those of one partition */
-    struct spill *spill;                         /* NULL: shards in memory */
-    bool loaded;                                 /* shards in memory: all have been read */
-    struct key_place *places;                    /* places of all writers and the driver */
-    struct compare_writer *writers;              /* the last one is the driver's */
-    atomic_uint_least64_t listed;                /* missing hashes in all lists together */
-    struct findings findings;                    /* results of all that was finished */
+    struct spill *spill;            /* NULL: shards in memory */
+    bool loaded;                    /* shards in memory: all have been read */
+    struct bitmap_aim *aims;        /* of all writers and the driver */
+    struct compare_writer *writers; /* the last one is the driver's */
+    uint64_t tested;                /* of what was finished */
+    pthread_mutex_t lock;           /* guards the fields below while writers test */
+    uint64_t total;                 /* missing hashes */
+    struct key_hash *missing;       /* the first of them */
+    size_t count, room;
 };
 
 /* --- construction --- */
@@ -70,39 +64,38 @@ static enum err make_writers(struct compare *c, struct error *e)
 {
     unsigned count = c->o.writers + 1;
     size_t each = (size_t)c->layer_count * AHEAD;
-    c->places = calloc(count, each * sizeof(*c->places));
+    c->aims = calloc(count, each * sizeof(*c->aims));
     c->writers = aligned_alloc(_Alignof(struct compare_writer), count * sizeof(*c->writers));
-    if (c->places == NULL || c->writers == NULL)
+    if (c->aims == NULL || c->writers == NULL)
         return error_set(e, ERR_NOMEM, "compare: out of memory");
     for (unsigned i = 0; i < count; i++)
         c->writers[i] =
             (struct compare_writer){.compare = c,
                                     .spill = spills(c) && i < c->o.writers ? spill_writer(c->spill, i) : NULL,
-                                    .place = c->places + i * each};
+                                    .aim = c->aims + i * each};
     return ERR_OK;
 }
 
-enum err compare_new(struct compare **out, const struct compare_options *o, struct error *e)
+enum err compare_new(struct compare **out, struct log_input *input, const struct build_options *o,
+                     struct error *e)
 {
-    if (o->writers == 0 || o->writers > COMPARE_WRITERS_MAX)
-        return error_set(e, ERR_RANGE, "%u writers are not between 1 and %d", o->writers,
-                         COMPARE_WRITERS_MAX);
-    if (o->input->generation->layer_count == 0)
+    if (o->writers == 0 || o->writers > BUILD_WRITERS_MAX)
+        return error_set(e, ERR_RANGE, "%u writers are not between 1 and %d", o->writers, BUILD_WRITERS_MAX);
+    if (input->generation->layer_count == 0)
         return error_set(e, ERR_RANGE, "there is no generation");
     struct compare *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "compare: out of memory");
+    (void)pthread_mutex_init(&c->lock, NULL);
+    c->input = input;
     c->o = *o;
     c->periodic = (struct periodic){.fn = o->poll, .arg = o->poll_arg};
-    c->layer_count = o->input->generation->layer_count;
+    c->layer_count = input->generation->layer_count;
     for (unsigned i = 0; i < c->layer_count; i++)
-        c->geometry[i] = o->input->generation->layers[i].geometry;
+        c->geometry[i] = input->generation->layers[i].geometry;
     enum err code = plan(c, e);
     if (code == ERR_OK)
         code = make_writers(c, e);
-    for (unsigned i = 0; i < c->layer_count && code == ERR_OK; i++)
-        code = bitmaps_new(&c->maps[i], &c->geometry[i],
-                           partitions_shards_max(&c->partitions, &c->geometry[i]), 1, e);
     if (code == ERR_OK)
         *out = c;
     else
@@ -114,67 +107,59 @@ void compare_free(struct compare *c)
 {
     if (c == NULL)
         return;
-    for (unsigned i = 0; i < c->layer_count; i++)
-        bitmaps_free(c->maps[i]);
-    for (unsigned i = 0; c->writers != NULL && i <= c->o.writers; i++)
-        free(c->writers[i].findings.missing);
     spill_free(c->spill);
-    free(c->findings.missing);
+    (void)pthread_mutex_destroy(&c->lock);
+    free(c->missing);
     free(c->writers);
-    free(c->places);
+    free(c->aims);
     free(c);
 }
 
 /* --- testing --- */
 
-static bool make_room(struct findings *f, size_t more)
+static bool make_room(struct compare *c)
 {
-    if (f->room - f->count >= more)
+    if (c->count < c->room)
         return true;
-    size_t room = f->room == 0 ? LIST_MIN : 2 * f->room;
-    room = room < f->count + more ? f->count + more : room;
-    struct key_hash *list = realloc(f->missing, room * sizeof(*list));
+    size_t room = c->room == 0 ? LIST_MIN : 2 * c->room;
+    struct key_hash *list = realloc(c->missing, room * sizeof(*list));
     if (list == NULL)
         return false;
-    f->missing = list;
-    f->room = room;
+    c->missing = list;
+    c->room = room;
     return true;
 }
 
 /* A list that cannot grow is cut; the total shows that there are more. */
-static void is_missing(struct compare *c, struct findings *f, struct key_hash h)
+static void is_missing(struct compare *c, struct key_hash h)
 {
-    f->total++;
-    if (atomic_load_explicit(&c->listed, memory_order_relaxed) >= COMPARE_MISSING_MAX || !make_room(f, 1))
-        return;
-    if (atomic_fetch_add(&c->listed, 1) < COMPARE_MISSING_MAX)
-        f->missing[f->count++] = h;
-    else
-        (void)atomic_fetch_sub(&c->listed, 1);
+    (void)pthread_mutex_lock(&c->lock);
+    c->total++;
+    if (c->count < COMPARE_MISSING_MAX && make_room(c))
+        c->missing[c->count++] = h;
+    (void)pthread_mutex_unlock(&c->lock);
 }
 
 static void test_waiting(struct compare_writer *w)
 {
     struct compare *c = w->compare;
+    struct bitmap *const *layers = c->input->resident->layer;
     for (unsigned i = 0; i < w->waiting; i++) {
         bool present = false;
         for (unsigned layer = 0; layer < c->layer_count && !present; layer++)
-            present = bitmaps_test(c->maps[layer], &w->place[layer * AHEAD + i]);
+            present = bitmap_see(layers[layer], &w->aim[layer * AHEAD + i]) == BITMAP_YES;
         if (!present)
-            is_missing(c, &w->findings, w->hash[i]);
+            is_missing(c, w->hash[i]);
     }
-    w->findings.tested += w->waiting;
+    w->tested += w->waiting;
     w->waiting = 0;
 }
 
 static void test_put(struct compare_writer *w, struct key_hash h)
 {
     const struct compare *c = w->compare;
-    for (unsigned layer = 0; layer < c->layer_count; layer++) {
-        struct key_place *place = &w->place[layer * AHEAD + w->waiting];
-        hash_place(&c->geometry[layer], h, place);
-        bitmaps_prefetch(c->maps[layer], place);
-    }
+    for (unsigned layer = 0; layer < c->layer_count; layer++)
+        bitmap_aim(c->input->resident->layer[layer], h, &w->aim[layer * AHEAD + w->waiting]);
     w->hash[w->waiting++] = h;
     if (w->waiting == AHEAD)
         test_waiting(w);
@@ -216,13 +201,12 @@ static enum err read_layer(struct compare *c, unsigned layer, uint32_t first, ui
     uint32_t bytes = geometry_shard_bytes(&c->geometry[layer]);
     uint32_t at_once = READ_BYTES / bytes;
     enum err code = ERR_OK;
-    bitmaps_hold(c->maps[layer], first);
+    log_input_drop(c->input, layer, 0, c->geometry[layer].shards);
     for (uint32_t done = 0; done < count && code == ERR_OK; done += at_once) {
         uint32_t some = count - done < at_once ? count - done : at_once;
         code = periodic_call(&c->periodic, e);
         if (code == ERR_OK)
-            code = log_input_read(c->o.input, layer, first + done, some,
-                                  bitmaps_bytes(c->maps[layer], first + done), e);
+            code = log_input_read(c->input, layer, first + done, some, e);
     }
     return code;
 }
@@ -247,29 +231,10 @@ enum err compare_load(struct compare *c, struct error *e)
 
 /* --- what was found --- */
 
-/* Add one thread's findings to the common ones. If memory runs out, the list is cut; the total stays
- * right. */
-static void gather(struct compare *c, struct findings *from)
+static void take_tested(struct compare *c, struct compare_writer *w)
 {
-    struct findings *all = &c->findings;
-    all->total += from->total;
-    all->tested += from->tested;
-    if (from->count > 0 && make_room(all, from->count)) {
-        memcpy(all->missing + all->count, from->missing, from->count * sizeof(*from->missing));
-        all->count += from->count;
-    } else {
-        (void)atomic_fetch_sub(&c->listed, from->count);
-    }
-    free(from->missing);
-    *from = (struct findings){0};
-}
-
-static void throw_away(struct compare *c, struct compare_writer *w)
-{
-    (void)atomic_fetch_sub(&c->listed, w->findings.count);
-    free(w->findings.missing);
-    w->findings = (struct findings){0};
-    w->waiting = 0;
+    c->tested += w->tested;
+    w->tested = 0;
 }
 
 static enum err test_some(void *arg, const struct key_hash *hashes, uint32_t count, struct error *e)
@@ -283,18 +248,23 @@ static enum err test_some(void *arg, const struct key_hash *hashes, uint32_t cou
 static enum err test_partition(struct compare *c, uint32_t partition, struct error *e)
 {
     struct compare_writer *w = &c->writers[c->o.writers];
-    if (!spill_holds(c->spill, partition))
+    const uint64_t total = c->total;
+    const size_t count = c->count;
+    if (!spill_file_holds(spill_sealed(c->spill), partition))
         return ERR_OK;
     enum err code = read_partition(c, partition, e);
     if (code == ERR_OK)
-        code = spill_read(c->spill, partition, test_some, w, e);
-    if (code != ERR_OK) {
-        throw_away(c, w);
+        code = spill_file_read(spill_sealed(c->spill), partition, test_some, w, e);
+    if (code != ERR_OK) { /* the whole partition is tested again */
+        c->total = total;
+        c->count = count;
+        w->waiting = 0;
+        w->tested = 0;
         return code;
     }
     test_waiting(w);
-    gather(c, &w->findings);
-    spill_forget(c->spill, partition);
+    take_tested(c, w);
+    spill_file_forget(spill_sealed(c->spill), partition);
     return ERR_OK;
 }
 
@@ -317,25 +287,25 @@ enum err compare_finish(struct compare *c, struct error *e)
         return error_set(e, ERR_CONFLICT, "keys cannot be compared before the shards are read");
     } else {
         for (unsigned i = 0; i < c->o.writers; i++)
-            gather(c, &c->writers[i].findings);
+            take_tested(c, &c->writers[i]);
     }
-    if (code == ERR_OK && c->findings.count > 0)
-        qsort(c->findings.missing, c->findings.count, sizeof(*c->findings.missing), key_hash_compare);
+    if (code == ERR_OK && c->count > 0)
+        qsort(c->missing, c->count, sizeof(*c->missing), key_hash_compare);
     return code;
 }
 
 uint64_t compare_tested(const struct compare *c)
 {
-    return c->findings.tested;
+    return c->tested;
 }
 
 uint64_t compare_missing_total(const struct compare *c)
 {
-    return c->findings.total;
+    return c->total;
 }
 
 const struct key_hash *compare_missing(const struct compare *c, size_t *count)
 {
-    *count = c->findings.count;
-    return c->findings.missing;
+    *count = c->count;
+    return c->missing;
 }

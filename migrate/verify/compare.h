@@ -2,11 +2,11 @@
 #ifndef MIGRATE_VERIFY_COMPARE_H
 #define MIGRATE_VERIFY_COMPARE_H
 /* Checks that a generation in Redis holds all keys of the source. Hashes of several threads are tested
- * against whole shards that were read into memory. If the shards of all layers do not fit, hashes are spilled
- * to files by ranges of shards (partitions.h), and each range is read and tested at the end. Either way each
- * shard and the source are read once.
+ * against whole shards that the input has read into memory. If the shards of all layers do not fit, hashes
+ * are spilled to files by ranges of shards (partitions.h), and each range is read and tested at the end.
+ * Either way each shard and the source are read once.
  *
- * A key counts as present if some layer has all its bits, as in a check. The compare does not see what
+ * A key counts as present if some layer has all its bits, as in a check. The compare may not see what
  * enters the generation after its shard was read, nor layers added after compare_new(): check a missing key
  * again before you report it.
  *
@@ -15,29 +15,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "migrate/build/build.h"
 #include "migrate/verify/log_input.h"
-#include "migrate/build/periodic.h"
-#include "shard/filter/generation.h"
-#include "shard/filter/hash.h"
 
-enum { COMPARE_WRITERS_MAX = 64, COMPARE_MISSING_MAX = 1000000 };
+enum { COMPARE_MISSING_MAX = 1000000 };
 
 struct compare;
 struct compare_writer;
 
-/* Pointers are borrowed until compare_free(). */
-struct compare_options {
-    struct log_input *input; /* reads the generation */
-    uint64_t memory;         /* bytes of shards at most, but at least one or two of each layer */
-    unsigned writers;        /* 1 .. COMPARE_WRITERS_MAX */
-    const char *spill_dir;   /* NULL or "": no spilling; all shards must fit */
-    uint64_t spill_bytes;    /* see struct build_options */
-    periodic_fn *poll;       /* called during a load or a finish; NULL: none */
-    void *poll_arg;
-};
-
-/* Reads no shards. ERR_CONFIG, ERR_RANGE, ERR_IO, ERR_NOMEM: as build_new(). */
-MUST_CHECK enum err compare_new(struct compare **out, const struct compare_options *o, struct error *e);
+/* @input, which is borrowed, reads the generation; this call reads no shards. ERR_CONFIG, ERR_RANGE, ERR_IO,
+ * ERR_NOMEM: as build_new(). */
+MUST_CHECK enum err compare_new(struct compare **out, struct log_input *input, const struct build_options *o,
+                                struct error *e);
 /* No writer may be at work. */
 void compare_free(struct compare *c);
 

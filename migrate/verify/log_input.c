@@ -56,21 +56,10 @@ static void on_failed(void *arg, uint32_t shard, enum err code, const char *why)
         f->code = error_set(f->e, code, "%s", why);
 }
 
-static void copy(const struct bitmap *b, uint32_t shard, uint8_t *out)
-{
-    const atomic_word *words = b->words + (size_t)shard * b->shard_words;
-    for (uint32_t i = 0; i < b->shard_words; i++) {
-        uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
-        memcpy(out + (size_t)i * sizeof(word), &word, sizeof(word));
-    }
-}
-
 /* The lanes' entries are applied while shards are loading, so that they reach these shards, too. The shards
- * leave memory without having been completed. */
-enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, uint32_t count, uint8_t *bytes,
-                        struct error *e)
+ * stay in this state. */
+enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, uint32_t count, struct error *e)
 {
-    const struct bitmap *b = in->resident->layer[layer];
     struct failure failure = {.e = e};
     struct load l = {.resident = in->resident,
                      .layer = layer,
@@ -92,10 +81,13 @@ enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, ui
     code = failure.code;
     for (unsigned i = 0; i < in->lanes && code == ERR_OK; i++)
         code = read_lane(in, i, e);
-    for (uint32_t i = 0; i < count && code == ERR_OK; i++)
-        copy(b, first + i, bytes + (size_t)i * b->shard_bytes);
-    load_cancel(&l);
     return code;
+}
+
+void log_input_drop(struct log_input *in, unsigned layer, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = first; i < first + count; i++)
+        resident_load_cancel(in->resident, layer, i);
 }
 
 /* --- construction --- */

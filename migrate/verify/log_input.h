@@ -26,7 +26,7 @@ struct log_input {
     struct lane lane[LOG_LANES_MAX];
     struct log_position at[LOG_LANES_MAX]; /* entries up to here are in the shards, or were applied */
     struct budget budget;
-    struct resident *resident; /* the run of shards that is read, and the entries */
+    struct resident *resident; /* the shards that were read, and the entries */
 };
 
 /* Read the generation in @slot of @v. ERR_CONFLICT: some lane has no folded position for it, as when it is
@@ -35,10 +35,12 @@ MUST_CHECK enum err log_input_init(struct log_input *in, struct sync_client *l, 
                                    const struct log_view *v, unsigned slot, struct error *e);
 /* Read the generation that @b builds, whose shards have all entries up to builder_note(). */
 MUST_CHECK enum err log_input_init_build(struct log_input *in, const struct builder *b, struct error *e);
-/* Read the shards [@first, @first + @count) of @layer to @bytes, contiguously, each as long as its blocks;
- * the bytes of tags are undefined. ERR_LOST: a shard is missing or incomplete. */
+/* Read the shards [@first, @first + @count) of @layer, which are not in memory, into in->resident. ERR_LOST:
+ * a shard is missing or incomplete. */
 MUST_CHECK enum err log_input_read(struct log_input *in, unsigned layer, uint32_t first, uint32_t count,
-                                   uint8_t *bytes, struct error *e);
+                                   struct error *e);
+/* Give the memory of those of these shards back that are in memory. */
+void log_input_drop(struct log_input *in, unsigned layer, uint32_t first, uint32_t count);
 /* May be called on a log_input whose init failed. */
 void log_input_fini(struct log_input *in);
 #endif

@@ -77,7 +77,7 @@ enum err admin_accept(struct admin *a, struct admin_call *call, struct reply *r,
         filter_mutex_options(a->service, a->config, call->filter, call->filter_length);
     enum err code = admin_open(a, call, e); /* take no mutex for an invalid name */
     if (code == ERR_OK)
-        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
+        code = mutex_acquire(&mutex, &options, options.redis_timeout_ms, e);
     if (code == ERR_OK)
         code = accept_loss(a, call, e);
     mutex_release(mutex);

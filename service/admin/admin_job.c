@@ -53,7 +53,7 @@ static enum err check_nodes(struct admin *a, const struct runner_job *job, struc
         code = error_set(e, ERR_BUSY,
                          "an earlier job is unfinished and has its nodes: abort it, or wait for its end");
     if (code == ERR_OK)
-        code = memory_of_nodes(a->redis, &on, &memory, &count, e);
+        code = memory_of_filter(&a->handle, NULL, &on, &memory, &count, e);
     free(memory);
     return code;
 }

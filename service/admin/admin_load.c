@@ -127,7 +127,7 @@ static enum err complete(struct load *l)
     struct admin *a = l->a;
     const struct mutex_options options =
         filter_mutex_options(a->service, a->config, l->call->filter, l->call->filter_length);
-    enum err code = mutex_wait(&mutex, &options, options.redis_timeout_ms, l->e);
+    enum err code = mutex_acquire(&mutex, &options, options.redis_timeout_ms, l->e);
     if (code != ERR_OK)
         return code;
     code = publish(l, mutex, l->e);
@@ -159,7 +159,7 @@ static enum err check_memory(struct load *l, struct error *e)
     struct placement all;
     enum err code = placement_choose(&all, &l->a->service->nodes, "", e);
     if (code == ERR_OK)
-        code = memory_of_nodes(l->a->redis, &all, &nodes, &count, e);
+        code = memory_of_filter(&l->a->handle, NULL, &all, &nodes, &count, e);
     for (unsigned i = 0; i < h->layer_count && code == ERR_OK; i++) {
         const struct geometry *g = &h->layers[i].geometry;
         const struct plan plan = {.capacity = h->layers[i].capacity,

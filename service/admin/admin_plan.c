@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "expansion/decide/preview.h"
+#include "expansion/job/memory.h"
 #include "expansion/job/survey.h"
 #include "migrate/source/scan.h"
 #include "service/admin/admin.h"
@@ -46,7 +47,7 @@ static enum err make_plan(struct outlook *o, struct error *e)
     if (code != ERR_OK)
         return code;
     o->planned = true;
-    return survey_fits(&o->plan, &o->a->handle, &o->a->view, &o->on, &o->nodes, &o->node_count, o->warning,
+    return memory_fits(&o->a->handle, &o->a->view, &o->on, &o->plan, &o->nodes, &o->node_count, o->warning,
                        e);
 }
 

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "expansion/decide/forecast.h"
-#include "expansion/decide/layer.h"
+#include "expansion/decide/threshold.h"
 #include "expansion/decide/schedule.h"
 #include "expansion/decide/window.h"
 #include "expansion/job/memory.h"
@@ -99,7 +99,7 @@ static uint64_t view_fields(struct fields *f, struct admin *a, const struct view
     field_decimal(f, "fill_ratio", g->capacity == 0 ? 0 : (double)items / (double)g->capacity);
     field_decimal(f, "error_rate", g->error_rate);
     field_decimal(f, "expected_error_rate", g->built ? generation_rate(g, items) : 1);
-    field_decimal(f, "error_rate_bound", layer_rate_bound(g));
+    field_decimal(f, "error_rate_bound", threshold_rate_bound(g));
     field_bool(f, "has_layers", v->sourced && g->layer_count > 1);
     field_number(f, "expansion", v->expansion);
     field_bool(f, "has_source", v->sourced);

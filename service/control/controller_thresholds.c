@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
-#include "expansion/decide/layer.h"
 #include "expansion/job/memory.h"
 #include "expansion/decide/schedule.h"
 #include "expansion/decide/threshold.h"
@@ -136,7 +135,7 @@ static struct threshold_input input_of(const struct filter_state *w, const struc
         /* A larger generation is above the bound again: do not rebuild for it twice. */
         .expand_at_bytes = last->bytes_generation == g->number ? 0 : c->expand_at_bytes,
         .layers = g->layer_count,
-        .rate_bound = layer_rate_bound(g),
+        .rate_bound = threshold_rate_bound(g),
     };
 }
 

@@ -76,7 +76,7 @@ enum err filter_drop(struct service *s, const struct config *config, struct hand
     if (code == ERR_OK) /* take no mutex for an invalid name */
         code = handle_load_any(f, scratch, e);
     if (code == ERR_OK)
-        code = mutex_wait(&mutex, &options, options.redis_timeout_ms, e);
+        code = mutex_acquire(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)
         return code;
     code = drop_under_mutex(s, f, scratch, name, length, when, mutex, e);

@@ -66,28 +66,15 @@ static void leave_registries(struct handle *f)
 }
 
 /* An existing filter needs no check. */
-static enum err check_memory(const struct service *s, const struct handle *f, const struct make_options *o,
-                             struct error *e)
+static enum err check_memory(const struct handle *f, const struct make_options *o, struct error *e)
 {
     char warning[256];
-    struct generation *g = calloc(1, sizeof(*g));
-    if (g == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    *g = (struct generation){
-        .number = 1, .capacity = o->capacity, .error_rate = o->error_rate, .layer_count = 1};
-    placement_pin(o->placement, &s->nodes, g);
-    enum err code = geometry_plan(&g->layers[0].geometry, o->capacity, o->error_rate, o->shard_bytes, e);
+    struct plan plan = {.capacity = o->capacity};
+    enum err code = geometry_plan(&plan.geometry, o->capacity, o->error_rate, o->shard_bytes, e);
     if (code == ERR_OK) {
-        const uint64_t bytes = memory_of_generation(g);
-        const struct plan plan = {.capacity = g->capacity,
-                                  .geometry = g->layers[0].geometry,
-                                  .bytes = generation_bytes(g),
-                                  .memory_new = bytes,
-                                  .memory_peak = bytes,
-                                  .partitions = 1};
-        code = memory_fits(f, g, &plan, warning, e);
+        plan.memory_new = geometry_memory_log(&plan.geometry);
+        code = memory_fits(f, NULL, o->placement, &plan, NULL, NULL, warning, e);
     }
-    free(g);
     return code == ERR_REFUSED ? ERR_NOMEM : code;
 }
 
@@ -243,7 +230,7 @@ static enum err make(struct service *s, const struct config *config, struct hand
     if (code == ERR_OK)
         code = placement_choose(&on, &s->nodes, r->nodes, e);
     if (code == ERR_OK)
-        code = check_memory(s, f, &o, e);
+        code = check_memory(f, &o, e);
     if (code == ERR_OK)
         code = filter_make_log(&naming, &o, v, &work, e);
     if (code == ERR_OK) {
@@ -268,7 +255,7 @@ enum err filter_make(struct service *s, const struct config *config, struct hand
     options.redis = f->redis;
     /* Making a filter is quick, so wait for another coordinator that does it; but not if other requests wait
      * here. */
-    code = mutex_wait(&mutex, &options, f->requests_wait ? 0 : options.redis_timeout_ms, e);
+    code = mutex_acquire(&mutex, &options, f->requests_wait ? 0 : options.redis_timeout_ms, e);
     if (code == ERR_BUSY && f->requests_wait)
         code = ERR_ASIDE;
     if (code != ERR_OK)

@@ -58,8 +58,12 @@ enum err log_shards_read(struct log_shards *s, unsigned layer, uint32_t first, u
                          struct error *e)
 {
     const struct geometry *g = &s->g->layers[layer].geometry;
-    enum err code = log_input_read(&s->input, layer, first, count, out, e);
+    const struct bitmap *b = s->input.resident->layer[layer];
+    enum err code = log_input_read(&s->input, layer, first, count, e);
     size_t block_bytes = g->block_bits / 8;
+    if (code == ERR_OK)
+        memcpy(out, b->words + (size_t)first * b->shard_words, (size_t)count * b->shard_bytes);
+    log_input_drop(&s->input, layer, first, count);
     for (uint64_t i = 0; i < (uint64_t)count * g->blocks && code == ERR_OK; i++)
         memset(out + i * block_bytes, 0, BLOCK_TAG_BITS / 8);
     return code;

@@ -222,8 +222,7 @@ static enum err start_job(struct running_job *j, const struct runner_job *job, u
     const struct mutex_options options =
         filter_mutex_options(j->runner->service, j->config, j->filter, j->options.filter_length);
     pthread_t thread;
-    enum err code = job->wait_ms == 0 ? mutex_acquire(&j->mutex, &options, e)
-                                      : mutex_wait(&j->mutex, &options, job->wait_ms, e);
+    enum err code = mutex_acquire(&j->mutex, &options, job->wait_ms, e);
     if (code != ERR_OK)
         return code;
     if (id != NULL && (code = control_unfinished(job->of, id, e)) != ERR_OK) {

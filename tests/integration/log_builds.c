@@ -248,14 +248,13 @@ void log_bits(struct log_process *p, uint64_t memory, periodic_fn *poll, void *a
     struct error e = {""};
     log_build_free(p->build);
     p->build = NULL;
-    const struct log_build_options o = {.builder = p->builder,
-                                        .memory = memory,
-                                        .writers = 2,
-                                        .spill_dir = log_directory,
-                                        .spill_bytes = 1 << 30,
-                                        .poll = poll,
-                                        .poll_arg = arg};
-    must(log_build_new(&p->build, &o, &e), e);
+    const struct build_options o = {.memory = memory,
+                                    .writers = 2,
+                                    .spill_dir = log_directory,
+                                    .spill_bytes = 1 << 30,
+                                    .poll = poll,
+                                    .poll_arg = arg};
+    must(log_build_new(&p->build, p->builder, &o, &e), e);
     assert_int_equal(build_partitions(p->build->build) > 1, memory == LOG_SPILLS);
 }
 

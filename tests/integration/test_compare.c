@@ -56,19 +56,18 @@ static int teardown(void **state)
     }
 
 /* All tests run twice: in memory, and with hashes spilled for ranges of shards. */
-static struct compare_options options(void **state)
+static struct build_options options(void **state)
 {
-    return (struct compare_options){.input = &input,
-                                    .memory = *state == NULL ? UINT64_MAX : 1,
-                                    .writers = WRITERS,
-                                    .spill_dir = log_directory,
-                                    .spill_bytes = 1 << 20};
+    return (struct build_options){.memory = *state == NULL ? UINT64_MAX : 1,
+                                  .writers = WRITERS,
+                                  .spill_dir = log_directory,
+                                  .spill_bytes = 1 << 20};
 }
 
-static void make(struct compare_options o)
+static void make(struct build_options o)
 {
     struct error e = {""};
-    must(compare_new(&c, &o, &e), e);
+    must(compare_new(&c, &input, &o, &e), e);
 }
 
 static void load(void)
@@ -216,7 +215,7 @@ static void test_compare_missing__lists_so_many_and_counts_the_rest(void **state
     enum { MORE = 100000 };
     struct error e = {""};
     unsigned calls = 0;
-    struct compare_options o = options(state);
+    struct build_options o = options(state);
     o.spill_bytes = 1 << 30;
     o.poll = stop_third; /* interrupted in the middle: nothing is counted twice */
     o.poll_arg = &calls;
@@ -361,7 +360,7 @@ static enum err stop_first(void *arg, struct error *e)
 static void test_compare__goes_on_where_it_was_stopped(void **state)
 {
     bool stopped = false;
-    struct compare_options o = options(state);
+    struct build_options o = options(state);
     o.poll = stop_first;
     o.poll_arg = &stopped;
     make(o);
@@ -377,15 +376,15 @@ static void test_compare_new__says_what_it_needs(void **state)
 {
     struct error e = {""};
     struct compare *none = NULL;
-    struct compare_options o = options(state);
+    struct build_options o = options(state);
     o.spill_dir = NULL;
-    gives(ERR_CONFIG, compare_new(&none, &o, &e), e);
+    gives(ERR_CONFIG, compare_new(&none, &input, &o, &e), e);
     assert_non_null(strstr(e.text, "spill_dir"));
     o.spill_dir = "/nowhere";
-    gives(ERR_CONFIG, compare_new(&none, &o, &e), e);
+    gives(ERR_CONFIG, compare_new(&none, &input, &o, &e), e);
     o = options(state);
     o.writers = 0;
-    gives(ERR_RANGE, compare_new(&none, &o, &e), e);
+    gives(ERR_RANGE, compare_new(&none, &input, &o, &e), e);
     assert_null(none);
 }
 

@@ -46,8 +46,8 @@ static int teardown(void **state)
 static long long finish(const char *mutex, const char *reset, const char *outcome, const char *error)
 {
     static const char *const keys[] = {"expansion_flag", "job", "history"};
-    const char *const arguments[] = {mutex, reset,     "4",     "state", outcome, "error", error,
-                                     "3",   "outcome", "state", "error", "error", "rows",  "rows"};
+    const char *const arguments[] = {mutex, reset,     "state", outcome, "error", error,  "",
+                                     "3",   "outcome", "state", "error", "error", "rows", "rows"};
     struct error e = {""};
     long long answer = 99;
     script_begin(&f.handle.call, embedded_finish);

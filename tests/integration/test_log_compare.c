@@ -29,12 +29,11 @@ static int teardown(void **state)
 static void compares(void **state)
 {
     struct error e = {""};
-    const struct compare_options o = {.input = &input,
-                                      .memory = *state == spilled ? LOG_SPILLS : UINT64_MAX,
-                                      .writers = 1,
-                                      .spill_dir = log_directory,
-                                      .spill_bytes = 1 << 30};
-    must(compare_new(&c, &o, &e), e);
+    const struct build_options o = {.memory = *state == spilled ? LOG_SPILLS : UINT64_MAX,
+                                    .writers = 1,
+                                    .spill_dir = log_directory,
+                                    .spill_bytes = 1 << 30};
+    must(compare_new(&c, &input, &o, &e), e);
     assert_int_equal(compare_finish(c, &e), *state == spilled ? ERR_OK : ERR_CONFLICT);
 }
 
@@ -96,19 +95,18 @@ static void test_compare__reads_the_lanes_again_for_each_run(void **state)
     (void)state;
     builds();
     const struct geometry *g = &input.generation->layers[0].geometry;
-    uint8_t *shard = malloc(geometry_shard_bytes(g));
-    assert_non_null(shard);
+    const struct bitmap *read = input.resident->layer[0];
     for (uint32_t s = 0; s < g->shards; s++) {
         do
             hash_place(g, hash_mix(log_key(++added), input.generation->seed), &at);
         while (at.shard != s); /* a key of the next shard to be read */
         log_add(added, 1);
-        must(log_input_read(&input, 0, s, 1, shard, &e), e);
+        must(log_input_read(&input, 0, s, 1, &e), e);
+        const uint8_t *shard = (const uint8_t *)(read->words + (size_t)s * read->shard_words);
         assert_int_equal(block_test(g, a.builder->tag, &at, shard + (size_t)at.block * g->block_bits / 8,
                                     g->block_bits / 8),
                          BLOCK_PRESENT);
     }
-    free(shard);
 }
 
 static void test_compare__of_the_generation_that_is_read(void **state)

@@ -296,8 +296,8 @@ static void test_a_generation_that_was_built__has_its_keys(void **state)
     must(builder_new(&b, on.link, &on.names, &e), e);
     must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
     must(builder_start(b, &e), e);
-    const struct log_build_options options = {.builder = b, .memory = UINT64_MAX, .writers = 1};
-    must(log_build_new(&build, &options, &e), e);
+    const struct build_options options = {.memory = UINT64_MAX, .writers = 1};
+    must(log_build_new(&build, b, &options, &e), e);
     rows(build, b->seed, 0, ROWS / 2);
     for (unsigned i = 0; i < MEMBERS; i++)
         (void)log_member_added(&member[i], ROWS - BATCH, 2 * BATCH);
@@ -343,8 +343,8 @@ static void rebuild_and_roll_back(unsigned before)
     must(builder_new(&b, on.link, &on.names, &e), e);
     must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
     must(builder_start(b, &e), e);
-    const struct log_build_options options = {.builder = b, .memory = UINT64_MAX, .writers = 1};
-    must(log_build_new(&build, &options, &e), e);
+    const struct build_options options = {.memory = UINT64_MAX, .writers = 1};
+    must(log_build_new(&build, b, &options, &e), e);
     for (unsigned i = 0; i < MEMBERS; i++) {
         a[i] = (struct adder){.member = &member[i], .first = before + i * EACH / 2};
         assert_int_equal(pthread_create(&a[i].thread, NULL, add, &a[i]), 0);

@@ -55,8 +55,8 @@ static void build_and_cut_over(void)
     must(builder_new(&b, on.link, &on.names, &e), e);
     must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
     must(builder_start(b, &e), e);
-    const struct log_build_options options = {.builder = b, .memory = UINT64_MAX, .writers = 1};
-    must(log_build_new(&build, &options, &e), e);
+    const struct build_options options = {.memory = UINT64_MAX, .writers = 1};
+    must(log_build_new(&build, b, &options, &e), e);
     for (unsigned i = 0; i < ROWS; i++)
         log_build_put(build, 0, hash_key(b->seed, text, (size_t)snprintf(text, sizeof(text), "%u", i)));
     must(log_build_page_end(build, 0, &e), e);

@@ -61,7 +61,7 @@ static enum err acquire(struct mutex **out, const char *filter, const char *owne
                                     .lease_ms = lease_ms,
                                     .redis_timeout_ms = SYNC_CLIENT_MS};
     *out = NULL;
-    return mutex_acquire(out, &o, e);
+    return mutex_acquire(out, &o, 0, e);
 }
 
 static const char *holder(void)
@@ -299,7 +299,7 @@ static void test_mutex__of_a_stopped_holder_expires_and_is_lost_when_it_wakes(vo
 static long long job_script(const char *mutex, const char *field, const char *value)
 {
     static const char *const keys[] = {"expansion_flag", "job"};
-    const char *const arguments[] = {mutex, "0", "2", field, value};
+    const char *const arguments[] = {mutex, "0", field, value};
     struct error e = {""};
     long long answer = 99;
     script_begin(&f.handle.call, embedded_job);

@@ -83,7 +83,7 @@ static void *wait_in_thread(void *arg)
     struct waiter *w = arg;
     const struct mutex_options o = options_of(&w->nodes, "waiter");
     w->began = clock_mono_us();
-    w->code = mutex_wait(&w->mutex, &o, w->wait_ms, &w->error);
+    w->code = mutex_acquire(&w->mutex, &o, w->wait_ms, &w->error);
     w->ended = clock_mono_us();
     return NULL;
 }
@@ -125,7 +125,7 @@ static struct mutex *hold(void)
     struct error e = {""};
     struct mutex *m;
     const struct mutex_options o = options_of(&servers.nodes, "holder");
-    must(mutex_acquire(&m, &o, &e), e);
+    must(mutex_acquire(&m, &o, 0, &e), e);
     return m;
 }
 

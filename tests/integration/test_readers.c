@@ -247,7 +247,7 @@ static void test_readers_rest__begins_no_page_until_they_go_on(void **state)
 }
 
 /* The readers together may exceed the limit only by the pages that are under way at once. */
-static void test_readers_limit__holds_for_all_together(void **state)
+static void test_readers_pace__holds_for_all_together(void **state)
 {
     enum { RATE = 20000, PAGE = 1000, AT_ONCE = READING_READERS * PAGE };
     struct source *s = database_source(*state, READING_TABLES, NULL);
@@ -257,16 +257,16 @@ static void test_readers_limit__holds_for_all_together(void **state)
     o.page_rows = PAGE;
     uint64_t began = clock_mono_us();
     struct readers *r = reading_start(&o);
-    readers_limit(r, RATE);
+    readers_pace(r, RATE, 0);
     while (progress.rows < 2 * RATE) {
-        readers_limit(r, RATE); /* setting the same limit again changes nothing */
+        readers_pace(r, RATE, 0); /* setting the same limit again changes nothing */
         clock_sleep_us(10000);
         readers_progress(r, &progress);
         double most = (double)(clock_mono_us() - began) / 1e6 * RATE + 3 * AT_ONCE;
         if ((double)progress.rows > most)
             fail_msg("%llu rows, no more than %.0f were allowed", (unsigned long long)progress.rows, most);
     }
-    readers_limit(r, 0);
+    readers_pace(r, 0, 0);
     reading_end(r);
     readers_stop(r);
     reading_expect_all(reading, true);
@@ -275,7 +275,7 @@ static void test_readers_limit__holds_for_all_together(void **state)
 }
 
 /* Only some readers may work at once, as if others loaded the database. */
-static void test_readers_at_once__lets_some_rest(void **state)
+static void test_readers_pace__lets_some_rest(void **state)
 {
     struct source *s = database_source(*state, READING_TABLES, NULL);
     struct reading *reading = reading_new();
@@ -286,10 +286,10 @@ static void test_readers_at_once__lets_some_rest(void **state)
     struct readers *r = reading_start(&o);
     reading_wait(reading, 20);
     assert_int_equal(reading_most_at_once(reading), 1);
-    readers_at_once(r, 2);
+    readers_pace(r, 0, 2);
     reading_wait(reading, reading_pages(reading) + 30);
     assert_int_equal(reading_most_at_once(reading), 2);
-    readers_at_once(r, 0);
+    readers_pace(r, 0, 0);
     reading_end(r);
     assert_in_range(reading_most_at_once(reading), 3, READING_READERS);
     readers_stop(r);
@@ -318,8 +318,8 @@ int main(void)
         cmocka_unit_test(test_readers_left__and_what_came_are_all_rows_at_any_moment),
         cmocka_unit_test(test_readers_left__is_where_others_can_go_on),
         cmocka_unit_test(test_readers_rest__begins_no_page_until_they_go_on),
-        cmocka_unit_test(test_readers_limit__holds_for_all_together),
-        cmocka_unit_test(test_readers_at_once__lets_some_rest),
+        cmocka_unit_test(test_readers_pace__holds_for_all_together),
+        cmocka_unit_test(test_readers_pace__lets_some_rest),
     };
     return cmocka_run_group_tests(tests, setup, database_teardown);
 }

@@ -226,7 +226,7 @@ static void test_readers_stop__does_not_wait_for_a_rest(void **state)
         if (how == 0)
             (void)readers_rest(r);
         else
-            readers_limit(r, 1);
+            readers_pace(r, 1, 0);
         clock_sleep_us(50000);
         uint64_t began = clock_mono_us();
         readers_stop(r);

@@ -1,16 +1,17 @@
 -- Write the end of a job to its record, and fields of the record to the history, in one step.
--- KEYS: expansion_flag, job, history. ARGV: mutex, 1 to delete the record's other fields, count of job arguments, job
--- pairs..., maximum number of entries, then pairs (name in the entry, field of the record)...
+-- KEYS: expansion_flag, job, history. ARGV: mutex, 1 to delete the record's other fields, job pairs..., an empty string,
+-- maximum number of entries, then pairs (name in the entry, field of the record)...
 -- An entry is one line of name=value, separated by blanks, in the order given. Control characters, blanks and % of a
 -- value are written as %XX; missing and empty fields are omitted.
 -- Returns 1; -1: the mutex is not ours.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 -- A script that has written once may continue if Redis is out of memory: abort and finish must be able to free some.
 redis.call('PERSIST', KEYS[2])
-local last, kept = 3 + tonumber(ARGV[3]), {}
-for i = 4, last, 2 do
-  redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
-  kept[ARGV[i]] = 1
+local last, kept = 3, {}
+while ARGV[last] ~= '' do
+  redis.call('HSET', KEYS[2], ARGV[last], ARGV[last + 1])
+  kept[ARGV[last]] = 1
+  last = last + 2
 end
 if ARGV[2] == '1' then
   -- Delete field by field, last: in a migrating slot a deleted key may not be accessed again.

@@ -1,11 +1,10 @@
--- Write the job's record. KEYS: expansion_flag, job. ARGV: mutex, 1 to delete the record's other fields, count of job
--- arguments, job pairs...
+-- Write the job's record. KEYS: expansion_flag, job. ARGV: mutex, 1 to delete the record's other fields, job pairs...
 -- Returns 1; -1: the mutex is not ours.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 -- A script that has written once may continue if Redis is out of memory: abort and finish must be able to free some.
 redis.call('PERSIST', KEYS[2])
 local kept = {}
-for i = 4, 3 + tonumber(ARGV[3]), 2 do
+for i = 3, #ARGV, 2 do
   redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
   kept[ARGV[i]] = 1
 end

@@ -79,10 +79,10 @@ static enum err put_rows(struct turn *t, struct error *e)
 
 static enum err make_bits(struct turn *t, struct error *e)
 {
-    const struct log_build_options options = {.builder = t->builder, .memory = MEMORY, .writers = 1};
+    const struct build_options options = {.memory = MEMORY, .writers = 1};
     log_build_free(t->build);
     t->build = NULL;
-    return log_build_new(&t->build, &options, e);
+    return log_build_new(&t->build, t->builder, &options, e);
 }
 
 /* Run the build, from its recorded checkpoint or from the beginning. */

@@ -5,17 +5,18 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "migrate/change/feed.h"
+#include "base/buffer.h"
+#include "migrate/source/source.h"
 
 static void expect(const char *bytes, size_t length, const char *text)
 {
     struct buffer out = {0};
-    feed_put_value(&out, bytes, length);
+    source_put_value(&out, bytes, length);
     assert_string_equal(buffer_text(&out), text);
     buffer_fini(&out);
 }
 
-static void test_feed_put_value__escapes_what_copy_escapes(void **state)
+static void test_source_put_value__escapes_what_copy_escapes(void **state)
 {
     (void)state;
     expect("", 0, "");
@@ -30,6 +31,6 @@ static void test_feed_put_value__escapes_what_copy_escapes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_feed_put_value__escapes_what_copy_escapes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_source_put_value__escapes_what_copy_escapes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,9 +93,9 @@ static void drain(uint32_t partitions)
     struct error e = {""};
     for (uint32_t i = 0; i < partitions; i++) {
         uint32_t which[] = {i, partitions};
-        must(spill_read(spill, i, note, which, &e), e);
-        spill_forget(spill, i);
-        assert_false(spill_holds(spill, i));
+        must(spill_file_read(spill_sealed(spill), i, note, which, &e), e);
+        spill_file_forget(spill_sealed(spill), i);
+        assert_false(spill_file_holds(spill_sealed(spill), i));
     }
     assert_false(spill_is_sealed(spill));
 }
@@ -172,8 +172,8 @@ static void test_spill_read__may_be_done_again(void **state)
     put_page(0, 0, 100);
     end_page(0);
     seal();
-    assert_true(spill_holds(spill, 2));
-    must(spill_read(spill, 2, note, which, &e), e);
+    assert_true(spill_file_holds(spill_sealed(spill), 2));
+    must(spill_file_read(spill_sealed(spill), 2, note, which, &e), e);
     assert_int_equal(found[2], 1);
     drain(PARTITIONS);
     assert_int_equal(found[2], 2);
