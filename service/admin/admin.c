@@ -12,17 +12,26 @@
 
 enum { WAIT_MS = 200 };
 
-struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length)
+bool admin_call_name(struct admin_call *call, const char *filter, size_t filter_length)
 {
-    struct admin_call *call = calloc(1, sizeof(*call));
-    if (call == NULL || (call->filter = malloc(filter_length + 1)) == NULL) {
-        free(call);
-        return NULL;
-    }
+    free(call->filter);
+    call->filter = malloc(filter_length + 1);
+    if (call->filter == NULL)
+        return false;
     if (filter_length > 0)
         memcpy(call->filter, filter, filter_length);
     call->filter[filter_length] = '\0';
     call->filter_length = filter_length;
+    return true;
+}
+
+struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length)
+{
+    struct admin_call *call = calloc(1, sizeof(*call));
+    if (call == NULL || !admin_call_name(call, filter, filter_length)) {
+        free(call);
+        return NULL;
+    }
     call->fn = fn;
     call->protocol = 2;
     return call;

@@ -69,7 +69,6 @@ struct admin_call {
     bool hold;                /* TB.REBUILD */
     bool verify_full;         /* TB.REBUILD, TB.VERIFY */
     bool dry_run;             /* TB.REBUILD */
-    enum control_wish wish;   /* admin_control */
     uint64_t rows_per_second; /* TB.THROTTLE */
     uint64_t count;           /* TB.HISTORY; 0: not given */
     char field[32];           /* BF.INFO */
@@ -83,7 +82,7 @@ struct admin_call {
     } names;               /* DEL, EXISTS */
     uint64_t expire_at_ms; /* EXPIRE and the like; 0: PERSIST */
     uint64_t cursor;       /* SCAN */
-    unsigned flags;        /* depend on the command: EXPIRE_NX ..., TTL_..., LIST_... */
+    unsigned flags;        /* depend on the command: EXPIRE_NX ..., TTL_..., LIST_..., an enum control_wish */
     enum err status;
     struct error error;
     uint64_t job; /* number in a job's id (job_id.h): in: the job asked about; out: the job begun or changed;
@@ -94,6 +93,8 @@ struct admin_call {
 /* NULL: no memory. */
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length);
 void admin_call_free(struct admin_call *call);
+/* Replace the filter's name. False: no memory. */
+MUST_CHECK bool admin_call_name(struct admin_call *call, const char *filter, size_t filter_length);
 /* Apply the user's limits: invisible filters are not listed, and filters made count for the quota. False: no
  * memory. */
 MUST_CHECK bool admin_call_limit(struct admin_call *call, const struct config_user *user);
@@ -182,8 +183,8 @@ struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *ca
 
 /* Values of call->flags. */
 enum { TTL_SECONDS = 1, TTL_ABSOLUTE = 2 };
-enum { LIST_COUNT = 1, LIST_ANY = 2 }; /* neither: all names */
 enum { SCAN_OTHER_TYPE = 1 };          /* TYPE names another type than that of filters */
+enum { LIST_COUNT = 2, LIST_ANY = 4 }; /* of all names; neither: those that match */
 
 /* Copy the names into the call, NUL-terminated. False: no memory. */
 MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);

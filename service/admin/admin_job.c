@@ -119,7 +119,7 @@ enum err admin_control(struct admin *a, struct admin_call *call, struct reply *r
     struct error ignored;
     enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
-        code = control_ask(&a->handle, call->wish, call->rows_per_second, e);
+        code = control_ask(&a->handle, (enum control_wish)call->flags, call->rows_per_second, e);
     if (code != ERR_OK)
         return code;
     if (control_job(&a->handle, &call->job, &ignored) != ERR_OK)

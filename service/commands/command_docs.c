@@ -1,85 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The arguments of commands, as users write them: lower case for values, upper case for keywords (which
- * belong to the value behind them), [x] for optional, x... for repeated, x|y for a choice of keywords.
- * Brackets are not nested. */
+/* What is made of the arguments of commands. The table has them as users write them: lower case for values,
+ * upper case for keywords (which belong to the value behind them), [x] for optional, x... for repeated, x|y
+ * for a choice of keywords. Brackets are not nested. */
 #include "service/commands/command_docs.h"
 
 #include <ctype.h>
 #include <string.h>
-
-/* Commands without arguments have no row. */
-static const struct {
-    const char *name, *arguments;
-} usages[] = {
-    {"BF.RESERVE", "filter error_rate capacity [EXPANSION expansion] [NONSCALING]"},
-    {"BF.ADD", "filter key"},
-    {"BF.MADD", "filter key..."},
-    {"BF.INSERT",
-     "filter [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] ITEMS "
-     "key..."},
-    {"BF.EXISTS", "filter key"},
-    {"BF.MEXISTS", "filter key..."},
-    {"BF.CARD", "filter"},
-    {"BF.INFO", "filter [CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION]"},
-    {"BF.DEBUG", "filter"},
-    {"BF.SCANDUMP", "filter iterator"},
-    {"BF.LOADCHUNK", "filter iterator data"},
-    {"TB.INIT", "filter error_rate capacity [EXPANSION expansion] [NONSCALING]"},
-    {"TB.MADD", "filter key..."},
-    {"TB.MEXISTS", "filter key..."},
-    {"TB.COUNT", "filter"},
-    {"TB.LOAD", "filter"},
-    {"TB.STATUS", "[filter]"},
-    {"TB.COORDINATORS", "[filter]"},
-    {"TB.HISTORY", "filter [COUNT count]"},
-    {"TB.PLAN", "filter [CAPACITY capacity] [ERROR error] [NODES nodes]"},
-    {"TB.REBUILD", "filter [CAPACITY capacity] [ERROR error] [NODES nodes] [HOLD] [DRYRUN]"},
-    {"TB.VERIFY", "filter [FULL]"},
-    {"TB.CUTOVER", "filter"},
-    {"TB.ROLLBACK", "filter"},
-    {"TB.FINISH", "filter"},
-    {"TB.ABORT", "filter"},
-    {"TB.TRUST", "filter"},
-    {"TB.PAUSE", "filter"},
-    {"TB.RESUME", "filter"},
-    {"TB.THROTTLE", "filter rows_per_second"},
-    {"PING", "[message]"},
-    {"ECHO", "message"},
-    {"HELLO", "[protover] [AUTH username_password] [SETNAME clientname]"},
-    {"AUTH", "[username] password"},
-    {"ACL", "subcommand"},
-    {"SELECT", "index"},
-    {"CLIENT", "subcommand [argument...]"},
-    {"COMMAND", "[subcommand] [argument...]"},
-    {"CONFIG", "subcommand [argument...]"},
-    {"INFO", "[section...]"},
-    {"MODULE", "subcommand"},
-    {"WATCH", "filter..."},
-    {"DEL", "filter..."},
-    {"UNLINK", "filter..."},
-    {"EXISTS", "filter..."},
-    {"TYPE", "filter"},
-    {"SCAN", "cursor [MATCH pattern] [COUNT count] [TYPE type]"},
-    {"KEYS", "pattern"},
-    {"MEMORY", "subcommand filter [SAMPLES count]"},
-    {"EXPIRE", "filter seconds [NX|XX|GT|LT]"},
-    {"PEXPIRE", "filter milliseconds [NX|XX|GT|LT]"},
-    {"EXPIREAT", "filter unix_time_seconds [NX|XX|GT|LT]"},
-    {"PEXPIREAT", "filter unix_time_milliseconds [NX|XX|GT|LT]"},
-    {"PERSIST", "filter"},
-    {"TTL", "filter"},
-    {"PTTL", "filter"},
-    {"EXPIRETIME", "filter"},
-    {"PEXPIRETIME", "filter"},
-};
-
-const char *command_usage(const struct command *command)
-{
-    for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); i++)
-        if (strcmp(usages[i].name, command->name) == 0)
-            return usages[i].arguments;
-    return "";
-}
 
 /* One argument of a usage: its words without brackets and dots. */
 struct part {
@@ -205,7 +131,7 @@ void command_document(struct reply *r, const struct command *command)
 {
     size_t count = 0;
     struct part part;
-    for (const char *at = command_usage(command); next_part(&at, &part);)
+    for (const char *at = command->arguments; next_part(&at, &part);)
         count++;
     lower(r, command->name, strlen(command->name));
     reply_map(r, 3 + (size_t)(count > 0));
@@ -216,6 +142,6 @@ void command_document(struct reply *r, const struct command *command)
         return;
     reply_text(r, "arguments");
     reply_array(r, count);
-    for (const char *at = command_usage(command); next_part(&at, &part);)
+    for (const char *at = command->arguments; next_part(&at, &part);)
         argument(r, &part);
 }

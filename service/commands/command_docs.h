@@ -5,9 +5,6 @@
 #include "service/commands/command.h"
 #include "service/protocol/reply.h"
 
-/* The arguments as users write them: "key item..."; "": none. */
-const char *command_usage(const struct command *command);
-
 /* Write name and map of one command. */
 void command_document(struct reply *r, const struct command *command);
 #endif

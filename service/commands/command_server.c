@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Server commands such as COMMAND and TIME. Their replies are made from the command table. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/glob.h"
 #include "service/commands/command.h"
 #include "service/commands/command_docs.h"
-
-static void lower_name(const struct command *command, char out[32])
-{
-    size_t n = strlen(command->name);
-    for (size_t i = 0; i <= n; i++)
-        out[i] = (char)tolower((unsigned char)command->name[i]);
-}
 
 /* --- INFO --- */
 
@@ -52,7 +44,7 @@ static void describe(struct reply *r, const struct command *command)
     char name[32];
     struct command_keys keys = command->keys;
     bool no_auth = (command->flags & COMMAND_NO_AUTH) != 0;
-    lower_name(command, name);
+    command_lower(command, name);
     reply_array(r, 10);
     reply_text(r, name);
     reply_integer(r, command->arity);
@@ -136,13 +128,13 @@ static void command_list(struct client *c, const struct argument *a, size_t coun
     char name[32];
     size_t hits = 0;
     for (size_t i = 0; i < command_count; i++) {
-        lower_name(&command_table[i], name);
+        command_lower(&command_table[i], name);
         hits += is_listed(name, &command_table[i], filter);
     }
     struct reply r = client_reply_begin(c);
     reply_array(&r, hits);
     for (size_t i = 0; i < command_count; i++) {
-        lower_name(&command_table[i], name);
+        command_lower(&command_table[i], name);
         if (is_listed(name, &command_table[i], filter))
             reply_text(&r, name);
     }

@@ -54,7 +54,7 @@ static struct admin_call *call_for(const struct http_request *r)
     const char *name = r->filter.data == NULL ? "" : r->filter.data;
     struct admin_call *call = admin_call_new(r->route->fn, name, r->filter.length);
     if (call != NULL)
-        call->wish = r->route->wish;
+        call->flags = (unsigned)r->route->wish;
     return call;
 }
 
