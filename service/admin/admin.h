@@ -53,12 +53,13 @@ typedef enum err admin_fn(struct admin *a, struct admin_call *call, struct reply
 
 struct admin_call {
     admin_fn *fn;
-    /* The requester: a client, an HTTP request, a pending query; for @done of admin_post(). */
-    void *asker;
-    void (*on_done)(struct admin_call *call, void *asker, void *arg); /* for HTTP, in its thread */
-    void *done_arg;
-    int protocol; /* the reply's: 2, 3 or REPLY_TYPED */
-    char *filter; /* name as clients write it; "": none */
+    bool aside;  /* for the thread aside: making the filter takes long */
+    void *asker; /* a client, an HTTP request, a pending query; for @done */
+    struct mailbox *back;
+    mailbox_fn *done;
+    void *request; /* for a client: what the reply belongs to */
+    int protocol;  /* the reply's: 2, 3 or REPLY_TYPED */
+    char *filter;  /* name as clients write it; "": none */
     size_t filter_length;
     char *user;    /* the requester; NULL: nobody with a quota */
     char *visible; /* patterns of the filters that the user may see; NULL: all */
@@ -107,10 +108,6 @@ bool admin_call_shows(const struct admin_call *call, const char *name, size_t le
  * @back: if there is no memory, that is the call's answer. */
 void admin_post(struct admin_threads *t, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* As admin_post(), to the thread aside. */
-void admin_post_aside(struct admin_threads *t, struct admin_call *call, struct mailbox *back,
-                      mailbox_fn *done);
-
 /* The thread for all other calls, which starts and ends the other two. Runs until the service stops; @arg is
  * the struct admin_threads. */
 void *admin_run(void *arg);
@@ -148,7 +145,7 @@ admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUS
 
 struct fields;
 struct filter_note;
-/* Add the fields of TB.STATUS about the last job. @held: a driver has the mutex. */
+/* Add the fields of TB.STATUS about the last verification and the last job. @held: a driver has the mutex. */
 MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                                      bool held, struct error *e);
 /* Add the fields of TB.STATUS about what is wrong with the filter, and its state in this coordinator. */
@@ -192,6 +189,11 @@ MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument 
 /* The names of all filters in Redis, sorted by bytes: the order of a set differs from look to look. The
  * caller frees *@names. */
 MUST_CHECK enum err admin_names(struct admin *a, redisReply **names, struct error *e);
+
+/* Call @fn for each filter: those of the configuration, then the others that Redis names, sorted. On an error
+ * of Redis only for the first. */
+typedef void admin_each_fn(void *arg, const char *name, size_t length);
+MUST_CHECK enum err admin_each(struct admin *a, admin_each_fn *fn, void *arg, struct error *e);
 
 /* The beginning of an error about a filter that was not made, in RedisBloom's words. */
 const char *admin_creation_failure(const struct admin_call *call, enum err code);

@@ -134,6 +134,10 @@ MUST_CHECK bool http_query_is_sound(struct http_request *r);
 /* The value of @name; NULL: it is missing. The caller frees it. */
 char *http_query(const struct http_request *r, const char *name);
 
+/* --- http_admin.c --- */
+/* Have the admin thread run the route's function, and answer with its reply. */
+void http_ask(struct http_request *r);
+
 /* --- http_metrics.c --- */
 /* Make the meter of this thread. @kind is filled with the routes and lives as long as the meter. NULL: no
  * memory. */

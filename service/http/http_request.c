@@ -254,7 +254,7 @@ static bool find_route(struct http_request *r, const char *method)
     bool known;
     r->route = http_route_find(method, path_of(r), &r->filter, &known);
     if (r->route != NULL && !buffer_failed(&r->filter))
-        return r->route->run != http_job || find_job(r);
+        return r->route->fn != admin_job || find_job(r);
     if (r->route != NULL) {
         http_no_memory(r);
     } else if (!known) {
@@ -373,7 +373,7 @@ void http_request_whole(struct http_request *r)
 {
     (void)http_request_hold(r);
     if (set_deadline(r) && (r->route->body == 0 || take_body(r)))
-        r->route->run(r);
+        (r->route->run != NULL ? r->route->run : http_ask)(r);
     http_request_release(r);
 }
 
