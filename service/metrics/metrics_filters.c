@@ -258,24 +258,18 @@ static enum status_is ask(void *arg, const char *name, size_t length, struct buf
 
 /* --- all filters --- */
 
-/* Collect the filters' names, configured ones first, as they are known without Redis. Filters beyond
- * METER_FILTERS_MAX are only counted. */
-static uint64_t name_all(struct admin *a, struct statuses *s, const redisReply *names)
+struct naming {
+    struct statuses *to;
+    uint64_t count;
+};
+
+/* Filters beyond METER_FILTERS_MAX are only counted. */
+static void take_name(void *arg, const char *name, size_t length)
 {
-    const struct config *c = a->config;
-    uint64_t count = 0;
-    for (size_t i = 0; i < c->filter_count; i++, count++)
-        if (s->count < METER_FILTERS_MAX)
-            (void)statuses_add(s, c->filter[i].name, strlen(c->filter[i].name));
-    for (size_t i = 0; names != NULL && i < names->elements; i++) {
-        const redisReply *name = names->element[i];
-        if (config_find(c, name->str, (size_t)name->len) != NULL)
-            continue;
-        count++;
-        if (s->count < METER_FILTERS_MAX)
-            (void)statuses_add(s, name->str, (size_t)name->len);
-    }
-    return count;
+    struct naming *n = arg;
+    n->count++;
+    if (n->to->count < METER_FILTERS_MAX)
+        (void)statuses_add(n->to, name, length);
 }
 
 /* True: the filter has samples. */
@@ -295,13 +289,10 @@ void metrics_of_filters(struct admin *a, struct collection *to)
 {
     struct asker asker = {.admin = a, .to = to};
     struct statuses now = {0};
-    struct error e;
-    redisReply *names = NULL;
-    if (admin_names(a, &names, &e) != ERR_OK)
-        names = NULL;
-    to->reached = names != NULL;
-    uint64_t count = name_all(a, &now, names), shown = 0;
-    freeReplyObject(names);
+    struct naming naming = {.to = &now};
+    struct error ignored;
+    to->reached = admin_each(a, take_name, &naming, &ignored) == ERR_OK;
+    uint64_t count = naming.count, shown = 0;
     statuses_ask(&now, to->statuses, &(struct questions){.ask = ask, .late = is_late, .arg = &asker});
     for (size_t i = 0; i < now.count; i++) {
         shown += put_one(to->samples, &now.of[i]);
