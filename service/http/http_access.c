@@ -30,8 +30,8 @@ static void be(struct http_request *r, const struct config_user *u)
 static void log_refused(struct http_request *r, const char *user)
 {
     bool known = users_find(r->http->config, user, strlen(user)) != NULL;
-    log_info("login_refused", "client=%s:%s id=%s user=%s via=http", http_connection_host(r->connection),
-             http_connection_port(r->connection), log_quote(r->id), known ? log_quote(user) : "unknown");
+    log_info("login_refused", "client=%s:%s id=%s user=%s via=http", r->connection->host, r->connection->port,
+             log_quote(r->id), known ? log_quote(user) : "unknown");
 }
 
 static void refuse(struct http_request *r)
@@ -98,8 +98,8 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
     a->config = config_hold(h->config);
     a->go_on = go_on;
     enum login_outcome outcome =
-        login_ask(h->service->login, a->config, http_connection_host(r->connection), a->user, strlen(a->user),
-                  colon + 1, pair->length - length - 1, h->mailbox, on_outcome, a);
+        login_ask(h->service->login, a->config, r->connection->host, a->user, strlen(a->user), colon + 1,
+                  pair->length - length - 1, h->mailbox, on_outcome, a);
     if (outcome != LOGIN_PENDING)
         on_outcome(a, outcome);
 }
@@ -125,8 +125,7 @@ static void ask_bearer(struct http_request *r, const char *token, http_known_fn 
 /* True if the user was identified by the client's certificate. */
 static bool has_certificate(struct http_request *r)
 {
-    return r->http->config->tls_client_user &&
-           tls_client_name(http_connection_io(r->connection), r->user, sizeof(r->user)) &&
+    return r->http->config->tls_client_user && tls_client_name(r->connection->io, r->user, sizeof(r->user)) &&
            users_by_certificate(r->http->config, r->user) != NULL;
 }
 

@@ -311,7 +311,7 @@ static void schedule(struct http_events *ev)
 static void prepare_connection(struct http *h, struct http_request *r)
 {
     static const int bytes = SOCKET_BYTES, lost_ms = LOST_PEER_MS;
-    struct bufferevent *io = http_connection_io(r->connection);
+    struct bufferevent *io = r->connection->io;
     const struct timeval patience = {(time_t)(h->config->http_timeout_ms / 1000) + 1, 0};
     int fd = bufferevent_getfd(io);
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
@@ -336,7 +336,8 @@ static void begin(struct http_events *ev, struct http_request *r, struct stream 
     http_header(r, "Content-Type", "text/event-stream");
     http_header(r, "Cache-Control", "no-store");
     http_header(r, "X-Accel-Buffering", "no"); /* a proxy must not collect the events */
-    http_connection_streams(r->connection, on_taken, s);
+    r->connection->on_taken = on_taken;
+    r->connection->on_taken_arg = s;
     struct buffer hello = {0};
     buffer_puts(&hello, "retry: 2000\n\n");
     if (http_stream_begin(r))

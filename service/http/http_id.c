@@ -35,8 +35,7 @@ void http_slow(struct http_request *r, int status, uint64_t us)
     char what[160], outcome[16], client[80];
     if (!slow_is(r->http->config, us))
         return;
-    (void)snprintf(client, sizeof(client), "%s:%s", http_connection_host(r->connection),
-                   http_connection_port(r->connection));
+    (void)snprintf(client, sizeof(client), "%s:%s", r->connection->host, r->connection->port);
     (void)snprintf(what, sizeof(what), "%s %s", r->route == NULL ? "?" : r->route->method,
                    r->route == NULL ? "?" : r->route->pattern);
     (void)snprintf(outcome, sizeof(outcome), "%d", status);

@@ -77,7 +77,7 @@ void http_meter_count(struct http_request *r, int status)
 
 static bool is_local(struct http_request *r)
 {
-    const char *address = http_connection_host(r->connection);
+    const char *address = r->connection->host;
     struct in_addr v4;
     if (strncmp(address, "::ffff:", 7) == 0)
         address += 7;
