@@ -89,7 +89,7 @@ unsigned command_role_of(unsigned flags);
 
 /* The version of Redis that clients are told. */
 #define COMMAND_REDIS_VERSION "7.0.0"
-enum { COMMAND_BF_VERSION = 20600 }; /* the version of RedisBloom that clients are told */
+#define COMMAND_BF_VERSION "20600" /* the version of RedisBloom that clients are told */
 
 /* True if the command takes @count arguments, the name included. */
 bool command_fits(const struct command *command, size_t count);
@@ -109,6 +109,9 @@ MUST_CHECK bool command_read_name(struct client *c, char *out, size_t size, cons
 
 /* Does what DISCARD does. */
 void command_drop_transaction(struct client *c);
+
+/* Write name and map of one command, for COMMAND DOCS. redis-cli makes its hints and its help from them. */
+void command_document(struct reply *r, const struct command *command);
 
 /* --- handlers, by file --- */
 command_fn command_bf_insert;

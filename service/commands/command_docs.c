@@ -2,10 +2,9 @@
 /* What is made of the arguments of commands. The table has them as users write them: lower case for values,
  * upper case for keywords (which belong to the value behind them), [x] for optional, x... for repeated, x|y
  * for a choice of keywords. Brackets are not nested. */
-#include "service/commands/command_docs.h"
-
 #include <ctype.h>
 #include <string.h>
+#include "service/commands/command.h"
 
 /* One argument of a usage: its words without brackets and dots. */
 struct part {

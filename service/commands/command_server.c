@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Server commands such as COMMAND and TIME. Their replies are made from the command table. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/glob.h"
 #include "service/commands/command.h"
-#include "service/commands/command_docs.h"
 
 /* --- INFO --- */
 
@@ -257,7 +257,7 @@ void command_module(struct client *c, const struct argument *a, size_t count)
     reply_text(&r, "name");
     reply_text(&r, "bf");
     reply_text(&r, "ver");
-    reply_integer(&r, COMMAND_BF_VERSION);
+    reply_integer(&r, strtol(COMMAND_BF_VERSION, NULL, 10));
     reply_text(&r, "path");
     reply_text(&r, "");
     reply_text(&r, "args");
