@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "service/cli/common/cli_codes.h"
 #include "service/commands/command.h"
-#include "service/commands/command_docs.h"
 #include "service/config/config_keys.h"
 #include "service/daemon/daemon_options.h"
 #include "service/http/message/http_problem.h"

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "service/commands/command.h"
-#include "service/commands/command_docs.h"
 #include "service/config/config_keys.h"
 #include "service/daemon/daemon_options.h"
 #include "service/daemon/describe.h"
@@ -173,7 +172,7 @@ static void test_metrics__has_every_metric(void **state)
 {
     (void)state;
     static const char *const names[] = {
-#define X(id, type, name, unit, labels, help) name,
+#define X(id, type, name, ...) name,
         METRICS(X)
 #undef X
     };
