@@ -130,7 +130,9 @@ enum err admin_threads_init(struct admin_threads *t, struct service *s, struct e
     t->admin = mailbox_new();
     t->making = mailbox_new();
     t->aside = mailbox_new();
-    bool good = t->fills != NULL && t->admin != NULL && t->making != NULL && t->aside != NULL;
+    t->metrics = mailbox_new();
+    bool good =
+        t->fills != NULL && t->admin != NULL && t->making != NULL && t->aside != NULL && t->metrics != NULL;
     return good ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
 }
 
@@ -139,6 +141,7 @@ void admin_threads_fini(struct admin_threads *t)
     mailbox_free(t->admin);
     mailbox_free(t->making);
     mailbox_free(t->aside);
+    mailbox_free(t->metrics);
     fills_free(t->fills);
 }
 
@@ -175,8 +178,8 @@ static struct mailbox *desk_of(const struct admin_threads *t, const struct admin
 {
     static admin_fn *const of_making[] = {admin_create, admin_grow,   admin_reserve, admin_init,
                                           admin_drop,   admin_delete, admin_expire};
-    if (call->aside || call->fn == admin_plan || call->fn == admin_doctor || call->dry_run)
-        return t->aside; /* they ask Postgres, or take long */
+    if (call->fn == admin_plan || call->fn == admin_doctor || call->dry_run)
+        return t->aside; /* they ask Postgres */
     for (size_t i = 0; i < sizeof(of_making) / sizeof(of_making[0]); i++)
         if (call->fn == of_making[i])
             return t->making;
@@ -193,11 +196,16 @@ static void post(struct mailbox *to, struct admin_call *call)
     give_back(call);
 }
 
-void admin_post(struct admin_threads *t, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+void admin_post_to(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
 {
     call->back = back;
     call->done = done;
-    post(desk_of(t, call), call);
+    post(to, call);
+}
+
+void admin_post(struct admin_threads *t, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+{
+    admin_post_to(desk_of(t, call), call, back, done);
 }
 
 static struct admin *admin_new(struct admin_threads *t, const char *name)
@@ -274,17 +282,22 @@ void *admin_run(void *arg)
     struct admin_threads *t = arg;
     const atomic_bool *stop = &t->service->stop;
     atomic_bool last = false; /* no thread hands over calls to the one aside any more */
-    struct desk admin = {t, t->admin, "twinbloom-admin", stop},
-                making = {t, t->making, "twinbloom-making", stop},
-                aside = {t, t->aside, "twinbloom-aside", &last};
-    pthread_t threads[2];
-    if (pthread_create(&threads[0], NULL, serve, &making) != 0 ||
-        pthread_create(&threads[1], NULL, serve, &aside) != 0)
-        abort();
-    (void)serve(&admin);
-    (void)pthread_join(threads[0], NULL);
-    atomic_store(&last, true);
-    mailbox_wake(t->aside);
-    (void)pthread_join(threads[1], NULL);
+    struct desk own = {t, t->admin, "twinbloom-admin", stop};
+    struct desk desks[] = {{t, t->making, "twinbloom-making", stop},
+                           {t, t->metrics, "twinbloom-metrics", stop},
+                           {t, t->aside, "twinbloom-aside", &last}};
+    enum { DESKS = sizeof(desks) / sizeof(desks[0]) };
+    pthread_t threads[DESKS];
+    for (unsigned i = 0; i < DESKS; i++)
+        if (pthread_create(&threads[i], NULL, serve, &desks[i]) != 0)
+            abort();
+    (void)serve(&own);
+    for (unsigned i = 0; i < DESKS; i++) {
+        if (i + 1 == DESKS) {
+            atomic_store(&last, true);
+            mailbox_wake(t->aside);
+        }
+        (void)pthread_join(threads[i], NULL);
+    }
     return NULL;
 }

@@ -2,9 +2,9 @@
 #ifndef SERVICE_ADMIN_ADMIN_H
 #define SERVICE_ADMIN_ADMIN_H
 /* The admin threads: work for a request that needs several commands to Redis, over blocking connections. The
- * answer returns to the requesting thread by its mailbox. Each of three threads runs one call at a time and
+ * answer returns to the requesting thread by its mailbox. Each of four threads runs one call at a time and
  * waits for no other: one makes and deletes filters; one runs calls that ask Postgres or turn out to take
- * long (status ERR_ASIDE); one runs all others. */
+ * long (status ERR_ASIDE); one reads for scrapes of metrics; one runs all others. */
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/mailbox.h"
@@ -28,7 +28,7 @@ struct admin_threads {
     struct service *service;
     struct runner *runner; /* before they are started */
     struct fills *fills;   /* how full filters were */
-    struct mailbox *admin, *making, *aside;
+    struct mailbox *admin, *making, *aside, *metrics;
 };
 
 /* ERR_NOMEM; admin_threads_fini() in any case. */
@@ -53,11 +53,10 @@ typedef enum err admin_fn(struct admin *a, struct admin_call *call, struct reply
 
 struct admin_call {
     admin_fn *fn;
-    bool aside;  /* for the thread aside: making the filter takes long */
     void *asker; /* a client, an HTTP request, a pending query; for @done */
     struct mailbox *back;
     mailbox_fn *done;
-    void *request; /* for a client: what the reply belongs to */
+    void *subject; /* for a client: its request; for a scrape: the collector */
     int protocol;  /* the reply's: 2, 3 or REPLY_TYPED */
     char *filter;  /* name as clients write it; "": none */
     size_t filter_length;
@@ -82,7 +81,7 @@ struct admin_call {
         size_t count;
     } names;               /* DEL, EXISTS */
     uint64_t expire_at_ms; /* EXPIRE and the like; 0: PERSIST */
-    uint64_t cursor;       /* SCAN */
+    uint64_t cursor;       /* SCAN; for a scrape: when it came */
     unsigned flags;        /* depend on the command: EXPIRE_NX ..., TTL_..., LIST_..., an enum control_wish */
     enum err status;
     struct error error;
@@ -108,7 +107,10 @@ bool admin_call_shows(const struct admin_call *call, const char *name, size_t le
  * @back: if there is no memory, that is the call's answer. */
 void admin_post(struct admin_threads *t, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* The thread for all other calls, which starts and ends the other two. Runs until the service stops; @arg is
+/* As admin_post(), to the thread with this mailbox. */
+void admin_post_to(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
+
+/* The thread for all other calls, which starts and ends the others. Runs until the service stops; @arg is
  * the struct admin_threads. */
 void *admin_run(void *arg);
 

@@ -90,10 +90,8 @@ static void make_missing(struct controller *k, struct filter_state *w, bool sour
     k->handle.requests_wait = false;
     if (code == ERR_ASIDE) {
         struct admin_call *call = admin_call_new(admin_create, w->name, w->length);
-        if (call != NULL) {
-            call->aside = true;
-            admin_post(k->o->admin, call, k->service->controller, on_made);
-        }
+        if (call != NULL)
+            admin_post_to(k->o->admin->aside, call, k->service->controller, on_made);
     }
     if (code != ERR_BUSY)
         w->made_at = clock_mono_us();

@@ -306,8 +306,8 @@ static enum err start_threads(struct daemon *d, const struct config *config, str
         code = sources_start(&d->sources, s->controller, e);
     if (code == ERR_OK && (d->followers = followers_new(s)) == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
-    if (code == ERR_OK && config->http[0] != '\0')
-        code = collector_start(&d->collector, &d->admin, e);
+    if (code == ERR_OK && config->http[0] != '\0' && (d->collector = collector_new(&d->admin)) == NULL)
+        code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
         code = start_http(d, e);
     if (code == ERR_OK)
@@ -345,7 +345,6 @@ static void end_threads(struct daemon *d)
     http_drain(d->http);
     listener_stop(d->listener);
     http_join(d->http);
-    collector_stop(d->collector);
     for (unsigned i = 0; i < w->count; i++)
         worker_drain(w->worker[i]);
     for (unsigned i = 0; i < w->count; i++)

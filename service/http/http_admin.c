@@ -168,9 +168,10 @@ bool http_take_plan(struct http_request *r, struct admin_call *call)
     double *to = &call->error_rate;
     bool good = text == NULL || (number_double(text, strlen(text), to) && *to > 0 && *to < 1);
     free(text);
-    if (!good)
+    if (good)
+        call->nodes = http_query(r, "nodes");
+    else
         http_error(r, ERR_RANGE, "the parameter 'error_rate' is not a number above 0 and below 1");
-    call->nodes = http_query(r, "nodes");
     return good;
 }
 

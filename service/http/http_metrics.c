@@ -128,10 +128,12 @@ static void on_patience(evutil_socket_t fd, short events, void *arg)
 /* Runs in the HTTP thread, perhaps long after the answer. */
 static void on_told(void *arg)
 {
-    struct scrape *s = arg;
+    struct admin_call *call = arg;
+    struct scrape *s = call->asker;
     if (!s->r->http->stopped)
         answer(s);
     end(s);
+    admin_call_free(call);
 }
 
 void http_metrics(struct http_request *r)
