@@ -177,7 +177,8 @@ MUST_CHECK enum err admin_need_source(struct admin *a, struct admin_call *call, 
 /* Load the call's filter: a->handle and a->view. */
 MUST_CHECK enum err admin_open(struct admin *a, const struct admin_call *call, struct error *e);
 
-/* The job that TB.REBUILD requests and TB.PLAN previews. Borrows from both arguments. */
+/* The job that TB.REBUILD requests and TB.PLAN previews; TB.VERIFY changes it. Borrows from both arguments.
+ */
 struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call);
 
 /* Values of call->flags. */

@@ -99,15 +99,10 @@ static enum err may_verify(struct admin *a, const struct admin_call *call, struc
 
 enum err admin_verify(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    const struct runner_job job = {.config = a->config,
-                                   .filter = call->filter,
-                                   .filter_length = call->filter_length,
-                                   .reason = "a verification asked for by an operator",
-                                   .trigger = "verify",
-                                   .verify_full = call->verify_full,
-                                   .wait_ms = ENDING_MS,
-                                   .of = &a->handle,
-                                   .kind = JOB_CHECK};
+    struct runner_job job = admin_rebuild_job(a, call);
+    job.reason = "a verification asked for by an operator";
+    job.trigger = "verify";
+    job.kind = JOB_CHECK;
     enum err code = admin_need_source(a, call, r, "verify it against", e);
     if (code == ERR_OK)
         code = may_verify(a, call, e);

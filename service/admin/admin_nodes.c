@@ -86,16 +86,15 @@ enum err admin_nodes(struct admin *a, struct admin_call *call, struct reply *r, 
     (void)e;
     const struct nodes *nodes = &a->service->nodes;
     uint64_t deadline_us = clock_mono_us() + (uint64_t)BUDGET_MS * 1000;
-    struct buffer entries = {0};
-    struct reply each = {.out = &entries, .protocol = r->protocol};
+    struct fields entries;
     struct node_health_figures n;
-    unsigned count = 0, masters = 0;
+    unsigned masters = 0;
     struct error ignored;
+    fields_begin(&entries, r->protocol);
     if (sync_client_masters(a->redis, &masters, &ignored) != ERR_OK)
         masters = 0;
-    for (; node_health_read(nodes, count, &n); count++)
-        put_node(a, &each, &n, clock_mono_us() < deadline_us ? masters : 0);
-    reply_array_of(r, count, &entries);
-    buffer_fini(&entries);
+    for (; node_health_read(nodes, (unsigned)entries.count, &n); entries.count++)
+        put_node(a, &entries.reply, &n, clock_mono_us() < deadline_us ? masters : 0);
+    fields_end_list(&entries, r);
     return ERR_OK;
 }

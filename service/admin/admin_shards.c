@@ -295,8 +295,7 @@ static enum err write_generation(struct reply *r, struct survey *s, const struct
  * built are not read: the builder has most of their keys in memory. */
 static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct buffer both = {0};
-    struct reply each = {.out = &both, .protocol = r->protocol};
+    struct fields both;
     enum err code = admin_open(a, call, e);
     if (code != ERR_OK)
         return code;
@@ -311,21 +310,24 @@ static enum err survey_filter(struct admin *a, struct admin_call *call, struct r
     }
     *s = (struct survey){
         .a = a, .call = call, .bytes = bytes, .deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000};
-    code = write_generation(&each, s, view_current(&a->view), e);
+    fields_begin(&both, r->protocol);
+    both.count = two ? 2 : 1;
+    code = write_generation(&both.reply, s, view_current(&a->view), e);
     if (code == ERR_OK && two)
-        code = write_generation(&each, s, other, e);
+        code = write_generation(&both.reply, s, other, e);
     free(bytes);
     free(s);
-    if (code == ERR_OK) {
+    if (code != ERR_OK) {
+        fields_drop(&both);
+    } else {
         reply_map(r, 3);
         reply_text(r, "filter");
         reply_bulk(r, call->filter, call->filter_length);
         reply_text(r, "phase");
         reply_text(r, phase_row(a->view.phase)->name);
         reply_text(r, "generations");
-        reply_array_of(r, two ? 2 : 1, &both);
+        fields_end_list(&both, r);
     }
-    buffer_fini(&both);
     return code;
 }
 

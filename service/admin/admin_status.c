@@ -302,31 +302,28 @@ enum err admin_status_one(struct admin *a, struct reply *r, const char *name, si
     return code;
 }
 
-struct statuses_reply {
+struct all_statuses {
     struct admin *a;
     const struct admin_call *call;
-    struct buffer items;
-    struct reply each; /* collects the items */
-    size_t count;
+    struct fields list;
 };
 
 static void take_filter(void *arg, const char *name, size_t length)
 {
-    struct statuses_reply *all = arg;
+    struct all_statuses *all = arg;
     struct error ignored;
-    all->count += admin_call_shows(all->call, name, length) &&
-                  admin_status_one(all->a, &all->each, name, length, &ignored) == ERR_OK;
+    all->list.count += admin_call_shows(all->call, name, length) &&
+                       admin_status_one(all->a, &all->list.reply, name, length, &ignored) == ERR_OK;
 }
 
 enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     if (call->filter_length > 0)
         return admin_status_one(a, r, call->filter, call->filter_length, e);
-    struct statuses_reply all = {.a = a, .call = call};
-    all.each = (struct reply){.out = &all.items, .protocol = r->protocol};
+    struct all_statuses all = {.a = a, .call = call};
+    fields_begin(&all.list, r->protocol);
     enum err code = admin_each(a, take_filter, &all, e);
     (void)code; /* Redis is away: the statuses of configured filters report it */
-    reply_array_of(r, all.count, &all.items);
-    buffer_fini(&all.items);
+    fields_end_list(&all.list, r);
     return ERR_OK;
 }

@@ -50,12 +50,6 @@ static void lower(struct reply *r, const char *text, size_t length)
     reply_bulk(r, small, n);
 }
 
-static void pair(struct reply *r, const char *name, const char *value)
-{
-    reply_text(r, name);
-    reply_text(r, value);
-}
-
 static const char *type_of(const struct part *p)
 {
     const char *name = p->value != NULL ? p->value : p->word;
@@ -90,8 +84,8 @@ static void choice(struct reply *r, const struct part *p)
     for (size_t i = 0; i < p->word_length; i++)
         words += p->word[i] == '|';
     reply_map(r, 3 + (size_t)(p->optional || p->multiple));
-    pair(r, "name", "choice");
-    pair(r, "type", "oneof");
+    reply_pair(r, "name", "choice");
+    reply_pair(r, "type", "oneof");
     flags(r, p);
     reply_text(r, "arguments");
     reply_array(r, words);
@@ -101,7 +95,7 @@ static void choice(struct reply *r, const struct part *p)
         reply_map(r, 3);
         reply_text(r, "name");
         lower(r, at, length);
-        pair(r, "type", "pure-token");
+        reply_pair(r, "type", "pure-token");
         reply_text(r, "token");
         reply_bulk(r, at, length);
         at += length;
@@ -118,7 +112,7 @@ static void argument(struct reply *r, const struct part *p)
     reply_map(r, 2 + (size_t)token + (size_t)(p->optional || p->multiple));
     reply_text(r, "name");
     lower(r, p->value != NULL ? p->value : p->word, p->value != NULL ? p->value_length : p->word_length);
-    pair(r, "type", type_of(p));
+    reply_pair(r, "type", type_of(p));
     if (token) {
         reply_text(r, "token");
         reply_bulk(r, p->word, p->word_length);
@@ -134,9 +128,9 @@ void command_document(struct reply *r, const struct command *command)
         count++;
     lower(r, command->name, strlen(command->name));
     reply_map(r, 3 + (size_t)(count > 0));
-    pair(r, "summary", command->summary);
-    pair(r, "since", "0.1.0");
-    pair(r, "group", command->group);
+    reply_pair(r, "summary", command->summary);
+    reply_pair(r, "since", "0.1.0");
+    reply_pair(r, "group", command->group);
     if (count == 0)
         return;
     reply_text(r, "arguments");

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "service/http/message/http_parse.h"
 #include "service/core/tls.h"
+#include "service/keys/loop.h"
 
 enum { READ_AHEAD = 16 * 1024 };
 
@@ -420,8 +421,6 @@ void http_connections_fini(struct http *h)
     if (h->turn != NULL && h->tick != NULL)
         free_gone(h);
     http_linger_fini(h);
-    if (h->turn != NULL)
-        event_free(h->turn);
-    if (h->tick != NULL)
-        event_free(h->tick);
+    loop_event_free(h->turn);
+    loop_event_free(h->tick);
 }

@@ -25,6 +25,7 @@
 #include "service/meter/fills.h"
 #include "service/http/http_states.h"
 #include "service/meter/traffic.h"
+#include "service/keys/loop.h"
 
 enum {
     STREAMS_MAX = 64,         /* and at most half of http_max_clients */
@@ -424,8 +425,7 @@ void http_events_fini(struct http *h)
         return;
     http_states_clear(&ev->states);
     buffer_fini(&ev->traffic);
-    if (ev->turn != NULL)
-        event_free(ev->turn);
+    loop_event_free(ev->turn);
     free(ev);
     h->events = NULL;
 }

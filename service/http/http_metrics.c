@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "service/http/http_internal.h"
 #include "service/metrics/collector.h"
+#include "service/keys/loop.h"
 
 enum { SCRAPE_MS = 1000 };
 
@@ -112,8 +113,7 @@ static void answer(struct scrape *s)
 
 static void end(struct scrape *s)
 {
-    if (s->patience != NULL)
-        event_free(s->patience);
+    loop_event_free(s->patience);
     http_request_release(s->r);
     free(s);
 }

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "service/keys/batch.h"
 #include "service/protocol/job_id.h"
+#include "service/keys/loop.h"
 
 enum { HEAD_BYTES = 512 /* enough for nearly all answers */ };
 
@@ -31,8 +32,7 @@ void http_request_release(struct http_request *r)
 {
     if (--r->references > 0)
         return;
-    if (r->deadline != NULL)
-        event_free(r->deadline);
+    loop_event_free(r->deadline);
     batch_free(r->batch);
     buffer_fini(&r->filter);
     buffer_fini(&r->headers);

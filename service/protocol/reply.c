@@ -187,6 +187,12 @@ void reply_text(struct reply *r, const char *text)
     reply_bulk(r, text, strlen(text));
 }
 
+void reply_pair(struct reply *r, const char *name, const char *value)
+{
+    reply_text(r, name);
+    reply_text(r, value);
+}
+
 void reply_printf(struct reply *r, const char *format, ...)
 {
     char *text;
@@ -217,13 +223,6 @@ void reply_verbatim(struct reply *r, const void *bytes, size_t length)
 void reply_array(struct reply *r, size_t count)
 {
     header(r, '*', count);
-}
-
-void reply_array_of(struct reply *r, size_t count, const struct buffer *items)
-{
-    reply_array(r, count);
-    buffer_append(r->out, items->data, items->length);
-    r->out->failed |= buffer_failed(items);
 }
 
 void reply_map(struct reply *r, size_t pairs)

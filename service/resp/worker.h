@@ -2,6 +2,7 @@
 #ifndef SERVICE_RESP_WORKER_H
 #define SERVICE_RESP_WORKER_H
 /* A worker thread: an event loop with its clients, its Redis connections and its view of the filters. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <event2/event.h>
 #include "base/error.h"
@@ -36,7 +37,9 @@ struct worker {
     const struct command_set *commands;
     const struct config *config; /* held; replaced between two tasks, see worker_reconfigure() */
     unsigned index;
+    pthread_t thread;
     struct event_base *base;
+    struct event *tasks; /* of the mailbox */
     struct key_port *keys;
     struct mailbox *mailbox;
     struct meter *meter; /* rows: the commands, in the order of their table, then unknown commands */
