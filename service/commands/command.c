@@ -135,11 +135,11 @@ const struct command command_table[] = {
     {"RESET", 1, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_FREE,
      "Resets the connection to its initial state", "connection", KEYS_NONE, "", .run = command_reset},
     {"CLIENT", -2, COMMAND_FREE, "Connections: lists, names, closes them", "connection", KEYS_NONE,
-     "subcommand [argument...]", .run = command_client},
+     "subcommand [argument...]", .run = command_sub},
     {"COMMAND", -1, COMMAND_FREE, "Lists commands", "server", KEYS_NONE, "[subcommand] [argument...]",
      .run = command_command},
     {"CONFIG", -2, COMMAND_ADMIN, "GET, SET, HELP", "server", KEYS_NONE, "subcommand [argument...]",
-     .run = command_config},
+     .run = command_sub},
     {"INFO", -1, COMMAND_FREE, "State of this coordinator", "server", KEYS_NONE, "[section...]",
      .run = command_info},
     {"TIME", 1, COMMAND_FREE, "Wall clock", "server", KEYS_NONE, "", .run = command_time},
@@ -199,16 +199,44 @@ static const struct meter_kind command_meter = {.of = METER_OF_COMMANDS,
                                                 .is_of_keys = is_of_keys,
                                                 .is_failure = is_failure};
 
-/* Subcommands that errors name as Redis does, and that may need another role than their command. */
 const struct subcommand command_subcommands[] = {
-    {"CLIENT", "KILL", "client|kill", COMMAND_ADMIN},
-    {"CLIENT", "LIST", "client|list", COMMAND_ADMIN},
-    {"CLIENT", "PAUSE", "client|pause", COMMAND_ADMIN},
-    {"CLIENT", "UNPAUSE", "client|unpause", COMMAND_ADMIN},
-    {"CONFIG", "GET", "config|get", COMMAND_ADMIN},
-    {"CONFIG", "SET", "config|set", COMMAND_ADMIN},
-    {"CONFIG", "REWRITE", "config|rewrite", COMMAND_ADMIN},
-    {"CONFIG", "HELP", "config|help", COMMAND_FREE},
+    {"CLIENT", "GETNAME", "client|getname", COMMAND_FREE, 2, 2, command_client_getname, "GETNAME",
+     "Return the name of this connection."},
+    {"CLIENT", "HELP", "client|help", COMMAND_FREE, 2, 2, command_client_help, "HELP", "Print this help."},
+    {"CLIENT", "ID", "client|id", COMMAND_FREE, 2, 2, command_client_id, "ID",
+     "Return the number of this connection."},
+    {"CLIENT", "INFO", "client|info", COMMAND_FREE, 2, 2, command_client_info, "INFO",
+     "Return the line of this connection."},
+    {"CLIENT", "KILL", "client|kill", COMMAND_ADMIN, 3, 0, command_client_kill,
+     "KILL <ip:port> | [ID <id>] [TYPE normal] [ADDR <ip:port>] [LADDR <ip:port>] [USER <name>] [MAXAGE "
+     "<seconds>] [SKIPME yes|no]",
+     "Close connections: of all workers, those that fit every filter."},
+    {"CLIENT", "LIST", "client|list", COMMAND_ADMIN, 2, 0, command_client_list,
+     "LIST [TYPE normal] | [ID <id> ...]", "Return a line for each connection."},
+    {"CLIENT", "NO-EVICT", "client|no-evict", COMMAND_FREE, 3, 3, command_client_on_off, "NO-EVICT on|off",
+     "Accepted; clients are not evicted."},
+    {"CLIENT", "NO-TOUCH", "client|no-touch", COMMAND_FREE, 3, 3, command_client_on_off, "NO-TOUCH on|off",
+     "Accepted; reading changes no key."},
+    {"CLIENT", "REPLY", "client|reply", COMMAND_FREE, 3, 3, command_client_reply, "REPLY on",
+     "Accepted; OFF and SKIP are refused."},
+    {"CLIENT", "SETINFO", "client|setinfo", COMMAND_FREE, 4, 4, command_client_setinfo,
+     "SETINFO LIB-NAME|LIB-VER <value>", "Say which library the client is."},
+    {"CLIENT", "SETNAME", "client|setname", COMMAND_FREE, 3, 3, command_client_setname, "SETNAME <name>",
+     "Name this connection."},
+    {"CLIENT", "TRACKING", "client|tracking", COMMAND_FREE, 3, 0, command_client_tracking, "TRACKING off",
+     "Accepted; ON is refused."},
+    {"CLIENT", "PAUSE", "client|pause", COMMAND_ADMIN, .run = NULL},
+    {"CLIENT", "UNPAUSE", "client|unpause", COMMAND_ADMIN, .run = NULL},
+    {"CONFIG", "GET", "config|get", COMMAND_ADMIN, 3, .run = command_config_get},
+    {"CONFIG", "SET", "config|set", COMMAND_ADMIN, 4, .run = command_config_set},
+    {"CONFIG", "REWRITE", "config|rewrite", COMMAND_ADMIN, 2, .run = command_config_rewrite},
+    {"CONFIG", "HELP", "config|help", COMMAND_FREE, 2, .run = command_config_help},
+    {"COMMAND", "COUNT", "command|count", COMMAND_FREE, 2, 2, .run = command_count_all},
+    {"COMMAND", "DOCS", "command|docs", COMMAND_FREE, 2, 0, .run = command_docs},
+    {"COMMAND", "GETKEYS", "command|getkeys", COMMAND_FREE, 3, 0, .run = command_getkeys},
+    {"COMMAND", "HELP", "command|help", COMMAND_FREE, 2, 2, .run = command_help},
+    {"COMMAND", "INFO", "command|info", COMMAND_FREE, 2, 0, .run = command_describe},
+    {"COMMAND", "LIST", "command|list", COMMAND_FREE, 2, 0, .run = command_list},
 };
 const size_t command_subcommand_count = sizeof(command_subcommands) / sizeof(command_subcommands[0]);
 
@@ -361,6 +389,22 @@ static const struct subcommand *subcommand_find(const struct command *command,
             argument_is(&arguments[1], command_subcommands[i].word))
             return &command_subcommands[i];
     return NULL;
+}
+
+void command_sub(struct client *c, const struct argument *a, size_t count)
+{
+    const struct command *command = command_find(a[0].bytes, a[0].length);
+    const struct subcommand *sub = subcommand_find(command, a, count);
+    if (sub == NULL || sub->run == NULL) {
+        client_error(c, "ERR unknown subcommand '%.*s'. Try %s HELP.", command_shown(a[1].length), a[1].bytes,
+                     command->name);
+    } else if (count < sub->least || (sub->most != 0 && count > sub->most)) {
+        client_error(c, "ERR wrong number of arguments for '%s' command", sub->name);
+    } else {
+        if (sub->form != NULL)
+            c->command = sub->name; /* CLIENT LIST shows subcommands of CLIENT */
+        sub->run(c, a, count);
+    }
 }
 
 unsigned command_role(const struct command *command, const struct argument *arguments, size_t count)

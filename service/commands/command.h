@@ -70,10 +70,14 @@ extern const size_t command_count;
 /* Used by workers. The rows of their meters are the commands, in the order of the table. */
 extern const struct command_set command_set;
 
-/* Subcommands that need another role than their command, or that errors name. */
+/* Subcommands, which may need another role than their command. */
 struct subcommand {
-    const char *command, *word, *name;
+    const char *command, *word;
+    const char *name; /* in errors, as Redis has it */
     unsigned flag;
+    size_t least, most;      /* number of arguments, the command's name included; most 0: no limit */
+    command_fn *run;         /* NULL: it is not offered */
+    const char *form, *help; /* for CLIENT HELP */
 };
 extern const struct subcommand command_subcommands[];
 extern const size_t command_subcommand_count;
@@ -120,6 +124,11 @@ command_take_fn command_take_names, command_take_scan, command_take_usage, comma
 command_take_fn command_take_nodes, command_take_doctor, command_take_history, command_take_job,
     command_take_rate;
 command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_acl, command_select,
-    command_reset, command_client, command_command, command_config, command_info, command_multi, command_exec,
-    command_discard, command_watch, command_unwatch, command_time, command_module;
+    command_reset, command_sub, command_command, command_info, command_multi, command_exec, command_discard,
+    command_watch, command_unwatch, command_time, command_module;
+command_fn command_client_getname, command_client_help, command_client_id, command_client_info,
+    command_client_kill, command_client_list, command_client_on_off, command_client_reply,
+    command_client_setinfo, command_client_setname, command_client_tracking;
+command_fn command_config_get, command_config_set, command_config_rewrite, command_config_help;
+command_fn command_count_all, command_docs, command_getkeys, command_help, command_describe, command_list;
 #endif

@@ -62,7 +62,7 @@ static void describe(struct reply *r, const struct command *command)
     reply_array(r, 0); /* subcommands */
 }
 
-static void command_describe(struct client *c, const struct argument *names, size_t count)
+static void describe_each(struct client *c, const struct argument *names, size_t count)
 {
     struct reply r = client_reply_begin(c);
     reply_array(&r, count == 0 ? command_count : count);
@@ -78,10 +78,17 @@ static void command_describe(struct client *c, const struct argument *names, siz
     client_reply_end(c);
 }
 
+void command_describe(struct client *c, const struct argument *a, size_t count)
+{
+    describe_each(c, a + 2, count - 2);
+}
+
 /* --- DOCS, LIST, COUNT, GETKEYS --- */
 
-static void command_docs(struct client *c, const struct argument *names, size_t count)
+void command_docs(struct client *c, const struct argument *a, size_t count)
 {
+    const struct argument *names = a + 2;
+    count -= 2;
     struct reply r = client_reply_begin(c);
     size_t known = 0;
     for (size_t i = 0; i < count; i++)
@@ -107,14 +114,14 @@ static bool is_listed(const char *name, const struct command *command, const str
     return argument_is(&filter[1], command->group); /* for MODULE and ACLCAT */
 }
 
-static void command_list(struct client *c, const struct argument *a, size_t count)
+void command_list(struct client *c, const struct argument *a, size_t count)
 {
-    const struct argument *filter = count == 3 ? &a[1] : NULL;
+    const struct argument *filter = count == 5 ? &a[3] : NULL;
     bool known =
         filter == NULL ||
-        (argument_is(&a[0], "FILTERBY") &&
-         (argument_is(&a[1], "PATTERN") || argument_is(&a[1], "MODULE") || argument_is(&a[1], "ACLCAT")));
-    if ((count != 0 && count != 3) || !known) {
+        (argument_is(&a[2], "FILTERBY") &&
+         (argument_is(&a[3], "PATTERN") || argument_is(&a[3], "MODULE") || argument_is(&a[3], "ACLCAT")));
+    if ((count != 2 && count != 5) || !known) {
         client_error(c, "ERR syntax error");
         return;
     }
@@ -139,7 +146,7 @@ static void command_list(struct client *c, const struct argument *a, size_t coun
     client_reply_end(c);
 }
 
-static void command_number(struct client *c, const struct argument *a, size_t count)
+void command_count_all(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
@@ -148,8 +155,10 @@ static void command_number(struct client *c, const struct argument *a, size_t co
     client_reply_end(c);
 }
 
-static void keys_of_command(struct client *c, const struct argument *a, size_t count)
+void command_getkeys(struct client *c, const struct argument *a, size_t count)
 {
+    a += 2;
+    count -= 2;
     const struct command *command = command_find(a[0].bytes, a[0].length);
     if (command == NULL) {
         client_error(c, "ERR Invalid command specified");
@@ -173,7 +182,7 @@ static void keys_of_command(struct client *c, const struct argument *a, size_t c
     client_reply_end(c);
 }
 
-static void command_help(struct client *c, const struct argument *a, size_t count)
+void command_help(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
@@ -197,32 +206,12 @@ static void command_help(struct client *c, const struct argument *a, size_t coun
     command_print_lines(c, lines, sizeof(lines) / sizeof(lines[0]));
 }
 
-/* Handlers get the arguments behind the subcommand. */
-static const struct {
-    const char *word, *lower;
-    size_t least, most; /* number of arguments, the command's name included; 0: no limit */
-    command_fn *run;
-} subcommands[] = {{"COUNT", "count", 2, 2, command_number},      {"DOCS", "docs", 2, 0, command_docs},
-                   {"GETKEYS", "getkeys", 3, 0, keys_of_command}, {"HELP", "help", 2, 2, command_help},
-                   {"INFO", "info", 2, 0, command_describe},      {"LIST", "list", 2, 0, command_list}};
-
 void command_command(struct client *c, const struct argument *a, size_t count)
 {
-    if (count == 1) {
-        command_describe(c, NULL, 0);
-        return;
-    }
-    for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
-        if (!argument_is(&a[1], subcommands[i].word))
-            continue;
-        if (count < subcommands[i].least || (subcommands[i].most != 0 && count > subcommands[i].most))
-            client_error(c, "ERR wrong number of arguments for 'command|%s' command", subcommands[i].lower);
-        else
-            subcommands[i].run(c, a + 2, count - 2);
-        return;
-    }
-    client_error(c, "ERR unknown subcommand '%.*s'. Try COMMAND HELP.", command_shown(a[1].length),
-                 a[1].bytes);
+    if (count == 1)
+        describe_each(c, NULL, 0);
+    else
+        command_sub(c, a, count);
 }
 
 void command_time(struct client *c, const struct argument *a, size_t count)

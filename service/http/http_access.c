@@ -45,33 +45,27 @@ static void refuse(struct http_request *r)
 /* A password that is being verified. */
 struct attempt {
     struct http_request *request; /* held */
-    const struct config *config;  /* held: the configuration that the password was compared with */
     http_known_fn *go_on;
     char user[USERS_NAME_MAX + 1];
 };
 
-/* Runs in the HTTP thread. The verified secret must still be in force. */
+/* Runs in the HTTP thread. */
 static void on_outcome(void *arg, enum login_outcome outcome)
 {
     struct attempt *a = arg;
     struct http_request *r = a->request;
-    const struct config_user *was = users_find(a->config, a->user, strlen(a->user)),
-                             *is = users_find(r->http->config, a->user, strlen(a->user));
-    bool holds = was != NULL && is != NULL &&
-                 strcmp(users_secret(a->config, was), users_secret(r->http->config, is)) == 0;
     if (r->connection == NULL) {
         /* already answered: its deadline has passed, or its connection is closed */
     } else if (outcome == LOGIN_BUSY || r->http->stopped) {
         http_problem(r, HTTP_OVERLOADED,
                      "too many logins at once, or too many failed ones; nothing was done");
-    } else if (outcome != LOGIN_WELCOME || !holds) {
+    } else if (outcome != LOGIN_WELCOME) {
         log_refused(r, a->user);
         refuse(r);
     } else {
-        be(r, is);
+        be(r, users_find(r->http->config, a->user, strlen(a->user)));
         a->go_on(r);
     }
-    config_release(a->config);
     free(a);
     http_request_release(r);
 }
@@ -95,10 +89,9 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
     }
     memcpy(a->user, pair->data, length);
     a->request = http_request_hold(r);
-    a->config = config_hold(h->config);
     a->go_on = go_on;
     enum login_outcome outcome =
-        login_ask(h->service->login, a->config, r->connection->host, a->user, strlen(a->user), colon + 1,
+        login_ask(h->service->login, &h->config, r->connection->host, a->user, strlen(a->user), colon + 1,
                   pair->length - length - 1, h->mailbox, on_outcome, a);
     if (outcome != LOGIN_PENDING)
         on_outcome(a, outcome);
