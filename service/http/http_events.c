@@ -191,7 +191,7 @@ static void take_answer(struct http_events *ev, const struct admin_call *call)
     ev->cost_us = now - ev->looked_us;
     ev->looked_us = now;
     ev->cursor = ev->before ? 0 : call->cursor;
-    http_states_answered(&ev->states, call);
+    ev->states.error = call->status != ERR_OK ? call->error : (struct error){.text = ""};
     if (ev->count > 0)
         note_traffic(ev);
     if (ev->count > 0 && (call->flags & WATCHING_STATUS) != 0)

@@ -139,13 +139,6 @@ static void drop_absent(struct http_states *s)
     }
 }
 
-void http_states_answered(struct http_states *s, const struct admin_call *call)
-{
-    s->error = (struct error){.text = ""};
-    if (call->status != ERR_OK)
-        s->error = call->error;
-}
-
 void http_states_take(struct http_states *s, const struct admin_call *call, bool since_empty)
 {
     struct watching_record record;

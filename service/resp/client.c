@@ -40,10 +40,10 @@ void client_enter(struct client *c, enum client_state to)
     assert((edges[c->state] & TO(to)) != 0);
     (void)edges; /* unused in a build without assertions */
     if (c->state == CLIENT_HELD)
-        worker_unhold(c->worker, c);
+        TAILQ_REMOVE(&c->worker->held, c, held_link);
     c->state = to;
     if (to == CLIENT_HELD)
-        worker_hold(c->worker, c);
+        TAILQ_INSERT_TAIL(&c->worker->held, c, held_link);
 }
 
 void client_leave(struct client *c, enum client_state from)

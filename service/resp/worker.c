@@ -121,16 +121,6 @@ bool worker_is_full(const struct worker *w)
     return w->in_flight >= w->config->in_flight_max;
 }
 
-void worker_hold(struct worker *w, struct client *c)
-{
-    TAILQ_INSERT_TAIL(&w->held, c, held_link);
-}
-
-void worker_unhold(struct worker *w, struct client *c)
-{
-    TAILQ_REMOVE(&w->held, c, held_link);
-}
-
 void worker_landed(struct worker *w, size_t weight)
 {
     static const struct timeval next_turn = {0, 0};
