@@ -171,13 +171,7 @@ static void config_fields(struct fields *f, const struct config_filter *c)
         field_time(f, "window_opens_at", (uint64_t)window_next_open(&window, now) * 1000);
 }
 
-struct mutex_state {
-    bool held;
-    char owner[128];
-    uint64_t ttl_ms;
-};
-
-static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error *e)
+enum err admin_mutex_read(struct admin_mutex *m, struct admin *a, struct error *e)
 {
     redisReply *reply;
     enum err code =
@@ -185,7 +179,7 @@ static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error 
     if (code != ERR_OK)
         return code;
     m->held = reply->type == REDIS_REPLY_STRING;
-    (void)snprintf(m->owner, sizeof(m->owner), "%s", m->held ? reply->str : "");
+    (void)snprintf(m->value, sizeof(m->value), "%s", m->held ? reply->str : "");
     freeReplyObject(reply);
     code = sync_client_filter_command(a->redis, &a->handle.names, "expansion_flag", "PTTL %b", &reply, e);
     if (code != ERR_OK)
@@ -229,7 +223,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
 {
     struct filter_note note = filter_states_note(a->service->watch, name, length);
     const struct config_filter *config = config_find(a->config, name, length);
-    struct mutex_state mutex = {.held = false};
+    struct admin_mutex mutex = {.held = false};
     bool known = false;
     uint64_t items = 0;
     reply_text(&f->reply, "filter");
@@ -249,7 +243,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         field_text(f, "redis", missing ? "ok" : e->text);
     } else {
         bool degraded = a->view.degraded && view_current(&a->view)->built;
-        code = read_mutex(&mutex, a, e);
+        code = admin_mutex_read(&mutex, a, e);
         field_text(f, "state",
                    degraded                        ? "degraded"
                    : view_current(&a->view)->built ? "serving"
@@ -260,7 +254,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         admin_note_sample(a, name, length, items);
         field_bool(f, "degraded", degraded);
         admin_log_fields(f, a, name, length, &note, degraded);
-        field_text(f, "mutex_owner", mutex.owner);
+        field_text(f, "mutex_owner", mutex.value);
         field_number(f, "mutex_ttl_ms", mutex.ttl_ms);
         if (code == ERR_OK)
             code = admin_job_fields(f, a, name, length, mutex.held, e);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "expansion/record/mutex.h"
 #include "service/admin/admin.h"
 #include "service/filters/epochs.h"
 #include "service/control/controller_internal.h"
@@ -56,18 +57,6 @@ bool controller_start(struct controller *k, struct filter_state *w, const char *
     else if (code != ERR_BUSY)
         note_problem(w, e.text);
     return code == ERR_OK;
-}
-
-static bool mutex_is_held(struct controller *k)
-{
-    redisReply *reply;
-    struct error e;
-    if (sync_client_filter_command(k->redis, &k->handle.names, "expansion_flag", "EXISTS %b", &reply, &e) !=
-        ERR_OK)
-        return true;
-    bool held = reply->integer == 1;
-    freeReplyObject(reply);
-    return held;
 }
 
 static void on_made(void *call)
@@ -296,7 +285,7 @@ static enum err look(struct controller *k, const char *name, size_t length)
         return code;
     controller_follow(w, c);
     /* Check the mutex before reading the view: if a job ends in between, the view shows it as finished. */
-    bool held = mutex_is_held(k);
+    bool held = mutex_look(k->redis, &k->handle.names, &e) != ERR_OK;
     code = look_at(k, w, c, held, &e);
     filter_state_tell(w);
     return code;

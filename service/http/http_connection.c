@@ -25,26 +25,18 @@
 
 enum { READ_AHEAD = 16 * 1024 };
 
-static struct http_connection_list *list_of(struct http_connection *c)
+/* Move to the end of another list. Each list is ordered by since_us. */
+static void move_to(struct http_connection *c, struct http_connection_list *list)
 {
-    switch (c->place) {
-    case PLACE_WAITING:
-        return &c->http->waiting;
-    case PLACE_BUSY:
-        return &c->http->busy;
-    case PLACE_GONE:
-        break;
-    }
-    return &c->http->gone;
+    TAILQ_REMOVE(c->list, c, link);
+    c->list = list;
+    c->since_us = clock_mono_us();
+    TAILQ_INSERT_TAIL(list, c, link);
 }
 
-/* Move to the end of another list. Each list is ordered by since_us. */
-static void move_to(struct http_connection *c, enum place place)
+static bool is_gone(const struct http_connection *c)
 {
-    TAILQ_REMOVE(list_of(c), c, link);
-    c->place = place;
-    c->since_us = clock_mono_us();
-    TAILQ_INSERT_TAIL(list_of(c), c, link);
+    return c->list == &c->http->gone;
 }
 
 static void look_soon(struct http *h)
@@ -81,12 +73,12 @@ static void account(struct http_connection *c)
 void http_connection_drop(struct http_connection *c, const char *why)
 {
     struct http *h = c->http;
-    if (c->place == PLACE_GONE)
+    if (is_gone(c))
         return;
     log_debug("http_request_dropped", "reason=\"%s\"", why);
     if (c->request != NULL)
         http_request_end(c->request);
-    move_to(c, PLACE_GONE);
+    move_to(c, &h->gone);
     h->connection_count--;
     h->held -= c->held;
     tls_farewell(c->io);
@@ -117,7 +109,7 @@ static void on_whole(struct http_connection *c)
         c->sending = false;
     } else {
         c->reading = READING_NOTHING;
-        move_to(c, PLACE_BUSY);
+        move_to(c, &c->http->busy);
         http_request_whole(c->request);
     }
 }
@@ -144,7 +136,7 @@ static bool advance_once(struct http_connection *c)
         return false;
     if (!c->sending) {
         c->sending = true;
-        move_to(c, c->place);
+        move_to(c, c->list);
     }
     enum http_step step =
         http_parse(&c->parser, n == 0 ? "" : (const char *)evbuffer_pullup(input, (ev_ssize_t)n), n, &used);
@@ -163,18 +155,18 @@ static bool advance_once(struct http_connection *c)
         on_refused(c);
         break;
     }
-    return c->place != PLACE_GONE;
+    return !is_gone(c);
 }
 
 static void advance(struct http_connection *c)
 {
-    if (c->advancing || c->place == PLACE_GONE)
+    if (c->advancing || is_gone(c))
         return;
     c->advancing = true;
     while (advance_once(c))
         account(c);
     c->advancing = false;
-    if (c->place == PLACE_GONE)
+    if (is_gone(c))
         return;
     account(c);
     if (c->ended && (c->on_taken != NULL || c->reading == READING_BODY ||
@@ -198,9 +190,9 @@ static void on_written(struct bufferevent *io, void *arg)
         c->on_taken(c->on_taken_arg);
     } else if (c->request == NULL && c->last) {
         http_connection_drop(c, "the last answer was sent");
-    } else if (c->request == NULL && c->place == PLACE_BUSY) {
+    } else if (c->request == NULL && c->list == &c->http->busy) {
         c->sending = false;
-        move_to(c, PLACE_WAITING);
+        move_to(c, &c->http->waiting);
         advance(c);
     }
 }
@@ -243,6 +235,7 @@ void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd,
     http_parser_init(&c->parser, h->config->http_body_max);
     (void)getnameinfo(address, (socklen_t)length, c->host, sizeof(c->host), c->port, sizeof(c->port),
                       NI_NUMERICHOST | NI_NUMERICSERV);
+    c->list = &h->waiting;
     TAILQ_INSERT_TAIL(&h->waiting, c, link);
     h->connection_count++;
     atomic_fetch_add(&h->service->http_connections, 1);
@@ -390,7 +383,7 @@ void http_connection_answered(struct http_connection *c, bool last)
     c->reading = last ? READING_NOTHING : READING_REST;
     bool waits = http_connection_unread(c) == 0 && !last;
     c->sending &= !waits;
-    move_to(c, waits ? PLACE_WAITING : PLACE_BUSY);
+    move_to(c, waits ? &c->http->waiting : &c->http->busy);
     account(c);
     bufferevent_trigger(c->io, http_connection_unread(c) == 0 && last ? EV_READ | EV_WRITE : EV_READ,
                         BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);

@@ -70,8 +70,6 @@ struct http {
     pthread_t thread;
 };
 
-enum place { PLACE_WAITING, PLACE_BUSY, PLACE_GONE };
-
 /* What incoming bytes are read as. */
 enum reading {
     READING_HEAD,
@@ -83,6 +81,7 @@ enum reading {
 /* One connection. Only http_connection.c writes it, but for `request` and `on_taken`. */
 struct http_connection {
     TAILQ_ENTRY(http_connection) link;
+    struct http_connection_list *list; /* of `http`: where it is */
     struct http *http;
     struct bufferevent *io;
     struct http_request *request; /* set from the head of the request to its answer */
@@ -90,7 +89,6 @@ struct http_connection {
     /* Set for a stream: called whenever the client has taken all that was sent, until the answer ends. */
     void (*on_taken)(void *arg);
     void *on_taken_arg;
-    enum place place;
     enum reading reading;
     uint64_t since_us; /* when it began to wait, to send its request, or to be sent its answer */
     size_t held;       /* its part of http->held */
