@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "service/cli/common/cli_codes.h"
 #include "service/commands/command.h"
-#include "service/commands/command_docs.h"
 #include "service/config/config_keys.h"
 #include "service/daemon/daemon_options.h"
 #include "service/http/message/http_problem.h"
@@ -68,7 +67,7 @@ static json_t *commands(void)
                 json_array_append_new(others, json_pack("[ss]", s->word, role_of(s->flag)));
         }
         json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "name", c->name, "usage",
-                                             command_usage(c), "group", c->group, "role", role_of(c->flags),
+                                             c->arguments, "group", c->group, "role", role_of(c->flags),
                                              "summary", c->summary, "others", others));
     }
     return all;

@@ -12,17 +12,26 @@
 
 enum { WAIT_MS = 200 };
 
-struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length)
+bool admin_call_name(struct admin_call *call, const char *filter, size_t filter_length)
 {
-    struct admin_call *call = calloc(1, sizeof(*call));
-    if (call == NULL || (call->filter = malloc(filter_length + 1)) == NULL) {
-        free(call);
-        return NULL;
-    }
+    free(call->filter);
+    call->filter = malloc(filter_length + 1);
+    if (call->filter == NULL)
+        return false;
     if (filter_length > 0)
         memcpy(call->filter, filter, filter_length);
     call->filter[filter_length] = '\0';
     call->filter_length = filter_length;
+    return true;
+}
+
+struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length)
+{
+    struct admin_call *call = calloc(1, sizeof(*call));
+    if (call == NULL || !admin_call_name(call, filter, filter_length)) {
+        free(call);
+        return NULL;
+    }
     call->fn = fn;
     call->protocol = 2;
     return call;
@@ -98,6 +107,20 @@ enum err admin_names(struct admin *a, redisReply **names, struct error *e)
     return code;
 }
 
+enum err admin_each(struct admin *a, admin_each_fn *fn, void *arg, struct error *e)
+{
+    const struct config *config = a->config;
+    redisReply *names = NULL;
+    enum err code = admin_names(a, &names, e);
+    for (size_t i = 0; i < config->filter_count; i++)
+        fn(arg, config->filter[i].name, strlen(config->filter[i].name));
+    for (size_t i = 0; code == ERR_OK && i < names->elements; i++)
+        if (config_find(config, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
+            fn(arg, names->element[i]->str, (size_t)names->element[i]->len);
+    freeReplyObject(names);
+    return code;
+}
+
 /* --- the threads --- */
 
 enum err admin_threads_init(struct admin_threads *t, struct service *s, struct error *e)
@@ -107,7 +130,9 @@ enum err admin_threads_init(struct admin_threads *t, struct service *s, struct e
     t->admin = mailbox_new();
     t->making = mailbox_new();
     t->aside = mailbox_new();
-    bool good = t->fills != NULL && t->admin != NULL && t->making != NULL && t->aside != NULL;
+    t->metrics = mailbox_new();
+    bool good =
+        t->fills != NULL && t->admin != NULL && t->making != NULL && t->aside != NULL && t->metrics != NULL;
     return good ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
 }
 
@@ -116,23 +141,23 @@ void admin_threads_fini(struct admin_threads *t)
     mailbox_free(t->admin);
     mailbox_free(t->making);
     mailbox_free(t->aside);
+    mailbox_free(t->metrics);
     fills_free(t->fills);
 }
 
-struct admin_task {
-    struct admin_call *call;
-    struct mailbox *back;
-    mailbox_fn *done;
-};
-
 static _Thread_local struct admin *this_admin;
 
-static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
-
-static void run_task(void *arg)
+static void give_back(struct admin_call *call)
 {
-    struct admin_task *task = arg;
-    struct admin_call *call = task->call;
+    if (mailbox_post(call->back, call->done, call) != ERR_OK)
+        log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
+}
+
+static void post(struct mailbox *to, struct admin_call *call);
+
+static void run_call(void *arg)
+{
+    struct admin_call *call = arg;
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     this_admin->config = live_config_acquire(this_admin->service->config); /* one for the whole call */
     call->status = call->fn(this_admin, call, &r, &call->error);
@@ -140,15 +165,12 @@ static void run_task(void *arg)
     this_admin->config = NULL;
     if (call->status == ERR_ASIDE) { /* repeat the call in the thread where no other call waits for it */
         buffer_clear(&call->reply);
-        post(this_admin->threads->aside, call, task->back, task->done);
-        free(task);
+        post(this_admin->threads->aside, call);
         return;
     }
     if (call->status != ERR_OK && call->reply.length == 0 && call->protocol != REPLY_TYPED)
         reply_failure(&r, call->status, "%s", call->error.text);
-    if (mailbox_post(task->back, task->done, task->call) != ERR_OK)
-        log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
-    free(task);
+    give_back(call);
 }
 
 /* One thread makes and deletes filters: a name that is being deleted is made again only after that. */
@@ -156,39 +178,34 @@ static struct mailbox *desk_of(const struct admin_threads *t, const struct admin
 {
     static admin_fn *const of_making[] = {admin_create, admin_grow,   admin_reserve, admin_init,
                                           admin_drop,   admin_delete, admin_expire};
-    if (call->fn == admin_plan || call->fn == admin_doctor || call->dry_run) /* they ask Postgres */
-        return t->aside;
+    if (call->fn == admin_plan || call->fn == admin_doctor || call->dry_run)
+        return t->aside; /* they ask Postgres */
     for (size_t i = 0; i < sizeof(of_making) / sizeof(of_making[0]); i++)
         if (call->fn == of_making[i])
             return t->making;
     return t->admin;
 }
 
-static void post(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+static void post(struct mailbox *to, struct admin_call *call)
 {
-    struct admin_task *task = malloc(sizeof(*task));
-    if (task != NULL) {
-        *task = (struct admin_task){.call = call, .back = back, .done = done};
-        if (mailbox_post(to, run_task, task) == ERR_OK)
-            return;
-    }
-    free(task);
+    if (mailbox_post(to, run_call, call) == ERR_OK)
+        return;
     struct reply r = {.out = &call->reply, .protocol = call->protocol};
     call->status = error_set(&call->error, ERR_NOMEM, "out of memory");
     reply_error(&r, "OOM out of memory");
-    if (mailbox_post(back, done, call) != ERR_OK)
-        log_error("out_of_memory", "part=admin note=\"a reply is lost\"");
+    give_back(call);
+}
+
+void admin_post_to(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
+{
+    call->back = back;
+    call->done = done;
+    post(to, call);
 }
 
 void admin_post(struct admin_threads *t, struct admin_call *call, struct mailbox *back, mailbox_fn *done)
 {
-    post(desk_of(t, call), call, back, done);
-}
-
-void admin_post_aside(struct admin_threads *t, struct admin_call *call, struct mailbox *back,
-                      mailbox_fn *done)
-{
-    post(t->aside, call, back, done);
+    admin_post_to(desk_of(t, call), call, back, done);
 }
 
 static struct admin *admin_new(struct admin_threads *t, const char *name)
@@ -230,57 +247,57 @@ static void complete_registries(struct admin *a)
     config_release(config);
 }
 
-/* The loop of one thread, until @end. */
-static void serve(struct admin_threads *t, const char *name, struct mailbox *mailbox, const atomic_bool *end)
+/* One of the threads, and what it runs until. */
+struct desk {
+    struct admin_threads *threads;
+    struct mailbox *mailbox;
+    const char *name;
+    const atomic_bool *end;
+};
+
+static void *serve(void *arg)
 {
-    bool aside = mailbox == t->aside;
-    struct admin *a = this_admin = admin_new(t, name);
+    const struct desk *d = arg;
+    struct admin_threads *t = d->threads;
+    bool aside = d->mailbox == t->aside;
+    struct admin *a = this_admin = admin_new(t, d->name);
     a->handle.requests_wait = !aside;
     if (aside)
         complete_registries(a);
-    while (!atomic_load(end)) {
-        mailbox_wait(mailbox, WAIT_MS);
+    while (!atomic_load(d->end)) {
+        mailbox_wait(d->mailbox, WAIT_MS);
         if (!aside)
             continue;
         const struct config *config = live_config_acquire(t->service->config);
         pooled_tidy(a->postgres, config->dsn, (unsigned)config->postgres_timeout_ms, clock_mono_us());
         config_release(config);
     }
-    mailbox_run(mailbox); /* calls that still wait get an answer */
+    mailbox_run(d->mailbox); /* calls that still wait get an answer */
     admin_free(a);
-}
-
-struct aside {
-    struct admin_threads *threads;
-    atomic_bool end; /* no thread hands over calls any more */
-};
-
-static void *aside_run(void *arg)
-{
-    struct aside *t = arg;
-    serve(t->threads, "twinbloom-aside", t->threads->aside, &t->end);
-    return NULL;
-}
-
-static void *making_run(void *arg)
-{
-    struct admin_threads *t = arg;
-    serve(t, "twinbloom-making", t->making, &t->service->stop);
     return NULL;
 }
 
 void *admin_run(void *arg)
 {
     struct admin_threads *t = arg;
-    struct aside last = {.threads = t};
-    pthread_t making, aside;
-    if (pthread_create(&making, NULL, making_run, t) != 0 ||
-        pthread_create(&aside, NULL, aside_run, &last) != 0)
-        abort();
-    serve(t, "twinbloom-admin", t->admin, &t->service->stop);
-    (void)pthread_join(making, NULL);
-    atomic_store(&last.end, true);
-    mailbox_wake(t->aside);
-    (void)pthread_join(aside, NULL);
+    const atomic_bool *stop = &t->service->stop;
+    atomic_bool last = false; /* no thread hands over calls to the one aside any more */
+    struct desk own = {t, t->admin, "twinbloom-admin", stop};
+    struct desk desks[] = {{t, t->making, "twinbloom-making", stop},
+                           {t, t->metrics, "twinbloom-metrics", stop},
+                           {t, t->aside, "twinbloom-aside", &last}};
+    enum { DESKS = sizeof(desks) / sizeof(desks[0]) };
+    pthread_t threads[DESKS];
+    for (unsigned i = 0; i < DESKS; i++)
+        if (pthread_create(&threads[i], NULL, serve, &desks[i]) != 0)
+            abort();
+    (void)serve(&own);
+    for (unsigned i = 0; i < DESKS; i++) {
+        if (i + 1 == DESKS) {
+            atomic_store(&last, true);
+            mailbox_wake(t->aside);
+        }
+        (void)pthread_join(threads[i], NULL);
+    }
     return NULL;
 }

@@ -2,9 +2,9 @@
 #ifndef SERVICE_ADMIN_ADMIN_H
 #define SERVICE_ADMIN_ADMIN_H
 /* The admin threads: work for a request that needs several commands to Redis, over blocking connections. The
- * answer returns to the requesting thread by its mailbox. Each of three threads runs one call at a time and
+ * answer returns to the requesting thread by its mailbox. Each of four threads runs one call at a time and
  * waits for no other: one makes and deletes filters; one runs calls that ask Postgres or turn out to take
- * long (status ERR_ASIDE); one runs all others. */
+ * long (status ERR_ASIDE); one reads for scrapes of metrics; one runs all others. */
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/mailbox.h"
@@ -28,7 +28,7 @@ struct admin_threads {
     struct service *service;
     struct runner *runner; /* before they are started */
     struct fills *fills;   /* how full filters were */
-    struct mailbox *admin, *making, *aside;
+    struct mailbox *admin, *making, *aside, *metrics;
 };
 
 /* ERR_NOMEM; admin_threads_fini() in any case. */
@@ -53,12 +53,12 @@ typedef enum err admin_fn(struct admin *a, struct admin_call *call, struct reply
 
 struct admin_call {
     admin_fn *fn;
-    /* The requester: a client, an HTTP request, a pending query; for @done of admin_post(). */
-    void *asker;
-    void (*on_done)(struct admin_call *call, void *asker, void *arg); /* for HTTP, in its thread */
-    void *done_arg;
-    int protocol; /* the reply's: 2, 3 or REPLY_TYPED */
-    char *filter; /* name as clients write it; "": none */
+    void *asker; /* a client, an HTTP request, a pending query; for @done */
+    struct mailbox *back;
+    mailbox_fn *done;
+    void *subject; /* for a client: its request; for a scrape: the collector */
+    int protocol;  /* the reply's: 2, 3 or REPLY_TYPED */
+    char *filter;  /* name as clients write it; "": none */
     size_t filter_length;
     char *user;    /* the requester; NULL: nobody with a quota */
     char *visible; /* patterns of the filters that the user may see; NULL: all */
@@ -69,7 +69,6 @@ struct admin_call {
     bool hold;                /* TB.REBUILD */
     bool verify_full;         /* TB.REBUILD, TB.VERIFY */
     bool dry_run;             /* TB.REBUILD */
-    enum control_wish wish;   /* admin_control */
     uint64_t rows_per_second; /* TB.THROTTLE */
     uint64_t count;           /* TB.HISTORY; 0: not given */
     char field[32];           /* BF.INFO */
@@ -82,8 +81,8 @@ struct admin_call {
         size_t count;
     } names;               /* DEL, EXISTS */
     uint64_t expire_at_ms; /* EXPIRE and the like; 0: PERSIST */
-    uint64_t cursor;       /* SCAN */
-    unsigned flags;        /* depend on the command: EXPIRE_NX ..., TTL_..., LIST_... */
+    uint64_t cursor;       /* SCAN; for a scrape: when it came */
+    unsigned flags;        /* depend on the command: EXPIRE_NX ..., TTL_..., LIST_..., an enum control_wish */
     enum err status;
     struct error error;
     uint64_t job; /* number in a job's id (job_id.h): in: the job asked about; out: the job begun or changed;
@@ -94,6 +93,8 @@ struct admin_call {
 /* NULL: no memory. */
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length);
 void admin_call_free(struct admin_call *call);
+/* Replace the filter's name. False: no memory. */
+MUST_CHECK bool admin_call_name(struct admin_call *call, const char *filter, size_t filter_length);
 /* Apply the user's limits: invisible filters are not listed, and filters made count for the quota. False: no
  * memory. */
 MUST_CHECK bool admin_call_limit(struct admin_call *call, const struct config_user *user);
@@ -106,11 +107,10 @@ bool admin_call_shows(const struct admin_call *call, const char *name, size_t le
  * @back: if there is no memory, that is the call's answer. */
 void admin_post(struct admin_threads *t, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* As admin_post(), to the thread aside. */
-void admin_post_aside(struct admin_threads *t, struct admin_call *call, struct mailbox *back,
-                      mailbox_fn *done);
+/* As admin_post(), to the thread with this mailbox. */
+void admin_post_to(struct mailbox *to, struct admin_call *call, struct mailbox *back, mailbox_fn *done);
 
-/* The thread for all other calls, which starts and ends the other two. Runs until the service stops; @arg is
+/* The thread for all other calls, which starts and ends the others. Runs until the service stops; @arg is
  * the struct admin_threads. */
 void *admin_run(void *arg);
 
@@ -147,12 +147,19 @@ admin_fn admin_control; /* TB.CUTOVER, TB.ROLLBACK, TB.FINISH, TB.ABORT, TB.PAUS
 
 struct fields;
 struct filter_note;
-/* Add the fields of TB.STATUS about the last job. @held: a driver has the mutex. */
+/* Add the fields of TB.STATUS about the last verification and the last job. @held: a driver has the mutex. */
 MUST_CHECK enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                                      bool held, struct error *e);
 /* Add the fields of TB.STATUS about what is wrong with the filter, and its state in this coordinator. */
 void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_t length,
                       const struct filter_note *note, bool degraded);
+/* The mutex of the filter that a->handle names. */
+struct admin_mutex {
+    bool held;
+    char value[128]; /* "": it is free */
+    uint64_t ttl_ms;
+};
+MUST_CHECK enum err admin_mutex_read(struct admin_mutex *m, struct admin *a, struct error *e);
 /* Append the status of one filter. ERR_NOT_FOUND. */
 MUST_CHECK enum err admin_status_one(struct admin *a, struct reply *r, const char *name, size_t length,
                                      struct error *e);
@@ -177,13 +184,14 @@ MUST_CHECK enum err admin_need_source(struct admin *a, struct admin_call *call, 
 /* Load the call's filter: a->handle and a->view. */
 MUST_CHECK enum err admin_open(struct admin *a, const struct admin_call *call, struct error *e);
 
-/* The job that TB.REBUILD requests and TB.PLAN previews. Borrows from both arguments. */
+/* The job that TB.REBUILD requests and TB.PLAN previews; TB.VERIFY changes it. Borrows from both arguments.
+ */
 struct runner_job admin_rebuild_job(struct admin *a, const struct admin_call *call);
 
 /* Values of call->flags. */
 enum { TTL_SECONDS = 1, TTL_ABSOLUTE = 2 };
-enum { LIST_COUNT = 1, LIST_ANY = 2 }; /* neither: all names */
 enum { SCAN_OTHER_TYPE = 1 };          /* TYPE names another type than that of filters */
+enum { LIST_COUNT = 2, LIST_ANY = 4 }; /* of all names; neither: those that match */
 
 /* Copy the names into the call, NUL-terminated. False: no memory. */
 MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);
@@ -191,6 +199,11 @@ MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument 
 /* The names of all filters in Redis, sorted by bytes: the order of a set differs from look to look. The
  * caller frees *@names. */
 MUST_CHECK enum err admin_names(struct admin *a, redisReply **names, struct error *e);
+
+/* Call @fn for each filter: those of the configuration, then the others that Redis names, sorted. On an error
+ * of Redis only for the first. */
+typedef void admin_each_fn(void *arg, const char *name, size_t length);
+MUST_CHECK enum err admin_each(struct admin *a, admin_each_fn *fn, void *arg, struct error *e);
 
 /* The beginning of an error about a filter that was not made, in RedisBloom's words. */
 const char *admin_creation_failure(const struct admin_call *call, enum err code);

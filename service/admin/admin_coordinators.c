@@ -9,9 +9,7 @@
 struct listing {
     struct admin *a;
     const struct admin_call *call;
-    struct buffer entries;
-    struct reply reply; /* collects the entries */
-    size_t count;
+    struct fields entries;
     uint64_t now_ms; /* Redis' clock */
 };
 
@@ -49,20 +47,19 @@ static void node_list(struct fields *f, const char *list)
 /* Add names of filters as clients write them; only those that the user may see. */
 static void filter_list(struct fields *f, const struct admin_call *call, const char *field, const char *list)
 {
-    struct buffer names = {0};
-    struct reply to = {.out = &names, .protocol = f->reply.protocol};
+    struct fields names;
     const char *item;
     char name[FILTER_NAME_MAX];
-    size_t length, name_length, count = 0;
+    size_t length, name_length;
+    fields_begin(&names, f->reply.protocol);
     while (next_item(&list, &item, &length))
         if (names_unescape(item, length, name, &name_length) && admin_call_shows(call, name, name_length)) {
-            reply_bulk(&to, name, name_length);
-            count++;
+            reply_bulk(&names.reply, name, name_length);
+            names.count++;
         }
-    field_array(f, field, count);
-    buffer_append(f->reply.out, names.data, names.length);
-    f->reply.out->failed |= buffer_failed(&names);
-    buffer_fini(&names);
+    reply_text(&f->reply, field);
+    fields_end_list(&names, &f->reply);
+    f->count++;
 }
 
 /* --- one coordinator --- */
@@ -115,8 +112,8 @@ static void take_entry(void *arg, const struct members_entry *entry)
     field_text(&f, "redis", members_value(entry, MEMBERS_REDIS));
     field_text(&f, "postgres", members_value(entry, MEMBERS_POSTGRES));
     epoch_fields(&f, l, entry);
-    fields_end(&f, &l->reply);
-    l->count++;
+    fields_end(&f, &l->entries.reply);
+    l->entries.count++;
 }
 
 /* --- all coordinators --- */
@@ -137,10 +134,11 @@ static enum err list(struct listing *l, struct error *e)
 enum err admin_coordinators(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     struct listing l = {.a = a, .call = call};
-    l.reply = (struct reply){.out = &l.entries, .protocol = r->protocol};
+    fields_begin(&l.entries, r->protocol);
     enum err code = list(&l, e);
     if (code == ERR_OK)
-        reply_array_of(r, l.count, &l.entries);
-    buffer_fini(&l.entries);
+        fields_end_list(&l.entries, r);
+    else
+        fields_drop(&l.entries);
     return code;
 }

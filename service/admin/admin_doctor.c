@@ -4,16 +4,9 @@
 #include "service/doctor/doctor.h"
 #include "service/protocol/field.h"
 
-struct findings {
-    struct buffer entries;
-    struct reply reply; /* collects the findings */
-    size_t count;
-};
-
 static void take_finding(void *arg, const struct doctor_finding *finding)
 {
-    struct findings *all = arg;
-    struct fields f;
+    struct fields *all = arg, f;
     fields_begin(&f, all->reply.protocol);
     field_text(&f, "probe", finding->probe);
     field_text(&f, "subject", finding->subject);
@@ -28,11 +21,10 @@ enum err admin_doctor(struct admin *a, struct admin_call *call, struct reply *r,
 {
     (void)call;
     (void)e;
-    struct findings all = {.count = 0};
-    all.reply = (struct reply){.out = &all.entries, .protocol = r->protocol};
+    struct fields all;
+    fields_begin(&all, r->protocol);
     const struct doctor_options o = {a->config, &a->service->nodes, a->service->version, take_finding, &all};
     doctor_run(&o);
-    reply_array_of(r, all.count, &all.entries);
-    buffer_fini(&all.entries);
+    fields_end_list(&all, r);
     return ERR_OK;
 }

@@ -99,15 +99,10 @@ static enum err may_verify(struct admin *a, const struct admin_call *call, struc
 
 enum err admin_verify(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    const struct runner_job job = {.config = a->config,
-                                   .filter = call->filter,
-                                   .filter_length = call->filter_length,
-                                   .reason = "a verification asked for by an operator",
-                                   .trigger = "verify",
-                                   .verify_full = call->verify_full,
-                                   .wait_ms = ENDING_MS,
-                                   .of = &a->handle,
-                                   .kind = JOB_CHECK};
+    struct runner_job job = admin_rebuild_job(a, call);
+    job.reason = "a verification asked for by an operator";
+    job.trigger = "verify";
+    job.kind = JOB_CHECK;
     enum err code = admin_need_source(a, call, r, "verify it against", e);
     if (code == ERR_OK)
         code = may_verify(a, call, e);
@@ -119,7 +114,7 @@ enum err admin_control(struct admin *a, struct admin_call *call, struct reply *r
     struct error ignored;
     enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
     if (code == ERR_OK)
-        code = control_ask(&a->handle, call->wish, call->rows_per_second, e);
+        code = control_ask(&a->handle, (enum control_wish)call->flags, call->rows_per_second, e);
     if (code != ERR_OK)
         return code;
     if (control_job(&a->handle, &call->job, &ignored) != ERR_OK)

@@ -63,6 +63,7 @@ static enum err keep_filters(struct admin *a, const struct admin_call *call, con
                              struct argument **out, size_t *count, struct error *e)
 {
     size_t n = reply->elements;
+    bool all = (call->flags & (LIST_COUNT | LIST_ANY)) != 0;
     bool *is = calloc(n + 1, sizeof(*is));
     *out = calloc(n + 1, sizeof(**out));
     *count = 0;
@@ -74,7 +75,7 @@ static enum err keep_filters(struct admin *a, const struct admin_call *call, con
     for (size_t i = 0; i < n; i++) {
         const struct argument name = {.bytes = reply->element[i]->str,
                                       .length = (size_t)reply->element[i]->len};
-        if (glob_match_case(call->filter, call->filter_length, name.bytes, name.length) &&
+        if ((all || glob_match_case(call->filter, call->filter_length, name.bytes, name.length)) &&
             admin_call_shows(call, name.bytes, name.length))
             (*out)[fit++] = name;
     }

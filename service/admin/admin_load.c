@@ -27,24 +27,16 @@ struct load {
     struct handle *f;
     struct reply *r;
     struct error *e;
-    enum err code; /* result of the call */
     struct loading loading;
 };
 
-static void refuse(struct load *l, const char *reply)
+/* Answer with @reply. Returns ERR_OK. */
+static enum err refuse(struct load *l, const char *reply)
 {
     log_info("load_refused", "filter=%s reply=%s reason=%s", log_quote(l->f->names.filter), log_quote(reply),
              log_quote(l->e->text));
     reply_error(l->r, "%s", reply);
-}
-
-static admin_fn complete_load; /* the second half of a BF.LOADCHUNK */
-
-static void fail(struct load *l, enum err code)
-{
-    l->code = code;
-    if (code == ERR_ASIDE) /* the chunk is stored */
-        l->call->fn = complete_load;
+    return ERR_OK;
 }
 
 /* --- completion: all chunks have come --- */
@@ -136,15 +128,12 @@ static enum err complete(struct load *l)
 }
 
 /* Reply OK if chunks are still missing, or if all have come and the filter exists. */
-static void go_on(struct load *l)
+static enum err go_on(struct load *l)
 {
-    enum err code = ERR_OK;
-    if (l->loading.arrived >= l->loading.header.chunks)
-        code = complete(l);
+    enum err code = l->loading.arrived >= l->loading.header.chunks ? complete(l) : ERR_OK;
     if (code == ERR_OK)
         reply_simple(l->r, "OK");
-    else
-        fail(l, code);
+    return code;
 }
 
 /* --- the header --- */
@@ -209,26 +198,20 @@ static enum err begin(struct load *l, const struct dump_header *h, const struct 
     return code;
 }
 
-static void take_header(struct load *l)
+static enum err take_header(struct load *l)
 {
     struct dump_header header;
     uint32_t number;
     const struct buffer *data = &l->call->data;
     bool configured = config_find(l->a->config, l->call->filter, l->call->filter_length) != NULL;
     enum err code = configured ? ERR_OK : handle_load(l->f, &l->a->view, l->e);
-    if (code != ERR_NOT_FOUND) {
-        fail(l, code == ERR_OK ? ERR_EXISTS : code);
-        return;
-    }
+    if (code != ERR_NOT_FOUND)
+        return code == ERR_OK ? ERR_EXISTS : code;
     code = dump_header_decode(&header, data->data, data->length, l->e);
-    if (code != ERR_OK) {
-        refuse(l, code == ERR_FORMAT ? old_dump : bad_data);
-        return;
-    }
-    if (!dump_position_chunk(&header, (uint64_t)l->call->position, &number) || number != 1) {
-        refuse(l, invalid_offset);
-        return;
-    }
+    if (code != ERR_OK)
+        return refuse(l, code == ERR_FORMAT ? old_dump : bad_data);
+    if (!dump_position_chunk(&header, (uint64_t)l->call->position, &number) || number != 1)
+        return refuse(l, invalid_offset);
     code = loading_read(l->f, &l->loading, l->e);
     bool under_way = code == ERR_OK && !l->loading.done;
     if (under_way && l->loading.dump == header.id) {
@@ -240,10 +223,7 @@ static void take_header(struct load *l)
         code = begin(l, &header, before);
         free(before);
     }
-    if (code != ERR_OK)
-        fail(l, code);
-    else
-        go_on(l);
+    return code == ERR_OK ? go_on(l) : code;
 }
 
 /* --- chunks --- */
@@ -273,24 +253,19 @@ static enum err incarnation_there(struct load *l, uint64_t *out)
     return code;
 }
 
-static void store_chunk(struct load *l, const struct dump_chunk *chunk)
+static enum err store_chunk(struct load *l, const struct dump_chunk *chunk)
 {
     /* Inside the call's own buffer. */
     uint8_t *shards = (uint8_t *)l->call->data.data + DUMP_CHUNK_HEADER;
     enum err code = loading_write(l->f, &l->loading, &chunk->run, shards, l->e);
-    if (code == ERR_PARSE) {
-        refuse(l, bad_data);
-        return;
-    }
+    if (code == ERR_PARSE)
+        return refuse(l, bad_data);
     if (code == ERR_OK)
         code = loading_note(l->f, &l->loading, &chunk->number, 1, true, l->e);
-    if (code == ERR_OK)
-        go_on(l);
-    else
-        fail(l, code);
+    return code == ERR_OK ? go_on(l) : code;
 }
 
-static void take_chunk(struct load *l)
+static enum err take_chunk(struct load *l)
 {
     struct dump_chunk chunk;
     const struct buffer *data = &l->call->data;
@@ -299,17 +274,12 @@ static void take_chunk(struct load *l)
     enum err view = code == ERR_OK || code == ERR_NOT_FOUND ? incarnation_there(l, &there) : code;
     if (code == ERR_NOT_FOUND && view == ERR_NOT_FOUND && !dump_is_chunk(data->data, data->length)) {
         (void)error_set(l->e, ERR_PARSE, "this is neither the header nor a chunk of a dump");
-        refuse(l, no_dump);
-        return;
+        return refuse(l, no_dump);
     }
-    if (view == ERR_OK && (code != ERR_OK || !l->loading.done || l->loading.incarnation != there)) {
-        fail(l, ERR_EXISTS); /* another load or command has made it */
-        return;
-    }
-    if (code != ERR_OK || (view != ERR_OK && view != ERR_NOT_FOUND) || (l->loading.done && view != ERR_OK)) {
-        fail(l, code != ERR_OK ? code : view);
-        return;
-    }
+    if (view == ERR_OK && (code != ERR_OK || !l->loading.done || l->loading.incarnation != there))
+        return ERR_EXISTS; /* another load or command has made it */
+    if (code != ERR_OK || (view != ERR_OK && view != ERR_NOT_FOUND) || (l->loading.done && view != ERR_OK))
+        return code != ERR_OK ? code : view;
     const char *error = NULL;
     if (dump_chunk_decode(&chunk, data->data, data->length, l->e) != ERR_OK)
         error = data->length > DUMP_CHUNK_LIMIT ? too_big : bad_data;
@@ -318,25 +288,27 @@ static void take_chunk(struct load *l)
     else
         error = wrong(l, &chunk);
     if (error != NULL)
-        refuse(l, error);
-    else if (l->loading.done)
-        reply_simple(l->r, "OK"); /* the reply to its last chunk was lost */
-    else
-        store_chunk(l, &chunk);
+        return refuse(l, error);
+    if (!l->loading.done)
+        return store_chunk(l, &chunk);
+    reply_simple(l->r, "OK"); /* the reply to its last chunk was lost */
+    return ERR_OK;
 }
 
+static admin_fn complete_load; /* the second half of a BF.LOADCHUNK */
+
 static enum err run(struct admin *a, struct admin_call *call, struct reply *r, struct error *e,
-                    void (*take)(struct load *l))
+                    enum err (*take)(struct load *l))
 {
     struct load *l = calloc(1, sizeof(*l));
     if (l == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     *l = (struct load){.a = a, .call = call, .f = &a->handle, .r = r, .e = e};
     enum err code = names_init(&l->f->names, a->config->prefix, call->filter, call->filter_length, e);
-    if (code == ERR_OK) {
-        take(l);
-        code = l->code;
-    }
+    if (code == ERR_OK)
+        code = take(l);
+    if (code == ERR_ASIDE) /* the chunk is stored */
+        call->fn = complete_load;
     free(l);
     return code;
 }
@@ -346,13 +318,10 @@ enum err admin_loadchunk(struct admin *a, struct admin_call *call, struct reply 
     return run(a, call, r, e, dump_is_header(call->data.data, call->data.length) ? take_header : take_chunk);
 }
 
-static void take_nothing(struct load *l)
+static enum err take_nothing(struct load *l)
 {
     enum err code = loading_read(l->f, &l->loading, l->e);
-    if (code == ERR_OK)
-        go_on(l);
-    else
-        fail(l, code);
+    return code == ERR_OK ? go_on(l) : code;
 }
 
 static enum err complete_load(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
@@ -366,24 +335,22 @@ static enum err complete_load(struct admin *a, struct admin_call *call, struct r
  * reaches to the end: sending a chunk twice is harmless. */
 static void missing_field(struct fields *f, const struct dump_header *h, const uint8_t *there)
 {
-    struct buffer bytes = {0};
-    struct reply pairs = {.out = &bytes, .protocol = f->reply.protocol};
-    size_t count = 0;
+    struct fields pairs;
+    fields_begin(&pairs, f->reply.protocol);
     for (uint32_t i = 1; i <= h->chunks; i++) {
         if (there[i])
             continue;
         uint32_t last = i;
-        while (last < h->chunks && (!there[last + 1] || count + 1 == RANGES_MAX))
+        while (last < h->chunks && (!there[last + 1] || pairs.count + 2 == 2 * RANGES_MAX))
             last++;
-        reply_integer(&pairs, (int64_t)dump_position(h, i + 1));
-        reply_integer(&pairs, (int64_t)dump_position(h, last + 1));
-        count++;
+        reply_integer(&pairs.reply, (int64_t)dump_position(h, i + 1));
+        reply_integer(&pairs.reply, (int64_t)dump_position(h, last + 1));
+        pairs.count += 2;
         i = last;
     }
-    field_array(f, "missing", 2 * count);
-    buffer_append(&f->bytes, bytes.data, bytes.length);
-    f->bytes.failed |= buffer_failed(&bytes);
-    buffer_fini(&bytes);
+    reply_text(&f->reply, "missing");
+    fields_end_list(&pairs, &f->reply);
+    f->count++;
 }
 
 static enum err loading_fields(struct fields *f, struct admin *a, const struct loading *l, struct error *e)

@@ -16,27 +16,24 @@
 enum { BUDGET_MS = 500 };
 
 /* Find the node by its name in the list or in the cluster; @masters: the result of sync_client_masters(). */
-static bool ask_memory(struct admin *a, unsigned masters, const char *name, struct plan_node *out)
+static bool find_master(struct admin *a, unsigned masters, const char *name, unsigned *where)
 {
-    struct error ignored;
-    for (unsigned i = 0; i < masters; i++)
-        if (strcmp(sync_client_name(a->redis, sync_client_master(a->redis, i)), name) == 0)
-            return memory_of_node(a->redis, sync_client_master(a->redis, i), out, &ignored) == ERR_OK;
+    for (unsigned i = 0; i < masters; i++) {
+        *where = sync_client_master(a->redis, i);
+        if (strcmp(sync_client_name(a->redis, *where), name) == 0)
+            return true;
+    }
     return false;
 }
 
 /* Add the server's kind and version; null if it does not report them. */
-static void version_fields(struct fields *f, struct admin *a, unsigned masters, const char *name)
+static void version_fields(struct fields *f, struct admin *a, bool known, unsigned where)
 {
     struct error ignored;
     redisReply *info = NULL;
     size_t length = 0;
     char text[64];
-    unsigned i = 0;
-    while (i < masters && strcmp(sync_client_name(a->redis, sync_client_master(a->redis, i)), name) != 0)
-        i++;
-    if (i < masters && sync_client_command(a->redis, sync_client_master(a->redis, i), &info, &ignored,
-                                           "INFO server") != ERR_OK)
+    if (known && sync_client_command(a->redis, where, &info, &ignored, "INFO server") != ERR_OK)
         info = NULL;
     bool valkey = info != NULL && info_value(info->str, info->len, "valkey_version", &length) != NULL;
     const char *version =
@@ -58,11 +55,14 @@ static void put_node(struct admin *a, struct reply *r, const struct node_health_
 {
     struct fields f;
     struct plan_node memory = {.known = false};
-    bool known = n->loops_down == 0 && ask_memory(a, masters, n->name, &memory);
+    struct error ignored;
+    unsigned where = 0;
+    bool known = n->loops_down == 0 && find_master(a, masters, n->name, &where) &&
+                 memory_of_node(a->redis, where, &memory, &ignored) == ERR_OK;
     fields_begin(&f, r->protocol);
     field_text(&f, "node", n->name);
     field_text(&f, "state", node_health_state(n));
-    version_fields(&f, a, known ? masters : 0, n->name);
+    version_fields(&f, a, known, where);
     field_number(&f, "connections", n->connections);
     field_number(&f, "reconnects", n->reconnects);
     field_number(&f, "failures", n->failures);
@@ -86,16 +86,15 @@ enum err admin_nodes(struct admin *a, struct admin_call *call, struct reply *r, 
     (void)e;
     const struct nodes *nodes = &a->service->nodes;
     uint64_t deadline_us = clock_mono_us() + (uint64_t)BUDGET_MS * 1000;
-    struct buffer entries = {0};
-    struct reply each = {.out = &entries, .protocol = r->protocol};
+    struct fields entries;
     struct node_health_figures n;
-    unsigned count = 0, masters = 0;
+    unsigned masters = 0;
     struct error ignored;
+    fields_begin(&entries, r->protocol);
     if (sync_client_masters(a->redis, &masters, &ignored) != ERR_OK)
         masters = 0;
-    for (; node_health_read(nodes, count, &n); count++)
-        put_node(a, &each, &n, clock_mono_us() < deadline_us ? masters : 0);
-    reply_array_of(r, count, &entries);
-    buffer_fini(&entries);
+    for (; node_health_read(nodes, (unsigned)entries.count, &n); entries.count++)
+        put_node(a, &entries.reply, &n, clock_mono_us() < deadline_us ? masters : 0);
+    fields_end_list(&entries, r);
     return ERR_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/number.h"
 #include "expansion/record/history.h"
 #include "expansion/record/mutex.h"
@@ -111,13 +112,32 @@ static const char *find(const redisReply *record, const char *field)
     return NULL;
 }
 
+/* The result of the last verification of generation @generation; *@when: its time, ms. */
+static const char *verified(const redisReply *record, uint64_t generation, uint64_t stale_ms, uint64_t *when)
+{
+    const char *ok = find(record, "verify_ok"), *of_text = find(record, "verify_generation"),
+               *at = find(record, "verify_ms");
+    uint64_t of = 0, now = clock_wall_us() / 1000;
+    *when = 0;
+    if (ok == NULL || of_text == NULL || at == NULL || !number_u64(of_text, strlen(of_text), &of) ||
+        of != generation || !number_u64(at, strlen(at), when))
+        return "never";
+    if (strcmp(ok, "1") != 0)
+        return "failed";
+    return now > *when && now - *when > stale_ms ? "stale" : "passed";
+}
+
 enum err admin_job_fields(struct fields *f, struct admin *a, const char *name, size_t length, bool held,
                           struct error *e)
 {
     redisReply *record;
+    uint64_t when;
     enum err code = sync_client_filter_command(a->redis, &a->handle.names, "job", "HGETALL %b", &record, e);
     if (code != ERR_OK)
         return code;
+    field_text(f, "verification",
+               verified(record, view_current(&a->view)->number, a->config->verify_stale_ms, &when));
+    field_time(f, "verified_at", when);
     for (size_t i = 0; i < sizeof(job_fields) / sizeof(job_fields[0]); i++) {
         const char *value = find(record, job_fields[i].record);
         if (i == 0 && value == NULL)
@@ -216,19 +236,6 @@ static bool has_id(const struct job *j, uint64_t id)
     return number_u64(j->value[ID], strlen(j->value[ID]), &is) && is == id;
 }
 
-static enum err look_at_mutex(struct admin *a, uint64_t id, bool *held, bool *is, struct error *e)
-{
-    redisReply *reply;
-    enum err code =
-        sync_client_filter_command(a->redis, &a->handle.names, "expansion_flag", "GET %b", &reply, e);
-    if (code != ERR_OK)
-        return code;
-    *held = reply->type == REDIS_REPLY_STRING;
-    *is = *held && mutex_is_of(reply->str, id);
-    freeReplyObject(reply);
-    return ERR_OK;
-}
-
 /* A job that has ended is read from the history. */
 static enum err look_at_record(struct admin *a, struct job *j, struct error *e)
 {
@@ -265,21 +272,21 @@ static enum err look_at_history(struct admin *a, uint64_t id, struct job *j, str
 
 static enum err look(struct admin *a, uint64_t id, struct job *j, struct error *e)
 {
-    bool held = false, begins = false;
-    enum err code = look_at_mutex(a, id, &held, &begins, e);
+    struct admin_mutex mutex;
+    enum err code = admin_mutex_read(&mutex, a, e);
     if (code == ERR_OK)
         code = look_at_record(a, j, e);
     if (code != ERR_OK)
         return code;
     if (has_id(j, id) && strcmp(j->value[STATE], "running") == 0) {
-        (void)snprintf(j->value[STATE], sizeof(j->value[STATE]), "%s", held ? "running" : "waiting");
+        (void)snprintf(j->value[STATE], sizeof(j->value[STATE]), "%s", mutex.held ? "running" : "waiting");
         return ERR_OK;
     }
     *j = (struct job){0};
     code = look_at_history(a, id, j, e);
     if (code != ERR_OK || has_id(j, id))
         return code;
-    if (!begins)
+    if (!mutex_is_of(mutex.value, id))
         return error_set(e, ERR_NOT_FOUND,
                          "the filter has no job with this id: it is older than the last %d, or ended before "
                          "its first step",

@@ -107,19 +107,16 @@ struct layer_map {
 
 struct survey {
     struct admin *a;
-    const struct generation *g;
-    uint64_t deadline_us;
-    bool in_memory; /* this coordinator holds the generation */
     const struct admin_call *call;
-    struct log_shards *bits;
+    uint64_t deadline_us;
+    const struct generation *g;
+    struct log_shards *shards;
+    bool sampled;   /* one shard represents its cell */
+    bool in_memory; /* this coordinator holds the generation */
+    unsigned layer;
+    struct layer_map map; /* of that layer */
+    uint8_t *bytes;       /* LOG_SHARDS_RUN */
 };
-
-static void begin_map(struct layer_map *m, uint32_t shards, uint32_t cells_max)
-{
-    uint32_t per_cell = (shards + cells_max - 1) / cells_max;
-    *m = (struct layer_map){
-        .shards = shards, .per_cell = per_cell, .cells = (shards + per_cell - 1) / per_cell};
-}
 
 /* Limits the cells so that one shard of each cell, of all layers, fits into the sample. */
 static uint32_t cells_max(const struct survey *s)
@@ -133,98 +130,84 @@ static uint32_t cells_max(const struct survey *s)
     return most == 0 ? 1 : (uint32_t)most;
 }
 
+static const struct geometry *geometry_of(const struct survey *s)
+{
+    return &s->g->layers[s->layer].geometry;
+}
+
+static void begin_map(struct survey *s)
+{
+    uint32_t shards = geometry_of(s)->shards, most = cells_max(s), per_cell = (shards + most - 1) / most;
+    s->map = (struct layer_map){
+        .shards = shards, .per_cell = per_cell, .cells = (shards + per_cell - 1) / per_cell};
+}
+
 static uint32_t in_cell(const struct layer_map *m, uint32_t cell)
 {
     uint32_t first = cell * m->per_cell;
     return m->shards - first < m->per_cell ? m->shards - first : m->per_cell;
 }
 
-struct bits {
-    struct survey *s;
-    struct layer_map *m;
-    unsigned layer;
-    bool sampled; /* one shard represents its cell */
-    uint8_t *bytes;
-};
-
-static void take_bits(const struct bits *b, uint32_t shard, const uint8_t *bytes)
+static void take_bits(struct survey *s, uint32_t shard, const uint8_t *bytes)
 {
-    const struct layer *l = &b->s->g->layers[b->layer];
-    struct layer_map *m = b->m;
-    uint32_t cell = shard / m->per_cell, stands_for = b->sampled ? in_cell(m, cell) : 1;
-    double keys = log_shards_keys(&l->geometry, bytes), room = (double)l->capacity / m->shards;
-    double fill = room > 0 ? keys / room : 0;
+    struct layer_map *m = &s->map;
+    uint32_t cell = shard / m->per_cell, stands_for = s->sampled ? in_cell(m, cell) : 1;
+    double keys = log_shards_keys(geometry_of(s), bytes);
+    double room = (double)s->g->layers[s->layer].capacity / m->shards, fill = room > 0 ? keys / room : 0;
     m->keys += (uint64_t)(keys * stands_for + 0.5);
     m->sum[cell] += fill * stands_for;
     m->most[cell] = fill > m->most[cell] ? fill : m->most[cell];
 }
 
-static enum err read_run(struct bits *b, uint32_t first, uint32_t count, struct error *e)
+static enum err read_run(struct survey *s, uint32_t first, uint32_t count, struct error *e)
 {
-    uint32_t shard_bytes = geometry_shard_bytes(&b->s->g->layers[b->layer].geometry);
-    if (clock_mono_us() > b->s->deadline_us)
-        return error_set(e, ERR_TIMEOUT, "reading the bits of %u shards took too long", b->m->shards);
-    enum err code = log_shards_read(b->s->bits, b->layer, first, count, b->bytes, e);
+    uint32_t shard_bytes = geometry_shard_bytes(geometry_of(s));
+    if (clock_mono_us() > s->deadline_us)
+        return error_set(e, ERR_TIMEOUT, "reading the bits of %u shards took too long", s->map.shards);
+    enum err code = log_shards_read(s->shards, s->layer, first, count, s->bytes, e);
     for (uint32_t i = 0; code == ERR_OK && i < count; i++)
-        take_bits(b, first + i, b->bytes + (size_t)i * shard_bytes);
+        take_bits(s, first + i, s->bytes + (size_t)i * shard_bytes);
     return code;
 }
 
 /* Read shards one by one if some of them are lost. */
-static enum err read_bits(struct survey *s, unsigned layer, struct layer_map *m, struct error *e)
+static enum err read_bits(struct survey *s, struct error *e)
 {
-    struct bits b = {.s = s,
-                     .m = m,
-                     .layer = layer,
-                     .sampled = generation_bytes(s->g) > LOG_SHARDS_SAMPLE,
-                     .bytes = malloc(LOG_SHARDS_RUN)};
-    uint32_t shard_bytes = geometry_shard_bytes(&s->g->layers[layer].geometry);
+    struct layer_map *m = &s->map;
+    uint32_t shard_bytes = geometry_shard_bytes(geometry_of(s));
     uint32_t most = shard_bytes == 0 ? 0 : LOG_SHARDS_RUN / shard_bytes;
     const uint32_t per_cell = m->per_cell;
     assert(per_cell > 0);
-    enum err code = b.bytes == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
-    for (uint64_t at = 0; at < m->shards && code == ERR_OK; at += b.sampled ? per_cell : most) {
+    enum err code = ERR_OK;
+    for (uint64_t at = 0; at < m->shards && code == ERR_OK; at += s->sampled ? per_cell : most) {
         uint32_t first = (uint32_t)at, left = m->shards - first, count = left < most ? left : most;
-        if (b.sampled)
+        if (s->sampled)
             count = 1;
-        code = read_run(&b, first, count, e);
+        code = read_run(s, first, count, e);
         if (code != ERR_LOST)
             continue;
         code = ERR_OK;
         for (uint32_t i = first; i < first + count && code == ERR_OK; i++) {
-            code = read_run(&b, i, 1, e);
+            code = read_run(s, i, 1, e);
             if (code != ERR_LOST)
                 continue;
             m->lost[i / per_cell]++;
             code = ERR_OK;
         }
     }
-    free(b.bytes);
     return code;
 }
 
-struct in_memory {
-    unsigned layer;
-    struct layer_map *m;
-};
-
 static void take_shard(void *arg, const struct resident_shard *shard)
 {
-    const struct in_memory *in = arg;
-    struct layer_map *m = in->m;
-    if (shard->layer != in->layer || shard->shard >= m->shards)
+    struct survey *s = arg;
+    struct layer_map *m = &s->map;
+    if (shard->layer != s->layer || shard->shard >= m->shards)
         return;
     uint32_t cell = shard->shard / m->per_cell;
     m->resident[cell] += shard->state == BITMAP_RESIDENT || shard->state == BITMAP_LEAVING;
     m->loading[cell] += shard->state == BITMAP_LOADING || shard->state == BITMAP_RELOADING;
     m->dirty[cell] += shard->dirty_bytes > 0;
-}
-
-static void look_into_memory(struct survey *s, unsigned layer, struct layer_map *m)
-{
-    struct in_memory in = {.layer = layer, .m = m};
-    s->in_memory = filters_shards(s->a->service->logs, s->call->filter, s->call->filter_length, s->g->number,
-                                  take_shard, &in);
 }
 
 /* Add [[cell, shards], ...] for the cells with a count. */
@@ -243,13 +226,14 @@ static void pairs_field(struct fields *f, const char *name, const struct layer_m
 }
 
 /* In thousandths, which is precise enough for a map. */
-static void write_map(struct reply *r, const struct survey *s, unsigned layer, const struct layer_map *m)
+static void write_map(struct reply *r, const struct survey *s)
 {
+    const struct layer_map *m = &s->map;
     struct fields f;
     fields_begin(&f, r->protocol);
-    field_number(&f, "layer", layer);
+    field_number(&f, "layer", s->layer);
     field_number(&f, "shards", m->shards);
-    field_number(&f, "capacity", s->g->layers[layer].capacity);
+    field_number(&f, "capacity", s->g->layers[s->layer].capacity);
     field_number(&f, "keys", m->keys);
     field_number(&f, "shards_per_cell", m->per_cell);
     field_array(&f, "fill_permille", m->cells);
@@ -271,37 +255,35 @@ static void write_map(struct reply *r, const struct survey *s, unsigned layer, c
 
 static enum err generation_fields(struct fields *f, struct survey *s, struct error *e)
 {
-    struct layer_map *m = malloc(sizeof(*m));
     enum err code = ERR_OK;
-    if (m == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     field_number(f, "generation", s->g->number);
     field_bool(f, "built", s->g->built);
     field_number(f, "node_count", s->g->node_count);
     field_array(f, "layers", s->g->layer_count);
-    for (unsigned layer = 0; code == ERR_OK && layer < s->g->layer_count; layer++) {
-        begin_map(m, s->g->layers[layer].geometry.shards, cells_max(s));
-        code = read_bits(s, layer, m, e);
-        if (code == ERR_OK) {
-            look_into_memory(s, layer, m);
-            write_map(&f->reply, s, layer, m);
-        }
+    s->sampled = generation_bytes(s->g) > LOG_SHARDS_SAMPLE;
+    for (s->layer = 0; code == ERR_OK && s->layer < s->g->layer_count; s->layer++) {
+        begin_map(s);
+        code = read_bits(s, e);
+        if (code != ERR_OK)
+            return code;
+        s->in_memory = filters_shards(s->a->service->logs, s->call->filter, s->call->filter_length,
+                                      s->g->number, take_shard, s);
+        write_map(&f->reply, s);
     }
-    free(m);
     return code;
 }
 
-static enum err write_generation(struct reply *r, struct survey *s, struct error *e)
+static enum err write_generation(struct reply *r, struct survey *s, const struct generation *g,
+                                 struct error *e)
 {
     struct fields f;
-    struct admin *a = s->a;
-    enum err code = log_shards_open(&s->bits, a->redis, &a->handle.names, s->g->number, e);
+    s->g = g;
+    enum err code = log_shards_open(&s->shards, s->a->redis, &s->a->handle.names, g->number, e);
     if (code != ERR_OK)
         return code;
     fields_begin(&f, r->protocol);
     code = generation_fields(&f, s, e);
-    log_shards_close(s->bits);
-    s->bits = NULL;
+    log_shards_close(s->shards);
     if (code == ERR_OK)
         fields_end(&f, r);
     else
@@ -313,33 +295,39 @@ static enum err write_generation(struct reply *r, struct survey *s, struct error
  * built are not read: the builder has most of their keys in memory. */
 static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct buffer both = {0};
-    struct reply each = {.out = &both, .protocol = r->protocol};
+    struct fields both;
     enum err code = admin_open(a, call, e);
     if (code != ERR_OK)
         return code;
-    struct survey s = {.a = a,
-                       .call = call,
-                       .g = view_current(&a->view),
-                       .deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000};
-    code = write_generation(&each, &s, e);
-    s.g = view_alternate(&a->view);
-    if (s.g != NULL && !s.g->built)
-        s.g = NULL;
-    if (code == ERR_OK && s.g != NULL)
-        code = write_generation(&each, &s, e);
-    if (code == ERR_OK) {
+    const struct generation *other = view_alternate(&a->view);
+    bool two = other != NULL && other->built;
+    struct survey *s = malloc(sizeof(*s));
+    uint8_t *bytes = malloc(LOG_SHARDS_RUN);
+    if (s == NULL || bytes == NULL) {
+        free(s);
+        free(bytes);
+        return error_set(e, ERR_NOMEM, "out of memory");
+    }
+    *s = (struct survey){
+        .a = a, .call = call, .bytes = bytes, .deadline_us = clock_mono_us() + (uint64_t)DEADLINE_MS * 1000};
+    fields_begin(&both, r->protocol);
+    both.count = two ? 2 : 1;
+    code = write_generation(&both.reply, s, view_current(&a->view), e);
+    if (code == ERR_OK && two)
+        code = write_generation(&both.reply, s, other, e);
+    free(bytes);
+    free(s);
+    if (code != ERR_OK) {
+        fields_drop(&both);
+    } else {
         reply_map(r, 3);
         reply_text(r, "filter");
         reply_bulk(r, call->filter, call->filter_length);
         reply_text(r, "phase");
         reply_text(r, phase_row(a->view.phase)->name);
         reply_text(r, "generations");
-        reply_array(r, s.g != NULL ? 2 : 1);
-        buffer_append(r->out, both.data, both.length);
-        r->out->failed |= buffer_failed(&both);
+        fields_end_list(&both, r);
     }
-    buffer_fini(&both);
     return code;
 }
 

@@ -171,13 +171,7 @@ static void config_fields(struct fields *f, const struct config_filter *c)
         field_time(f, "window_opens_at", (uint64_t)window_next_open(&window, now) * 1000);
 }
 
-struct mutex_state {
-    bool held;
-    char owner[128];
-    uint64_t ttl_ms;
-};
-
-static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error *e)
+enum err admin_mutex_read(struct admin_mutex *m, struct admin *a, struct error *e)
 {
     redisReply *reply;
     enum err code =
@@ -185,43 +179,12 @@ static enum err read_mutex(struct mutex_state *m, struct admin *a, struct error 
     if (code != ERR_OK)
         return code;
     m->held = reply->type == REDIS_REPLY_STRING;
-    (void)snprintf(m->owner, sizeof(m->owner), "%s", m->held ? reply->str : "");
+    (void)snprintf(m->value, sizeof(m->value), "%s", m->held ? reply->str : "");
     freeReplyObject(reply);
     code = sync_client_filter_command(a->redis, &a->handle.names, "expansion_flag", "PTTL %b", &reply, e);
     if (code != ERR_OK)
         return code;
     m->ttl_ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
-    freeReplyObject(reply);
-    return ERR_OK;
-}
-
-/* The result of the last verification of the generation in use; @r has its fields of the record in this
- * order. */
-static const char *verified(const redisReply *r, uint64_t generation, uint64_t stale_ms, uint64_t *when)
-{
-    uint64_t of = 0, now = clock_wall_us() / 1000;
-    *when = 0;
-    if (r->elements != 3 || r->element[0]->type != REDIS_REPLY_STRING ||
-        r->element[1]->type != REDIS_REPLY_STRING || r->element[2]->type != REDIS_REPLY_STRING ||
-        !number_u64(r->element[1]->str, (size_t)r->element[1]->len, &of) || of != generation ||
-        !number_u64(r->element[2]->str, (size_t)r->element[2]->len, when))
-        return "never";
-    if (strcmp(r->element[0]->str, "1") != 0)
-        return "failed";
-    return now > *when && now - *when > stale_ms ? "stale" : "passed";
-}
-
-static enum err verify_fields(struct fields *f, struct admin *a, struct error *e)
-{
-    redisReply *reply;
-    uint64_t when;
-    enum err code = sync_client_filter_command(a->redis, &a->handle.names, "job",
-                                               "HMGET %b verify_ok verify_generation verify_ms", &reply, e);
-    if (code != ERR_OK)
-        return code;
-    field_text(f, "verification",
-               verified(reply, view_current(&a->view)->number, a->config->verify_stale_ms, &when));
-    field_time(f, "verified_at", when);
     freeReplyObject(reply);
     return ERR_OK;
 }
@@ -260,7 +223,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
 {
     struct filter_note note = filter_states_note(a->service->watch, name, length);
     const struct config_filter *config = config_find(a->config, name, length);
-    struct mutex_state mutex = {.held = false};
+    struct admin_mutex mutex = {.held = false};
     bool known = false;
     uint64_t items = 0;
     reply_text(&f->reply, "filter");
@@ -280,7 +243,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         field_text(f, "redis", missing ? "ok" : e->text);
     } else {
         bool degraded = a->view.degraded && view_current(&a->view)->built;
-        code = read_mutex(&mutex, a, e);
+        code = admin_mutex_read(&mutex, a, e);
         field_text(f, "state",
                    degraded                        ? "degraded"
                    : view_current(&a->view)->built ? "serving"
@@ -291,10 +254,8 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
         admin_note_sample(a, name, length, items);
         field_bool(f, "degraded", degraded);
         admin_log_fields(f, a, name, length, &note, degraded);
-        field_text(f, "mutex_owner", mutex.owner);
+        field_text(f, "mutex_owner", mutex.value);
         field_number(f, "mutex_ttl_ms", mutex.ttl_ms);
-        if (code == ERR_OK)
-            code = verify_fields(f, a, e);
         if (code == ERR_OK)
             code = admin_job_fields(f, a, name, length, mutex.held, e);
         if (code == ERR_OK && config != NULL && config->table[0] != '\0')
@@ -335,36 +296,28 @@ enum err admin_status_one(struct admin *a, struct reply *r, const char *name, si
     return code;
 }
 
-/* Configured filters first, then those made by commands. */
-static void status_all(struct admin *a, struct admin_call *call, struct reply *r)
+struct all_statuses {
+    struct admin *a;
+    const struct admin_call *call;
+    struct fields list;
+};
+
+static void take_filter(void *arg, const char *name, size_t length)
 {
-    const struct config *config = a->config;
-    struct buffer items = {0};
-    struct reply each = {.out = &items, .protocol = r->protocol};
+    struct all_statuses *all = arg;
     struct error ignored;
-    size_t count = 0;
-    for (size_t i = 0; i < config->filter_count; i++) {
-        const char *name = config->filter[i].name;
-        count += admin_call_shows(call, name, strlen(name)) &&
-                 admin_status_one(a, &each, name, strlen(name), &ignored) == ERR_OK;
-    }
-    redisReply *names = NULL;
-    if (admin_names(a, &names, &call->error) == ERR_OK)
-        for (size_t i = 0; i < names->elements; i++) {
-            const redisReply *name = names->element[i];
-            if (config_find(config, name->str, (size_t)name->len) == NULL &&
-                admin_call_shows(call, name->str, (size_t)name->len))
-                count += admin_status_one(a, &each, name->str, (size_t)name->len, &ignored) == ERR_OK;
-        }
-    freeReplyObject(names);
-    reply_array_of(r, count, &items);
-    buffer_fini(&items);
+    all->list.count += admin_call_shows(all->call, name, length) &&
+                       admin_status_one(all->a, &all->list.reply, name, length, &ignored) == ERR_OK;
 }
 
 enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     if (call->filter_length > 0)
         return admin_status_one(a, r, call->filter, call->filter_length, e);
-    status_all(a, call, r);
+    struct all_statuses all = {.a = a, .call = call};
+    fields_begin(&all.list, r->protocol);
+    enum err code = admin_each(a, take_filter, &all, e);
+    (void)code; /* Redis is away: the statuses of configured filters report it */
+    fields_end_list(&all.list, r);
     return ERR_OK;
 }

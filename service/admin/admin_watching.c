@@ -62,8 +62,9 @@ static bool look_at(struct look *l, const char *name, size_t length, struct buff
     return true;
 }
 
-static void take(struct look *l, const char *name, size_t length)
+static void take(void *arg, const char *name, size_t length)
 {
+    struct look *l = arg;
     struct buffer reply = {0};
     uint64_t index = l->index++;
     bool now = index >= l->from && !l->over;
@@ -96,20 +97,12 @@ static void take_list(struct look *l, enum watching_kind kind, admin_fn *fn)
 
 enum err admin_watching(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    const struct config *config = a->config;
-    redisReply *names = NULL;
     struct look l = {.a = a,
                      .call = call,
                      .from = call->cursor,
                      .deadline_us = clock_mono_us() + (uint64_t)WATCHING_BUDGET_MS * 1000};
     call->cursor = 0;
-    enum err code = admin_names(a, &names, e);
-    for (size_t i = 0; i < config->filter_count; i++)
-        take(&l, config->filter[i].name, strlen(config->filter[i].name));
-    for (size_t i = 0; code == ERR_OK && i < names->elements; i++)
-        if (config_find(config, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
-            take(&l, names->element[i]->str, (size_t)names->element[i]->len);
-    freeReplyObject(names);
+    enum err code = admin_each(a, take, &l, e);
     (void)r;
     if ((call->flags & WATCHING_STATUS) == 0)
         return code;

@@ -9,129 +9,159 @@
 #include "service/resp/worker.h"
 
 const struct command command_table[] = {
-    {"BF.RESERVE", -4, COMMAND_ALONE | COMMAND_WRITE, command_bf_reserve, "Creates an empty filter", "bf",
-     KEYS_FIRST},
-    {"BF.ADD", 3, COMMAND_WRITE, command_bf_add, "Adds a key", "bf", KEYS_FIRST},
-    {"BF.MADD", -3, COMMAND_WRITE, command_bf_madd, "Adds keys", "bf", KEYS_FIRST},
-    {"BF.INSERT", -4, COMMAND_WRITE, command_bf_insert,
-     "Adds keys; creates the filter if it does not exist, as told", "bf", KEYS_FIRST},
-    {"BF.EXISTS", 3, COMMAND_READ, command_bf_exists,
-     "Checks a key: 0 is certainly absent, 1 is maybe present", "bf", KEYS_FIRST},
-    {"BF.MEXISTS", -3, COMMAND_READ, command_bf_mexists, "Checks several keys", "bf", KEYS_FIRST},
-    {"BF.CARD", 2, COMMAND_ALONE | COMMAND_READ, command_bf_card, "Number of keys that were added", "bf",
-     KEYS_FIRST},
-    {"BF.INFO", -2, COMMAND_ALONE | COMMAND_READ, command_bf_info, "Capacity, size and keys of a filter",
-     "bf", KEYS_FIRST},
-    {"BF.SCANDUMP", 3, COMMAND_ALONE | COMMAND_ADMIN, command_bf_scandump,
-     "Returns the next piece of a filter's dump", "bf", KEYS_FIRST},
-    {"BF.LOADCHUNK", 4, COMMAND_ALONE | COMMAND_WRITE, command_bf_loadchunk,
-     "Loads a piece of a dump; the filter can be used when all pieces have arrived", "bf", KEYS_FIRST},
-    {"TB.LOAD", 2, COMMAND_ALONE | COMMAND_READ, command_tb_load, "Tells which pieces of a dump have arrived",
-     "twinbloom", KEYS_FIRST},
-    {"BF.DEBUG", 2, COMMAND_ALONE | COMMAND_READ, command_bf_debug, "Size and layers of a filter", "bf",
-     KEYS_FIRST},
-    {"TB.INIT", -4, COMMAND_ALONE | COMMAND_WRITE, command_tb_init,
-     "Creates an empty filter if it does not exist", "twinbloom", KEYS_FIRST},
-    {"TB.MADD", -3, COMMAND_WRITE, command_tb_madd, "Adds keys; tells how many were new", "twinbloom",
-     KEYS_FIRST},
-    {"TB.MEXISTS", -3, COMMAND_READ, command_tb_mexists, "Checks keys; tells how many are maybe present",
-     "twinbloom", KEYS_FIRST},
-    {"TB.COUNT", 2, COMMAND_ALONE | COMMAND_READ, command_tb_count, "Number of keys, estimated from the bits",
-     "twinbloom", KEYS_FIRST},
-    {"DEL", -2, COMMAND_ALONE | COMMAND_WRITE, command_del, "Deletes filters", "keyspace", KEYS_ALL},
-    {"UNLINK", -2, COMMAND_ALONE | COMMAND_WRITE, command_del, "Deletes filters", "keyspace", KEYS_ALL},
-    {"EXISTS", -2, COMMAND_ALONE | COMMAND_READ, command_exists, "Tells how many of the names are filters",
-     "keyspace", KEYS_ALL},
-    {"TYPE", 2, COMMAND_ALONE | COMMAND_READ, command_type, "MBbloom-- for a filter", "keyspace", KEYS_FIRST},
-    {"SCAN", -2, COMMAND_ALONE | COMMAND_READ, command_scan, "Names of filters, a few at a time", "keyspace",
-     KEYS_NONE},
-    {"KEYS", 2, COMMAND_ALONE | COMMAND_READ, command_keys, "Names of filters that match a pattern",
-     "keyspace", KEYS_NONE},
-    {"DBSIZE", 1, COMMAND_ALONE | COMMAND_READ, command_dbsize, "Number of filters", "keyspace", KEYS_NONE},
-    {"RANDOMKEY", 1, COMMAND_ALONE | COMMAND_READ, command_randomkey, "The name of a random filter",
-     "keyspace", KEYS_NONE},
-    {"MEMORY", -3, COMMAND_ALONE | COMMAND_READ, command_memory, "USAGE: bytes that a filter takes in Redis",
-     "keyspace", KEYS_SECOND},
-    {"EXPIRE", -3, COMMAND_ALONE | COMMAND_WRITE, command_expire, "Deletes a filter after some seconds",
-     "keyspace", KEYS_FIRST},
-    {"PEXPIRE", -3, COMMAND_ALONE | COMMAND_WRITE, command_pexpire, "The same in milliseconds", "keyspace",
-     KEYS_FIRST},
-    {"EXPIREAT", -3, COMMAND_ALONE | COMMAND_WRITE, command_expireat, "Deletes a filter at a time",
-     "keyspace", KEYS_FIRST},
-    {"PEXPIREAT", -3, COMMAND_ALONE | COMMAND_WRITE, command_pexpireat, "The same in milliseconds",
-     "keyspace", KEYS_FIRST},
-    {"PERSIST", 2, COMMAND_ALONE | COMMAND_WRITE, command_persist, "Removes the expiry of a filter",
-     "keyspace", KEYS_FIRST},
-    {"TTL", 2, COMMAND_ALONE | COMMAND_READ, command_ttl, "Seconds until a filter is deleted", "keyspace",
-     KEYS_FIRST},
-    {"PTTL", 2, COMMAND_ALONE | COMMAND_READ, command_pttl, "The same in milliseconds", "keyspace",
-     KEYS_FIRST},
-    {"EXPIRETIME", 2, COMMAND_ALONE | COMMAND_READ, command_expiretime, "When a filter is deleted",
-     "keyspace", KEYS_FIRST},
-    {"PEXPIRETIME", 2, COMMAND_ALONE | COMMAND_READ, command_pexpiretime, "The same in milliseconds",
-     "keyspace", KEYS_FIRST},
-    {"TB.STATUS", -1, COMMAND_ALONE | COMMAND_READ, command_tb_status, "State of a filter, or of all",
-     "twinbloom", KEYS_FIRST},
-    {"TB.COORDINATORS", -1, COMMAND_ALONE | COMMAND_READ, command_tb_coordinators,
-     "All coordinators, and which epoch of a filter each serves", "twinbloom", KEYS_FIRST},
-    {"TB.NODES", 1, COMMAND_ALONE | COMMAND_READ, command_tb_nodes,
-     "The Redis nodes: state, version and memory of each", "twinbloom", KEYS_NONE},
-    {"TB.DOCTOR", 1, COMMAND_ALONE | COMMAND_ADMIN, command_tb_doctor,
-     "Checks everything that the service needs, and says what to do", "twinbloom", KEYS_NONE},
-    {"TB.HISTORY", -2, COMMAND_ALONE | COMMAND_READ, command_tb_history, "The last jobs of a filter",
-     "twinbloom", KEYS_FIRST},
-    {"TB.PLAN", -2, COMMAND_ALONE | COMMAND_READ, command_tb_plan, "What a rebuild would make and need",
-     "twinbloom", KEYS_FIRST},
-    {"TB.REBUILD", -2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_rebuild, "Starts a rebuild",
-     "twinbloom", KEYS_FIRST},
-    {"TB.VERIFY", -2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_verify,
-     "Starts a verification: looks up keys of the source in the filter", "twinbloom", KEYS_FIRST},
-    {"TB.CUTOVER", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_cutover,
-     "Lets a rebuild that holds switch to its generation", "twinbloom", KEYS_FIRST},
-    {"TB.ROLLBACK", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_rollback,
-     "Switches back to the former generation, within the grace time", "twinbloom", KEYS_FIRST},
-    {"TB.FINISH", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_finish, "Ends the grace time",
-     "twinbloom", KEYS_FIRST},
-    {"TB.ABORT", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_abort, "Aborts the running job",
-     "twinbloom", KEYS_FIRST},
-    {"TB.TRUST", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_accept,
-     "Accepts what Redis has lost of the filter", "twinbloom", KEYS_FIRST},
-    {"TB.PAUSE", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_pause, "Pauses the running job",
-     "twinbloom", KEYS_FIRST},
-    {"TB.RESUME", 2, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_resume, "Resumes a paused job",
-     "twinbloom", KEYS_FIRST},
-    {"TB.THROTTLE", 3, COMMAND_ALONE | COMMAND_WRITE | COMMAND_ADMIN, command_tb_throttle,
-     "Limits the rows a second that the running job reads; 0: no limit", "twinbloom", KEYS_FIRST},
-    {"PING", -1, COMMAND_FREE, command_ping, "Answers", "connection", KEYS_NONE},
-    {"ECHO", 2, COMMAND_FREE, command_echo, "Returns its argument", "connection", KEYS_NONE},
-    {"QUIT", -1, COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_FREE, command_quit, "Closes the connection",
-     "connection", KEYS_NONE},
-    {"HELLO", -1, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_FREE, command_hello,
-     "Chooses the protocol, logs in", "connection", KEYS_NONE},
-    {"AUTH", -2, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_FREE, command_auth, "Logs in", "connection",
-     KEYS_NONE},
-    {"ACL", -2, COMMAND_FREE, command_acl, "WHOAMI", "connection", KEYS_NONE},
-    {"SELECT", 2, COMMAND_FREE, command_select, "Database 0 is the only one", "connection", KEYS_NONE},
-    {"RESET", 1, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_FREE, command_reset,
-     "Resets the connection to its initial state", "connection", KEYS_NONE},
-    {"CLIENT", -2, COMMAND_FREE, command_client, "Connections: lists, names, closes them", "connection",
-     KEYS_NONE},
-    {"COMMAND", -1, COMMAND_FREE, command_command, "Lists commands", "server", KEYS_NONE},
-    {"CONFIG", -2, COMMAND_ADMIN, command_config, "GET, SET, HELP", "server", KEYS_NONE},
-    {"INFO", -1, COMMAND_FREE, command_info, "State of this coordinator", "server", KEYS_NONE},
-    {"TIME", 1, COMMAND_FREE, command_time, "Wall clock", "server", KEYS_NONE},
-    {"MODULE", -2, COMMAND_FREE, command_module, "LIST: names bf, which tools look for", "server", KEYS_NONE},
-    {"MULTI", 1, COMMAND_NOW | COMMAND_FREE, command_multi, "Begins a transaction", "transactions",
-     KEYS_NONE},
-    {"EXEC", 1, COMMAND_NOW | COMMAND_FREE, command_exec, "Runs the commands of a transaction in order",
-     "transactions", KEYS_NONE},
-    {"DISCARD", 1, COMMAND_NOW | COMMAND_FREE, command_discard, "Drops a transaction", "transactions",
-     KEYS_NONE},
-    {"WATCH", -2, COMMAND_NOW | COMMAND_FREE, command_watch, "Is refused: filters cannot be watched",
-     "transactions", KEYS_ALL},
-    {"UNWATCH", 1, COMMAND_FREE, command_unwatch, "Nothing is watched", "transactions", KEYS_NONE},
+    {"BF.RESERVE", -4, COMMAND_WRITE, "Creates an empty filter", "bf", KEYS_FIRST,
+     "filter error_rate capacity [EXPANSION expansion] [NONSCALING]", .fn = admin_reserve,
+     .take = command_take_creation, .most = 7},
+    {"BF.ADD", 3, COMMAND_WRITE, "Adds a key", "bf", KEYS_FIRST, "filter key", .value = REPLY_ONE},
+    {"BF.MADD", -3, COMMAND_WRITE, "Adds keys", "bf", KEYS_FIRST, "filter key...", .value = REPLY_ARRAY},
+    {"BF.INSERT", -4, COMMAND_WRITE, "Adds keys; creates the filter if it does not exist, as told", "bf",
+     KEYS_FIRST,
+     "filter [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] ITEMS key...",
+     .run = command_bf_insert},
+    {"BF.EXISTS", 3, COMMAND_READ, "Checks a key: 0 is certainly absent, 1 is maybe present", "bf",
+     KEYS_FIRST, "filter key", .value = REPLY_ONE},
+    {"BF.MEXISTS", -3, COMMAND_READ, "Checks several keys", "bf", KEYS_FIRST, "filter key...",
+     .value = REPLY_ARRAY},
+    {"BF.CARD", 2, COMMAND_READ, "Number of keys that were added", "bf", KEYS_FIRST, "filter",
+     .fn = admin_card},
+    {"BF.INFO", -2, COMMAND_READ, "Capacity, size and keys of a filter", "bf", KEYS_FIRST,
+     "filter [CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION]", .fn = admin_info, .take = command_take_field,
+     .most = 3},
+    {"BF.SCANDUMP", 3, COMMAND_ADMIN, "Returns the next piece of a filter's dump", "bf", KEYS_FIRST,
+     "filter iterator", .fn = admin_scandump, .take = command_take_position},
+    {"BF.LOADCHUNK", 4, COMMAND_WRITE,
+     "Loads a piece of a dump; the filter can be used when all pieces have arrived", "bf", KEYS_FIRST,
+     "filter iterator data", .fn = admin_loadchunk, .take = command_take_chunk},
+    {"TB.LOAD", 2, COMMAND_READ, "Tells which pieces of a dump have arrived", "twinbloom", KEYS_FIRST,
+     "filter", .fn = admin_load_status},
+    {"BF.DEBUG", 2, COMMAND_READ, "Size and layers of a filter", "bf", KEYS_FIRST, "filter",
+     .fn = admin_debug},
+    {"TB.INIT", -4, COMMAND_WRITE, "Creates an empty filter if it does not exist", "twinbloom", KEYS_FIRST,
+     "filter error_rate capacity [EXPANSION expansion] [NONSCALING]", .fn = admin_init,
+     .take = command_take_creation, .most = 7},
+    {"TB.MADD", -3, COMMAND_WRITE, "Adds keys; tells how many were new", "twinbloom", KEYS_FIRST,
+     "filter key...", .value = REPLY_COUNT},
+    {"TB.MEXISTS", -3, COMMAND_READ, "Checks keys; tells how many are maybe present", "twinbloom", KEYS_FIRST,
+     "filter key...", .value = REPLY_COUNT},
+    {"TB.COUNT", 2, COMMAND_READ, "Number of keys, estimated from the bits", "twinbloom", KEYS_FIRST,
+     "filter", .fn = admin_count},
+    {"DEL", -2, COMMAND_WRITE, "Deletes filters", "keyspace", KEYS_ALL, "filter...", .fn = admin_drop,
+     .take = command_take_names},
+    {"UNLINK", -2, COMMAND_WRITE, "Deletes filters", "keyspace", KEYS_ALL, "filter...", .fn = admin_drop,
+     .take = command_take_names},
+    {"EXISTS", -2, COMMAND_READ, "Tells how many of the names are filters", "keyspace", KEYS_ALL, "filter...",
+     .fn = admin_exists, .take = command_take_names},
+    {"TYPE", 2, COMMAND_READ, "MBbloom-- for a filter", "keyspace", KEYS_FIRST, "filter", .fn = admin_type},
+    {"SCAN", -2, COMMAND_READ, "Names of filters, a few at a time", "keyspace", KEYS_NONE,
+     "cursor [MATCH pattern] [COUNT count] [TYPE type]", .fn = admin_scan, .take = command_take_scan},
+    {"KEYS", 2, COMMAND_READ, "Names of filters that match a pattern", "keyspace", KEYS_NONE, "pattern",
+     .fn = admin_list},
+    {"DBSIZE", 1, COMMAND_READ, "Number of filters", "keyspace", KEYS_NONE, "", .fn = admin_list,
+     .value = LIST_COUNT},
+    {"RANDOMKEY", 1, COMMAND_READ, "The name of a random filter", "keyspace", KEYS_NONE, "", .fn = admin_list,
+     .value = LIST_ANY},
+    {"MEMORY", -3, COMMAND_READ, "USAGE: bytes that a filter takes in Redis", "keyspace", KEYS_SECOND,
+     "subcommand filter [SAMPLES count]", .fn = admin_usage, .take = command_take_usage},
+    {"EXPIRE", -3, COMMAND_WRITE, "Deletes a filter after some seconds", "keyspace", KEYS_FIRST,
+     "filter seconds [NX|XX|GT|LT]", .fn = admin_expire, .take = command_take_expiry, .value = TTL_SECONDS},
+    {"PEXPIRE", -3, COMMAND_WRITE, "The same in milliseconds", "keyspace", KEYS_FIRST,
+     "filter milliseconds [NX|XX|GT|LT]", .fn = admin_expire, .take = command_take_expiry},
+    {"EXPIREAT", -3, COMMAND_WRITE, "Deletes a filter at a time", "keyspace", KEYS_FIRST,
+     "filter unix_time_seconds [NX|XX|GT|LT]", .fn = admin_expire, .take = command_take_expiry,
+     .value = TTL_SECONDS | TTL_ABSOLUTE},
+    {"PEXPIREAT", -3, COMMAND_WRITE, "The same in milliseconds", "keyspace", KEYS_FIRST,
+     "filter unix_time_milliseconds [NX|XX|GT|LT]", .fn = admin_expire, .take = command_take_expiry,
+     .value = TTL_ABSOLUTE},
+    {"PERSIST", 2, COMMAND_WRITE, "Removes the expiry of a filter", "keyspace", KEYS_FIRST, "filter",
+     .fn = admin_expire},
+    {"TTL", 2, COMMAND_READ, "Seconds until a filter is deleted", "keyspace", KEYS_FIRST, "filter",
+     .fn = admin_ttl, .value = TTL_SECONDS},
+    {"PTTL", 2, COMMAND_READ, "The same in milliseconds", "keyspace", KEYS_FIRST, "filter", .fn = admin_ttl},
+    {"EXPIRETIME", 2, COMMAND_READ, "When a filter is deleted", "keyspace", KEYS_FIRST, "filter",
+     .fn = admin_ttl, .value = TTL_SECONDS | TTL_ABSOLUTE},
+    {"PEXPIRETIME", 2, COMMAND_READ, "The same in milliseconds", "keyspace", KEYS_FIRST, "filter",
+     .fn = admin_ttl, .value = TTL_ABSOLUTE},
+    {"TB.STATUS", -1, COMMAND_READ, "State of a filter, or of all", "twinbloom", KEYS_FIRST, "[filter]",
+     .fn = admin_status, .most = 2},
+    {"TB.COORDINATORS", -1, COMMAND_READ, "All coordinators, and which epoch of a filter each serves",
+     "twinbloom", KEYS_FIRST, "[filter]", .fn = admin_coordinators, .most = 2},
+    {"TB.NODES", 1, COMMAND_READ, "The Redis nodes: state, version and memory of each", "twinbloom",
+     KEYS_NONE, "", .fn = admin_nodes, .take = command_take_nodes},
+    {"TB.DOCTOR", 1, COMMAND_ADMIN, "Checks everything that the service needs, and says what to do",
+     "twinbloom", KEYS_NONE, "", .fn = admin_doctor, .take = command_take_doctor},
+    {"TB.HISTORY", -2, COMMAND_READ, "The last jobs of a filter", "twinbloom", KEYS_FIRST,
+     "filter [COUNT count]", .fn = admin_history, .take = command_take_history},
+    {"TB.PLAN", -2, COMMAND_READ, "What a rebuild would make and need", "twinbloom", KEYS_FIRST,
+     "filter [CAPACITY capacity] [ERROR error] [NODES nodes]", .fn = admin_plan, .take = command_take_job,
+     .value = WITH_SIZES},
+    {"TB.REBUILD", -2, COMMAND_WRITE | COMMAND_ADMIN, "Starts a rebuild", "twinbloom", KEYS_FIRST,
+     "filter [CAPACITY capacity] [ERROR error] [NODES nodes] [HOLD] [DRYRUN]", .fn = admin_rebuild,
+     .take = command_take_job, .value = WITH_SIZES | WITH_HOLD | WITH_VERIFY},
+    {"TB.VERIFY", -2, COMMAND_WRITE | COMMAND_ADMIN,
+     "Starts a verification: looks up keys of the source in the filter", "twinbloom", KEYS_FIRST,
+     "filter [FULL]", .fn = admin_verify, .take = command_take_job, .value = WITH_VERIFY},
+    {"TB.CUTOVER", 2, COMMAND_WRITE | COMMAND_ADMIN, "Lets a rebuild that holds switch to its generation",
+     "twinbloom", KEYS_FIRST, "filter", .fn = admin_control, .value = WISH_CUTOVER},
+    {"TB.ROLLBACK", 2, COMMAND_WRITE | COMMAND_ADMIN,
+     "Switches back to the former generation, within the grace time", "twinbloom", KEYS_FIRST, "filter",
+     .fn = admin_control, .value = WISH_ROLLBACK},
+    {"TB.FINISH", 2, COMMAND_WRITE | COMMAND_ADMIN, "Ends the grace time", "twinbloom", KEYS_FIRST, "filter",
+     .fn = admin_control, .value = WISH_FINISH},
+    {"TB.ABORT", 2, COMMAND_WRITE | COMMAND_ADMIN, "Aborts the running job", "twinbloom", KEYS_FIRST,
+     "filter", .fn = admin_control, .value = WISH_ABORT},
+    {"TB.TRUST", 2, COMMAND_WRITE | COMMAND_ADMIN, "Accepts what Redis has lost of the filter", "twinbloom",
+     KEYS_FIRST, "filter", .fn = admin_accept},
+    {"TB.PAUSE", 2, COMMAND_WRITE | COMMAND_ADMIN, "Pauses the running job", "twinbloom", KEYS_FIRST,
+     "filter", .fn = admin_control, .value = WISH_PAUSE},
+    {"TB.RESUME", 2, COMMAND_WRITE | COMMAND_ADMIN, "Resumes a paused job", "twinbloom", KEYS_FIRST, "filter",
+     .fn = admin_control, .value = WISH_RESUME},
+    {"TB.THROTTLE", 3, COMMAND_WRITE | COMMAND_ADMIN,
+     "Limits the rows a second that the running job reads; 0: no limit", "twinbloom", KEYS_FIRST,
+     "filter rows_per_second", .fn = admin_control, .take = command_take_rate, .value = WISH_THROTTLE},
+    {"PING", -1, COMMAND_FREE, "Answers", "connection", KEYS_NONE, "[message]", .run = command_ping,
+     .most = 2},
+    {"ECHO", 2, COMMAND_FREE, "Returns its argument", "connection", KEYS_NONE, "message",
+     .run = command_echo},
+    {"QUIT", -1, COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_FREE, "Closes the connection", "connection",
+     KEYS_NONE, "", .run = command_quit},
+    {"HELLO", -1, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_FREE, "Chooses the protocol, logs in",
+     "connection", KEYS_NONE, "[protover] [AUTH username_password] [SETNAME clientname]",
+     .run = command_hello},
+    {"AUTH", -2, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_FREE, "Logs in", "connection", KEYS_NONE,
+     "[username] password", .run = command_auth},
+    {"ACL", -2, COMMAND_FREE, "WHOAMI", "connection", KEYS_NONE, "subcommand", .run = command_acl},
+    {"SELECT", 2, COMMAND_FREE, "Database 0 is the only one", "connection", KEYS_NONE, "index",
+     .run = command_select},
+    {"RESET", 1, COMMAND_ALONE | COMMAND_NO_AUTH | COMMAND_NOW | COMMAND_FREE,
+     "Resets the connection to its initial state", "connection", KEYS_NONE, "", .run = command_reset},
+    {"CLIENT", -2, COMMAND_FREE, "Connections: lists, names, closes them", "connection", KEYS_NONE,
+     "subcommand [argument...]", .run = command_sub},
+    {"COMMAND", -1, COMMAND_FREE, "Lists commands", "server", KEYS_NONE, "[subcommand] [argument...]",
+     .run = command_command},
+    {"CONFIG", -2, COMMAND_ADMIN, "GET, SET, HELP", "server", KEYS_NONE, "subcommand [argument...]",
+     .run = command_sub},
+    {"INFO", -1, COMMAND_FREE, "State of this coordinator", "server", KEYS_NONE, "[section...]",
+     .run = command_info},
+    {"TIME", 1, COMMAND_FREE, "Wall clock", "server", KEYS_NONE, "", .run = command_time},
+    {"MODULE", -2, COMMAND_FREE, "LIST: names bf, which tools look for", "server", KEYS_NONE, "subcommand",
+     .run = command_module},
+    {"MULTI", 1, COMMAND_NOW | COMMAND_FREE, "Begins a transaction", "transactions", KEYS_NONE, "",
+     .run = command_multi},
+    {"EXEC", 1, COMMAND_NOW | COMMAND_FREE, "Runs the commands of a transaction in order", "transactions",
+     KEYS_NONE, "", .run = command_exec},
+    {"DISCARD", 1, COMMAND_NOW | COMMAND_FREE, "Drops a transaction", "transactions", KEYS_NONE, "",
+     .run = command_discard},
+    {"WATCH", -2, COMMAND_NOW | COMMAND_FREE, "Is refused: filters cannot be watched", "transactions",
+     KEYS_ALL, "filter...", .run = command_watch},
+    {"UNWATCH", 1, COMMAND_FREE, "Nothing is watched", "transactions", KEYS_NONE, "", .run = command_unwatch},
 };
 const size_t command_count = sizeof(command_table) / sizeof(command_table[0]);
+
+/* True for a command that checks or adds the keys behind the filter's name. */
+static bool is_operation(const struct command *command)
+{
+    return command->run == NULL && command->fn == NULL;
+}
 
 /* --- rows and columns of the meter --- */
 
@@ -147,14 +177,12 @@ static const char *meter_column(size_t column, char out[METER_COLUMN_SIZE])
     return outcome_name((enum outcome)column);
 }
 
+/* For rates: TB.* are not counted. */
 static bool is_of_keys(size_t row)
 {
-    static command_fn *const of_keys[] = {command_bf_exists, command_bf_mexists, command_bf_add,
-                                          command_bf_madd, command_bf_insert};
-    for (size_t i = 0; row < command_count && i < sizeof(of_keys) / sizeof(of_keys[0]); i++)
-        if (command_table[row].run == of_keys[i])
-            return true;
-    return false;
+    const struct command *c = &command_table[row];
+    return row < command_count &&
+           (c->run == command_bf_insert || (is_operation(c) && c->value != REPLY_COUNT));
 }
 
 static bool is_failure(size_t column)
@@ -171,16 +199,44 @@ static const struct meter_kind command_meter = {.of = METER_OF_COMMANDS,
                                                 .is_of_keys = is_of_keys,
                                                 .is_failure = is_failure};
 
-/* Subcommands that errors name as Redis does, and that may need another role than their command. */
 const struct subcommand command_subcommands[] = {
-    {"CLIENT", "KILL", "client|kill", COMMAND_ADMIN},
-    {"CLIENT", "LIST", "client|list", COMMAND_ADMIN},
-    {"CLIENT", "PAUSE", "client|pause", COMMAND_ADMIN},
-    {"CLIENT", "UNPAUSE", "client|unpause", COMMAND_ADMIN},
-    {"CONFIG", "GET", "config|get", COMMAND_ADMIN},
-    {"CONFIG", "SET", "config|set", COMMAND_ADMIN},
-    {"CONFIG", "REWRITE", "config|rewrite", COMMAND_ADMIN},
-    {"CONFIG", "HELP", "config|help", COMMAND_FREE},
+    {"CLIENT", "GETNAME", "client|getname", COMMAND_FREE, 2, 2, command_client_getname, "GETNAME",
+     "Return the name of this connection."},
+    {"CLIENT", "HELP", "client|help", COMMAND_FREE, 2, 2, command_client_help, "HELP", "Print this help."},
+    {"CLIENT", "ID", "client|id", COMMAND_FREE, 2, 2, command_client_id, "ID",
+     "Return the number of this connection."},
+    {"CLIENT", "INFO", "client|info", COMMAND_FREE, 2, 2, command_client_info, "INFO",
+     "Return the line of this connection."},
+    {"CLIENT", "KILL", "client|kill", COMMAND_ADMIN, 3, 0, command_client_kill,
+     "KILL <ip:port> | [ID <id>] [TYPE normal] [ADDR <ip:port>] [LADDR <ip:port>] [USER <name>] [MAXAGE "
+     "<seconds>] [SKIPME yes|no]",
+     "Close connections: of all workers, those that fit every filter."},
+    {"CLIENT", "LIST", "client|list", COMMAND_ADMIN, 2, 0, command_client_list,
+     "LIST [TYPE normal] | [ID <id> ...]", "Return a line for each connection."},
+    {"CLIENT", "NO-EVICT", "client|no-evict", COMMAND_FREE, 3, 3, command_client_on_off, "NO-EVICT on|off",
+     "Accepted; clients are not evicted."},
+    {"CLIENT", "NO-TOUCH", "client|no-touch", COMMAND_FREE, 3, 3, command_client_on_off, "NO-TOUCH on|off",
+     "Accepted; reading changes no key."},
+    {"CLIENT", "REPLY", "client|reply", COMMAND_FREE, 3, 3, command_client_reply, "REPLY on",
+     "Accepted; OFF and SKIP are refused."},
+    {"CLIENT", "SETINFO", "client|setinfo", COMMAND_FREE, 4, 4, command_client_setinfo,
+     "SETINFO LIB-NAME|LIB-VER <value>", "Say which library the client is."},
+    {"CLIENT", "SETNAME", "client|setname", COMMAND_FREE, 3, 3, command_client_setname, "SETNAME <name>",
+     "Name this connection."},
+    {"CLIENT", "TRACKING", "client|tracking", COMMAND_FREE, 3, 0, command_client_tracking, "TRACKING off",
+     "Accepted; ON is refused."},
+    {"CLIENT", "PAUSE", "client|pause", COMMAND_ADMIN, .run = NULL},
+    {"CLIENT", "UNPAUSE", "client|unpause", COMMAND_ADMIN, .run = NULL},
+    {"CONFIG", "GET", "config|get", COMMAND_ADMIN, 3, .run = command_config_get},
+    {"CONFIG", "SET", "config|set", COMMAND_ADMIN, 4, .run = command_config_set},
+    {"CONFIG", "REWRITE", "config|rewrite", COMMAND_ADMIN, 2, .run = command_config_rewrite},
+    {"CONFIG", "HELP", "config|help", COMMAND_FREE, 2, .run = command_config_help},
+    {"COMMAND", "COUNT", "command|count", COMMAND_FREE, 2, 2, .run = command_count_all},
+    {"COMMAND", "DOCS", "command|docs", COMMAND_FREE, 2, 0, .run = command_docs},
+    {"COMMAND", "GETKEYS", "command|getkeys", COMMAND_FREE, 3, 0, .run = command_getkeys},
+    {"COMMAND", "HELP", "command|help", COMMAND_FREE, 2, 2, .run = command_help},
+    {"COMMAND", "INFO", "command|info", COMMAND_FREE, 2, 0, .run = command_describe},
+    {"COMMAND", "LIST", "command|list", COMMAND_FREE, 2, 0, .run = command_list},
 };
 const size_t command_subcommand_count = sizeof(command_subcommands) / sizeof(command_subcommands[0]);
 
@@ -251,7 +307,7 @@ const struct command *command_find(const char *name, size_t length)
 
 static bool runs_alone(const struct command *command)
 {
-    return command != NULL && (command->flags & COMMAND_ALONE) != 0;
+    return command != NULL && (command->fn != NULL || (command->flags & COMMAND_ALONE) != 0);
 }
 
 /* Some clients subscribe whatever the server is. They get a reason, because "unknown command" would look as
@@ -299,17 +355,17 @@ bool command_fits(const struct command *command, size_t count)
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
 }
 
-static void lower_case(const char *name, char out[32])
+void command_lower(const struct command *command, char out[32])
 {
-    size_t n = strlen(name);
+    size_t n = strlen(command->name);
     for (size_t i = 0; i <= n; i++)
-        out[i] = (char)tolower((unsigned char)name[i]);
+        out[i] = (char)tolower((unsigned char)command->name[i]);
 }
 
 static void wrong_arity(struct client *c, const struct command *command)
 {
     char lower[32];
-    lower_case(command->name, lower);
+    command_lower(command, lower);
     client_error(c, "ERR wrong number of arguments for '%s' command", lower);
 }
 
@@ -333,6 +389,22 @@ static const struct subcommand *subcommand_find(const struct command *command,
             argument_is(&arguments[1], command_subcommands[i].word))
             return &command_subcommands[i];
     return NULL;
+}
+
+void command_sub(struct client *c, const struct argument *a, size_t count)
+{
+    const struct command *command = command_find(a[0].bytes, a[0].length);
+    const struct subcommand *sub = subcommand_find(command, a, count);
+    if (sub == NULL || sub->run == NULL) {
+        client_error(c, "ERR unknown subcommand '%.*s'. Try %s HELP.", command_shown(a[1].length), a[1].bytes,
+                     command->name);
+    } else if (count < sub->least || (sub->most != 0 && count > sub->most)) {
+        client_error(c, "ERR wrong number of arguments for '%s' command", sub->name);
+    } else {
+        if (sub->form != NULL)
+            c->command = sub->name; /* CLIENT LIST shows subcommands of CLIENT */
+        sub->run(c, a, count);
+    }
 }
 
 unsigned command_role(const struct command *command, const struct argument *arguments, size_t count)
@@ -372,7 +444,7 @@ static bool may_run(struct client *c, const struct command *command, const struc
     if ((user->roles & role) != role) {
         const struct subcommand *sub = subcommand_find(command, arguments, count);
         char lower[32];
-        lower_case(command->name, lower);
+        command_lower(command, lower);
         client_error(c, "NOPERM this user has no permissions to run the '%s' command",
                      sub != NULL ? sub->name : lower);
         return false;
@@ -408,6 +480,36 @@ static void queue(struct client *c, const struct argument *arguments, size_t cou
     reply_simple(&r, "QUEUED");
     c->counted.row = METER_NO_ROW; /* the command is counted when it runs */
     client_reply_end(c);
+}
+
+/* Have the admin thread run a command. */
+static void ask(struct client *c, const struct command *command, const struct argument *a, size_t count)
+{
+    const struct command_keys *keys = &command->keys;
+    size_t at = keys->first > 1 ? (size_t)keys->first : 1;
+    bool named = at < count && keys->first == keys->last; /* commands with several names take them */
+    struct admin_call *call = admin_call_new(command->fn, named ? a[at].bytes : "", named ? a[at].length : 0);
+    const struct command_words words = {
+        .user = c->session.rights, .command = command, .a = a, .count = count};
+    const char *error = call == NULL ? "OOM out of memory" : NULL;
+    if (call != NULL)
+        call->flags = command->value;
+    if (call != NULL && command->take != NULL)
+        error = command->take(&words, call);
+    if (error == NULL) {
+        client_call_admin(c, call);
+        return;
+    }
+    client_error(c, "%s", error);
+    admin_call_free(call);
+}
+
+static void operate(struct client *c, const struct command *command, const struct argument *a, size_t count)
+{
+    static const struct creation as_configured = {.allowed = true};
+    bool adds = (command->flags & COMMAND_WRITE) != 0;
+    client_operate(c, adds ? OPERATION_ADD : OPERATION_CHECK, &a[1], &a[2], count - 2,
+                   (enum reply_shape)command->value, adds ? &as_configured : NULL);
 }
 
 static void run(struct client *c, const struct command *command, const struct argument *arguments,
@@ -447,7 +549,14 @@ static void run(struct client *c, const struct command *command, const struct ar
         return;
     }
     c->command = command->name;
-    command->run(c, arguments, count);
+    if (command->most != 0 && count > command->most)
+        wrong_arity(c, command);
+    else if (is_operation(command))
+        operate(c, command, arguments, count);
+    else if (command->fn != NULL)
+        ask(c, command, arguments, count);
+    else
+        command->run(c, arguments, count);
 }
 
 const struct command_set command_set = {

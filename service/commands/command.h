@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_COMMANDS_COMMAND_H
 #define SERVICE_COMMANDS_COMMAND_H
-/* The command table: name, arity, flags, handler, summary, keys. Only the dispatcher checks arity, login and
- * rights. No handler parses RESP or uses sockets. */
+/* The command table. Only the dispatcher checks arity, login and rights. A command has a handler, or the
+ * admin thread runs it, or it checks or adds keys. No handler parses RESP or uses sockets. */
 #include <stdbool.h>
 #include <stddef.h>
+#include "service/admin/admin.h"
 #include "service/resp/client.h"
 #include "service/resp/command_set.h"
 
 enum command_flag {
-    COMMAND_ALONE = 1,   /* starts when everything before it is answered; see client_call_admin() */
+    COMMAND_ALONE = 1,   /* starts when everything before it is answered, as do those with @fn */
     COMMAND_NO_AUTH = 2, /* allowed before login */
     COMMAND_WRITE = 4,   /* for users that may write, unless COMMAND_ADMIN */
     COMMAND_NOW = 8,     /* runs at once, even inside MULTI */
@@ -32,25 +33,51 @@ struct command_keys {
 
 typedef void command_fn(struct client *c, const struct argument *arguments, size_t count);
 
+/* A command as a client sent it. */
+struct command_words {
+    const struct config_user *user;
+    const struct command *command;
+    const struct argument *a;
+    size_t count;
+};
+
+/* Read the arguments behind the filter's name into @call. Returns NULL, or the error, which may lie in
+ * call->error. */
+typedef const char *command_take_fn(const struct command_words *w, struct admin_call *call);
+
 struct command {
     const char *name; /* upper case */
     int arity;        /* counted as Redis counts: with the name; negative: at least */
     unsigned flags;
-    command_fn *run;
     const char *summary;
     const char *group;
     struct command_keys keys;
+    const char *arguments; /* as users write them, see command_docs.c; "": none */
+    /* One of both is set; neither: the command checks or adds the keys behind the filter's name, and @value
+     * is the enum reply_shape. */
+    command_fn *run;
+    admin_fn *fn;
+    command_take_fn *take; /* for @fn; NULL: there are no arguments behind the filter's name */
+    unsigned value;        /* for @fn: the call's flags at first */
+    size_t most;           /* with the name; 0: see @arity */
 };
+
+/* Values of commands with command_take_job(): what they take. */
+enum { WITH_SIZES = 1, WITH_HOLD = 2, WITH_VERIFY = 4 };
 
 extern const struct command command_table[];
 extern const size_t command_count;
 /* Used by workers. The rows of their meters are the commands, in the order of the table. */
 extern const struct command_set command_set;
 
-/* Subcommands that need another role than their command, or that errors name. */
+/* Subcommands, which may need another role than their command. */
 struct subcommand {
-    const char *command, *word, *name;
+    const char *command, *word;
+    const char *name; /* in errors, as Redis has it */
     unsigned flag;
+    size_t least, most;      /* number of arguments, the command's name included; most 0: no limit */
+    command_fn *run;         /* NULL: it is not offered */
+    const char *form, *help; /* for CLIENT HELP */
 };
 extern const struct subcommand command_subcommands[];
 extern const size_t command_subcommand_count;
@@ -66,10 +93,13 @@ unsigned command_role_of(unsigned flags);
 
 /* The version of Redis that clients are told. */
 #define COMMAND_REDIS_VERSION "7.0.0"
-enum { COMMAND_BF_VERSION = 20600 }; /* the version of RedisBloom that clients are told */
+#define COMMAND_BF_VERSION "20600" /* the version of RedisBloom that clients are told */
 
 /* True if the command takes @count arguments, the name included. */
 bool command_fits(const struct command *command, size_t count);
+
+/* The name in lower case. */
+void command_lower(const struct command *command, char out[32]);
 
 /* How many bytes of an argument an error repeats; a precision for "%.*s". */
 int command_shown(size_t length);
@@ -84,19 +114,21 @@ MUST_CHECK bool command_read_name(struct client *c, char *out, size_t size, cons
 /* Does what DISCARD does. */
 void command_drop_transaction(struct client *c);
 
+/* Write name and map of one command, for COMMAND DOCS. redis-cli makes its hints and its help from them. */
+void command_document(struct reply *r, const struct command *command);
+
 /* --- handlers, by file --- */
-command_fn command_bf_reserve, command_bf_add, command_bf_madd, command_bf_insert, command_bf_exists,
-    command_bf_mexists, command_bf_card, command_bf_info, command_bf_debug, command_bf_scandump,
-    command_bf_loadchunk;
-command_fn command_tb_init, command_tb_madd, command_tb_mexists, command_tb_count;
-command_fn command_del, command_exists, command_type, command_scan, command_keys, command_dbsize,
-    command_randomkey, command_memory, command_expire, command_pexpire, command_expireat, command_pexpireat,
-    command_persist, command_ttl, command_pttl, command_expiretime, command_pexpiretime;
-command_fn command_tb_status, command_tb_history, command_tb_plan, command_tb_rebuild, command_tb_verify,
-    command_tb_abort, command_tb_accept, command_tb_cutover, command_tb_rollback, command_tb_finish,
-    command_tb_pause, command_tb_resume, command_tb_throttle, command_tb_load, command_tb_coordinators,
-    command_tb_nodes, command_tb_doctor;
+command_fn command_bf_insert;
+command_take_fn command_take_creation, command_take_field, command_take_position, command_take_chunk;
+command_take_fn command_take_names, command_take_scan, command_take_usage, command_take_expiry;
+command_take_fn command_take_nodes, command_take_doctor, command_take_history, command_take_job,
+    command_take_rate;
 command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_acl, command_select,
-    command_reset, command_client, command_command, command_config, command_info, command_multi, command_exec,
-    command_discard, command_watch, command_unwatch, command_time, command_module;
+    command_reset, command_sub, command_command, command_info, command_multi, command_exec, command_discard,
+    command_watch, command_unwatch, command_time, command_module;
+command_fn command_client_getname, command_client_help, command_client_id, command_client_info,
+    command_client_kill, command_client_list, command_client_on_off, command_client_reply,
+    command_client_setinfo, command_client_setname, command_client_tracking;
+command_fn command_config_get, command_config_set, command_config_rewrite, command_config_help;
+command_fn command_count_all, command_docs, command_getkeys, command_help, command_describe, command_list;
 #endif

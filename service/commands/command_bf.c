@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* BF.*, and those commands of TB.* that are similar. Errors are verbatim those of RedisBloom, some of which
- * have no prefix. */
+/* The arguments of BF.*, and of those commands of TB.* that are similar. Errors are verbatim those of
+ * RedisBloom, some of which have no prefix. */
 #include <stdio.h>
 #include <string.h>
 #include "base/number.h"
-#include "service/admin/admin.h"
 #include "service/commands/command.h"
 
 enum { EXPANSION_MAX = 32768 };
-
-static const struct creation as_configured = {.allowed = true};
 
 /* Read a whole number as Redis does: each number has exactly one valid form. */
 static bool whole_number(const struct argument *a, int64_t *out)
@@ -24,25 +21,6 @@ static bool rate(const struct argument *a, double *out)
 {
     bool plus = a->length > 1 && a->bytes[0] == '+' && a->bytes[1] != '-';
     return number_double(a->bytes + plus, a->length - plus, out);
-}
-
-static void call_admin(struct client *c, admin_fn *fn, const struct argument *filter,
-                       const struct creation *creation, const struct argument *field)
-{
-    struct admin_call *call = admin_call_new(fn, filter->bytes, filter->length);
-    if (call == NULL) {
-        client_error(c, "OOM out of memory");
-        return;
-    }
-    if (creation != NULL)
-        call->creation = *creation;
-    if (field != NULL) { /* an impossible name of a field becomes "?", which no field has */
-        bool text = field->length > 0 && field->length < sizeof(call->field) &&
-                    memchr(field->bytes, '\0', field->length) == NULL;
-        (void)snprintf(call->field, sizeof(call->field), "%.*s", text ? (int)field->length : 1,
-                       text ? field->bytes : "?");
-    }
-    client_call_admin(c, call);
 }
 
 /* The index of @word among the options of BF.RESERVE; 0: it is missing. */
@@ -77,74 +55,22 @@ static const char *reserve_options(const struct argument *a, size_t count, struc
     return NULL;
 }
 
-/* key rate capacity [EXPANSION n] [NONSCALING]; @fn creates the filter. */
-static void reserve(struct client *c, const struct argument *a, size_t count, admin_fn *fn, const char *name)
+/* rate capacity [EXPANSION n] [NONSCALING] */
+const char *command_take_creation(const struct command_words *w, struct admin_call *call)
 {
-    struct creation creation = {.allowed = true};
+    struct creation *creation = &call->creation;
     int64_t capacity;
-    const char *error = NULL;
-    if (count > 7) {
-        client_error(c, "ERR wrong number of arguments for '%s' command", name);
-        return;
-    }
-    if (!rate(&a[2], &creation.error_rate))
-        error = "ERR bad error rate";
-    else if (creation.error_rate <= 0 || creation.error_rate >= 1)
-        error = "ERR (0 < error rate range < 1) ";
-    else if (!whole_number(&a[3], &capacity))
-        error = "ERR bad capacity";
-    else if (capacity <= 0)
-        error = "ERR (capacity should be larger than 0)";
-    else
-        error = reserve_options(a, count, &creation);
-    if (error != NULL) {
-        client_error(c, "%s", error);
-        return;
-    }
-    creation.capacity = (uint64_t)capacity;
-    call_admin(c, fn, &a[1], &creation, NULL);
-}
-
-void command_bf_reserve(struct client *c, const struct argument *a, size_t count)
-{
-    reserve(c, a, count, admin_reserve, "bf.reserve");
-}
-
-void command_tb_init(struct client *c, const struct argument *a, size_t count)
-{
-    reserve(c, a, count, admin_init, "tb.init");
-}
-
-void command_bf_add(struct client *c, const struct argument *a, size_t count)
-{
-    (void)count;
-    client_operate(c, OPERATION_ADD, &a[1], &a[2], 1, REPLY_ONE, &as_configured);
-}
-
-void command_bf_madd(struct client *c, const struct argument *a, size_t count)
-{
-    client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, REPLY_ARRAY, &as_configured);
-}
-
-void command_tb_madd(struct client *c, const struct argument *a, size_t count)
-{
-    client_operate(c, OPERATION_ADD, &a[1], &a[2], count - 2, REPLY_COUNT, &as_configured);
-}
-
-void command_bf_exists(struct client *c, const struct argument *a, size_t count)
-{
-    (void)count;
-    client_operate(c, OPERATION_CHECK, &a[1], &a[2], 1, REPLY_ONE, NULL);
-}
-
-void command_bf_mexists(struct client *c, const struct argument *a, size_t count)
-{
-    client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, REPLY_ARRAY, NULL);
-}
-
-void command_tb_mexists(struct client *c, const struct argument *a, size_t count)
-{
-    client_operate(c, OPERATION_CHECK, &a[1], &a[2], count - 2, REPLY_COUNT, NULL);
+    creation->allowed = true;
+    if (!rate(&w->a[2], &creation->error_rate))
+        return "ERR bad error rate";
+    if (creation->error_rate <= 0 || creation->error_rate >= 1)
+        return "ERR (0 < error rate range < 1) ";
+    if (!whole_number(&w->a[3], &capacity))
+        return "ERR bad capacity";
+    if (capacity <= 0)
+        return "ERR (capacity should be larger than 0)";
+    creation->capacity = (uint64_t)capacity;
+    return reserve_options(w->a, w->count, creation);
 }
 
 struct insert {
@@ -217,28 +143,31 @@ void command_bf_insert(struct client *c, const struct argument *a, size_t count)
                        &insert.creation);
 }
 
-void command_bf_card(struct client *c, const struct argument *a, size_t count)
+/* The name of a field of BF.INFO. An impossible one becomes "?", which no field has. */
+const char *command_take_field(const struct command_words *w, struct admin_call *call)
 {
-    (void)count;
-    call_admin(c, admin_card, &a[1], NULL, NULL);
+    const struct argument *field = &w->a[2];
+    if (w->count < 3)
+        return NULL;
+    bool text = field->length > 0 && field->length < sizeof(call->field) &&
+                memchr(field->bytes, '\0', field->length) == NULL;
+    (void)snprintf(call->field, sizeof(call->field), "%.*s", text ? (int)field->length : 1,
+                   text ? field->bytes : "?");
+    return NULL;
 }
 
-void command_bf_debug(struct client *c, const struct argument *a, size_t count)
+/* The position is not checked here: first the admin thread checks that the filter exists. */
+const char *command_take_position(const struct command_words *w, struct admin_call *call)
 {
-    (void)count;
-    call_admin(c, admin_debug, &a[1], NULL, NULL);
+    call->position_given = number_i64(w->a[2].bytes, w->a[2].length, &call->position);
+    return NULL;
 }
 
-void command_tb_count(struct client *c, const struct argument *a, size_t count)
+const char *command_take_chunk(const struct command_words *w, struct admin_call *call)
 {
-    (void)count;
-    call_admin(c, admin_count, &a[1], NULL, NULL);
-}
-
-void command_bf_info(struct client *c, const struct argument *a, size_t count)
-{
-    if (count > 3)
-        client_error(c, "ERR wrong number of arguments for 'bf.info' command");
-    else
-        call_admin(c, admin_info, &a[1], NULL, count == 3 ? &a[2] : NULL);
+    (void)command_take_position(w, call);
+    if (!call->position_given)
+        return "ERR Second argument must be numeric";
+    buffer_append(&call->data, w->a[3].bytes, w->a[3].length);
+    return buffer_failed(&call->data) ? "OOM out of memory" : NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CLIENT: a table of subcommands. */
+/* The subcommands of CLIENT. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
@@ -36,14 +36,14 @@ bool command_read_name(struct client *c, char *out, size_t size, const struct ar
     return set_text(c, "Client names", out, size, name);
 }
 
-static void client_setname(struct client *c, const struct argument *a, size_t count)
+void command_client_setname(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
     if (command_read_name(c, c->name, sizeof(c->name), &a[2]))
         command_ok(c);
 }
 
-static void client_getname(struct client *c, const struct argument *a, size_t count)
+void command_client_getname(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
@@ -55,7 +55,7 @@ static void client_getname(struct client *c, const struct argument *a, size_t co
     client_reply_end(c);
 }
 
-static void client_setinfo(struct client *c, const struct argument *a, size_t count)
+void command_client_setinfo(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
     bool done = false;
@@ -69,7 +69,7 @@ static void client_setinfo(struct client *c, const struct argument *a, size_t co
         command_ok(c);
 }
 
-static void client_id(struct client *c, const struct argument *a, size_t count)
+void command_client_id(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
@@ -78,7 +78,7 @@ static void client_id(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
 }
 
-static void client_info(struct client *c, const struct argument *a, size_t count)
+void command_client_info(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
@@ -94,7 +94,7 @@ static void client_info(struct client *c, const struct argument *a, size_t count
 }
 
 /* There is no eviction here, and keys have no age, so both settings already apply. */
-static void client_on_off(struct client *c, const struct argument *a, size_t count)
+void command_client_on_off(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
     if (argument_is(&a[2], "ON") || argument_is(&a[2], "OFF"))
@@ -103,7 +103,7 @@ static void client_on_off(struct client *c, const struct argument *a, size_t cou
         client_error(c, "ERR syntax error");
 }
 
-static void client_reply(struct client *c, const struct argument *a, size_t count)
+void command_client_reply(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
     if (argument_is(&a[2], "ON"))
@@ -117,7 +117,7 @@ static void client_reply(struct client *c, const struct argument *a, size_t coun
 /* There are no invalidations here, so a client that caches would keep "absent" after the key was added.
  * Libraries that ask for tracking while they connect try again after any error, so the error says what to
  * turn off. */
-static void client_tracking(struct client *c, const struct argument *a, size_t count)
+void command_client_tracking(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
     if (argument_is(&a[2], "OFF"))
@@ -161,7 +161,7 @@ static bool choose_ids(struct client *c, struct client_choice *out, const struct
     return true;
 }
 
-static void client_list(struct client *c, const struct argument *a, size_t count)
+void command_client_list(struct client *c, const struct argument *a, size_t count)
 {
     struct client_choice choice = {0};
     bool good = true;
@@ -221,7 +221,7 @@ static bool choose(struct client *c, struct client_choice *out, const struct arg
     return true;
 }
 
-static void client_kill(struct client *c, const struct argument *a, size_t count)
+void command_client_kill(struct client *c, const struct argument *a, size_t count)
 {
     struct client_choice choice = {0};
     if (count == 3) { /* the old form: only an address, which may be the client's own */
@@ -241,67 +241,24 @@ static void client_kill(struct client *c, const struct argument *a, size_t count
     client_list_start(c, CLIENT_KILL, &choice);
 }
 
-/* --- the command --- */
-
-static command_fn client_help;
-
-static const struct {
-    const char *word, *name;
-    size_t least, most; /* number of arguments, the command's name included; 0: no limit */
-    command_fn *run;
-    const char *form, *help;
-} subcommands[] = {
-    {"GETNAME", "client|getname", 2, 2, client_getname, "GETNAME", "Return the name of this connection."},
-    {"HELP", "client|help", 2, 2, client_help, "HELP", "Print this help."},
-    {"ID", "client|id", 2, 2, client_id, "ID", "Return the number of this connection."},
-    {"INFO", "client|info", 2, 2, client_info, "INFO", "Return the line of this connection."},
-    {"KILL", "client|kill", 3, 0, client_kill,
-     "KILL <ip:port> | [ID <id>] [TYPE normal] [ADDR <ip:port>] [LADDR <ip:port>] [USER <name>] [MAXAGE "
-     "<seconds>] [SKIPME yes|no]",
-     "Close connections: of all workers, those that fit every filter."},
-    {"LIST", "client|list", 2, 0, client_list, "LIST [TYPE normal] | [ID <id> ...]",
-     "Return a line for each connection."},
-    {"NO-EVICT", "client|no-evict", 3, 3, client_on_off, "NO-EVICT on|off",
-     "Accepted; clients are not evicted."},
-    {"NO-TOUCH", "client|no-touch", 3, 3, client_on_off, "NO-TOUCH on|off",
-     "Accepted; reading changes no key."},
-    {"REPLY", "client|reply", 3, 3, client_reply, "REPLY on", "Accepted; OFF and SKIP are refused."},
-    {"SETINFO", "client|setinfo", 4, 4, client_setinfo, "SETINFO LIB-NAME|LIB-VER <value>",
-     "Say which library the client is."},
-    {"SETNAME", "client|setname", 3, 3, client_setname, "SETNAME <name>", "Name this connection."},
-    {"TRACKING", "client|tracking", 3, 0, client_tracking, "TRACKING off", "Accepted; ON is refused."},
-};
-
-enum { SUBCOMMANDS = sizeof(subcommands) / sizeof(subcommands[0]) };
-
-static void client_help(struct client *c, const struct argument *a, size_t count)
+void command_client_help(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
     struct reply r = client_reply_begin(c);
-    reply_array(&r, 1 + 2 * SUBCOMMANDS);
+    size_t shown = 0;
+    for (size_t i = 0; i < command_subcommand_count; i++)
+        shown += command_subcommands[i].form != NULL;
+    reply_array(&r, 1 + 2 * shown);
     reply_simple(&r, "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
-    for (size_t i = 0; i < SUBCOMMANDS; i++) {
+    for (size_t i = 0; i < command_subcommand_count; i++) {
+        const struct subcommand *sub = &command_subcommands[i];
         char line[96] = "    ";
-        strncat(line, subcommands[i].help, sizeof(line) - 5);
-        reply_simple(&r, subcommands[i].form);
+        if (sub->form == NULL)
+            continue;
+        strncat(line, sub->help, sizeof(line) - 5);
+        reply_simple(&r, sub->form);
         reply_simple(&r, line);
     }
     client_reply_end(c);
-}
-
-void command_client(struct client *c, const struct argument *a, size_t count)
-{
-    size_t i = 0;
-    while (i < SUBCOMMANDS && !argument_is(&a[1], subcommands[i].word))
-        i++;
-    if (i == SUBCOMMANDS)
-        client_error(c, "ERR unknown subcommand '%.*s'. Try CLIENT HELP.", command_shown(a[1].length),
-                     a[1].bytes);
-    else if (count < subcommands[i].least || (subcommands[i].most != 0 && count > subcommands[i].most))
-        client_error(c, "ERR wrong number of arguments for '%s' command", subcommands[i].name);
-    else {
-        c->command = subcommands[i].name;
-        subcommands[i].run(c, a, count);
-    }
 }

@@ -52,7 +52,7 @@ static void list(void *arg, const char *name, const char *bare, const char *valu
     l->hits++;
 }
 
-static void config_get(struct client *c, const struct argument *a, size_t count)
+void command_config_get(struct client *c, const struct argument *a, size_t count)
 {
     struct buffer items = {0};
     struct listing l = {
@@ -91,7 +91,7 @@ static void refuse(struct client *c, const struct config_assignment *at, enum er
                      command_shown(at->name_length), at->name, why);
 }
 
-static void config_set(struct client *c, const struct argument *a, size_t count)
+void command_config_set(struct client *c, const struct argument *a, size_t count)
 {
     struct error e = {.text = ""};
     size_t blamed = 0, pairs = (count - 2) / 2;
@@ -112,9 +112,9 @@ static void config_set(struct client *c, const struct argument *a, size_t count)
     free(set);
 }
 
-/* --- the command --- */
+/* --- HELP, REWRITE --- */
 
-static void config_help(struct client *c, const struct argument *a, size_t count)
+void command_config_help(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
@@ -133,35 +133,11 @@ static void config_help(struct client *c, const struct argument *a, size_t count
     command_print_lines(c, lines, sizeof(lines) / sizeof(lines[0]));
 }
 
-static void config_rewrite(struct client *c, const struct argument *a, size_t count)
+void command_config_rewrite(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
     client_error(c,
                  "ERR CONFIG REWRITE is not offered: the configuration file is yours; write into it what is "
                  "to outlast the next SIGHUP or restart");
-}
-
-static const struct {
-    const char *word, *lower;
-    size_t least; /* number of arguments, the command's name included */
-    command_fn *run;
-} subcommands[] = {{"GET", "get", 3, config_get},
-                   {"SET", "set", 4, config_set},
-                   {"REWRITE", "rewrite", 2, config_rewrite},
-                   {"HELP", "help", 2, config_help}};
-
-void command_config(struct client *c, const struct argument *a, size_t count)
-{
-    for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
-        if (!argument_is(&a[1], subcommands[i].word))
-            continue;
-        if (count < subcommands[i].least)
-            client_error(c, "ERR wrong number of arguments for 'config|%s' command", subcommands[i].lower);
-        else
-            subcommands[i].run(c, a, count);
-        return;
-    }
-    client_error(c, "ERR unknown subcommand '%.*s'. Try CONFIG HELP.", command_shown(a[1].length),
-                 a[1].bytes);
 }

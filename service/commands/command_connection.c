@@ -70,18 +70,14 @@ void command_acl(struct client *c, const struct argument *a, size_t count)
 static void hello_reply(const struct client *c, struct reply *r)
 {
     reply_map(r, 7);
-    reply_text(r, "server");
-    reply_text(r, "redis");
-    reply_text(r, "version");
-    reply_text(r, COMMAND_REDIS_VERSION);
+    reply_pair(r, "server", "redis");
+    reply_pair(r, "version", COMMAND_REDIS_VERSION);
     reply_text(r, "proto");
     reply_integer(r, c->protocol);
     reply_text(r, "id");
     reply_integer(r, (int64_t)c->id);
-    reply_text(r, "mode");
-    reply_text(r, "standalone");
-    reply_text(r, "role");
-    reply_text(r, "master");
+    reply_pair(r, "mode", "standalone");
+    reply_pair(r, "role", "master");
     reply_text(r, "modules");
     reply_array(r, 0);
 }

@@ -1,85 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The arguments of commands, as users write them: lower case for values, upper case for keywords (which
- * belong to the value behind them), [x] for optional, x... for repeated, x|y for a choice of keywords.
- * Brackets are not nested. */
-#include "service/commands/command_docs.h"
-
+/* What is made of the arguments of commands. The table has them as users write them: lower case for values,
+ * upper case for keywords (which belong to the value behind them), [x] for optional, x... for repeated, x|y
+ * for a choice of keywords. Brackets are not nested. */
 #include <ctype.h>
 #include <string.h>
-
-/* Commands without arguments have no row. */
-static const struct {
-    const char *name, *arguments;
-} usages[] = {
-    {"BF.RESERVE", "filter error_rate capacity [EXPANSION expansion] [NONSCALING]"},
-    {"BF.ADD", "filter key"},
-    {"BF.MADD", "filter key..."},
-    {"BF.INSERT",
-     "filter [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] ITEMS "
-     "key..."},
-    {"BF.EXISTS", "filter key"},
-    {"BF.MEXISTS", "filter key..."},
-    {"BF.CARD", "filter"},
-    {"BF.INFO", "filter [CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION]"},
-    {"BF.DEBUG", "filter"},
-    {"BF.SCANDUMP", "filter iterator"},
-    {"BF.LOADCHUNK", "filter iterator data"},
-    {"TB.INIT", "filter error_rate capacity [EXPANSION expansion] [NONSCALING]"},
-    {"TB.MADD", "filter key..."},
-    {"TB.MEXISTS", "filter key..."},
-    {"TB.COUNT", "filter"},
-    {"TB.LOAD", "filter"},
-    {"TB.STATUS", "[filter]"},
-    {"TB.COORDINATORS", "[filter]"},
-    {"TB.HISTORY", "filter [COUNT count]"},
-    {"TB.PLAN", "filter [CAPACITY capacity] [ERROR error] [NODES nodes]"},
-    {"TB.REBUILD", "filter [CAPACITY capacity] [ERROR error] [NODES nodes] [HOLD] [DRYRUN]"},
-    {"TB.VERIFY", "filter [FULL]"},
-    {"TB.CUTOVER", "filter"},
-    {"TB.ROLLBACK", "filter"},
-    {"TB.FINISH", "filter"},
-    {"TB.ABORT", "filter"},
-    {"TB.TRUST", "filter"},
-    {"TB.PAUSE", "filter"},
-    {"TB.RESUME", "filter"},
-    {"TB.THROTTLE", "filter rows_per_second"},
-    {"PING", "[message]"},
-    {"ECHO", "message"},
-    {"HELLO", "[protover] [AUTH username_password] [SETNAME clientname]"},
-    {"AUTH", "[username] password"},
-    {"ACL", "subcommand"},
-    {"SELECT", "index"},
-    {"CLIENT", "subcommand [argument...]"},
-    {"COMMAND", "[subcommand] [argument...]"},
-    {"CONFIG", "subcommand [argument...]"},
-    {"INFO", "[section...]"},
-    {"MODULE", "subcommand"},
-    {"WATCH", "filter..."},
-    {"DEL", "filter..."},
-    {"UNLINK", "filter..."},
-    {"EXISTS", "filter..."},
-    {"TYPE", "filter"},
-    {"SCAN", "cursor [MATCH pattern] [COUNT count] [TYPE type]"},
-    {"KEYS", "pattern"},
-    {"MEMORY", "subcommand filter [SAMPLES count]"},
-    {"EXPIRE", "filter seconds [NX|XX|GT|LT]"},
-    {"PEXPIRE", "filter milliseconds [NX|XX|GT|LT]"},
-    {"EXPIREAT", "filter unix_time_seconds [NX|XX|GT|LT]"},
-    {"PEXPIREAT", "filter unix_time_milliseconds [NX|XX|GT|LT]"},
-    {"PERSIST", "filter"},
-    {"TTL", "filter"},
-    {"PTTL", "filter"},
-    {"EXPIRETIME", "filter"},
-    {"PEXPIRETIME", "filter"},
-};
-
-const char *command_usage(const struct command *command)
-{
-    for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); i++)
-        if (strcmp(usages[i].name, command->name) == 0)
-            return usages[i].arguments;
-    return "";
-}
+#include "service/commands/command.h"
 
 /* One argument of a usage: its words without brackets and dots. */
 struct part {
@@ -125,12 +50,6 @@ static void lower(struct reply *r, const char *text, size_t length)
     reply_bulk(r, small, n);
 }
 
-static void pair(struct reply *r, const char *name, const char *value)
-{
-    reply_text(r, name);
-    reply_text(r, value);
-}
-
 static const char *type_of(const struct part *p)
 {
     const char *name = p->value != NULL ? p->value : p->word;
@@ -165,8 +84,8 @@ static void choice(struct reply *r, const struct part *p)
     for (size_t i = 0; i < p->word_length; i++)
         words += p->word[i] == '|';
     reply_map(r, 3 + (size_t)(p->optional || p->multiple));
-    pair(r, "name", "choice");
-    pair(r, "type", "oneof");
+    reply_pair(r, "name", "choice");
+    reply_pair(r, "type", "oneof");
     flags(r, p);
     reply_text(r, "arguments");
     reply_array(r, words);
@@ -176,7 +95,7 @@ static void choice(struct reply *r, const struct part *p)
         reply_map(r, 3);
         reply_text(r, "name");
         lower(r, at, length);
-        pair(r, "type", "pure-token");
+        reply_pair(r, "type", "pure-token");
         reply_text(r, "token");
         reply_bulk(r, at, length);
         at += length;
@@ -193,7 +112,7 @@ static void argument(struct reply *r, const struct part *p)
     reply_map(r, 2 + (size_t)token + (size_t)(p->optional || p->multiple));
     reply_text(r, "name");
     lower(r, p->value != NULL ? p->value : p->word, p->value != NULL ? p->value_length : p->word_length);
-    pair(r, "type", type_of(p));
+    reply_pair(r, "type", type_of(p));
     if (token) {
         reply_text(r, "token");
         reply_bulk(r, p->word, p->word_length);
@@ -205,17 +124,17 @@ void command_document(struct reply *r, const struct command *command)
 {
     size_t count = 0;
     struct part part;
-    for (const char *at = command_usage(command); next_part(&at, &part);)
+    for (const char *at = command->arguments; next_part(&at, &part);)
         count++;
     lower(r, command->name, strlen(command->name));
     reply_map(r, 3 + (size_t)(count > 0));
-    pair(r, "summary", command->summary);
-    pair(r, "since", "0.1.0");
-    pair(r, "group", command->group);
+    reply_pair(r, "summary", command->summary);
+    reply_pair(r, "since", "0.1.0");
+    reply_pair(r, "group", command->group);
     if (count == 0)
         return;
     reply_text(r, "arguments");
     reply_array(r, count);
-    for (const char *at = command_usage(command); next_part(&at, &part);)
+    for (const char *at = command->arguments; next_part(&at, &part);)
         argument(r, &part);
 }

@@ -60,14 +60,6 @@ static void memory(struct buffer *out, struct service *s, const struct config *c
                   bytes, (double)bytes / 1048576.0, bytes, machine, atomic_load(&s->client_memory));
 }
 
-/* Nothing is stored here, so nothing is ever loading: "loading:1" would make clients wait. */
-static void persistence(struct buffer *out, struct service *s, const struct config *config)
-{
-    (void)s;
-    (void)config;
-    buffer_puts(out, "loading:0\r\nasync_loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\n");
-}
-
 static void stats(struct buffer *out, struct service *s, const struct config *config)
 {
     (void)config;
@@ -75,13 +67,6 @@ static void stats(struct buffer *out, struct service *s, const struct config *co
                   "total_connections_received:%" PRIuFAST64 "\r\ntotal_commands_processed:%" PRIuFAST64
                   "\r\nrejected_connections:%" PRIuFAST64 "\r\nexpired_keys:0\r\nevicted_keys:0\r\n",
                   atomic_load(&s->connections), atomic_load(&s->commands), atomic_load(&s->rejected));
-}
-
-static void replication(struct buffer *out, struct service *s, const struct config *config)
-{
-    (void)s;
-    (void)config;
-    buffer_puts(out, "role:master\r\nconnected_slaves:0\r\n");
 }
 
 static void cpu(struct buffer *out, struct service *s, const struct config *config)
@@ -92,23 +77,6 @@ static void cpu(struct buffer *out, struct service *s, const struct config *conf
     (void)getrusage(RUSAGE_SELF, &u);
     buffer_printf(out, "used_cpu_sys:%ld.%06ld\r\nused_cpu_user:%ld.%06ld\r\n", (long)u.ru_stime.tv_sec,
                   (long)u.ru_stime.tv_usec, (long)u.ru_utime.tv_sec, (long)u.ru_utime.tv_usec);
-}
-
-/* For clients and tools that look for the module before they offer BF.*: the commands are those of version
- * 2.6. */
-static void modules(struct buffer *out, struct service *s, const struct config *config)
-{
-    (void)s;
-    (void)config;
-    buffer_printf(out, "module:name=bf,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]\r\n",
-                  COMMAND_BF_VERSION);
-}
-
-static void cluster(struct buffer *out, struct service *s, const struct config *config)
-{
-    (void)s;
-    (void)config;
-    buffer_puts(out, "cluster_enabled:0\r\n");
 }
 
 /* The number of filters that the controller found last. */
@@ -164,20 +132,25 @@ static void nodes(struct buffer *out, struct service *s, const struct config *co
 
 static const struct section {
     const char *name;
-    section_fn *write;
+    section_fn *write; /* NULL: @text */
+    const char *text;
 } sections[] = {
-    {"Server", server},
-    {"Clients", clients},
-    {"Memory", memory},
-    {"Persistence", persistence},
-    {"Stats", stats},
-    {"Replication", replication},
-    {"CPU", cpu},
-    {"Modules", modules},
-    {"Cluster", cluster},
-    {"Keyspace", keyspace},
-    {"Twinbloom", twinbloom},
-    {"Nodes", nodes},
+    {"Server", .write = server},
+    {"Clients", .write = clients},
+    {"Memory", .write = memory},
+    /* Nothing is stored here, so nothing is ever loading: "loading:1" would make clients wait. */
+    {"Persistence", .text = "loading:0\r\nasync_loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\n"},
+    {"Stats", .write = stats},
+    {"Replication", .text = "role:master\r\nconnected_slaves:0\r\n"},
+    {"CPU", .write = cpu},
+    /* For clients and tools that look for the module before they offer BF.*: the commands are those of
+     * version 2.6. */
+    {"Modules",
+     .text = "module:name=bf,ver=" COMMAND_BF_VERSION ",api=1,filters=0,usedby=[],using=[],options=[]\r\n"},
+    {"Cluster", .text = "cluster_enabled:0\r\n"},
+    {"Keyspace", .write = keyspace},
+    {"Twinbloom", .write = twinbloom},
+    {"Nodes", .write = nodes},
 };
 
 enum { SECTIONS = sizeof(sections) / sizeof(sections[0]) };
@@ -202,7 +175,10 @@ void command_info(struct client *c, const struct argument *a, size_t count)
             continue;
         buffer_printf(&text, "%s# %s\r\n", text.length > 0 ? "\r\n" : "", sections[i].name);
         bool in_short = sections[i].write == nodes && !user_may_all_filters(c->session.rights);
-        (in_short ? nodes_in_short : sections[i].write)(&text, s, config);
+        if (sections[i].write == NULL)
+            buffer_puts(&text, sections[i].text);
+        else
+            (in_short ? nodes_in_short : sections[i].write)(&text, s, config);
     }
     config_release(config);
     struct reply r = client_reply_begin(c);

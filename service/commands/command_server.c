@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Server commands such as COMMAND and TIME. Their replies are made from the command table. */
-#include <ctype.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/glob.h"
 #include "service/commands/command.h"
-#include "service/commands/command_docs.h"
-
-static void lower_name(const struct command *command, char out[32])
-{
-    size_t n = strlen(command->name);
-    for (size_t i = 0; i <= n; i++)
-        out[i] = (char)tolower((unsigned char)command->name[i]);
-}
 
 /* --- INFO --- */
 
@@ -27,16 +19,14 @@ static void key_specification(struct reply *r, const struct command *command, st
     reply_simple(r, writes ? "RW" : "RO");
     reply_text(r, "begin_search");
     reply_map(r, 2);
-    reply_text(r, "type");
-    reply_text(r, "index");
+    reply_pair(r, "type", "index");
     reply_text(r, "spec");
     reply_map(r, 1);
     reply_text(r, "index");
     reply_integer(r, keys.first);
     reply_text(r, "find_keys");
     reply_map(r, 2);
-    reply_text(r, "type");
-    reply_text(r, "range");
+    reply_pair(r, "type", "range");
     reply_text(r, "spec");
     reply_map(r, 3);
     reply_text(r, "lastkey");
@@ -52,7 +42,7 @@ static void describe(struct reply *r, const struct command *command)
     char name[32];
     struct command_keys keys = command->keys;
     bool no_auth = (command->flags & COMMAND_NO_AUTH) != 0;
-    lower_name(command, name);
+    command_lower(command, name);
     reply_array(r, 10);
     reply_text(r, name);
     reply_integer(r, command->arity);
@@ -82,7 +72,7 @@ static bool too_many_names(struct client *c, size_t count)
     return true;
 }
 
-static void command_describe(struct client *c, const struct argument *names, size_t count)
+static void describe_each(struct client *c, const struct argument *names, size_t count)
 {
     if (too_many_names(c, count))
         return;
@@ -100,10 +90,17 @@ static void command_describe(struct client *c, const struct argument *names, siz
     client_reply_end(c);
 }
 
+void command_describe(struct client *c, const struct argument *a, size_t count)
+{
+    describe_each(c, a + 2, count - 2);
+}
+
 /* --- DOCS, LIST, COUNT, GETKEYS --- */
 
-static void command_docs(struct client *c, const struct argument *names, size_t count)
+void command_docs(struct client *c, const struct argument *a, size_t count)
 {
+    const struct argument *names = a + 2;
+    count -= 2;
     if (too_many_names(c, count))
         return;
     struct reply r = client_reply_begin(c);
@@ -131,14 +128,14 @@ static bool is_listed(const char *name, const struct command *command, const str
     return argument_is(&filter[1], command->group); /* for MODULE and ACLCAT */
 }
 
-static void command_list(struct client *c, const struct argument *a, size_t count)
+void command_list(struct client *c, const struct argument *a, size_t count)
 {
-    const struct argument *filter = count == 3 ? &a[1] : NULL;
+    const struct argument *filter = count == 5 ? &a[3] : NULL;
     bool known =
         filter == NULL ||
-        (argument_is(&a[0], "FILTERBY") &&
-         (argument_is(&a[1], "PATTERN") || argument_is(&a[1], "MODULE") || argument_is(&a[1], "ACLCAT")));
-    if ((count != 0 && count != 3) || !known) {
+        (argument_is(&a[2], "FILTERBY") &&
+         (argument_is(&a[3], "PATTERN") || argument_is(&a[3], "MODULE") || argument_is(&a[3], "ACLCAT")));
+    if ((count != 2 && count != 5) || !known) {
         client_error(c, "ERR syntax error");
         return;
     }
@@ -150,20 +147,20 @@ static void command_list(struct client *c, const struct argument *a, size_t coun
     char name[32];
     size_t hits = 0;
     for (size_t i = 0; i < command_count; i++) {
-        lower_name(&command_table[i], name);
+        command_lower(&command_table[i], name);
         hits += is_listed(name, &command_table[i], filter);
     }
     struct reply r = client_reply_begin(c);
     reply_array(&r, hits);
     for (size_t i = 0; i < command_count; i++) {
-        lower_name(&command_table[i], name);
+        command_lower(&command_table[i], name);
         if (is_listed(name, &command_table[i], filter))
             reply_text(&r, name);
     }
     client_reply_end(c);
 }
 
-static void command_number(struct client *c, const struct argument *a, size_t count)
+void command_count_all(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
@@ -172,8 +169,10 @@ static void command_number(struct client *c, const struct argument *a, size_t co
     client_reply_end(c);
 }
 
-static void keys_of_command(struct client *c, const struct argument *a, size_t count)
+void command_getkeys(struct client *c, const struct argument *a, size_t count)
 {
+    a += 2;
+    count -= 2;
     const struct command *command = command_find(a[0].bytes, a[0].length);
     if (command == NULL) {
         client_error(c, "ERR Invalid command specified");
@@ -197,7 +196,7 @@ static void keys_of_command(struct client *c, const struct argument *a, size_t c
     client_reply_end(c);
 }
 
-static void command_help(struct client *c, const struct argument *a, size_t count)
+void command_help(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
@@ -221,32 +220,12 @@ static void command_help(struct client *c, const struct argument *a, size_t coun
     command_print_lines(c, lines, sizeof(lines) / sizeof(lines[0]));
 }
 
-/* Handlers get the arguments behind the subcommand. */
-static const struct {
-    const char *word, *lower;
-    size_t least, most; /* number of arguments, the command's name included; 0: no limit */
-    command_fn *run;
-} subcommands[] = {{"COUNT", "count", 2, 2, command_number},      {"DOCS", "docs", 2, 0, command_docs},
-                   {"GETKEYS", "getkeys", 3, 0, keys_of_command}, {"HELP", "help", 2, 2, command_help},
-                   {"INFO", "info", 2, 0, command_describe},      {"LIST", "list", 2, 0, command_list}};
-
 void command_command(struct client *c, const struct argument *a, size_t count)
 {
-    if (count == 1) {
-        command_describe(c, NULL, 0);
-        return;
-    }
-    for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
-        if (!argument_is(&a[1], subcommands[i].word))
-            continue;
-        if (count < subcommands[i].least || (subcommands[i].most != 0 && count > subcommands[i].most))
-            client_error(c, "ERR wrong number of arguments for 'command|%s' command", subcommands[i].lower);
-        else
-            subcommands[i].run(c, a + 2, count - 2);
-        return;
-    }
-    client_error(c, "ERR unknown subcommand '%.*s'. Try COMMAND HELP.", command_shown(a[1].length),
-                 a[1].bytes);
+    if (count == 1)
+        describe_each(c, NULL, 0);
+    else
+        command_sub(c, a, count);
 }
 
 void command_time(struct client *c, const struct argument *a, size_t count)
@@ -276,12 +255,10 @@ void command_module(struct client *c, const struct argument *a, size_t count)
     struct reply r = client_reply_begin(c);
     reply_array(&r, 1);
     reply_map(&r, 4);
-    reply_text(&r, "name");
-    reply_text(&r, "bf");
+    reply_pair(&r, "name", "bf");
     reply_text(&r, "ver");
-    reply_integer(&r, COMMAND_BF_VERSION);
-    reply_text(&r, "path");
-    reply_text(&r, "");
+    reply_integer(&r, strtol(COMMAND_BF_VERSION, NULL, 10));
+    reply_pair(&r, "path", "");
     reply_text(&r, "args");
     reply_array(&r, 0);
     client_reply_end(c);

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* TB.*: commands for operators. */
+/* The arguments of TB.*: commands for operators. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
-#include "service/admin/admin.h"
 #include "service/commands/command.h"
 #include "service/config/users.h"
-
-enum { WITH_SIZES = 1, WITH_HOLD = 2, WITH_VERIFY = 4, WITH_RATE = 8 };
 
 /* The value of an option; NULL: there is none. */
 static const struct argument *value_of(const struct argument *a, size_t count, size_t i)
@@ -48,153 +45,61 @@ static const char *take_nodes(const struct argument *value, struct admin_call *c
     return NULL;
 }
 
-/* [CAPACITY n] [ERROR r] [NODES a,b] [HOLD] [DRYRUN] [FULL] from argument 2 on, as far as @with allows.
- * Returns NULL, or the error. */
-static const char *options(const struct argument *a, size_t count, unsigned with, struct admin_call *call)
+/* [CAPACITY n] [ERROR r] [NODES a,b] [HOLD] [DRYRUN] [FULL], as far as the command's value allows. */
+const char *command_take_job(const struct command_words *w, struct admin_call *call)
 {
+    const struct argument *a = w->a;
+    const unsigned with = w->command->value;
     const char *error = NULL;
-    for (size_t i = 2; i < count && error == NULL; i++) {
+    for (size_t i = 2; i < w->count && error == NULL; i++) {
         if ((with & WITH_SIZES) != 0 && argument_is(&a[i], "CAPACITY"))
-            error = take_capacity(value_of(a, count, i++), call);
+            error = take_capacity(value_of(a, w->count, i++), call);
         else if ((with & WITH_SIZES) != 0 && argument_is(&a[i], "ERROR"))
-            error = take_error_rate(value_of(a, count, i++), call);
+            error = take_error_rate(value_of(a, w->count, i++), call);
         else if ((with & WITH_SIZES) != 0 && argument_is(&a[i], "NODES"))
-            error = take_nodes(value_of(a, count, i++), call);
+            error = take_nodes(value_of(a, w->count, i++), call);
         else if ((with & WITH_HOLD) != 0 && argument_is(&a[i], "HOLD"))
             call->hold = true;
         else if ((with & WITH_HOLD) != 0 && argument_is(&a[i], "DRYRUN"))
             call->dry_run = true;
         else if ((with & WITH_VERIFY) != 0 && argument_is(&a[i], "FULL"))
             call->verify_full = true;
-        else if ((with & WITH_RATE) != 0 && number_u64(a[i].bytes, a[i].length, &call->rows_per_second))
-            continue;
         else
-            error = (with & WITH_RATE) != 0 ? "RANGE ROWS is not a whole number" : "ERR syntax error";
+            error = "ERR syntax error";
     }
     return error;
 }
 
-static void call_admin(struct client *c, admin_fn *fn, const struct argument *a, size_t count, unsigned with,
-                       enum control_wish wish)
+const char *command_take_rate(const struct command_words *w, struct admin_call *call)
 {
-    struct admin_call *call = admin_call_new(fn, count > 1 ? a[1].bytes : "", count > 1 ? a[1].length : 0);
-    const char *error = call == NULL ? "OOM out of memory" : options(a, count, with, call);
-    if (error != NULL) {
-        admin_call_free(call);
-        client_error(c, "%s", error);
-        return;
-    }
-    call->wish = wish;
-    client_call_admin(c, call);
-}
-
-void command_tb_status(struct client *c, const struct argument *a, size_t count)
-{
-    if (count > 2)
-        client_error(c, "ERR wrong number of arguments for 'tb.status' command");
-    else
-        call_admin(c, admin_status, a, count, 0, 0);
-}
-
-void command_tb_coordinators(struct client *c, const struct argument *a, size_t count)
-{
-    if (count > 2)
-        client_error(c, "ERR wrong number of arguments for 'tb.coordinators' command");
-    else
-        call_admin(c, admin_coordinators, a, count, 0, 0);
+    bool whole = number_u64(w->a[2].bytes, w->a[2].length, &call->rows_per_second);
+    return whole ? NULL : "RANGE ROWS is not a whole number";
 }
 
 /* Needs the right to all filters, as GET /v1/nodes does: the nodes belong to no single filter. */
-void command_tb_nodes(struct client *c, const struct argument *a, size_t count)
+const char *command_take_nodes(const struct command_words *w, struct admin_call *call)
 {
-    if (user_may_all_filters(c->session.rights))
-        call_admin(c, admin_nodes, a, count, 0, 0);
-    else
-        client_error(c, "NOPERM this user has no permissions to access all filters, as 'tb.nodes' needs");
+    (void)call;
+    return user_may_all_filters(w->user)
+               ? NULL
+               : "NOPERM this user has no permissions to access all filters, as 'tb.nodes' needs";
 }
 
-void command_tb_doctor(struct client *c, const struct argument *a, size_t count)
+const char *command_take_doctor(const struct command_words *w, struct admin_call *call)
 {
-    if (!user_may_all_filters(c->session.rights)) {
-        client_error(c,
-                     "NOPERM this user has no permissions to access all filters, which TB.DOCTOR looks at");
-        return;
-    }
-    call_admin(c, admin_doctor, a, count, 0, 0);
+    (void)call;
+    return user_may_all_filters(w->user)
+               ? NULL
+               : "NOPERM this user has no permissions to access all filters, which TB.DOCTOR looks at";
 }
 
 /* FILTER [COUNT n] */
-void command_tb_history(struct client *c, const struct argument *a, size_t count)
+const char *command_take_history(const struct command_words *w, struct admin_call *call)
 {
-    uint64_t most = 0;
-    if (count != 2 && (count != 4 || !argument_is(&a[2], "COUNT"))) {
-        client_error(c, "ERR syntax error");
-        return;
-    }
-    if (count == 4 && (!number_u64(a[3].bytes, a[3].length, &most) || most == 0)) {
-        client_error(c, "RANGE COUNT is not a whole number above 0");
-        return;
-    }
-    struct admin_call *call = admin_call_new(admin_history, a[1].bytes, a[1].length);
-    if (call == NULL) {
-        client_error(c, "OOM out of memory");
-        return;
-    }
-    call->count = most;
-    client_call_admin(c, call);
-}
-
-void command_tb_plan(struct client *c, const struct argument *a, size_t count)
-{
-    call_admin(c, admin_plan, a, count, WITH_SIZES, 0);
-}
-
-void command_tb_rebuild(struct client *c, const struct argument *a, size_t count)
-{
-    call_admin(c, admin_rebuild, a, count, WITH_SIZES | WITH_HOLD | WITH_VERIFY, 0);
-}
-
-void command_tb_verify(struct client *c, const struct argument *a, size_t count)
-{
-    call_admin(c, admin_verify, a, count, WITH_VERIFY, 0);
-}
-
-void command_tb_abort(struct client *c, const struct argument *a, size_t count)
-{
-    call_admin(c, admin_control, a, count, 0, WISH_ABORT);
-}
-
-void command_tb_accept(struct client *c, const struct argument *a, size_t count)
-{
-    call_admin(c, admin_accept, a, count, 0, 0);
-}
-
-void command_tb_cutover(struct client *c, const struct argument *a, size_t count)
-{
-    call_admin(c, admin_control, a, count, 0, WISH_CUTOVER);
-}
-
-void command_tb_rollback(struct client *c, const struct argument *a, size_t count)
-{
-    call_admin(c, admin_control, a, count, 0, WISH_ROLLBACK);
-}
-
-void command_tb_finish(struct client *c, const struct argument *a, size_t count)
-{
-    call_admin(c, admin_control, a, count, 0, WISH_FINISH);
-}
-
-void command_tb_pause(struct client *c, const struct argument *a, size_t count)
-{
-    call_admin(c, admin_control, a, count, 0, WISH_PAUSE);
-}
-
-void command_tb_resume(struct client *c, const struct argument *a, size_t count)
-{
-    call_admin(c, admin_control, a, count, 0, WISH_RESUME);
-}
-
-void command_tb_throttle(struct client *c, const struct argument *a, size_t count)
-{
-    call_admin(c, admin_control, a, count, WITH_RATE, WISH_THROTTLE);
+    const struct argument *a = w->a;
+    if (w->count != 2 && (w->count != 4 || !argument_is(&a[2], "COUNT")))
+        return "ERR syntax error";
+    if (w->count == 4 && (!number_u64(a[3].bytes, a[3].length, &call->count) || call->count == 0))
+        return "RANGE COUNT is not a whole number above 0";
+    return NULL;
 }

@@ -2,10 +2,12 @@
 #include "service/control/controller.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "expansion/record/mutex.h"
 #include "service/admin/admin.h"
 #include "service/filters/epochs.h"
 #include "service/control/controller_internal.h"
@@ -30,7 +32,7 @@ static void note_problem(struct filter_state *w, const char *text)
 {
     if (strcmp(w->note.problem, text) != 0 && text[0] != '\0')
         log_warn("filter_problem", "filter=%s problem=%s", log_quote(w->name), log_quote(text));
-    filter_states_note_text(w->watch, w->note.problem, sizeof(w->note.problem), text);
+    (void)snprintf(w->note.problem, sizeof(w->note.problem), "%.*s", (int)sizeof(w->note.problem) - 1, text);
 }
 
 bool controller_start(struct controller *k, struct filter_state *w, const char *reason, const char *trigger,
@@ -57,18 +59,6 @@ bool controller_start(struct controller *k, struct filter_state *w, const char *
     return code == ERR_OK;
 }
 
-static bool mutex_is_held(struct controller *k)
-{
-    redisReply *reply;
-    struct error e;
-    if (sync_client_filter_command(k->redis, &k->handle.names, "expansion_flag", "EXISTS %b", &reply, &e) !=
-        ERR_OK)
-        return true;
-    bool held = reply->integer == 1;
-    freeReplyObject(reply);
-    return held;
-}
-
 static void on_made(void *call)
 {
     admin_call_free(call);
@@ -77,7 +67,7 @@ static void on_made(void *call)
 static void make_missing(struct controller *k, struct filter_state *w, bool sourced)
 {
     struct error e;
-    if (!sourced && filter_state_seen(w) != 0) {
+    if (!sourced && filter_states_seen(w->watch, w->name, w->length) != 0) {
         note_problem(w,
                      "its data in Redis are lost and it has no source; BF.RESERVE creates it again, empty");
         return;
@@ -90,7 +80,7 @@ static void make_missing(struct controller *k, struct filter_state *w, bool sour
     if (code == ERR_ASIDE) {
         struct admin_call *call = admin_call_new(admin_create, w->name, w->length);
         if (call != NULL)
-            admin_post_aside(k->o->admin, call, k->service->controller, on_made);
+            admin_post_to(k->o->admin->aside, call, k->service->controller, on_made);
     }
     if (code != ERR_BUSY)
         w->made_at = clock_mono_us();
@@ -182,7 +172,10 @@ static void note_degraded(struct controller *k, struct filter_state *w)
     bool degraded = k->view.degraded && view_current(&k->view)->built;
     if (!degraded && w->note.degraded_ms != 0)
         log_info("healthy", "filter=%s epoch=%" PRIu64, log_quote(w->name), k->view.epoch);
-    filter_state_note_degraded(w, degraded);
+    if (!degraded)
+        w->note.degraded_ms = 0;
+    else if (w->note.degraded_ms == 0)
+        w->note.degraded_ms = clock_wall_us() / 1000;
     note_problem(w, degraded ? "acknowledged keys may be missing: no key is reported absent" : "");
 }
 
@@ -231,7 +224,8 @@ static bool is_replaced(struct controller *k, const struct filter_state *w, uint
 static enum err look_at(struct controller *k, struct filter_state *w, const struct config_filter *c,
                         bool held, struct error *e)
 {
-    uint64_t seen = filter_state_seen(w); /* an incarnation made after this look at the view is another one */
+    /* An incarnation made after this look at the view is another one. */
+    uint64_t seen = filter_states_seen(w->watch, w->name, w->length);
     enum err code = load_kept(k, w, c, held, e);
     if (code == ERR_OK && is_replaced(k, w, seen))
         code = error_set(
@@ -291,8 +285,10 @@ static enum err look(struct controller *k, const char *name, size_t length)
         return code;
     controller_follow(w, c);
     /* Check the mutex before reading the view: if a job ends in between, the view shows it as finished. */
-    bool held = mutex_is_held(k);
-    return look_at(k, w, c, held, &e);
+    bool held = mutex_look(k->redis, &k->handle.names, &e) != ERR_OK;
+    code = look_at(k, w, c, held, &e);
+    filter_state_tell(w);
+    return code;
 }
 
 /* --- the thread --- */
@@ -305,8 +301,8 @@ static void look_at_unlisted(struct controller *k)
     struct filter_states *watch = k->service->watch;
     for (struct filter_state *w = filter_states_next(watch, NULL);
          w != NULL && !atomic_load(&k->service->stop); w = filter_states_next(watch, w)) {
-        bool unlisted =
-            w->round != k->round && filter_state_seen(w) != 0 && look(k, w->name, w->length) == ERR_OK;
+        bool unlisted = w->round != k->round && filter_states_seen(w->watch, w->name, w->length) != 0 &&
+                        look(k, w->name, w->length) == ERR_OK;
         enum err code = ERR_OK;
         if (unlisted)
             code = registry_keep(&k->handle, &e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the controller knows about filters' sources. It never waits for them: sources.h does the looking. */
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 #include "base/clock.h"
@@ -14,7 +15,8 @@ enum { ROWS_EVERY_US = 10 * 1000 * 1000 }; /* interval between looks at a source
 static void unknown(struct filter_state *w)
 {
     w->dead = (struct threshold_dead){.looks = 0};
-    filter_state_note_rows(w, NULL, 0);
+    w->note.rows = (struct source_rows){.by = SOURCE_ROWS_GUESSED};
+    w->note.rows_ms = 0;
 }
 
 static uint64_t hash_texts(const char *const *texts, size_t count)
@@ -36,7 +38,7 @@ void controller_follow(struct filter_state *w, const struct config_filter *c)
         w->rows_at = 0;
         unknown(w);
         w->checked = false;
-        filter_states_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres), "");
+        w->note.postgres[0] = '\0';
     }
     if (schedule != w->schedule) { /* earlier due times are not made up for */
         w->schedule = schedule;
@@ -54,7 +56,8 @@ static void take(struct filter_state *w, const struct source_facts *found)
         return;
     if (good) {
         w->looks++;
-        filter_state_note_rows(w, &found->rows, found->at_ms);
+        w->note.rows = found->rows;
+        w->note.rows_ms = found->at_ms;
     } else {
         unknown(w);
     }
@@ -62,8 +65,8 @@ static void take(struct filter_state *w, const struct source_facts *found)
         log_warn("source_unusable", "filter=%s code=%s error=%s", log_quote(w->name), error_name(found->code),
                  log_quote(found->error.text));
     w->checked = good;
-    filter_states_note_text(w->watch, w->note.postgres, sizeof(w->note.postgres),
-                            good ? "" : found->error.text);
+    (void)snprintf(w->note.postgres, sizeof(w->note.postgres), "%.*s", (int)sizeof(w->note.postgres) - 1,
+                   good ? "" : found->error.text);
 }
 
 /* Until the result comes, the previous findings stay. */

@@ -103,7 +103,9 @@ void controller_note_held(const struct controller *k, struct filter_state *w)
     if (k->held_until_ms != 0 && k->held_until_ms != w->note.next_attempt_ms)
         log_warn("waiting_to_build", "filter=%s next_attempt_at=%.3f error=%s", log_quote(w->name),
                  (double)k->held_until_ms / 1e3, log_quote(k->held_why));
-    filter_state_note_attempt(w, k->held_until_ms, k->held_why);
+    w->note.next_attempt_ms = k->held_until_ms;
+    (void)snprintf(w->note.next_attempt_why, sizeof(w->note.next_attempt_why), "%s",
+                   k->held_until_ms == 0 ? "" : k->held_why);
 }
 
 /* Note what waits for the filter's window; "": nothing. */
@@ -111,7 +113,7 @@ static void note_wanted(struct filter_state *w, const char *text)
 {
     if (text[0] != '\0' && w->note.wanted[0] == '\0')
         log_info("waiting_for_window", "filter=%s reason=%s", log_quote(w->name), log_quote(text));
-    filter_states_note_text(w->watch, w->note.wanted, sizeof(w->note.wanted), text);
+    (void)snprintf(w->note.wanted, sizeof(w->note.wanted), "%s", text);
 }
 
 static struct threshold_input input_of(const struct filter_state *w, const struct config_filter *c,
@@ -160,9 +162,8 @@ void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
     struct threshold_input in = input_of(w, c, &k->view, items, lost, &last);
     in.schedule_due = due != 0;
     in.dead_looks = threshold_dead_look(&w->dead, &in, g->number, w->looks);
-    double growth = window_growth_note(&w->growth, g->number, items > in.source_rows ? items : in.source_rows,
-                                       clock_mono_us());
-    filter_state_note_growth(w, growth);
+    w->note.growth = window_growth_note(&w->growth, g->number,
+                                        items > in.source_rows ? items : in.source_rows, clock_mono_us());
     char text[256];
     enum threshold_reason reason = threshold_evaluate(&in, text, sizeof(text));
     if (reason == THRESHOLD_SCHEDULE && last.expanded_ms / 1000 >= (uint64_t)due) {
@@ -170,8 +171,8 @@ void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
         reason = THRESHOLD_NONE;
     }
     struct window window;
-    bool waits =
-        window_parse(&window, c->window, &e) == ERR_OK && threshold_waits(reason, &in, &window, growth, now);
+    bool waits = window_parse(&window, c->window, &e) == ERR_OK &&
+                 threshold_waits(reason, &in, &window, w->note.growth, now);
     note_wanted(w, waits ? text : "");
     if (reason == THRESHOLD_NONE || waits)
         return;

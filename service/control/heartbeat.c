@@ -52,15 +52,10 @@ struct heartbeat {
 
 /* --- health of the nodes --- */
 
-static struct node_state *nodes_new(unsigned count)
-{
-    return calloc(count + 1, sizeof(struct node_state));
-}
-
 /* Take one slot of each master that has some: the client's map leads it to the master. */
 static void take_masters(struct heartbeat *p, const struct slot_map *map)
 {
-    struct node_state *node = nodes_new(map->count);
+    struct node_state *node = calloc(map->count + 1, sizeof(*node));
     bool *seen = calloc(map->count + 1, sizeof(*seen));
     unsigned count = 0;
     for (unsigned slot = 0; slot < SLOTS && node != NULL && seen != NULL; slot++) {
@@ -325,7 +320,7 @@ enum err heartbeat_start(struct heartbeat **out, struct service *s, struct runne
     p->mailbox = mailbox_new();
     p->redis = sync_client_new(&s->nodes, s->redis_timeout_ms < NODE_MS ? s->redis_timeout_ms : NODE_MS,
                                "twinbloom-heartbeat");
-    p->node = nodes_new(s->nodes.count);
+    p->node = calloc(s->nodes.count + 1, sizeof(*p->node));
     for (; p->node != NULL && p->node_count < s->nodes.count; p->node_count++)
         p->node[p->node_count].where = p->node_count;
     if (p->mailbox == NULL || p->redis == NULL || p->node == NULL ||

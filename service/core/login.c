@@ -55,6 +55,8 @@ struct login_request {
     struct login *login;
     struct login_back back;
     struct login_who who;
+    const struct config *const *held; /* the configuration of the thread that is told */
+    char user[USERS_NAME_MAX + 1];    /* of the user that is `known` */
     /* `secret` belongs to this user; otherwise it is another user's, which takes as long to verify. */
     bool known;
     enum login_outcome outcome;
@@ -101,10 +103,17 @@ static void forget_query(struct login_request *q)
     free(q);
 }
 
+/* True if the password that was verified is still valid: the configuration may have changed meanwhile. */
+static bool still_holds(const struct login_request *q)
+{
+    const struct config_user *u = users_find(*q->held, q->user, strlen(q->user));
+    return u != NULL && strcmp(users_secret(*q->held, u), q->secret) == 0;
+}
+
 static void deliver(void *arg)
 {
     struct login_request *q = arg;
-    q->back.fn(q->back.arg, q->outcome);
+    q->back.fn(q->back.arg, q->outcome == LOGIN_WELCOME && !still_holds(q) ? LOGIN_REFUSED : q->outcome);
     forget_query(q);
 }
 
@@ -299,10 +308,11 @@ static bool is_decided(struct login *l, const struct login_request *q, enum logi
     return right || (free_to_try && text);
 }
 
-enum login_outcome login_ask(struct login *l, const struct config *c, const char *address, const char *name,
-                             size_t name_length, const char *password, size_t password_length,
-                             const struct login_back *back)
+enum login_outcome login_ask(struct login *l, const struct config *const *held, const char *address,
+                             const char *name, size_t name_length, const char *password,
+                             size_t password_length, const struct login_back *back)
 {
+    const struct config *c = *held;
     const struct config_user *u = users_find(c, name, name_length);
     const char *secret = u != NULL ? users_secret(c, u) : "";
     bool known = secret[0] != '\0';
@@ -317,7 +327,9 @@ enum login_outcome login_ask(struct login *l, const struct config *c, const char
     struct login_request *q = calloc(1, sizeof(*q));
     if (q == NULL)
         return LOGIN_BUSY;
-    *q = (struct login_request){.login = l, .back = *back, .known = known};
+    *q = (struct login_request){.login = l, .back = *back, .held = held, .known = known};
+    if (known)
+        memcpy(q->user, name, name_length);
     q->who = login_delay_who(&l->delay, address, name, name_length);
     memcpy(q->secret, secret, strlen(secret) + 1);
     memcpy(q->password, password, password_length);

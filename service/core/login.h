@@ -38,12 +38,13 @@ MUST_CHECK enum err login_start(struct login **out, struct error *e);
 /* Logins that still wait get LOGIN_BUSY. The mailboxes must outlive this call. NULL is fine. */
 void login_stop(struct login *l);
 
-/* Verify the password of a user in @c. @address is the client's, without a port. Any outcome but
- * LOGIN_PENDING is returned at once, and @back.fn is not called. No argument is used after the call. An
- * unknown name takes as long to refuse as a wrong password. */
-enum login_outcome login_ask(struct login *l, const struct config *c, const char *address, const char *name,
-                             size_t name_length, const char *password, size_t password_length,
-                             const struct login_back *back);
+/* Verify the password of a user in the configuration *@held, which the thread of @back holds. A password that
+ * is no longer valid there when the outcome comes is refused. @address is the client's, without a port. Any
+ * outcome but LOGIN_PENDING is returned at once, and @back.fn is not called. Only @held is used after the
+ * call. An unknown name takes as long to refuse as a wrong password. */
+enum login_outcome login_ask(struct login *l, const struct config *const *held, const char *address,
+                             const char *name, size_t name_length, const char *password,
+                             size_t password_length, const struct login_back *back);
 
 /* Forget the passwords that were verified. */
 void login_forget(struct login *l);

@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <event2/listener.h>
 #include "base/log.h"
-#include "service/core/limits.h"
 #include "service/resp/worker.h"
 
 enum { BACKLOG = 511, SOCKETS_MAX = 64, PAUSE_MS = 100 };
@@ -52,12 +52,32 @@ static uint64_t other_files(const struct service *s)
     return (s->threads + OTHER_THREADS) * (nodes + EACH) + ELSE;
 }
 
+/* Make room for @wanted connections in addition to @others files, as far as the system allows. Returns for
+ * how many connections there is room. */
+static uint64_t room_for(uint64_t wanted, uint64_t others)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return wanted;
+    rlim_t need = wanted + others;
+    if (files.rlim_cur >= need)
+        return wanted;
+    const struct rlimit as_root = {.rlim_cur = need,
+                                   .rlim_max = need > files.rlim_max ? need : files.rlim_max};
+    const struct rlimit as_may_be = {.rlim_cur = files.rlim_max, .rlim_max = files.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &as_root) == 0)
+        return wanted;
+    if (setrlimit(RLIMIT_NOFILE, &as_may_be) == 0)
+        files = as_may_be;
+    return files.rlim_cur > others ? files.rlim_cur - others : 0;
+}
+
 uint64_t listen_max_clients(struct service *s)
 {
     const struct config *c = live_config_acquire(s->config);
     uint64_t most = c->max_clients;
     config_release(c);
-    return limits_connections(most, other_files(s));
+    return room_for(most, other_files(s));
 }
 
 /* "host:port", or "path:0" as Redis says it. */

@@ -112,19 +112,16 @@ static void on_hangup(evutil_socket_t signal_number, short events, void *arg)
 
 /* A signal that nobody takes yet, or any more, waits: it would end the process, in the middle of a clean end
  * above all. Threads that are started later hold what this one holds. */
-static void hold(bool on, const int *numbers, size_t count)
+static void hold_signals(bool on, bool only_hangup)
 {
     sigset_t set;
     (void)sigemptyset(&set);
-    for (size_t i = 0; i < count; i++)
-        (void)sigaddset(&set, numbers[i]);
+    (void)sigaddset(&set, SIGHUP);
+    if (!only_hangup) {
+        (void)sigaddset(&set, SIGTERM);
+        (void)sigaddset(&set, SIGINT);
+    }
     (void)pthread_sigmask(on ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
-}
-
-static void hold_signals(bool on)
-{
-    static const int all[] = {SIGHUP, SIGTERM, SIGINT};
-    hold(on, all, sizeof(all) / sizeof(all[0]));
 }
 
 void service_block_signals(void)
@@ -132,7 +129,7 @@ void service_block_signals(void)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)sigaction(SIGXFSZ, &ignore, NULL); /* a limit of the size of files is an error of the write */
-    hold(true, (const int[]){SIGHUP}, 1);
+    hold_signals(true, true);
 }
 
 /* Take signals and connections until one of the signals says stop. */
@@ -154,9 +151,9 @@ static enum err take_signals(struct loop *l, const struct config *config, struct
             "ready", "listen=%s listen_tls=%s unix_socket=%s version=%s coordinator=%s filters=%zu users=%zu",
             log_quote(config->listen), log_quote(config->listen_tls), log_quote(config->unix_socket),
             l->daemon->service->version, l->daemon->service->owner, config->filter_count, config->user_count);
-        hold_signals(false);
+        hold_signals(false, false);
         (void)event_base_dispatch(l->base);
-        hold_signals(true);
+        hold_signals(true, false);
     }
     for (size_t i = 0; i < SIGNALS; i++)
         if (event[i] != NULL)
@@ -306,8 +303,8 @@ static enum err start_threads(struct daemon *d, const struct config *config, str
         code = sources_start(&d->sources, s->controller, e);
     if (code == ERR_OK && (d->followers = followers_new(s)) == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
-    if (code == ERR_OK && config->http[0] != '\0')
-        code = collector_start(&d->collector, &d->admin, e);
+    if (code == ERR_OK && config->http[0] != '\0' && (d->collector = collector_new(&d->admin)) == NULL)
+        code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
         code = start_http(d, e);
     if (code == ERR_OK)
@@ -345,7 +342,6 @@ static void end_threads(struct daemon *d)
     http_drain(d->http);
     listener_stop(d->listener);
     http_join(d->http);
-    collector_stop(d->collector);
     for (unsigned i = 0; i < w->count; i++)
         worker_drain(w->worker[i]);
     for (unsigned i = 0; i < w->count; i++)
@@ -372,7 +368,7 @@ static void end_threads(struct daemon *d)
 enum err service_run(struct service *s, const struct config *config, struct error *e)
 {
     struct daemon d = {.service = s};
-    hold_signals(true);
+    hold_signals(true, false);
     enum err code = make_parts(&d, config, e);
     if (code == ERR_OK)
         code = look_at_nodes(s, e);

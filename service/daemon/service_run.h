@@ -5,10 +5,10 @@
  *   main     listens, hands connections to workers, takes signals
  *   workers  serve requests; each with its own event loop, Redis connections and port for keys
  *   http     serves HTTP/JSON; with all that a worker has
- *   collector asks what metrics say of filters
  *   admin    blocking work on behalf of a request: status, counts, dumps, deleting
  *   making   the same: makes and deletes filters, which adds wait for
  *   aside    the same, where it takes long: looks through keys of Redis, plans that ask Postgres
+ *   metrics  the same, for scrapes: asks what metrics say of filters
  *   sources  looks at tables for the controller, which waits for no database
  *   controller   a timer: makes configured filters, looks at thresholds, finds unfinished jobs
  *   jobs     rebuilds and verifications, one each

@@ -54,31 +54,10 @@ static void tell(const char *text)
 {
     (void)sd_notify(0, text);
 }
-
-static uint64_t watchdog_interval_us(void)
-{
-    uint64_t us = 0;
-    return sd_watchdog_enabled(0, &us) > 0 ? us : 0;
-}
-
-static bool somebody_listens(void)
-{
-    return getenv("NOTIFY_SOCKET") != NULL; /* NOLINT(concurrency-mt-unsafe) */
-}
 #else
 static void tell(const char *text)
 {
     (void)text;
-}
-
-static uint64_t watchdog_interval_us(void)
-{
-    return 0;
-}
-
-static bool somebody_listens(void)
-{
-    return false;
 }
 #endif
 
@@ -213,8 +192,11 @@ struct supervisor *supervisor_new(struct service *s)
     if (v == NULL)
         return NULL;
     v->service = s;
-    v->listens = somebody_listens();
-    v->watchdog_us = v->listens ? watchdog_interval_us() : 0;
+#ifdef TWINBLOOM_SYSTEMD
+    uint64_t us = 0;
+    v->listens = getenv("NOTIFY_SOCKET") != NULL; /* NOLINT(concurrency-mt-unsafe) */
+    v->watchdog_us = v->listens && sd_watchdog_enabled(0, &us) > 0 ? us : 0;
+#endif
     return v;
 }
 

@@ -2,7 +2,6 @@
 #include "service/filters/filter_states.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -120,63 +119,21 @@ struct filter_state *filter_states_find(struct filter_states *watch, const char 
     return w;
 }
 
-uint64_t filter_state_seen(struct filter_state *w)
-{
-    (void)pthread_mutex_lock(&w->watch->lock);
-    uint64_t seen = w->seen;
-    (void)pthread_mutex_unlock(&w->watch->lock);
-    return seen;
-}
-
 struct filter_note filter_states_note(struct filter_states *watch, const char *name, size_t length)
 {
     struct filter_note note = {0};
     (void)pthread_mutex_lock(&watch->lock);
     const struct filter_state *w = find_locked(watch, name, length);
     if (w != NULL)
-        note = w->note;
+        note = w->told;
     (void)pthread_mutex_unlock(&watch->lock);
     return note;
 }
 
-void filter_states_note_text(struct filter_states *watch, char *out, size_t size, const char *text)
-{
-    (void)pthread_mutex_lock(&watch->lock);
-    (void)snprintf(out, size, "%.*s", (int)size - 1, text); /* cut if too long */
-    (void)pthread_mutex_unlock(&watch->lock);
-}
-
-void filter_state_note_degraded(struct filter_state *w, bool degraded)
+void filter_state_tell(struct filter_state *w)
 {
     (void)pthread_mutex_lock(&w->watch->lock);
-    if (!degraded)
-        w->note.degraded_ms = 0;
-    else if (w->note.degraded_ms == 0)
-        w->note.degraded_ms = clock_wall_us() / 1000;
-    (void)pthread_mutex_unlock(&w->watch->lock);
-}
-
-void filter_state_note_attempt(struct filter_state *w, uint64_t at_ms, const char *why)
-{
-    struct filter_note *n = &w->note;
-    (void)pthread_mutex_lock(&w->watch->lock);
-    n->next_attempt_ms = at_ms;
-    (void)snprintf(n->next_attempt_why, sizeof(n->next_attempt_why), "%s", at_ms == 0 ? "" : why);
-    (void)pthread_mutex_unlock(&w->watch->lock);
-}
-
-void filter_state_note_rows(struct filter_state *w, const struct source_rows *rows, uint64_t now_ms)
-{
-    (void)pthread_mutex_lock(&w->watch->lock);
-    w->note.rows = rows != NULL ? *rows : (struct source_rows){.by = SOURCE_ROWS_GUESSED};
-    w->note.rows_ms = rows != NULL ? now_ms : 0;
-    (void)pthread_mutex_unlock(&w->watch->lock);
-}
-
-void filter_state_note_growth(struct filter_state *w, double items_per_second)
-{
-    (void)pthread_mutex_lock(&w->watch->lock);
-    w->note.growth = items_per_second;
+    w->told = w->note;
     (void)pthread_mutex_unlock(&w->watch->lock);
 }
 

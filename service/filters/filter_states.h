@@ -38,8 +38,7 @@ void filter_states_on_dropped(struct filter_states *watch, const char *name, siz
 /* The incarnation; 0: none was. */
 uint64_t filter_states_seen(struct filter_states *watch, const char *name, size_t length);
 
-/* One filter. Only the controller uses and frees it; other threads use `seen`, `dropped` and the note
- * only. */
+/* One filter. Only the controller uses and frees it; other threads use `seen`, `dropped` and `told` only. */
 struct filter_state {
     struct filter_states *watch;
     char *name;
@@ -58,7 +57,8 @@ struct filter_state {
     uint64_t made_at, started_at, dropped_at; /* see controller_is_rate_limited() */
     struct window_growth growth;
     uint64_t source, schedule; /* hash of the configuration; see controller_follow() */
-    struct filter_note note;
+    struct filter_note note;   /* the controller's */
+    struct filter_note told;   /* the copy for other threads */
     struct filter_state *next; /* next entry of the hash chain */
 };
 
@@ -67,18 +67,8 @@ struct filter_state *filter_states_next(struct filter_states *watch, const struc
 /* For the controller: drop the entries of filters that are deleted or never existed, and that were not
  * examined since round @round. */
 void filter_states_forget(struct filter_states *watch, uint64_t round);
-/* The incarnation of the last view seen; 0: none. */
-uint64_t filter_state_seen(struct filter_state *w);
 /* For the controller: the entry of a filter, made if needed. NULL: no memory. */
 struct filter_state *filter_states_find(struct filter_states *watch, const char *name, size_t length);
-/* Write to a text of the note, @out; cut if too long. */
-void filter_states_note_text(struct filter_states *watch, char *out, size_t size, const char *text);
-/* Note that the filter is degraded, or is no longer. */
-void filter_state_note_degraded(struct filter_state *w, bool degraded);
-/* @at_ms 0: no attempt waits. */
-void filter_state_note_attempt(struct filter_state *w, uint64_t at_ms, const char *why);
-/* @items_per_second: see window_growth_note(). */
-void filter_state_note_growth(struct filter_state *w, double items_per_second);
-/* @rows NULL: unknown. */
-void filter_state_note_rows(struct filter_state *w, const struct source_rows *rows, uint64_t now_ms);
+/* For the controller: show others the note as it is now. */
+void filter_state_tell(struct filter_state *w);
 #endif

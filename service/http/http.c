@@ -37,10 +37,16 @@ static void take_config(void *arg)
     loop_take_config(h->service, h->keys, &h->config);
 }
 
+/* Have the thread run @fn. @note: what happens if there is no memory for that. */
+static void post(struct http *h, mailbox_fn *fn, const char *note)
+{
+    if (h != NULL && mailbox_post(h->mailbox, fn, h) != ERR_OK)
+        log_error("out_of_memory", "part=http note=\"%s\"", note);
+}
+
 void http_reconfigure(struct http *h)
 {
-    if (h != NULL && mailbox_post(h->mailbox, take_config, h) != ERR_OK)
-        log_error("out_of_memory", "part=http note=\"it keeps its configuration until the next change\"");
+    post(h, take_config, "it keeps its configuration until the next change");
 }
 
 static void on_refresh(void *arg)
@@ -52,10 +58,7 @@ static void on_refresh(void *arg)
 
 void http_refresh(struct http *h)
 {
-    if (h == NULL)
-        return;
-    if (mailbox_post(h->mailbox, on_refresh, h) != ERR_OK)
-        log_error("out_of_memory", "part=http note=\"the dashboard shows a change later\"");
+    post(h, on_refresh, "the dashboard shows a change later");
 }
 
 struct mailbox *http_mailbox(struct http *h)
@@ -174,8 +177,7 @@ enum err http_start(struct http **out, const struct http_options *o, struct erro
 
 void http_drain(struct http *h)
 {
-    if (h != NULL && mailbox_post(h->mailbox, begin_drain, h) != ERR_OK)
-        log_error("out_of_memory", "part=http note=\"it ends without draining\"");
+    post(h, begin_drain, "it ends without draining");
 }
 
 void http_join(struct http *h)
@@ -200,8 +202,7 @@ void http_free(struct http *h)
     key_port_free(h->keys);      /* ends all operations */
     http_events_fini(h);
     http_connections_fini(h);
-    if (h->tasks != NULL)
-        event_free(h->tasks);
+    loop_event_free(h->tasks);
     if (h->base != NULL)
         event_base_free(h->base);
     mailbox_free(h->mailbox);

@@ -30,8 +30,8 @@ static void be(struct http_request *r, const struct config_user *u)
 static void log_refused(struct http_request *r, const char *user)
 {
     bool known = users_find(r->http->config, user, strlen(user)) != NULL;
-    log_info("login_refused", "client=%s:%s id=%s user=%s via=http", http_connection_host(r->connection),
-             http_connection_port(r->connection), log_quote(r->id), known ? log_quote(user) : "unknown");
+    log_info("login_refused", "client=%s:%s id=%s user=%s via=http", r->connection->host, r->connection->port,
+             log_quote(r->id), known ? log_quote(user) : "unknown");
 }
 
 static void refuse(struct http_request *r)
@@ -45,35 +45,29 @@ static void refuse(struct http_request *r)
 /* A password that is being verified. */
 struct attempt {
     struct http_request *request; /* held */
-    const struct config *config;  /* held: the configuration that the password was compared with */
     http_known_fn *go_on;
     atomic_bool gone; /* the request has ended */
     char user[USERS_NAME_MAX + 1];
 };
 
-/* Runs in the HTTP thread. The verified secret must still be in force. */
+/* Runs in the HTTP thread. */
 static void on_outcome(void *arg, enum login_outcome outcome)
 {
     struct attempt *a = arg;
     struct http_request *r = a->request;
     r->login_is_vain = NULL;
-    const struct config_user *was = users_find(a->config, a->user, strlen(a->user)),
-                             *is = users_find(r->http->config, a->user, strlen(a->user));
-    bool holds = was != NULL && is != NULL &&
-                 strcmp(users_secret(a->config, was), users_secret(r->http->config, is)) == 0;
     if (r->connection == NULL) {
         /* already answered: its deadline has passed, or its connection is closed */
     } else if (outcome == LOGIN_BUSY || r->http->stopped) {
         http_problem(r, HTTP_OVERLOADED,
                      "too many logins at once, or too many failed ones; nothing was done");
-    } else if (outcome != LOGIN_WELCOME || !holds) {
+    } else if (outcome != LOGIN_WELCOME) {
         log_refused(r, a->user);
         refuse(r);
     } else {
-        be(r, is);
+        be(r, users_find(r->http->config, a->user, strlen(a->user)));
         a->go_on(r);
     }
-    config_release(a->config);
     free(a);
     http_request_release(r);
 }
@@ -97,13 +91,11 @@ static void ask(struct http_request *r, const struct buffer *pair, http_known_fn
     }
     memcpy(a->user, pair->data, length);
     a->request = http_request_hold(r);
-    a->config = config_hold(h->config);
     a->go_on = go_on;
     r->login_is_vain = &a->gone;
     const struct login_back back = {h->mailbox, on_outcome, a, &a->gone};
-    enum login_outcome outcome =
-        login_ask(h->service->login, a->config, http_connection_host(r->connection), a->user, strlen(a->user),
-                  colon + 1, pair->length - length - 1, &back);
+    enum login_outcome outcome = login_ask(h->service->login, &h->config, r->connection->host, a->user,
+                                           strlen(a->user), colon + 1, pair->length - length - 1, &back);
     if (outcome != LOGIN_PENDING)
         on_outcome(a, outcome);
 }
@@ -129,8 +121,7 @@ static void ask_bearer(struct http_request *r, const char *token, http_known_fn 
 /* True if the user was identified by the client's certificate. */
 static bool has_certificate(struct http_request *r)
 {
-    return r->http->config->tls_client_user &&
-           tls_client_name(http_connection_io(r->connection), r->user, sizeof(r->user)) &&
+    return r->http->config->tls_client_user && tls_client_name(r->connection->io, r->user, sizeof(r->user)) &&
            users_by_certificate(r->http->config, r->user) != NULL;
 }
 

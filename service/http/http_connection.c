@@ -21,60 +21,22 @@
 #include "base/log.h"
 #include "service/http/message/http_parse.h"
 #include "service/core/tls.h"
+#include "service/keys/loop.h"
 
 enum { READ_AHEAD = 16 * 1024 };
 
-enum place { PLACE_WAITING, PLACE_BUSY, PLACE_GONE };
-
-/* What incoming bytes are read as. */
-enum reading {
-    READING_HEAD,
-    READING_BODY,
-    READING_REST, /* the rest of an unwanted body, read behind the answer */
-    READING_NOTHING
-};
-
-struct http_connection {
-    TAILQ_ENTRY(http_connection) link;
-    struct http *http;
-    struct bufferevent *io;
-    struct http_request *request; /* set from the head of the request to its answer */
-    struct http_parser parser;
-    http_taken_fn *on_taken; /* set for a stream, otherwise NULL */
-    void *on_taken_arg;
-    enum place place;
-    enum reading reading;
-    uint64_t since_us; /* when it began to wait, to send its request, or to be sent its answer */
-    size_t held;       /* its part of http->held */
-    bool sending;      /* part of a request has arrived */
-    bool advancing;
-    bool is_tls;
-    bool ended; /* the other side has shut down its sending */
-    bool last;  /* the answer in the output is the last; nothing is read behind it */
-    char host[48];
-    char port[8];
-};
-
-static struct http_connection_list *list_of(struct http_connection *c)
+/* Move to the end of another list. Each list is ordered by since_us. */
+static void move_to(struct http_connection *c, struct http_connection_list *list)
 {
-    switch (c->place) {
-    case PLACE_WAITING:
-        return &c->http->waiting;
-    case PLACE_BUSY:
-        return &c->http->busy;
-    case PLACE_GONE:
-        break;
-    }
-    return &c->http->gone;
+    TAILQ_REMOVE(c->list, c, link);
+    c->list = list;
+    c->since_us = clock_mono_us();
+    TAILQ_INSERT_TAIL(list, c, link);
 }
 
-/* Move to the end of another list. Each list is ordered by since_us. */
-static void move_to(struct http_connection *c, enum place place)
+static bool is_gone(const struct http_connection *c)
 {
-    TAILQ_REMOVE(list_of(c), c, link);
-    c->place = place;
-    c->since_us = clock_mono_us();
-    TAILQ_INSERT_TAIL(list_of(c), c, link);
+    return c->list == &c->http->gone;
 }
 
 static void look_soon(struct http *h)
@@ -84,7 +46,7 @@ static void look_soon(struct http *h)
 
 /* --- memory --- */
 
-static size_t unread(const struct http_connection *c)
+size_t http_connection_unread(const struct http_connection *c)
 {
     return evbuffer_get_length(bufferevent_get_output(c->io));
 }
@@ -97,7 +59,7 @@ bool http_is_flooded(const struct http *h, size_t more)
 /* Count again how much memory the connection holds. */
 static void account(struct http_connection *c)
 {
-    size_t held = sizeof(*c) + http_parser_memory(&c->parser) + unread(c) +
+    size_t held = sizeof(*c) + http_parser_memory(&c->parser) + http_connection_unread(c) +
                   evbuffer_get_length(bufferevent_get_input(c->io));
     c->http->held += held - c->held;
     c->held = held;
@@ -108,15 +70,15 @@ static void account(struct http_connection *c)
 /* --- closing --- */
 
 /* Close the connection. Its memory stays for this turn of the loop, as callers may still use it. */
-static void drop(struct http_connection *c, const char *why)
+void http_connection_drop(struct http_connection *c, const char *why)
 {
     struct http *h = c->http;
-    if (c->place == PLACE_GONE)
+    if (is_gone(c))
         return;
     log_debug("http_request_dropped", "reason=\"%s\"", why);
     if (c->request != NULL)
         http_request_end(c->request);
-    move_to(c, PLACE_GONE);
+    move_to(c, &h->gone);
     h->connection_count--;
     h->held -= c->held;
     tls_farewell(c->io);
@@ -126,11 +88,6 @@ static void drop(struct http_connection *c, const char *why)
     bufferevent_free(c->io);
     http_parser_reset(&c->parser);
     look_soon(h);
-}
-
-void http_connection_drop(struct http_connection *c, const char *why)
-{
-    drop(c, why);
 }
 
 static void free_gone(struct http *h)
@@ -152,7 +109,7 @@ static void on_whole(struct http_connection *c)
         c->sending = false;
     } else {
         c->reading = READING_NOTHING;
-        move_to(c, PLACE_BUSY);
+        move_to(c, &c->http->busy);
         http_request_whole(c->request);
     }
 }
@@ -165,7 +122,7 @@ static void on_refused(struct http_connection *c)
     if (c->request != NULL) /* the request could be allocated */
         http_refusal(c->request, c->parser.status, c->parser.why);
     else if (!c->last)
-        drop(c, "out of memory");
+        http_connection_drop(c, "out of memory");
 }
 
 /* Do one step of reading. True: there may be more to do. */
@@ -173,12 +130,13 @@ static bool advance_once(struct http_connection *c)
 {
     struct evbuffer *input = bufferevent_get_input(c->io);
     size_t used, n = evbuffer_get_contiguous_space(input);
-    if (c->last || c->reading == READING_NOTHING || (c->reading == READING_HEAD && unread(c) > 0) ||
+    if (c->last || c->reading == READING_NOTHING ||
+        (c->reading == READING_HEAD && http_connection_unread(c) > 0) ||
         (n == 0 && !http_parser_is_whole(&c->parser)))
         return false;
     if (!c->sending) {
         c->sending = true;
-        move_to(c, c->place);
+        move_to(c, c->list);
     }
     enum http_step step =
         http_parse(&c->parser, n == 0 ? "" : (const char *)evbuffer_pullup(input, (ev_ssize_t)n), n, &used);
@@ -197,23 +155,23 @@ static bool advance_once(struct http_connection *c)
         on_refused(c);
         break;
     }
-    return c->place != PLACE_GONE;
+    return !is_gone(c);
 }
 
 static void advance(struct http_connection *c)
 {
-    if (c->advancing || c->place == PLACE_GONE)
+    if (c->advancing || is_gone(c))
         return;
     c->advancing = true;
     while (advance_once(c))
         account(c);
     c->advancing = false;
-    if (c->place == PLACE_GONE)
+    if (is_gone(c))
         return;
     account(c);
-    if (c->ended &&
-        (c->on_taken != NULL || c->reading == READING_BODY || (c->request == NULL && unread(c) == 0)))
-        drop(c, "the client closed the connection");
+    if (c->ended && (c->on_taken != NULL || c->reading == READING_BODY ||
+                     (c->request == NULL && http_connection_unread(c) == 0)))
+        http_connection_drop(c, "the client closed the connection");
 }
 
 static void on_read(struct bufferevent *io, void *arg)
@@ -231,10 +189,10 @@ static void on_written(struct bufferevent *io, void *arg)
     if (c->on_taken != NULL) {
         c->on_taken(c->on_taken_arg);
     } else if (c->request == NULL && c->last) {
-        drop(c, "the last answer was sent");
-    } else if (c->request == NULL && c->place == PLACE_BUSY) {
+        http_connection_drop(c, "the last answer was sent");
+    } else if (c->request == NULL && c->list == &c->http->busy) {
         c->sending = false;
-        move_to(c, PLACE_WAITING);
+        move_to(c, &c->http->waiting);
         advance(c);
     }
 }
@@ -249,7 +207,7 @@ static void on_event(struct bufferevent *io, short events, void *arg)
     if ((events & BEV_EVENT_EOF) != 0)
         advance(c);
     else
-        drop(c, "the connection failed");
+        http_connection_drop(c, "the connection failed");
 }
 
 /* --- accepting --- */
@@ -277,13 +235,14 @@ void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd,
     http_parser_init(&c->parser, h->config->http_body_max);
     (void)getnameinfo(address, (socklen_t)length, c->host, sizeof(c->host), c->port, sizeof(c->port),
                       NI_NUMERICHOST | NI_NUMERICSERV);
+    c->list = &h->waiting;
     TAILQ_INSERT_TAIL(&h->waiting, c, link);
     h->connection_count++;
     atomic_fetch_add(&h->service->http_connections, 1);
     bufferevent_setcb(io, on_read, on_written, on_event, c);
     bufferevent_setwatermark(io, EV_READ, 0, READ_AHEAD);
     if (bufferevent_enable(io, EV_READ | EV_WRITE) != 0)
-        drop(c, "out of memory");
+        http_connection_drop(c, "out of memory");
     else
         account(c);
     look_soon(h);
@@ -298,7 +257,7 @@ static void drop_late(struct http *h, struct http_connection_list *list, const c
     for (c = TAILQ_FIRST(list); c != NULL; c = next) {
         next = TAILQ_NEXT(c, link);
         if (c->request == NULL && now - c->since_us > patience)
-            drop(c, why);
+            http_connection_drop(c, why);
     }
 }
 
@@ -310,7 +269,7 @@ static void keep_to_memory(struct http *h, struct http_connection_list *list)
     for (c = TAILQ_LAST(list, http_connection_list); c != NULL && http_is_flooded(h, 0); c = previous) {
         previous = TAILQ_PREV(c, http_connection_list, link);
         if ((c->request == NULL || c->reading == READING_BODY) && c->held > sizeof(*c))
-            drop(c, "connections use too much memory");
+            http_connection_drop(c, "connections use too much memory");
     }
 }
 
@@ -319,7 +278,7 @@ static void keep_to_count(struct http *h)
     struct http_connection *c;
     while (h->connection_count > h->config->http_max_clients && (c = TAILQ_FIRST(&h->waiting)) != NULL &&
            TAILQ_NEXT(c, link) != NULL)
-        drop(c, "too many connections");
+        http_connection_drop(c, "too many connections");
     bool full = h->connection_count > h->config->http_max_clients;
     if (h->listener == NULL || full == h->paused)
         return;
@@ -357,37 +316,12 @@ void http_connections_drain(struct http *h)
     for (c = TAILQ_FIRST(&h->waiting); c != NULL; c = next) {
         next = TAILQ_NEXT(c, link);
         if (!c->sending)
-            drop(c, "the coordinator is shutting down");
+            http_connection_drop(c, "the coordinator is shutting down");
     }
     look_soon(h);
 }
 
 /* --- requests --- */
-
-const struct http_parser *http_connection_parser(const struct http_connection *c)
-{
-    return &c->parser;
-}
-
-struct bufferevent *http_connection_io(struct http_connection *c)
-{
-    return c->io;
-}
-
-const char *http_connection_host(const struct http_connection *c)
-{
-    return c->host;
-}
-
-const char *http_connection_port(const struct http_connection *c)
-{
-    return c->port;
-}
-
-void http_connection_serves(struct http_connection *c, struct http_request *r)
-{
-    c->request = r;
-}
 
 void http_connection_read_body(struct http_connection *c, bool wanted)
 {
@@ -397,7 +331,7 @@ void http_connection_read_body(struct http_connection *c, bool wanted)
     if (c->parser.expects && !http_parser_is_whole(&c->parser) &&
         evbuffer_get_length(bufferevent_get_input(c->io)) == 0 &&
         bufferevent_write(c->io, go_on, sizeof(go_on) - 1) != 0)
-        drop(c, "out of memory");
+        http_connection_drop(c, "out of memory");
     else
         bufferevent_trigger(c->io, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
 }
@@ -408,11 +342,6 @@ struct buffer http_connection_take_body(struct http_connection *c)
     c->parser.body = (struct buffer){0};
     account(c);
     return body;
-}
-
-bool http_connection_is_reading(const struct http_connection *c)
-{
-    return c->reading == READING_BODY;
 }
 
 bool http_connection_may_go_on(struct http_connection *c)
@@ -433,7 +362,7 @@ bool http_connection_answer(struct http_connection *c, const struct buffer *head
 {
     struct iovec parts[] = {{head->data, head->length}, {body->data, body->length}};
     const struct msghdr whole = {.msg_iov = parts, .msg_iovlen = 2};
-    ssize_t n = c->is_tls || unread(c) > 0
+    ssize_t n = c->is_tls || http_connection_unread(c) > 0
                     ? 0
                     : sendmsg(bufferevent_getfd(c->io), &whole, MSG_NOSIGNAL | MSG_DONTWAIT);
     size_t sent = n > 0 ? (size_t)n : 0;
@@ -447,28 +376,17 @@ bool http_connection_answer(struct http_connection *c, const struct buffer *head
     return good;
 }
 
-void http_connection_streams(struct http_connection *c, http_taken_fn *on_taken, void *arg)
-{
-    c->on_taken = on_taken;
-    c->on_taken_arg = arg;
-}
-
 void http_connection_answered(struct http_connection *c, bool last)
 {
     c->on_taken = NULL;
     c->last = last;
     c->reading = last ? READING_NOTHING : READING_REST;
-    bool waits = unread(c) == 0 && !last;
+    bool waits = http_connection_unread(c) == 0 && !last;
     c->sending &= !waits;
-    move_to(c, waits ? PLACE_WAITING : PLACE_BUSY);
+    move_to(c, waits ? &c->http->waiting : &c->http->busy);
     account(c);
-    bufferevent_trigger(c->io, unread(c) == 0 && last ? EV_READ | EV_WRITE : EV_READ,
+    bufferevent_trigger(c->io, http_connection_unread(c) == 0 && last ? EV_READ | EV_WRITE : EV_READ,
                         BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
-}
-
-size_t http_connection_unread(const struct http_connection *c)
-{
-    return unread(c);
 }
 
 enum err http_connections_init(struct http *h, struct error *e)
@@ -492,12 +410,10 @@ void http_connections_fini(struct http *h)
     if (h->listener != NULL)
         evconnlistener_free(h->listener);
     while (h->turn != NULL && ((c = TAILQ_FIRST(&h->waiting)) != NULL || (c = TAILQ_FIRST(&h->busy)) != NULL))
-        drop(c, "the coordinator is shutting down");
+        http_connection_drop(c, "the coordinator is shutting down");
     if (h->turn != NULL && h->tick != NULL)
         free_gone(h);
     http_linger_fini(h);
-    if (h->turn != NULL)
-        event_free(h->turn);
-    if (h->tick != NULL)
-        event_free(h->tick);
+    loop_event_free(h->turn);
+    loop_event_free(h->tick);
 }

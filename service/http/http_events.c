@@ -25,6 +25,7 @@
 #include "service/meter/fills.h"
 #include "service/http/http_states.h"
 #include "service/meter/traffic.h"
+#include "service/keys/loop.h"
 
 enum {
     STREAMS_MAX = 64,         /* and at most half of http_max_clients */
@@ -190,7 +191,7 @@ static void take_answer(struct http_events *ev, const struct admin_call *call)
     ev->cost_us = now - ev->looked_us;
     ev->looked_us = now;
     ev->cursor = ev->before ? 0 : call->cursor;
-    http_states_answered(&ev->states, call);
+    ev->states.error = call->status != ERR_OK ? call->error : (struct error){.text = ""};
     if (ev->count > 0)
         note_traffic(ev);
     if (ev->count > 0 && (call->flags & WATCHING_STATUS) != 0)
@@ -311,7 +312,7 @@ static void schedule(struct http_events *ev)
 static void prepare_connection(struct http *h, struct http_request *r)
 {
     static const int bytes = SOCKET_BYTES, lost_ms = LOST_PEER_MS;
-    struct bufferevent *io = http_connection_io(r->connection);
+    struct bufferevent *io = r->connection->io;
     const struct timeval patience = {(time_t)(h->config->http_timeout_ms / 1000) + 1, 0};
     int fd = bufferevent_getfd(io);
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
@@ -336,7 +337,8 @@ static void begin(struct http_events *ev, struct http_request *r, struct stream 
     http_header(r, "Content-Type", "text/event-stream");
     http_header(r, "Cache-Control", "no-store");
     http_header(r, "X-Accel-Buffering", "no"); /* a proxy must not collect the events */
-    http_connection_streams(r->connection, on_taken, s);
+    r->connection->on_taken = on_taken;
+    r->connection->on_taken_arg = s;
     struct buffer hello = {0};
     buffer_puts(&hello, "retry: 2000\n\n");
     if (http_stream_begin(r))
@@ -423,8 +425,7 @@ void http_events_fini(struct http *h)
         return;
     http_states_clear(&ev->states);
     buffer_fini(&ev->traffic);
-    if (ev->turn != NULL)
-        event_free(ev->turn);
+    loop_event_free(ev->turn);
     free(ev);
     h->events = NULL;
 }

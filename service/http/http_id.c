@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ids of requests: each answer has one, and a slow request is logged with it. */
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "service/keys/request_count.h"
@@ -18,16 +19,11 @@ bool http_id_is_sane(const char *id)
 
 void http_id_take(struct http_request *r)
 {
-    enum { DIGITS = 16 };
     const char *given = http_asked(r, "X-Request-Id");
-    if (given != NULL && http_id_is_sane(given)) {
+    if (given != NULL && http_id_is_sane(given))
         (void)snprintf(r->id, sizeof(r->id), "%s", given);
-        return;
-    }
-    uint64_t id = hash_scramble(r->http->next_id++);
-    for (unsigned i = DIGITS; i-- > 0; id >>= 4)
-        r->id[i] = "0123456789abcdef"[id & 15];
-    r->id[DIGITS] = '\0';
+    else
+        (void)snprintf(r->id, sizeof(r->id), "%016" PRIx64, hash_scramble(r->http->next_id++));
 }
 
 void http_slow(struct http_request *r, int status, uint64_t us)
@@ -35,8 +31,7 @@ void http_slow(struct http_request *r, int status, uint64_t us)
     char what[160], outcome[16], client[80];
     if (!slow_is(r->http->config, us))
         return;
-    (void)snprintf(client, sizeof(client), "%s:%s", http_connection_host(r->connection),
-                   http_connection_port(r->connection));
+    (void)snprintf(client, sizeof(client), "%s:%s", r->connection->host, r->connection->port);
     (void)snprintf(what, sizeof(what), "%s %s", r->route == NULL ? "?" : r->route->method,
                    r->route == NULL ? "?" : r->route->pattern);
     (void)snprintf(outcome, sizeof(outcome), "%d", status);

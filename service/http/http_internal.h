@@ -70,6 +70,37 @@ struct http {
     pthread_t thread;
 };
 
+/* What incoming bytes are read as. */
+enum reading {
+    READING_HEAD,
+    READING_BODY,
+    READING_REST, /* the rest of an unwanted body, read behind the answer */
+    READING_NOTHING
+};
+
+/* One connection. Only http_connection.c writes it, but for `request` and `on_taken`. */
+struct http_connection {
+    TAILQ_ENTRY(http_connection) link;
+    struct http_connection_list *list; /* of `http`: where it is */
+    struct http *http;
+    struct bufferevent *io;
+    struct http_request *request; /* set from the head of the request to its answer */
+    struct http_parser parser;
+    /* Set for a stream: called whenever the client has taken all that was sent, until the answer ends. */
+    void (*on_taken)(void *arg);
+    void *on_taken_arg;
+    enum reading reading;
+    uint64_t since_us; /* when it began to wait, to send its request, or to be sent its answer */
+    size_t held;       /* its part of http->held */
+    bool sending;      /* part of a request has arrived */
+    bool advancing;
+    bool is_tls;
+    bool ended;    /* the other side has shut down its sending */
+    bool last;     /* the answer in the output is the last; nothing is read behind it */
+    char host[48]; /* the address that it comes from */
+    char port[8];
+};
+
 /* One request. It is freed when it is answered and nobody holds it. */
 struct http_request {
     LIST_ENTRY(http_request) link; /* until it is answered */
@@ -135,6 +166,10 @@ MUST_CHECK bool http_query_is_sound(struct http_request *r);
 /* The value of @name; NULL: it is missing. The caller frees it. */
 char *http_query(const struct http_request *r, const char *name);
 
+/* --- http_admin.c --- */
+/* Have the admin thread run the route's function, and answer with its reply. */
+void http_ask(struct http_request *r);
+
 /* --- http_metrics.c --- */
 /* Make the meter of this thread. @kind is filled with the routes and lives as long as the meter. NULL: no
  * memory. */
@@ -155,17 +190,9 @@ void http_connections_drain(struct http *h);
 /* True if @more bytes would exceed the memory limit. */
 bool http_is_flooded(const struct http *h, size_t more);
 
-const struct http_parser *http_connection_parser(const struct http_connection *c);
-struct bufferevent *http_connection_io(struct http_connection *c);
-/* The address that the connection comes from. */
-const char *http_connection_host(const struct http_connection *c);
-const char *http_connection_port(const struct http_connection *c);
-/* Say which request the connection serves; NULL: none. */
-void http_connection_serves(struct http_connection *c, struct http_request *r);
 /* Read the body of the request, or read and drop it if it is not @wanted. http_request_whole() is called
  * afterwards. */
 void http_connection_read_body(struct http_connection *c, bool wanted);
-bool http_connection_is_reading(const struct http_connection *c);
 /* Return the body that was read. The caller owns it. */
 struct buffer http_connection_take_body(struct http_connection *c);
 /* True if another request may follow this one, whose body is not wanted. */
@@ -177,9 +204,6 @@ MUST_CHECK bool http_connection_answer(struct http_connection *c, const struct b
                                        const struct buffer *body);
 /* The answer was sent. @last: it is the last answer of the connection. */
 void http_connection_answered(struct http_connection *c, bool last);
-/* Call @on_taken whenever the client has taken all that was sent, until the answer ends. */
-typedef void http_taken_fn(void *arg);
-void http_connection_streams(struct http_connection *c, http_taken_fn *on_taken, void *arg);
 /* The number of sent bytes that the client has not taken yet. */
 size_t http_connection_unread(const struct http_connection *c);
 /* Close the connection at once, with the request that it serves. */

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "service/http/http_internal.h"
 #include "service/metrics/collector.h"
+#include "service/keys/loop.h"
 
 enum { SCRAPE_MS = 1000 };
 
@@ -77,7 +78,7 @@ void http_meter_count(struct http_request *r, int status)
 
 static bool is_local(struct http_request *r)
 {
-    const char *address = http_connection_host(r->connection);
+    const char *address = r->connection->host;
     struct in_addr v4;
     if (strncmp(address, "::ffff:", 7) == 0)
         address += 7;
@@ -112,8 +113,7 @@ static void answer(struct scrape *s)
 
 static void end(struct scrape *s)
 {
-    if (s->patience != NULL)
-        event_free(s->patience);
+    loop_event_free(s->patience);
     http_request_release(s->r);
     free(s);
 }
@@ -128,10 +128,12 @@ static void on_patience(evutil_socket_t fd, short events, void *arg)
 /* Runs in the HTTP thread, perhaps long after the answer. */
 static void on_told(void *arg)
 {
-    struct scrape *s = arg;
+    struct admin_call *call = arg;
+    struct scrape *s = call->asker;
     if (!s->r->http->stopped)
         answer(s);
     end(s);
+    admin_call_free(call);
 }
 
 void http_metrics(struct http_request *r)

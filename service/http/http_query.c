@@ -45,7 +45,7 @@ static size_t count_parameters(const char *query, const char *name, char **first
 
 bool http_query_is_sound(struct http_request *r)
 {
-    const char *query = http_connection_parser(r->connection)->query;
+    const char *query = r->connection->parser.query;
     struct buffer name = {0}, value = {0};
     const char *fault = NULL;
     size_t count = 0;
@@ -66,6 +66,6 @@ bool http_query_is_sound(struct http_request *r)
 char *http_query(const struct http_request *r, const char *name)
 {
     char *value = NULL;
-    (void)count_parameters(http_connection_parser(r->connection)->query, name, &value);
+    (void)count_parameters(r->connection->parser.query, name, &value);
     return value;
 }

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "service/keys/batch.h"
 #include "service/protocol/job_id.h"
+#include "service/keys/loop.h"
 
 enum { HEAD_BYTES = 512 /* enough for nearly all answers */ };
 
@@ -31,8 +32,7 @@ void http_request_release(struct http_request *r)
 {
     if (--r->references > 0)
         return;
-    if (r->deadline != NULL)
-        event_free(r->deadline);
+    loop_event_free(r->deadline);
     batch_free(r->batch);
     buffer_fini(&r->filter);
     buffer_fini(&r->headers);
@@ -42,7 +42,7 @@ void http_request_release(struct http_request *r)
 
 void http_request_end(struct http_request *r)
 {
-    http_connection_serves(r->connection, NULL);
+    r->connection->request = NULL;
     r->connection = NULL;
     if (r->login_is_vain != NULL)
         atomic_store(r->login_is_vain, true);
@@ -77,7 +77,7 @@ static void begin_head(struct http_request *r, struct buffer *out, int status, b
         buffer_puts(out, "Cache-Control: no-store\r\n");
     if (last)
         buffer_puts(out, "Connection: close\r\n");
-    else if (http_connection_parser(r->connection)->minor == 0)
+    else if (r->connection->parser.minor == 0)
         buffer_puts(out, "Connection: keep-alive\r\n");
     buffer_append(out, r->headers.data, r->headers.length);
 }
@@ -111,8 +111,7 @@ bool http_stream_begin(struct http_request *r)
 {
     struct buffer head = {0};
     begin_head(r, &head, 200, true);
-    buffer_puts(&head, http_connection_parser(r->connection)->minor > 0 ? "Transfer-Encoding: chunked\r\n\r\n"
-                                                                        : "\r\n");
+    buffer_puts(&head, r->connection->parser.minor > 0 ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
     http_meter_count(r, 200);
     bool sent = !buffer_failed(&head) && http_connection_send(r->connection, head.data, head.length);
     buffer_fini(&head);
@@ -122,7 +121,7 @@ bool http_stream_begin(struct http_request *r)
 bool http_stream_send(struct http_request *r, const struct buffer *bytes)
 {
     struct buffer chunk = {0};
-    bool framed = http_connection_parser(r->connection)->minor > 0;
+    bool framed = r->connection->parser.minor > 0;
     if (framed)
         buffer_printf(&chunk, "%zx\r\n", bytes->length);
     buffer_append(&chunk, bytes->data, bytes->length);
@@ -137,7 +136,7 @@ bool http_stream_send(struct http_request *r, const struct buffer *bytes)
 void http_stream_end(struct http_request *r)
 {
     struct http_connection *c = r->connection;
-    bool sent = http_connection_parser(c)->minor == 0 || http_connection_send(c, "0\r\n\r\n", 5);
+    bool sent = c->parser.minor == 0 || http_connection_send(c, "0\r\n\r\n", 5);
     http_request_end(r);
     if (sent)
         http_connection_answered(c, true);
@@ -159,7 +158,7 @@ void http_answer(struct http_request *r, int status, struct buffer *json)
 
 static const char *path_of(const struct http_request *r)
 {
-    return http_connection_parser(r->connection)->path;
+    return r->connection->parser.path;
 }
 
 static void send_problem(struct http_request *r, int status, const char *code, const char *format, va_list ap)
@@ -220,7 +219,7 @@ static void on_deadline(evutil_socket_t fd, short events, void *arg)
     (void)fd;
     (void)events;
     struct http_request *r = arg;
-    if (r->connection != NULL && http_connection_is_reading(r->connection))
+    if (r->connection != NULL && r->connection->reading == READING_BODY)
         http_connection_drop(r->connection, "no request came in time"); /* frees @r, too */
     else
         http_error(r, ERR_TIMEOUT, "no answer within http_timeout (%llu ms); the operation continues",
@@ -231,7 +230,7 @@ static void on_deadline(evutil_socket_t fd, short events, void *arg)
 
 const char *http_asked(const struct http_request *r, const char *header)
 {
-    return http_parser_header(http_connection_parser(r->connection), header);
+    return http_parser_header(&r->connection->parser, header);
 }
 
 /* Find the filter of the job that the path names. */
@@ -256,7 +255,7 @@ static bool find_route(struct http_request *r, const char *method)
     bool known;
     r->route = http_route_find(method, path_of(r), &r->filter, &known);
     if (r->route != NULL && !buffer_failed(&r->filter))
-        return r->route->run != http_job || find_job(r);
+        return r->route->fn != admin_job || find_job(r);
     if (r->route != NULL) {
         http_no_memory(r);
     } else if (!known) {
@@ -343,7 +342,7 @@ static bool is_asked_from_here(struct http_request *r)
 {
     const struct http *h = r->http;
     const char *given = http_asked(r, "Authorization");
-    const struct origin_facts facts = {.host = http_connection_parser(r->connection)->host,
+    const struct origin_facts facts = {.host = r->connection->parser.host,
                                        .origin = http_asked(r, "Origin"),
                                        .fetch_site = http_asked(r, "Sec-Fetch-Site"),
                                        .language = http_asked(r, "Accept-Language"),
@@ -375,13 +374,13 @@ void http_request_whole(struct http_request *r)
 {
     (void)http_request_hold(r);
     if (set_deadline(r) && (r->route->body == 0 || take_body(r)))
-        r->route->run(r);
+        (r->route->run != NULL ? r->route->run : http_ask)(r);
     http_request_release(r);
 }
 
 void http_request_begin(struct http *h, struct http_connection *c)
 {
-    const struct http_parser *p = http_connection_parser(c);
+    const struct http_parser *p = &c->parser;
     struct http_request *r = calloc(1, sizeof(*r));
     if (r == NULL) {
         http_connection_drop(c, "out of memory");
@@ -394,7 +393,7 @@ void http_request_begin(struct http *h, struct http_connection *c)
     http_id_take(r);
     r->head = p->method != NULL && strcmp(p->method, "HEAD") == 0;
     LIST_INSERT_HEAD(&h->requests, r, link);
-    http_connection_serves(c, r);
+    c->request = r;
     atomic_fetch_add_explicit(&h->service->commands, 1, memory_order_relaxed);
     if (p->method == NULL || p->status != 0)
         return;

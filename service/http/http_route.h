@@ -21,15 +21,21 @@ enum http_role {
     HTTP_ROLE_ADMIN
 };
 
+/* Read the query or the body of @r into @call. False: the request was answered. */
+typedef bool http_take_fn(struct http_request *r, struct admin_call *call);
+
 struct http_route {
     const char *method;  /* GET also allows HEAD */
     const char *pattern; /* {filter} or {job} is one segment of any bytes, percent-encoded */
-    http_handler *run;
     const char *summary;
     enum http_role role;      /* the role that the user needs */
     enum http_body_kind body; /* 0: no body is read */
-    admin_fn *fn;             /* for handlers that call the admin thread */
-    enum control_wish wish;   /* for admin_control */
+    http_handler *run;        /* NULL: the admin thread runs @fn */
+    admin_fn *fn;
+    http_take_fn *take; /* NULL: @fn needs no more than the path has */
+    unsigned value;     /* the call's flags */
+    const char
+        *member; /* the answer is an object with this member, which is the reply; NULL: it is the reply */
 };
 
 extern const struct http_route http_routes[];
@@ -51,8 +57,7 @@ void http_percent_encode(struct buffer *out, const char *bytes, size_t length);
 
 /* --- handlers, by file --- */
 http_handler http_livez, http_readyz, http_openapi, http_errors, http_metrics;
-http_handler http_coordinators, http_list, http_status, http_history, http_plan, http_create, http_control,
-    http_job;
-http_handler http_check, http_add, http_delete, http_nodes, http_samples, http_shards;
-http_handler http_dashboard, http_session, http_events;
+http_handler http_check, http_add, http_dashboard, http_session, http_events;
+http_take_fn http_take_filter, http_take_page, http_take_count, http_take_plan, http_take_creation,
+    http_take_job;
 #endif

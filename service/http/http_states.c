@@ -76,19 +76,13 @@ static void put_frame(struct http_states *s, struct http_state *e, struct buffer
     renew(s, e);
 }
 
-static const char *event_of(enum watching_kind kind)
-{
-    switch (kind) {
-    case WATCHING_FILTER:
-        return "event: filter\ndata: ";
-    case WATCHING_NODES:
-        return "event: nodes\ndata: ";
-    case WATCHING_COORDINATORS:
-    case WATCHING_COORDINATORS_OF_ALL:
-        break;
-    }
-    return "event: coordinators\ndata: ";
-}
+/* The beginning of the event that tells of a kind. */
+static const char *const events[] = {
+    [WATCHING_FILTER] = "event: filter\ndata: ",
+    [WATCHING_NODES] = "event: nodes\ndata: ",
+    [WATCHING_COORDINATORS] = "event: coordinators\ndata: ",
+    [WATCHING_COORDINATORS_OF_ALL] = "event: coordinators\ndata: ",
+};
 
 static bool contains(const struct buffer *b, const char *text)
 {
@@ -107,7 +101,7 @@ static void take_record(struct http_states *s, const struct watching_record *w)
         return;
     e->round = s->round;
     e->gone = false;
-    buffer_puts(&frame, event_of(w->kind));
+    buffer_puts(&frame, events[w->kind]);
     enum err code = http_json_reply(&frame, w->reply, w->reply_length, &why);
     if (code != ERR_OK) {
         log_error("http_event_failed", "code=%s error=%s", error_name(code), log_quote(why.text));
@@ -137,13 +131,6 @@ static void drop_absent(struct http_states *s)
         e->busy = false;
         put_frame(s, e, &frame);
     }
-}
-
-void http_states_answered(struct http_states *s, const struct admin_call *call)
-{
-    s->error = (struct error){.text = ""};
-    if (call->status != ERR_OK)
-        s->error = call->error;
 }
 
 void http_states_take(struct http_states *s, const struct admin_call *call, bool since_empty)

@@ -34,8 +34,6 @@ struct http_states {
 void http_states_init(struct http_states *s);
 /* Forget all states. The version is not reset. */
 void http_states_clear(struct http_states *s);
-/* A look has ended: note its error. */
-void http_states_answered(struct http_states *s, const struct admin_call *call);
 /* Take over the states that a look found. A filter that it did not find is gone. @since_empty: the look began
  * after the last http_states_clear(). */
 void http_states_take(struct http_states *s, const struct admin_call *call, bool since_empty);

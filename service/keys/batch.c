@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "service/admin/admin.h"
+#include "service/keys/loop.h"
 
 enum {
     SLICES = 2,
@@ -118,8 +119,7 @@ void batch_free(struct batch *b)
         return;
     for (unsigned i = 0; i < SLICES; i++)
         pending_query_fini(&b->slices[i].query);
-    if (b->pause != NULL)
-        event_free(b->pause);
+    loop_event_free(b->pause);
     for (unsigned i = 0; i < b->failure_count; i++)
         free((char *)(uintptr_t)b->failures[i].text);
     key_filter_unuse(b->options.asked.filter);

@@ -37,7 +37,7 @@ struct key_operation *key_operation_new(struct key_port *p, enum operation_kind 
                                         size_t bytes)
 {
     size_t size = sizeof(struct key_operation) + keys * (sizeof(struct request_key) + 1) + bytes;
-    struct key_operation *op = pool_take(key_port_operations(p), size);
+    struct key_operation *op = pool_take(&p->operations, size);
     if (op == NULL)
         return NULL;
     memset(op, 0, offsetof(struct key_operation, request));
@@ -81,7 +81,7 @@ static void operation_free(struct key_operation *op)
     if (op->filter != NULL)
         key_filter_unuse(op->filter);
     free(op->error);
-    pool_give(key_port_operations(op->port), op);
+    pool_give(&op->port->operations, op);
 }
 
 void key_operation_release(struct key_operation *op)
@@ -144,7 +144,7 @@ static enum err open_filter(struct key_operation *op, struct key_filter *f)
     }
     enum err code = ERR_OK;
     if (f->open == NULL)
-        code = filters_open(key_port_options(op->port)->filters, f->name, f->name_length, &f->open, &e);
+        code = filters_open(op->port->options.filters, f->name, f->name_length, &f->open, &e);
     if (code == ERR_OK)
         op->open = open_filter_keep(f->open);
     else
@@ -159,7 +159,7 @@ static void take_found(struct key_operation *op)
     struct key_filter *f = op->filter;
     if (f->seen)
         return;
-    const struct key_port_options *o = key_port_options(op->port);
+    const struct key_port_options *o = &op->port->options;
     f->seen = true;
     o->on_seen(o->arg, f->name, f->name_length, log_filter_incarnation(open_filter_log(op->open)));
 }
@@ -168,7 +168,7 @@ static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout);
 
 static uint64_t timeout_us(const struct key_operation *op)
 {
-    unsigned ms = op->timeout_ms != 0 ? op->timeout_ms : key_port_options(op->port)->timeout_ms;
+    unsigned ms = op->timeout_ms != 0 ? op->timeout_ms : op->port->options.timeout_ms;
     return (uint64_t)ms * 1000;
 }
 
@@ -221,7 +221,7 @@ static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout)
     memset(op->answers, KEY_NO_ANSWER, op->count);
     if (open_filter(op, f) != ERR_OK)
         return true;
-    struct request_port *p = key_port_requests(op->port);
+    struct request_port *p = op->port->requests;
     struct log_filter *log = open_filter_log(op->open);
     request_port_set_timeout(p, now, timeout);
     if (op->kind == OPERATION_ADD) {
@@ -251,7 +251,7 @@ bool key_operation_start(struct key_operation *op, struct key_filter *f, key_ope
         op->was_retried = true;
     op->filter = f;
     op->started_at = clock_mono_us();
-    latency_use(key_port_options(op->port)->latency, op->started_at);
+    latency_use(op->port->options.latency, op->started_at);
     op->has_answers = false;
     op->errs_on_loss = f->policy.error_on_lost;
     set_status(op, ERR_OK, "");

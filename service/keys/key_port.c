@@ -6,42 +6,16 @@
 #include <xxhash.h>
 #include "shard/filter/names.h"
 
-enum { BUCKETS = 4096 };
-
-struct key_port {
-    struct key_port_options options;
-    struct async_client *async;
-    struct request_port *requests;
-    struct pool operations;
-    bool closing;
-    struct key_filter *bucket[BUCKETS];
-};
-
-const struct key_port_options *key_port_options(const struct key_port *p)
-{
-    return &p->options;
-}
-
 struct async_client *key_port_redis(const struct key_port *p)
 {
     return p->async;
-}
-
-struct request_port *key_port_requests(const struct key_port *p)
-{
-    return p->requests;
-}
-
-struct pool *key_port_operations(struct key_port *p)
-{
-    return &p->operations;
 }
 
 /* --- filters --- */
 
 static struct key_filter **bucket_of(struct key_port *p, const char *name, size_t length)
 {
-    return &p->bucket[XXH3_64bits(name, length) % BUCKETS];
+    return &p->bucket[XXH3_64bits(name, length) % KEY_PORT_BUCKETS];
 }
 
 enum err key_port_find(struct key_port *p, const char *name, size_t length, struct key_filter **out,
@@ -124,7 +98,7 @@ void key_port_configure(struct key_port *p, unsigned timeout_ms)
     const struct key_port_options *o = &p->options;
     p->options.timeout_ms = timeout_ms;
     request_port_bound(p->requests, (uint64_t)timeout_ms * 1000);
-    for (size_t i = 0; i < BUCKETS; i++)
+    for (size_t i = 0; i < KEY_PORT_BUCKETS; i++)
         for (struct key_filter *f = p->bucket[i], *next; f != NULL; f = next) {
             next = f->next;
             f->policy = o->policy(o->policy_arg, f->name, f->name_length);
@@ -139,7 +113,7 @@ void key_port_free(struct key_port *p)
     request_port_free(p->requests);
     p->closing = true;
     async_client_free(p->async);
-    for (size_t i = 0; i < BUCKETS; i++)
+    for (size_t i = 0; i < KEY_PORT_BUCKETS; i++)
         for (struct key_filter *f = p->bucket[i], *next; f != NULL; f = next) {
             next = f->next;
             filter_free(f);

@@ -71,10 +71,15 @@ void key_filter_unuse(struct key_filter *f);
 
 struct async_client *key_port_redis(const struct key_port *p);
 
-/* --- for key_operation.c --- */
-enum { KEY_OPERATION_BYTES = 2048, KEY_OPERATION_ONE_KEY = 64 };
-/* The memory of operations, in blocks of KEY_OPERATION_BYTES. */
-struct pool *key_port_operations(struct key_port *p);
-const struct key_port_options *key_port_options(const struct key_port *p);
-struct request_port *key_port_requests(const struct key_port *p);
+/* --- for this room --- */
+enum { KEY_OPERATION_BYTES = 2048, KEY_OPERATION_ONE_KEY = 64, KEY_PORT_BUCKETS = 4096 };
+
+struct key_port {
+    struct key_port_options options;
+    struct async_client *async;
+    struct request_port *requests;
+    struct pool operations; /* the memory of operations, in blocks of KEY_OPERATION_BYTES */
+    bool closing;
+    struct key_filter *bucket[KEY_PORT_BUCKETS];
+};
 #endif

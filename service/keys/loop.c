@@ -14,6 +14,12 @@ struct event_base *loop_base_new(void)
     return base;
 }
 
+void loop_event_free(struct event *event)
+{
+    if (event != NULL)
+        event_free(event);
+}
+
 /* What the configuration says about a filter. */
 static struct filter_policy policy(void *arg, const char *name, size_t length)
 {

@@ -10,7 +10,8 @@ enum { FORGET_S = 24 * 3600 };
 
 /* The last entries of an array that is written in a circle. */
 struct ring {
-    unsigned count, next;
+    struct fill *array;
+    unsigned size, count, next;
 };
 
 struct sampled {
@@ -18,8 +19,8 @@ struct sampled {
     char *name;
     size_t length;
     uint64_t incarnation;
-    struct ring fine_ring, coarse_ring;
-    struct fill fine[FILLS_FINE], coarse[FILLS_COARSE];
+    struct ring fine, coarse;
+    struct fill fine_ones[FILLS_FINE], coarse_ones[FILLS_COARSE];
 };
 
 struct fills {
@@ -51,22 +52,22 @@ void fills_free(struct fills *s)
 
 /* --- rings --- */
 
-static void put(struct fill *array, unsigned size, struct ring *ring, const struct fill *one)
+static void put(struct ring *r, const struct fill *one)
 {
-    array[ring->next] = *one;
-    ring->next = (ring->next + 1) % size;
-    ring->count += ring->count < size;
+    r->array[r->next] = *one;
+    r->next = (r->next + 1) % r->size;
+    r->count += r->count < r->size;
 }
 
-static const struct fill *at(const struct fill *array, unsigned size, const struct ring *ring, unsigned i)
+static const struct fill *at(const struct ring *r, unsigned i)
 {
-    return &array[(ring->next + size - ring->count + i) % size];
+    return &r->array[(r->next + r->size - r->count + i) % r->size];
 }
 
 /* Time of the newest entry; 0: there is none. */
-static uint32_t newest(const struct fill *array, unsigned size, const struct ring *ring)
+static uint32_t newest(const struct ring *r)
 {
-    return ring->count == 0 ? 0 : at(array, size, ring, ring->count - 1)->at_s;
+    return r->count == 0 ? 0 : at(r, r->count - 1)->at_s;
 }
 
 /* --- filters --- */
@@ -83,7 +84,7 @@ static void forget_old(struct fills *s, uint32_t now_s)
 {
     struct sampled **link = &s->filters, *one;
     while ((one = *link) != NULL) {
-        uint32_t last = newest(one->fine, FILLS_FINE, &one->fine_ring);
+        uint32_t last = newest(&one->fine);
         if (last > now_s || now_s - last <= FORGET_S) {
             link = &one->link;
             continue;
@@ -107,6 +108,8 @@ static struct sampled *make(struct fills *s, const char *name, size_t length, ui
     memcpy(one->name, name, length);
     one->name[length] = '\0';
     one->length = length;
+    one->fine = (struct ring){.array = one->fine_ones, .size = FILLS_FINE};
+    one->coarse = (struct ring){.array = one->coarse_ones, .size = FILLS_COARSE};
     one->link = s->filters;
     s->filters = one;
     s->count++;
@@ -126,15 +129,15 @@ void fills_note(struct fills *s, const char *name, size_t length, uint64_t incar
     if (of == NULL)
         of = make(s, name, length, one->at_s);
     /* If the clock was set back far, the curve would go back, too. */
-    bool back = of != NULL && one->at_s + FILLS_COARSE_S < newest(of->fine, FILLS_FINE, &of->fine_ring);
+    bool back = of != NULL && one->at_s + FILLS_COARSE_S < newest(&of->fine);
     if (of != NULL && (of->incarnation != incarnation || back)) {
         of->incarnation = incarnation;
-        of->fine_ring = of->coarse_ring = (struct ring){0};
+        of->fine.count = of->coarse.count = 0;
     }
-    if (of != NULL && is_due(one->at_s, newest(of->fine, FILLS_FINE, &of->fine_ring), FILLS_FINE_S))
-        put(of->fine, FILLS_FINE, &of->fine_ring, one);
-    if (of != NULL && is_due(one->at_s, newest(of->coarse, FILLS_COARSE, &of->coarse_ring), FILLS_COARSE_S))
-        put(of->coarse, FILLS_COARSE, &of->coarse_ring, one);
+    if (of != NULL && is_due(one->at_s, newest(&of->fine), FILLS_FINE_S))
+        put(&of->fine, one);
+    if (of != NULL && is_due(one->at_s, newest(&of->coarse), FILLS_COARSE_S))
+        put(&of->coarse, one);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -143,15 +146,15 @@ size_t fills_read(struct fills *s, const char *name, size_t length, struct fill 
     size_t count = 0;
     (void)pthread_mutex_lock(&s->lock);
     const struct sampled *of = find(s, name, length);
-    unsigned fine = of == NULL ? 0 : of->fine_ring.count, coarse = of == NULL ? 0 : of->coarse_ring.count;
-    uint32_t from = fine == 0 ? UINT32_MAX : at(of->fine, FILLS_FINE, &of->fine_ring, 0)->at_s;
+    unsigned fine = of == NULL ? 0 : of->fine.count, coarse = of == NULL ? 0 : of->coarse.count;
+    uint32_t from = fine == 0 ? UINT32_MAX : at(&of->fine, 0)->at_s;
     for (unsigned i = 0; i < coarse; i++) {
-        const struct fill *one = at(of->coarse, FILLS_COARSE, &of->coarse_ring, i);
+        const struct fill *one = at(&of->coarse, i);
         if (one->at_s < from) /* the finer ones begin here */
             out[count++] = *one;
     }
     for (unsigned i = 0; i < fine; i++)
-        out[count++] = *at(of->fine, FILLS_FINE, &of->fine_ring, i);
+        out[count++] = *at(&of->fine, i);
     (void)pthread_mutex_unlock(&s->lock);
     return count;
 }

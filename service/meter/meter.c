@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 enum { CHAINS = 256 };
 
@@ -116,17 +117,9 @@ void meter_slow(struct meter *m)
     timing_bump(&m->slow, 1);
 }
 
-static size_t chain_of(const char *name, size_t length)
-{
-    size_t hash = 5381;
-    for (size_t i = 0; i < length; i++)
-        hash = hash * 33 + (unsigned char)name[i];
-    return hash % CHAINS;
-}
-
 struct meter_filter *meter_filter(struct meter *m, const char *name, size_t length)
 {
-    struct meter_filter **chain = &m->chain[chain_of(name, length)], *f;
+    struct meter_filter **chain = &m->chain[XXH3_64bits(name, length) % CHAINS], *f;
     for (f = *chain; f != NULL; f = f->chain)
         if (f->length == length && memcmp(f->name, name, length) == 0)
             return f;

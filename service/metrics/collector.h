@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_METRICS_COLLECTOR_H
 #define SERVICE_METRICS_COLLECTOR_H
-/* The collector: a thread that reads from Redis, for scrapes, the figures of filters and of nodes' memory,
+/* The collector: an admin thread reads from Redis, for scrapes, the figures of filters and of nodes' memory,
  * and keeps the samples. A scrape decides how long it waits; after that it writes the samples that were kept.
  * Without scrapes nothing is read. */
 #include "base/buffer.h"
@@ -12,16 +12,15 @@
 struct admin_threads;
 struct collector;
 
-/* @threads: whose samples of filters those that it takes are added to. */
-MUST_CHECK enum err collector_start(struct collector **out, struct admin_threads *threads, struct error *e);
-/* Notify the waiting scrapes and end the thread. Call it after HTTP has ended, before HTTP is freed. NULL is
- * fine. */
-void collector_stop(struct collector *c);
+/* @threads: one of them reads. NULL: no memory. */
+struct collector *collector_new(struct admin_threads *threads);
+/* Call it after the admin threads have ended. NULL is fine. */
 void collector_free(struct collector *c);
 
-/* Have @fn(@arg) called in the thread of @back once the samples are at most a second old, or were collected
- * after this call. ERR_NOMEM: it will not be called. */
-MUST_CHECK enum err collector_ask(struct collector *c, struct mailbox *back, mailbox_fn *fn, void *arg);
+/* Have @done called in the thread of @back once the samples are at most a second old, or were collected after
+ * this call. Its argument is a struct admin_call, which it frees; call->asker is @asker. ERR_NOMEM: it will
+ * not be called. */
+MUST_CHECK enum err collector_ask(struct collector *c, struct mailbox *back, mailbox_fn *done, void *asker);
 
 /* Append all metrics as they are now; @connections of HTTP are open. From any thread while workers and HTTP
  * exist; never waits. */

@@ -47,57 +47,6 @@ static bool flag(const redisReply *status, const char *name)
     return number(status, name, &is) && is > 0;
 }
 
-/* Numeric fields. A time of 0 means never, and gives no sample. */
-static const struct {
-    const char *field;
-    double divisor;
-    enum metric metric;
-    bool moment;
-} numbers[] = {
-    {"keys", 1, METRIC_OF_FILTER_KEYS, false},
-    {"capacity", 1, METRIC_OF_FILTER_CAPACITY, false},
-    {"fill_ratio", 1, METRIC_OF_FILTER_FILL, false},
-    {"expand_at_ratio", 1, METRIC_OF_FILTER_EXPAND_AT, false},
-    {"expected_error_rate", 1, METRIC_OF_FILTER_ESTIMATED, false},
-    {"error_rate", 1, METRIC_OF_FILTER_PROMISED, false},
-    {"epoch", 1, METRIC_OF_FILTER_EPOCH, false},
-    {"generation", 1, METRIC_OF_FILTER_GENERATION, false},
-    {"layers", 1, METRIC_OF_FILTER_LAYERS, false},
-    {"shards", 1, METRIC_OF_FILTER_SHARDS, false},
-    {"memory_bytes", 1, METRIC_OF_FILTER_BYTES, false},
-    {"lost_shards", 1, METRIC_OF_FILTER_LOST, false},
-    {"degraded_at", 1, METRIC_OF_FILTER_DEGRADED_SINCE, true},
-    {"verified_at", 1, METRIC_OF_FILTER_VERIFIED, true},
-    {"source_rows", 1, METRIC_OF_FILTER_SOURCE_ROWS, false},
-    {"dead_ratio", 1, METRIC_OF_FILTER_DEAD, false},
-    {"schedule_next_at", 1, METRIC_OF_FILTER_NEXT_SCHEDULE, true},
-    {"rebuild_expected_at", 1, METRIC_OF_FILTER_EXPECTED, true},
-    {"next_attempt_at", 1, METRIC_OF_FILTER_NEXT_ATTEMPT, true},
-    {"expires_at", 1, METRIC_OF_FILTER_EXPIRES, true},
-    {"resident_shards", 1, METRIC_OF_FILTER_RESIDENT, false},
-    {"loading_shards", 1, METRIC_OF_FILTER_LOADING, false},
-    {"dirty_shards", 1, METRIC_OF_FILTER_DIRTY, false},
-    {"resident_bytes", 1, METRIC_OF_FILTER_RESIDENT_BYTES, false},
-    {"loading_bytes", 1, METRIC_OF_FILTER_LOADING_BYTES, false},
-    {"dirty_bytes", 1, METRIC_OF_FILTER_DIRTY_BYTES, false},
-    {"resident_overhead_bytes", 1, METRIC_OF_FILTER_OVERHEAD, false},
-    {"lanes", 1, METRIC_OF_FILTER_LANES, false},
-    {"lane_bytes", 1, METRIC_OF_FILTER_LANE_BYTES, false},
-    {"writers", 1, METRIC_OF_FILTER_WRITERS, false},
-    {"fold_lag_entries", 1, METRIC_OF_FILTER_FOLD_LAG, false},
-    {"fold_lag_bytes", 1, METRIC_OF_FILTER_FOLD_LAG_BYTES, false},
-    {"folded_at", 1, METRIC_OF_FILTER_FOLDED, true},
-    {"follow_lag_ms", 1000, METRIC_OF_TAIL_LAG, false},
-    {"follow_rows", 1, METRIC_OF_TAIL_ROWS, false},
-    {"job_rows", 1, METRIC_OF_JOB_ROWS, false},
-    {"job_rows_total", 1, METRIC_OF_JOB_ROWS_EXPECTED, false},
-    {"job_rows_per_second", 1, METRIC_OF_JOB_RATE, false},
-    {"job_eta_seconds", 1, METRIC_OF_JOB_ETA, false},
-    {"job_started_at", 1, METRIC_OF_JOB_STARTED, true},
-    {"job_finished_at", 1, METRIC_OF_JOB_FINISHED, true},
-    {"job_cutover_us", 1e6, METRIC_OF_JOB_STALL, false},
-};
-
 /* --- words --- */
 
 struct named {
@@ -188,10 +137,26 @@ static void put_state(const struct named *n, const char *state)
     put_flag(n, METRIC_OF_FILTER_DEGRADED, strcmp(state, "degraded") == 0);
 }
 
+/* Numbers, in the units of metrics. A time of 0 means never, and gives no sample. */
+static void put_numbers(const struct named *n, const redisReply *status)
+{
+    for (enum metric m = 0; m < METRIC_COUNT; m++) {
+        const char *name = metric_rows[m].field, *end = name + strlen(name);
+        double value;
+        if (*name == '\0' || !number(status, name, &value))
+            continue;
+        if (strcmp(end - 3, "_ms") == 0)
+            value /= 1000;
+        else if (strcmp(end - 3, "_us") == 0)
+            value /= 1e6;
+        if (value > 0 || strcmp(end - 3, "_at") != 0)
+            sample(n->to, m, &n->filter, value);
+    }
+}
+
 static void put_filter(struct samples *to, const redisReply *status, const char *name, size_t length)
 {
     const struct named n = {.to = to, .filter = {name, length}};
-    double value;
     put_state(&n, text(status, "state"));
     put_phase(&n, status);
     put_log(&n, status);
@@ -200,9 +165,7 @@ static void put_filter(struct samples *to, const redisReply *status, const char 
         put_flag(&n, METRIC_OF_FILTER_SOURCE_UP, strcmp(text(status, "postgres"), "ok") == 0);
     if (field(status, "follow_state") != NULL)
         put_flag(&n, METRIC_OF_TAIL_RUNNING, strcmp(text(status, "follow_state"), "running") == 0);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (number(status, numbers[i].field, &value) && !(numbers[i].moment && value <= 0))
-            sample(to, numbers[i].metric, &n.filter, value / numbers[i].divisor);
+    put_numbers(&n, status);
     put_job(&n, status);
 }
 
@@ -258,24 +221,18 @@ static enum status_is ask(void *arg, const char *name, size_t length, struct buf
 
 /* --- all filters --- */
 
-/* Collect the filters' names, configured ones first, as they are known without Redis. Filters beyond
- * METER_FILTERS_MAX are only counted. */
-static uint64_t name_all(struct admin *a, struct statuses *s, const redisReply *names)
+struct naming {
+    struct statuses *to;
+    uint64_t count;
+};
+
+/* Filters beyond METER_FILTERS_MAX are only counted. */
+static void take_name(void *arg, const char *name, size_t length)
 {
-    const struct config *c = a->config;
-    uint64_t count = 0;
-    for (size_t i = 0; i < c->filter_count; i++, count++)
-        if (s->count < METER_FILTERS_MAX)
-            (void)statuses_add(s, c->filter[i].name, strlen(c->filter[i].name));
-    for (size_t i = 0; names != NULL && i < names->elements; i++) {
-        const redisReply *name = names->element[i];
-        if (config_find(c, name->str, (size_t)name->len) != NULL)
-            continue;
-        count++;
-        if (s->count < METER_FILTERS_MAX)
-            (void)statuses_add(s, name->str, (size_t)name->len);
-    }
-    return count;
+    struct naming *n = arg;
+    n->count++;
+    if (n->to->count < METER_FILTERS_MAX)
+        (void)statuses_add(n->to, name, length);
 }
 
 /* True: the filter has samples. */
@@ -295,13 +252,10 @@ void metrics_of_filters(struct admin *a, struct collection *to)
 {
     struct asker asker = {.admin = a, .to = to};
     struct statuses now = {0};
-    struct error e;
-    redisReply *names = NULL;
-    if (admin_names(a, &names, &e) != ERR_OK)
-        names = NULL;
-    to->reached = names != NULL;
-    uint64_t count = name_all(a, &now, names), shown = 0;
-    freeReplyObject(names);
+    struct naming naming = {.to = &now};
+    struct error ignored;
+    to->reached = admin_each(a, take_name, &naming, &ignored) == ERR_OK;
+    uint64_t count = naming.count, shown = 0;
     statuses_ask(&now, to->statuses, &(struct questions){.ask = ask, .late = is_late, .arg = &asker});
     for (size_t i = 0; i < now.count; i++) {
         shown += put_one(to->samples, &now.of[i]);

@@ -2,7 +2,7 @@
 #include "service/metrics/metrics_table.h"
 
 const struct metric_row metric_rows[METRIC_COUNT] = {
-#define ROW(id, type, name, unit, labels, help) {METRIC_##type, name, unit, labels, help},
+#define ROW(id, type, ...) {METRIC_##type, __VA_ARGS__},
     METRICS(ROW)
 #undef ROW
 };

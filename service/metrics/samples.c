@@ -123,20 +123,22 @@ static void put_value(struct buffer *out, double value)
         buffer_printf(out, " %.15g\n", value);
 }
 
+/* Write the name and the labels. Returns where the value goes. */
+static struct buffer *begin(struct samples *s, enum metric m, const struct label *labels)
+{
+    buffer_puts(&s->of[m], metric_rows[m].name);
+    put_labels(&s->of[m], m, labels, "");
+    return &s->of[m];
+}
+
 void sample(struct samples *s, enum metric m, const struct label *labels, double value)
 {
-    struct buffer *out = &s->of[m];
-    buffer_puts(out, metric_rows[m].name);
-    put_labels(out, m, labels, "");
-    put_value(out, value);
+    put_value(begin(s, m, labels), value);
 }
 
 void sample_count(struct samples *s, enum metric m, const struct label *labels, uint64_t value)
 {
-    struct buffer *out = &s->of[m];
-    buffer_puts(out, metric_rows[m].name);
-    put_labels(out, m, labels, "");
-    buffer_printf(out, " %" PRIu64 "\n", value);
+    buffer_printf(begin(s, m, labels), " %" PRIu64 "\n", value);
 }
 
 void sample_timing(struct samples *s, enum metric m, const struct label *labels,

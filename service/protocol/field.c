@@ -100,12 +100,23 @@ void fields_begin(struct fields *f, int protocol)
     f->reply.out = &f->bytes;
 }
 
-void fields_end(struct fields *f, struct reply *r)
+static void append(struct fields *f, struct reply *r)
 {
-    reply_map(r, f->count);
     buffer_append(r->out, f->bytes.data, f->bytes.length);
     r->out->failed |= buffer_failed(&f->bytes);
     buffer_fini(&f->bytes);
+}
+
+void fields_end(struct fields *f, struct reply *r)
+{
+    reply_map(r, f->count);
+    append(f, r);
+}
+
+void fields_end_list(struct fields *f, struct reply *r)
+{
+    reply_array(r, f->count);
+    append(f, r);
 }
 
 void fields_drop(struct fields *f)

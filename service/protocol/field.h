@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_PROTOCOL_FIELD_H
 #define SERVICE_PROTOCOL_FIELD_H
-/* A reply of names and values, for callers that know the number of pairs only at the end. */
+/* A reply of names and values, or a list, for callers that know the number of pairs or elements only at the
+ * end. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +30,8 @@ void field_array(struct fields *f, const char *name, size_t count);
 void fields_begin(struct fields *f, int protocol);
 /* Append all fields to @r as one map, and free @f. */
 void fields_end(struct fields *f, struct reply *r);
+/* As fields_end(), for an array: the caller has written f->count elements to f->reply. */
+void fields_end_list(struct fields *f, struct reply *r);
 /* Free the fields without a reply. */
 void fields_drop(struct fields *f);
 #endif

@@ -187,27 +187,25 @@ void reply_text(struct reply *r, const char *text)
     reply_bulk(r, text, strlen(text));
 }
 
+void reply_pair(struct reply *r, const char *name, const char *value)
+{
+    reply_text(r, name);
+    reply_text(r, value);
+}
+
 void reply_printf(struct reply *r, const char *format, ...)
 {
-    char text[512];
-    va_list ap, again;
+    char *text;
+    va_list ap;
     va_start(ap, format);
-    va_copy(again, ap);
-    int n = vsnprintf(text, sizeof(text), format, ap);
+    int n = vasprintf(&text, format, ap);
     va_end(ap);
-    size_t length = n < 0 ? 0 : (size_t)n;
-    if (length < sizeof(text)) {
-        reply_bulk(r, text, length);
-    } else {
-        char *to = buffer_reserve(r->out, HEADER_MAX + length + 2);
-        if (to != NULL) {
-            size_t h = put_header(to, '$', length);
-            (void)vsnprintf(to + h, length + 1, format, again);
-            end_line(to + h + length);
-            r->out->length += h + length + 2;
-        }
+    if (n < 0) {
+        r->out->failed = true;
+        return;
     }
-    va_end(again);
+    reply_bulk(r, text, (size_t)n);
+    free(text);
 }
 
 void reply_verbatim(struct reply *r, const void *bytes, size_t length)
@@ -225,13 +223,6 @@ void reply_verbatim(struct reply *r, const void *bytes, size_t length)
 void reply_array(struct reply *r, size_t count)
 {
     header(r, '*', count);
-}
-
-void reply_array_of(struct reply *r, size_t count, const struct buffer *items)
-{
-    reply_array(r, count);
-    buffer_append(r->out, items->data, items->length);
-    r->out->failed |= buffer_failed(items);
 }
 
 void reply_map(struct reply *r, size_t pairs)

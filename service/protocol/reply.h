@@ -33,10 +33,9 @@ void reply_double(struct reply *r, double value); /* RESP2: bulk string */
 void reply_null(struct reply *r);
 void reply_bulk(struct reply *r, const void *bytes, size_t length);
 void reply_text(struct reply *r, const char *text);                            /* bulk from a C string */
+void reply_pair(struct reply *r, const char *name, const char *value);         /* of a map */
 void reply_printf(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3); /* bulk */
 void reply_verbatim(struct reply *r, const void *bytes, size_t length);        /* text; RESP2: bulk */
 void reply_array(struct reply *r, size_t count);
-/* Append an array of @count items that were written to @items. */
-void reply_array_of(struct reply *r, size_t count, const struct buffer *items);
 void reply_map(struct reply *r, size_t pairs); /* RESP2: array of 2 * pairs */
 #endif

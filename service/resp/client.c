@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "service/core/tls.h"
 #include "service/resp/worker.h"
+#include "service/keys/loop.h"
 
 enum { CLOSING_SECONDS = 10 };
 
@@ -39,10 +40,10 @@ void client_enter(struct client *c, enum client_state to)
     assert((edges[c->state] & TO(to)) != 0);
     (void)edges; /* unused in a build without assertions */
     if (c->state == CLIENT_HELD)
-        worker_unhold(c->worker, c);
+        TAILQ_REMOVE(&c->worker->held, c, held_link);
     c->state = to;
     if (to == CLIENT_HELD)
-        worker_hold(c->worker, c);
+        TAILQ_INSERT_TAIL(&c->worker->held, c, held_link);
 }
 
 void client_leave(struct client *c, enum client_state from)
@@ -113,8 +114,7 @@ static void on_event(struct bufferevent *io, short events, void *arg)
 /* The client could not be made. The socket stays with the caller. */
 static void give_up(struct client *c)
 {
-    if (c->readable != NULL)
-        event_free(c->readable);
+    loop_event_free(c->readable);
     if (c->io != NULL) {
         (void)bufferevent_setfd(c->io, -1);
         bufferevent_free(c->io);
@@ -209,8 +209,7 @@ void client_destroy(struct client *c)
     client_clear_commands(&c->transaction);
     client_clear_commands(&c->replay);
     LIST_REMOVE(c, link);
-    if (c->readable != NULL)
-        event_free(c->readable);
+    loop_event_free(c->readable);
     tls_farewell(c->io);
     bufferevent_free(c->io);
     resp_fini(&c->parser);

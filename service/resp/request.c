@@ -549,11 +549,11 @@ void client_answer(struct client *c, struct request *r, const struct buffer *rep
 static void on_admin_done(void *arg)
 {
     struct admin_call *call = arg;
-    struct request *r = call->done_arg;
+    struct request *r = call->subject;
     struct client *c = call->asker;
     if (c->state != CLIENT_GONE && call->filter_length > 0)
         r->spent.name = strdup(call->filter);
-    client_answer(call->asker, call->done_arg, &call->reply);
+    client_answer(call->asker, call->subject, &call->reply);
     admin_call_free(call);
 }
 
@@ -568,6 +568,6 @@ void client_call_admin(struct client *c, struct admin_call *call)
     request_holds(r, call->data.length);
     call->asker = c;
     call->protocol = c->protocol;
-    call->done_arg = r;
+    call->subject = r;
     admin_post(c->worker->admin, call, c->worker->mailbox, on_admin_done);
 }

@@ -16,7 +16,6 @@
 struct attempt {
     struct client *client;
     struct request *request;
-    const struct config *config; /* held: the configuration that the password was compared with */
     session_welcome_fn *welcome;
     atomic_bool gone; /* the client has disconnected */
     struct greeting greeting;
@@ -78,15 +77,6 @@ void session_handshake_done(struct client *c, struct bufferevent *io)
         become(c, user);
 }
 
-/* True if the verified password is still valid: the configuration may have changed meanwhile. */
-static bool still_holds(const struct attempt *a)
-{
-    const struct config *now = a->client->worker->config;
-    const struct config_user *was = users_find(a->config, a->user, a->user_length),
-                             *is = users_find(now, a->user, a->user_length);
-    return was != NULL && is != NULL && strcmp(users_secret(a->config, was), users_secret(now, is)) == 0;
-}
-
 static void refuse(const struct attempt *a, enum login_outcome outcome, struct reply *r)
 {
     const struct client *c = a->client;
@@ -104,8 +94,6 @@ static void refuse(const struct attempt *a, enum login_outcome outcome, struct r
 static void conclude(const struct attempt *a, enum login_outcome outcome)
 {
     struct client *c = a->client;
-    if (outcome == LOGIN_WELCOME && !still_holds(a))
-        outcome = LOGIN_REFUSED;
     struct buffer text = {0};
     struct reply r = {.out = &text, .protocol = c->protocol};
     if (outcome == LOGIN_WELCOME) {
@@ -118,12 +106,6 @@ static void conclude(const struct attempt *a, enum login_outcome outcome)
     buffer_fini(&text);
 }
 
-static void attempt_free(struct attempt *a)
-{
-    config_release(a->config);
-    free(a);
-}
-
 /* Runs in the worker's thread. */
 static void on_outcome(void *arg, enum login_outcome outcome)
 {
@@ -134,7 +116,7 @@ static void on_outcome(void *arg, enum login_outcome outcome)
         client_answer(c, a->request, &(struct buffer){0});
     else
         conclude(a, outcome);
-    attempt_free(a);
+    free(a);
 }
 
 static struct attempt *attempt_new(struct client *c, const struct argument *user, const struct greeting *g,
@@ -149,7 +131,6 @@ static struct attempt *attempt_new(struct client *c, const struct argument *user
     a->client = c;
     a->welcome = welcome;
     a->greeting = *g;
-    a->config = config_hold(c->worker->config);
     /* A name that is too long belongs to no user. Nor does its truncated form, as that holds a blank. */
     bool fits = user->length <= USERS_NAME_MAX && memchr(user->bytes, '\0', user->length) == NULL;
     a->user_length = fits ? user->length : 1;
@@ -164,8 +145,7 @@ void session_log_in(struct client *c, const struct argument *user, const struct 
     struct attempt *a = attempt_new(c, user, g, welcome);
     struct request *r = a != NULL ? client_await(c) : NULL;
     if (r == NULL) {
-        if (a != NULL)
-            attempt_free(a);
+        free(a);
         client_error(c, "OOM out of memory");
         return;
     }
@@ -175,7 +155,7 @@ void session_log_in(struct client *c, const struct argument *user, const struct 
     (void)snprintf(host, sizeof(host), "%.*s", colon != NULL ? (int)(colon - c->address) : -1, c->address);
     c->session.login_is_vain = &a->gone;
     const struct login_back back = {c->worker->mailbox, on_outcome, a, &a->gone};
-    enum login_outcome outcome = login_ask(c->worker->service->login, a->config, host, a->user,
+    enum login_outcome outcome = login_ask(c->worker->service->login, &c->worker->config, host, a->user,
                                            a->user_length, password->bytes, password->length, &back);
     if (outcome != LOGIN_PENDING)
         on_outcome(a, outcome);

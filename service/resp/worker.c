@@ -3,7 +3,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/queue.h>
@@ -15,23 +14,12 @@
 
 enum { DRAIN_SECONDS = 5, NOW_TIMES = 16, LATE_MS = 5, MEMORY_STEP = 512 * 1024 };
 
-struct worker_thread {
-    struct worker worker; /* first: a thread and its worker have the same address */
-    pthread_t thread;
-    struct event *tasks;
-};
-
 struct arrival {
     struct worker *worker;
     int fd;
     bool tls;
     char address[64];
 };
-
-static struct worker_thread *thread_of(struct worker *w)
-{
-    return (struct worker_thread *)w;
-}
 
 static void on_tasks(evutil_socket_t fd, short events, void *arg)
 {
@@ -131,16 +119,6 @@ uint64_t worker_now(struct worker *w)
 bool worker_is_full(const struct worker *w)
 {
     return w->in_flight >= w->config->in_flight_max;
-}
-
-void worker_hold(struct worker *w, struct client *c)
-{
-    TAILQ_INSERT_TAIL(&w->held, c, held_link);
-}
-
-void worker_unhold(struct worker *w, struct client *c)
-{
-    TAILQ_REMOVE(&w->held, c, held_link);
 }
 
 void worker_landed(struct worker *w, size_t weight)
@@ -367,41 +345,36 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void free_thread(struct worker_thread *t)
+void worker_free(struct worker *w)
 {
-    key_port_free(t->worker.keys);
-    reap(&t->worker);
-    if (t->worker.reap != NULL)
-        event_free(t->worker.reap);
-    if (t->worker.unhold != NULL)
-        event_free(t->worker.unhold);
-    if (t->worker.late_end != NULL)
-        event_free(t->worker.late_end);
-    if (t->worker.turn_end != NULL)
-        event_free(t->worker.turn_end);
-    if (t->worker.second != NULL)
-        event_free(t->worker.second);
-    if (t->tasks != NULL)
-        event_free(t->tasks);
-    if (t->worker.base != NULL)
-        event_base_free(t->worker.base);
-    mailbox_free(t->worker.mailbox);
-    meter_free(t->worker.meter);
-    pool_fini(&t->worker.requests);
-    free(t->worker.read);
-    free(t->worker.arguments.arguments);
-    buffer_fini(&t->worker.scratch);
-    config_release(t->worker.config);
-    free(t);
+    if (w == NULL)
+        return;
+    key_port_free(w->keys);
+    reap(w);
+    loop_event_free(w->reap);
+    loop_event_free(w->unhold);
+    loop_event_free(w->late_end);
+    loop_event_free(w->turn_end);
+    loop_event_free(w->second);
+    loop_event_free(w->tasks);
+    if (w->base != NULL)
+        event_base_free(w->base);
+    mailbox_free(w->mailbox);
+    meter_free(w->meter);
+    pool_fini(&w->requests);
+    free(w->read);
+    free(w->arguments.arguments);
+    buffer_fini(&w->scratch);
+    config_release(w->config);
+    free(w);
 }
 
 enum err worker_start(struct workers *all, const struct worker_options *o, struct error *e)
 {
     struct service *service = o->service;
-    struct worker_thread *t = calloc(1, sizeof(*t));
-    if (t == NULL)
+    struct worker *w = calloc(1, sizeof(*w));
+    if (w == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    struct worker *w = &t->worker;
     w->config = live_config_acquire(service->config);
     w->all = all;
     w->service = service;
@@ -424,13 +397,13 @@ enum err worker_start(struct workers *all, const struct worker_options *o, struc
         w->late_end = evtimer_new(w->base, on_late, w);
         w->turn_end = event_new(w->base, -1, 0, on_turn_end, w);
         w->second = event_new(w->base, -1, EV_PERSIST, on_second, w);
-        t->tasks = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_tasks, w);
+        w->tasks = event_new(w->base, mailbox_fd(w->mailbox), EV_READ | EV_PERSIST, on_tasks, w);
     }
     static const struct timeval second = {1, 0};
     if (w->keys == NULL || w->reap == NULL || w->unhold == NULL || w->late_end == NULL ||
-        w->turn_end == NULL || w->second == NULL || t->tasks == NULL || event_add(t->tasks, NULL) != 0 ||
-        event_add(w->second, &second) != 0 || pthread_create(&t->thread, NULL, run, t) != 0) {
-        free_thread(t);
+        w->turn_end == NULL || w->second == NULL || w->tasks == NULL || event_add(w->tasks, NULL) != 0 ||
+        event_add(w->second, &second) != 0 || pthread_create(&w->thread, NULL, run, w) != 0) {
+        worker_free(w);
         return error_set(e, ERR_NOMEM, "worker %u could not be started", all->count);
     }
     meters_add(&service->meters, w->meter);
@@ -440,16 +413,10 @@ enum err worker_start(struct workers *all, const struct worker_options *o, struc
 
 void worker_join(struct worker *w)
 {
-    (void)pthread_join(thread_of(w)->thread, NULL);
+    (void)pthread_join(w->thread, NULL);
 }
 
 void worker_settle(struct worker *w)
 {
     mailbox_run(w->mailbox);
-}
-
-void worker_free(struct worker *w)
-{
-    if (w != NULL)
-        free_thread(thread_of(w));
 }

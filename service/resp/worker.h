@@ -2,6 +2,7 @@
 #ifndef SERVICE_RESP_WORKER_H
 #define SERVICE_RESP_WORKER_H
 /* A worker thread: an event loop with its clients, its Redis connections and its view of the filters. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <event2/event.h>
 #include "base/error.h"
@@ -36,7 +37,9 @@ struct worker {
     const struct command_set *commands;
     const struct config *config; /* held; replaced between two tasks, see worker_reconfigure() */
     unsigned index;
+    pthread_t thread;
     struct event_base *base;
+    struct event *tasks; /* of the mailbox */
     struct key_port *keys;
     struct mailbox *mailbox;
     struct meter *meter; /* rows: the commands, in the order of their table, then unknown commands */
@@ -44,7 +47,8 @@ struct worker {
     /* Destroyed clients; freed in the next turn, as callbacks may still hold them. */
     struct client_list to_free;
     struct event *reap;
-    struct client_queue held; /* clients that wait until less is in flight; first come, first served */
+    /* Clients that are CLIENT_HELD until less is in flight; first come, first served. */
+    struct client_queue held;
     struct event *unhold;
     struct client_queue late; /* clients whose known replies wait for other replies */
     struct event *late_end;
@@ -92,10 +96,6 @@ void worker_client_gone(struct worker *w);
 void worker_free_later(struct worker *w, struct client *c);
 /* True if as many keys are in flight as the worker allows. */
 bool worker_is_full(const struct worker *w);
-/* @c enters or leaves CLIENT_HELD. When there is room, the worker takes @c out of that state and calls
- * client_advance(). */
-void worker_hold(struct worker *w, struct client *c);
-void worker_unhold(struct worker *w, struct client *c);
 /* Call client_turn_ends() once at the end of this turn of the loop, or cancel that. */
 void worker_due(struct worker *w, struct client *c);
 void worker_not_due(struct worker *w, struct client *c);

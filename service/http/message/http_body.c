@@ -45,23 +45,37 @@ static enum err bound_values(const char *text, size_t length, struct error *e)
 
 struct parse {
     struct http_body *out;
-    const char *member;
+    const struct member *member;
     struct error *e;
 };
 
-static enum err refuse(const struct parse *p, const char *what)
+struct member {
+    const char *name;
+    unsigned kinds; /* set of the kinds of bodies that may have this member */
+    enum err (*take)(const struct parse *p, const json_t *value);
+    size_t to;           /* offset in struct http_body */
+    int64_t least, most; /* bounds of an integer */
+    bool base64;         /* strings are bytes in base64 */
+};
+
+static void *target(const struct parse *p)
 {
-    return error_set(p->e, ERR_RANGE, "'%s' %s", p->member, what);
+    return (char *)p->out + p->member->to;
 }
 
-/* Append @text, or the bytes that it encodes in base64. */
-static enum err take_bytes(const struct parse *p, const json_t *text, bool base64, struct http_key *to)
+static enum err refuse(const struct parse *p, const char *what)
+{
+    return error_set(p->e, ERR_RANGE, "'%s' %s", p->member->name, what);
+}
+
+/* Append @text, or the bytes that it encodes. */
+static enum err take_bytes(const struct parse *p, const json_t *text, struct http_key *to)
 {
     struct buffer *bytes = &p->out->bytes;
     const char *from = json_string_value(text);
     size_t length = json_string_length(text);
     to->offset = bytes->length;
-    if (!base64)
+    if (!p->member->base64)
         buffer_append(bytes, from, length);
     else if (!http_base64_decode(bytes, from, length))
         return refuse(p, "is not base64 (RFC 4648, padded)");
@@ -71,7 +85,7 @@ static enum err take_bytes(const struct parse *p, const json_t *text, bool base6
     return ERR_OK;
 }
 
-static enum err take_keys(const struct parse *p, const json_t *value, bool base64)
+static enum err take_keys(const struct parse *p, const json_t *value)
 {
     struct http_body *out = p->out;
     size_t count = json_array_size(value);
@@ -88,8 +102,8 @@ static enum err take_keys(const struct parse *p, const json_t *value, bool base6
     for (size_t i = 0; i < count; i++) {
         const json_t *key = json_array_get(value, i);
         if (!json_is_string(key))
-            return error_set(p->e, ERR_RANGE, "'%s': item %zu is not a string", p->member, i);
-        enum err code = take_bytes(p, key, base64, &out->keys[i]);
+            return error_set(p->e, ERR_RANGE, "'%s': item %zu is not a string", p->member->name, i);
+        enum err code = take_bytes(p, key, &out->keys[i]);
         if (code != ERR_OK)
             return error_prefix(p->e, code, "item %zu", i);
     }
@@ -97,63 +111,24 @@ static enum err take_keys(const struct parse *p, const json_t *value, bool base6
     return ERR_OK;
 }
 
-static enum err take_text_keys(const struct parse *p, const json_t *value)
-{
-    return take_keys(p, value, false);
-}
-
-static enum err take_base64_keys(const struct parse *p, const json_t *value)
-{
-    return take_keys(p, value, true);
-}
-
-static enum err take_name_as(const struct parse *p, const json_t *value, bool base64)
+static enum err take_name(const struct parse *p, const json_t *value)
 {
     if (!json_is_string(value) || json_string_length(value) == 0)
         return refuse(p, "is not a string, or is empty");
     if (p->out->name.length > 0)
         return refuse(p, "is given, but the name is given in the other form, too");
-    return take_bytes(p, value, base64, &p->out->name);
+    return take_bytes(p, value, &p->out->name);
 }
 
-static enum err take_name(const struct parse *p, const json_t *value)
+static enum err take_integer(const struct parse *p, const json_t *value)
 {
-    return take_name_as(p, value, false);
-}
-
-static enum err take_base64_name(const struct parse *p, const json_t *value)
-{
-    return take_name_as(p, value, true);
-}
-
-static enum err take_integer(const struct parse *p, const json_t *value, int64_t least, int64_t most,
-                             uint64_t *to)
-{
+    const struct member *m = p->member;
     json_int_t n = json_integer_value(value);
-    if (json_is_integer(value) && n >= least && n <= most) {
-        *to = (uint64_t)n;
-        return ERR_OK;
-    }
-    return error_set(p->e, ERR_RANGE, "'%s' is not an integer from %" PRIi64 " to %" PRIi64, p->member, least,
-                     most);
-}
-
-static enum err take_capacity(const struct parse *p, const json_t *value)
-{
-    return take_integer(p, value, 1, INT64_MAX, &p->out->capacity);
-}
-
-static enum err take_rows(const struct parse *p, const json_t *value)
-{
-    return take_integer(p, value, 0, INT64_MAX, &p->out->rows_per_second);
-}
-
-static enum err take_expansion(const struct parse *p, const json_t *value)
-{
-    uint64_t n = 0;
-    enum err code = take_integer(p, value, 1, EXPANSION_MAX, &n);
-    p->out->expansion = (uint32_t)n;
-    return code;
+    if (!json_is_integer(value) || n < m->least || n > m->most)
+        return error_set(p->e, ERR_RANGE, "'%s' is not an integer from %" PRIi64 " to %" PRIi64, m->name,
+                         m->least, m->most);
+    *(uint64_t *)target(p) = (uint64_t)n;
+    return ERR_OK;
 }
 
 static enum err take_error_rate(const struct parse *p, const json_t *value)
@@ -161,7 +136,7 @@ static enum err take_error_rate(const struct parse *p, const json_t *value)
     double rate = json_number_value(value);
     if (!json_is_number(value) || !(rate > 0 && rate < 1))
         return refuse(p, "is not a number above 0 and below 1");
-    p->out->error_rate = rate;
+    *(double *)target(p) = rate;
     return ERR_OK;
 }
 
@@ -184,62 +159,43 @@ static enum err take_nodes(const struct parse *p, const json_t *value)
     return buffer_failed(bytes) ? error_set(p->e, ERR_NOMEM, "out of memory") : ERR_OK;
 }
 
-static enum err take_flag(const struct parse *p, const json_t *value, bool *to)
+static enum err take_flag(const struct parse *p, const json_t *value)
 {
     if (!json_is_boolean(value))
         return refuse(p, "is not true or false");
-    *to = json_is_true(value);
+    *(bool *)target(p) = json_is_true(value);
     return ERR_OK;
 }
 
-static enum err take_nonscaling(const struct parse *p, const json_t *value)
-{
-    return take_flag(p, value, &p->out->nonscaling);
-}
+#define TO(member) offsetof(struct http_body, member)
 
-static enum err take_hold(const struct parse *p, const json_t *value)
-{
-    return take_flag(p, value, &p->out->hold);
-}
-
-static enum err take_dry_run(const struct parse *p, const json_t *value)
-{
-    return take_flag(p, value, &p->out->dry_run);
-}
-
-static enum err take_full(const struct parse *p, const json_t *value)
-{
-    return take_flag(p, value, &p->out->verify_full);
-}
-
-static const struct {
-    const char *name;
-    unsigned kinds; /* set of the kinds of bodies that may have this member */
-    enum err (*take)(const struct parse *p, const json_t *value);
-} members[] = {
-    {"keys", HTTP_BODY_KEYS, take_text_keys},
-    {"keys_base64", HTTP_BODY_KEYS, take_base64_keys},
-    {"name", HTTP_BODY_CREATE, take_name},
-    {"name_base64", HTTP_BODY_CREATE, take_base64_name},
-    {"capacity", HTTP_BODY_CREATE | HTTP_BODY_REBUILD, take_capacity},
-    {"error_rate", HTTP_BODY_CREATE | HTTP_BODY_REBUILD, take_error_rate},
-    {"expansion", HTTP_BODY_CREATE, take_expansion},
-    {"nonscaling", HTTP_BODY_CREATE, take_nonscaling},
-    {"nodes", HTTP_BODY_REBUILD, take_nodes},
-    {"hold", HTTP_BODY_REBUILD, take_hold},
-    {"dry_run", HTTP_BODY_REBUILD, take_dry_run},
-    {"verify_full", HTTP_BODY_REBUILD | HTTP_BODY_VERIFY, take_full},
-    {"rows_per_second_limit", HTTP_BODY_THROTTLE, take_rows},
+static const struct member members[] = {
+    {"keys", HTTP_BODY_KEYS, take_keys, .base64 = false},
+    {"keys_base64", HTTP_BODY_KEYS, take_keys, .base64 = true},
+    {"name", HTTP_BODY_CREATE, take_name, .base64 = false},
+    {"name_base64", HTTP_BODY_CREATE, take_name, .base64 = true},
+    {"capacity", HTTP_BODY_CREATE | HTTP_BODY_REBUILD, take_integer, .to = TO(capacity), .least = 1,
+     .most = INT64_MAX},
+    {"error_rate", HTTP_BODY_CREATE | HTTP_BODY_REBUILD, take_error_rate, .to = TO(error_rate)},
+    {"expansion", HTTP_BODY_CREATE, take_integer, .to = TO(expansion), .least = 1, .most = EXPANSION_MAX},
+    {"nonscaling", HTTP_BODY_CREATE, take_flag, .to = TO(nonscaling)},
+    {"nodes", HTTP_BODY_REBUILD, take_nodes, .to = TO(nodes)},
+    {"hold", HTTP_BODY_REBUILD, take_flag, .to = TO(hold)},
+    {"dry_run", HTTP_BODY_REBUILD, take_flag, .to = TO(dry_run)},
+    {"verify_full", HTTP_BODY_REBUILD | HTTP_BODY_VERIFY, take_flag, .to = TO(verify_full)},
+    {"rows_per_second_limit", HTTP_BODY_THROTTLE, take_integer, .to = TO(rows_per_second), .least = 0,
+     .most = INT64_MAX},
 };
 
 enum { MEMBERS = sizeof(members) / sizeof(members[0]) };
 
-static enum err take_member(const struct parse *p, enum http_body_kind kind, const json_t *value)
+static enum err take_member(struct http_body *out, enum http_body_kind kind, const char *name,
+                            const json_t *value, struct error *e)
 {
     for (size_t i = 0; i < MEMBERS; i++)
-        if ((members[i].kinds & kind) != 0 && strcmp(members[i].name, p->member) == 0)
-            return members[i].take(p, value);
-    return error_set(p->e, ERR_RANGE, "'%.100s' is not a member that this route takes", p->member);
+        if ((members[i].kinds & kind) != 0 && strcmp(members[i].name, name) == 0)
+            return members[i].take(&(struct parse){.out = out, .member = &members[i], .e = e}, value);
+    return error_set(e, ERR_RANGE, "'%.100s' is not a member that this route takes", name);
 }
 
 /* --- the whole body --- */
@@ -266,8 +222,7 @@ static enum err take_object(struct http_body *out, enum http_body_kind kind, jso
         return error_set(e, ERR_RANGE, "the body is not an object");
     json_object_foreach(root, name, value)
     {
-        const struct parse p = {.out = out, .member = name, .e = e};
-        enum err code = take_member(&p, kind, value);
+        enum err code = take_member(out, kind, name, value, e);
         if (code != ERR_OK)
             return code;
     }

@@ -37,7 +37,7 @@ struct http_body {
     struct http_key nodes;    /* HTTP_BODY_REBUILD: names separated by commas and ended by a NUL */
     uint64_t capacity;        /* 0: not given */
     double error_rate;        /* 0: not given */
-    uint32_t expansion;       /* 0: not given */
+    uint64_t expansion;       /* 0: not given; at most 32768 */
     uint64_t rows_per_second; /* HTTP_BODY_THROTTLE */
     bool nonscaling, hold, dry_run, verify_full;
 };

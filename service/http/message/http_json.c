@@ -2,8 +2,6 @@
 #include "service/http/message/http_json.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
 #include "base/utf8.h"
@@ -52,19 +50,14 @@ static bool take_line(struct reader *r, const char **text, size_t *length)
     return true;
 }
 
-/* Write the number in its shortest exact form, as reply_double() does. */
+/* The text is the number in its shortest exact form already. */
 static bool take_double(struct reader *r, const char *text, size_t length)
 {
-    char shorter[40];
     double value;
-    if (!number_double(text, length, &value)) {
+    if (number_double(text, length, &value))
+        buffer_append(r->out, text, length);
+    else
         buffer_puts(r->out, "null"); /* nan and inf are no JSON */
-        return true;
-    }
-    (void)snprintf(shorter, sizeof(shorter), "%.15g", value);
-    if (strtod(shorter, NULL) != value)
-        (void)snprintf(shorter, sizeof(shorter), "%.17g", value);
-    buffer_puts(r->out, shorter);
     return true;
 }
 

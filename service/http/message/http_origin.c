@@ -8,6 +8,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include "service/config/users.h"
+#include "service/http/message/http_parse.h"
 
 enum { HOST_MAX = 255 };
 
@@ -39,18 +40,6 @@ static bool ends_in(const char *name, const char *suffix)
     return length > end && strcasecmp(name + length - end, suffix) == 0;
 }
 
-static bool is_listed(const char *name, const char *list)
-{
-    while (*list != '\0') {
-        list += strspn(list, ", \t");
-        size_t length = strcspn(list, ", \t");
-        if (length > 0 && length == strlen(name) && strncasecmp(list, name, length) == 0)
-            return true;
-        list += length;
-    }
-    return false;
-}
-
 bool origin_host_is_ours(const char *host, const char *own, const char *more)
 {
     static const char *const reserved[] = {".localhost", ".local", ".internal",
@@ -58,8 +47,8 @@ bool origin_host_is_ours(const char *host, const char *own, const char *more)
     char name[HOST_MAX + 1];
     if (!host_name(host, name))
         return false;
-    bool ours =
-        strchr(name, '.') == NULL || is_address(name) || strcasecmp(name, own) == 0 || is_listed(name, more);
+    bool ours = strchr(name, '.') == NULL || is_address(name) || strcasecmp(name, own) == 0 ||
+                http_list_has(more, name);
     for (size_t i = 0; !ours && i < sizeof(reserved) / sizeof(reserved[0]); i++)
         ours = ends_in(name, reserved[i]);
     return ours;

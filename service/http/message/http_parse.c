@@ -148,18 +148,25 @@ const char *http_parser_header(const struct http_parser *p, const char *name)
     return header_after(p, name, &at);
 }
 
+bool http_list_has(const char *list, const char *word)
+{
+    while (*list != '\0') {
+        list += strspn(list, ", \t");
+        size_t n = strcspn(list, ", \t");
+        if (n > 0 && n == strlen(word) && strncasecmp(list, word, n) == 0)
+            return true;
+        list += n;
+    }
+    return false;
+}
+
 static bool has_word(const struct http_parser *p, const char *name, const char *word)
 {
-    size_t at = 0, length = strlen(word);
+    size_t at = 0;
     const char *value;
     while ((value = header_after(p, name, &at)) != NULL)
-        while (*value != '\0') {
-            value += strspn(value, ", \t");
-            size_t n = strcspn(value, ", \t");
-            if (n == length && strncasecmp(value, word, n) == 0)
-                return true;
-            value += n;
-        }
+        if (http_list_has(value, word))
+            return true;
     return false;
 }
 

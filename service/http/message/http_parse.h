@@ -69,6 +69,8 @@ bool http_parser_skip(struct http_parser *p);
 
 /* The value of a header; NULL: it is missing. */
 const char *http_parser_header(const struct http_parser *p, const char *name);
+/* True if @word is in @list, whose words are separated by commas and blanks. Ignores case. */
+bool http_list_has(const char *list, const char *word);
 /* The bytes of memory that the parser holds. */
 size_t http_parser_memory(const struct http_parser *p);
 #endif

@@ -71,11 +71,16 @@ static void on_outcome(void *arg, enum login_outcome outcome)
     f->last = outcome;
 }
 
+static const struct config *const *held(const struct fixture *f)
+{
+    return (const struct config *const *)&f->config;
+}
+
 static enum login_outcome ask_from(struct fixture *f, const char *address, const char *name,
                                    const char *password)
 {
     const struct login_back back = {f->mailbox, on_outcome, f, &f->gone};
-    return login_ask(f->login, f->config, address, name, strlen(name), password, strlen(password), &back);
+    return login_ask(f->login, held(f), address, name, strlen(name), password, strlen(password), &back);
 }
 
 static enum login_outcome ask(struct fixture *f, const char *name, const char *password)
@@ -191,10 +196,8 @@ static void test_login_ask__refuses_what_no_password_can_be(void **state)
     char long_one[600];
     memset(long_one, 'x', sizeof(long_one));
     const struct login_back back = {f->mailbox, on_outcome, f, &f->gone};
-    assert_int_equal(login_ask(f->login, f->config, "10.0.0.1", "app", 3, long_one, 512, &back),
-                     LOGIN_REFUSED);
-    assert_int_equal(login_ask(f->login, f->config, "10.0.0.1", "app", 3, "hello\0x", 7, &back),
-                     LOGIN_REFUSED);
+    assert_int_equal(login_ask(f->login, held(f), "10.0.0.1", "app", 3, long_one, 512, &back), LOGIN_REFUSED);
+    assert_int_equal(login_ask(f->login, held(f), "10.0.0.1", "app", 3, "hello\0x", 7, &back), LOGIN_REFUSED);
     assert_int_equal(f->outcomes, 0);
 }
 
