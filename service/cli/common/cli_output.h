@@ -73,11 +73,16 @@ struct table_column {
     bool right; /* right-aligned */
 };
 
+enum { TABLE_COLUMNS_MAX = 12 };
+
 struct table {
     const struct table_column *column;
     size_t columns;
     size_t cells;
-    struct buffer text; /* all cells: one byte of color, the text, NUL */
+    struct buffer text;                         /* all cells: one byte of color, the text, NUL */
+    unsigned bar;                               /* width of bars in cells; 0: no bars */
+    const void *context;                        /* of cells that know it */
+    struct table_column own[TABLE_COLUMNS_MAX]; /* of sheet_rows() */
 };
 
 void table_init(struct table *t, const struct table_column *column, size_t columns);

@@ -162,6 +162,13 @@ static void sheet_cells(const struct cli *cli, struct table *t, const char *fiel
     table_cell(t, COLOR_NONE, shown);
 }
 
+void sheet_name_cell(struct table *t, const redisReply *list, const char *field)
+{
+    char text[512] = "";
+    (void)client_text(list, field, text, sizeof(text));
+    sheet_word_cell(t, COLOR_NONE, text);
+}
+
 void sheet_text_cell(struct table *t, const redisReply *list, const char *field)
 {
     char text[256];
@@ -213,13 +220,45 @@ void sheet_print(const struct cli *cli, const char *shape, const redisReply *lis
     table_fini(&t);
 }
 
-void sheet_table(const struct cli *cli, const struct table_column *columns, size_t count,
-                 const redisReply *all, void (*cells)(struct table *t, const redisReply *one))
+void sheet_rows(struct table *t, const struct sheet_column *columns, unsigned layout, const redisReply *rows)
 {
-    struct table t;
-    table_init(&t, columns, count);
-    for (size_t i = 0; i < all->elements; i++)
-        cells(&t, all->element[i]);
+    t->column = t->own;
+    for (const struct sheet_column *c = columns; c->title != NULL; c++)
+        if (c->on == 0 || (c->on & layout) != 0)
+            t->own[t->columns++] = (struct table_column){c->title, c->right};
+    for (size_t i = 0; i < rows->elements; i++)
+        for (const struct sheet_column *c = columns; c->title != NULL; c++)
+            if (c->own != NULL && (c->on == 0 || (c->on & layout) != 0))
+                c->own(t, rows->element[i]);
+            else if (c->cell != NULL && (c->on == 0 || (c->on & layout) != 0))
+                c->cell(t, rows->element[i], c->field);
+}
+
+void sheet_table(const struct cli *cli, const struct sheet_column *columns, unsigned layout,
+                 const redisReply *rows, const char *none)
+{
+    struct table t = {0};
+    if (rows->elements == 0 && none != NULL) {
+        (void)puts(none);
+        return;
+    }
+    sheet_rows(&t, columns, layout, rows);
     table_print(&t, stdout, cli->color);
     table_fini(&t);
+}
+
+int sheet_show(struct cli *cli, const char *verb, const char *shape,
+               void (*print)(const struct cli *cli, const redisReply *all),
+               bool (*judge)(const struct cli *cli, const redisReply *all))
+{
+    redisReply *reply = cli_request_array(cli, verb);
+    if (reply == NULL)
+        return cli->failure;
+    if (cli->json)
+        cli_print_json(reply, shape);
+    else
+        print(cli, reply);
+    bool good = judge == NULL || judge(cli, reply);
+    freeReplyObject(reply);
+    return good ? CLI_OK : CLI_NO;
 }

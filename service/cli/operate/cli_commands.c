@@ -16,21 +16,6 @@ static redisReply *request_list(struct cli *cli, const char *verb)
     return cli_odd_reply(cli, reply, verb);
 }
 
-/* Print the reply to @verb, an array of lists. */
-static int show_array(struct cli *cli, const char *verb, const char *shape,
-                      void (*print)(const struct cli *cli, const redisReply *all))
-{
-    redisReply *reply = cli_request_array(cli, verb);
-    if (reply == NULL)
-        return cli->failure;
-    if (cli->json)
-        cli_print_json(reply, shape);
-    else
-        print(cli, reply);
-    freeReplyObject(reply);
-    return CLI_OK;
-}
-
 /* Print the last runs below the sheet; nothing if they are unavailable. */
 static void print_last_runs(struct cli *cli)
 {
@@ -48,7 +33,7 @@ static void print_last_runs(struct cli *cli)
 int cli_status(struct cli *cli)
 {
     if (cli->count == 0)
-        return show_array(cli, "TB.STATUS", "filter", cli_print_table);
+        return cli_status_all(cli);
     redisReply *reply = request_list(cli, "TB.STATUS");
     if (reply == NULL)
         return cli->failure;
@@ -60,11 +45,6 @@ int cli_status(struct cli *cli)
     if (!cli->json)
         print_last_runs(cli);
     return CLI_OK;
-}
-
-int cli_history(struct cli *cli)
-{
-    return show_array(cli, "TB.HISTORY", "run", cli_print_history);
 }
 
 int cli_plan(struct cli *cli)

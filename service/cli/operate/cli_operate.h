@@ -19,7 +19,7 @@ void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow)
 int cli_confirm(const struct cli *cli, const char *why, const char *question);
 
 /* Print the table of all filters. */
-void cli_print_table(const struct cli *cli, const redisReply *filters);
+int cli_status_all(struct cli *cli);
 void cli_print_history(const struct cli *cli, const redisReply *runs);
 void cli_print_plan(const struct cli *cli, const redisReply *plan);
 /* Print the steps of a dry run. */

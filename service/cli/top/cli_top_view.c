@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "service/cli/common/cli_sheet.h"
 #include "service/cli/operate/cli_operate.h"
 #include "service/cli/operate/cli_status.h"
 
-enum { NARROW = 60, WIDE = 116, NAME_WIDE = 24, NAME_NARROW = 16 };
+enum { NARROW = 60, WIDE = 116, NAME_WIDE = 24, NAME_NARROW = 16, BAR_WIDE = 12, BAR_NARROW = 6 };
 
 void top_cut(struct buffer *out, const char *text, size_t length, unsigned columns)
 {
@@ -165,12 +166,12 @@ static const redisReply *find(const redisReply *all, const char *field, const ch
 }
 
 /* Cut the name, so that a long one does not push other cells off the screen. */
-static void name_cell(struct table *t, const redisReply *filter, size_t most)
+static void name_cell(struct table *t, const redisReply *filter)
 {
     char name[512] = "-";
     struct buffer b = {0};
     (void)client_text(filter, "filter", name, sizeof(name));
-    size_t at = 0, length = strlen(name);
+    size_t at = 0, length = strlen(name), most = t->bar == BAR_WIDE ? NAME_WIDE : NAME_NARROW;
     for (size_t used = 0; at < length && used < most; used++) {
         size_t n = output_utf8(name + at, length - at);
         at += n == 0 ? 1 : n;
@@ -182,8 +183,9 @@ static void name_cell(struct table *t, const redisReply *filter, size_t most)
 }
 
 /* Keys added per second, in the same generation. */
-static void growth_cell(struct table *table, const struct top *t, const redisReply *filter)
+static void growth_cell(struct table *table, const redisReply *filter)
 {
+    const struct top *t = table->context;
     char name[512] = "", text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t now, before, generation = 0, old = 0;
     (void)client_text(filter, "filter", name, sizeof(name));
@@ -199,36 +201,24 @@ static void growth_cell(struct table *table, const struct top *t, const redisRep
 
 static void put_filters(struct buffer *out, const struct top *t, unsigned columns)
 {
-    static const struct table_column wide[] = {
-        {"FILTER", false}, {"KEYS/CAPACITY", true}, {"KEYS/S", true},        {"FILL", true},
-        {"FP RATE", true}, {"HEALTH", false},       {"NEXT REBUILD", false}, {"JOB", false}};
-    static const struct table_column middle[] = {{"FILTER", false}, {"KEYS/CAPACITY", true}, {"KEYS/S", true},
-                                                 {"FILL", true},    {"HEALTH", false},       {"JOB", false}};
-    static const struct table_column narrow[] = {
-        {"FILTER", false}, {"FILL", true}, {"HEALTH", false}, {"JOB", false}};
-    bool is_wide = columns >= WIDE, is_narrow = columns < NARROW;
-    struct table table;
-    if (is_wide)
-        table_init(&table, wide, sizeof(wide) / sizeof(wide[0]));
-    else if (is_narrow)
-        table_init(&table, narrow, sizeof(narrow) / sizeof(narrow[0]));
-    else
-        table_init(&table, middle, sizeof(middle) / sizeof(middle[0]));
-    for (size_t i = 0; t->now.filters != NULL && i < t->now.filters->elements; i++) {
-        const redisReply *f = t->now.filters->element[i];
-        name_cell(&table, f, is_wide ? NAME_WIDE : NAME_NARROW);
-        if (!is_narrow) {
-            status_short_counts_cell(&table, f);
-            growth_cell(&table, t, f);
-        }
-        status_fill_cell(t->cli, &table, f, is_wide ? 12 : 6);
-        if (is_wide)
-            status_rates_cell(&table, f);
-        status_health_cell(&table, f);
-        if (is_wide)
-            status_next_cell(&table, f);
-        status_job_cell(&table, f);
-    }
+    enum { ON_WIDE = 1, ON_MIDDLE = 2, ON_NARROW = 4 };
+    static const struct sheet_column all[] = {
+        {"FILTER", .own = name_cell},
+        {"KEYS/CAPACITY", .right = true, .on = ON_WIDE | ON_MIDDLE, .own = status_short_counts_cell},
+        {"KEYS/S", .right = true, .on = ON_WIDE | ON_MIDDLE, .own = growth_cell},
+        {"FILL", .right = true, .own = status_fill_cell},
+        {"FP RATE", .right = true, .on = ON_WIDE, .own = status_rates_cell},
+        {"HEALTH", .own = status_health_cell},
+        {"NEXT REBUILD", .on = ON_WIDE, .own = status_next_cell},
+        {"JOB", .own = status_job_cell},
+        {NULL},
+    };
+    struct table table = {.bar = columns >= WIDE ? BAR_WIDE : BAR_NARROW, .context = t};
+    sheet_rows(&table, all,
+               columns >= WIDE    ? ON_WIDE
+               : columns < NARROW ? ON_NARROW
+                                  : ON_MIDDLE,
+               t->now.filters);
     put_table(out, &table, t->cli->color, columns);
     table_fini(&table);
 }
@@ -257,7 +247,7 @@ static void put_jobs(struct buffer *out, const struct top *t, unsigned columns)
 
 static void put_coordinators(struct buffer *out, const struct top *t, unsigned columns)
 {
-    struct table table;
+    struct table table = {0};
     if (t->now.coordinators == NULL || t->now.coordinators->elements == 0)
         return;
     buffer_puts(out, "\n");
