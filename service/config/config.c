@@ -2,6 +2,7 @@
 #include "service/config/config.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,8 +189,13 @@ static enum err refuse_at(const char *file, unsigned line, const char *what, str
 }
 
 enum err config_refuse_key(const struct config_check *c, enum config_section section, const char *filter,
-                           const char *key, const char *what)
+                           const char *key, const char *format, ...)
 {
+    char what[640];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
     if (c->file == NULL)
         return error_set(c->error, ERR_CONFIG, "%s", what);
     return refuse_at(c->file->name, line_of(c->file, section, filter, key), what, c->error);
