@@ -52,8 +52,16 @@ extern const size_t cli_command_count;
 
 /* Where an option's value is stored. */
 struct option_to {
-    enum { OPTION_OWN, OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_DECIMAL } kind;
-    size_t offset;      /* in struct cli: of a bool, const char *, uint64_t (two kinds) or double */
+    enum {
+        OPTION_OWN,
+        OPTION_FLAG,
+        OPTION_COPY,
+        OPTION_TEXT,
+        OPTION_COUNT,
+        OPTION_BYTES,
+        OPTION_DECIMAL
+    } kind;
+    size_t offset;      /* in struct cli: of a bool, char[], const char *, uint64_t (two kinds) or double */
     double least, most; /* bounds of the number, or of the text's length */
     cli_setter *set;    /* for OPTION_OWN */
 };

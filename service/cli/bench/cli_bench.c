@@ -280,7 +280,7 @@ int cli_bench(struct cli *cli)
     else
         (void)snprintf(b->filter, sizeof(b->filter), "twinbloom-bench-%08llx",
                        (unsigned long long)(random_u64() >> 32));
-    progress_catch_all_interrupts();
+    progress_catch_interrupt(true);
     int code = reserve(b);
     if (code == CLI_OK) {
         code = run(b);

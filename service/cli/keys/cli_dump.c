@@ -164,7 +164,7 @@ int cli_dump(struct cli *cli)
     }
     d->cli = cli;
     dump_file_begin(&d->file, stream);
-    progress_catch_interrupt();
+    progress_catch_interrupt(false);
     int code = run_dump(d);
     if (cli->output != NULL && fclose(stream) != 0 && code == CLI_OK)
         code = cli_fail_with(ERR_IO, "%s: %s", cli->output, strerror(errno));
@@ -343,7 +343,7 @@ int cli_restore(struct cli *cli)
     if (r != NULL) {
         r->cli = cli;
         r->stream = stream;
-        progress_catch_interrupt();
+        progress_catch_interrupt(false);
     }
     int code = r == NULL ? cli_fail_with(ERR_NOMEM, "out of memory") : run_restore(r);
     if (cli->input != NULL)

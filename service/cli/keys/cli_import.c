@@ -339,7 +339,7 @@ static int run_import(struct import *im)
     enum split_kind kind = im->cli->csv != NULL ? SPLIT_CSV : im->cli->null ? SPLIT_NULS : SPLIT_LINES;
     split_init(&im->split, kind, im->cli->csv);
     choose_command(im);
-    progress_catch_interrupt();
+    progress_catch_interrupt(false);
     progress_begin(&im->progress, "keys", regular ? (uint64_t)about.st_size : 0, 0);
     im->skip = im->settled = im->cli->skip;
     read_keys(im, bytes);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/utf8.h"
 #include "service/cli/common/cli_sheet.h"
 #include "service/cli/operate/cli_operate.h"
 #include "service/cli/operate/cli_status.h"
@@ -16,7 +17,7 @@ void top_cut(struct buffer *out, const char *text, size_t length, unsigned colum
 {
     unsigned used = 0;
     for (size_t at = 0; at < length;) {
-        size_t n = output_utf8(text + at, length - at);
+        size_t n = utf8_sequence(text + at, length - at);
         if (text[at] == '\033') {
             const char *end = memchr(text + at, 'm', length - at);
             n = end == NULL ? length - at : (size_t)(end - (text + at)) + 1;
@@ -173,7 +174,7 @@ static void name_cell(struct table *t, const redisReply *filter)
     (void)client_text(filter, "filter", name, sizeof(name));
     size_t at = 0, length = strlen(name), most = t->bar == BAR_WIDE ? NAME_WIDE : NAME_NARROW;
     for (size_t used = 0; at < length && used < most; used++) {
-        size_t n = output_utf8(name + at, length - at);
+        size_t n = utf8_sequence(name + at, length - at);
         at += n == 0 ? 1 : n;
     }
     output_escape(&b, name, at);
