@@ -10,30 +10,32 @@
 #include "service/core/service.h"
 
 const struct doctor_probe doctor_probes[] = {
-    {"redis", "whether each node answers, as a master, and its version", doctor_redis},
-    {"postgres", "whether the database answers, and its version", doctor_postgres},
-    {"memory", "maxmemory and maxmemory-policy of each node: Redis must not delete shards", doctor_memory},
-    {"persistence", "what a node still has after a restart, and whether its last save worked",
+    {"redis", "whether each node answers, as a master, and its version", doctor_redis, doctor_versions},
+    {"postgres", "whether the database answers, and its version", doctor_postgres, NULL},
+    {"memory", "maxmemory and maxmemory-policy of each node: Redis must not delete shards", NULL,
+     doctor_memory},
+    {"persistence", "what a node still has after a restart, and whether its last save worked", NULL,
      doctor_persistence},
-    {"replicas", "whether there are as many replicas as add_acks waits for", doctor_replicas},
-    {"replication", "replication ids, by which Twinbloom notices lost adds, and the backlog",
+    {"replicas", "whether there are as many replicas as add_acks waits for", NULL, doctor_replicas},
+    {"replication", "replication ids, by which Twinbloom notices lost adds, and the backlog", NULL,
      doctor_replication},
-    {"commands", "whether the user may run each command that is needed, tried on a scratch key",
+    {"commands", "whether the user may run each command that is needed, tried on a scratch key", NULL,
      doctor_commands},
-    {"nodes", "whether other coordinators use the same nodes, and the same metadata node", doctor_nodes},
+    {"nodes", "whether other coordinators use the same nodes, and the same metadata node", NULL,
+     doctor_nodes},
     {"coordinators", "whether the other coordinators run, have one version, and reach what they need",
-     doctor_coordinators},
-    {"clock", "the clocks of nodes and database, compared with this machine's", doctor_clocks},
-    {"rights", "whether the role sees who holds open transactions", doctor_rights},
+     doctor_coordinators, NULL},
+    {"clock", "the clocks of nodes and database, compared with this machine's", doctor_clocks, NULL},
+    {"rights", "whether the role sees who holds open transactions", doctor_rights, NULL},
     {"transactions", "transactions that have been open for long: a rebuild waits for them",
-     doctor_transactions},
+     doctor_transactions, NULL},
     {"table", "each filter's tables: rights, columns, the index behind id_column, the condition",
-     doctor_tables},
+     doctor_tables, NULL},
     {"follower", "what following each filter's tables needs: outbox, or logical replication",
-     doctor_followers},
-    {"standby", "whether read_dsn leads to a standby of the same tables", doctor_standby},
+     doctor_followers, NULL},
+    {"standby", "whether read_dsn leads to a standby of the same tables", doctor_standby, NULL},
     {"slots", "replication slots of this installation, and how much log Postgres keeps for them",
-     doctor_slots},
+     doctor_slots, NULL},
 };
 const size_t doctor_probe_count = sizeof(doctor_probes) / sizeof(doctor_probes[0]);
 
@@ -145,7 +147,11 @@ void doctor_run(const struct doctor_options *o)
     d.redis = sync_client_new(o->nodes, (unsigned)o->config->redis_timeout_ms, "twinbloom-doctor");
     for (size_t i = 0; i < doctor_probe_count && d.redis != NULL; i++) {
         d.probe = doctor_probes[i].name;
-        doctor_probes[i].fn(&d);
+        if (doctor_probes[i].fn != NULL)
+            doctor_probes[i].fn(&d);
+        for (unsigned n = 0; doctor_probes[i].node_fn != NULL && n < d.node_count; n++)
+            if (d.node[n].info != NULL)
+                doctor_probes[i].node_fn(&d, &d.node[n]);
     }
     if (d.redis == NULL) {
         d.probe = doctor_probes[0].name;

@@ -72,20 +72,11 @@ void doctor_redis(struct doctor *d)
     }
     for (unsigned i = 0; i < count; i++)
         look_at(d, &d->node[i]);
-    doctor_versions(d);
 }
 
 /* --- versions --- */
 
-/* Call @fn for each node that replied. */
-static void each(struct doctor *d, void (*fn)(struct doctor *d, const struct doctor_node *n))
-{
-    for (unsigned i = 0; i < d->node_count; i++)
-        if (d->node[i].info != NULL)
-            fn(d, &d->node[i]);
-}
-
-static void tell_version(struct doctor *d, const struct doctor_node *n)
+void doctor_versions(struct doctor *d, const struct doctor_node *n)
 {
     char valkey[TEXT_MAX], redis[TEXT_MAX];
     bool is_valkey = doctor_info_text(n, "valkey_version", valkey, sizeof(valkey))[0] != '\0';
@@ -102,14 +93,9 @@ static void tell_version(struct doctor *d, const struct doctor_node *n)
         doctor_tell(d, DOCTOR_OK, n->name, "", "%s %s", product, version);
 }
 
-void doctor_versions(struct doctor *d)
-{
-    each(d, tell_version);
-}
-
 /* --- memory --- */
 
-static void tell_memory(struct doctor *d, const struct doctor_node *n)
+void doctor_memory(struct doctor *d, const struct doctor_node *n)
 {
     char policy[TEXT_MAX];
     uint64_t limit = doctor_info_number(n, "maxmemory"), used = doctor_info_number(n, "used_memory");
@@ -133,14 +119,9 @@ static void tell_memory(struct doctor *d, const struct doctor_node *n)
                     used);
 }
 
-void doctor_memory(struct doctor *d)
-{
-    each(d, tell_memory);
-}
-
 /* --- persistence --- */
 
-static void tell_persistence(struct doctor *d, const struct doctor_node *n)
+void doctor_persistence(struct doctor *d, const struct doctor_node *n)
 {
     static const char *const writes[] = {"aof_last_write_status", "aof_last_bgrewrite_status",
                                          "rdb_last_bgsave_status"};
@@ -163,11 +144,6 @@ static void tell_persistence(struct doctor *d, const struct doctor_node *n)
                     "has, and filters are degraded until they are healed from their tables");
 }
 
-void doctor_persistence(struct doctor *d)
-{
-    each(d, tell_persistence);
-}
-
 /* --- replicas --- */
 
 static unsigned in_step(const struct doctor_node *n)
@@ -182,7 +158,7 @@ static unsigned in_step(const struct doctor_node *n)
     }
 }
 
-static void tell_replicas(struct doctor *d, const struct doctor_node *n)
+void doctor_replicas(struct doctor *d, const struct doctor_node *n)
 {
     char good[TEXT_MAX];
     unsigned acks = doctor_add_acks(d), replicas = in_step(n);
@@ -206,14 +182,9 @@ static void tell_replicas(struct doctor *d, const struct doctor_node *n)
         doctor_tell(d, DOCTOR_OK, n->name, "", "%u replicas in step, %u needed", replicas, acks);
 }
 
-void doctor_replicas(struct doctor *d)
-{
-    each(d, tell_replicas);
-}
-
 /* --- replication --- */
 
-static void tell_replication(struct doctor *d, const struct doctor_node *n)
+void doctor_replication(struct doctor *d, const struct doctor_node *n)
 {
     char id[TEXT_MAX];
     enum { BACKLOG_LEAST = 1 << 20 };
@@ -226,9 +197,4 @@ static void tell_replication(struct doctor *d, const struct doctor_node *n)
     else
         doctor_tell(d, DOCTOR_OK, n->name, "", "replication id %.16s..., repl-backlog-size %" PRIu64 " bytes",
                     doctor_info_text(n, "master_replid", id, sizeof(id)), backlog);
-}
-
-void doctor_replication(struct doctor *d)
-{
-    each(d, tell_replication);
 }
