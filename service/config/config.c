@@ -29,7 +29,7 @@ void config_free(struct config *c)
     for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
         for (size_t i = 0; i < config_item_count(c, s); i++) {
             free_strings(s, config_item(c, s, i));
-            free(*config_item_name_at(config_item(c, s, i)));
+            free(config_item(c, s, i)->name);
         }
     free(c);
 }
@@ -59,9 +59,9 @@ struct config *config_copy(const struct config *from)
         whole = own_strings(s, c, whole);
     for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
         for (size_t i = 0; i < config_item_count(c, s); i++) {
-            char **name = config_item_name_at(config_item(c, s, i));
-            *name = whole ? strdup(*name) : NULL;
-            whole = own_strings(s, config_item(c, s, i), *name != NULL);
+            struct config_item *item = config_item(c, s, i);
+            item->name = whole ? strdup(item->name) : NULL;
+            whole = own_strings(s, item, item->name != NULL);
         }
     if (!whole) {
         config_free(c);
@@ -90,7 +90,7 @@ void config_release(const struct config *c)
 
 const struct config_filter *config_find(const struct config *c, const char *name, size_t length)
 {
-    return config_item_find(c, CONFIG_FILTER, name, length);
+    return (const void *)config_item_find(c, CONFIG_FILTER, name, length);
 }
 
 enum { PROCESSORS_MOST = 8 };
@@ -224,15 +224,14 @@ static enum err fill(const struct config_file *f, enum config_section section, c
 static enum err fill_item(const struct config_file *f, const struct config_part *part, struct config *c,
                           struct error *e)
 {
-    void *item = config_item_add(c, part->kind);
+    struct config_item *item = config_item_add(c, part->kind);
     if (item == NULL)
         return error_set(e, ERR_CONFIG, "%s:%u: more than %zu %ss; remove some or run a second service",
                          f->name, part->line, config_item_count(c, part->kind),
                          config_section_name(part->kind));
-    *config_item_line_at(item) = part->line;
-    char **name = config_item_name_at(item);
-    *name = strdup(part->name);
-    if (*name == NULL)
+    item->line = part->line;
+    item->name = strdup(part->name);
+    if (item->name == NULL)
         return error_set(e, ERR_NOMEM, "%s:%u: no memory", f->name, part->line);
     return fill(f, part->kind, part, item, e);
 }
