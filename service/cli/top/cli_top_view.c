@@ -52,24 +52,22 @@ uint64_t top_trip(const struct top *t, double quantile)
 /* --- the head: items on as many lines as they need --- */
 
 struct head {
-    struct buffer *out;
-    struct buffer line;
+    FILE *to;
+    size_t used; /* columns of this line */
     unsigned columns;
 };
 
 static void end_head(struct head *h)
 {
-    if (h->line.length > 0)
-        top_cut(h->out, h->line.data, h->line.length, h->columns);
-    h->line.length = 0;
+    (void)fputs(h->used > 0 ? "\n" : "", h->to);
+    h->used = 0;
 }
 
 static void put_item(struct head *h, const char *name, const char *value)
 {
-    size_t length = strlen(name) + 1 + strlen(value);
-    if (h->line.length > 0 && h->line.length + 3 + length > h->columns)
+    if (h->used > 0 && h->used + 3 + strlen(name) + 1 + strlen(value) > h->columns)
         end_head(h);
-    buffer_printf(&h->line, "%s%s %s", h->line.length > 0 ? "   " : "", name, value);
+    h->used += (size_t)fprintf(h->to, "%s%s %s", h->used > 0 ? "   " : "", name, value);
 }
 
 /* The rate per second between two looks; "-": there is only one, or the service restarted between them. */
@@ -93,10 +91,10 @@ static void put_trips(struct head *h, const struct top *t)
     put_item(h, "PING", text);
 }
 
-static void put_head(struct buffer *out, const struct top *t, unsigned columns)
+static void put_head(FILE *to, const struct top *t, unsigned columns)
 {
     const struct top_look *n = &t->now, *p = &t->before;
-    struct head h = {.out = out, .columns = columns};
+    struct head h = {.to = to, .columns = columns};
     char text[OUTPUT_TEXT_SIZE], where[320];
     const struct client_address *at = &t->cli->address;
     (void)snprintf(where, sizeof(where), at->path[0] != '\0' ? "%s" : "%s:%u",
@@ -120,42 +118,16 @@ static void put_head(struct buffer *out, const struct top *t, unsigned columns)
     }
     put_trips(&h, t);
     end_head(&h);
-    buffer_fini(&h.line);
     if (t->error[0] == '\0')
         return;
-    struct buffer line = {0};
-    buffer_printf(&line, "%s", output_color_on(COLOR_BAD, t->cli->color));
-    output_escape(&line, t->error, strlen(t->error));
-    buffer_printf(&line, "%s", output_color_off(COLOR_BAD, t->cli->color));
-    top_cut(out, line.data, line.length, columns);
-    buffer_fini(&line);
+    struct buffer error = {0};
+    output_escape(&error, t->error, strlen(t->error));
+    (void)fprintf(to, "%s%s%s\n", output_color_on(COLOR_BAD, t->cli->color), buffer_text(&error),
+                  output_color_off(COLOR_BAD, t->cli->color));
+    buffer_fini(&error);
 }
 
 /* --- tables --- */
-
-/* Append printed lines, each cut to @columns. */
-static void put_lines(struct buffer *out, const char *text, size_t length, unsigned columns)
-{
-    for (size_t at = 0; at < length;) {
-        const char *end = memchr(text + at, '\n', length - at);
-        size_t n = end == NULL ? length - at : (size_t)(end - (text + at));
-        top_cut(out, text + at, n, columns);
-        at += n + 1;
-    }
-}
-
-static void put_table(struct buffer *out, const struct table *t, bool color, unsigned columns)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *to = open_memstream(&text, &length);
-    if (to == NULL)
-        return;
-    table_print(t, to, color);
-    (void)fclose(to);
-    put_lines(out, text, length, columns);
-    free(text);
-}
 
 static const redisReply *find(const redisReply *all, const char *field, const char *name)
 {
@@ -200,7 +172,7 @@ static void growth_cell(struct table *table, const redisReply *filter)
     table_cell(table, COLOR_NONE, text);
 }
 
-static void put_filters(struct buffer *out, const struct top *t, unsigned columns)
+static void put_filters(FILE *to, const struct top *t, unsigned columns)
 {
     enum { ON_WIDE = 1, ON_MIDDLE = 2, ON_NARROW = 4 };
     static const struct sheet_column all[] = {
@@ -220,12 +192,12 @@ static void put_filters(struct buffer *out, const struct top *t, unsigned column
                : columns < NARROW ? ON_NARROW
                                   : ON_MIDDLE,
                t->now.filters);
-    put_table(out, &table, t->cli->color, columns);
+    table_print(&table, to, t->cli->color);
     table_fini(&table);
 }
 
 /* A line for each running job. */
-static void put_jobs(struct buffer *out, const struct top *t, unsigned columns)
+static void put_jobs(FILE *to, const struct top *t, unsigned columns)
 {
     char state[32], name[512];
     bool any = false;
@@ -239,44 +211,47 @@ static void put_jobs(struct buffer *out, const struct top *t, unsigned columns)
         output_escape(&line, name, strlen(name));
         buffer_puts(&line, ": ");
         follow_line(&line, f, columns > line.length ? columns - (unsigned)line.length : 1);
-        buffer_puts(out, any ? "" : "\n");
+        (void)fprintf(to, "%s%s\n", any ? "" : "\n", buffer_text(&line));
         any = true;
-        top_cut(out, buffer_text(&line), line.length, columns);
         buffer_fini(&line);
     }
 }
 
-static void put_coordinators(struct buffer *out, const struct top *t, unsigned columns)
+static void put_coordinators(FILE *to, const struct top *t, unsigned columns)
 {
     struct table table = {0};
     if (t->now.coordinators == NULL || t->now.coordinators->elements == 0)
         return;
-    buffer_puts(out, "\n");
+    (void)fputc('\n', to);
     cli_coordinators_table(&table, t->now.coordinators, columns < NARROW);
-    put_table(out, &table, t->cli->color, columns);
+    table_print(&table, to, t->cli->color);
     table_fini(&table);
 }
 
 void top_render(struct buffer *out, const struct top *t, unsigned columns, unsigned rows)
 {
-    struct buffer all = {0};
-    put_head(&all, t, columns);
-    buffer_puts(&all, "\n");
+    char *all = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&all, &length);
+    if (to == NULL)
+        return;
+    put_head(to, t, columns);
+    (void)fputc('\n', to);
     if (t->now.filters != NULL && t->now.filters->elements == 0)
-        buffer_puts(&all, "There are no filters yet.\n");
+        (void)fputs("There are no filters yet.\n", to);
     else if (t->now.filters != NULL)
-        put_filters(&all, t, columns);
-    put_jobs(&all, t, columns);
-    put_coordinators(&all, t, columns);
-    /* The last line shows how to leave. */
-    const char *text = buffer_text(&all);
-    unsigned lines = 0;
-    for (; *text != '\0' && lines + 1 < rows; lines++) {
+        put_filters(to, t, columns);
+    put_jobs(to, t, columns);
+    put_coordinators(to, t, columns);
+    (void)fclose(to);
+    const char *text = all;
+    for (unsigned lines = 0; *text != '\0' && lines + 1 < rows; lines++) {
         size_t n = strcspn(text, "\n");
-        buffer_append(out, text, n + (text[n] == '\n'));
+        top_cut(out, text, n, columns);
         text += n + (text[n] == '\n');
     }
+    /* The last line shows how to leave. */
     top_cut(out, *text == '\0' ? "q: quit" : "q: quit; there are more lines", *text == '\0' ? 7 : 26,
             columns);
-    buffer_fini(&all);
+    free(all);
 }
