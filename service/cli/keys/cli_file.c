@@ -25,11 +25,6 @@ static uint64_t get_u64(const uint8_t *from)
     return le64toh(value);
 }
 
-void dump_file_begin(struct dump_file *f, FILE *stream)
-{
-    *f = (struct dump_file){.stream = stream};
-}
-
 static uint64_t piece_sum(const uint8_t *head, const void *bytes, size_t length)
 {
     return XXH3_64bits_withSeed(bytes, length, XXH3_64bits(head, HEAD_BYTES));
