@@ -179,9 +179,6 @@ void cli_print_command_help(const struct command *c)
 
 /* --- the reference --- */
 
-/* docs/man/twinbloom.1 and docs/reference/cli.md. */
-extern const char embedded_twinbloom[], embedded_cli[];
-
 /* The next line of a command's examples, without blanks at its ends, of *@length bytes; false: there is
  * none. */
 static bool next_example(const char **at, const char **line, size_t *length)
@@ -307,14 +304,4 @@ void reference_json(void)
     json_close(&j, '}');
     (void)puts(buffer_text(&b));
     buffer_fini(&b);
-}
-
-void reference_man(void)
-{
-    (void)fputs(embedded_twinbloom, stdout);
-}
-
-void reference_markdown(void)
-{
-    (void)fputs(strchr(embedded_cli, '\n') + 1, stdout); /* without the "generated" line */
 }

@@ -92,7 +92,7 @@ int cli_complete(struct cli *cli, char *const *words, size_t count);
 /* cli_reference.c: print help and the reference, generated from the tables. */
 void cli_print_help(void);
 void cli_print_command_help(const struct command *c);
-void reference_man(void); /* roff: twinbloom.1 */
-void reference_markdown(void);
 void reference_json(void);
+/* docs/man/twinbloom.1 and docs/reference/cli.md. */
+extern const char embedded_twinbloom[], embedded_cli[];
 #endif

@@ -250,11 +250,6 @@ static enum err assemble(const struct config_file *f, struct config *c, struct e
     return err == ERR_OK ? config_check_whole(&check) : err;
 }
 
-enum err config_validate(const struct config *c, struct error *e)
-{
-    return config_check_whole(&(struct config_check){.config = c, .error = e});
-}
-
 enum err config_read_stream(struct config **out, FILE *from, const char *name, struct error *e)
 {
     struct config_file file;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "service/config/config_check.h"
 #include "service/config/config_keys.h"
 
 /* --- names --- */
@@ -225,7 +226,7 @@ enum err config_assign(struct config **out, const struct config *from, const str
     }
     if (err == ERR_OK) {
         *blamed = 0;
-        err = config_validate(c, e);
+        err = config_check_whole(&(struct config_check){.config = c, .error = e});
     }
     free(targets);
     if (err != ERR_OK) {

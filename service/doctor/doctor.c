@@ -5,8 +5,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/info.h"
-#include "base/number.h"
 #include "service/core/service.h"
 
 const struct doctor_probe doctor_probes[] = {
@@ -71,37 +69,6 @@ void doctor_tell_error(struct doctor *d, enum doctor_state state, const char *su
     doctor_tell(d, state, subject, remedy, "%.*s", (int)length, e->text);
 }
 
-/* --- INFO of a node --- */
-
-const char *doctor_info_text(const struct doctor_node *n, const char *name, char *out, size_t size)
-{
-    size_t length = 0;
-    const char *value = n->info == NULL ? NULL : info_value(n->info->str, n->info->len, name, &length);
-    (void)snprintf(out, size, "%.*s", value == NULL ? 0 : (int)length, value == NULL ? "" : value);
-    return out;
-}
-
-uint64_t doctor_info_number(const struct doctor_node *n, const char *name)
-{
-    char text[32];
-    uint64_t number = 0;
-    (void)doctor_info_text(n, name, text, sizeof(text));
-    return number_u64(text, strlen(text), &number) ? number : 0;
-}
-
-unsigned doctor_redis_version(const struct doctor_node *n)
-{
-    char text[32];
-    unsigned version = 0;
-    char *at = (char *)doctor_info_text(n, "redis_version", text, sizeof(text));
-    for (unsigned part = 0; part < 3; part++) {
-        unsigned long number = strtoul(at, &at, 10);
-        version = version * 100 + (number < 100 ? (unsigned)number : 99);
-        at += *at == '.';
-    }
-    return version;
-}
-
 /* --- requirements of the configuration --- */
 
 void doctor_each_table(struct doctor *d, void (*fn)(struct doctor *d, const struct config_filter *f))
@@ -110,15 +77,6 @@ void doctor_each_table(struct doctor *d, void (*fn)(struct doctor *d, const stru
     for (size_t i = 0; d->has_postgres && i < c->filter_count; i++)
         if (c->filter[i].table[0] != '\0')
             fn(d, &c->filter[i]);
-}
-
-size_t doctor_sources(const struct doctor *d)
-{
-    const struct config *c = d->o->config;
-    size_t count = 0;
-    for (size_t i = 0; i < c->filter_count; i++)
-        count += c->filter[i].table[0] != '\0';
-    return count;
 }
 
 unsigned doctor_add_acks(const struct doctor *d)

@@ -61,21 +61,11 @@ void doctor_tell(struct doctor *d, enum doctor_state state, const char *subject,
 void doctor_tell_error(struct doctor *d, enum doctor_state state, const char *subject, const struct error *e,
                        const char *remedy);
 
-/* A line of a node's INFO: as a number, 0: missing; as text, "": missing. */
-uint64_t doctor_info_number(const struct doctor_node *n, const char *name);
-const char *doctor_info_text(const struct doctor_node *n, const char *name, char *out, size_t size);
-/* Redis' version as 70015 for 7.0.15; 0: unknown. For Valkey: the Redis version that it is compatible
- * with. */
-unsigned doctor_redis_version(const struct doctor_node *n);
-
 /* Where the database answered: call @fn for each filter that has a table. */
 void doctor_each_table(struct doctor *d, void (*fn)(struct doctor *d, const struct config_filter *f));
 
 /* Open a valid source. NULL: @e says why there is none. */
 struct source *doctor_open_source(const struct doctor *d, const struct config_filter *f, struct error *e);
-
-/* The number of configured filters with a table. */
-size_t doctor_sources(const struct doctor *d);
 
 /* The largest add_acks of [redis] and the filters; whether one of them sets add_fsync. */
 unsigned doctor_add_acks(const struct doctor *d);

@@ -102,7 +102,7 @@ static void say(const struct cli *cli, const struct control *c, const uint64_t *
 static int control(struct cli *cli, size_t argc, const char **argv, const uint64_t *rows)
 {
     const struct control *c = find(cli->command);
-    struct error e;
+    struct error e = {""};
     argv[0] = c->verb;
     argv[1] = cli->arguments[0];
     int code = c->why == NULL ? CLI_OK : cli_confirm(cli, c->why, c->question);
@@ -111,8 +111,8 @@ static int control(struct cli *cli, size_t argc, const char **argv, const uint64
         return code != CLI_OK ? code : cli->failure;
     bool done = reply->type != REDIS_REPLY_INTEGER || reply->integer != 0;
     freeReplyObject(reply);
-    if (!done)
-        return cli_fail_with(cli_name_filter(cli, ERR_NOT_FOUND, &e), "%s", e.text);
+    if (!done && cli_name_filter(cli, ERR_NOT_FOUND, &e) != ERR_OK)
+        return cli_fail_with(ERR_NOT_FOUND, "%s", e.text);
     say(cli, c, rows);
     return CLI_OK;
 }
