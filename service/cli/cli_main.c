@@ -192,7 +192,7 @@ int main(int argc, char **argv)
     struct cli cli = {.address = {.host = "127.0.0.1", .port = CLIENT_PORT},
                       .timeout_ms = 10000,
                       .interval = 2,
-                      .bench = {.adds = -1}};
+                      .bench = {.adds = 0.1, .batch = 1, .pipeline = 1, .connections = 8, .key_size = 16}};
     cli.terminal = isatty(STDOUT_FILENO) == 1;
     cli.color = wants_color(cli.terminal);
 

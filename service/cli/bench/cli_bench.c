@@ -55,16 +55,11 @@ enum {
     ENDLESS_S = 365 * 86400
 };
 
+/* The defaults that depend on other options. */
 static void set_defaults(struct cli *cli)
 {
     struct cli_bench *o = &cli->bench;
     o->keys = cli->estimate.keys != 0 ? cli->estimate.keys : 100000;
-    o->batch = o->batch != 0 ? o->batch : 1;
-    o->pipeline = o->pipeline != 0 ? o->pipeline : 1;
-    o->connections = o->connections != 0 ? o->connections : 8;
-    o->key_size = o->key_size != 0 ? o->key_size : 16;
-    if (o->adds < 0)
-        o->adds = 0.1;
     if (o->seconds <= 0)
         o->seconds = o->requests != 0 ? ENDLESS_S : 10;
     if (cli->error_rate == NULL)

@@ -28,10 +28,11 @@ struct cli_estimate {
     const char *given; /* name of one such option that was given */
 };
 
-/* Options of bench; 0 and NULL: not given. */
+/* Options of bench; 0 and NULL: not given. main() sets the defaults of adds, batch, pipeline, connections and
+ * key_size. */
 struct cli_bench {
     const char *filter;
-    double adds; /* share of adds; below 0: not given */
+    double adds; /* share of adds */
     double seconds;
     uint64_t keys, batch, pipeline, connections, requests, rate, key_size;
 };
