@@ -58,7 +58,7 @@ void cli_print_history(const struct cli *cli, const redisReply *runs)
         {"ROWS", .right = true, .cell = sheet_count_cell, .field = "rows"},
         {"GENERATION", .own = generations_cell},
         {"WHY", .own = why_cell},
-        {NULL},
+        {.title = NULL},
     };
     sheet_table(cli, columns, 0, runs, "There were no jobs yet.");
 }
@@ -120,7 +120,7 @@ static void print_nodes(const struct cli *cli, const redisReply *nodes)
         {"SLOTS", .right = true, .cell = sheet_count_cell, .field = "slots"},
         {"CONNECTIONS", .right = true, .cell = sheet_count_cell, .field = "connections"},
         {"LAST ERROR", .own = error_cell},
-        {NULL},
+        {.title = NULL},
     };
     sheet_table(cli, columns, 0, nodes, NULL);
 }
@@ -290,7 +290,7 @@ static const struct sheet_column coordinator_columns[] = {
     {"BEHIND", .right = true, .on = ALL | TOP, .cell = plain_cell, .field = "behind"},
     {"JOBS", .on = ALL | ONE, .own = jobs_cell},
     {"HEALTH", .own = health_cell},
-    {NULL},
+    {.title = NULL},
 };
 
 static void print_coordinators(const struct cli *cli, const redisReply *all)

@@ -37,7 +37,7 @@ static void print_nodes(const struct cli *cli, const redisReply *nodes)
     static const struct sheet_column columns[] = {
         {"NODE", .own = node_cells},  {"SHARDS", .right = true},    {"BEFORE", .right = true},
         {"DURING", .right = true},    {"AFTER", .right = true},     {"USED NOW", .right = true},
-        {"USED THEN", .right = true}, {"MAXMEMORY", .right = true}, {NULL}};
+        {"USED THEN", .right = true}, {"MAXMEMORY", .right = true}, {.title = NULL}};
     (void)putchar('\n');
     sheet_table(cli, columns, 0, nodes, NULL);
 }
@@ -76,7 +76,7 @@ void cli_print_steps(const struct cli *cli, const redisReply *plan)
         {"STEP", .own = step_cells},    {"ROWS", .right = true},
         {"TIME", .right = true},        {"REDIS BEFORE", .right = true},
         {"AT ITS PEAK", .right = true}, {"AFTERWARDS", .right = true},
-        {"WHAT", .right = false},       {NULL}};
+        {"WHAT", .right = false},       {.title = NULL}};
     const redisReply *steps = client_field(plan, "steps");
     if (steps == NULL || steps->type != REDIS_REPLY_ARRAY)
         return;

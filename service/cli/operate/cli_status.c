@@ -131,7 +131,7 @@ static void print_filters(const struct cli *cli, const redisReply *filters)
         {"HEALTH", .own = status_health_cell},
         {"NEXT REBUILD", .own = status_next_cell},
         {"JOB", .own = status_job_cell},
-        {NULL},
+        {.title = NULL},
     };
     bool narrow = cli->terminal && output_columns() < WIDE_COLUMNS;
     struct table t = {.bar = !cli->terminal ? 0 : narrow ? BAR_NARROW : BAR_WIDE};

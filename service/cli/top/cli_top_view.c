@@ -184,7 +184,7 @@ static void put_filters(FILE *to, const struct top *t, unsigned columns)
         {"HEALTH", .own = status_health_cell},
         {"NEXT REBUILD", .on = ON_WIDE, .own = status_next_cell},
         {"JOB", .own = status_job_cell},
-        {NULL},
+        {.title = NULL},
     };
     struct table table = {.bar = columns >= WIDE ? BAR_WIDE : BAR_NARROW, .context = t};
     sheet_rows(&table, all,
