@@ -84,7 +84,7 @@ const struct command cli_command_table[] = {
     {"resume", "FILTER", 1, 1, 0, "continue a paused job", "", "twinbloom resume short-link", cli_control},
     {"throttle", "FILTER ROWS", 2, 2, 0, "limit how many rows a second the running job reads",
      "ROWS is a number such as 5000 or 5k. 0 or none removes the limit. The next job starts without one.",
-     "twinbloom throttle short-link 5k", cli_control},
+     "twinbloom throttle short-link 5k", cli_throttle},
     {"verify", "FILTER", 1, 1, WITH_FULL | WITH_WAIT,
      "look up keys of the source in the filter, and measure the false-positive rate",
      "Keys that are missing are added. With --wait, the command follows the job to its end; the exit code is "
@@ -124,10 +124,10 @@ const struct command cli_command_table[] = {
      "No key of a degraded filter is reported absent. With a source, the filter is rebuilt by itself. "
      "Without one, it stays degraded until you know that nothing is missing, or accept what is, and run this "
      "command: shards that are missing are made empty.",
-     "twinbloom trust seen --yes", cli_trust},
+     "twinbloom trust seen --yes", cli_control},
     {"delete", "FILTER", 1, 1, WITH_YES, "delete a filter and all its keys",
      "A configured filter is not deleted: remove its section [filter NAME] first.",
-     "twinbloom delete old-links --yes", cli_delete},
+     "twinbloom delete old-links --yes", cli_control},
     {"config", "[show|get|set] [KEY [VALUE]]...", 0, SIZE_MAX, 0,
      "show or change the configuration of the running service",
      "show [KEY...] prints all keys, or these; get needs a KEY. Patterns such as filter.* are allowed; "

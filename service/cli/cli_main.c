@@ -137,18 +137,17 @@ static bool fits_command(const struct command *c, const struct cli *cli, const s
 
 static int run_help(const struct cli *cli, const char *topic)
 {
-    if (cli->man || cli->markdown || (cli->json && topic == NULL)) {
-        cli->man ? reference_man() : cli->markdown ? reference_markdown() : reference_json();
-        return CLI_OK;
-    }
-    if (topic == NULL) {
-        cli_print_help();
-        return CLI_OK;
-    }
-    const struct command *c = find_command(topic);
-    if (c == NULL)
+    const struct command *c = NULL;
+    if (cli->man)
+        (void)fputs(embedded_twinbloom, stdout);
+    else if (cli->markdown)
+        (void)fputs(strchr(embedded_cli, '\n') + 1, stdout); /* without the "generated" line */
+    else if (topic == NULL)
+        cli->json ? reference_json() : cli_print_help();
+    else if ((c = find_command(topic)) != NULL)
+        cli_print_command_help(c);
+    else
         return CLI_USAGE;
-    cli_print_command_help(c);
     return CLI_OK;
 }
 
@@ -193,7 +192,7 @@ int main(int argc, char **argv)
     struct cli cli = {.address = {.host = "127.0.0.1", .port = CLIENT_PORT},
                       .timeout_ms = 10000,
                       .interval = 2,
-                      .bench = {.adds = -1}};
+                      .bench = {.adds = 0.1, .batch = 1, .pipeline = 1, .connections = 8, .key_size = 16}};
     cli.terminal = isatty(STDOUT_FILENO) == 1;
     cli.color = wants_color(cli.terminal);
 

@@ -44,37 +44,9 @@ bool cli_set_url(struct cli *cli, const char *value)
     return false;
 }
 
-static bool set_socket(struct cli *cli, const char *value)
-{
-    return set_text(cli->address.path, sizeof(cli->address.path), value);
-}
-
-static bool set_user(struct cli *cli, const char *value)
-{
-    return set_text(cli->address.user, sizeof(cli->address.user), value);
-}
-
 bool cli_set_password(struct cli *cli, const char *value)
 {
     return value[0] == '\0' || set_text(cli->address.password, sizeof(cli->address.password), value);
-}
-
-static bool set_ca(struct cli *cli, const char *value)
-{
-    cli->address.ca = value;
-    return cli->address.tls = true;
-}
-
-static bool set_cert(struct cli *cli, const char *value)
-{
-    cli->address.cert = value;
-    return cli->address.tls = true;
-}
-
-static bool set_key(struct cli *cli, const char *value)
-{
-    cli->address.key = value;
-    return cli->address.tls = true;
 }
 
 /* --- special values --- */
@@ -118,6 +90,7 @@ static bool set_skip(struct cli *cli, const char *value)
 #define BY(setter) {OPTION_OWN, 0, 0, 0, setter}
 #define TO(kind, member, least, most) {OPTION_##kind, offsetof(struct cli, member), least, most, NULL}
 /* clang-format on */
+#define COPY(member) TO(COPY, member, 1, sizeof(((struct cli *)0)->member) - 1)
 #define FLAG(member) TO(FLAG, member, 0, 0)
 #define TEXT(member, most) TO(TEXT, member, 1, most)
 #define BYTES(member) TO(BYTES, member, 0, 0)
@@ -130,14 +103,16 @@ const struct option_row cli_option_table[] = {
     {"-u", "--url", "URL", 0, true,
      "both: redis://[user:password@]host:port, rediss:// with TLS, unix:///path (or TWINBLOOM_URL)",
      BY(cli_set_url)},
-    {"-s", "--socket", "PATH", 0, false, "connect to this Unix socket instead", BY(set_socket)},
-    {"", "--user", "NAME", 0, false, "log in as this user, with the password below", BY(set_user)},
+    {"-s", "--socket", "PATH", 0, false, "connect to this Unix socket instead", COPY(address.path)},
+    {"", "--user", "NAME", 0, false, "log in as this user, with the password below", COPY(address.user)},
     {"-a", "--password", "PASSWORD", 0, false, "others may see it in ps; TWINBLOOM_PASSWORD is safer",
      BY(cli_set_password)},
     {"", "--tls", NULL, 0, false, "connect with TLS", FLAG(address.tls)},
-    {"", "--cacert", "FILE", 0, false, "authorities to trust, PEM (those of the system)", BY(set_ca)},
-    {"", "--cert", "FILE", 0, false, "client certificate, PEM", BY(set_cert)},
-    {"", "--key", "FILE", 0, false, "private key of the client certificate, PEM", BY(set_key)},
+    {"", "--cacert", "FILE", 0, false, "authorities to trust, PEM (those of the system)",
+     TO(TEXT, address.ca, 0, DBL_MAX)},
+    {"", "--cert", "FILE", 0, false, "client certificate, PEM", TO(TEXT, address.cert, 0, DBL_MAX)},
+    {"", "--key", "FILE", 0, false, "private key of the client certificate, PEM",
+     TO(TEXT, address.key, 0, DBL_MAX)},
     {"", "--timeout", "SECONDS", 0, false, "how long to wait for an answer (10)", BY(set_timeout)},
     {"", "--json", NULL, 0, false, "print JSON; an error is JSON, too, on standard error", FLAG(json)},
     {"", "--capacity", "N", WITH_CAPACITY, false, "number of keys to make room for: 1000000, 1e6, 1M",
@@ -223,6 +198,8 @@ bool cli_option_set(struct cli *cli, const struct option_row *o, const char *val
         return to->set(cli, value);
     case OPTION_FLAG:
         return *(bool *)at = true;
+    case OPTION_COPY:
+        return set_text(at, (size_t)to->most + 1, value);
     case OPTION_TEXT:
         *(const char **)at = value;
         number = (double)strlen(value);

@@ -179,9 +179,6 @@ void cli_print_command_help(const struct command *c)
 
 /* --- the reference --- */
 
-/* docs/man/twinbloom.1 and docs/reference/cli.md. */
-extern const char embedded_twinbloom[], embedded_cli[];
-
 /* The next line of a command's examples, without blanks at its ends, of *@length bytes; false: there is
  * none. */
 static bool next_example(const char **at, const char **line, size_t *length)
@@ -195,28 +192,22 @@ static bool next_example(const char **at, const char **line, size_t *length)
 
 /* --- JSON --- */
 
-static void field_member(struct json *j, const char *name, struct schema_text text)
-{
-    json_name(j, name);
-    json_string(j, text.text, text.length);
-}
-
-static void write_shape(struct json *j, struct schema_text name)
+static void write_shape(struct json *j, const char *name)
 {
     struct schema_shape shape;
     schema_load(&shape, name);
-    field_member(j, "name", name);
+    json_text(j, "name", name);
     json_name(j, "members");
     json_open(j, '[');
     for (size_t i = 0; i < shape.count; i++) {
-        const struct schema_text *m = shape.member[i].row.field;
+        const char *const *m = shape.member[i].row.field;
         json_open(j, '{');
-        field_member(j, "name", m[MEMBER_NAME]);
-        field_member(j, "type", m[MEMBER_TYPE]);
+        json_text(j, "name", m[MEMBER_NAME]);
+        json_text(j, "type", m[MEMBER_TYPE]);
         json_name(j, "always");
         json_bool(j, shape.member[i].always);
-        field_member(j, "meaning", m[MEMBER_MEANING]);
-        if (m[MEMBER_SHAPE].length > 0) {
+        json_text(j, "meaning", m[MEMBER_MEANING]);
+        if (m[MEMBER_SHAPE][0] != '\0') {
             json_name(j, "shape");
             json_open(j, '{');
             write_shape(j, m[MEMBER_SHAPE]);
@@ -235,9 +226,9 @@ static void write_outputs(struct json *j, const char *command)
     json_open(j, '[');
     while (schema_next_output(&at, command, &output)) {
         json_open(j, '{');
-        field_member(j, "when", output.field[4]);
+        json_text(j, "when", output.field[4]);
         json_name(j, "array");
-        json_bool(j, output.field[3].length > 0);
+        json_bool(j, output.field[3][0] != '\0');
         write_shape(j, output.field[2]);
         json_close(j, '}');
     }
@@ -307,14 +298,4 @@ void reference_json(void)
     json_close(&j, '}');
     (void)puts(buffer_text(&b));
     buffer_fini(&b);
-}
-
-void reference_man(void)
-{
-    (void)fputs(embedded_twinbloom, stdout);
-}
-
-void reference_markdown(void)
-{
-    (void)fputs(strchr(embedded_cli, '\n') + 1, stdout); /* without the "generated" line */
 }

@@ -52,8 +52,16 @@ extern const size_t cli_command_count;
 
 /* Where an option's value is stored. */
 struct option_to {
-    enum { OPTION_OWN, OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_DECIMAL } kind;
-    size_t offset;      /* in struct cli: of a bool, const char *, uint64_t (two kinds) or double */
+    enum {
+        OPTION_OWN,
+        OPTION_FLAG,
+        OPTION_COPY,
+        OPTION_TEXT,
+        OPTION_COUNT,
+        OPTION_BYTES,
+        OPTION_DECIMAL
+    } kind;
+    size_t offset;      /* in struct cli: of a bool, char[], const char *, uint64_t (two kinds) or double */
     double least, most; /* bounds of the number, or of the text's length */
     cli_setter *set;    /* for OPTION_OWN */
 };
@@ -84,7 +92,7 @@ int cli_complete(struct cli *cli, char *const *words, size_t count);
 /* cli_reference.c: print help and the reference, generated from the tables. */
 void cli_print_help(void);
 void cli_print_command_help(const struct command *c);
-void reference_man(void); /* roff: twinbloom.1 */
-void reference_markdown(void);
 void reference_json(void);
+/* docs/man/twinbloom.1 and docs/reference/cli.md. */
+extern const char embedded_twinbloom[], embedded_cli[];
 #endif

@@ -2,6 +2,7 @@
 #include "service/config/config.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ void config_free(struct config *c)
     for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
         for (size_t i = 0; i < config_item_count(c, s); i++) {
             free_strings(s, config_item(c, s, i));
-            free(*config_item_name_at(config_item(c, s, i)));
+            free(config_item(c, s, i)->name);
         }
     free(c);
 }
@@ -58,9 +59,9 @@ struct config *config_copy(const struct config *from)
         whole = own_strings(s, c, whole);
     for (enum config_section s = CONFIG_FILTER; s < CONFIG_SECTIONS; s++)
         for (size_t i = 0; i < config_item_count(c, s); i++) {
-            char **name = config_item_name_at(config_item(c, s, i));
-            *name = whole ? strdup(*name) : NULL;
-            whole = own_strings(s, config_item(c, s, i), *name != NULL);
+            struct config_item *item = config_item(c, s, i);
+            item->name = whole ? strdup(item->name) : NULL;
+            whole = own_strings(s, item, item->name != NULL);
         }
     if (!whole) {
         config_free(c);
@@ -89,7 +90,7 @@ void config_release(const struct config *c)
 
 const struct config_filter *config_find(const struct config *c, const char *name, size_t length)
 {
-    return config_item_find(c, CONFIG_FILTER, name, length);
+    return (const void *)config_item_find(c, CONFIG_FILTER, name, length);
 }
 
 enum { PROCESSORS_MOST = 8 };
@@ -188,8 +189,13 @@ static enum err refuse_at(const char *file, unsigned line, const char *what, str
 }
 
 enum err config_refuse_key(const struct config_check *c, enum config_section section, const char *filter,
-                           const char *key, const char *what)
+                           const char *key, const char *format, ...)
 {
+    char what[640];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
     if (c->file == NULL)
         return error_set(c->error, ERR_CONFIG, "%s", what);
     return refuse_at(c->file->name, line_of(c->file, section, filter, key), what, c->error);
@@ -218,15 +224,14 @@ static enum err fill(const struct config_file *f, enum config_section section, c
 static enum err fill_item(const struct config_file *f, const struct config_part *part, struct config *c,
                           struct error *e)
 {
-    void *item = config_item_add(c, part->kind);
+    struct config_item *item = config_item_add(c, part->kind);
     if (item == NULL)
         return error_set(e, ERR_CONFIG, "%s:%u: more than %zu %ss; remove some or run a second service",
                          f->name, part->line, config_item_count(c, part->kind),
                          config_section_name(part->kind));
-    *config_item_line_at(item) = part->line;
-    char **name = config_item_name_at(item);
-    *name = strdup(part->name);
-    if (*name == NULL)
+    item->line = part->line;
+    item->name = strdup(part->name);
+    if (item->name == NULL)
         return error_set(e, ERR_NOMEM, "%s:%u: no memory", f->name, part->line);
     return fill(f, part->kind, part, item, e);
 }
@@ -243,11 +248,6 @@ static enum err assemble(const struct config_file *f, struct config *c, struct e
     if (err == ERR_OK)
         err = config_load_secrets(&check, c);
     return err == ERR_OK ? config_check_whole(&check) : err;
-}
-
-enum err config_validate(const struct config *c, struct error *e)
-{
-    return config_check_whole(&(struct config_check){.config = c, .error = e});
 }
 
 enum err config_read_stream(struct config **out, FILE *from, const char *name, struct error *e)

@@ -157,10 +157,6 @@ void config_free(struct config *c);
 
 /* Another one with the same values. NULL: no memory. */
 struct config *config_copy(const struct config *from);
-/* What config_read() checks of the whole, for a config that was made otherwise. ERR_CONFIG: "what; remedy".
- */
-MUST_CHECK enum err config_validate(const struct config *c, struct error *e);
-
 /* Once threads share a config nobody changes it. Each that uses it holds it, and whoever gives it back last
  * frees it. A new config is held once: by its owner. */
 const struct config *config_hold(const struct config *c);

@@ -3,7 +3,6 @@
 #include "service/config/config_check.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/un.h>
@@ -24,20 +23,18 @@ static bool is_loopback(const char *host)
 
 static enum err check_address(const struct config_check *c, const char *key, const char *address)
 {
-    char host[256], what[512];
+    char host[256];
     uint16_t port;
     struct error why;
-    if (config_split_address(address, host, sizeof(host), &port, &why) != ERR_OK) {
-        (void)snprintf(what, sizeof(what), "'%s': %.400s", key, why.text);
-        return config_refuse_key(c, CONFIG_SERVICE, NULL, key, what);
-    }
+    if (config_split_address(address, host, sizeof(host), &port, &why) != ERR_OK)
+        return config_refuse_key(c, CONFIG_SERVICE, NULL, key, "'%s': %.400s", key, why.text);
     if (is_loopback(host) || c->config->insecure || users_login_required(c->config))
         return ERR_OK;
-    (void)snprintf(what, sizeof(what),
-                   "'%s' = %.100s is open to other machines without a login; set a 'password', add a [user "
-                   "NAME], listen on 127.0.0.1, or set insecure = yes",
-                   key, address);
-    return config_refuse_key(c, CONFIG_SERVICE, NULL, key, what);
+    return config_refuse_key(c, CONFIG_SERVICE, NULL, key,
+                             "'%s' = %.100s is open to other machines without a login; set a 'password', add "
+                             "a [user NAME], listen "
+                             "on 127.0.0.1, or set insecure = yes",
+                             key, address);
 }
 
 static enum err check_addresses(const struct config_check *c, const char *key, const char *list)
@@ -91,21 +88,21 @@ static enum err check_tls(const struct config_check *c)
         key = "tls_client_user";
         what = "'tls_client_user' needs certificates of clients; add tls_client_auth = optional or required";
     }
-    return key == NULL ? ERR_OK : config_refuse_key(c, CONFIG_SERVICE, NULL, key, what);
+    return key == NULL ? ERR_OK : config_refuse_key(c, CONFIG_SERVICE, NULL, key, "%s", what);
 }
 
 static enum err check_user(const struct config_check *c, const struct config_user *u)
 {
     const char *fault = users_name_fault(u->name);
     if (fault != NULL)
-        return config_refuse_key(c, CONFIG_USER, u->name, "", fault);
+        return config_refuse_key(c, CONFIG_USER, u->name, "", "%s", fault);
     if (*u->password != '\0' && !users_is_hash(u->password))
         return config_refuse_key(c, CONFIG_USER, u->name, "password",
                                  "'password' of a user must be a hash, not the password itself; make one "
                                  "with twinbloom hash-password");
     fault = *u->token != '\0' ? users_token_fault(u->token) : NULL;
     if (fault != NULL)
-        return config_refuse_key(c, CONFIG_USER, u->name, "token", fault);
+        return config_refuse_key(c, CONFIG_USER, u->name, "token", "%s", fault);
     if (*u->password == '\0' && *u->token == '\0' && !c->config->tls_client_user)
         return config_refuse_key(
             c, CONFIG_USER, u->name, "password",

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "service/config/config_check.h"
 #include "service/config/config_keys.h"
 
 /* --- names --- */
@@ -25,11 +26,11 @@ static const struct config_key *find_bare(const char *name)
 }
 
 /* @item: of a named section, else NULL. */
-static void put_name(struct buffer *out, const struct config_key *k, const void *item)
+static void put_name(struct buffer *out, const struct config_key *k, const struct config_item *item)
 {
     buffer_printf(out, "%s.", config_section_name(k->section));
     if (item != NULL)
-        buffer_printf(out, "%s.", config_item_name(item));
+        buffer_printf(out, "%s.", item->name);
     buffer_puts(out, k->name);
 }
 
@@ -81,8 +82,8 @@ static void put_comma(struct buffer *out)
         buffer_puts(out, ", ");
 }
 
-static void compare_section(enum config_section section, const void *old, const void *new, const void *item,
-                            bool reloadable, struct buffer *out)
+static void compare_section(enum config_section section, const void *old, const void *new,
+                            const struct config_item *item, bool reloadable, struct buffer *out)
 {
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
@@ -99,29 +100,29 @@ static void compare_section(enum config_section section, const void *old, const 
     }
 }
 
-static const void *same_item(const struct config *c, enum config_section section, const void *item)
+static const struct config_item *same_item(const struct config *c, enum config_section section,
+                                           const struct config_item *item)
 {
-    const char *name = config_item_name(item);
-    return config_item_find(c, section, name, strlen(name));
+    return config_item_find(c, section, item->name, strlen(item->name));
 }
 
 static void compare_items(enum config_section section, const struct config *old, const struct config *new,
                           bool reloadable, struct buffer *out)
 {
     for (size_t i = 0; i < config_item_count(old, section); i++) {
-        const void *was = config_item(old, section, i), *is = same_item(new, section, was);
+        const struct config_item *was = config_item(old, section, i), *is = same_item(new, section, was);
         if (is != NULL) {
             compare_section(section, was, is, is, reloadable, out);
         } else if (reloadable) {
             put_comma(out);
-            buffer_printf(out, "[%s %s] removed", config_section_name(section), config_item_name(was));
+            buffer_printf(out, "[%s %s] removed", config_section_name(section), was->name);
         }
     }
     for (size_t i = 0; reloadable && i < config_item_count(new, section); i++) {
-        const void *is = config_item(new, section, i);
+        const struct config_item *is = config_item(new, section, i);
         if (same_item(old, section, is) == NULL) {
             put_comma(out);
-            buffer_printf(out, "[%s %s] added", config_section_name(section), config_item_name(is));
+            buffer_printf(out, "[%s %s] added", config_section_name(section), is->name);
         }
     }
 }
@@ -166,7 +167,7 @@ static enum err assign(struct config *c, const struct target *to, const struct c
     if (value == NULL)
         return ERR_CONFIG;
     enum config_section section = to->key->section;
-    void *base = config_section_is_named(section) ? config_item(c, section, to->item) : c;
+    void *base = config_section_is_named(section) ? (void *)config_item(c, section, to->item) : c;
     enum err err = config_key_set(to->key, base, value, e);
     free(value);
     return err;
@@ -225,7 +226,7 @@ enum err config_assign(struct config **out, const struct config *from, const str
     }
     if (err == ERR_OK) {
         *blamed = 0;
-        err = config_validate(c, e);
+        err = config_check_whole(&(struct config_check){.config = c, .error = e});
     }
     free(targets);
     if (err != ERR_OK) {
@@ -238,8 +239,8 @@ enum err config_assign(struct config **out, const struct config *from, const str
 
 /* --- listing --- */
 
-static void each_of(enum config_section section, const void *base, const void *item, config_value_fn *fn,
-                    void *arg)
+static void each_of(enum config_section section, const void *base, const struct config_item *item,
+                    config_value_fn *fn, void *arg)
 {
     struct buffer name = {0}, value = {0};
     for (size_t i = 0; i < config_key_count; i++) {

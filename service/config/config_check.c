@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/config/config_check.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buffer.h"
@@ -14,23 +13,33 @@
 #include "shard/redis/nodes/nodes.h"
 #include "shard/redis/nodes/sentinels.h"
 
+/* The first of @keys, which NULL ends, that does not have its default; NULL: there is none. */
+static const char *first_set(enum config_section section, const void *base, const char *const *keys)
+{
+    bool set = false;
+    for (; *keys != NULL; keys++) {
+        const struct config_key *k = config_key_find(section, *keys);
+        struct buffer value = {0};
+        config_key_format(k, base, &value);
+        set = strcmp(buffer_text(&value), k->standard) != 0 && !buffer_failed(&value);
+        buffer_fini(&value);
+        if (set)
+            break;
+    }
+    return *keys;
+}
+
 /* Who sets up TLS does not want to speak without it. */
 static enum err check_redis_tls(const struct config_check *c, bool used)
 {
     const struct config *config = c->config;
-    const char *const keys[] = {"tls_ca_file",  "tls_ca_dir",      "tls_cert_file",
-                                "tls_key_file", "tls_server_name", "tls_verify"};
-    const bool set[] = {*config->redis_ca_file != '\0',     *config->redis_ca_dir != '\0',
-                        *config->redis_cert_file != '\0',   *config->redis_key_file != '\0',
-                        *config->redis_server_name != '\0', !config->redis_verify};
-    for (size_t i = 0; i < sizeof(set) / sizeof(set[0]) && !used; i++)
-        if (set[i]) {
-            char what[160];
-            (void)snprintf(what, sizeof(what),
-                           "'%s' is set, but no node uses TLS; write rediss:// in nodes, or remove it",
-                           keys[i]);
-            return config_refuse_key(c, CONFIG_REDIS, NULL, keys[i], what);
-        }
+    static const char *const keys[] = {
+        "tls_ca_file", "tls_ca_dir", "tls_cert_file", "tls_key_file", "tls_server_name", "tls_verify", NULL};
+    const char *key = used ? NULL : first_set(CONFIG_REDIS, config, keys);
+    if (key != NULL)
+        return config_refuse_key(c, CONFIG_REDIS, NULL, key,
+                                 "'%s' is set, but no node uses TLS; write rediss:// in nodes, or remove it",
+                                 key);
     if ((*config->redis_cert_file == '\0') == (*config->redis_key_file == '\0'))
         return ERR_OK;
     return config_refuse_key(c, CONFIG_REDIS, NULL,
@@ -46,7 +55,7 @@ static enum err refuse_nodes(const struct config_check *c, const char *key, cons
     config_mask(&what, why);
     buffer_puts(&what, "; write redis://host:port, rediss://host:port");
     buffer_puts(&what, strcmp(key, "nodes") == 0 ? " or unix:///path, comma separated" : ", comma separated");
-    enum err err = config_refuse_key(c, CONFIG_REDIS, NULL, key, buffer_text(&what));
+    enum err err = config_refuse_key(c, CONFIG_REDIS, NULL, key, "%s", buffer_text(&what));
     buffer_fini(&what);
     return err;
 }
@@ -95,40 +104,10 @@ static enum err check_service(const struct config_check *c)
         err = check_nodes(c);
     struct names names;
     struct error why = {{0}};
-    if (err == ERR_OK && names_init(&names, c->config->prefix, "f", 1, &why) != ERR_OK) {
-        char what[512];
-        (void)snprintf(what, sizeof(what), "'prefix': %.400s; choose letters, digits and '-'", why.text);
-        err = config_refuse_key(c, CONFIG_REDIS, NULL, "prefix", what);
-    }
+    if (err == ERR_OK && names_init(&names, c->config->prefix, "f", 1, &why) != ERR_OK)
+        err = config_refuse_key(c, CONFIG_REDIS, NULL, "prefix",
+                                "'prefix': %.400s; choose letters, digits and '-'", why.text);
     return err;
-}
-
-static enum err check_source(const struct config_check *c, const struct config_filter *f)
-{
-    if (*f->table == '\0') {
-        const char *const need_table[] = {"key", "where", "schedule", "window"};
-        const char *const texts[] = {f->key, f->where, f->schedule, f->window};
-        for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-            if (*texts[i] != '\0') {
-                char what[128];
-                (void)snprintf(what, sizeof(what),
-                               "'%s' has no effect without a table; add table = NAME or remove it",
-                               need_table[i]);
-                return config_refuse_key(c, CONFIG_FILTER, f->name, need_table[i], what);
-            }
-        return f->expand_at_dead > 0
-                   ? config_refuse_key(
-                         c, CONFIG_FILTER, f->name, "expand_at_dead",
-                         "'expand_at_dead' has no effect without a table; add table = NAME or remove it")
-                   : ERR_OK;
-    }
-    if (*f->key == '\0')
-        return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
-                                 "a table needs a key; add key = the column that holds it");
-    if (*c->config->dsn == '\0')
-        return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
-                                 "a table needs a database; add dsn = postgresql://... below [postgres]");
-    return ERR_OK;
 }
 
 /* [a-z0-9_], as Postgres wants it; "": none is named. */
@@ -137,21 +116,23 @@ static bool is_slot_name(const char *name)
     return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(name) && strlen(name) < 64;
 }
 
-static enum err check_tail(const struct config_check *c, const struct config_filter *f)
+static enum err check_source(const struct config_check *c, const struct config_filter *f)
 {
-    if (*f->table == '\0') {
-        const char *const keys[] = {"follow_by", "publication", "slot", "outbox"};
-        const bool set[] = {f->follow_by != FOLLOW_BY_IDS, *f->publication != '\0', *f->slot != '\0',
-                            *f->outbox != '\0'};
-        for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++)
-            if (set[i]) {
-                char what[128];
-                (void)snprintf(what, sizeof(what),
-                               "'%s' has no effect without a table; add table = NAME or remove it", keys[i]);
-                return config_refuse_key(c, CONFIG_FILTER, f->name, keys[i], what);
-            }
+    static const char *const need_table[] = {
+        "key",       "where",       "schedule", "window", "expand_at_dead",
+        "follow_by", "publication", "slot",     "outbox", NULL};
+    const char *key = *f->table == '\0' ? first_set(CONFIG_FILTER, f, need_table) : NULL;
+    if (key != NULL)
+        return config_refuse_key(c, CONFIG_FILTER, f->name, key,
+                                 "'%s' has no effect without a table; add table = NAME or remove it", key);
+    if (*f->table == '\0')
         return ERR_OK;
-    }
+    if (*f->key == '\0')
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
+                                 "a table needs a key; add key = the column that holds it");
+    if (*c->config->dsn == '\0')
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "table",
+                                 "a table needs a database; add dsn = postgresql://... below [postgres]");
     if (f->follow_by == FOLLOW_BY_LOGICAL && *f->publication == '\0')
         return config_refuse_key(c, CONFIG_FILTER, f->name, "follow_by",
                                  "follow_by = logical needs a publication; make it by sql/publication.sql "
@@ -171,17 +152,13 @@ static enum err check_times(const struct config_check *c, const struct config_fi
     struct schedule schedule;
     struct window window;
     struct error why = {{0}};
-    char what[512];
-    if (*f->schedule != '\0' && schedule_parse(&schedule, f->schedule, &why) != ERR_OK) {
-        (void)snprintf(what, sizeof(what), "'schedule': %.400s; write five fields, such as 30 3 * * *",
-                       why.text);
-        return config_refuse_key(c, CONFIG_FILTER, f->name, "schedule", what);
-    }
-    if (window_parse(&window, f->window, &why) != ERR_OK) {
-        (void)snprintf(what, sizeof(what),
-                       "'window': %.400s; write hours such as 01:00-05:00, several with commas", why.text);
-        return config_refuse_key(c, CONFIG_FILTER, f->name, "window", what);
-    }
+    if (*f->schedule != '\0' && schedule_parse(&schedule, f->schedule, &why) != ERR_OK)
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "schedule",
+                                 "'schedule': %.400s; write five fields, such as 30 3 * * *", why.text);
+    if (window_parse(&window, f->window, &why) != ERR_OK)
+        return config_refuse_key(c, CONFIG_FILTER, f->name, "window",
+                                 "'window': %.400s; write hours such as 01:00-05:00, several with commas",
+                                 why.text);
     return ERR_OK;
 }
 
@@ -190,7 +167,6 @@ static enum err check_placement(const struct config_check *c, const struct confi
     struct nodes nodes, asked;
     struct placement on;
     struct error why = {{0}};
-    char what[512];
     if (c->config->cluster[0] != '\0' && f->nodes[0] != '\0')
         return config_refuse_key(c, CONFIG_FILTER, f->name, "nodes",
                                  "'nodes' has no effect in a Redis Cluster, where slots decide; remove it");
@@ -199,15 +175,12 @@ static enum err check_placement(const struct config_check *c, const struct confi
                           : nodes_parse(&nodes, c->config->nodes, &why);
     if (parsed != ERR_OK || placement_choose(&on, &nodes, f->nodes, &why) == ERR_OK)
         return ERR_OK; /* the first is said elsewhere */
-    (void)snprintf(what, sizeof(what), "'nodes': %.400s", why.text);
-    return config_refuse_key(c, CONFIG_FILTER, f->name, "nodes", what);
+    return config_refuse_key(c, CONFIG_FILTER, f->name, "nodes", "'nodes': %.400s", why.text);
 }
 
 static enum err check_filter(const struct config_check *c, const struct config_filter *f)
 {
     enum err err = check_source(c, f);
-    if (err == ERR_OK)
-        err = check_tail(c, f);
     if (err == ERR_OK)
         err = check_placement(c, f);
     return err == ERR_OK ? check_times(c, f) : err;
@@ -217,7 +190,7 @@ static enum err check_filter(const struct config_check *c, const struct config_f
 static enum err check_shared(const struct config_check *c, size_t i)
 {
     const struct config_filter *f = &c->config->filter[i];
-    char slot[FOLLOWER_SLOT_MAX], other[FOLLOWER_SLOT_MAX], what[200];
+    char slot[FOLLOWER_SLOT_MAX], other[FOLLOWER_SLOT_MAX];
     follower_slot_of(slot, f->slot, f->name);
     for (size_t j = 0; j < i; j++) {
         const struct config_filter *g = &c->config->filter[j];
@@ -228,9 +201,9 @@ static enum err check_shared(const struct config_check *c, size_t i)
         if (strcmp(outbox ? f->outbox : slot, outbox ? g->outbox : other) != 0)
             continue;
         const char *key = outbox ? "outbox" : "slot";
-        (void)snprintf(what, sizeof(what),
-                       "'%s' is used by filter '%.60s' already; each filter needs its own", key, g->name);
-        return config_refuse_key(c, CONFIG_FILTER, f->name, key, what);
+        return config_refuse_key(c, CONFIG_FILTER, f->name, key,
+                                 "'%s' is used by filter '%.60s' already; each filter needs its own", key,
+                                 g->name);
     }
     return ERR_OK;
 }

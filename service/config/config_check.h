@@ -12,10 +12,10 @@ struct config_check {
     struct error *error;
 };
 
-/* ERR_CONFIG with @what, at the line of @key (or of its section, where the default applies). @filter:
- * the name of that, or of the user, else NULL. */
+/* ERR_CONFIG with a text, at the line of @key (or of its section, where the default applies). @filter: the
+ * name of that, or of the user, else NULL. */
 enum err config_refuse_key(const struct config_check *c, enum config_section section, const char *filter,
-                           const char *key, const char *what);
+                           const char *key, const char *format, ...) PRINTF_LIKE(5, 6);
 
 /* Read the files that hold passwords and put those where the configuration, which is the one of @c, would
  * have them. ERR_CONFIG, ERR_NOMEM. */

@@ -77,15 +77,17 @@ const char *config_section_name(enum config_section section);
 
 /* Sections with a name, of which there may be several: from CONFIG_FILTER on. Their items in a configuration
  * are numbered; NULL where nothing has that number, or that name. */
+struct config_item { /* what every item begins with */
+    char *name;
+    unsigned line;
+};
 bool config_section_is_named(enum config_section section);
 size_t config_item_count(const struct config *c, enum config_section section);
-void *config_item(const struct config *c, enum config_section section, size_t number);
-void *config_item_find(const struct config *c, enum config_section section, const char *name, size_t length);
-const char *config_item_name(const void *item);
-char **config_item_name_at(void *item);
-unsigned *config_item_line_at(void *item);
+struct config_item *config_item(const struct config *c, enum config_section section, size_t number);
+struct config_item *config_item_find(const struct config *c, enum config_section section, const char *name,
+                                     size_t length);
 /* One more, zeroed. NULL: there are as many as there may be. */
-void *config_item_add(struct config *c, enum config_section section);
+struct config_item *config_item_add(struct config *c, enum config_section section);
 
 /* NULL: no such key. */
 const struct config_key *config_key_find(enum config_section section, const char *name);

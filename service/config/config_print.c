@@ -144,42 +144,36 @@ static void print_help(FILE *to, const struct config_key *k)
     buffer_fini(&bounds);
 }
 
+/* @base NULL: a template. Without any filter or user the reference would lack these keys. */
 static void print_section(FILE *to, enum config_section section, const void *base)
 {
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *k = &config_keys[i];
-        if (k->section != section)
-            continue;
-        print_help(to, k);
         struct buffer value = {0};
-        config_key_format(k, base, &value);
-        print_value(to, k, buffer_text(&value));
-        buffer_fini(&value);
-    }
-}
-
-/* Without any filter or user the reference would lack these keys. */
-static void print_template(FILE *to, enum config_section section)
-{
-    (void)fprintf(to, "\n# [%s NAME]\n", config_section_name(section));
-    for (size_t i = 0; i < config_key_count; i++) {
-        const struct config_key *k = &config_keys[i];
         if (k->section != section)
             continue;
         print_help(to, k);
-        (void)fprintf(to, "# %s =%s%s\n", k->name, *k->standard != '\0' ? " " : "", k->standard);
+        if (base != NULL) {
+            config_key_format(k, base, &value);
+            print_value(to, k, buffer_text(&value));
+        } else {
+            (void)fprintf(to, "# %s =%s%s\n", k->name, *k->standard != '\0' ? " " : "", k->standard);
+        }
+        buffer_fini(&value);
     }
 }
 
 static void print_items(FILE *to, enum config_section section, const struct config *c)
 {
     for (size_t i = 0; i < config_item_count(c, section); i++) {
-        const void *item = config_item(c, section, i);
-        (void)fprintf(to, "\n[%s %s]\n", config_section_name(section), config_item_name(item));
+        const struct config_item *item = config_item(c, section, i);
+        (void)fprintf(to, "\n[%s %s]\n", config_section_name(section), item->name);
         print_section(to, section, item);
     }
-    if (config_item_count(c, section) == 0)
-        print_template(to, section);
+    if (config_item_count(c, section) == 0) {
+        (void)fprintf(to, "\n# [%s NAME]\n", config_section_name(section));
+        print_section(to, section, NULL);
+    }
 }
 
 void config_print(const struct config *c, FILE *to)

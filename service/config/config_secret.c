@@ -51,19 +51,15 @@ static const char *take_line(char *text, ssize_t length)
 static enum err read_secret(const struct config_check *c, enum config_section section, const char *path,
                             char out[SECRET_MAX + 2])
 {
-    char what[600];
     ssize_t n = read_bytes(path, out, SECRET_MAX + 1);
-    if (n < 0) {
-        (void)snprintf(what, sizeof(what),
-                       "'password_file' %.300s cannot be read: %s; correct the path or the rights", path,
-                       strerror(errno));
-        return config_refuse_key(c, section, NULL, "password_file", what);
-    }
+    if (n < 0)
+        return config_refuse_key(c, section, NULL, "password_file",
+                                 "'password_file' %.300s cannot be read: %s; correct the path or the rights",
+                                 path, strerror(errno));
     const char *fault = take_line(out, n);
-    if (fault == NULL)
-        return ERR_OK;
-    (void)snprintf(what, sizeof(what), "'password_file' %.300s %s", path, fault);
-    return config_refuse_key(c, section, NULL, "password_file", what);
+    return fault == NULL ? ERR_OK
+                         : config_refuse_key(c, section, NULL, "password_file", "'password_file' %.300s %s",
+                                             path, fault);
 }
 
 /* --- URLs of Redis --- */

@@ -13,19 +13,9 @@
 
 /* --- numbers, which most types are --- */
 
-static bool parse_whole(const char *text, uint64_t *out)
-{
-    return number_u64(text, strlen(text), out);
-}
-
 static void format_whole(uint64_t value, struct buffer *out)
 {
     buffer_printf(out, "%" PRIu64, value);
-}
-
-static bool parse_bytes(const char *text, uint64_t *out)
-{
-    return number_bytes(text, strlen(text), out);
 }
 
 struct unit {
@@ -47,21 +37,15 @@ static void format_bytes(uint64_t value, struct buffer *out)
     format_unit(value, units, out);
 }
 
-static bool parse_duration(const char *text, uint64_t *out)
-{
-    return number_duration_ms(text, strlen(text), out);
-}
-
 static void format_duration(uint64_t value, struct buffer *out)
 {
     static const struct unit units[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
     format_unit(value, units, out);
 }
 
-static bool parse_mode(const char *text, uint64_t *out)
+static bool parse_mode(const char *text, size_t length, uint64_t *out)
 {
-    size_t n = strspn(text, "01234567");
-    if (n == 0 || n > 4 || text[n] != '\0')
+    if (length == 0 || length > 4 || strspn(text, "01234567") != length)
         return false;
     *out = strtoul(text, NULL, 8);
     return true;
@@ -72,8 +56,9 @@ static void format_mode(uint64_t value, struct buffer *out)
     buffer_printf(out, "%o", (unsigned)value);
 }
 
-static bool parse_roles(const char *text, uint64_t *out)
+static bool parse_roles(const char *text, size_t length, uint64_t *out)
 {
+    (void)length;
     unsigned roles = 0;
     bool ok = roles_parse(text, &roles);
     *out = roles;
@@ -102,17 +87,17 @@ AS_UNSIGNED(enum log_format);
 static const struct type {
     const char *expected;
     size_t size; /* of a number, as it is stored */
-    bool (*parse)(const char *text, uint64_t *out);
+    bool (*parse)(const char *text, size_t length, uint64_t *out);
     void (*format)(uint64_t value, struct buffer *out);
     const char *const *words; /* in the order of their values, in place of the functions; NULL: none */
 } types[] = {
     [CONFIG_STRING] = {.expected = "text"},
     [CONFIG_DOUBLE] = {.expected = "a number such as 0.001 or 1e-3"},
-    [CONFIG_COUNT] = {"a whole number such as 1000", sizeof(uint64_t), parse_whole, format_whole, NULL},
-    [CONFIG_UINT32] = {"a whole number such as 1000", sizeof(uint32_t), parse_whole, format_whole, NULL},
-    [CONFIG_UNSIGNED] = {"a whole number such as 1000", sizeof(unsigned), parse_whole, format_whole, NULL},
-    [CONFIG_BYTES] = {"a size such as 512MiB", sizeof(uint64_t), parse_bytes, format_bytes, NULL},
-    [CONFIG_DURATION] = {"a time such as 250ms, 10s, 5m or 2h", sizeof(uint64_t), parse_duration,
+    [CONFIG_COUNT] = {"a whole number such as 1000", sizeof(uint64_t), number_u64, format_whole, NULL},
+    [CONFIG_UINT32] = {"a whole number such as 1000", sizeof(uint32_t), number_u64, format_whole, NULL},
+    [CONFIG_UNSIGNED] = {"a whole number such as 1000", sizeof(unsigned), number_u64, format_whole, NULL},
+    [CONFIG_BYTES] = {"a size such as 512MiB", sizeof(uint64_t), number_bytes, format_bytes, NULL},
+    [CONFIG_DURATION] = {"a time such as 250ms, 10s, 5m or 2h", sizeof(uint64_t), number_duration_ms,
                          format_duration, NULL},
     [CONFIG_MODE] = {"permission bits in octal, such as 770", sizeof(unsigned), parse_mode, format_mode,
                      NULL},
@@ -150,7 +135,7 @@ static bool parse_value(enum config_type type, const char *text, struct value *v
         return number_double(text, strlen(text), &v->number);
     bool ok = false;
     if (t->words == NULL)
-        ok = t->parse(text, &v->integer);
+        ok = t->parse(text, strlen(text), &v->integer);
     for (uint64_t i = 0; t->words != NULL && t->words[i] != NULL && !ok; i++) {
         ok = strcmp(t->words[i], text) == 0;
         v->integer = i;
@@ -224,7 +209,7 @@ enum err config_key_set(const struct config_key *k, void *base, const char *text
                          text, v.number, text);
     if (!parse_value(k->type, text, &v))
         return error_set(e, ERR_CONFIG, "'%s' is '%.60s', which is not valid; give %s", k->name, text,
-                         config_type_expected(k->type));
+                         types[k->type].expected);
     if (is_number(k->type) && !in_bounds(k, v.number)) {
         struct buffer bounds = {0};
         config_key_bounds(k, &bounds);

@@ -2,6 +2,7 @@
 #include "service/config/users.h"
 
 #include <crypt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 #include "base/glob.h"
 
 #define TOKEN_KIND "sha256:"
-enum { HASH_LENGTH_MIN = 40 };
+enum { HASH_LENGTH_MIN = 40, TOKEN_LENGTH = sizeof(TOKEN_KIND) - 1 + 2 * SHA256_DIGEST_LENGTH };
 
 /* --- roles --- */
 
@@ -176,58 +177,45 @@ bool users_verify(const char *secret, const char *password)
     return same;
 }
 
-static int hex_digit(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *at = c != '\0' ? strchr(digits, c) : NULL;
-    return at != NULL ? (int)(at - digits) : -1;
-}
-
 /* "sha256:<64 hexadecimal digits>". */
-static bool read_token(const char *item, size_t length, unsigned char out[SHA256_DIGEST_LENGTH])
+static bool is_token(const char *item, size_t length)
 {
     size_t kind = sizeof(TOKEN_KIND) - 1;
-    if (length != kind + 2 * (size_t)SHA256_DIGEST_LENGTH || memcmp(item, TOKEN_KIND, kind) != 0)
-        return false;
-    for (size_t i = 0; i < SHA256_DIGEST_LENGTH; i++) {
-        int high = hex_digit(item[kind + 2 * i]), low = hex_digit(item[kind + 2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        out[i] = (unsigned char)(high * 16 + low);
-    }
-    return true;
+    return length == TOKEN_LENGTH && memcmp(item, TOKEN_KIND, kind) == 0 &&
+           strspn(item + kind, "0123456789abcdef") >= length - kind;
 }
 
 const char *users_token_fault(const char *list)
 {
     const char *item;
     size_t length;
-    unsigned char digest[SHA256_DIGEST_LENGTH];
     while (next_item(&list, &item, &length))
-        if (!read_token(item, length, digest))
+        if (!is_token(item, length))
             return "'token' must be sha256: and 64 hexadecimal digits, several with commas; make a token and "
                    "its hash by: twinbloom hash-password --token";
     return NULL;
 }
 
-static bool has_token(const struct config_user *u, const unsigned char wanted[SHA256_DIGEST_LENGTH])
+static bool has_token(const struct config_user *u, const char wanted[TOKEN_LENGTH])
 {
     const char *list = u->token[0] != '\0' ? u->token : NULL, *item;
     size_t length;
     bool has = false;
-    unsigned char digest[SHA256_DIGEST_LENGTH];
     while (next_item(&list, &item, &length))
-        has |= read_token(item, length, digest) && CRYPTO_memcmp(digest, wanted, sizeof(digest)) == 0;
+        has |= is_token(item, length) && CRYPTO_memcmp(item, wanted, TOKEN_LENGTH) == 0;
     return has;
 }
 
 const struct config_user *users_by_token(const struct config *c, const char *token, size_t length)
 {
     unsigned char digest[SHA256_DIGEST_LENGTH];
+    char wanted[TOKEN_LENGTH + 1] = TOKEN_KIND;
     const struct config_user *found = NULL;
     (void)SHA256((const unsigned char *)token, length, digest);
+    for (size_t i = 0; i < sizeof(digest); i++)
+        (void)sprintf(wanted + sizeof(TOKEN_KIND) - 1 + 2 * i, "%02x", digest[i]);
     for (size_t i = 0; i < c->user_count; i++)
-        if (has_token(&c->user[i], digest) && c->user[i].enabled)
+        if (has_token(&c->user[i], wanted) && c->user[i].enabled)
             found = &c->user[i];
     return found;
 }

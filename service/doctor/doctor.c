@@ -5,35 +5,35 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/info.h"
-#include "base/number.h"
 #include "service/core/service.h"
 
 const struct doctor_probe doctor_probes[] = {
-    {"redis", "whether each node answers, as a master, and its version", doctor_redis},
-    {"postgres", "whether the database answers, and its version", doctor_postgres},
-    {"memory", "maxmemory and maxmemory-policy of each node: Redis must not delete shards", doctor_memory},
-    {"persistence", "what a node still has after a restart, and whether its last save worked",
+    {"redis", "whether each node answers, as a master, and its version", doctor_redis, doctor_versions},
+    {"postgres", "whether the database answers, and its version", doctor_postgres, NULL},
+    {"memory", "maxmemory and maxmemory-policy of each node: Redis must not delete shards", NULL,
+     doctor_memory},
+    {"persistence", "what a node still has after a restart, and whether its last save worked", NULL,
      doctor_persistence},
-    {"replicas", "whether there are as many replicas as add_acks waits for", doctor_replicas},
-    {"replication", "replication ids, by which Twinbloom notices lost adds, and the backlog",
+    {"replicas", "whether there are as many replicas as add_acks waits for", NULL, doctor_replicas},
+    {"replication", "replication ids, by which Twinbloom notices lost adds, and the backlog", NULL,
      doctor_replication},
-    {"commands", "whether the user may run each command that is needed, tried on a scratch key",
+    {"commands", "whether the user may run each command that is needed, tried on a scratch key", NULL,
      doctor_commands},
-    {"nodes", "whether other coordinators use the same nodes, and the same metadata node", doctor_nodes},
+    {"nodes", "whether other coordinators use the same nodes, and the same metadata node", NULL,
+     doctor_nodes},
     {"coordinators", "whether the other coordinators run, have one version, and reach what they need",
-     doctor_coordinators},
-    {"clock", "the clocks of nodes and database, compared with this machine's", doctor_clocks},
-    {"rights", "whether the role sees who holds open transactions", doctor_rights},
+     doctor_coordinators, NULL},
+    {"clock", "the clocks of nodes and database, compared with this machine's", doctor_clocks, NULL},
+    {"rights", "whether the role sees who holds open transactions", doctor_rights, NULL},
     {"transactions", "transactions that have been open for long: a rebuild waits for them",
-     doctor_transactions},
+     doctor_transactions, NULL},
     {"table", "each filter's tables: rights, columns, the index behind id_column, the condition",
-     doctor_tables},
+     doctor_tables, NULL},
     {"follower", "what following each filter's tables needs: outbox, or logical replication",
-     doctor_followers},
-    {"standby", "whether read_dsn leads to a standby of the same tables", doctor_standby},
+     doctor_followers, NULL},
+    {"standby", "whether read_dsn leads to a standby of the same tables", doctor_standby, NULL},
     {"slots", "replication slots of this installation, and how much log Postgres keeps for them",
-     doctor_slots},
+     doctor_slots, NULL},
 };
 const size_t doctor_probe_count = sizeof(doctor_probes) / sizeof(doctor_probes[0]);
 
@@ -69,37 +69,6 @@ void doctor_tell_error(struct doctor *d, enum doctor_state state, const char *su
     doctor_tell(d, state, subject, remedy, "%.*s", (int)length, e->text);
 }
 
-/* --- INFO of a node --- */
-
-const char *doctor_info_text(const struct doctor_node *n, const char *name, char *out, size_t size)
-{
-    size_t length = 0;
-    const char *value = n->info == NULL ? NULL : info_value(n->info->str, n->info->len, name, &length);
-    (void)snprintf(out, size, "%.*s", value == NULL ? 0 : (int)length, value == NULL ? "" : value);
-    return out;
-}
-
-uint64_t doctor_info_number(const struct doctor_node *n, const char *name)
-{
-    char text[32];
-    uint64_t number = 0;
-    (void)doctor_info_text(n, name, text, sizeof(text));
-    return number_u64(text, strlen(text), &number) ? number : 0;
-}
-
-unsigned doctor_redis_version(const struct doctor_node *n)
-{
-    char text[32];
-    unsigned version = 0;
-    char *at = (char *)doctor_info_text(n, "redis_version", text, sizeof(text));
-    for (unsigned part = 0; part < 3; part++) {
-        unsigned long number = strtoul(at, &at, 10);
-        version = version * 100 + (number < 100 ? (unsigned)number : 99);
-        at += *at == '.';
-    }
-    return version;
-}
-
 /* --- requirements of the configuration --- */
 
 void doctor_each_table(struct doctor *d, void (*fn)(struct doctor *d, const struct config_filter *f))
@@ -108,15 +77,6 @@ void doctor_each_table(struct doctor *d, void (*fn)(struct doctor *d, const stru
     for (size_t i = 0; d->has_postgres && i < c->filter_count; i++)
         if (c->filter[i].table[0] != '\0')
             fn(d, &c->filter[i]);
-}
-
-size_t doctor_sources(const struct doctor *d)
-{
-    const struct config *c = d->o->config;
-    size_t count = 0;
-    for (size_t i = 0; i < c->filter_count; i++)
-        count += c->filter[i].table[0] != '\0';
-    return count;
 }
 
 unsigned doctor_add_acks(const struct doctor *d)
@@ -145,7 +105,11 @@ void doctor_run(const struct doctor_options *o)
     d.redis = sync_client_new(o->nodes, (unsigned)o->config->redis_timeout_ms, "twinbloom-doctor");
     for (size_t i = 0; i < doctor_probe_count && d.redis != NULL; i++) {
         d.probe = doctor_probes[i].name;
-        doctor_probes[i].fn(&d);
+        if (doctor_probes[i].fn != NULL)
+            doctor_probes[i].fn(&d);
+        for (unsigned n = 0; doctor_probes[i].node_fn != NULL && n < d.node_count; n++)
+            if (d.node[n].info != NULL)
+                doctor_probes[i].node_fn(&d, &d.node[n]);
     }
     if (d.redis == NULL) {
         d.probe = doctor_probes[0].name;

@@ -219,19 +219,14 @@ static bool find_node(struct sync_client *l, const struct doctor_node *n, struct
 }
 
 /* Uses connections of its own, as they end in subscriber mode. */
-void doctor_commands(struct doctor *d)
+void doctor_commands(struct doctor *d, const struct doctor_node *node)
 {
-    for (unsigned i = 0; i < d->node_count; i++) {
-        struct doctor_node n;
-        if (d->node[i].info == NULL)
-            continue;
-        struct sync_client *l =
-            sync_client_new(d->o->nodes, (unsigned)d->o->config->redis_timeout_ms, "twinbloom-doctor");
-        if (l != NULL && find_node(l, &d->node[i], &n))
-            try_all(d, l, &n);
-        else
-            doctor_tell(d, DOCTOR_PROBLEM, d->node[i].name, "run this again",
-                        "the cluster changed meanwhile");
-        sync_client_free(l);
-    }
+    struct doctor_node n;
+    struct sync_client *l =
+        sync_client_new(d->o->nodes, (unsigned)d->o->config->redis_timeout_ms, "twinbloom-doctor");
+    if (l != NULL && find_node(l, node, &n))
+        try_all(d, l, &n);
+    else
+        doctor_tell(d, DOCTOR_PROBLEM, node->name, "run this again", "the cluster changed meanwhile");
+    sync_client_free(l);
 }

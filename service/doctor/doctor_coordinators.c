@@ -15,12 +15,13 @@ enum { CLOCK_WARN_MS = 2000 };
 /* --- nodes --- */
 
 /* Check what other coordinators have written on this node. */
-static void tell_nodes(struct doctor *d, const struct doctor_node *n)
+void doctor_nodes(struct doctor *d, const struct doctor_node *n)
 {
     redisReply *r;
     struct error e;
     bool lacks = false;
-    if (sync_client_command(d->redis, n->where, &r, &e, "GET %s:nodes", d->o->config->prefix) != ERR_OK)
+    if (d->o->nodes->cluster != NULL ||
+        sync_client_command(d->redis, n->where, &r, &e, "GET %s:nodes", d->o->config->prefix) != ERR_OK)
         return; /* the probe of commands reports the reason */
     if (r->type != REDIS_REPLY_STRING)
         doctor_tell(d, DOCTOR_OK, n->name, "", "no coordinator has used it with this prefix");
@@ -34,13 +35,6 @@ static void tell_nodes(struct doctor *d, const struct doctor_node *n)
     else
         doctor_tell(d, DOCTOR_OK, n->name, "", "as other coordinators have it");
     freeReplyObject(r);
-}
-
-void doctor_nodes(struct doctor *d)
-{
-    for (unsigned i = 0; d->o->nodes->cluster == NULL && i < d->node_count; i++)
-        if (d->node[i].info != NULL)
-            tell_nodes(d, &d->node[i]);
 }
 
 /* --- coordinators --- */

@@ -11,23 +11,8 @@
 #include "migrate/change/outbox.h"
 #include "migrate/source/source.h"
 #include "migrate/change/stream.h"
-#include "service/filters/sources.h"
 
 static const struct source_watch nobody = {NULL, NULL};
-
-/* Open a valid source; NULL: the probe of tables reports the reason. */
-static struct source *open_source(const struct doctor *d, const struct config_filter *f)
-{
-    struct source *s = NULL;
-    struct error ignored;
-    struct source_config sc = sources_config(d->o->config, f);
-    sc.application = "twinbloom doctor";
-    if (source_open(&s, &sc, (unsigned)d->o->config->postgres_timeout_ms, &ignored) == ERR_OK &&
-        source_check(s, &ignored) == ERR_OK)
-        return s;
-    source_close(s);
-    return NULL;
-}
 
 /* --- followers --- */
 
@@ -82,9 +67,9 @@ static enum err try_stream(const struct doctor *d, const struct config_filter *f
 static void look_at_follower(struct doctor *d, const struct config_filter *f)
 {
     struct error e;
-    struct source *s = open_source(d, f);
+    struct source *s = doctor_open_source(d, f, &e);
     if (s == NULL)
-        return;
+        return; /* the probe of tables reports the reason */
     enum err code = ERR_OK;
     if (f->follow_by == FOLLOW_BY_OUTBOX)
         code = try_outbox(d, f, s, &e);
@@ -122,7 +107,7 @@ void doctor_standby(struct doctor *d)
         return;
     for (size_t i = 0; primary == NULL && i < c->filter_count; i++)
         if (c->filter[i].table[0] != '\0')
-            primary = open_source(d, &c->filter[i]);
+            primary = doctor_open_source(d, &c->filter[i], &e);
     if (primary == NULL)
         return;
     if (source_open_another(&standby, primary, c->read_dsn, "twinbloom doctor", nobody, &e) != ERR_OK)

@@ -31,11 +31,14 @@ struct doctor {
 };
 
 typedef void doctor_fn(struct doctor *d);
+/* For a node that replied. */
+typedef void doctor_node_fn(struct doctor *d, const struct doctor_node *n);
 
 /* In the order in which they run: the first two find out which servers reply. */
 struct doctor_probe {
     const char *name, *what; /* @what it looks at, as docs/install.md says it */
-    doctor_fn *fn;
+    doctor_fn *fn;           /* NULL: none */
+    doctor_node_fn *node_fn; /* called then, for each node; NULL: none */
 };
 extern const struct doctor_probe doctor_probes[];
 extern const size_t doctor_probe_count;
@@ -58,18 +61,11 @@ void doctor_tell(struct doctor *d, enum doctor_state state, const char *subject,
 void doctor_tell_error(struct doctor *d, enum doctor_state state, const char *subject, const struct error *e,
                        const char *remedy);
 
-/* A line of a node's INFO: as a number, 0: missing; as text, "": missing. */
-uint64_t doctor_info_number(const struct doctor_node *n, const char *name);
-const char *doctor_info_text(const struct doctor_node *n, const char *name, char *out, size_t size);
-/* Redis' version as 70015 for 7.0.15; 0: unknown. For Valkey: the Redis version that it is compatible
- * with. */
-unsigned doctor_redis_version(const struct doctor_node *n);
-
 /* Where the database answered: call @fn for each filter that has a table. */
 void doctor_each_table(struct doctor *d, void (*fn)(struct doctor *d, const struct config_filter *f));
 
-/* The number of configured filters with a table. */
-size_t doctor_sources(const struct doctor *d);
+/* Open a valid source. NULL: @e says why there is none. */
+struct source *doctor_open_source(const struct doctor *d, const struct config_filter *f, struct error *e);
 
 /* The largest add_acks of [redis] and the filters; whether one of them sets add_fsync. */
 unsigned doctor_add_acks(const struct doctor *d);
@@ -77,17 +73,18 @@ bool doctor_add_fsync(const struct doctor *d);
 
 /* --- judgements of collected facts, without I/O --- */
 
-/* Judge each node's INFO that was read. */
-doctor_fn doctor_versions, doctor_memory, doctor_persistence, doctor_replicas, doctor_replication;
+/* Judge a node's INFO. */
+doctor_node_fn doctor_versions, doctor_memory, doctor_persistence, doctor_replicas, doctor_replication;
 /* Judge d->postgres. */
 doctor_fn doctor_server, doctor_rights, doctor_transactions;
 /* Judge a slot that exists and is ours. */
 void doctor_slot(struct doctor *d, const char *slot, const struct stream_slot *s);
 
 /* --- probes with I/O --- */
-doctor_fn doctor_redis;                                     /* doctor_redis.c */
-doctor_fn doctor_commands;                                  /* doctor_commands.c */
-doctor_fn doctor_postgres, doctor_tables;                   /* doctor_postgres.c */
-doctor_fn doctor_followers, doctor_standby, doctor_slots;   /* doctor_follow.c */
-doctor_fn doctor_nodes, doctor_coordinators, doctor_clocks; /* doctor_coordinators.c */
+doctor_fn doctor_redis;                                   /* doctor_redis.c */
+doctor_node_fn doctor_commands;                           /* doctor_commands.c */
+doctor_fn doctor_postgres, doctor_tables;                 /* doctor_postgres.c */
+doctor_fn doctor_followers, doctor_standby, doctor_slots; /* doctor_follow.c */
+doctor_fn doctor_coordinators, doctor_clocks;             /* doctor_coordinators.c */
+doctor_node_fn doctor_nodes;
 #endif

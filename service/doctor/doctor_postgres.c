@@ -19,7 +19,10 @@ void doctor_postgres(struct doctor *d)
 {
     const struct config *c = d->o->config;
     struct error e;
-    if (doctor_sources(d) == 0) {
+    bool needed = false;
+    for (size_t i = 0; i < c->filter_count; i++)
+        needed |= c->filter[i].table[0] != '\0';
+    if (!needed) {
         doctor_tell(d, DOCTOR_OK, "", "", "not needed: no filter has a table");
         return;
     }
@@ -113,16 +116,23 @@ static void tell_rows(struct doctor *d, struct source *source, const struct conf
     }
 }
 
-static void look_at_table(struct doctor *d, const struct config_filter *f)
+struct source *doctor_open_source(const struct doctor *d, const struct config_filter *f, struct error *e)
 {
-    struct source *source = NULL;
-    struct error e;
+    struct source *s = NULL;
     struct source_config sc = sources_config(d->o->config, f);
     sc.application = "twinbloom doctor";
-    enum err code = source_open(&source, &sc, (unsigned)d->o->config->postgres_timeout_ms, &e);
-    if (code == ERR_OK)
-        code = source_check(source, &e);
-    if (code == ERR_OK)
+    if (source_open(&s, &sc, (unsigned)d->o->config->postgres_timeout_ms, e) == ERR_OK &&
+        source_check(s, e) == ERR_OK)
+        return s;
+    source_close(s);
+    return NULL;
+}
+
+static void look_at_table(struct doctor *d, const struct config_filter *f)
+{
+    struct error e;
+    struct source *source = doctor_open_source(d, f, &e);
+    if (source != NULL)
         tell_rows(d, source, f);
     else
         doctor_tell_error(d, DOCTOR_PROBLEM, f->name, &e, "");

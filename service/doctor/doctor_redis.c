@@ -17,6 +17,41 @@ enum {
     VERSION_COUNTS = 70000  /* from here on INFO tells why the replication id changed */
 };
 
+/* --- INFO of a node --- */
+
+/* "": the line is missing. */
+static const char *info_text(const struct doctor_node *n, const char *name, char *out, size_t size)
+{
+    size_t length = 0;
+    const char *value = n->info == NULL ? NULL : info_value(n->info->str, n->info->len, name, &length);
+    (void)snprintf(out, size, "%.*s", value == NULL ? 0 : (int)length, value == NULL ? "" : value);
+    return out;
+}
+
+/* 0: the line is missing. */
+static uint64_t info_number(const struct doctor_node *n, const char *name)
+{
+    char text[32];
+    uint64_t number = 0;
+    (void)info_text(n, name, text, sizeof(text));
+    return number_u64(text, strlen(text), &number) ? number : 0;
+}
+
+/* Redis' version as 70015 for 7.0.15; 0: unknown. For Valkey: the Redis version that it is compatible with.
+ */
+static unsigned redis_version(const struct doctor_node *n)
+{
+    char text[32];
+    unsigned version = 0;
+    char *at = (char *)info_text(n, "redis_version", text, sizeof(text));
+    for (unsigned part = 0; part < 3; part++) {
+        unsigned long number = strtoul(at, &at, 10);
+        version = version * 100 + (number < 100 ? (unsigned)number : 99);
+        at += *at == '.';
+    }
+    return version;
+}
+
 /* --- redis --- */
 
 /* Compare a server's TIME with the local clock in the middle of the round trip. */
@@ -72,29 +107,20 @@ void doctor_redis(struct doctor *d)
     }
     for (unsigned i = 0; i < count; i++)
         look_at(d, &d->node[i]);
-    doctor_versions(d);
 }
 
 /* --- versions --- */
 
-/* Call @fn for each node that replied. */
-static void each(struct doctor *d, void (*fn)(struct doctor *d, const struct doctor_node *n))
-{
-    for (unsigned i = 0; i < d->node_count; i++)
-        if (d->node[i].info != NULL)
-            fn(d, &d->node[i]);
-}
-
-static void tell_version(struct doctor *d, const struct doctor_node *n)
+void doctor_versions(struct doctor *d, const struct doctor_node *n)
 {
     char valkey[TEXT_MAX], redis[TEXT_MAX];
-    bool is_valkey = doctor_info_text(n, "valkey_version", valkey, sizeof(valkey))[0] != '\0';
+    bool is_valkey = info_text(n, "valkey_version", valkey, sizeof(valkey))[0] != '\0';
     const char *product = is_valkey ? "Valkey" : "Redis";
-    const char *version = is_valkey ? valkey : doctor_info_text(n, "redis_version", redis, sizeof(redis));
-    if (doctor_redis_version(n) < VERSION_OLDEST)
+    const char *version = is_valkey ? valkey : info_text(n, "redis_version", redis, sizeof(redis));
+    if (redis_version(n) < VERSION_OLDEST)
         doctor_tell(d, DOCTOR_PROBLEM, n->name, "upgrade it to Redis 7.0 or later", "%s %s is older than 6.2",
                     product, version);
-    else if (doctor_redis_version(n) < VERSION_COUNTS)
+    else if (redis_version(n) < VERSION_COUNTS)
         doctor_tell(d, DOCTOR_WARNING, n->name, "upgrade it to Redis 7.0 or later",
                     "%s %s: when its first replica comes, filters are degraded until they are healed",
                     product, version);
@@ -102,18 +128,13 @@ static void tell_version(struct doctor *d, const struct doctor_node *n)
         doctor_tell(d, DOCTOR_OK, n->name, "", "%s %s", product, version);
 }
 
-void doctor_versions(struct doctor *d)
-{
-    each(d, tell_version);
-}
-
 /* --- memory --- */
 
-static void tell_memory(struct doctor *d, const struct doctor_node *n)
+void doctor_memory(struct doctor *d, const struct doctor_node *n)
 {
     char policy[TEXT_MAX];
-    uint64_t limit = doctor_info_number(n, "maxmemory"), used = doctor_info_number(n, "used_memory");
-    bool keeps = strcmp(doctor_info_text(n, "maxmemory_policy", policy, sizeof(policy)), "noeviction") == 0;
+    uint64_t limit = info_number(n, "maxmemory"), used = info_number(n, "used_memory");
+    bool keeps = strcmp(info_text(n, "maxmemory_policy", policy, sizeof(policy)), "noeviction") == 0;
     if (!keeps)
         doctor_tell(d, limit > 0 ? DOCTOR_PROBLEM : DOCTOR_WARNING, n->name,
                     "CONFIG SET maxmemory-policy noeviction, and set it in redis.conf",
@@ -133,39 +154,29 @@ static void tell_memory(struct doctor *d, const struct doctor_node *n)
                     used);
 }
 
-void doctor_memory(struct doctor *d)
-{
-    each(d, tell_memory);
-}
-
 /* --- persistence --- */
 
-static void tell_persistence(struct doctor *d, const struct doctor_node *n)
+void doctor_persistence(struct doctor *d, const struct doctor_node *n)
 {
     static const char *const writes[] = {"aof_last_write_status", "aof_last_bgrewrite_status",
                                          "rdb_last_bgsave_status"};
     char status[TEXT_MAX];
-    bool aof = doctor_info_number(n, "aof_enabled") == 1;
+    bool aof = info_number(n, "aof_enabled") == 1;
     for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
-        if (strcmp(doctor_info_text(n, writes[i], status, sizeof(status)), "err") == 0) {
+        if (strcmp(info_text(n, writes[i], status, sizeof(status)), "err") == 0) {
             doctor_tell(d, DOCTOR_PROBLEM, n->name, "look at its log and at the space on its disk",
                         "%s is err: Redis could not write to its disk, and may refuse adds", writes[i]);
             return;
         }
     if (aof)
         doctor_tell(d, DOCTOR_OK, n->name, "", "appendonly yes");
-    else if (doctor_info_number(n, "connected_slaves") > 0)
+    else if (info_number(n, "connected_slaves") > 0)
         doctor_tell(d, DOCTOR_OK, n->name, "", "no append-only file, but replicas");
     else
         doctor_tell(d, DOCTOR_WARNING, n->name,
                     "CONFIG SET appendonly yes, and set it in redis.conf; or add a replica",
                     "neither an append-only file nor a replica: a restart of Redis loses what no snapshot "
                     "has, and filters are degraded until they are healed from their tables");
-}
-
-void doctor_persistence(struct doctor *d)
-{
-    each(d, tell_persistence);
 }
 
 /* --- replicas --- */
@@ -176,13 +187,13 @@ static unsigned in_step(const struct doctor_node *n)
     for (unsigned i = 0;; i++) { /* replicas are numbered without gaps */
         char name[24], line[TEXT_MAX];
         (void)snprintf(name, sizeof(name), "slave%u", i);
-        if (doctor_info_text(n, name, line, sizeof(line))[0] == '\0')
+        if (info_text(n, name, line, sizeof(line))[0] == '\0')
             return count;
         count += strstr(line, "state=online") != NULL;
     }
 }
 
-static void tell_replicas(struct doctor *d, const struct doctor_node *n)
+void doctor_replicas(struct doctor *d, const struct doctor_node *n)
 {
     char good[TEXT_MAX];
     unsigned acks = doctor_add_acks(d), replicas = in_step(n);
@@ -191,14 +202,14 @@ static void tell_replicas(struct doctor *d, const struct doctor_node *n)
     if (replicas < acks)
         doctor_tell(d, DOCTOR_PROBLEM, n->name, "add replicas, or lower add_acks",
                     "add_acks = %u, but %u replicas are in step: adds are refused", acks, replicas);
-    else if (doctor_add_fsync(d) && doctor_redis_version(n) < VERSION_WAITAOF)
+    else if (doctor_add_fsync(d) && redis_version(n) < VERSION_WAITAOF)
         doctor_tell(d, DOCTOR_PROBLEM, n->name, "upgrade it to Redis 7.2, or set add_fsync = no",
                     "add_fsync = yes needs WAITAOF, which it does not have: adds are refused");
-    else if (doctor_add_fsync(d) && doctor_info_number(n, "aof_enabled") == 0)
+    else if (doctor_add_fsync(d) && info_number(n, "aof_enabled") == 0)
         doctor_tell(d, DOCTOR_PROBLEM, n->name, "CONFIG SET appendonly yes, and set it in redis.conf",
                     "add_fsync = yes needs appendonly yes: adds are refused");
     else if (d->o->nodes->sentinels != NULL &&
-             doctor_info_text(n, "min_slaves_good_slaves", good, sizeof(good))[0] == '\0')
+             info_text(n, "min_slaves_good_slaves", good, sizeof(good))[0] == '\0')
         doctor_tell(
             d, DOCTOR_WARNING, n->name, "CONFIG SET min-replicas-to-write 1, and set it in redis.conf",
             "min-replicas-to-write is 0: a master that is cut off goes on to take adds that are lost later");
@@ -206,29 +217,19 @@ static void tell_replicas(struct doctor *d, const struct doctor_node *n)
         doctor_tell(d, DOCTOR_OK, n->name, "", "%u replicas in step, %u needed", replicas, acks);
 }
 
-void doctor_replicas(struct doctor *d)
-{
-    each(d, tell_replicas);
-}
-
 /* --- replication --- */
 
-static void tell_replication(struct doctor *d, const struct doctor_node *n)
+void doctor_replication(struct doctor *d, const struct doctor_node *n)
 {
     char id[TEXT_MAX];
     enum { BACKLOG_LEAST = 1 << 20 };
-    uint64_t backlog = doctor_info_number(n, "repl_backlog_size");
-    if (doctor_info_number(n, "connected_slaves") > 0 && backlog < BACKLOG_LEAST)
+    uint64_t backlog = info_number(n, "repl_backlog_size");
+    if (info_number(n, "connected_slaves") > 0 && backlog < BACKLOG_LEAST)
         doctor_tell(d, DOCTOR_WARNING, n->name, "CONFIG SET repl-backlog-size 64mb, and set it in redis.conf",
                     "repl-backlog-size is %" PRIu64
                     " bytes: a replica that loses its link copies everything again",
                     backlog);
     else
         doctor_tell(d, DOCTOR_OK, n->name, "", "replication id %.16s..., repl-backlog-size %" PRIu64 " bytes",
-                    doctor_info_text(n, "master_replid", id, sizeof(id)), backlog);
-}
-
-void doctor_replication(struct doctor *d)
-{
-    each(d, tell_replication);
+                    info_text(n, "master_replid", id, sizeof(id)), backlog);
 }

@@ -55,16 +55,11 @@ enum {
     ENDLESS_S = 365 * 86400
 };
 
+/* The defaults that depend on other options. */
 static void set_defaults(struct cli *cli)
 {
     struct cli_bench *o = &cli->bench;
     o->keys = cli->estimate.keys != 0 ? cli->estimate.keys : 100000;
-    o->batch = o->batch != 0 ? o->batch : 1;
-    o->pipeline = o->pipeline != 0 ? o->pipeline : 1;
-    o->connections = o->connections != 0 ? o->connections : 8;
-    o->key_size = o->key_size != 0 ? o->key_size : 16;
-    if (o->adds < 0)
-        o->adds = 0.1;
     if (o->seconds <= 0)
         o->seconds = o->requests != 0 ? ENDLESS_S : 10;
     if (cli->error_rate == NULL)
@@ -241,52 +236,47 @@ static int measure(struct bench *b, struct bench_figures *all, double *seconds)
 
 static int run(struct bench *b)
 {
-    struct bench_figures *all = calloc(1, sizeof(*all));
+    struct bench_figures all = {.disconnects = 0};
     struct error e = {""};
     double seconds = 0;
     uint64_t begin = clock_mono_us();
-    if (all == NULL)
-        return cli_fail_with(ERR_NOMEM, "out of memory");
     enum err loaded = load(b, &e);
     int code = loaded == ERR_OK ? CLI_OK : cli_fail_with(loaded, "keys could not be added: %s", e.text);
     double load_seconds = (double)(clock_mono_us() - begin) / 1e6;
     if (code == CLI_OK && !progress_interrupted()) {
         look_at_server(&b->before, b->cli);
-        code = measure(b, all, &seconds);
+        code = measure(b, &all, &seconds);
         look_at_server(&b->after, b->cli);
-        (b->cli->json ? bench_print_json : bench_print)(b, all, seconds, load_seconds);
-        uint64_t errors = all->errors[BENCH_EXISTS] + all->errors[BENCH_ADD] + all->disconnects;
+        (b->cli->json ? bench_print_json : bench_print)(b, &all, seconds, load_seconds);
+        uint64_t errors = all.errors[BENCH_EXISTS] + all.errors[BENCH_ADD] + all.disconnects;
         if (code == CLI_OK && errors > 0)
             code = CLI_FAILED;
-        if (code == CLI_OK && all->false_negatives > 0)
+        if (code == CLI_OK && all.false_negatives > 0)
             code = CLI_NO;
     }
-    free(all);
     return progress_interrupted() ? CLI_INTERRUPTED : code;
 }
 
 int cli_bench(struct cli *cli)
 {
-    struct bench *b = calloc(1, sizeof(*b));
-    if (b == NULL)
-        return cli_fail_with(ERR_NOMEM, "out of memory");
     set_defaults(cli);
-    b->cli = cli;
-    b->o = &cli->bench;
-    b->command[BENCH_EXISTS] = cli->bench.batch > 1 ? "BF.MEXISTS" : "BF.EXISTS";
-    b->command[BENCH_ADD] = cli->bench.batch > 1 ? "BF.MADD" : "BF.ADD";
+    bool many = cli->bench.batch > 1;
+    struct bench b = {
+        .cli = cli,
+        .o = &cli->bench,
+        .command = {
+            [BENCH_EXISTS] = many ? "BF.MEXISTS" : "BF.EXISTS", [BENCH_ADD] = many ? "BF.MADD" : "BF.ADD"}};
     if (cli->bench.filter != NULL)
-        (void)snprintf(b->filter, sizeof(b->filter), "%s", cli->bench.filter);
+        (void)snprintf(b.filter, sizeof(b.filter), "%s", cli->bench.filter);
     else
-        (void)snprintf(b->filter, sizeof(b->filter), "twinbloom-bench-%08llx",
+        (void)snprintf(b.filter, sizeof(b.filter), "twinbloom-bench-%08llx",
                        (unsigned long long)(random_u64() >> 32));
-    progress_catch_all_interrupts();
-    int code = reserve(b);
+    progress_catch_interrupt(true);
+    int code = reserve(&b);
     if (code == CLI_OK) {
-        code = run(b);
-        int dropped = drop(b);
+        code = run(&b);
+        int dropped = drop(&b);
         code = code == CLI_OK ? dropped : code;
     }
-    free(b);
     return code;
 }

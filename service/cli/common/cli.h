@@ -28,10 +28,11 @@ struct cli_estimate {
     const char *given; /* name of one such option that was given */
 };
 
-/* Options of bench; 0 and NULL: not given. */
+/* Options of bench; 0 and NULL: not given. main() sets the defaults of adds, batch, pipeline, connections and
+ * key_size. */
 struct cli_bench {
     const char *filter;
-    double adds; /* share of adds; below 0: not given */
+    double adds; /* share of adds */
     double seconds;
     uint64_t keys, batch, pipeline, connections, requests, rate, key_size;
 };
@@ -71,12 +72,12 @@ typedef int cli_handler(struct cli *cli);
 typedef bool cli_setter(struct cli *cli, const char *value);
 
 /* Print "twinbloom: ..." to standard error, or {"error": {"code", "message"}} after cli_errors_as_json(), and
- * return the exit code. cli_fail(): the code is that of @status in cli_codes.h. */
-int cli_fail(enum cli_exit status, const char *format, ...) PRINTF_LIKE(2, 3);
-/* As cli_fail(), with code and exit code of base/error.h. */
-int cli_fail_with(enum err code, const char *format, ...) PRINTF_LIKE(2, 3);
-/* As cli_fail(), with a code that has another exit code here. */
+ * return the exit code. */
 int cli_fail_as(enum cli_exit status, const char *code, const char *format, ...) PRINTF_LIKE(3, 4);
+/* The code is that of @status in cli_codes.h; or code and exit code are those of base/error.h. */
+#define cli_fail(status, ...) cli_fail_as(status, cli_code_of(status), __VA_ARGS__)
+#define cli_fail_with(code, ...) cli_fail_as(cli_exit_of(code), error_name(code), __VA_ARGS__)
+const char *cli_code_of(enum cli_exit status);
 enum cli_exit cli_exit_of(enum err code);
 void cli_errors_as_json(void);
 /* Write the member "error" of an object. */

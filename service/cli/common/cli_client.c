@@ -191,6 +191,12 @@ static enum err connect_to(struct client *c, uint64_t deadline_us, struct error 
     return strncmp(e->text, "TLS: ", 5) == 0 ? ERR_REFUSED : ERR_UNREACHABLE;
 }
 
+/* Whoever names a file for TLS wants it. */
+static bool wants_tls(const struct client_address *a)
+{
+    return a->tls || a->ca != NULL || a->cert != NULL || a->key != NULL;
+}
+
 static enum err reach(struct client *c, const struct client_address *a, struct error *e)
 {
     struct node *n = &c->nodes.node[0];
@@ -198,7 +204,7 @@ static enum err reach(struct client *c, const struct client_address *a, struct e
     enum err code = ERR_OK;
     c->nodes.count = 1;
     n->port = a->port;
-    n->tls = a->tls && a->path[0] == '\0';
+    n->tls = wants_tls(a) && a->path[0] == '\0';
     if (host >= sizeof(n->host) || path >= sizeof(n->path))
         return error_set(e, ERR_CONFIG, "a host or path has at most %zu bytes", sizeof(n->host) - 1);
     memcpy(n->host, a->host, host);
@@ -219,7 +225,7 @@ static enum err reach(struct client *c, const struct client_address *a, struct e
 static enum err login(struct client *c, const struct client_address *a, struct error *e)
 {
     const char *argv[3] = {"AUTH", a->user, a->password};
-    if (a->password[0] == '\0' && a->user[0] != '\0' && !a->tls)
+    if (a->password[0] == '\0' && a->user[0] != '\0' && !wants_tls(a))
         return error_set(e, ERR_REFUSED, "user %s: the password is missing; set TWINBLOOM_PASSWORD", a->user);
     if (a->password[0] == '\0')
         return ERR_OK;

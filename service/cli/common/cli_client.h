@@ -13,10 +13,10 @@ enum { CLIENT_PORT = 6479 };
 struct client_address {
     char host[256];
     uint16_t port;
-    char user[128];     /* "": none */
-    char password[512]; /* "": none; never printed */
-    char path[108];     /* of a Unix socket, instead of host and port; "": none */
-    bool tls;
+    char user[128];              /* "": none */
+    char password[512];          /* "": none; never printed */
+    char path[108];              /* of a Unix socket, instead of host and port; "": none */
+    bool tls;                    /* a file for TLS means TLS, too */
     const char *ca, *cert, *key; /* PEM files; NULL: none; borrowed */
 };
 

@@ -22,26 +22,7 @@ void cli_put_error(struct json *j, const char *code, const char *text)
     json_close(j, '}');
 }
 
-static int say(enum cli_exit status, const char *code, const char *format, va_list ap)
-{
-    char text[2048];
-    struct buffer b = {0};
-    struct json j = {.out = &b};
-    (void)vsnprintf(text, sizeof(text), format, ap);
-    if (as_json) {
-        json_open(&j, '{');
-        cli_put_error(&j, code, text);
-        json_close(&j, '}');
-    } else {
-        buffer_printf(&b, "twinbloom: %s", text);
-    }
-    (void)fflush(stdout);
-    (void)fprintf(stderr, "%s\n", buffer_text(&b));
-    buffer_fini(&b);
-    return (int)status;
-}
-
-static const char *code_of(enum cli_exit status)
+const char *cli_code_of(enum cli_exit status)
 {
     static const struct {
         enum cli_exit status;
@@ -57,31 +38,26 @@ static const char *code_of(enum cli_exit status)
     return "failed";
 }
 
-int cli_fail(enum cli_exit status, const char *format, ...)
-{
-    va_list ap;
-    va_start(ap, format);
-    int code = say(status, code_of(status), format, ap);
-    va_end(ap);
-    return code;
-}
-
 int cli_fail_as(enum cli_exit status, const char *code, const char *format, ...)
 {
+    char text[2048];
+    struct buffer b = {0};
+    struct json j = {.out = &b};
     va_list ap;
     va_start(ap, format);
-    int status_again = say(status, code, format, ap);
+    (void)vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
-    return status_again;
-}
-
-int cli_fail_with(enum err code, const char *format, ...)
-{
-    va_list ap;
-    va_start(ap, format);
-    int status = say(cli_exit_of(code), error_name(code), format, ap);
-    va_end(ap);
-    return status;
+    if (as_json) {
+        json_open(&j, '{');
+        cli_put_error(&j, code, text);
+        json_close(&j, '}');
+    } else {
+        buffer_printf(&b, "twinbloom: %s", text);
+    }
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "%s\n", buffer_text(&b));
+    buffer_fini(&b);
+    return (int)status;
 }
 
 enum cli_exit cli_exit_of(enum err code)

@@ -2,6 +2,7 @@
 /* Numbers, times and bytes for people; JSON; tables. */
 #include <ctype.h>
 #include <math.h>
+#include <regex.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/ioctl.h>
@@ -202,11 +203,6 @@ bool output_parse_bytes(const char *text, uint64_t *out)
 
 /* --- bytes from outside --- */
 
-size_t output_utf8(const char *bytes, size_t length)
-{
-    return length == 0 ? 0 : utf8_sequence(bytes, length);
-}
-
 /* C0, DEL, and C1, which some terminals interpret like ESC [. */
 static bool is_control(const char *bytes, size_t n)
 {
@@ -217,7 +213,7 @@ static bool is_control(const char *bytes, size_t n)
 void output_escape(struct buffer *b, const char *bytes, size_t length)
 {
     for (size_t i = 0; i < length;) {
-        size_t n = output_utf8(bytes + i, length - i);
+        size_t n = utf8_sequence(bytes + i, length - i);
         if (n != 0 && bytes[i] != '\\' && !is_control(bytes + i, n)) {
             buffer_append(b, bytes + i, n);
             i += n;
@@ -317,47 +313,25 @@ void json_integer(struct json *j, int64_t value)
     buffer_printf(j->out, "%lld", (long long)value);
 }
 
-static size_t digits(const char *bytes, size_t length, size_t from)
-{
-    size_t at = from;
-    while (at < length && bytes[at] >= '0' && bytes[at] <= '9')
-        at++;
-    return at - from;
-}
-
 /* RFC 8259, section 6. */
-static bool is_json_number(const char *bytes, size_t length)
+static bool is_json_number(const char *text, size_t length)
 {
-    size_t at = length != 0 && bytes[0] == '-';
-    size_t n = digits(bytes, length, at);
-    if (n == 0 || (n > 1 && bytes[at] == '0'))
-        return false;
-    at += n;
-    if (at < length && bytes[at] == '.') {
-        n = digits(bytes, length, at + 1);
-        if (n == 0)
-            return false;
-        at += 1 + n;
-    }
-    if (at < length && (bytes[at] == 'e' || bytes[at] == 'E')) {
-        at++;
-        at += at < length && (bytes[at] == '+' || bytes[at] == '-');
-        n = digits(bytes, length, at);
-        if (n == 0)
-            return false;
-        at += n;
-    }
-    return at == length;
+    static regex_t number;
+    static bool ready;
+    if (!ready)
+        ready = regcomp(&number, "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?$",
+                        REG_EXTENDED | REG_NOSUB) == 0;
+    return ready && strlen(text) == length && regexec(&number, text, 0, NULL, 0) == 0;
 }
 
-void json_number_or_string(struct json *j, const char *bytes, size_t length)
+void json_number_or_string(struct json *j, const char *text, size_t length)
 {
-    if (!is_json_number(bytes, length)) {
-        json_string(j, bytes, length);
+    if (!is_json_number(text, length)) {
+        json_string(j, text, length);
         return;
     }
     separate(j);
-    buffer_append(j->out, bytes, length);
+    buffer_append(j->out, text, length);
 }
 
 /* --- tables --- */

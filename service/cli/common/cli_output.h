@@ -38,9 +38,6 @@ bool output_parse_bytes(const char *text, uint64_t *out);
  * and invalid UTF-8 become \n, \t, \\ or \xNN. */
 void output_escape(struct buffer *b, const char *bytes, size_t length);
 
-/* The length of the UTF-8 character at @bytes (1 to 4); 0: it is malformed, overlong or a surrogate. */
-size_t output_utf8(const char *bytes, size_t length);
-
 enum output_color { COLOR_NONE, COLOR_GOOD, COLOR_WARN, COLOR_BAD, COLOR_QUIET };
 const char *output_color_on(enum output_color color, bool colored); /* "" if no color is needed */
 const char *output_color_off(enum output_color color, bool colored);
@@ -63,8 +60,9 @@ void json_count(struct json *j, const char *name, uint64_t n);
 void json_null(struct json *j);
 void json_bool(struct json *j, bool value);
 void json_integer(struct json *j, int64_t value);
-/* Write a number if the bytes are a valid JSON number (not .5, 05, 1. or nan), else a string. */
-void json_number_or_string(struct json *j, const char *bytes, size_t length);
+/* Write a number if @text, which a NUL ends, is a valid JSON number (not .5, 05, 1. or nan), else a string.
+ */
+void json_number_or_string(struct json *j, const char *text, size_t length);
 
 /* --- tables --- */
 
@@ -73,11 +71,16 @@ struct table_column {
     bool right; /* right-aligned */
 };
 
+enum { TABLE_COLUMNS_MAX = 12 };
+
 struct table {
     const struct table_column *column;
     size_t columns;
     size_t cells;
-    struct buffer text; /* all cells: one byte of color, the text, NUL */
+    struct buffer text;                         /* all cells: one byte of color, the text, NUL */
+    unsigned bar;                               /* width of bars in cells; 0: no bars */
+    const void *context;                        /* of cells that know it */
+    struct table_column own[TABLE_COLUMNS_MAX]; /* of sheet_rows() */
 };
 
 void table_init(struct table *t, const struct table_column *column, size_t columns);

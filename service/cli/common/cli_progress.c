@@ -20,19 +20,12 @@ static void on_interrupt(int signal)
     interrupted = 1;
 }
 
-void progress_catch_interrupt(void)
+void progress_catch_interrupt(bool all)
 {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    (void)sigemptyset(&action.sa_mask);
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = all ? 0 : (int)SA_RESETHAND};
     (void)sigaction(SIGINT, &action, NULL);
-}
-
-void progress_catch_all_interrupts(void)
-{
-    struct sigaction action = {.sa_handler = on_interrupt};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
+    if (all)
+        (void)sigaction(SIGTERM, &action, NULL);
 }
 
 bool progress_interrupted(void)

@@ -15,10 +15,9 @@ struct progress {
     uint64_t before; /* bytes that existed at the beginning, not part of the rate */
 };
 
-/* Catch SIGINT once: a second Ctrl-C ends the command at once. */
-void progress_catch_interrupt(void);
-/* Catch every SIGINT and SIGTERM, for a command that ends soon and must clean up. */
-void progress_catch_all_interrupts(void);
+/* Catch SIGINT once: a second Ctrl-C ends the command at once. @all: catch every SIGINT and SIGTERM, for a
+ * command that ends soon and must clean up. */
+void progress_catch_interrupt(bool all);
 bool progress_interrupted(void);
 
 void progress_begin(struct progress *p, const char *what, uint64_t total, uint64_t before);

@@ -12,21 +12,15 @@ extern const char embedded_outputs[];
 /* Read the row at *@at and move *@at behind it. False: the end. */
 static bool next_row(const char **at, struct schema_row *row)
 {
+    size_t length = strcspn(*at, "\n");
+    char *rest = row->line;
     if (**at == '\0')
         return false;
-    *row = (struct schema_row){0};
-    for (size_t i = 0; i < SCHEMA_FIELDS; i++) {
-        row->field[i] = (struct schema_text){*at, strcspn(*at, "|\n")};
-        *at += row->field[i].length;
-        if (*(*at)++ == '\n')
-            break;
-    }
+    (void)snprintf(row->line, sizeof(row->line), "%.*s", (int)length, *at);
+    *at += length + ((*at)[length] == '\n');
+    for (size_t i = 0; i < SCHEMA_FIELDS; i++)
+        row->field[i] = rest != NULL ? strsep(&rest, "|") : "";
     return true;
-}
-
-bool schema_is(struct schema_text text, const char *word)
-{
-    return strlen(word) == text.length && (text.length == 0 || memcmp(text.text, word, text.length) == 0);
 }
 
 bool schema_next_output(const char **at, const char *command, struct schema_row *out)
@@ -34,29 +28,29 @@ bool schema_next_output(const char **at, const char *command, struct schema_row 
     if (*at == NULL)
         *at = embedded_outputs;
     while (next_row(at, out))
-        if (schema_is(out->field[0], ">") && schema_is(out->field[1], command))
+        if (strcmp(out->field[0], ">") == 0 && strcmp(out->field[1], command) == 0)
             return true;
     return false;
 }
 
-void schema_load(struct schema_shape *out, struct schema_text name)
+void schema_load(struct schema_shape *out, const char *name)
 {
     const char *at = embedded_outputs;
-    struct schema_row row;
-    struct schema_text heading = {"", 0};
+    char heading[sizeof(out->member->heading)] = "";
     bool ours = false;
-    out->count = 0;
-    while (next_row(&at, &row)) {
-        if (schema_is(row.field[0], "=")) {
-            ours =
-                row.field[1].length == name.length && memcmp(row.field[1].text, name.text, name.length) == 0;
-        } else if (schema_is(row.field[0], "-")) {
-            heading = row.field[1];
-        } else if (ours && out->count < SCHEMA_MEMBERS_MAX) {
-            struct schema_text *member = &row.field[MEMBER_NAME];
-            bool always = member->text[member->length - 1] == '!';
-            member->length -= always;
-            out->member[out->count++] = (struct schema_member){row, always, heading};
+    struct schema_member *m = out->member;
+    for (out->count = 0; out->count < SCHEMA_MEMBERS_MAX && next_row(&at, &m->row);) {
+        if (strcmp(m->row.field[0], "=") == 0) {
+            ours = strcmp(m->row.field[1], name) == 0;
+        } else if (strcmp(m->row.field[0], "-") == 0) {
+            (void)snprintf(heading, sizeof(heading), "%s", m->row.field[1]);
+        } else if (ours) {
+            char *mark = strchr(m->row.line, '!'); /* the meaning may have one, too */
+            m->always = mark != NULL && mark + 2 == m->row.field[MEMBER_TYPE];
+            if (m->always)
+                *mark = '\0';
+            memcpy(m->heading, heading, sizeof(heading));
+            m = &out->member[++out->count];
         }
     }
 }
@@ -65,7 +59,7 @@ void schema_load(struct schema_shape *out, struct schema_text name)
 static const struct schema_row *find(const struct schema_shape *shape, const char *name)
 {
     for (size_t i = 0; i < shape->count; i++)
-        if (schema_is(shape->member[i].row.field[MEMBER_NAME], name))
+        if (strcmp(shape->member[i].row.field[MEMBER_NAME], name) == 0)
             return &shape->member[i].row;
     return NULL;
 }
@@ -73,8 +67,7 @@ static const struct schema_row *find(const struct schema_shape *shape, const cha
 /* True if the member's type has @word. @member NULL: false. */
 static bool has(const struct schema_row *member, const char *word)
 {
-    struct schema_text type = member == NULL ? (struct schema_text){"", 0} : member->field[MEMBER_TYPE];
-    return type.length > 0 && memmem(type.text, type.length, word, strlen(word)) != NULL;
+    return member != NULL && strstr(member->field[MEMBER_TYPE], word) != NULL;
 }
 
 /* --- replies as JSON --- */
@@ -109,7 +102,7 @@ static void write_value(struct json *j, const redisReply *r, const struct schema
 static void write_array(struct json *j, const redisReply *r, const struct schema_row *member)
 {
     struct schema_shape shape = {.count = 0};
-    if (member != NULL && member->field[MEMBER_SHAPE].length > 0)
+    if (member != NULL)
         schema_load(&shape, member->field[MEMBER_SHAPE]);
     json_open(j, '[');
     for (size_t i = 0; i < r->elements; i++)
@@ -163,7 +156,7 @@ void cli_print_json(const redisReply *reply, const char *shape)
     struct buffer b = {0};
     struct json j = {.out = &b};
     struct schema_shape members;
-    schema_load(&members, (struct schema_text){shape, strlen(shape)});
+    schema_load(&members, shape);
     if (cli_is_list(reply) && reply->elements != 0) {
         write_object(&j, reply, &members);
     } else {

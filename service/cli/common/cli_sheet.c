@@ -8,19 +8,6 @@
 
 enum { BAR_WIDTH = 12 };
 
-/* How a value is shown; outputs.txt says it for each member. */
-enum kind { WORD, COUNT, BYTES, RATE, PERCENT, FILL, TIME, MS_SPAN, SECONDS, FLAG, COLORED, WARNING, KINDS };
-
-static enum kind kind_of(struct schema_text name)
-{
-    static const char *const names[KINDS] = {"",     "count",   "bytes",   "rate", "percent", "fill",
-                                             "time", "ms_span", "seconds", "flag", "colored", "warning"};
-    enum kind kind = WORD;
-    while (kind + 1 < KINDS && !schema_is(name, names[kind]))
-        kind++;
-    return kind;
-}
-
 enum output_color sheet_color(const char *state)
 {
     static const struct {
@@ -46,31 +33,6 @@ void sheet_word_cell(struct table *t, enum output_color color, const char *text)
     output_escape(&b, text, strlen(text));
     table_cell(t, color, buffer_text(&b));
     buffer_fini(&b);
-}
-
-static void show_fill(const struct cli *cli, double fill, char out[2 * OUTPUT_TEXT_SIZE])
-{
-    char bar[OUTPUT_TEXT_SIZE] = "";
-    char percent[OUTPUT_TEXT_SIZE];
-    if (cli->terminal)
-        (void)output_bar(fill, BAR_WIDTH, bar);
-    (void)snprintf(out, 2 * OUTPUT_TEXT_SIZE, "%s%s%s", bar, cli->terminal ? " " : "",
-                   output_percent(fill, percent));
-}
-
-static bool format_count(enum kind kind, uint64_t n, char out[OUTPUT_TEXT_SIZE])
-{
-    if (kind == COUNT)
-        (void)number_grouped(n, out);
-    else if (kind == BYTES)
-        (void)output_bytes(n, out);
-    else if (kind == MS_SPAN)
-        (void)output_duration(n / 1000, out);
-    else if (kind == FLAG)
-        (void)snprintf(out, OUTPUT_TEXT_SIZE, "%s", n != 0 ? "yes" : "no");
-    else
-        return false;
-    return true;
 }
 
 const char *sheet_seconds(double seconds, char out[OUTPUT_TEXT_SIZE])
@@ -105,61 +67,104 @@ static bool is_unknown(const redisReply *list, const char *field)
 }
 
 /* True if the value is missing or has its usual value. */
-static bool is_hidden(const redisReply *list, const char *field, struct schema_text usual)
+static bool is_hidden(const redisReply *list, const char *field, const char *usual)
 {
     char text[16];
     if (is_unknown(list, field))
         return strcmp(field, "degraded_at") == 0 || strcmp(field, "verified_at") == 0 ||
                strcmp(field, "source_rows_at") == 0 ||
                strcmp(field, "folded_at") == 0; /* not now, or never */
-    if (!client_text(list, field, text, sizeof(text)) || (usual.length > 0 && schema_is(usual, text)))
+    if (!client_text(list, field, text, sizeof(text)) || (usual[0] != '\0' && strcmp(usual, text) == 0))
         return true;
     return (strcmp(field, "error_rate_bound") == 0 && bound_is_quiet(list)) ||
            (strcmp(field, "verification") == 0 && never_verifiable(list));
 }
 
-/* Add the two cells of a row, or nothing if the value is missing. A value of an unexpected form is shown
- * unchanged. */
-static void sheet_cells(const struct cli *cli, struct table *t, const char *field,
-                        const struct schema_row *row, const redisReply *list)
+/* --- values --- */
+
+static const char *show_span(uint64_t ms, char out[OUTPUT_TEXT_SIZE])
 {
-    const enum kind kind = kind_of(row->field[MEMBER_KIND]);
-    char text[512];
-    char shown[2 * OUTPUT_TEXT_SIZE];
+    return output_duration(ms / 1000, out);
+}
+
+static const char *show_flag(uint64_t n, char out[OUTPUT_TEXT_SIZE])
+{
+    (void)snprintf(out, OUTPUT_TEXT_SIZE, "%s", n != 0 ? "yes" : "no");
+    return out;
+}
+
+static const char *show_rounded(double n, char out[OUTPUT_TEXT_SIZE])
+{
+    return n >= 0 && n < 1e18 ? number_grouped((uint64_t)(n + 0.5), out) : NULL;
+}
+
+static const char *show_time(double seconds, char out[OUTPUT_TEXT_SIZE])
+{
+    return seconds > 0 && seconds < 1e12 ? output_time((uint64_t)(seconds * 1000 + 0.5) / 1000, out) : NULL;
+}
+
+/* How a number is shown; outputs.txt names the kind of each member. NULL: it has another form, and is shown
+ * unchanged. */
+static const struct kind {
+    const char *name;
+    const char *(*whole)(uint64_t n, char out[OUTPUT_TEXT_SIZE]);
+    const char *(*decimal)(double n, char out[OUTPUT_TEXT_SIZE]);
+} kinds[] = {{"count", number_grouped, show_rounded},
+             {"bytes", output_bytes, NULL},
+             {"rate", NULL, output_rate},
+             {"percent", NULL, output_percent},
+             {"fill", NULL, output_percent},
+             {"time", NULL, show_time},
+             {"ms_span", show_span, NULL},
+             {"seconds", NULL, sheet_seconds},
+             {"flag", show_flag, NULL}};
+
+/* NULL: the value is no number, or its kind is none. */
+static const char *show(const redisReply *list, const char *field, const char *kind,
+                        char out[OUTPUT_TEXT_SIZE])
+{
     uint64_t n;
     double d;
-    if (is_unknown(list, field))
-        (void)snprintf(text, sizeof(text), "unknown");
-    else if (!client_text(list, field, text, sizeof(text)))
-        return;
-    char label[64];
-    enum output_color color = kind == COLORED ? sheet_color(text) : kind == WARNING ? COLOR_WARN : COLOR_NONE;
-    (void)snprintf(label, sizeof(label), "  %.*s", (int)row->field[MEMBER_LABEL].length,
-                   row->field[MEMBER_LABEL].text);
-    bool numeric = kind != WORD && kind != COLORED && kind != WARNING;
-    bool decimal = numeric && client_decimal(list, field, &d);
-    if (decimal && kind == RATE)
-        (void)output_rate(d, shown);
-    else if (decimal && kind == SECONDS)
-        (void)sheet_seconds(d, shown);
-    else if (decimal && kind == PERCENT)
-        (void)output_percent(d, shown);
-    else if (decimal && kind == FILL)
-        show_fill(cli, d, shown);
-    else if (decimal && kind == TIME && client_time(list, field, &n))
-        (void)output_time(n / 1000, shown);
-    else if (decimal && kind == COUNT && !client_count(list, field, &n) && d >= 0 && d < 1e18)
-        (void)number_grouped((uint64_t)(d + 0.5), shown);
-    else if (numeric && client_count(list, field, &n)) {
-        if (!format_count(kind, n, shown))
-            return;
-    } else {
-        table_cell(t, COLOR_QUIET, label);
-        sheet_word_cell(t, color, text);
-        return;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(kinds[i].name, kind) != 0)
+            continue;
+        if (kinds[i].whole != NULL && client_count(list, field, &n))
+            return kinds[i].whole(n, out);
+        if (kinds[i].decimal != NULL && client_decimal(list, field, &d))
+            return kinds[i].decimal(d, out);
     }
+    return NULL;
+}
+
+/* Add the two cells of a row. */
+static void sheet_cells(const struct cli *cli, struct table *t, const char *const *row,
+                        const redisReply *list)
+{
+    const char *field = row[MEMBER_NAME], *kind = row[MEMBER_KIND];
+    char text[512] = "unknown", number[OUTPUT_TEXT_SIZE], label[64], bar[2 * OUTPUT_TEXT_SIZE + 1];
+    double fill;
+    (void)client_text(list, field, text, sizeof(text));
+    enum output_color color = strcmp(kind, "colored") == 0   ? sheet_color(text)
+                              : strcmp(kind, "warning") == 0 ? COLOR_WARN
+                                                             : COLOR_NONE;
+    (void)snprintf(label, sizeof(label), "  %s", row[MEMBER_LABEL]);
     table_cell(t, COLOR_QUIET, label);
-    table_cell(t, COLOR_NONE, shown);
+    const char *shown = show(list, field, kind, number);
+    if (shown != NULL && cli->terminal && strcmp(kind, "fill") == 0 && client_decimal(list, field, &fill)) {
+        (void)snprintf(text, sizeof(text), "%s %s", output_bar(fill, BAR_WIDTH, bar), shown);
+        shown = text;
+    }
+    if (shown != NULL)
+        table_cell(t, COLOR_NONE, shown);
+    else
+        sheet_word_cell(t, color, text);
+}
+
+void sheet_name_cell(struct table *t, const redisReply *list, const char *field)
+{
+    char text[512] = "";
+    (void)client_text(list, field, text, sizeof(text));
+    sheet_word_cell(t, COLOR_NONE, text);
 }
 
 void sheet_text_cell(struct table *t, const redisReply *list, const char *field)
@@ -192,34 +197,63 @@ void sheet_print(const struct cli *cli, const char *shape, const redisReply *lis
     struct schema_shape members;
     struct table t;
     const char *heading = NULL;
-    schema_load(&members, (struct schema_text){shape, strlen(shape)});
+    schema_load(&members, shape);
     table_init(&t, columns, 2);
     for (size_t i = 0; i < members.count; i++) {
         const struct schema_member *m = &members.member[i];
-        char name[64], text[64];
-        (void)snprintf(name, sizeof(name), "%.*s", (int)m->row.field[MEMBER_NAME].length,
-                       m->row.field[MEMBER_NAME].text);
-        if (m->row.field[MEMBER_LABEL].length == 0 || is_hidden(list, name, m->row.field[MEMBER_USUAL]))
+        const char *const *row = m->row.field;
+        if (row[MEMBER_LABEL][0] == '\0' || is_hidden(list, row[MEMBER_NAME], row[MEMBER_USUAL]))
             continue;
-        if (heading != m->heading.text) {
-            heading = m->heading.text;
-            (void)snprintf(text, sizeof(text), "%.*s", (int)m->heading.length, heading);
-            table_cell(&t, COLOR_NONE, text);
+        if (heading == NULL || strcmp(heading, m->heading) != 0) {
+            heading = m->heading;
+            table_cell(&t, COLOR_NONE, heading);
             table_cell(&t, COLOR_NONE, "");
         }
-        sheet_cells(cli, &t, name, &m->row, list);
+        sheet_cells(cli, &t, row, list);
     }
     table_print(&t, stdout, cli->color);
     table_fini(&t);
 }
 
-void sheet_table(const struct cli *cli, const struct table_column *columns, size_t count,
-                 const redisReply *all, void (*cells)(struct table *t, const redisReply *one))
+void sheet_rows(struct table *t, const struct sheet_column *columns, unsigned layout, const redisReply *rows)
 {
-    struct table t;
-    table_init(&t, columns, count);
-    for (size_t i = 0; i < all->elements; i++)
-        cells(&t, all->element[i]);
+    t->column = t->own;
+    for (const struct sheet_column *c = columns; c->title != NULL; c++)
+        if (c->on == 0 || (c->on & layout) != 0)
+            t->own[t->columns++] = (struct table_column){c->title, c->right};
+    for (size_t i = 0; i < rows->elements; i++)
+        for (const struct sheet_column *c = columns; c->title != NULL; c++)
+            if (c->own != NULL && (c->on == 0 || (c->on & layout) != 0))
+                c->own(t, rows->element[i]);
+            else if (c->cell != NULL && (c->on == 0 || (c->on & layout) != 0))
+                c->cell(t, rows->element[i], c->field);
+}
+
+void sheet_table(const struct cli *cli, const struct sheet_column *columns, unsigned layout,
+                 const redisReply *rows, const char *none)
+{
+    struct table t = {0};
+    if (rows->elements == 0 && none != NULL) {
+        (void)puts(none);
+        return;
+    }
+    sheet_rows(&t, columns, layout, rows);
     table_print(&t, stdout, cli->color);
     table_fini(&t);
+}
+
+int sheet_show(struct cli *cli, const char *verb, const char *shape,
+               void (*print)(const struct cli *cli, const redisReply *all),
+               bool (*judge)(const struct cli *cli, const redisReply *all))
+{
+    redisReply *reply = cli_request_array(cli, verb);
+    if (reply == NULL)
+        return cli->failure;
+    if (cli->json)
+        cli_print_json(reply, shape);
+    else
+        print(cli, reply);
+    bool good = judge == NULL || judge(cli, reply);
+    freeReplyObject(reply);
+    return good ? CLI_OK : CLI_NO;
 }

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -156,21 +155,16 @@ int cli_dump(struct cli *cli)
         return cli_fail(
             CLI_USAGE,
             "refusing to write binary data to a terminal: redirect standard output, or give --output FILE");
-    struct dumping *d = calloc(1, sizeof(*d));
-    FILE *stream = d == NULL || cli->output == NULL ? stdout : open_output(cli);
-    if (d == NULL || stream == NULL) {
-        free(d);
-        return stream == NULL ? CLI_USAGE : cli_fail_with(ERR_NOMEM, "out of memory");
-    }
-    d->cli = cli;
-    dump_file_begin(&d->file, stream);
-    progress_catch_interrupt();
-    int code = run_dump(d);
+    FILE *stream = cli->output == NULL ? stdout : open_output(cli);
+    if (stream == NULL)
+        return CLI_USAGE;
+    struct dumping d = {.cli = cli, .file = {.stream = stream}};
+    progress_catch_interrupt(false);
+    int code = run_dump(&d);
     if (cli->output != NULL && fclose(stream) != 0 && code == CLI_OK)
         code = cli_fail_with(ERR_IO, "%s: %s", cli->output, strerror(errno));
-    if (code != CLI_OK && cli->output != NULL && d->file.bytes == 0 && !cli->resume)
+    if (code != CLI_OK && cli->output != NULL && d.file.bytes == 0 && !cli->resume)
         (void)unlink(cli->output); /* remove the empty file */
-    free(d);
     return code;
 }
 
@@ -195,7 +189,7 @@ static enum err look_through(struct restoring *r, struct error *e)
     struct buffer bytes = {0};
     bool end = false;
     uint64_t position;
-    dump_file_begin(&r->file, r->stream);
+    r->file = (struct dump_file){.stream = r->stream};
     enum err code = dump_file_read_start(&r->file, e);
     while (code == ERR_OK && !end)
         code = dump_file_read(&r->file, &position, &bytes, &end, e);
@@ -273,7 +267,7 @@ static enum err send_pieces(struct restoring *r, struct error *e)
     struct buffer held = {0}, next = {0};
     uint64_t held_position = 0, position;
     bool end = false;
-    dump_file_begin(&r->file, r->stream);
+    r->file = (struct dump_file){.stream = r->stream};
     enum err code = dump_file_read_start(&r->file, e);
     while (code == ERR_OK && !end && !progress_interrupted()) {
         code = dump_file_read(&r->file, &position, &next, &end, e);
@@ -339,15 +333,10 @@ int cli_restore(struct cli *cli)
     FILE *stream = cli->input == NULL ? stdin : fopen(cli->input, "rbe");
     if (stream == NULL)
         return cli_fail(CLI_USAGE, "%s: %s", cli->input, strerror(errno));
-    struct restoring *r = calloc(1, sizeof(*r));
-    if (r != NULL) {
-        r->cli = cli;
-        r->stream = stream;
-        progress_catch_interrupt();
-    }
-    int code = r == NULL ? cli_fail_with(ERR_NOMEM, "out of memory") : run_restore(r);
+    struct restoring r = {.cli = cli, .stream = stream};
+    progress_catch_interrupt(false);
+    int code = run_restore(&r);
     if (cli->input != NULL)
         (void)fclose(stream);
-    free(r);
     return code;
 }

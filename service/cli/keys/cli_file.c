@@ -12,23 +12,10 @@ enum { VERSION = 1, START_BYTES = 16, HEAD_BYTES = 16, SUM_BYTES = 8, MAGIC_BYTE
 
 static const char magic[MAGIC_BYTES] = {'T', 'W', 'B', 'L', 'F', 'I', 'L', 'E'};
 
-static void put_u32(uint8_t *to, uint32_t value)
-{
-    value = htole32(value);
-    memcpy(to, &value, sizeof(value));
-}
-
 static void put_u64(uint8_t *to, uint64_t value)
 {
     value = htole64(value);
     memcpy(to, &value, sizeof(value));
-}
-
-static uint32_t get_u32(const uint8_t *from)
-{
-    uint32_t value;
-    memcpy(&value, from, sizeof(value));
-    return le32toh(value);
 }
 
 static uint64_t get_u64(const uint8_t *from)
@@ -36,11 +23,6 @@ static uint64_t get_u64(const uint8_t *from)
     uint64_t value;
     memcpy(&value, from, sizeof(value));
     return le64toh(value);
-}
-
-void dump_file_begin(struct dump_file *f, FILE *stream)
-{
-    *f = (struct dump_file){.stream = stream};
 }
 
 static uint64_t piece_sum(const uint8_t *head, const void *bytes, size_t length)
@@ -62,7 +44,7 @@ enum err dump_file_write_start(struct dump_file *f, struct error *e)
 {
     uint8_t start[START_BYTES] = {0};
     memcpy(start, magic, MAGIC_BYTES);
-    put_u32(start + MAGIC_BYTES, VERSION);
+    put_u64(start + MAGIC_BYTES, VERSION);
     return put(f, start, sizeof(start), e);
 }
 
@@ -71,7 +53,7 @@ enum err dump_file_write(struct dump_file *f, uint64_t position, const void *byt
 {
     uint8_t head[HEAD_BYTES] = {0}, sum[SUM_BYTES];
     put_u64(head, position);
-    put_u32(head + 8, (uint32_t)length);
+    put_u64(head + 8, length);
     put_u64(sum, piece_sum(head, bytes, length));
     f->sum = XXH3_64bits_withSeed(sum, sizeof(sum), f->sum);
     f->count++;
@@ -110,9 +92,9 @@ enum err dump_file_read_start(struct dump_file *f, struct error *e)
         return code;
     if (code != ERR_OK || memcmp(start, magic, MAGIC_BYTES) != 0)
         return error_set(e, ERR_PARSE, "this is not a dump of a filter");
-    if (get_u32(start + MAGIC_BYTES) != VERSION)
-        return error_set(e, ERR_PARSE, "the dump has version %u, not %d", get_u32(start + MAGIC_BYTES),
-                         VERSION);
+    uint32_t version = (uint32_t)get_u64(start + MAGIC_BYTES);
+    if (version != VERSION)
+        return error_set(e, ERR_PARSE, "the dump has version %u, not %d", version, VERSION);
     return ERR_OK;
 }
 
@@ -144,8 +126,8 @@ enum err dump_file_read(struct dump_file *f, uint64_t *position, struct buffer *
     if (code != ERR_OK)
         return code;
     *position = get_u64(head);
-    uint32_t length = get_u32(head + 8);
-    if (get_u32(head + 12) != 0 || length > FILE_PIECE_MAX || (*position == 0) != (length == 0))
+    uint64_t length = get_u64(head + 8); /* and the zero behind it */
+    if (length > FILE_PIECE_MAX || (*position == 0) != (length == 0))
         return damaged(f, e);
     if (*position == 0) {
         *end = true;

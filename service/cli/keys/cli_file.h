@@ -16,14 +16,11 @@
 enum { FILE_PIECE_MAX = 16 << 20 };
 
 struct dump_file {
-    FILE *stream;
+    FILE *stream;   /* the caller's; all else is 0 before the first call */
     uint64_t bytes; /* bytes read or written so far */
     uint64_t count; /* pieces */
     uint64_t sum;   /* checksum over the pieces' checksums */
 };
-
-/* Begin to write or read. The caller owns the stream. */
-void dump_file_begin(struct dump_file *f, FILE *stream);
 
 /* ERR_IO. */
 MUST_CHECK enum err dump_file_write_start(struct dump_file *f, struct error *e);

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,8 +51,7 @@ struct import {
     enum err status;
     size_t first, in_flight;
     struct batch batch[BATCHES + 1]; /* a ring; the last one is being filled */
-    size_t prefix_count;
-    const char *prefix[PREFIX_WORDS]; /* BF.MADD F, or BF.INSERT F ... ITEMS */
+    size_t prefix_count;             /* words before the keys: BF.MADD F, or BF.INSERT F ... ITEMS */
     char capacity[24];
     const char *argv[PREFIX_WORDS + BATCH_KEYS];
     size_t lengths[PREFIX_WORDS + BATCH_KEYS];
@@ -208,12 +206,13 @@ static bool on_key(void *arg, const char *key, size_t length)
 
 /* --- the import --- */
 
-static void read_keys(struct import *im, char *bytes)
+static void read_keys(struct import *im)
 {
+    static char bytes[READ_BYTES];
     ssize_t n = 1;
     enum err code = ERR_OK;
     while (code == ERR_OK && n != 0 && !progress_interrupted()) {
-        n = read(im->input, bytes, READ_BYTES);
+        n = read(im->input, bytes, sizeof(bytes));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
@@ -307,42 +306,37 @@ static void choose_command(struct import *im)
     const struct cli *cli = im->cli;
     size_t n = 0;
     bool plain = !cli->no_create && cli->capacity == 0 && cli->error_rate == NULL;
-    im->prefix[n++] = plain ? "BF.MADD" : "BF.INSERT";
-    im->prefix[n++] = cli->arguments[0];
+    im->argv[n++] = plain ? "BF.MADD" : "BF.INSERT";
+    im->argv[n++] = cli->arguments[0];
     if (cli->no_create)
-        im->prefix[n++] = "NOCREATE";
+        im->argv[n++] = "NOCREATE";
     if (cli->capacity != 0) {
         (void)snprintf(im->capacity, sizeof(im->capacity), "%" PRIu64, cli->capacity);
-        im->prefix[n++] = "CAPACITY";
-        im->prefix[n++] = im->capacity;
+        im->argv[n++] = "CAPACITY";
+        im->argv[n++] = im->capacity;
     }
     if (cli->error_rate != NULL) {
-        im->prefix[n++] = "ERROR";
-        im->prefix[n++] = cli->error_rate;
+        im->argv[n++] = "ERROR";
+        im->argv[n++] = cli->error_rate;
     }
     if (!plain)
-        im->prefix[n++] = "ITEMS";
+        im->argv[n++] = "ITEMS";
     im->prefix_count = n;
-    for (size_t i = 0; i < n; i++) {
-        im->argv[i] = im->prefix[i];
-        im->lengths[i] = strlen(im->prefix[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        im->lengths[i] = strlen(im->argv[i]);
 }
 
 static int run_import(struct import *im)
 {
     struct stat about;
-    char *bytes = malloc(READ_BYTES);
-    if (bytes == NULL)
-        return cli_fail_with(ERR_NOMEM, "out of memory");
     bool regular = fstat(im->input, &about) == 0 && S_ISREG(about.st_mode);
     enum split_kind kind = im->cli->csv != NULL ? SPLIT_CSV : im->cli->null ? SPLIT_NULS : SPLIT_LINES;
     split_init(&im->split, kind, im->cli->csv);
     choose_command(im);
-    progress_catch_interrupt();
+    progress_catch_interrupt(false);
     progress_begin(&im->progress, "keys", regular ? (uint64_t)about.st_size : 0, 0);
     im->skip = im->settled = im->cli->skip;
-    read_keys(im, bytes);
+    read_keys(im);
     finish(im);
     progress_end(&im->progress);
     if (im->seen < im->skip)
@@ -353,7 +347,6 @@ static int run_import(struct import *im)
     else
         print_text(im, seconds);
     split_fini(&im->split);
-    free(bytes);
     return judge(im);
 }
 
@@ -364,18 +357,13 @@ int cli_import(struct cli *cli)
     int input = cli->input == NULL ? STDIN_FILENO : open(cli->input, O_RDONLY | O_CLOEXEC);
     if (input < 0)
         return cli_fail(CLI_USAGE, "%s: %s", cli->input, strerror(errno));
-    struct import *im = calloc(1, sizeof(*im));
-    if (im != NULL) {
-        im->cli = cli;
-        im->input = input;
-    }
-    int code = im == NULL ? cli_fail_with(ERR_NOMEM, "out of memory") : run_import(im);
-    for (size_t i = 0; im != NULL && i <= BATCHES; i++) {
-        buffer_fini(&im->batch[i].keys);
-        freeReplyObject(im->batch[i].reply);
+    struct import im = {.cli = cli, .input = input};
+    int code = run_import(&im);
+    for (size_t i = 0; i <= BATCHES; i++) {
+        buffer_fini(&im.batch[i].keys);
+        freeReplyObject(im.batch[i].reply);
     }
     if (cli->input != NULL)
         (void)close(input);
-    free(im);
     return code;
 }

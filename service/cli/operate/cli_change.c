@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests to a running job: abort, cutover, rollback, finish, pause, resume, throttle. Changes of a filter:
- * create, delete, trust, count. */
+ * create, delete, trust. count. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ int cli_confirm(const struct cli *cli, const char *why, const char *question)
     return cli_fail(CLI_NO, "nothing was changed");
 }
 
-/* --- jobs --- */
+/* --- requests with no reply but OK --- */
 
 struct control {
     const char *command;
@@ -58,6 +58,12 @@ static const struct control controls[] = {
     {"pause", "TB.PAUSE", "paused", "The job of ", " pauses until \"twinbloom resume\".", NULL, NULL},
     {"resume", "TB.RESUME", "resumed", "The job of ", " continues.", NULL, NULL},
     {"throttle", "TB.THROTTLE", "rows_per_second_limit", "The job of ", "", NULL, NULL},
+    {"create", "BF.RESERVE", "created", "The filter ", " is created.", NULL, NULL},
+    {"delete", "DEL", "deleted", "The filter ", " is deleted.", "deletes the filter and its keys",
+     "Delete the filter %s and all its keys?"},
+    {"trust", "TB.TRUST", "trusted", "The filter ", " is healthy again.",
+     "lets keys that were lost be reported absent",
+     "Keys of %s that Redis has lost will be reported absent. Accept that?"},
 };
 
 static const struct control *find(const char *command)
@@ -78,70 +84,61 @@ static bool parse_rows(const char *text, uint64_t *rows)
 static void say(const struct cli *cli, const struct control *c, const uint64_t *rows)
 {
     char number[NUMBER_GROUPED_SIZE];
+    struct buffer name = {0};
+    output_escape(&name, cli->arguments[0], strlen(cli->arguments[0]));
     if (cli->json)
         cli_print_outcome(cli, c->outcome, rows);
     else if (rows == NULL)
-        (void)printf("%s%s%s\n", c->before, cli->arguments[0], c->then);
+        (void)printf("%s%s%s\n", c->before, buffer_text(&name), c->then);
     else if (*rows == 0)
-        (void)printf("%s%s now reads rows without a limit.\n", c->before, cli->arguments[0]);
+        (void)printf("%s%s now reads rows without a limit.\n", c->before, buffer_text(&name));
     else
-        (void)printf("%s%s now reads at most %s rows a second.\n", c->before, cli->arguments[0],
+        (void)printf("%s%s now reads at most %s rows a second.\n", c->before, buffer_text(&name),
                      number_grouped(*rows, number));
+    buffer_fini(&name);
+}
+
+/* Confirm, if this cannot be undone, and send the command. @rows: of throttle, else NULL. */
+static int control(struct cli *cli, size_t argc, const char **argv, const uint64_t *rows)
+{
+    const struct control *c = find(cli->command);
+    struct error e = {""};
+    argv[0] = c->verb;
+    argv[1] = cli->arguments[0];
+    int code = c->why == NULL ? CLI_OK : cli_confirm(cli, c->why, c->question);
+    redisReply *reply = code != CLI_OK ? NULL : cli_send(cli, argc, argv);
+    if (reply == NULL)
+        return code != CLI_OK ? code : cli->failure;
+    bool done = reply->type != REDIS_REPLY_INTEGER || reply->integer != 0;
+    freeReplyObject(reply);
+    if (!done && cli_name_filter(cli, ERR_NOT_FOUND, &e) != ERR_OK)
+        return cli_fail_with(ERR_NOT_FOUND, "%s", e.text);
+    say(cli, c, rows);
+    return CLI_OK;
 }
 
 int cli_control(struct cli *cli)
 {
-    const struct control *c = find(cli->command);
-    const char *argv[3] = {c->verb, cli->arguments[0]};
-    char text[32];
-    uint64_t rows = 0;
-    bool has_rows = cli->count == 2;
-    if (has_rows) {
-        if (!parse_rows(cli->arguments[1], &rows))
-            return cli_fail(CLI_USAGE, "%s: expected rows a second, such as 5000 or 5k, or none for no limit",
-                            cli->arguments[1]);
-        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)rows);
-        argv[2] = text;
-    }
-    int code = c->why == NULL ? CLI_OK : cli_confirm(cli, c->why, c->question);
-    if (code != CLI_OK)
-        return code;
-    redisReply *reply = cli_send(cli, has_rows ? 3 : 2, argv);
-    if (reply == NULL)
-        return cli->failure;
-    freeReplyObject(reply);
-    say(cli, c, has_rows ? &rows : NULL);
-    return CLI_OK;
+    const char *argv[2];
+    return control(cli, 2, argv, NULL);
 }
 
-/* --- filters --- */
-
-/* Run one command that changes the filter. @said: what to print behind its name, for people. */
-static int change(struct cli *cli, size_t argc, const char **argv, const char *outcome, const char *said)
+int cli_throttle(struct cli *cli)
 {
-    redisReply *reply = cli_send(cli, argc, argv);
-    if (reply == NULL)
-        return cli->failure;
-    bool done = reply->type != REDIS_REPLY_INTEGER || reply->integer != 0;
-    freeReplyObject(reply);
-    struct error e;
-    if (!done)
-        return cli_fail_with(cli_name_filter(cli, ERR_NOT_FOUND, &e), "%s", e.text);
-    if (cli->json) {
-        cli_print_outcome(cli, outcome, NULL);
-        return CLI_OK;
-    }
-    struct buffer b = {0};
-    output_escape(&b, cli->arguments[0], strlen(cli->arguments[0]));
-    (void)printf("The filter %s %s.\n", buffer_text(&b), said);
-    buffer_fini(&b);
-    return CLI_OK;
+    char text[32];
+    uint64_t rows;
+    const char *argv[3] = {[2] = text};
+    if (!parse_rows(cli->arguments[1], &rows))
+        return cli_fail(CLI_USAGE, "%s: expected rows a second, such as 5000 or 5k, or none for no limit",
+                        cli->arguments[1]);
+    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)rows);
+    return control(cli, 3, argv, &rows);
 }
 
 int cli_create(struct cli *cli)
 {
     char capacity[24], expansion[24];
-    const char *argv[6] = {"BF.RESERVE", cli->arguments[0], cli->error_rate, capacity};
+    const char *argv[6] = {[2] = cli->error_rate, [3] = capacity};
     size_t argc = 4;
     if (cli->capacity == 0 || cli->error_rate == NULL)
         return cli_fail(CLI_USAGE, "create needs --capacity and --error-rate");
@@ -155,22 +152,7 @@ int cli_create(struct cli *cli)
     } else if (cli->nonscaling) {
         argv[argc++] = "NONSCALING";
     }
-    return change(cli, argc, argv, "created", "is created");
-}
-
-int cli_delete(struct cli *cli)
-{
-    const char *argv[] = {"DEL", cli->arguments[0]};
-    int code = cli_confirm(cli, "deletes the filter and its keys", "Delete the filter %s and all its keys?");
-    return code != CLI_OK ? code : change(cli, 2, argv, "deleted", "is deleted");
-}
-
-int cli_trust(struct cli *cli)
-{
-    const char *argv[] = {"TB.TRUST", cli->arguments[0]};
-    int code = cli_confirm(cli, "lets keys that were lost be reported absent",
-                           "Keys of %s that Redis has lost will be reported absent. Accept that?");
-    return code != CLI_OK ? code : change(cli, 2, argv, "trusted", "is healthy again");
+    return control(cli, argc, argv, NULL);
 }
 
 int cli_count(struct cli *cli)

@@ -7,28 +7,16 @@
 #include "service/cli/common/cli_sheet.h"
 #include "service/cli/operate/cli_operate.h"
 
-/* Request one flat list; NULL after an error message. */
-static redisReply *request_list(struct cli *cli, const char *verb)
+/* @reply if it is a flat list. NULL after an error message. */
+static redisReply *as_list(struct cli *cli, redisReply *reply, const char *verb)
 {
-    redisReply *reply = cli_request(cli, verb);
-    if (reply == NULL || (cli_is_list(reply) && reply->elements != 0))
-        return reply;
-    return cli_odd_reply(cli, reply, verb);
+    return reply == NULL || (cli_is_list(reply) && reply->elements != 0) ? reply
+                                                                         : cli_odd_reply(cli, reply, verb);
 }
 
-/* Print the reply to @verb, an array of lists. */
-static int show_array(struct cli *cli, const char *verb, const char *shape,
-                      void (*print)(const struct cli *cli, const redisReply *all))
+static redisReply *request_list(struct cli *cli, const char *verb)
 {
-    redisReply *reply = cli_request_array(cli, verb);
-    if (reply == NULL)
-        return cli->failure;
-    if (cli->json)
-        cli_print_json(reply, shape);
-    else
-        print(cli, reply);
-    freeReplyObject(reply);
-    return CLI_OK;
+    return as_list(cli, cli_request(cli, verb), verb);
 }
 
 /* Print the last runs below the sheet; nothing if they are unavailable. */
@@ -48,7 +36,7 @@ static void print_last_runs(struct cli *cli)
 int cli_status(struct cli *cli)
 {
     if (cli->count == 0)
-        return show_array(cli, "TB.STATUS", "filter", cli_print_table);
+        return cli_status_all(cli);
     redisReply *reply = request_list(cli, "TB.STATUS");
     if (reply == NULL)
         return cli->failure;
@@ -60,11 +48,6 @@ int cli_status(struct cli *cli)
     if (!cli->json)
         print_last_runs(cli);
     return CLI_OK;
-}
-
-int cli_history(struct cli *cli)
-{
-    return show_array(cli, "TB.HISTORY", "run", cli_print_history);
 }
 
 int cli_plan(struct cli *cli)
@@ -88,23 +71,11 @@ int cli_plan(struct cli *cli)
 
 enum { RESTART_S = 120, RESTART_LOOK_US = 100 * 1000 };
 
-/* A copy without options that status and abort do not have. */
-static struct cli plain_of(const struct cli *cli)
-{
-    struct cli plain = *cli;
-    plain.capacity = 0;
-    plain.error_rate = NULL;
-    plain.nodes = NULL;
-    plain.hold = plain.full = plain.dry_run = false;
-    return plain;
-}
-
+/* The status, by none of the options of this run. */
 static redisReply *status_before(struct cli *cli)
 {
-    struct cli plain = plain_of(cli);
-    redisReply *status = request_list(&plain, "TB.STATUS");
-    cli->failure = plain.failure;
-    return status;
+    const char *argv[] = {"TB.STATUS", cli->arguments[0]};
+    return as_list(cli, cli_send(cli, 2, argv), argv[0]);
 }
 
 static int dry_run(struct cli *cli)
@@ -169,17 +140,17 @@ static bool is_unfinished(struct cli *cli, bool *unfinished)
 }
 
 /* Abort the unfinished job, if there is one, and wait for its end. */
-static int throw_away(const struct cli *cli)
+static int throw_away(struct cli *cli)
 {
-    struct cli plain = plain_of(cli);
+    const char *argv[] = {"TB.ABORT", cli->arguments[0]};
     bool unfinished = false, asked = false;
     uint64_t until = clock_mono_us() + RESTART_S * UINT64_C(1000000);
-    while (is_unfinished(&plain, &unfinished)) {
+    while (is_unfinished(cli, &unfinished)) {
         if (!unfinished)
             return CLI_OK;
-        redisReply *reply = asked ? NULL : cli_request(&plain, "TB.ABORT");
+        redisReply *reply = asked ? NULL : cli_send(cli, 2, argv);
         if (!asked && reply == NULL)
-            return plain.failure;
+            return cli->failure;
         freeReplyObject(reply);
         asked = true;
         if (clock_mono_us() > until)
@@ -188,7 +159,7 @@ static int throw_away(const struct cli *cli)
                                  cli->arguments[0], RESTART_S);
         clock_sleep_us(RESTART_LOOK_US);
     }
-    return plain.failure;
+    return cli->failure;
 }
 
 static int restart(struct cli *cli)

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "base/utf8.h"
 #include "service/cli/common/cli_progress.h"
 #include "service/cli/operate/cli_operate.h"
 #include "service/cli/operate/cli_status.h"
@@ -133,7 +134,7 @@ static size_t fitting(const char *text, size_t length)
 {
     size_t at = 0, columns = output_columns();
     for (size_t used = 1; at < length && used < columns; used++)
-        at += output_utf8(text + at, length - at);
+        at += utf8_sequence(text + at, length - at);
     return at;
 }
 
@@ -330,7 +331,7 @@ static int poll_once(struct follow *f)
 int cli_follow(struct cli *cli, const char *job, const redisReply *before)
 {
     struct follow f = {.cli = cli, .job = job, .before = id_of(before), .quiet_since_us = clock_mono_us()};
-    progress_catch_interrupt();
+    progress_catch_interrupt(false);
     int code = -1;
     while (code < 0 && !progress_interrupted()) {
         code = poll_once(&f);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
@@ -69,16 +68,14 @@ static int ask(const char *prompt, char out[PASSWORD_MAX + 2])
 
 static int print_hash(const struct cli *cli, const char *password)
 {
+    static struct crypt_data data;
     char salt[CRYPT_GENSALT_OUTPUT_SIZE];
-    struct crypt_data *data = calloc(1, sizeof(*data));
-    const char *hash = NULL;
-    if (data != NULL && crypt_gensalt_rn("$y$", 0, NULL, 0, salt, sizeof(salt)) != NULL)
-        hash = crypt_r(password, salt, data);
-    bool good = hash != NULL && hash[0] != '*';
-    if (good)
-        (void)printf(cli->json ? "{\"password\":\"%s\"}\n" : "%s\n", hash);
-    free(data);
-    return good ? CLI_OK : cli_fail(CLI_FAILED, "the hash could not be made");
+    bool salted = crypt_gensalt_rn("$y$", 0, NULL, 0, salt, sizeof(salt)) != NULL;
+    const char *hash = salted ? crypt_r(password, salt, &data) : NULL;
+    if (hash == NULL || hash[0] == '*')
+        return cli_fail(CLI_FAILED, "the hash could not be made");
+    (void)printf(cli->json ? "{\"password\":\"%s\"}\n" : "%s\n", hash);
+    return CLI_OK;
 }
 
 static int print_token(const struct cli *cli)

@@ -48,27 +48,24 @@ static void why_cell(struct table *t, const redisReply *run)
     sheet_word_cell(t, COLOR_NONE, text);
 }
 
-static void run_cells(struct table *t, const redisReply *run)
-{
-    started_cell(t, run);
-    took_cell(t, run);
-    sheet_text_cell(t, run, "outcome");
-    sheet_text_cell(t, run, "trigger");
-    sheet_count_cell(t, run, "rows");
-    generations_cell(t, run);
-    why_cell(t, run);
-}
-
 void cli_print_history(const struct cli *cli, const redisReply *runs)
 {
-    static const struct table_column columns[] = {{"STARTED", false}, {"TOOK", true}, {"OUTCOME", false},
-                                                  {"TRIGGER", false}, {"ROWS", true}, {"GENERATION", false},
-                                                  {"WHY", false}};
-    if (runs->elements == 0) {
-        (void)puts("There were no jobs yet.");
-        return;
-    }
-    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), runs, run_cells);
+    static const struct sheet_column columns[] = {
+        {"STARTED", .own = started_cell},
+        {"TOOK", .right = true, .own = took_cell},
+        {"OUTCOME", .cell = sheet_text_cell, .field = "outcome"},
+        {"TRIGGER", .cell = sheet_text_cell, .field = "trigger"},
+        {"ROWS", .right = true, .cell = sheet_count_cell, .field = "rows"},
+        {"GENERATION", .own = generations_cell},
+        {"WHY", .own = why_cell},
+        {.title = NULL},
+    };
+    sheet_table(cli, columns, 0, runs, "There were no jobs yet.");
+}
+
+int cli_history(struct cli *cli)
+{
+    return sheet_show(cli, "TB.HISTORY", "run", cli_print_history, NULL);
 }
 
 /* --- nodes --- */
@@ -112,46 +109,34 @@ static void error_cell(struct table *t, const redisReply *node)
     sheet_word_cell(t, any ? COLOR_WARN : COLOR_QUIET, any ? text : "-");
 }
 
-static void node_cells(struct table *t, const redisReply *node)
-{
-    sheet_text_cell(t, node, "node");
-    sheet_text_cell(t, node, "state");
-    version_cell(t, node);
-    memory_cells(t, node);
-    sheet_count_cell(t, node, "slots");
-    sheet_count_cell(t, node, "connections");
-    error_cell(t, node);
-}
-
 static void print_nodes(const struct cli *cli, const redisReply *nodes)
 {
-    static const struct table_column columns[] = {
-        {"NODE", false},     {"STATE", false}, {"VERSION", false},    {"USED", true},
-        {"MAXMEMORY", true}, {"SLOTS", true},  {"CONNECTIONS", true}, {"LAST ERROR", false}};
-    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), nodes, node_cells);
+    static const struct sheet_column columns[] = {
+        {"NODE", .cell = sheet_text_cell, .field = "node"},
+        {"STATE", .cell = sheet_text_cell, .field = "state"},
+        {"VERSION", .own = version_cell},
+        {"USED", .right = true, .own = memory_cells},
+        {"MAXMEMORY", .right = true},
+        {"SLOTS", .right = true, .cell = sheet_count_cell, .field = "slots"},
+        {"CONNECTIONS", .right = true, .cell = sheet_count_cell, .field = "connections"},
+        {"LAST ERROR", .own = error_cell},
+        {.title = NULL},
+    };
+    sheet_table(cli, columns, 0, nodes, NULL);
 }
 
-static bool all_up(const redisReply *nodes)
+static bool all_up(const struct cli *cli, const redisReply *nodes)
 {
-    char state[16] = "";
+    (void)cli;
     for (size_t i = 0; i < nodes->elements; i++)
-        if (client_text(nodes->element[i], "state", state, sizeof(state)) && strcmp(state, "down") == 0)
+        if (client_is(nodes->element[i], "state", "down"))
             return false;
     return true;
 }
 
 int cli_nodes(struct cli *cli)
 {
-    redisReply *reply = cli_request_array(cli, "TB.NODES");
-    if (reply == NULL)
-        return cli->failure;
-    if (cli->json)
-        cli_print_json(reply, "node");
-    else
-        print_nodes(cli, reply);
-    int code = all_up(reply) ? CLI_OK : CLI_NO;
-    freeReplyObject(reply);
-    return code;
+    return sheet_show(cli, "TB.NODES", "node", print_nodes, all_up);
 }
 
 /* --- doctor --- */
@@ -196,37 +181,43 @@ static void print_finding(const struct cli *cli, const redisReply *finding)
     buffer_fini(&remedy);
 }
 
-int cli_doctor(struct cli *cli)
+static void print_doctor(const struct cli *cli, const redisReply *findings)
 {
     unsigned counts[DOCTOR_STATES] = {0};
-    redisReply *reply = cli_request_array(cli, "TB.DOCTOR");
-    if (reply == NULL)
-        return cli->failure;
-    for (size_t i = 0; i < reply->elements; i++)
-        counts[state_of(reply->element[i])]++;
-    if (cli->json) {
-        cli_print_json(reply, "finding");
-    } else {
-        for (size_t i = 0; i < reply->elements; i++)
-            print_finding(cli, reply->element[i]);
-        (void)printf("%u ok, %u warning%s, %u problem%s\n", counts[DOCTOR_OK], counts[DOCTOR_WARNING],
-                     counts[DOCTOR_WARNING] == 1 ? "" : "s", counts[DOCTOR_PROBLEM],
-                     counts[DOCTOR_PROBLEM] == 1 ? "" : "s");
+    for (size_t i = 0; i < findings->elements; i++) {
+        counts[state_of(findings->element[i])]++;
+        print_finding(cli, findings->element[i]);
     }
-    freeReplyObject(reply);
-    return counts[DOCTOR_PROBLEM] > 0 ? CLI_NO : CLI_OK;
+    (void)printf("%u ok, %u warning%s, %u problem%s\n", counts[DOCTOR_OK], counts[DOCTOR_WARNING],
+                 counts[DOCTOR_WARNING] == 1 ? "" : "s", counts[DOCTOR_PROBLEM],
+                 counts[DOCTOR_PROBLEM] == 1 ? "" : "s");
+}
+
+static bool no_problem(const struct cli *cli, const redisReply *findings)
+{
+    (void)cli;
+    for (size_t i = 0; i < findings->elements; i++)
+        if (state_of(findings->element[i]) == DOCTOR_PROBLEM)
+            return false;
+    return true;
+}
+
+int cli_doctor(struct cli *cli)
+{
+    return sheet_show(cli, "TB.DOCTOR", "finding", print_doctor, no_problem);
 }
 
 /* --- coordinators --- */
 
-static void count_cell(struct table *t, const redisReply *list, const char *field, enum output_color color)
+static void plain_cell(struct table *t, const redisReply *list, const char *field)
 {
     char text[32] = "-";
     uint64_t n;
     bool there = client_count(list, field, &n);
     if (there)
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
-    table_cell(t, !there ? COLOR_QUIET : n > 0 ? color : COLOR_NONE, text);
+    bool late = there && n > 0 && strcmp(field, "behind") == 0;
+    table_cell(t, !there ? COLOR_QUIET : late ? COLOR_WARN : COLOR_NONE, text);
 }
 
 static void time_cell(struct table *t, const redisReply *list, const char *field)
@@ -283,92 +274,46 @@ static void epoch_cell(struct table *t, const redisReply *list)
     table_cell(t, late ? COLOR_WARN : COLOR_NONE, text);
 }
 
-static void row_cells(struct table *t, const redisReply *c, bool one)
-{
-    sheet_text_cell(t, c, "coordinator");
-    sheet_text_cell(t, c, "state");
-    sheet_text_cell(t, c, "version");
-    sheet_text_cell(t, c, "listen");
-    time_cell(t, c, "uptime_ms");
-    time_cell(t, c, "age_ms");
-    count_cell(t, c, "clients", COLOR_NONE);
-    if (one) {
-        epoch_cell(t, c);
-    } else {
-        count_cell(t, c, "filters", COLOR_NONE);
-        count_cell(t, c, "behind", COLOR_WARN);
-    }
-    jobs_cell(t, c);
-    health_cell(t, c);
-}
+/* Layouts of the table: all filters, one filter, top, and top on a narrow terminal. */
+enum { ALL = 1, ONE = 2, TOP = 4, NARROW = 8 };
 
-static void print_table(const struct cli *cli, const redisReply *all)
+static const struct sheet_column coordinator_columns[] = {
+    {"COORDINATOR", .cell = sheet_text_cell, .field = "coordinator"},
+    {"STATE", .cell = sheet_text_cell, .field = "state"},
+    {"VERSION", .on = ALL | ONE, .cell = sheet_text_cell, .field = "version"},
+    {"LISTEN", .on = ALL | ONE, .cell = sheet_text_cell, .field = "listen"},
+    {"UP", .right = true, .on = ALL | ONE | TOP, .cell = time_cell, .field = "uptime_ms"},
+    {"SEEN", .right = true, .on = ALL | ONE, .cell = time_cell, .field = "age_ms"},
+    {"CLIENTS", .right = true, .on = ALL | ONE | TOP, .cell = plain_cell, .field = "clients"},
+    {"EPOCH", .right = true, .on = ONE, .own = epoch_cell},
+    {"FILTERS", .right = true, .on = ALL, .cell = plain_cell, .field = "filters"},
+    {"BEHIND", .right = true, .on = ALL | TOP, .cell = plain_cell, .field = "behind"},
+    {"JOBS", .on = ALL | ONE, .own = jobs_cell},
+    {"HEALTH", .own = health_cell},
+    {.title = NULL},
+};
+
+static void print_coordinators(const struct cli *cli, const redisReply *all)
 {
-    static const struct table_column columns[] = {
-        {"COORDINATOR", false}, {"STATE", false}, {"VERSION", false}, {"LISTEN", false},
-        {"UP", true},           {"SEEN", true},   {"CLIENTS", true},  {"FILTERS", true},
-        {"BEHIND", true},       {"JOBS", false},  {"HEALTH", false}};
-    static const struct table_column columns_of_one[] = {
-        {"COORDINATOR", false}, {"STATE", false},  {"VERSION", false}, {"LISTEN", false}, {"UP", true},
-        {"SEEN", true},         {"CLIENTS", true}, {"EPOCH", true},    {"JOBS", false},   {"HEALTH", false}};
-    struct table t;
-    bool one = cli->count > 0;
-    if (one)
-        table_init(&t, columns_of_one, sizeof(columns_of_one) / sizeof(columns_of_one[0]));
-    else
-        table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < all->elements; i++)
-        row_cells(&t, all->element[i], one);
-    table_print(&t, stdout, cli->color);
-    table_fini(&t);
+    sheet_table(cli, coordinator_columns, cli->count > 0 ? ONE : ALL, all,
+                "No coordinator has reported yet.");
 }
 
 void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow)
 {
-    static const struct table_column columns[] = {{"COORDINATOR", false}, {"STATE", false},
-                                                  {"UP", true},           {"CLIENTS", true},
-                                                  {"BEHIND", true},       {"HEALTH", false}};
-    static const struct table_column few[] = {{"COORDINATOR", false}, {"STATE", false}, {"HEALTH", false}};
-    if (narrow)
-        table_init(t, few, sizeof(few) / sizeof(few[0]));
-    else
-        table_init(t, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < all->elements; i++) {
-        const redisReply *c = all->element[i];
-        sheet_text_cell(t, c, "coordinator");
-        sheet_text_cell(t, c, "state");
-        if (!narrow) {
-            time_cell(t, c, "uptime_ms");
-            count_cell(t, c, "clients", COLOR_NONE);
-            count_cell(t, c, "behind", COLOR_WARN);
-        }
-        health_cell(t, c);
-    }
+    sheet_rows(t, coordinator_columns, narrow ? NARROW : TOP, all);
 }
 
-/* True if all coordinators that are not gone serve the epoch in Redis. */
-static bool all_current(const redisReply *all)
+/* True if all coordinators that are not gone serve the filter's epoch in Redis. */
+static bool all_current(const struct cli *cli, const redisReply *all)
 {
     bool current = true;
-    for (size_t i = 0; i < all->elements; i++)
+    for (size_t i = 0; cli->count > 0 && i < all->elements; i++)
         current &= client_is(all->element[i], "state", "gone") || !client_is(all->element[i], "current", "0");
     return current;
 }
 
 int cli_coordinators(struct cli *cli)
 {
-    redisReply *reply = cli_request_array(cli, "TB.COORDINATORS");
-    int code = CLI_OK;
-    if (reply == NULL)
-        return cli->failure;
-    if (cli->json)
-        cli_print_json(reply, "coordinator");
-    else if (reply->elements == 0)
-        (void)puts("No coordinator has reported yet.");
-    else
-        print_table(cli, reply);
-    if (code == CLI_OK && cli->count > 0 && !all_current(reply))
-        code = CLI_NO;
-    freeReplyObject(reply);
-    return code;
+    return sheet_show(cli, "TB.COORDINATORS", "coordinator", print_coordinators, all_current);
 }

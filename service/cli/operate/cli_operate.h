@@ -6,10 +6,10 @@
 
 cli_handler cli_status, cli_history, cli_plan, cli_rebuild, cli_verify;
 cli_handler cli_estimate; /* without a connection; calls cli_plan if there is no filter */
-cli_handler cli_create, cli_delete, cli_trust, cli_count, cli_coordinators, cli_nodes, cli_doctor;
+cli_handler cli_create, cli_throttle, cli_count, cli_coordinators, cli_nodes, cli_doctor;
 cli_handler cli_config;
 cli_handler cli_hash_password; /* without a connection */
-cli_handler cli_control;       /* abort, cutover, rollback, finish, pause, resume, throttle */
+cli_handler cli_control;       /* abort, cutover, rollback, finish, pause, resume, delete, trust */
 
 /* Fill a small table of coordinators, for top; the caller prints it and calls table_fini(). */
 void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow);
@@ -19,7 +19,7 @@ void cli_coordinators_table(struct table *t, const redisReply *all, bool narrow)
 int cli_confirm(const struct cli *cli, const char *why, const char *question);
 
 /* Print the table of all filters. */
-void cli_print_table(const struct cli *cli, const redisReply *filters);
+int cli_status_all(struct cli *cli);
 void cli_print_history(const struct cli *cli, const redisReply *runs);
 void cli_print_plan(const struct cli *cli, const redisReply *plan);
 /* Print the steps of a dry run. */

@@ -34,11 +34,12 @@ static void node_cells(struct table *t, const redisReply *node)
  * and then. */
 static void print_nodes(const struct cli *cli, const redisReply *nodes)
 {
-    static const struct table_column columns[] = {{"NODE", false},     {"SHARDS", true},   {"BEFORE", true},
-                                                  {"DURING", true},    {"AFTER", true},    {"USED NOW", true},
-                                                  {"USED THEN", true}, {"MAXMEMORY", true}};
+    static const struct sheet_column columns[] = {
+        {"NODE", .own = node_cells},  {"SHARDS", .right = true},    {"BEFORE", .right = true},
+        {"DURING", .right = true},    {"AFTER", .right = true},     {"USED NOW", .right = true},
+        {"USED THEN", .right = true}, {"MAXMEMORY", .right = true}, {.title = NULL}};
     (void)putchar('\n');
-    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), nodes, node_cells);
+    sheet_table(cli, columns, 0, nodes, NULL);
 }
 
 void cli_print_plan(const struct cli *cli, const redisReply *plan)
@@ -71,14 +72,16 @@ static void step_cells(struct table *t, const redisReply *step)
 
 void cli_print_steps(const struct cli *cli, const redisReply *plan)
 {
-    static const struct table_column columns[] = {
-        {"STEP", false},       {"ROWS", true},       {"TIME", true}, {"REDIS BEFORE", true},
-        {"AT ITS PEAK", true}, {"AFTERWARDS", true}, {"WHAT", false}};
+    static const struct sheet_column columns[] = {
+        {"STEP", .own = step_cells},    {"ROWS", .right = true},
+        {"TIME", .right = true},        {"REDIS BEFORE", .right = true},
+        {"AT ITS PEAK", .right = true}, {"AFTERWARDS", .right = true},
+        {"WHAT", .right = false},       {.title = NULL}};
     const redisReply *steps = client_field(plan, "steps");
     if (steps == NULL || steps->type != REDIS_REPLY_ARRAY)
         return;
     (void)putchar('\n');
-    sheet_table(cli, columns, sizeof(columns) / sizeof(columns[0]), steps, step_cells);
+    sheet_table(cli, columns, 0, steps, NULL);
     (void)puts("\nNothing was started.");
 }
 

@@ -10,16 +10,16 @@
 
 /* --- the table --- */
 
-void status_fill_cell(const struct cli *cli, struct table *t, const redisReply *filter, unsigned width)
+void status_fill_cell(struct table *t, const redisReply *filter)
 {
     char bar[OUTPUT_TEXT_SIZE] = "", percent[OUTPUT_TEXT_SIZE], text[2 * OUTPUT_TEXT_SIZE + 1] = "-";
     double fill;
     double limit = 1;
     enum output_color color = COLOR_QUIET;
     if (client_decimal(filter, "fill_ratio", &fill)) {
-        if (cli->terminal)
-            (void)output_bar(fill, width, bar);
-        (void)snprintf(text, sizeof(text), cli->terminal ? "%s %4s" : "%s%s", bar,
+        if (t->bar != 0)
+            (void)output_bar(fill, t->bar, bar);
+        (void)snprintf(text, sizeof(text), t->bar != 0 ? "%s %4s" : "%s%s", bar,
                        output_percent(fill, percent));
         (void)client_decimal(filter, "expand_at_ratio", &limit);
         color = fill >= 1 ? COLOR_BAD : limit > 0 && fill >= limit ? COLOR_WARN : COLOR_NONE;
@@ -115,54 +115,36 @@ void status_short_counts_cell(struct table *t, const redisReply *filter)
     table_cell(t, COLOR_NONE, text);
 }
 
-static void name_cell(struct table *t, const redisReply *filter)
-{
-    char name[512] = "-";
-    (void)client_text(filter, "filter", name, sizeof(name));
-    sheet_word_cell(t, COLOR_NONE, name);
-}
+enum { WIDE = 1, NARROW = 2, WIDE_COLUMNS = 116, BAR_WIDE = 12, BAR_NARROW = 6 };
 
-enum { WIDE = 116, BAR_WIDE = 12, BAR_NARROW = 6 };
-
-static void row_cells(const struct cli *cli, struct table *t, const redisReply *filter, bool narrow)
+static void print_filters(const struct cli *cli, const redisReply *filters)
 {
-    name_cell(t, filter);
-    if (narrow) {
-        status_short_counts_cell(t, filter);
-    } else {
-        sheet_count_cell(t, filter, "keys");
-        sheet_count_cell(t, filter, "capacity");
-    }
-    status_fill_cell(cli, t, filter, narrow ? BAR_NARROW : BAR_WIDE);
-    status_rates_cell(t, filter);
-    sheet_count_cell(t, filter, "generation");
-    if (!narrow)
-        sheet_text_cell(t, filter, "phase");
-    status_health_cell(t, filter);
-    status_next_cell(t, filter);
-    status_job_cell(t, filter);
-}
-
-void cli_print_table(const struct cli *cli, const redisReply *filters)
-{
-    static const struct table_column wide[] = {
-        {"FILTER", false}, {"KEYS", true},   {"CAPACITY", true}, {"FILL", true},          {"FP RATE", true},
-        {"GEN", true},     {"PHASE", false}, {"HEALTH", false},  {"NEXT REBUILD", false}, {"JOB", false}};
-    static const struct table_column narrow[] = {
-        {"FILTER", false}, {"KEYS/CAPACITY", true}, {"FILL", true},          {"FP RATE", true},
-        {"GEN", true},     {"HEALTH", false},       {"NEXT REBUILD", false}, {"JOB", false}};
+    static const struct sheet_column columns[] = {
+        {"FILTER", .cell = sheet_name_cell, .field = "filter"},
+        {"KEYS", .right = true, .on = WIDE, .cell = sheet_count_cell, .field = "keys"},
+        {"CAPACITY", .right = true, .on = WIDE, .cell = sheet_count_cell, .field = "capacity"},
+        {"KEYS/CAPACITY", .right = true, .on = NARROW, .own = status_short_counts_cell},
+        {"FILL", .right = true, .own = status_fill_cell},
+        {"FP RATE", .right = true, .own = status_rates_cell},
+        {"GEN", .right = true, .cell = sheet_count_cell, .field = "generation"},
+        {"PHASE", .on = WIDE, .cell = sheet_text_cell, .field = "phase"},
+        {"HEALTH", .own = status_health_cell},
+        {"NEXT REBUILD", .own = status_next_cell},
+        {"JOB", .own = status_job_cell},
+        {.title = NULL},
+    };
+    bool narrow = cli->terminal && output_columns() < WIDE_COLUMNS;
+    struct table t = {.bar = !cli->terminal ? 0 : narrow ? BAR_NARROW : BAR_WIDE};
     if (filters->elements == 0) {
         (void)puts("There are no filters yet.");
         return;
     }
-    struct table t;
-    bool is_narrow = cli->terminal && output_columns() < WIDE;
-    if (is_narrow)
-        table_init(&t, narrow, sizeof(narrow) / sizeof(narrow[0]));
-    else
-        table_init(&t, wide, sizeof(wide) / sizeof(wide[0]));
-    for (size_t i = 0; i < filters->elements; i++)
-        row_cells(cli, &t, filters->element[i], is_narrow);
+    sheet_rows(&t, columns, narrow ? NARROW : WIDE, filters);
     table_print(&t, stdout, cli->color);
     table_fini(&t);
+}
+
+int cli_status_all(struct cli *cli)
+{
+    return sheet_show(cli, "TB.STATUS", "filter", print_filters, NULL);
 }

@@ -5,8 +5,7 @@
 #include "service/cli/common/cli.h"
 
 void status_short_counts_cell(struct table *t, const redisReply *filter); /* keys/capacity */
-/* On a terminal it has a bar of @width. */
-void status_fill_cell(const struct cli *cli, struct table *t, const redisReply *filter, unsigned width);
+void status_fill_cell(struct table *t, const redisReply *filter);         /* with a bar of @t's width */
 void status_rates_cell(struct table *t, const redisReply *filter); /* false-positive rate, now/promised */
 /* Whether answers are reliable, in a word: yes, building, not built, keys missed, degraded, lost,
  * unreachable. */

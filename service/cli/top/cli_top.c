@@ -99,14 +99,6 @@ static double info_decimal(const redisReply *info, const char *name)
     return value != NULL && number_double(value, length, &number) ? number : 0;
 }
 
-static uint64_t info_number(const redisReply *info, const char *name)
-{
-    size_t length = 0;
-    uint64_t number = 0;
-    const char *value = info_value(info->str, info->len, name, &length);
-    return value != NULL && number_u64(value, length, &number) ? number : 0;
-}
-
 static void take_info(struct top_look *look, const redisReply *info)
 {
     size_t length = 0;
@@ -114,11 +106,11 @@ static void take_info(struct top_look *look, const redisReply *info)
         return;
     const char *version = info_value(info->str, info->len, "twinbloom_version", &length);
     look->has_info = true;
-    look->commands = info_number(info, "total_commands_processed");
-    look->connections = info_number(info, "total_connections_received");
-    look->clients = info_number(info, "connected_clients");
-    look->memory = info_number(info, "used_memory_rss");
-    look->uptime_s = info_number(info, "uptime_in_seconds");
+    look->commands = (uint64_t)info_decimal(info, "total_commands_processed");
+    look->connections = (uint64_t)info_decimal(info, "total_connections_received");
+    look->clients = (uint64_t)info_decimal(info, "connected_clients");
+    look->memory = (uint64_t)info_decimal(info, "used_memory_rss");
+    look->uptime_s = (uint64_t)info_decimal(info, "uptime_in_seconds");
     look->cpu_s = info_decimal(info, "used_cpu_sys") + info_decimal(info, "used_cpu_user");
     if (version != NULL)
         (void)snprintf(look->version, sizeof(look->version), "%.*s", (int)length, version);

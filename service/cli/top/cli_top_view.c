@@ -6,16 +6,18 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/utf8.h"
+#include "service/cli/common/cli_sheet.h"
 #include "service/cli/operate/cli_operate.h"
 #include "service/cli/operate/cli_status.h"
 
-enum { NARROW = 60, WIDE = 116, NAME_WIDE = 24, NAME_NARROW = 16 };
+enum { NARROW = 60, WIDE = 116, NAME_WIDE = 24, NAME_NARROW = 16, BAR_WIDE = 12, BAR_NARROW = 6 };
 
 void top_cut(struct buffer *out, const char *text, size_t length, unsigned columns)
 {
     unsigned used = 0;
     for (size_t at = 0; at < length;) {
-        size_t n = output_utf8(text + at, length - at);
+        size_t n = utf8_sequence(text + at, length - at);
         if (text[at] == '\033') {
             const char *end = memchr(text + at, 'm', length - at);
             n = end == NULL ? length - at : (size_t)(end - (text + at)) + 1;
@@ -50,24 +52,22 @@ uint64_t top_trip(const struct top *t, double quantile)
 /* --- the head: items on as many lines as they need --- */
 
 struct head {
-    struct buffer *out;
-    struct buffer line;
+    FILE *to;
+    size_t used; /* columns of this line */
     unsigned columns;
 };
 
 static void end_head(struct head *h)
 {
-    if (h->line.length > 0)
-        top_cut(h->out, h->line.data, h->line.length, h->columns);
-    h->line.length = 0;
+    (void)fputs(h->used > 0 ? "\n" : "", h->to);
+    h->used = 0;
 }
 
 static void put_item(struct head *h, const char *name, const char *value)
 {
-    size_t length = strlen(name) + 1 + strlen(value);
-    if (h->line.length > 0 && h->line.length + 3 + length > h->columns)
+    if (h->used > 0 && h->used + 3 + strlen(name) + 1 + strlen(value) > h->columns)
         end_head(h);
-    buffer_printf(&h->line, "%s%s %s", h->line.length > 0 ? "   " : "", name, value);
+    h->used += (size_t)fprintf(h->to, "%s%s %s", h->used > 0 ? "   " : "", name, value);
 }
 
 /* The rate per second between two looks; "-": there is only one, or the service restarted between them. */
@@ -91,10 +91,10 @@ static void put_trips(struct head *h, const struct top *t)
     put_item(h, "PING", text);
 }
 
-static void put_head(struct buffer *out, const struct top *t, unsigned columns)
+static void put_head(FILE *to, const struct top *t, unsigned columns)
 {
     const struct top_look *n = &t->now, *p = &t->before;
-    struct head h = {.out = out, .columns = columns};
+    struct head h = {.to = to, .columns = columns};
     char text[OUTPUT_TEXT_SIZE], where[320];
     const struct client_address *at = &t->cli->address;
     (void)snprintf(where, sizeof(where), at->path[0] != '\0' ? "%s" : "%s:%u",
@@ -118,42 +118,16 @@ static void put_head(struct buffer *out, const struct top *t, unsigned columns)
     }
     put_trips(&h, t);
     end_head(&h);
-    buffer_fini(&h.line);
     if (t->error[0] == '\0')
         return;
-    struct buffer line = {0};
-    buffer_printf(&line, "%s", output_color_on(COLOR_BAD, t->cli->color));
-    output_escape(&line, t->error, strlen(t->error));
-    buffer_printf(&line, "%s", output_color_off(COLOR_BAD, t->cli->color));
-    top_cut(out, line.data, line.length, columns);
-    buffer_fini(&line);
+    struct buffer error = {0};
+    output_escape(&error, t->error, strlen(t->error));
+    (void)fprintf(to, "%s%s%s\n", output_color_on(COLOR_BAD, t->cli->color), buffer_text(&error),
+                  output_color_off(COLOR_BAD, t->cli->color));
+    buffer_fini(&error);
 }
 
 /* --- tables --- */
-
-/* Append printed lines, each cut to @columns. */
-static void put_lines(struct buffer *out, const char *text, size_t length, unsigned columns)
-{
-    for (size_t at = 0; at < length;) {
-        const char *end = memchr(text + at, '\n', length - at);
-        size_t n = end == NULL ? length - at : (size_t)(end - (text + at));
-        top_cut(out, text + at, n, columns);
-        at += n + 1;
-    }
-}
-
-static void put_table(struct buffer *out, const struct table *t, bool color, unsigned columns)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *to = open_memstream(&text, &length);
-    if (to == NULL)
-        return;
-    table_print(t, to, color);
-    (void)fclose(to);
-    put_lines(out, text, length, columns);
-    free(text);
-}
 
 static const redisReply *find(const redisReply *all, const char *field, const char *name)
 {
@@ -165,14 +139,14 @@ static const redisReply *find(const redisReply *all, const char *field, const ch
 }
 
 /* Cut the name, so that a long one does not push other cells off the screen. */
-static void name_cell(struct table *t, const redisReply *filter, size_t most)
+static void name_cell(struct table *t, const redisReply *filter)
 {
     char name[512] = "-";
     struct buffer b = {0};
     (void)client_text(filter, "filter", name, sizeof(name));
-    size_t at = 0, length = strlen(name);
+    size_t at = 0, length = strlen(name), most = t->bar == BAR_WIDE ? NAME_WIDE : NAME_NARROW;
     for (size_t used = 0; at < length && used < most; used++) {
-        size_t n = output_utf8(name + at, length - at);
+        size_t n = utf8_sequence(name + at, length - at);
         at += n == 0 ? 1 : n;
     }
     output_escape(&b, name, at);
@@ -182,8 +156,9 @@ static void name_cell(struct table *t, const redisReply *filter, size_t most)
 }
 
 /* Keys added per second, in the same generation. */
-static void growth_cell(struct table *table, const struct top *t, const redisReply *filter)
+static void growth_cell(struct table *table, const redisReply *filter)
 {
+    const struct top *t = table->context;
     char name[512] = "", text[OUTPUT_TEXT_SIZE] = "-";
     uint64_t now, before, generation = 0, old = 0;
     (void)client_text(filter, "filter", name, sizeof(name));
@@ -197,44 +172,32 @@ static void growth_cell(struct table *table, const struct top *t, const redisRep
     table_cell(table, COLOR_NONE, text);
 }
 
-static void put_filters(struct buffer *out, const struct top *t, unsigned columns)
+static void put_filters(FILE *to, const struct top *t, unsigned columns)
 {
-    static const struct table_column wide[] = {
-        {"FILTER", false}, {"KEYS/CAPACITY", true}, {"KEYS/S", true},        {"FILL", true},
-        {"FP RATE", true}, {"HEALTH", false},       {"NEXT REBUILD", false}, {"JOB", false}};
-    static const struct table_column middle[] = {{"FILTER", false}, {"KEYS/CAPACITY", true}, {"KEYS/S", true},
-                                                 {"FILL", true},    {"HEALTH", false},       {"JOB", false}};
-    static const struct table_column narrow[] = {
-        {"FILTER", false}, {"FILL", true}, {"HEALTH", false}, {"JOB", false}};
-    bool is_wide = columns >= WIDE, is_narrow = columns < NARROW;
-    struct table table;
-    if (is_wide)
-        table_init(&table, wide, sizeof(wide) / sizeof(wide[0]));
-    else if (is_narrow)
-        table_init(&table, narrow, sizeof(narrow) / sizeof(narrow[0]));
-    else
-        table_init(&table, middle, sizeof(middle) / sizeof(middle[0]));
-    for (size_t i = 0; t->now.filters != NULL && i < t->now.filters->elements; i++) {
-        const redisReply *f = t->now.filters->element[i];
-        name_cell(&table, f, is_wide ? NAME_WIDE : NAME_NARROW);
-        if (!is_narrow) {
-            status_short_counts_cell(&table, f);
-            growth_cell(&table, t, f);
-        }
-        status_fill_cell(t->cli, &table, f, is_wide ? 12 : 6);
-        if (is_wide)
-            status_rates_cell(&table, f);
-        status_health_cell(&table, f);
-        if (is_wide)
-            status_next_cell(&table, f);
-        status_job_cell(&table, f);
-    }
-    put_table(out, &table, t->cli->color, columns);
+    enum { ON_WIDE = 1, ON_MIDDLE = 2, ON_NARROW = 4 };
+    static const struct sheet_column all[] = {
+        {"FILTER", .own = name_cell},
+        {"KEYS/CAPACITY", .right = true, .on = ON_WIDE | ON_MIDDLE, .own = status_short_counts_cell},
+        {"KEYS/S", .right = true, .on = ON_WIDE | ON_MIDDLE, .own = growth_cell},
+        {"FILL", .right = true, .own = status_fill_cell},
+        {"FP RATE", .right = true, .on = ON_WIDE, .own = status_rates_cell},
+        {"HEALTH", .own = status_health_cell},
+        {"NEXT REBUILD", .on = ON_WIDE, .own = status_next_cell},
+        {"JOB", .own = status_job_cell},
+        {.title = NULL},
+    };
+    struct table table = {.bar = columns >= WIDE ? BAR_WIDE : BAR_NARROW, .context = t};
+    sheet_rows(&table, all,
+               columns >= WIDE    ? ON_WIDE
+               : columns < NARROW ? ON_NARROW
+                                  : ON_MIDDLE,
+               t->now.filters);
+    table_print(&table, to, t->cli->color);
     table_fini(&table);
 }
 
 /* A line for each running job. */
-static void put_jobs(struct buffer *out, const struct top *t, unsigned columns)
+static void put_jobs(FILE *to, const struct top *t, unsigned columns)
 {
     char state[32], name[512];
     bool any = false;
@@ -248,44 +211,47 @@ static void put_jobs(struct buffer *out, const struct top *t, unsigned columns)
         output_escape(&line, name, strlen(name));
         buffer_puts(&line, ": ");
         follow_line(&line, f, columns > line.length ? columns - (unsigned)line.length : 1);
-        buffer_puts(out, any ? "" : "\n");
+        (void)fprintf(to, "%s%s\n", any ? "" : "\n", buffer_text(&line));
         any = true;
-        top_cut(out, buffer_text(&line), line.length, columns);
         buffer_fini(&line);
     }
 }
 
-static void put_coordinators(struct buffer *out, const struct top *t, unsigned columns)
+static void put_coordinators(FILE *to, const struct top *t, unsigned columns)
 {
-    struct table table;
+    struct table table = {0};
     if (t->now.coordinators == NULL || t->now.coordinators->elements == 0)
         return;
-    buffer_puts(out, "\n");
+    (void)fputc('\n', to);
     cli_coordinators_table(&table, t->now.coordinators, columns < NARROW);
-    put_table(out, &table, t->cli->color, columns);
+    table_print(&table, to, t->cli->color);
     table_fini(&table);
 }
 
 void top_render(struct buffer *out, const struct top *t, unsigned columns, unsigned rows)
 {
-    struct buffer all = {0};
-    put_head(&all, t, columns);
-    buffer_puts(&all, "\n");
+    char *all = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&all, &length);
+    if (to == NULL)
+        return;
+    put_head(to, t, columns);
+    (void)fputc('\n', to);
     if (t->now.filters != NULL && t->now.filters->elements == 0)
-        buffer_puts(&all, "There are no filters yet.\n");
+        (void)fputs("There are no filters yet.\n", to);
     else if (t->now.filters != NULL)
-        put_filters(&all, t, columns);
-    put_jobs(&all, t, columns);
-    put_coordinators(&all, t, columns);
-    /* The last line shows how to leave. */
-    const char *text = buffer_text(&all);
-    unsigned lines = 0;
-    for (; *text != '\0' && lines + 1 < rows; lines++) {
+        put_filters(to, t, columns);
+    put_jobs(to, t, columns);
+    put_coordinators(to, t, columns);
+    (void)fclose(to);
+    const char *text = all;
+    for (unsigned lines = 0; *text != '\0' && lines + 1 < rows; lines++) {
         size_t n = strcspn(text, "\n");
-        buffer_append(out, text, n + (text[n] == '\n'));
+        top_cut(out, text, n, columns);
         text += n + (text[n] == '\n');
     }
+    /* The last line shows how to leave. */
     top_cut(out, *text == '\0' ? "q: quit" : "q: quit; there are more lines", *text == '\0' ? 7 : 26,
             columns);
-    buffer_fini(&all);
+    free(all);
 }

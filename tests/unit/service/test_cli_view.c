@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "service/cli/bench/cli_bench.h"
 #include "service/cli/operate/cli_status.h"
 #include "service/cli/top/cli_top.h"
@@ -172,7 +173,7 @@ static size_t width(const char *line, size_t length)
             if (i >= length)
                 return used;
         }
-        i += output_utf8(line + i, length - i);
+        i += utf8_sequence(line + i, length - i);
     }
     return used;
 }

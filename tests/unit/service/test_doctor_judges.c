@@ -60,11 +60,11 @@ static void said(const struct look *l, enum doctor_state state, const char *foun
                  remedy, l->count, doctor_state_name(l->state), l->text);
 }
 
-static void judges(doctor_fn *fn, const char *info, enum doctor_state state, const char *found,
+static void judges(doctor_node_fn *fn, const char *info, enum doctor_state state, const char *found,
                    const char *remedy)
 {
     struct look *l = begin(info);
-    fn(&l->doctor);
+    fn(&l->doctor, &l->node);
     said(l, state, found, remedy);
 }
 
@@ -117,23 +117,23 @@ static void test_doctor__compares_replicas_with_what_adds_wait_for(void **state)
     (void)state;
     struct look *l = begin(HEALTHY_REDIS REPLICA);
     l->config.add_acks = 2;
-    doctor_replicas(&l->doctor);
+    doctor_replicas(&l->doctor, &l->node);
     said(l, DOCTOR_PROBLEM, "add_acks = 2, but 1 replicas are in step", "add replicas");
 
     l = begin("redis_version:7.0.15\r\nrole:master\r\nmaster_replid:" ID "\r\nmaster_repl_offset:1\r\n");
     l->config.add_fsync = true;
-    doctor_replicas(&l->doctor);
+    doctor_replicas(&l->doctor, &l->node);
     said(l, DOCTOR_PROBLEM, "needs WAITAOF", "upgrade it to Redis 7.2");
 
     l = begin(HEALTHY_REDIS "aof_enabled:0\r\n");
     l->config.add_fsync = true;
-    doctor_replicas(&l->doctor);
+    doctor_replicas(&l->doctor, &l->node);
     said(l, DOCTOR_PROBLEM, "add_fsync = yes needs appendonly yes", "appendonly yes");
 
     l = begin(HEALTHY_REDIS "aof_enabled:1\r\n" REPLICA);
     l->config.add_fsync = true;
     l->config.add_acks = 1;
-    doctor_replicas(&l->doctor);
+    doctor_replicas(&l->doctor, &l->node);
     said(l, DOCTOR_OK, "1 replicas in step, 1 needed", "");
 }
 
@@ -143,11 +143,11 @@ static void test_doctor__wants_masters_of_sentinels_to_stop_when_cut_off(void **
     static char sentinels; /* only its address is used */
     struct look *l = begin(HEALTHY_REDIS);
     l->nodes.sentinels = (struct sentinels *)(void *)&sentinels;
-    doctor_replicas(&l->doctor);
+    doctor_replicas(&l->doctor, &l->node);
     said(l, DOCTOR_WARNING, "min-replicas-to-write is 0", "CONFIG SET min-replicas-to-write 1");
     l = begin(HEALTHY_REDIS "min_slaves_good_slaves:0\r\n");
     l->nodes.sentinels = (struct sentinels *)(void *)&sentinels;
-    doctor_replicas(&l->doctor);
+    doctor_replicas(&l->doctor, &l->node);
     said(l, DOCTOR_OK, "0 replicas in step", "");
 }
 
