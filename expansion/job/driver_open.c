@@ -95,16 +95,28 @@ enum err driver_plan(struct driver *d, struct error *e)
 
 /* --- open --- */
 
-/* `plan` has written the rest. If a driver dies before this is recorded, the next one finds the generation in
- * the view and begins with its settle. */
+/* If a driver dies before this is recorded, the next one finds the generation in the view and begins with its
+ * settle. What `plan` has written is repeated: the metadata node may have gone back behind it. */
 static enum err record_opened(struct driver *d, struct error *e)
 {
+    char nodes[NODE_LIST_MAX];
     bool for_bytes = strcmp(d->o->trigger, threshold_name(THRESHOLD_BYTES)) == 0;
-    record_begin(d, false);
+    record_begin(d, false); /* `plan` has reset it */
+    record_number(d, "id", d->record.id);
+    record_text(d, "state", "running");
     record_text(d, "step", step_name(STEP_SETTLE));
     record_number(d, "generation", d->record.generation);
+    record_text(d, "owner", d->o->owner);
+    record_number(d, "token", mutex_token(d->mutex));
+    record_text(d, "reason", d->o->reason);
+    record_number(d, "started_ms", d->record.started_ms);
     record_number(d, "expanded_ms", clock_wall_us() / 1000);
     record_number(d, "bytes_generation", for_bytes ? d->record.generation : 0);
+    record_number(d, "capacity", d->plan.capacity);
+    record_number(d, "rows_total", d->record.rows_total);
+    record_text(d, "verify_full", d->record.verify_full ? "1" : "0");
+    record_text(d, "nodes", node_list(d, nodes));
+    record_text(d, "trigger", d->o->trigger);
     return record_write(d, e);
 }
 
