@@ -73,9 +73,9 @@ struct lane_trimmed {
 };
 
 /* Remove entries before @keep, by whole nodes of the stream, so some may stay; @keep itself stays. If the
- * lane does not have that very entry (it was trimmed past it, is forked, or is another lane), or is in another
- * era, nothing is removed: entries with lower ids may then be in no shard. @keep NULL: remove nothing, only measure the
- * bytes. */
+ * lane does not have that very entry (it was trimmed past it, is forked, or is another lane), or is in
+ * another era, nothing is removed: entries with lower ids may then be in no shard. @keep NULL: remove
+ * nothing, only measure the bytes. */
 MUST_CHECK enum err lane_trim(struct sync_client *l, const struct lane *lane, const struct log_mark *keep,
                               struct lane_trimmed *out, struct error *e);
 
