@@ -137,19 +137,31 @@ static void test_a_lease_that_is_not_renewed__ends_for_both(void **state)
     is_busy(&one, "other/1");
 }
 
-/* The key has lost its expiry. */
-static void test_a_lease_without_an_end__gets_one(void **state)
+static void has_no_near_end(const char *command)
 {
     struct error e = {""};
     int64_t had;
-    (void)state;
     begin(TTL_MS);
     takes(&one);
-    must(client_integer(&on.client, &had, &e, "PERSIST tb:{f}:folder"), e);
+    must(client_integer(&on.client, &had, &e, command), e);
     assert_int_equal(had, 1);
     is_busy(&other, "one/1");
     wait_until(other.again);
     takes(&other);
+}
+
+/* The key has lost its expiry. */
+static void test_a_lease_without_an_end__gets_one(void **state)
+{
+    (void)state;
+    has_no_near_end("PERSIST tb:{f}:folder");
+}
+
+/* The server's clock was set back by two hours, and the holder is gone. */
+static void test_a_lease_with_a_far_end__gets_another(void **state)
+{
+    (void)state;
+    has_no_near_end("PEXPIRE tb:{f}:folder 7200000");
 }
 
 static void test_a_key_of_another_type__is_named_and_stays(void **state)
@@ -504,6 +516,7 @@ int main(void)
         LEASE_TEST(test_a_lease_that_is_renewed__does_not_end),
         LEASE_TEST(test_a_lease_that_is_not_renewed__ends_for_both),
         LEASE_TEST(test_a_lease_without_an_end__gets_one),
+        LEASE_TEST(test_a_lease_with_a_far_end__gets_another),
         LEASE_TEST(test_a_key_of_another_type__is_named_and_stays),
         LEASE_TEST(test_at_maxmemory__it_is_taken),
         LEASE_TEST(test_redis_is_away__it_is_not_held_for_longer),

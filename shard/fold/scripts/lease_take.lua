@@ -5,7 +5,7 @@ local holder = redis.pcall('HGET', KEYS[1], 'owner')
 if type(holder) == 'table' then return holder end -- return the error as it is
 if holder and holder ~= ARGV[1] then
   local left = redis.call('PTTL', KEYS[1])
-  if left < 0 then -- its TTL was removed
+  if left < 0 or left > 3600000 then -- its TTL was removed, or the server's clock went back; no lease is longer
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
     left = tonumber(ARGV[2])
   end
