@@ -55,7 +55,10 @@ static enum err look_at_lane(struct sync_client *l, const struct lane *lane, str
         sync_client_command(l, lane->where, &reply, e, "TYPE %b", lane->key.text, lane->key.length);
     if (code != ERR_OK)
         return code;
-    if (strcmp(reply->str, "stream") != 0 && strcmp(reply->str, "none") != 0)
+    if (reply->type != REDIS_REPLY_STATUS)
+        code = error_set(e, ERR_PARSE, "lane %.*s: unexpected reply to TYPE", (int)lane->key.length,
+                         lane->key.text);
+    else if (strcmp(reply->str, "stream") != 0 && strcmp(reply->str, "none") != 0)
         code = error_set(e, ERR_WRONG_TYPE, "lane %.*s is a %s, not a stream; delete or rename that key",
                          (int)lane->key.length, lane->key.text, reply->str);
     freeReplyObject(reply);

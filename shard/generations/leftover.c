@@ -204,16 +204,14 @@ static enum err sweep_page(struct sweep *s, unsigned where, const redisReply *pa
 
 static enum err sweep_node(struct sweep *s, unsigned where, const struct work *w, struct error *e)
 {
-    char cursor[32] = "0";
+    char cursor[SYNC_CLIENT_CURSOR] = "0";
     uint64_t pages = 0;
     enum err code = ERR_OK;
     do {
-        redisReply *reply = NULL;
-        code = sync_client_command(s->redis, where, &reply, e, "SCAN %s MATCH %b COUNT 1000", cursor,
-                                   s->pattern.data, s->pattern.length);
+        redisReply *reply;
+        code = sync_client_scan(s->redis, where, cursor, &s->pattern, NULL, &reply, e);
         if (code != ERR_OK)
             break;
-        (void)snprintf(cursor, sizeof(cursor), "%s", reply->element[0]->str);
         code = sweep_page(s, where, reply->element[1], e);
         freeReplyObject(reply);
         if (code == ERR_OK)

@@ -106,7 +106,7 @@ static enum err look_at_all(struct lost_work *w, unsigned layer, uint32_t shard,
         end = h.blocks - first < LOOKS ? h.blocks : first + LOOKS;
         for (uint32_t i = first; i < end && code == ERR_OK; i++)
             code = fold_get(w->fold, where, &h, i, e);
-        for (uint32_t i = first; i < end && (code == ERR_OK || code == ERR_LOST); i++)
+        for (uint32_t i = first; i < end && (code == ERR_OK || fold_is_lost(code)); i++) /* all replies */
             if ((got = fold_got(w->fold, where, &h, i, block, e)) != ERR_OK)
                 code = got;
     }

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/clock.h"
 #include "shard/redis/nodes/health.h"
 #include "shard/filter/slots.h"
@@ -175,6 +176,31 @@ enum err sync_client_command(struct sync_client *l, unsigned where, redisReply *
     else
         freeReplyObject(reply);
     return code;
+}
+
+enum err sync_client_scan(struct sync_client *l, unsigned where, char cursor[SYNC_CLIENT_CURSOR],
+                          const struct buffer *pattern, const char *type, redisReply **out, struct error *e)
+{
+    redisReply *reply;
+    const char *format = type == NULL ? "SCAN %s MATCH %b COUNT 1000" : "SCAN %s MATCH %b COUNT 1000 TYPE %s";
+    *out = NULL;
+    enum err code =
+        sync_client_command(l, where, &reply, e, format, cursor, pattern->data, pattern->length, type);
+    if (code != ERR_OK)
+        return code;
+    bool is_page = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+                   reply->element[0]->type == REDIS_REPLY_STRING &&
+                   reply->element[0]->len < SYNC_CLIENT_CURSOR &&
+                   reply->element[1]->type == REDIS_REPLY_ARRAY;
+    for (size_t i = 0; is_page && i < reply->element[1]->elements; i++)
+        is_page = reply->element[1]->element[i]->type == REDIS_REPLY_STRING;
+    if (!is_page) {
+        freeReplyObject(reply);
+        return error_set(e, ERR_PARSE, "Redis node %s: not a page of SCAN", sync_client_name(l, where));
+    }
+    memcpy(cursor, reply->element[0]->str, reply->element[0]->len + 1);
+    *out = reply;
+    return ERR_OK;
 }
 
 enum err sync_client_filter_command(struct sync_client *l, const struct names *names, const char *what,

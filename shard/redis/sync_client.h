@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <hiredis/hiredis.h>
+#include "base/buffer.h"
 #include "base/error.h"
 #include "shard/redis/nodes/nodes.h"
 #include "shard/filter/slots.h"
@@ -73,6 +74,15 @@ MUST_CHECK enum err sync_client_reply(struct sync_client *l, unsigned where, red
  * (it is loading, busy, its master is down), else ERR_REFUSED. */
 enum err sync_client_refusal(const struct sync_client *l, unsigned where, const redisReply *reply,
                              struct error *e);
+
+/* Read a page of SCAN. @cursor: "0", or that of the page before; the next one, out. @type: of keys; NULL:
+ * any.
+ * *@out: the reply, whose second element has the names, for freeReplyObject(). Errors as
+ * sync_client_command(); ERR_PARSE: it is no page. */
+enum { SYNC_CLIENT_CURSOR = 32 };
+MUST_CHECK enum err sync_client_scan(struct sync_client *l, unsigned where, char cursor[SYNC_CLIENT_CURSOR],
+                                     const struct buffer *pattern, const char *type, redisReply **out,
+                                     struct error *e);
 
 /* Send one command and read its reply. @format is hiredis' (%s, %b with size_t). ERR_REFUSED: Redis returned
  * an error; its text is in @e. @out NULL: the reply is not wanted. All replies of pipelined commands to the

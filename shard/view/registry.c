@@ -361,22 +361,18 @@ static enum err note_found(struct handle *f, const struct place *at, const redis
 static enum err look_through(struct handle *f, const struct place *at, struct error *e)
 {
     struct buffer pattern = {0};
-    char cursor[32] = "0";
+    char cursor[SYNC_CLIENT_CURSOR] = "0";
     names_literally(&pattern, f->names.prefix, f->names.prefix_length);
     buffer_puts(&pattern, ":{*.*.*.*}:*");
-    enum err code = ERR_OK;
-    do {
+    enum err code = buffer_failed(&pattern) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    for (bool more = true; code == ERR_OK && more; more = strcmp(cursor, "0") != 0) {
         redisReply *reply;
-        code = sync_client_command(f->redis, at->master, &reply, e, "SCAN %s MATCH %b COUNT 1000 TYPE string",
-                                   cursor, buffer_text(&pattern), pattern.length);
+        code = sync_client_scan(f->redis, at->master, cursor, &pattern, "string", &reply, e);
         if (code != ERR_OK)
             break;
-        (void)snprintf(cursor, sizeof(cursor), "%s", reply->element[0]->str);
         code = note_found(f, at, reply->element[1], e);
         freeReplyObject(reply);
-    } while (code == ERR_OK && strcmp(cursor, "0") != 0);
-    if (code == ERR_OK && buffer_failed(&pattern))
-        code = error_set(e, ERR_NOMEM, "out of memory");
+    }
     buffer_fini(&pattern);
     return code;
 }

@@ -59,11 +59,14 @@ static enum err take(struct log_view *out, const redisReply *reply, struct error
     size_t count = 0;
     if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0)
         return error_set(e, ERR_WRONG_TYPE, "it is not a hash");
-    if (reply->type != REDIS_REPLY_ARRAY)
+    bool is_hash = reply->type == REDIS_REPLY_ARRAY && reply->elements % 2 == 0;
+    for (size_t i = 0; is_hash && i < reply->elements; i++)
+        is_hash = reply->element[i]->type == REDIS_REPLY_STRING;
+    if (!is_hash)
         return error_set(e, ERR_PARSE, "the reply is not a hash");
     if (reply->elements > (size_t)2 * FIELDS_MAX)
         return error_set(e, ERR_PARSE, "it has more than %d fields", FIELDS_MAX);
-    for (size_t i = 0; i + 1 < reply->elements; i += 2)
+    for (size_t i = 0; i < reply->elements; i += 2)
         fields[count++] = (struct view_field){.name = reply->element[i]->str,
                                               .name_length = reply->element[i]->len,
                                               .value = reply->element[i + 1]->str,
