@@ -471,7 +471,6 @@ enum err roll_give_up_lane(struct roll *r, const struct log_view *v, unsigned la
     (void)log_id_format(v->slot[v->current].folded[lane].position.id, id);
     sync_client_forget(r->redis);
     roll_begin(r, embedded_roll_gap);
-    script_incarnation(&r->call, r->names->incarnation);
     put_lane(r, lane, &v->lane[lane]);
     script_number(&r->call, v->current);
     script_text(&r->call, id);

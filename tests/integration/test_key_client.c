@@ -8,7 +8,7 @@
 #include "shard/request/key_client.h"
 #include "tests/lib/proxy.h"
 
-enum { TIMEOUT_MS = 300, GUARD_MS = 5000 };
+enum { TIMEOUT_MS = 300, GUARD_MS = 5000, TRIES = 20 };
 
 static enum err ask(struct key_client *c, bool adds, const char *key, uint8_t *answer, struct error *e)
 {
@@ -50,7 +50,12 @@ static void test_a_client_whose_replies_are_late__holds_up_no_other(void **state
     must(ask(other, true, "a", &answer, &e), e);
     must(ask(late, false, "b", &answer, &e), e);
     proxy_set(proxy, route, &(struct proxy_fault){.swallow = true});
-    assert_int_not_equal(ask(late, false, "b", &answer, &e), ERR_OK);
+    enum err code;
+    unsigned tries = 0;
+    do /* the maintainer may just be reading the lane, for this check, too */
+        code = ask(late, false, "b", &answer, &e);
+    while (code == ERR_OK && ++tries < TRIES);
+    assert_int_not_equal(code, ERR_OK);
     must(ask(other, true, "b", &answer, &e), e);
     assert_int_equal(answer, KEY_ADDED);
     proxy_lift(proxy);
