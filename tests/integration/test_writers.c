@@ -427,7 +427,11 @@ static void test_a_writer_that_is_idle__stays_registered(void **state)
     (void)state;
     struct log_member *idle = opens(false), *folder = opens(true);
     assert_true(add(idle, 0) && add(folder, BATCH));
-    clock_sleep_us(GRACE_US); /* the folder has drawn its token */
+    load();
+    for (uint64_t seen = 0; seen != view->version; load()) { /* until the folder has drawn its token */
+        seen = view->version;
+        clock_sleep_us(GRACE_US);
+    }
     wait_for_writers(2);
     const struct log_writer *w = log_view_writer(view, idle->filter->writer);
     assert_non_null(w);
