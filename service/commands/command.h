@@ -59,7 +59,7 @@ struct command {
     admin_fn *fn;
     command_take_fn *take; /* for @fn; NULL: there are no arguments behind the filter's name */
     unsigned value;        /* for @fn: the call's flags at first */
-    size_t most;           /* with the name; 0: see @arity */
+    unsigned most;         /* with the name; 0: see @arity */
 };
 
 /* Values of commands with command_take_job(): what they take. */

@@ -254,6 +254,7 @@ enum err sync_client_append_together(struct sync_client *l, unsigned where, stru
     enum err code = to.port != 0 ? reach_named(l, &to, &p, e) : reach_peer(l, where, &p, e);
     if (code != ERR_OK)
         return code;
+    assert(p != NULL);
     struct sync_client_command *first = NULL, *next;
     size_t begin = 0;
     for (unsigned i = 0; code == ERR_OK && i < count; begin = ends[i++]) {

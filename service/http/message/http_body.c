@@ -51,10 +51,10 @@ struct parse {
 
 struct member {
     const char *name;
-    unsigned kinds; /* set of the kinds of bodies that may have this member */
     enum err (*take)(const struct parse *p, const json_t *value);
     size_t to;           /* offset in struct http_body */
     int64_t least, most; /* bounds of an integer */
+    unsigned kinds;      /* set of the kinds of bodies that may have this member */
     bool base64;         /* strings are bytes in base64 */
 };
 
@@ -170,21 +170,22 @@ static enum err take_flag(const struct parse *p, const json_t *value)
 #define TO(member) offsetof(struct http_body, member)
 
 static const struct member members[] = {
-    {"keys", HTTP_BODY_KEYS, take_keys, .base64 = false},
-    {"keys_base64", HTTP_BODY_KEYS, take_keys, .base64 = true},
-    {"name", HTTP_BODY_CREATE, take_name, .base64 = false},
-    {"name_base64", HTTP_BODY_CREATE, take_name, .base64 = true},
-    {"capacity", HTTP_BODY_CREATE | HTTP_BODY_REBUILD, take_integer, .to = TO(capacity), .least = 1,
+    {"keys", take_keys, .kinds = HTTP_BODY_KEYS, .base64 = false},
+    {"keys_base64", take_keys, .kinds = HTTP_BODY_KEYS, .base64 = true},
+    {"name", take_name, .kinds = HTTP_BODY_CREATE, .base64 = false},
+    {"name_base64", take_name, .kinds = HTTP_BODY_CREATE, .base64 = true},
+    {"capacity", take_integer, .kinds = HTTP_BODY_CREATE | HTTP_BODY_REBUILD, .to = TO(capacity), .least = 1,
      .most = INT64_MAX},
-    {"error_rate", HTTP_BODY_CREATE | HTTP_BODY_REBUILD, take_error_rate, .to = TO(error_rate)},
-    {"expansion", HTTP_BODY_CREATE, take_integer, .to = TO(expansion), .least = 1, .most = EXPANSION_MAX},
-    {"nonscaling", HTTP_BODY_CREATE, take_flag, .to = TO(nonscaling)},
-    {"nodes", HTTP_BODY_REBUILD, take_nodes, .to = TO(nodes)},
-    {"hold", HTTP_BODY_REBUILD, take_flag, .to = TO(hold)},
-    {"dry_run", HTTP_BODY_REBUILD, take_flag, .to = TO(dry_run)},
-    {"verify_full", HTTP_BODY_REBUILD | HTTP_BODY_VERIFY, take_flag, .to = TO(verify_full)},
-    {"rows_per_second_limit", HTTP_BODY_THROTTLE, take_integer, .to = TO(rows_per_second), .least = 0,
-     .most = INT64_MAX},
+    {"error_rate", take_error_rate, .kinds = HTTP_BODY_CREATE | HTTP_BODY_REBUILD, .to = TO(error_rate)},
+    {"expansion", take_integer, .kinds = HTTP_BODY_CREATE, .to = TO(expansion), .least = 1,
+     .most = EXPANSION_MAX},
+    {"nonscaling", take_flag, .kinds = HTTP_BODY_CREATE, .to = TO(nonscaling)},
+    {"nodes", take_nodes, .kinds = HTTP_BODY_REBUILD, .to = TO(nodes)},
+    {"hold", take_flag, .kinds = HTTP_BODY_REBUILD, .to = TO(hold)},
+    {"dry_run", take_flag, .kinds = HTTP_BODY_REBUILD, .to = TO(dry_run)},
+    {"verify_full", take_flag, .kinds = HTTP_BODY_REBUILD | HTTP_BODY_VERIFY, .to = TO(verify_full)},
+    {"rows_per_second_limit", take_integer, .kinds = HTTP_BODY_THROTTLE, .to = TO(rows_per_second),
+     .least = 0, .most = INT64_MAX},
 };
 
 enum { MEMBERS = sizeof(members) / sizeof(members[0]) };
