@@ -7,23 +7,17 @@
 -- same without regard to builds. 0: the caller is no longer the writer, the lane was replaced, or the view has left
 -- that era, or went back to before one of these layers: nobody could parse it with such a position.
 -- A generation that is being built, and is not current, has the hold instead of a position.
-local function lane_is(n, number, era) -- true if the view's lane n is that stream, in that era
-  local i = 0
-  for lane in string.gmatch(redis.call('HGET', KEYS[1], 'lanes') or '', '[^,]+') do
-    if i == n then return lane == number .. ':' .. era end
-    i = i + 1
-  end
-  return false
-end
 -- include before.lua
+-- include lane.lua
+-- include layers.lua
 local function folded(slot) -- the id; nil: nothing was folded in this lane
   local text = redis.call('HGET', KEYS[1], 'folded' .. slot .. '.' .. ARGV[3])
   local number, id = string.match(text or '', '^(%d+) (%d+%-%d+) ')
   return number == ARGV[4] and id or nil
 end
-local _, more_layers = string.gsub(redis.call('HGET', KEYS[1], 'generation' .. ARGV[1]) or '', ';', '')
-if redis.call('HGET', KEYS[1], 'token' .. ARGV[1]) ~= ARGV[2] or not lane_is(tonumber(ARGV[3]), ARGV[4], ARGV[7])
-  or tonumber(string.match(ARGV[6], '%d+$')) > 1 + more_layers then
+local view = redis.call('HMGET', KEYS[1], 'token' .. ARGV[1], 'lanes')
+if view[1] ~= ARGV[2] or not lane_is(view[2], ARGV[3], ARGV[4] .. ':' .. ARGV[7])
+  or tonumber(string.match(ARGV[6], '%d+$')) > layers_of(KEYS[1], ARGV[1]) then
   return 0
 end
 redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too

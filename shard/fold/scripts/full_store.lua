@@ -3,14 +3,10 @@
 -- Returns 1: the first mark is stored; 0: the caller is no longer the writer, the lane was replaced, or the view has
 -- left that era.
 -- include before.lua
-local name, i = 'full' .. ARGV[1] .. '.' .. ARGV[4], 0
+-- include lane.lua
+local name = 'full' .. ARGV[1] .. '.' .. ARGV[4]
 local has = redis.call('HMGET', KEYS[1], 'token' .. ARGV[1], 'lanes', name)
-local known = false
-for lane in string.gmatch(has[2] or '', '[^,]+') do
-  if i == tonumber(ARGV[4]) then known = lane == ARGV[5] end
-  i = i + 1
-end
-if has[1] ~= ARGV[2] or not known then return 0 end
+if has[1] ~= ARGV[2] or not lane_is(has[2], ARGV[4], ARGV[5]) then return 0 end
 local of, id = string.match(has[3] or '', '^(%d+ %d+:%x+) (%d+%-%d+)$')
 if of == ARGV[3] .. ' ' .. ARGV[5] and before(id, ARGV[6]) then return 1 end
 redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too

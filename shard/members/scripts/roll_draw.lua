@@ -2,14 +2,10 @@
 -- be streams which it does not name.
 -- KEYS: view, token. ARGV: incarnation, lane, the lane's number, its era in the view.
 -- Returns the number; 0: the view has changed, or the lane has another stream or era there.
+-- include lane.lua
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'format', 'deleting', 'lanes')
 if view[1] ~= ARGV[1] or view[2] ~= '3' or view[3] ~= '0' then return 0 end
-local i, found = 0, false
-for lane in string.gmatch(view[4], '[^,]+') do
-  found = found or (i == tonumber(ARGV[2]) and lane == ARGV[3] .. ':' .. ARGV[4])
-  i = i + 1
-end
-if not found then return 0 end
+if not lane_is(view[4], ARGV[2], ARGV[3] .. ':' .. ARGV[4]) then return 0 end
 redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
 local number = redis.call('INCR', KEYS[2])
 if number <= tonumber(ARGV[3]) then
