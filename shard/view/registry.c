@@ -15,7 +15,7 @@
 #include "shard/view/handle.h"
 #include "shard/filter/names.h"
 
-extern const char embedded_enter[], embedded_enter_found[], embedded_leave[];
+extern const char embedded_complete[], embedded_enter[], embedded_enter_found[], embedded_leave[];
 
 enum { COMPLETE_PASSES = 2 }; /* a shard may be renamed while SCAN passes by, so each search is made twice */
 
@@ -25,6 +25,7 @@ struct place {
     unsigned where;
     unsigned master; /* whose keys are searched; not set for a cluster's list */
     bool listed;     /* P:filters lies beside it */
+    uint64_t search; /* the number of an incomplete registry (complete.lua) */
     const char *kind;
     struct key_name key;
 };
@@ -377,46 +378,48 @@ static enum err look_through(struct handle *f, const struct place *at, struct er
     return code;
 }
 
-static enum err count_incomplete(struct handle *f, const struct places *p, unsigned *out, struct error *e)
+/* Search all masters, even if others' registries are complete: those name what was there when they were
+ * written, and slots of the incomplete one may have moved. */
+static enum err look_everywhere(struct handle *f, const struct places *p, struct error *e)
 {
     enum err code = ERR_OK;
-    *out = 0;
-    for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
-        redisReply *reply;
-        if (strcmp(p->one[i].kind, "list") == 0)
-            continue;
-        code = sync_client_command(f->redis, p->one[i].where, &reply, e, "HEXISTS %b {complete}",
-                                   p->one[i].key.text, p->one[i].key.length);
-        if (code != ERR_OK)
-            break;
-        *out += reply->integer == 0;
-        freeReplyObject(reply);
-    }
+    for (unsigned pass = 0; pass < COMPLETE_PASSES; pass++)
+        for (unsigned i = 0; i < p->count && code == ERR_OK; i++)
+            if (strcmp(p->one[i].kind, "list") != 0)
+                code = look_through(f, &p->one[i], e);
     return code;
 }
 
-static enum err say_complete(struct handle *f, const struct place *at, struct error *e)
+static enum err run_complete(struct handle *f, const struct place *at, uint64_t number, const char *when,
+                             long long *answer, struct error *e)
 {
-    return sync_client_command(f->redis, at->where, NULL, e, "HSET %b {complete} 1", at->key.text,
-                               at->key.length);
+    script_begin(&f->call, embedded_complete);
+    script_key(&f->call, &at->key);
+    script_number(&f->call, number);
+    script_text(&f->call, when);
+    return script_run(&f->call, f->redis, at->where, answer, e);
 }
 
-/* Search all masters, even if others' registries are complete: those name what was there when they were
- * written, and slots of the incomplete one may have moved. */
 enum err registry_complete(struct handle *f, struct error *e)
 {
+    enum { RANDOM_BITS = 52 }; /* a number in Lua has 53 */
     struct places p;
-    unsigned incomplete = 0;
+    bool incomplete = false;
+    long long answer;
     enum err code = find_places(f, &p, e);
-    if (code == ERR_OK)
-        code = count_incomplete(f, &p, &incomplete, e);
-    for (unsigned pass = 0; pass < COMPLETE_PASSES && incomplete > 0; pass++)
-        for (unsigned i = 0; i < p.count && code == ERR_OK; i++)
-            if (strcmp(p.one[i].kind, "list") != 0)
-                code = look_through(f, &p.one[i], e);
-    for (unsigned i = 0; i < p.count && code == ERR_OK && incomplete > 0; i++)
-        if (strcmp(p.one[i].kind, "list") != 0)
-            code = say_complete(f, &p.one[i], e);
+    for (unsigned i = 0; i < p.count && code == ERR_OK; i++) {
+        struct place *at = &p.one[i];
+        if (strcmp(at->kind, "list") == 0)
+            continue;
+        code = run_complete(f, at, 1 + (random_u64() >> (64 - RANDOM_BITS)), "begin", &answer, e);
+        at->search = (uint64_t)answer;
+        incomplete = incomplete || answer != 0;
+    }
+    if (code == ERR_OK && incomplete)
+        code = look_everywhere(f, &p, e);
+    for (unsigned i = 0; i < p.count && code == ERR_OK; i++)
+        if (p.one[i].search != 0)
+            code = run_complete(f, &p.one[i], p.one[i].search, "end", &answer, e);
     free(p.one);
     return code;
 }

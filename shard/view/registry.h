@@ -14,10 +14,6 @@
  * deletion. So whoever removes a view says which incarnation that was, in P:{F}:deleted beside the view, for
  * an hour (tests/model/log/registry.pml).
  *
- * A complete registry has a field "{complete}", with an incarnation that was drawn when it became complete:
- * it names, or has named, every later one. A registry without that field is new, or was lost, and says
- * nothing. Nor does a registry say anything of a filter that is older than its completion.
- *
  * The list of names, P:filters, changes with the registry beside it: that of the metadata node, or in a
  * cluster "P:{P:filters}:incarnations", which serves only this purpose. A name is removed only if the
  * incarnation is the one that was deleted; so a late deletion removes no later filter.
@@ -95,6 +91,6 @@ MUST_CHECK enum err registry_remove_left(struct sync_client *l, const char *pref
                                          struct registry_slots *seen, struct error *e);
 
 /* If some registry of the prefix of @f is not complete, search the keys of all masters, and complete the
- * registries. The filter of @f does not matter. */
+ * registries. One that is lost meanwhile stays incomplete. The filter of @f does not matter. */
 MUST_CHECK enum err registry_complete(struct handle *f, struct error *e);
 #endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* A registry is lost while keys are searched to complete it. */
+#include "tests/integration/log_redis.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include "base/clock.h"
+#include "shard/view/registry.h"
+#include "tests/lib/proxy.h"
+
+enum { REPLY_MS = 5000, WAIT_US = 10 * 1000 * 1000, FILTERS = 40, REQUESTS_MAX = 100 };
+
+#define REGISTRY "tb:incarnations"
+
+static struct proxy *proxy;
+
+struct search {
+    struct nodes nodes;
+    struct sync_client *link;
+    pthread_t thread;
+    atomic_bool ended;
+    enum err code;
+    struct error e;
+};
+
+static int start(void **state)
+{
+    struct error e = {""};
+    must(proxy_start(&proxy, &e), e);
+    return log_redis_start(state);
+}
+
+static int stop(void **state)
+{
+    proxy_stop(proxy);
+    return log_redis_stop(state);
+}
+
+static int64_t integer(const char *command)
+{
+    struct error e = {""};
+    int64_t n = 0;
+    must(client_integer(&on.client, &n, &e, command), e);
+    return n;
+}
+
+/* A shard of each filter, but neither views nor a registry. */
+static void leave_only_shards(void)
+{
+    struct error e = {""};
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    assert_int_equal(integer("SADD tb:filters f0"), 1);
+    for (unsigned i = 0; i < FILTERS; i++)
+        must(client_ok(&on.client, &e, "SET tb:{f%u.0.0.0}:000000000000000a shard", i), e);
+}
+
+static void *complete(void *arg)
+{
+    struct search *s = arg;
+    struct handle f = {.redis = s->link, .names = on.names};
+    s->code = registry_complete(&f, &s->e);
+    handle_fini(&f);
+    atomic_store(&s->ended, true);
+    return NULL;
+}
+
+/* Search, and lose the registry before the @n-th request. False: there were fewer requests. */
+static bool lose_before(struct search *s, uint64_t n)
+{
+    uint64_t until = clock_mono_us() + WAIT_US;
+    leave_only_shards();
+    atomic_store(&s->ended, false);
+    proxy_count(proxy, "", n, PROXY_BEFORE);
+    assert_int_equal(pthread_create(&s->thread, NULL, complete, s), 0);
+    while (!proxy_is_held(proxy) && !atomic_load(&s->ended) && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    bool held = proxy_is_held(proxy);
+    assert_true(held || atomic_load(&s->ended));
+    if (held)
+        (void)integer("DEL " REGISTRY);
+    proxy_release(proxy, true);
+    assert_int_equal(pthread_join(s->thread, NULL), 0);
+    must(s->code, s->e);
+    return held;
+}
+
+static void test_a_registry_that_is_lost_during_the_search__is_not_complete_without_its_names(void **state)
+{
+    static struct search s;
+    struct error e = {""};
+    unsigned route, complete_ones = 0;
+    uint16_t port;
+    char url[64];
+    (void)state;
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(proxy_add(proxy, WIRE_REDIS, on.redis.port, &route, &port, &e), e);
+    proxy_count_as_job(proxy, "searches");
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%u", port);
+    must(nodes_parse(&s.nodes, url, &e), e);
+    s.link = sync_client_new(&s.nodes, REPLY_MS, "searches");
+    assert_non_null(s.link);
+    uint64_t n = 1;
+    for (bool held = true; held; n++) {
+        assert_true(n < REQUESTS_MAX);
+        held = lose_before(&s, n);
+        bool is_complete = integer("HEXISTS " REGISTRY " {complete}") == 1;
+        int64_t named = integer("HLEN " REGISTRY) - is_complete;
+        if (is_complete && named != FILTERS)
+            fail_msg("lost before request %" PRIu64 ": complete with %" PRId64 " names", n, named);
+        complete_ones += is_complete;
+        if (!held)
+            assert_true(is_complete);
+    }
+    assert_true(n > 4 && complete_ones > 1);
+    sync_client_free(s.link);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_registry_that_is_lost_during_the_search__is_not_complete_without_its_names),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
