@@ -237,31 +237,43 @@ unsigned temp_cluster_owner(struct temp_cluster *c, unsigned asked, unsigned slo
     return read_owners(c, asked, owner) ? owner[slot] : TEMP_CLUSTER_NODES_MAX;
 }
 
-static bool agree(struct temp_cluster *c)
+/* False: *@why says of which slot. */
+static bool agree(struct temp_cluster *c, struct error *why)
 {
     static uint8_t first[TEMP_CLUSTER_SLOTS], other[TEMP_CLUSTER_SLOTS];
-    bool any = false;
+    unsigned asked = c->count;
     for (unsigned i = 0; i < c->count; i++) {
         if (!is_alive(c, i))
             continue;
-        if (!read_owners(c, i, any ? other : first))
+        if (!read_owners(c, i, asked < c->count ? other : first)) {
+            (void)error_set(why, ERR_TIMEOUT, "node %u says nothing of its slots", i);
             return false;
-        if (any && memcmp(first, other, sizeof(first)) != 0)
-            return false;
-        any = true;
+        }
+        for (unsigned slot = 0; asked < c->count && slot < TEMP_CLUSTER_SLOTS; slot++)
+            if (first[slot] != other[slot]) {
+                (void)error_set(why, ERR_TIMEOUT,
+                                "slot %u is node %u's for node %u, and node %u's for node %u", slot,
+                                first[slot], asked, other[slot], i);
+                return false;
+            }
+        asked = asked < c->count ? asked : i;
     }
     for (unsigned slot = 0; slot < TEMP_CLUSTER_SLOTS; slot++)
-        if (first[slot] >= c->count || !is_alive(c, first[slot]))
+        if (first[slot] >= c->count || !is_alive(c, first[slot])) {
+            (void)error_set(why, ERR_TIMEOUT, "slot %u belongs to node %u, which is dead or unknown", slot,
+                            first[slot]);
             return false;
-    return any;
+        }
+    return asked < c->count;
 }
 
 enum err temp_cluster_agree(struct temp_cluster *c, unsigned deadline_ms, struct error *e)
 {
+    struct error why = {""};
     uint64_t until = clock_mono_us() + deadline_ms * 1000ull;
-    while (!agree(c)) {
+    while (!agree(c, &why)) {
         if (clock_mono_us() > until)
-            return error_set(e, ERR_TIMEOUT, "the nodes of the cluster do not agree");
+            return error_set(e, ERR_TIMEOUT, "the nodes of the cluster do not agree: %s", why.text);
         clock_sleep_us(50000);
     }
     return ERR_OK;
