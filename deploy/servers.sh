@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Private servers on free loopback ports, for the quickstart and the benchmarks. To be sourced by bash.
-# Every server is started in a session of its own, so that Ctrl-C on the terminal reaches the script alone, which then ends them by pid.
+# Every server is started in a session of its own, so that Ctrl-C on the terminal reaches the script alone, which then
+# ends them by pid.
 #
 #   servers_begin DIR        DIR is wiped; refuses while servers started from it run
 #   servers_redis NAME [ARGUMENT...]   sets NAME_port and NAME_pid
@@ -194,7 +195,8 @@ servers_cluster() { # MASTERS REPLICAS
   done
 }
 
-# Postgres refuses to run as root. Then it is the user postgres who runs it, and the data must be where that user can go.
+# Postgres refuses to run as root. Then it is the user postgres who runs it, and the data must be where that user can
+# go.
 servers_as_postgres() {
   if ((EUID == 0)); then
     setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2154
-# What tests/bench/source measures with: figures and targets, the table, the coordinator and its jobs. To be sourced by it; needs
-# deploy/servers.sh, build, dir, root, rows, filter.
+# What tests/bench/source measures with: figures and targets, the table, the coordinator and its jobs. To be sourced by
+# it; needs deploy/servers.sh, build, dir, root, rows, filter.
 
 # --- figures ---
 
@@ -45,7 +45,8 @@ wait_calm() {
 sql() { psql -qAtX -v ON_ERROR_STOP=1 -d "$postgres_dsn" "$@"; }
 sql_as_root() { psql -qAtX -v ON_ERROR_STOP=1 -d "postgresql://postgres@127.0.0.1:$postgres_port/app" "$@"; }
 
-# Every second id: the others are for those who choose one themselves. One row in fifty is deleted, codes are in no order.
+# Every second id: the others are for those who choose one themselves. One row in fifty is deleted, codes are in no
+# order.
 load_table() {
   sql -v table=short_link -f "$root/sql/short_link.sql"
   sql_as_root -c "ALTER SYSTEM SET fsync = off" -c "SELECT pg_reload_conf()" >/dev/null

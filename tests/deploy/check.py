@@ -260,7 +260,8 @@ class Compose(unittest.TestCase):
 class ComposeFiles(unittest.TestCase):
     """What compose.yaml and demo.yaml have in common. No engine runs them here."""
 
-    # Of the Compose Specification, what these two files use: a misspelled key would be refused by an engine, or ignored.
+    # Of the Compose Specification, what these two files use: a misspelled key would be refused by an engine, or
+    # ignored.
     KNOWN = {
         "": {"name", "services", "configs", "volumes"},
         "services": {"image", "build", "restart", "depends_on", "ports", "configs", "volumes", "stop_grace_period", "read_only", "cap_drop",

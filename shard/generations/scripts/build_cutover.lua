@@ -3,8 +3,8 @@
 -- calls the caller reads the lanes and writes once more.
 -- KEYS: view, record of the build. ARGV: incarnation, slot, the caller's token, number of the generation, `lanes` and
 -- `eras` of the view when the build began, number of shards, 1 if the generation has every key that was acknowledged
--- before, number of keys, 1 if the view said `near` before the caller's last read of the lanes, the replication id of this
--- server when the build began; then for each lane "<number> <position> <layers>".
+-- before, number of keys, 1 if the view said `near` before the caller's last read of the lanes, the replication id of
+-- this server when the build began; then for each lane "<number> <position> <layers>".
 -- Returns 1: it is current; 2: the view says `near`; 0: the caller is no longer the builder; -1: lanes or eras have
 -- changed since the build began; -2: this server has another id, which is none of the eras, so its view may be older
 -- than it was then.

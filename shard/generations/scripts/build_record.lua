@@ -1,8 +1,7 @@
 -- Record what the shards of a build have, and keep the lanes from there on.
 -- KEYS: view, record of the build. ARGV: slot, the caller's token, number of the generation, the caller's own record,
--- `lanes` and `eras` of the view and the replication id of the metadata node when the build began, number of keys in the
--- shards; for each lane its number, the id
--- and the position.
+-- `lanes` and `eras` of the view and the replication id of the metadata node when the build began, number of keys in
+-- the shards; for each lane its number, the id and the position.
 -- Returns 1; 0: the caller is no longer the builder.
 local view = redis.call('HMGET', KEYS[1], 'token' .. ARGV[1], 'bloom_filter_current_index')
 if view[1] ~= ARGV[2] or view[2] == ARGV[1] then return 0 end

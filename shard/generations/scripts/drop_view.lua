@@ -1,5 +1,5 @@
--- Turn the view, whose lanes are all closed, into the record of what is left over. For a while it is said which incarnation was
--- deleted last: who has had the filter, and finds no view, must tell that from a loss.
+-- Turn the view, whose lanes are all closed, into the record of what is left over. For a while it is said which
+-- incarnation was deleted last: who has had the filter, and finds no view, must tell that from a loss.
 -- KEYS: view, leftover, deleted, other keys of the filter. ARGV: incarnation, for how long (ms) it is said.
 -- Returns 1: done, now or before; 0: there is another view; -1: the view is not being deleted; -2: there is a record of
 -- something else.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A registry is made complete by a search. Filter K was made before there was a registry, and has shards, but no view any
- * more. A maker of K searches the keys, names what it finds, and then says that the registry is complete. The registry
- * may be lost at any time. README.md says what is left out.
+/* A registry is made complete by a search. Filter K was made before there was a registry, and has shards, but no view
+ * any more. A maker of K searches the keys, names what it finds, and then says that the registry is complete. The
+ * registry may be lost at any time. README.md says what is left out.
  *
  * denied: the registry is complete and does not name K, so K is taken for a filter that never was. */
 
@@ -33,11 +33,9 @@ end:
            :: drawn++; number = drawn; mine = drawn
 #endif
            fi };
-#ifdef SEARCHES_FIRST /* the number of the registry is looked at behind the search */
-       named = true;
+       named = true; /* the search */
+#ifdef SEARCHES_FIRST
        mine = number;
-#else
-       named = true;
 #endif
        atomic {
            if
