@@ -405,7 +405,7 @@ enum err registry_complete(struct handle *f, struct error *e)
     enum { RANDOM_BITS = 52 }; /* a number in Lua has 53 */
     struct places p;
     bool incomplete = false;
-    long long answer;
+    long long answer = 0;
     enum err code = find_places(f, &p, e);
     for (unsigned i = 0; i < p.count && code == ERR_OK; i++) {
         struct place *at = &p.one[i];
