@@ -5,9 +5,7 @@
  *
  * denied: the registry is complete and does not name K, so K is taken for a filter that never was. */
 
-#ifndef LOSSES
 #define LOSSES 2
-#endif
 bool named, complete, denied;
 byte number, drawn, losses;          /* number: of the search; 0: none */
 
