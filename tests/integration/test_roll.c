@@ -595,6 +595,39 @@ static void test_positions__never_go_up(void **state)
         log_position_is(&w.view->slot[0].folded[0].position, w.anchor.id, w.anchor.bytes, w.anchor.length));
 }
 
+/* As above, where the view went back, so that a writer was restored, and no era of the lane is accepted. */
+static void test_positions__do_not_go_up_where_no_era_is_accepted(void **state)
+{
+    struct error e = {""};
+    struct lane_trimmed trimmed;
+    char name[LOG_WRITER_NAME_MAX];
+    unsigned entered = 0;
+    (void)state;
+    add(&w.writer[0], 500);
+    struct log_mark mark = log_mark_of(&w.writer[0].at);
+    must(lane_trim(w.writer[0].link, &w.writer[0].lane, &mark, &trimmed, &e), e);
+    assert_true(trimmed.removed > 100);
+    load_view();
+    struct log_lane had[LOG_LANES_MAX];
+    memcpy(had, w.view->lane, sizeof(had));
+    had[0].era ^= 1;
+    struct log_writer gone = *log_view_writer(w.view, w.writer[1].id);
+    log_writer_name(gone.id, name);
+    struct key_name key = view_key();
+    must(client_integer(&w.home_client, &(int64_t){0}, &e, "HDEL %b %s", key.text, key.length, name), e);
+    must(remove_undo(&w.writer[0].roll, had, w.view->lane_count, &gone, 1, &entered, &e), e);
+    assert_int_equal(entered, 1);
+    load_view();
+    assert_int_equal(w.view->lane[0].era, 0);
+    for (unsigned i = 0; i < WRITERS; i++)
+        answers(&w.writer[i]);
+    assert_int_equal(taking(&w.writer[0]), 0);
+    load_view();
+    assert_true(w.view->lane[0].era != 0);
+    assert_true(
+        log_position_is(&w.view->slot[0].folded[0].position, w.anchor.id, w.anchor.bytes, w.anchor.length));
+}
+
 static void test_a_writer_that_sleeps__is_waited_for(void **state)
 {
     (void)state;
@@ -975,6 +1008,7 @@ static void replaces(struct writer *o)
     load_view();
     assert_int_equal(w.view->lane[0].era, 0);
     assert_false(log_view_is_folded(w.view, &w.view->slot[0], 0) && w.view->lane[0].number == 1);
+    assert_int_equal(w.view->slot[1].folded[0].position.id.ms, 0);
 }
 
 static void becomes_whole(void)
@@ -990,6 +1024,7 @@ static void becomes_whole(void)
     for (unsigned i = 0; i < WRITERS; i++)
         all_are_there(&w.writer[i]);
     assert_int_equal(w.view->slot[1].folded[0].lane_number, number);
+    assert_true(w.view->slot[1].folded[0].position.id.ms > 0);
     assert_int_equal(keys_of(&w.client, "*.log*"), 1); /* the closed lane is deleted */
     add(&w.writer[0], 2);
     add(&w.writer[1], 2);
@@ -1333,6 +1368,7 @@ int main(void)
         ROLL_TEST(test_what_a_failover_lost__is_in_the_lane_again),
         ROLL_TEST(test_positions__go_back_to_the_first_entry),
         ROLL_TEST(test_positions__never_go_up),
+        ROLL_TEST(test_positions__do_not_go_up_where_no_era_is_accepted),
         ROLL_TEST(test_a_writer_that_sleeps__is_waited_for),
         ROLL_TEST(test_a_page_of_entries__is_not_all),
         ROLL_TEST(test_an_era_that_changes_again__is_answered_again),

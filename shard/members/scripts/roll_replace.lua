@@ -1,5 +1,5 @@
 -- Put another stream in the place of a closed lane. No era of it is accepted yet; a roll call has to do that. Positions
--- of generations that are current or built move to the new stream, where they count once the era is taken.
+-- of generations that are current or built move to the new stream. There their id is 0-0 until its era is taken.
 -- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, number of the new stream, its node ('':
 -- the same one).
 -- Returns 1: replaced; 0: the view has changed, or the lane has another stream or era there.
@@ -26,10 +26,10 @@ if ARGV[6] ~= '' then
   redis.call('HSET', KEYS[1], 'lane_nodes', table.concat(nodes, ','))
 end
 for slot = 0, 1 do
-  local number, position = string.match(view[5 + slot] or '', '^(%d+) (.+)$')
+  local number, rest = string.match(view[5 + slot] or '', '^(%d+) %d+%-%d+ (.+)$')
   local is_read = tostring(slot) == view[10] or string.find(view[7 + slot] or '', ' built=1 ', 1, true)
   if number == ARGV[3] and is_read then
-    redis.call('HSET', KEYS[1], 'folded' .. slot .. '.' .. ARGV[2], ARGV[5] .. ' ' .. position)
+    redis.call('HSET', KEYS[1], 'folded' .. slot .. '.' .. ARGV[2], ARGV[5] .. ' 0-0 ' .. rest)
   end
 end
 redis.call('HINCRBY', KEYS[1], 'version', 1)

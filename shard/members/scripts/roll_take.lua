@@ -1,7 +1,7 @@
 -- Take the era of a lane, if every registered writer has said that none of its entries is missing under it. Positions
--- in the lane go back to its first entry: the entry that they named may be gone. They never go up, except in a stream
--- of which no era was accepted yet: there they are those of the former stream. The number of layers that had begun
--- stays: all begin with that number again.
+-- in the lane go back to its first entry: the entry that they named may be gone. They never go up, as what is between
+-- may have been trimmed; but 0-0 is in a stream that took another's place (roll_replace.lua). The number of layers that
+-- had begun stays: all begin with that number again.
 -- If the lane's history is known to go on under the new era, no writer needs to say anything, and positions stay.
 -- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, the new era, position of the first
 -- entry, 1 if the history goes on.
@@ -42,7 +42,7 @@ local first = string.match(ARGV[6], '^%d+%-%d+')
 for slot = 0, 1 do
   local name = 'folded' .. slot .. '.' .. ARGV[2]
   local number, id, layers = string.match(field[name] or '', '^(%d+) (%d+%-%d+) %x+ (%d+)$')
-  if ARGV[7] ~= '1' and number == ARGV[3] and (ARGV[4] == '0000000000000000' or not before(id, first)) then
+  if ARGV[7] ~= '1' and number == ARGV[3] and (id == '0-0' or not before(id, first)) then
     redis.call('HSET', KEYS[1], name, ARGV[3] .. ' ' .. ARGV[6] .. ' ' .. layers)
   end
 end
