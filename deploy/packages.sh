@@ -15,7 +15,7 @@ packages_build=(
 )
 # prometheus: for promtool; see packages_install.
 packages_checks=(
-  clang clang-format clang-tidy spin openssl curl python3 nodejs npm chromium
+  clang clang-format clang-tidy spin tcc openssl curl python3 nodejs npm chromium
   python3-prometheus-client python3-psycopg2 python3-redis python3-yaml
   groff-base man-db mandoc tmux zsh fish
   libjson-validator-perl # openapi.json
@@ -27,7 +27,7 @@ packages_checks=(
 packages_long=(golang-go golang-github-gomodule-redigo-dev golang-github-lib-pq-dev)
 
 packages_missing() { # [checks [long]]
-  local name
+  local name installed
   local -a wanted=("${packages_build[@]}")
   if [[ ${1:-} == checks ]]; then wanted+=("${packages_checks[@]}"); fi
   if [[ ${2:-} == long ]]; then wanted+=("${packages_long[@]}"); fi
@@ -35,11 +35,12 @@ packages_missing() { # [checks [long]]
     echo "packages: this is no Debian; install the equivalents of: ${wanted[*]}" >&2
     return 0
   fi
+  # shellcheck disable=SC2016 # a format of dpkg-query, not variables
+  installed=$(dpkg-query -W -f ' ${Package} ${db:Status-Status}\n' "${wanted[@]}" 2>/dev/null || true)
   for name in "${wanted[@]}"; do
     # These often come from elsewhere, and Debian's would not go with them.
     case $name in nodejs | npm) if command -v "${name%js}" >/dev/null; then continue; fi ;; esac
-    # shellcheck disable=SC2016 # a format of dpkg-query, not a variable
-    if [[ $(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null) != installed ]]; then echo "$name"; fi
+    if [[ $installed != *" $name installed"* ]]; then echo "$name"; fi
   done
 }
 
