@@ -189,6 +189,7 @@ enum err remove_undo(struct roll *r, const struct log_lane *lane, unsigned lanes
     *entered = 0;
     roll_begin(r, embedded_remove_restore);
     log_lanes_text(lane, lanes, script_argument(&r->call));
+    script_number(&r->call, LOG_WRITERS_MAX);
     for (unsigned i = 0; i < count; i++) {
         roll_put_writer(r, writers[i].id);
         script_number(&r->call, writers[i].registration);

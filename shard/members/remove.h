@@ -52,7 +52,8 @@ MUST_CHECK enum err remove_degraded(struct roll *r, const struct log_view *v,
                                     const uint8_t writer[LOG_WRITER_BYTES], struct error *e);
 
 /* Register again the @count writers of an earlier view with the lanes @lane, as the view went back to an
- * older state. *@entered: the number of those that it did not have; if not 0, the view has changed. */
+ * older state. *@entered: the number of those that it did not have; if not 0, the view has changed. The
+ * filter becomes degraded if there is no room for one of them. */
 MUST_CHECK enum err remove_undo(struct roll *r, const struct log_lane *lane, unsigned lanes,
                                 const struct log_writer *writers, unsigned count, unsigned *entered,
                                 struct error *e);

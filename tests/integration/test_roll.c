@@ -628,6 +628,35 @@ static void test_positions__do_not_go_up_where_no_era_is_accepted(void **state)
         log_position_is(&w.view->slot[0].folded[0].position, w.anchor.id, w.anchor.bytes, w.anchor.length));
 }
 
+/* The view went back to one with other writers. One that has no room there may keep what the lane lost:
+ * nobody could read a view with more. */
+static void test_a_writer_without_room__degrades_the_filter(void **state)
+{
+    struct error e = {""};
+    char name[LOG_WRITER_NAME_MAX];
+    unsigned entered = 0;
+    struct log_writer gone[2] = {{.registration = 7}, {.registration = 8}};
+    (void)state;
+    memset(gone[0].id, 7, LOG_WRITER_BYTES);
+    memset(gone[1].id, 8, LOG_WRITER_BYTES);
+    uint8_t id[LOG_WRITER_BYTES] = "somebody else...";
+    for (unsigned i = WRITERS; i + 1 < LOG_WRITERS_MAX; i++) {
+        id[3] = (uint8_t)i;
+        log_writer_name(id, name);
+        put_field(NULL, name, "1");
+    }
+    must(remove_undo(&w.writer[0].roll, w.view->lane, w.view->lane_count, gone, 1, &entered, &e), e);
+    assert_int_equal(entered, 1);
+    load_view();
+    assert_int_equal(w.view->writer_count, LOG_WRITERS_MAX);
+    assert_false(w.view->degraded);
+    must(remove_undo(&w.writer[0].roll, w.view->lane, w.view->lane_count, gone, 2, &entered, &e), e);
+    assert_int_equal(entered, 1);
+    load_view();
+    assert_int_equal(w.view->writer_count, LOG_WRITERS_MAX);
+    assert_true(w.view->degraded);
+}
+
 static void test_a_writer_that_sleeps__is_waited_for(void **state)
 {
     (void)state;
@@ -1369,6 +1398,7 @@ int main(void)
         ROLL_TEST(test_positions__go_back_to_the_first_entry),
         ROLL_TEST(test_positions__never_go_up),
         ROLL_TEST(test_positions__do_not_go_up_where_no_era_is_accepted),
+        ROLL_TEST(test_a_writer_without_room__degrades_the_filter),
         ROLL_TEST(test_a_writer_that_sleeps__is_waited_for),
         ROLL_TEST(test_a_page_of_entries__is_not_all),
         ROLL_TEST(test_an_era_that_changes_again__is_answered_again),
