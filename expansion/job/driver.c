@@ -299,6 +299,7 @@ enum err driver_run(const struct driver_options *options, struct mutex *mutex, s
     d->o = options;
     d->mutex = mutex;
     d->request = REQUEST_COUNT;
+    d->patience_ms = options->postgres_timeout_ms;
     d->redis = sync_client_new(options->nodes, options->redis_timeout_ms, "twinbloom-job");
     enum err code = d->redis == NULL ? error_set(e, ERR_NOMEM, "out of memory") : begin_patiently(d, e);
     if (code == ERR_OK)

@@ -69,7 +69,7 @@ static enum err take_all(struct driver *d, const struct readers_work *work, stru
         const char *keys[BATCH];
         size_t lengths[BATCH];
         enum err ended_with;
-        bool ended = readers_ended(d->readers, 0, &ended_with, e);
+        bool ended = driver_readers_ended(d, 0, &ended_with, e);
         size_t n = key_queue_take(queue, BATCH, keys, lengths, ended ? 0 : LOOK_MS);
         if (n == 0 && ended)
             return ended_with;

@@ -47,7 +47,7 @@ static enum err look_after(struct driver *d, struct sink *s, struct error *e)
     for (;;) {
         enum err ended_with;
         struct readers_progress p;
-        bool ended = readers_ended(d->readers, LOOK_MS, &ended_with, e);
+        bool ended = driver_readers_ended(d, LOOK_MS, &ended_with, e);
         readers_progress(d->readers, &p);
         d->pace.rows += p.rows - seen;
         seen = p.rows;

@@ -32,6 +32,7 @@ struct driver {
     struct source_part *parts; /* result of the last driver_parts() */
     size_t part_count;
     struct readers *readers;        /* NULL: none run */
+    unsigned patience_ms;           /* of readers, for the next line; doubled when it was too short */
     struct builder *builder;        /* writes the generation that is built; NULL: none is */
     struct log_build *build;        /* puts keys into the generation that is built */
     struct key_client *client;      /* for keys of the generation that is read; NULL: not opened yet */
@@ -214,6 +215,10 @@ MUST_CHECK enum err driver_parts(struct driver *d, struct error *e);
 struct readers_options driver_readers(struct driver *d, struct readers_work work,
                                       void (*row)(void *arg, unsigned i, const char *key, size_t length),
                                       enum err (*page)(void *arg, unsigned i, struct error *e), void *arg);
+/* readers_ended(), for readers with the options of driver_readers(). If they ended because no line came in
+ * time, the next ones wait twice as long: a statement may be silent for as long as it passes over rows that
+ * do not match. */
+bool driver_readers_ended(struct driver *d, unsigned wait_ms, enum err *ended_with, struct error *e);
 
 /* --- driver_follower.c --- */
 /* Wait until the follower runs, if there should be one, and note its coverage. */

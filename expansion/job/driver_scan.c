@@ -14,7 +14,8 @@ enum {
     LOOK_MS = 20,
     SILENT_US = 500 * 1000,
     FULL_NAP_US = 5 * 1000,
-    CHECKPOINT_SHARE = 10 /* a checkpoint may take at most a tenth of the time */
+    PATIENCE_MAX_MS = 24 * 3600 * 1000, /* the server ends a statement then */
+    CHECKPOINT_SHARE = 10               /* a checkpoint may take at most a tenth of the time */
 };
 
 /* --- what readers do --- */
@@ -118,7 +119,7 @@ static enum err look_after(struct driver *d, struct error *e)
     for (;;) {
         enum err ended_with;
         struct readers_progress progress;
-        bool ended = readers_ended(d->readers, LOOK_MS, &ended_with, e);
+        bool ended = driver_readers_ended(d, LOOK_MS, &ended_with, e);
         readers_progress(d->readers, &progress);
         count_progress(d, &progress);
         if (ended)
@@ -196,7 +197,7 @@ struct readers_options driver_readers(struct driver *d, struct readers_work work
     return (struct readers_options){.source = d->source,
                                     .dsn = work.primary ? "" : d->o->read_dsn,
                                     .count = d->o->readers,
-                                    .timeout_ms = d->o->postgres_timeout_ms,
+                                    .timeout_ms = d->patience_ms,
                                     .page_ms = d->o->page_ms,
                                     .page_rows = d->o->page_rows,
                                     .timing = d->o->page_timing,
@@ -206,6 +207,14 @@ struct readers_options driver_readers(struct driver *d, struct readers_work work
                                     .row = row,
                                     .page = page,
                                     .arg = arg};
+}
+
+bool driver_readers_ended(struct driver *d, unsigned wait_ms, enum err *ended_with, struct error *e)
+{
+    bool ended = readers_ended(d->readers, wait_ms, ended_with, e);
+    if (ended && *ended_with == ERR_TIMEOUT && d->patience_ms < PATIENCE_MAX_MS)
+        d->patience_ms *= 2;
+    return ended;
 }
 
 static enum err write_scanned(struct driver *d, struct error *e)

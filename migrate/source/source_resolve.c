@@ -9,7 +9,9 @@
 #include "migrate/source/result.h"
 #include "migrate/source/source_internal.h"
 
-enum { SERVER_STATEMENT_TIMEOUT_MS = 3600 * 1000 /* the server's last resort, if this process vanishes */ };
+enum {
+    SERVER_STATEMENT_TIMEOUT_MS = 24 * 3600 * 1000 /* the server's last resort, if this process vanishes */
+};
 
 /* --- the list of tables --- */
 

@@ -108,6 +108,7 @@ static void start_daemons(struct fixture *f, const struct fixture_options *o)
     const struct daemon_options d = {.nodes = f->node_list,
                                      .cluster = o->masters > 0 ? f->node_list : NULL,
                                      .dsn = o->postgres ? f->postgres.dsn : NULL,
+                                     .postgres = o->postgres_lines,
                                      .service = o->service,
                                      .redis = redis,
                                      .expansion = o->expansion,

@@ -48,6 +48,7 @@ struct fixture_options {
     const char *where;                  /* NULL: deleted_at IS NULL */
     const char *settings;               /* lines of postgresql.conf; NULL: none */
     const char *redis_lines;            /* of [redis]; NULL: none */
+    const char *postgres_lines;         /* of [postgres]; NULL: none */
     const char *const *redis;           /* arguments of the nodes, NULL-terminated; NULL: none */
     void (*prepare)(struct fixture *f); /* called before a coordinator starts; NULL: nothing */
     const char *command;                /* sent to the first coordinator, which must reply OK; NULL: none */
