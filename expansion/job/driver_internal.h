@@ -14,7 +14,7 @@
 #include "expansion/follow/follower.h"
 #include "expansion/decide/throttle.h"
 #include "expansion/decide/yield.h"
-#include "migrate/build/log_build.h"
+#include "migrate/build/build.h"
 #include "migrate/verify/log_input.h"
 #include "migrate/source/readers.h"
 #include "migrate/source/scan.h"
@@ -33,7 +33,7 @@ struct driver {
     size_t part_count;
     struct readers *readers;        /* NULL: none run */
     struct builder *builder;        /* writes the generation that is built; NULL: none is */
-    struct log_build *build;        /* puts keys into the generation that is built */
+    struct build *build;            /* puts keys into the generation that is built */
     struct key_client *client;      /* for keys of the generation that is read; NULL: not opened yet */
     struct log_view log_view;       /* scratch memory */
     struct readers_progress before; /* progress of the scan when its readers were started */

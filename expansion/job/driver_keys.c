@@ -56,7 +56,7 @@ enum err driver_take_build(struct driver *d, struct error *e)
 
 void driver_end_build(struct driver *d)
 {
-    log_build_free(d->build);
+    build_free(d->build);
     d->build = NULL;
     if (d->built_here)
         atomic_store(d->o->building, false);
@@ -96,12 +96,12 @@ enum err driver_begin_build(struct driver *d, struct error *e)
         return ERR_OK;
     enum err code = driver_take_build(d, e);
     const struct build_options o = driver_build_options(d);
-    return code == ERR_OK ? log_build_new(&d->build, d->builder, &o, e) : code;
+    return code == ERR_OK ? build_new(&d->build, d->builder, &o, e) : code;
 }
 
 enum err driver_checkpoint(struct driver *d, struct error *e)
 {
-    return d->build == NULL ? ERR_OK : driver_build_failed(d, log_build_checkpoint(d->build, "", 0, e), e);
+    return d->build == NULL ? ERR_OK : driver_build_failed(d, build_checkpoint(d->build, "", 0, e), e);
 }
 
 /* --- keys --- */
@@ -164,8 +164,8 @@ enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys
     if (is_apart(d)) {
         enum err code = driver_begin_build(d, e);
         for (size_t i = 0; i < count && code == ERR_OK; i++)
-            log_build_put(d->build, 0, hash_key(d->builder->seed, keys[i], lengths[i]));
-        return code == ERR_OK ? log_build_page_end(d->build, 0, e) : code;
+            build_put(d->build, 0, hash_key(d->builder->seed, keys[i], lengths[i]));
+        return code == ERR_OK ? build_page_end(d->build, 0, e) : code;
     }
     uint8_t *answers = malloc(count + 1);
     if (answers == NULL)

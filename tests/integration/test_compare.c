@@ -20,10 +20,8 @@ static struct compare *c;
 static void bring(unsigned layer, uint64_t first, unsigned count)
 {
     void *none = NULL;
-    struct build_options o = builds_options(&none);
-    o.layer = layer;
-    o.geometry = builds.builder->shape.layers[layer].geometry;
-    builds_make(o);
+    builds.builder->shape.layer_count = layer + 1; /* a build fills the last layer */
+    builds_make(builds_options(&none));
     builds_put(0, first, count);
     builds_flush();
 }

@@ -58,7 +58,7 @@ static void builds(void)
     struct error e = {""};
     log_begin(&a, UINT64_MAX);
     log_rows(&a, 0, ROWS);
-    must(log_build_checkpoint(a.build, "all", 3, &e), e);
+    must(build_checkpoint(a.build, "all", 3, &e), e);
     log_add(OTHERS, SOME);
     must(log_input_init_build(&input, a.builder, &e), e);
 }
