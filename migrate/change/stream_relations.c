@@ -86,10 +86,8 @@ static enum err load_relations(struct stream *s, struct connection *c, size_t ta
 {
     char oid[16];
     (void)snprintf(oid, sizeof(oid), "%" PRIu32, s->oids[table]);
-    const struct statement statement = {
-        .name = "stream_relations", .params = {{"oid", oid}}, .param_count = 1};
     PGresult *r;
-    enum err err = connection_run(c, &statement, &r, e);
+    enum err err = connection_run(c, "stream_relations", SQL_BINDINGS({"oid", oid}), &r, e);
     if (err != ERR_OK)
         return err;
     for (int i = 0; i < PQntuples(r) && err == ERR_OK; i++) {

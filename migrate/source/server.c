@@ -18,11 +18,10 @@ enum err server_look(struct server_facts *out, const char *dsn, unsigned timeout
     struct connection *c = NULL;
     PGresult *r = NULL;
     const struct source_watch nobody = {NULL, NULL};
-    const struct statement statement = {.name = "server"};
     enum err code = connection_open(&c, dsn, "twinbloom doctor", timeout_ms, nobody, e);
     if (code != ERR_OK)
         return code;
-    code = connection_run(c, &statement, &r, e);
+    code = connection_run(c, "server", NULL, &r, e);
     if (code == ERR_OK) {
         *out = (struct server_facts){.version = connection_version(c),
                                      .sees_statistics = result_is_true(r, "sees_statistics"),
