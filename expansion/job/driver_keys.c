@@ -122,10 +122,8 @@ static bool is_read_here(struct driver *d, struct log_status *status)
 static enum err open_client(struct driver *d, struct error *e)
 {
     const struct driver_options *o = d->o;
-    if (d->client == NULL)
-        d->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
-    return d->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                             : key_client_open(d->client, o->filter, o->filter_length, e);
+    return key_client_open(&d->client, o->logs, o->nodes, o->redis_timeout_ms, o->filter, o->filter_length,
+                           e);
 }
 
 /* After a cutover a process answers from the old generation until it has the new one in memory. So wait

@@ -33,8 +33,7 @@ struct build {
     struct build_options o;
     struct builder *builder;
     struct log_output output;
-    unsigned layer; /* of the builder's shape; the other layers get no bits */
-    struct geometry geometry;
+    struct geometry geometry; /* of the output's layer */
     struct periodic periodic;
     struct partitions partitions;
     /* In memory: all shards, for all writers. Spilled: one partition, for the driver. */
@@ -109,8 +108,7 @@ enum err build_new(struct build **out, struct builder *builder, const struct bui
     builder_go_back(builder); /* the bitmaps are empty */
     b->o = *o;
     b->builder = builder;
-    b->layer = builder->shape.layer_count - 1;
-    b->geometry = builder->shape.layers[b->layer].geometry;
+    b->geometry = builder->shape.layers[builder->shape.layer_count - 1].geometry;
     b->writer_count = o->writers + 1;
     b->periodic = (struct periodic){.output = &b->output, .fn = o->poll, .arg = o->poll_arg};
     enum err code = log_output_init(&b->output, builder, e);
@@ -235,7 +233,7 @@ static enum err send(struct build *b, uint32_t shard, uint64_t added, struct err
     s->shard[s->count] = shard;
     s->added[s->count++] = added;
     bitmaps_copy(b->bitmaps, shard, bits);
-    return log_output_put(&b->output, b->layer, shard, bits, e);
+    return log_output_put(&b->output, shard, bits, e);
 }
 
 static enum err flush_memory(struct build *b, struct error *e)
@@ -273,7 +271,7 @@ static enum err write_partition(struct build *b, uint32_t first, uint32_t count,
         fresh += added;
         code = periodic_call(&b->periodic, e);
         if (code == ERR_OK)
-            code = log_output_put(&b->output, b->layer, i, bitmaps_bytes(b->bitmaps, i), e);
+            code = log_output_put(&b->output, i, bitmaps_bytes(b->bitmaps, i), e);
     }
     if (code == ERR_OK)
         code = log_output_wait(&b->output, e);
