@@ -150,9 +150,8 @@ enum err outbox_open(struct outbox **out, const struct outbox_options *options, 
     if (o == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     o->mark = clock_mono_us(); /* larger than every mark of an outbox that was opened earlier */
-    const char *application = options->application != NULL ? options->application : "twinbloom";
-    enum err err =
-        connection_open(&o->connection, options->dsn, application, options->timeout_ms, options->watch, e);
+    enum err err = connection_open(&o->connection, CONNECTION_SQL, options->dsn, options->application,
+                                   options->timeout_ms, options->watch, e);
     if (err == ERR_OK)
         err = set_up(o, options, e);
     if (err != ERR_OK) {
@@ -303,11 +302,10 @@ enum err outbox_lag(struct outbox *o, struct outbox_lag *out, struct error *e)
     enum err err = run_open(o, "outbox_lag", SQL_BINDINGS({"outbox", o->name}, {"bound", bound}), &r, e);
     if (err != ERR_OK)
         return err;
-    const char *rows = result_text(r, "rows");
     const char *seconds = result_text(r, "seconds");
-    if (!number_u64(rows, strlen(rows), &out->rows) ||
-        !number_double(seconds, strlen(seconds), &out->age_seconds))
-        err = error_set(e, ERR_PARSE, "outbox %s: its lag was \"%s\", \"%s\"", o->name, rows, seconds);
+    if (!result_number(r, "rows", &out->rows) || !number_double(seconds, strlen(seconds), &out->age_seconds))
+        err = error_set(e, ERR_PARSE, "outbox %s: its lag was \"%s\", \"%s\"", o->name,
+                        result_text(r, "rows"), seconds);
     PQclear(r);
     return err;
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "migrate/source/result.h"
 #include "migrate/change/stream_internal.h"
 
@@ -19,9 +18,8 @@ enum {
  * wal_sender_timeout is 0, it does not. */
 static unsigned interval_for(const PGresult *r)
 {
-    const char *text = result_text(r, "wal_sender_timeout");
     uint64_t timeout_ms;
-    if (!number_u64(text, strlen(text), &timeout_ms) || timeout_ms == 0 ||
+    if (!result_number(r, "wal_sender_timeout", &timeout_ms) || timeout_ms == 0 ||
         timeout_ms / REPORTS_PER_TIMEOUT >= REPORT_MS)
         return REPORT_MS;
     uint64_t ms = timeout_ms / REPORTS_PER_TIMEOUT;
@@ -53,8 +51,8 @@ enum err stream_explain(const struct stream_options *options, enum err err, stru
 {
     struct connection *c = NULL;
     PGresult *r = NULL;
-    bool answered = connection_open(&c, options->dsn, options->application, options->timeout_ms,
-                                    options->watch, NULL) == ERR_OK &&
+    bool answered = connection_open(&c, CONNECTION_SQL, options->dsn, options->application,
+                                    options->timeout_ms, options->watch, NULL) == ERR_OK &&
                     connection_run(c, "replication_check", NULL, &r, NULL) == ERR_OK;
     if (answered && !result_is_true(r, "may_replicate"))
         err = error_set(e, ERR_CONFIG, "role %s may not replicate; ALTER ROLE %s REPLICATION",

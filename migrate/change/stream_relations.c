@@ -119,7 +119,7 @@ static enum err look_up(struct stream *s, uint32_t relid, struct error *e)
 {
     const struct stream_options *o = &s->options;
     struct connection *c = NULL;
-    enum err err = connection_open(&c, o->dsn, o->application, o->timeout_ms, o->watch, e);
+    enum err err = connection_open(&c, CONNECTION_SQL, o->dsn, o->application, o->timeout_ms, o->watch, e);
     if (err == ERR_OK)
         err = stream_resolve(s, c, e);
     connection_close(c);

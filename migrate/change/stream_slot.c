@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/number.h"
 #include "migrate/source/result.h"
 #include "migrate/source/source_internal.h"
 #include "migrate/change/stream_internal.h"
@@ -20,10 +19,9 @@ static enum err read_lsn(const PGresult *r, const char *column, uint64_t *out, s
 
 static enum err read_number(const PGresult *r, const char *column, uint64_t *out, struct error *e)
 {
-    const char *text = result_text(r, column);
-    return number_u64(text, strlen(text), out)
+    return result_number(r, column, out)
                ? ERR_OK
-               : error_set(e, ERR_PARSE, "Postgres: %s was \"%s\"", column, text);
+               : error_set(e, ERR_PARSE, "Postgres: %s was \"%s\"", column, result_text(r, column));
 }
 
 enum err stream_slot_state(struct connection *c, const char *slot, struct stream_slot *out, struct error *e)

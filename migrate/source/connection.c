@@ -168,18 +168,19 @@ static void take_notice(void *arg, const PGresult *result)
         c->warned = true;
 }
 
-static enum err open_kind(struct connection **out, bool replication, const char *dsn, const char *application,
-                          unsigned timeout_ms, struct source_watch watch, struct error *e)
+enum err connection_open(struct connection **out, enum connection_protocol protocol, const char *dsn,
+                         const char *application, unsigned timeout_ms, struct source_watch watch,
+                         struct error *e)
 {
     struct connection *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    c->replication = replication;
+    c->replication = protocol == CONNECTION_REPLICATION;
     c->timeout_ms = timeout_ms;
     c->watch = watch;
     enum err err = read_dsn(c, dsn, e);
     if (err == ERR_OK)
-        err = connect_to(c, dsn, application, e);
+        err = connect_to(c, dsn, application != NULL ? application : "twinbloom", e);
     if (err != ERR_OK) {
         connection_close(c);
         return err;
@@ -187,18 +188,6 @@ static enum err open_kind(struct connection **out, bool replication, const char 
     (void)PQsetNoticeReceiver(c->pg, take_notice, c);
     *out = c;
     return ERR_OK;
-}
-
-enum err connection_open(struct connection **out, const char *dsn, const char *application,
-                         unsigned timeout_ms, struct source_watch watch, struct error *e)
-{
-    return open_kind(out, false, dsn, application, timeout_ms, watch, e);
-}
-
-enum err connection_open_replication(struct connection **out, const char *dsn, const char *application,
-                                     unsigned timeout_ms, struct source_watch watch, struct error *e)
-{
-    return open_kind(out, true, dsn, application, timeout_ms, watch, e);
 }
 
 void connection_close(struct connection *c)

@@ -15,21 +15,20 @@ enum { CONNECTION_OID_MAX = 16 };
 
 struct connection;
 
-/* @application is the application_name unless @dsn has one. @timeout_ms bounds connecting, and each
- * connection_run(). If @dsn names several servers, each has its share of that time to answer. @watch (copied)
- * may end any wait: the statement is stopped, and the call returns the watch's error. ERR_CONFIG: @dsn is not
- * a connection string. ERR_UNREACHABLE, ERR_TIMEOUT. Error texts contain no part of the dsn's password. The
- * lookup of a host name has no bound. */
-MUST_CHECK enum err connection_open(struct connection **out, const char *dsn, const char *application,
-                                    unsigned timeout_ms, struct source_watch watch, struct error *e);
+/* What a connection speaks: SQL; or the replication protocol (replication=database), for
+ * connection_command(), connection_run() and a copy in both directions, but not for connection_copy(). */
+enum connection_protocol { CONNECTION_SQL, CONNECTION_REPLICATION };
+
+/* @application (NULL: twinbloom) is the application_name unless @dsn has one. @timeout_ms bounds connecting,
+ * and each connection_run(). If @dsn names several servers, each has its share of that time to answer. @watch
+ * (copied) may end any wait: the statement is stopped, and the call returns the watch's error. ERR_CONFIG:
+ * @dsn is not a connection string. ERR_UNREACHABLE, ERR_TIMEOUT. Error texts contain no part of the dsn's
+ * password. The lookup of a host name has no bound. */
+MUST_CHECK enum err connection_open(struct connection **out, enum connection_protocol protocol,
+                                    const char *dsn, const char *application, unsigned timeout_ms,
+                                    struct source_watch watch, struct error *e);
 /* NULL is fine. */
 void connection_close(struct connection *c);
-
-/* As connection_open(), with the replication protocol (replication=database): for connection_command(),
- * connection_run() and a copy in both directions. connection_copy() cannot be used on it. */
-MUST_CHECK enum err connection_open_replication(struct connection **out, const char *dsn,
-                                                const char *application, unsigned timeout_ms,
-                                                struct source_watch watch, struct error *e);
 
 /* Run sql/<@name>.sql to its end; the rows are text. The caller clears *@out; NULL: the rows are dropped.
  * ERR_CONFIG: the server rejects the statement (names, types, privileges). ERR_TIMEOUT: the deadline, or a

@@ -80,8 +80,8 @@ static enum err ask(struct source *s, const char *name, const struct sql_binding
 
 static enum err connect_source(struct source *s, const char *dsn, struct error *e)
 {
-    const char *application = s->config.application != NULL ? s->config.application : "twinbloom";
-    return connection_open(&s->connection, dsn, application, s->timeout_ms, s->config.watch, e);
+    return connection_open(&s->connection, CONNECTION_SQL, dsn, s->config.application, s->timeout_ms,
+                           s->config.watch, e);
 }
 
 enum err source_open_over(struct source **out, struct connection *c, const struct source_config *config,

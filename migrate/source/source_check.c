@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "migrate/source/result.h"
 #include "migrate/source/source_internal.h"
 
