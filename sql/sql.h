@@ -30,10 +30,9 @@ struct sql_values {
 };
 
 /* Render statement @name for libpq: without comments and the final semicolon, with identifiers and pieces
- * from
- * @bindings (NULL: none), and *@values, which are the bindings' texts. @values NULL, for a protocol without
- * parameters: the caller has quoted them, and they are put into the text. ERR_NOT_FOUND: no such statement;
- * ERR_CONFIG: a variable has no binding. */
+ * from @bindings (NULL: none); *@values: their texts for $1, $2, ... @values NULL, for a protocol without
+ * parameters: the caller has quoted the values, and they are put into the text. ERR_NOT_FOUND: there is no
+ * such statement. ERR_CONFIG: a variable has no binding. */
 MUST_CHECK enum err sql_render(const char *name, const struct sql_binding *bindings,
                                struct sql_values *values, struct buffer *out, struct error *e);
 #endif

@@ -32,8 +32,8 @@ struct build_options {
     unsigned writers;      /* 1 .. BUILD_WRITERS_MAX */
     const char *spill_dir; /* NULL or "": no spilling; all bitmaps must fit */
     uint64_t spill_bytes;  /* disk space at which build_is_full(); later hashes are still accepted */
-    periodic_fn *poll; /* called during a flush, a load or a finish; may use the builder's connection. NULL:
-                          none */
+    /* Called during a flush, a load or a finish; it may use the builder's connection. NULL: none. */
+    periodic_fn *poll;
     void *poll_arg;
 };
 
