@@ -30,10 +30,8 @@ struct renderer {
     const char *statement;
     const char *at;
     const struct sql_binding *bindings;
-    size_t binding_count;
-    const char *const *params;
-    const char *const *literals; /* written instead of the params; NULL: $1, $2, ... */
-    size_t param_count;
+    struct sql_values *values;                          /* NULL: values are put into the text */
+    const struct sql_binding *numbered[SQL_VALUES_MAX]; /* those of the values */
     struct buffer *out;
     struct error *e;
 };
@@ -94,18 +92,33 @@ static enum err unbound(struct renderer *r, const char *name, size_t length, con
                      name, what);
 }
 
+static const struct sql_binding *find(const struct renderer *r, const char *name, size_t length)
+{
+    for (const struct sql_binding *b = r->bindings; b != NULL && b->name != NULL; b++)
+        if (strlen(b->name) == length && memcmp(b->name, name, length) == 0)
+            return b;
+    return NULL;
+}
+
+/* A value that comes again has the same number. */
 static enum err put_value(struct renderer *r, const char *name, size_t length)
 {
-    for (size_t i = 0; i < r->param_count; i++) {
-        if (strlen(r->params[i]) == length && memcmp(r->params[i], name, length) == 0) {
-            if (r->literals != NULL)
-                buffer_puts(r->out, r->literals[i]);
-            else
-                buffer_printf(r->out, "$%zu", i + 1);
-            return ERR_OK;
-        }
+    const struct sql_binding *b = find(r, name, length);
+    size_t i = 0;
+    if (b != NULL && r->values == NULL) {
+        buffer_puts(r->out, b->text);
+        return ERR_OK;
     }
-    return unbound(r, name, length, "parameter");
+    while (b != NULL && i < r->values->count && r->numbered[i] != b)
+        i++;
+    if (b == NULL || i == SQL_VALUES_MAX)
+        return unbound(r, name, length, "parameter");
+    if (i == r->values->count) {
+        r->numbered[i] = b;
+        r->values->text[r->values->count++] = b->text;
+    }
+    buffer_printf(r->out, "$%zu", i + 1);
+    return ERR_OK;
 }
 
 static void put_identifier(struct buffer *out, const char *text)
@@ -118,17 +131,14 @@ static void put_identifier(struct buffer *out, const char *text)
 
 static enum err put_bound(struct renderer *r, const char *name, size_t length, bool identifier)
 {
-    for (size_t i = 0; i < r->binding_count; i++) {
-        const struct sql_binding *b = &r->bindings[i];
-        if (strlen(b->name) != length || memcmp(b->name, name, length) != 0)
-            continue;
-        if (identifier)
-            put_identifier(r->out, b->text);
-        else
-            buffer_puts(r->out, b->text);
-        return ERR_OK;
-    }
-    return unbound(r, name, length, "binding");
+    const struct sql_binding *b = find(r, name, length);
+    if (b == NULL)
+        return unbound(r, name, length, "binding");
+    if (identifier)
+        put_identifier(r->out, b->text);
+    else
+        buffer_puts(r->out, b->text);
+    return ERR_OK;
 }
 
 /* r->at points to a colon. A colon that begins no variable is copied. */
@@ -202,18 +212,12 @@ static enum err render(struct renderer *r)
                               : ERR_OK;
 }
 
-enum err sql_render(const char *name, const struct sql_binding *bindings, size_t binding_count,
-                    const char *const *params, const char *const *literals, size_t param_count,
+enum err sql_render(const char *name, const struct sql_binding *bindings, struct sql_values *values,
                     struct buffer *out, struct error *e)
 {
-    struct renderer r = {.statement = name,
-                         .at = sql_text(name),
-                         .bindings = bindings,
-                         .binding_count = binding_count,
-                         .params = params,
-                         .literals = literals,
-                         .param_count = param_count,
-                         .out = out,
-                         .e = e};
+    struct renderer r = {
+        .statement = name, .at = sql_text(name), .bindings = bindings, .values = values, .out = out, .e = e};
+    if (values != NULL)
+        values->count = 0;
     return render(&r);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/number.h"
+#include "base/span.h"
 
 /* --- parsing --- */
 
@@ -24,42 +24,24 @@ static const struct field fields[FIELDS] = {
     [WEEKDAY] = {"day of week", 0, 7, "sunmontuewedthufrisatsun"},
 };
 
-struct span {
-    const char *text;
-    size_t length;
-};
-
 static enum err bad(const struct field *f, struct span s, const char *why, struct error *e)
 {
-    return error_set(e, ERR_PARSE, "%s \"%.*s\": %s", f->name, (int)(s.length < 64 ? s.length : 64), s.text,
+    return error_set(e, ERR_PARSE, "%s \"%.*s\": %s", f->name, (int)(s.length < 64 ? s.length : 64), s.at,
                      why);
-}
-
-/* Split @s at the first @mark: @s keeps the text before it, @rest gets the text behind it. False: there is no
- * mark. */
-static bool split(struct span *s, char mark, struct span *rest)
-{
-    const char *at = s->length == 0 ? NULL : memchr(s->text, mark, s->length);
-    if (at == NULL)
-        return false;
-    size_t before = (size_t)(at - s->text);
-    *rest = (struct span){at + 1, s->length - before - 1};
-    s->length = before;
-    return true;
 }
 
 /* A name that stands for two values (sun) means the first of them that is at least @not_before. */
 static bool parse_value(const struct field *f, struct span s, unsigned not_before, unsigned *out)
 {
     uint64_t number;
-    if (s.length <= 4 && number_u64(s.text, s.length, &number)) {
+    if (s.length <= 4 && number_u64(s.at, s.length, &number)) {
         *out = (unsigned)number;
         return number >= f->first && number <= f->last;
     }
     size_t count = strlen(f->names) / 3;
     bool found = false;
     for (unsigned i = 0; s.length == 3 && i < count; i++) {
-        if (strncasecmp(f->names + (size_t)3 * i, s.text, 3) != 0 || (found && *out >= not_before))
+        if (strncasecmp(f->names + (size_t)3 * i, s.at, 3) != 0 || (found && *out >= not_before))
             continue;
         *out = f->first + i;
         found = true;
@@ -70,21 +52,22 @@ static bool parse_value(const struct field *f, struct span s, unsigned not_befor
 /* Parse one element of a list: *, value, from-to; all but a single value may have a /step. */
 static enum err parse_element(const struct field *f, struct span element, uint64_t *bits, struct error *e)
 {
-    struct span range = element;
-    struct span step_text;
-    struct span to_text;
+    struct span step_text = element, range, to_text, value;
     uint64_t step = 1;
-    bool stepped = split(&range, '/', &step_text);
-    if (stepped && (!number_u64(step_text.text, step_text.length, &step) || step == 0))
+    (void)span_cut(&step_text, '/', &range);
+    bool stepped = step_text.at != NULL;
+    if (stepped && (!number_u64(step_text.at, step_text.length, &step) || step == 0))
         return bad(f, element, "the step must be a number from 1", e);
 
     unsigned from = f->first;
     unsigned to = f->last;
-    if (range.length != 1 || range.text[0] != '*') {
-        bool ranged = split(&range, '-', &to_text);
-        if (!parse_value(f, range, f->first, &from) || (ranged && !parse_value(f, to_text, from, &to)))
+    if (range.length != 1 || range.at[0] != '*') {
+        to_text = range;
+        (void)span_cut(&to_text, '-', &value);
+        bool ranged = to_text.at != NULL;
+        if (!parse_value(f, value, f->first, &from) || (ranged && !parse_value(f, to_text, from, &to)))
             return error_set(e, ERR_PARSE, "%s \"%.*s\": expected *, or %s%u to %u, or a range of these",
-                             f->name, (int)(element.length < 64 ? element.length : 64), element.text,
+                             f->name, (int)(element.length < 64 ? element.length : 64), element.at,
                              f->names[0] == '\0' ? "" : "a name, or ", f->first, f->last);
         if (stepped && !ranged)
             return bad(f, element, "a step needs * or a range before it", e);
@@ -103,20 +86,13 @@ static enum err parse_element(const struct field *f, struct span element, uint64
 
 static enum err parse_field(const struct field *f, struct span text, uint64_t *bits, struct error *e)
 {
-    struct span element = text;
-    struct span rest;
+    struct span rest = text, element;
+    enum err code = ERR_OK;
     *bits = 0;
-    bool more = true;
-    while (more) {
-        more = split(&element, ',', &rest);
-        if (element.length == 0)
-            return bad(f, text, "an element of the list is empty", e);
-        enum err rc = parse_element(f, element, bits, e);
-        if (rc != ERR_OK)
-            return rc;
-        element = rest;
-    }
-    return ERR_OK;
+    while (code == ERR_OK && span_cut(&rest, ',', &element))
+        code = element.length == 0 ? bad(f, text, "an element of the list is empty", e)
+                                   : parse_element(f, element, bits, e);
+    return code;
 }
 
 enum err schedule_parse(struct schedule *out, const char *text, struct error *e)
@@ -135,7 +111,7 @@ enum err schedule_parse(struct schedule *out, const char *text, struct error *e)
         enum err rc = parse_field(&fields[i], s, &bits[i], e);
         if (rc != ERR_OK)
             return rc;
-        star[i] = s.text[0] == '*';
+        star[i] = s.at[0] == '*';
         at += s.length;
     }
     at += strspn(at, blanks);

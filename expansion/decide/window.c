@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/number.h"
+#include "base/span.h"
 
 enum { MINUTE_SECONDS = 60, DAY_MINUTES = 24 * 60, QUARTER_MINUTES = 15, HORIZON_DAYS = 3 };
 
@@ -45,15 +45,13 @@ enum err window_parse(struct window *out, const char *text, struct error *e)
         *out = w;
         return ERR_OK;
     }
-    for (bool more = true; more;) {
-        size_t length = strcspn(text, ",");
+    struct span rest = {text, strlen(text)}, piece;
+    while (span_cut(&rest, ',', &piece)) {
         if (w.count == WINDOW_SPANS_MAX)
             return error_set(e, ERR_PARSE, "more than %d spans", WINDOW_SPANS_MAX);
-        enum err code = parse_span(&w.span[w.count++], text, length, e);
+        enum err code = parse_span(&w.span[w.count++], piece.at, piece.length, e);
         if (code != ERR_OK)
             return code;
-        more = text[length] == ',';
-        text += length + 1;
     }
     *out = w;
     return ERR_OK;

@@ -24,11 +24,9 @@ struct batch {
 static enum err add_batch(struct follower *t, struct batch *b, struct error *e)
 {
     const struct follower_options *o = t->o;
-    if (t->client == NULL)
-        t->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
     memset(b->answers, 0, sizeof(b->answers));
-    enum err code = t->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                                      : key_client_open(t->client, o->filter, o->filter_length, e);
+    enum err code =
+        key_client_open(&t->client, o->logs, o->nodes, o->redis_timeout_ms, o->filter, o->filter_length, e);
     if (code == ERR_OK)
         code = key_client_ask(t->client, true, b->keys, b->lengths, b->count, b->answers, e);
     for (size_t i = 0; i < b->count && code == ERR_OK; i++)

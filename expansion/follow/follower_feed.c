@@ -196,64 +196,47 @@ static enum err table_of(struct follower *t, uint32_t relid, size_t *table, stru
     return code == ERR_OK && *table != SIZE_MAX ? remember(f, relid, *table, e) : code;
 }
 
-struct ids {
-    size_t count;
-    const char *id[STREAM_BATCH_ROWS];
-};
-
-static enum err read_keys(struct follower *t, size_t table, struct ids *ids, struct buffer *keys,
-                          struct error *e)
+static enum err read_keys(struct follower *t, size_t table, const char *const *ids, size_t *count,
+                          struct buffer *keys, struct error *e)
 {
     const struct scan_options options = {
         .timeout_ms = t->o->postgres_timeout_ms, .row = follower_take_row, .arg = keys};
-    enum err code = scan_keys_of(t->source, (unsigned)table, ids->id, ids->count, &options, e);
-    ids->count = 0;
+    enum err code = scan_keys_of(t->source, (unsigned)table, ids, *count, &options, e);
+    *count = 0;
     return code;
 }
 
-/* Read the keys of a batch's rows, table by table; @texts: their ids, NUL-terminated. */
-static enum err keys_of_batch(struct follower *t, const struct feed_batch *batch, const char *texts,
-                              struct buffer *keys, struct error *e)
+/* Read the keys of a batch's rows, table by table. */
+static enum err keys_of_batch(struct follower *t, const struct feed_batch *batch, struct buffer *keys,
+                              struct error *e)
 {
-    struct ids *ids = calloc(1, sizeof(*ids));
-    size_t last = SIZE_MAX;
+    const char *ids[STREAM_BATCH_ROWS];
+    size_t count = 0, last = 0;
     enum err code = ERR_OK;
-    if (ids == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < batch->count && code == ERR_OK; i++) {
         size_t table;
-        const char *text = texts;
-        texts += batch->rows[i].length + 1;
         code = table_of(t, batch->rows[i].relid, &table, e);
         if (code != ERR_OK || table == SIZE_MAX)
             continue;
-        if (ids->count > 0 && (table != last || ids->count == STREAM_BATCH_ROWS))
-            code = read_keys(t, last, ids, keys, e);
-        ids->id[ids->count++] = text;
+        if (table != last || count == STREAM_BATCH_ROWS)
+            code = read_keys(t, last, ids, &count, keys, e);
+        ids[count++] = batch->rows[i].id;
         last = table;
     }
-    if (code == ERR_OK && ids->count > 0)
-        code = read_keys(t, last, ids, keys, e);
-    free(ids);
-    return code;
+    return code == ERR_OK ? read_keys(t, last, ids, &count, keys, e) : code;
 }
 
 static enum err add_batch(struct follower *t, const struct feed_batch *batch, struct error *e)
 {
-    struct buffer keys = {0}, texts = {0};
-    for (size_t i = 0; i < batch->count; i++) {
-        buffer_append(&texts, batch->rows[i].id, batch->rows[i].length);
-        buffer_append(&texts, "", 1);
-    }
-    enum err code = buffer_failed(&texts) ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
-    if (code == ERR_OK && t->feed.stream != NULL)
-        code = stream_await_visible(t->feed.stream, t->source, t->o->postgres_timeout_ms, e);
+    struct buffer keys = {0};
+    enum err code = t->feed.stream == NULL
+                        ? ERR_OK
+                        : stream_await_visible(t->feed.stream, t->source, t->o->postgres_timeout_ms, e);
     if (code == ERR_OK)
-        code = keys_of_batch(t, batch, texts.data, &keys, e);
+        code = keys_of_batch(t, batch, &keys, e);
     if (code == ERR_OK)
         code = follower_add(t, &keys, e);
     buffer_fini(&keys);
-    buffer_fini(&texts);
     return code;
 }
 

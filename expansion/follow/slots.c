@@ -267,7 +267,7 @@ static enum err reconcile(struct slots *s, struct error *e)
     if (code != ERR_OK || (count == 0 && !s->marked))
         return code; /* no slot, so do not connect to Postgres */
     if (o->dsn[0] != '\0') {
-        code = connection_open(&s->server, o->dsn, "twinbloom slots", o->postgres_timeout_ms,
+        code = connection_open(&s->server, CONNECTION_SQL, o->dsn, "twinbloom slots", o->postgres_timeout_ms,
                                (struct source_watch){watch, (void *)(uintptr_t)o}, e);
         if (code == ERR_OK)
             code = stream_slot_place(s->server, s->place, e);

@@ -21,13 +21,13 @@ struct sink {
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
 {
     struct sink *s = arg;
-    compare_put(compare_writer(s->compare, i), hash_mix(hash_key(s->seed, key, length), s->mix));
+    compare_put(s->compare, i, hash_mix(hash_key(s->seed, key, length), s->mix));
 }
 
 static enum err on_page(void *arg, unsigned i, struct error *e)
 {
     struct sink *s = arg;
-    enum err code = compare_page_end(compare_writer(s->compare, i), e);
+    enum err code = compare_page_end(s->compare, i, e);
     while (code == ERR_OK && compare_is_full(s->compare) && !atomic_load(&s->stop))
         clock_sleep_us(FULL_NAP_US);
     return code == ERR_OK && atomic_load(&s->stop) ? error_set(e, ERR_CANCELLED, "stopped") : code;

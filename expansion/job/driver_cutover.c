@@ -65,7 +65,7 @@ static enum err switch_view(struct driver *d, struct error *e)
     if (code == ERR_OK && d->builder == NULL)
         code = grace_switch(d->redis, &d->handle.names, driver_built(d)->number, e);
     else if (code == ERR_OK && (code = driver_begin_build(d, e)) == ERR_OK)
-        code = driver_build_failed(d, log_build_cutover(d->build, true, e), e);
+        code = driver_build_failed(d, build_cutover(d->build, true, e), e);
     if (code != ERR_OK)
         return code;
     driver_end_builder(d);

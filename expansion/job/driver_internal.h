@@ -14,7 +14,7 @@
 #include "expansion/follow/follower.h"
 #include "expansion/decide/throttle.h"
 #include "expansion/decide/yield.h"
-#include "migrate/build/log_build.h"
+#include "migrate/build/build.h"
 #include "migrate/verify/log_input.h"
 #include "migrate/source/readers.h"
 #include "migrate/source/scan.h"
@@ -34,7 +34,7 @@ struct driver {
     struct readers *readers;        /* NULL: none run */
     unsigned patience_ms;           /* of readers, for the next line; doubled when it was too short */
     struct builder *builder;        /* writes the generation that is built; NULL: none is */
-    struct log_build *build;        /* puts keys into the generation that is built */
+    struct build *build;            /* puts keys into the generation that is built */
     struct key_client *client;      /* for keys of the generation that is read; NULL: not opened yet */
     struct log_view log_view;       /* scratch memory */
     struct readers_progress before; /* progress of the scan when its readers were started */

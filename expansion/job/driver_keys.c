@@ -56,7 +56,7 @@ enum err driver_take_build(struct driver *d, struct error *e)
 
 void driver_end_build(struct driver *d)
 {
-    log_build_free(d->build);
+    build_free(d->build);
     d->build = NULL;
     if (d->built_here)
         atomic_store(d->o->building, false);
@@ -96,12 +96,12 @@ enum err driver_begin_build(struct driver *d, struct error *e)
         return ERR_OK;
     enum err code = driver_take_build(d, e);
     const struct build_options o = driver_build_options(d);
-    return code == ERR_OK ? log_build_new(&d->build, d->builder, &o, e) : code;
+    return code == ERR_OK ? build_new(&d->build, d->builder, &o, e) : code;
 }
 
 enum err driver_checkpoint(struct driver *d, struct error *e)
 {
-    return d->build == NULL ? ERR_OK : driver_build_failed(d, log_build_checkpoint(d->build, "", 0, e), e);
+    return d->build == NULL ? ERR_OK : driver_build_failed(d, build_checkpoint(d->build, "", 0, e), e);
 }
 
 /* --- keys --- */
@@ -122,10 +122,8 @@ static bool is_read_here(struct driver *d, struct log_status *status)
 static enum err open_client(struct driver *d, struct error *e)
 {
     const struct driver_options *o = d->o;
-    if (d->client == NULL)
-        d->client = key_client_new(o->logs, o->nodes, o->redis_timeout_ms);
-    return d->client == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                             : key_client_open(d->client, o->filter, o->filter_length, e);
+    return key_client_open(&d->client, o->logs, o->nodes, o->redis_timeout_ms, o->filter, o->filter_length,
+                           e);
 }
 
 /* After a cutover a process answers from the old generation until it has the new one in memory. So wait
@@ -164,8 +162,8 @@ enum err driver_add_keys(struct driver *d, size_t count, const char *const *keys
     if (is_apart(d)) {
         enum err code = driver_begin_build(d, e);
         for (size_t i = 0; i < count && code == ERR_OK; i++)
-            log_build_put(d->build, 0, hash_key(d->builder->seed, keys[i], lengths[i]));
-        return code == ERR_OK ? log_build_page_end(d->build, 0, e) : code;
+            build_put(d->build, 0, hash_key(d->builder->seed, keys[i], lengths[i]));
+        return code == ERR_OK ? build_page_end(d->build, 0, e) : code;
     }
     uint8_t *answers = malloc(count + 1);
     if (answers == NULL)

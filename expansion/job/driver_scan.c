@@ -21,7 +21,7 @@ enum {
 /* --- what readers do --- */
 
 struct sink {
-    struct log_build *build;
+    struct build *build;
     uint64_t seed;
     atomic_bool stop;
 };
@@ -29,7 +29,7 @@ struct sink {
 static void on_row(void *arg, unsigned i, const char *key, size_t length)
 {
     struct sink *s = arg;
-    log_build_put(s->build, i, hash_key(s->seed, key, length));
+    build_put(s->build, i, hash_key(s->seed, key, length));
 }
 
 /* The hashes in the files are lost: the job must not go on as if it had them. */
@@ -41,10 +41,10 @@ static enum err files_failed(enum err code, struct error *e)
 static enum err on_page(void *arg, unsigned i, struct error *e)
 {
     struct sink *s = arg;
-    enum err code = log_build_page_end(s->build, i, e);
+    enum err code = build_page_end(s->build, i, e);
     if (code != ERR_OK)
         return files_failed(code, e);
-    while (build_is_full(s->build->build) && !atomic_load(&s->stop))
+    while (build_is_full(s->build) && !atomic_load(&s->stop))
         clock_sleep_us(FULL_NAP_US);
     return atomic_load(&s->stop) ? error_set(e, ERR_CANCELLED, "stopped") : ERR_OK;
 }
@@ -96,7 +96,7 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
     r->scan_ended = scan_ended;
     record_begin(d, false);
     record_checkpoint(d, r, false);
-    record_number(d, "partitions", build_partitions(d->build->build)); /* a short scan reports no progress */
+    record_number(d, "partitions", build_partitions(d->build)); /* a short scan reports no progress */
     code = record_write(d, e);
     r->scan_ended = scan_ended && code == ERR_OK; /* false: the next checkpoint writes it again */
     uint64_t now = clock_mono_us(), took = now - began;
@@ -126,7 +126,7 @@ static enum err look_after(struct driver *d, struct error *e)
             return ended_with;
         enum err code = driver_poll(d, waits_for(d), e);
         driver_pace_readers(d);
-        if (code == ERR_OK && (clock_mono_us() > d->checkpoint_at || build_wants_flush(d->build->build)))
+        if (code == ERR_OK && (clock_mono_us() > d->checkpoint_at || build_wants_flush(d->build)))
             code = checkpoint(d, false, e);
         if (code != ERR_OK)
             return code;

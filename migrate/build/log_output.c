@@ -11,22 +11,22 @@ enum {
     PIECES_MAX = 1000 /* one script call writes at most these pieces */
 };
 
-static const struct geometry *geometry_of(const struct log_output *o, unsigned slot)
+static const struct geometry *geometry_of(const struct log_output *o)
 {
-    return &o->builder->shape.layers[o->slot[slot].layer].geometry;
+    return &o->builder->shape.layers[o->layer].geometry;
 }
 
 static unsigned where_of(const struct log_output *o, unsigned slot)
 {
-    return placement_where(&o->builder->placement, o->slot[slot].layer, o->slot[slot].shard);
+    return placement_where(&o->builder->placement, o->layer, o->slot[slot].shard);
 }
 
 /* --- reading --- */
 
 static enum err ask(struct log_output *o, unsigned slot, struct error *e)
 {
-    const struct geometry *g = geometry_of(o, slot);
-    const struct header h = builder_header(o->builder, o->slot[slot].layer, o->slot[slot].shard);
+    const struct geometry *g = geometry_of(o);
+    const struct header h = builder_header(o->builder, o->layer, o->slot[slot].shard);
     uint32_t bytes = geometry_shard_bytes(g);
     enum err code = ERR_OK;
     for (uint32_t at = 0; at < bytes && code == ERR_OK; at += PIECE_BYTES) {
@@ -39,7 +39,7 @@ static enum err ask(struct log_output *o, unsigned slot, struct error *e)
 static enum err take_piece(struct log_output *o, unsigned slot, uint32_t at, uint32_t length, struct error *e)
 {
     struct fold *f = &o->builder->fold;
-    const struct header h = builder_header(o->builder, o->slot[slot].layer, o->slot[slot].shard);
+    const struct header h = builder_header(o->builder, o->layer, o->slot[slot].shard);
     redisReply *r;
     enum err code = sync_client_reply(f->redis, where_of(o, slot), &r, e);
     if (code != ERR_OK)
@@ -56,7 +56,7 @@ static enum err take_piece(struct log_output *o, unsigned slot, uint32_t at, uin
 
 static enum err take_shard(struct log_output *o, unsigned slot, struct error *e)
 {
-    const struct geometry *g = geometry_of(o, slot);
+    const struct geometry *g = geometry_of(o);
     const uint8_t tag[] = {(uint8_t)(o->builder->tag >> 8), (uint8_t)o->builder->tag};
     uint32_t bytes = geometry_shard_bytes(g), block = g->block_bits / 8;
     enum err code = ERR_OK;
@@ -68,8 +68,8 @@ static enum err take_shard(struct log_output *o, unsigned slot, struct error *e)
     if (code == ERR_LOST) {
         const struct builder *b = o->builder;
         struct key_name key;
-        names_log_shard(b->fold.names,
-                        (struct shard_id){b->shape.number, o->slot[slot].layer, o->slot[slot].shard}, &key);
+        names_log_shard(b->fold.names, (struct shard_id){b->shape.number, o->layer, o->slot[slot].shard},
+                        &key);
         return error_prefix(e, code, "shard %.*s", (int)key.length, key.text);
     }
     return code;
@@ -107,8 +107,8 @@ static bool next_piece(uint8_t *had, const uint8_t *bits, uint32_t bytes, uint32
 static enum err send_writes(struct log_output *o, unsigned slot, struct error *e)
 {
     struct fold *f = &o->builder->fold;
-    const struct geometry *g = geometry_of(o, slot);
-    struct header h = builder_header(o->builder, o->slot[slot].layer, o->slot[slot].shard);
+    const struct geometry *g = geometry_of(o);
+    struct header h = builder_header(o->builder, o->layer, o->slot[slot].shard);
     uint32_t bytes = geometry_shard_bytes(g), at = 0, length = 0, sum = 0;
     unsigned pieces = 0;
     enum err code = ERR_OK;
@@ -143,7 +143,7 @@ static enum err finish_all(struct log_output *o, struct error *e)
             code = send_writes(o, i, e);
     }
     for (unsigned i = 0; i < o->count && code == ERR_OK; i++) {
-        const struct header h = builder_header(o->builder, o->slot[i].layer, o->slot[i].shard);
+        const struct header h = builder_header(o->builder, o->layer, o->slot[i].shard);
         for (; o->slot[i].scripts > 0 && code == ERR_OK; o->slot[i].scripts--)
             code = fold_reply(&o->builder->fold, where_of(o, i), &h, e);
     }
@@ -168,13 +168,11 @@ enum err log_output_wait(struct log_output *o, struct error *e)
     return code == ERR_OK ? code : give_up(o, code);
 }
 
-enum err log_output_put(struct log_output *o, unsigned layer, uint32_t shard, const void *bits,
-                        struct error *e)
+enum err log_output_put(struct log_output *o, uint32_t shard, const void *bits, struct error *e)
 {
     enum err code = o->count == LOG_OUTPUT_MAX ? log_output_wait(o, e) : ERR_OK;
     if (code != ERR_OK)
         return code;
-    o->slot[o->count].layer = layer;
     o->slot[o->count].shard = shard;
     o->slot[o->count].bits = bits;
     o->slot[o->count].scripts = 0;
@@ -184,7 +182,8 @@ enum err log_output_put(struct log_output *o, unsigned layer, uint32_t shard, co
 
 enum err log_output_init(struct log_output *o, struct builder *builder, struct error *e)
 {
-    *o = (struct log_output){.builder = builder, .had = malloc(SHARD_BYTES_MAX)};
+    *o = (struct log_output){
+        .builder = builder, .layer = builder->shape.layer_count - 1, .had = malloc(SHARD_BYTES_MAX)};
     return o->had == NULL ? error_set(e, ERR_NOMEM, "no memory for a shard") : ERR_OK;
 }
 

@@ -14,10 +14,10 @@ enum { LOG_OUTPUT_MAX = 4 /* shards under way */ };
 
 struct log_output {
     struct builder *builder; /* borrowed */
+    unsigned layer;          /* the last one of its shape: the others get no bits */
     uint8_t *had;            /* buffer for the bytes of a shard */
     unsigned count;          /* shards under way: their bytes were requested */
     struct {
-        unsigned layer;
         uint32_t shard;
         const uint8_t *bits; /* the build's; borrowed */
         unsigned scripts;    /* scripts sent for this shard */
@@ -27,10 +27,9 @@ struct log_output {
 MUST_CHECK enum err log_output_init(struct log_output *o, struct builder *builder, struct error *e);
 void log_output_fini(struct log_output *o);
 
-/* OR @bits, a shard of @layer with zero tags, into that shard in Redis. The call may wait for shards that are
- * under way. @bits must not change until this shard has arrived. */
-MUST_CHECK enum err log_output_put(struct log_output *o, unsigned layer, uint32_t shard, const void *bits,
-                                   struct error *e);
+/* OR @bits, a shard of the layer with zero tags, into that shard in Redis. The call may wait for shards that
+ * are under way. @bits must not change until this shard has arrived. */
+MUST_CHECK enum err log_output_put(struct log_output *o, uint32_t shard, const void *bits, struct error *e);
 /* Wait until all shards have arrived. After an error of this call or of log_output_put() no shard is under
  * way any more, and it is unknown which of them have arrived. */
 MUST_CHECK enum err log_output_wait(struct log_output *o, struct error *e);

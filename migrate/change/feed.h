@@ -9,7 +9,7 @@
 
 struct feed_row {
     uint32_t relid; /* the table's, or that of the partition that holds the row */
-    const char *id; /* values of the id columns in COPY's text form, separated by tabs, not NUL-terminated */
+    const char *id; /* values of the id columns in COPY's text form, separated by tabs */
     size_t length;
 };
 

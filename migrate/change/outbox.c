@@ -34,7 +34,6 @@ struct outbox {
     struct connection *connection;
     char oid[CONNECTION_OID_MAX];
     char name[288]; /* the outbox, as the server quotes it */
-    struct sql_binding binding;
     PGresult *page; /* holds the ids of the last batch */
     uint64_t mark;  /* mark of the last batch */
     struct feed_row rows[OUTBOX_BATCH_MAX];
@@ -44,22 +43,12 @@ struct outbox {
 
 /* --- statements --- */
 
-static enum err run(struct outbox *o, const char *name, const struct connection_param *params, size_t count,
-                    PGresult **out, struct error *e)
-{
-    struct statement statement = {
-        .name = name, .bindings = &o->binding, .binding_count = 1, .param_count = count};
-    for (size_t i = 0; i < count; i++)
-        statement.params[i] = params[i];
-    return connection_run(o->connection, &statement, out, e);
-}
-
 /* Run a statement on an open outbox: if the server rejects it now, the outbox or the right to it is gone. */
-static enum err run_open(struct outbox *o, const char *name, const struct connection_param *params,
-                         size_t count, PGresult **out, struct error *e)
+static enum err run_open(struct outbox *o, const char *name, const struct sql_binding *bindings,
+                         PGresult **out, struct error *e)
 {
     struct error why = {0};
-    enum err err = run(o, name, params, count, out, &why);
+    enum err err = connection_run(o->connection, name, bindings, out, &why);
     if (err == ERR_CONFIG)
         return error_set(e, err, "outbox %s: %.200s; run sql/outbox.sql, open it again and rebuild", o->name,
                          why.text);
@@ -100,9 +89,8 @@ static enum err judge(const PGresult *r, struct error *e)
 
 static enum err check_outbox(struct outbox *o, struct error *e)
 {
-    const struct connection_param params[] = {{"oid", o->oid}};
     PGresult *r;
-    enum err err = run(o, "outbox_table", params, 1, &r, e);
+    enum err err = connection_run(o->connection, "outbox_table", SQL_BINDINGS({"oid", o->oid}), &r, e);
     if (err != ERR_OK)
         return err;
     if (PQntuples(r) == 0)
@@ -117,9 +105,9 @@ static enum err check_outbox(struct outbox *o, struct error *e)
 
 static enum err check_triggers(struct outbox *o, const char *table, const char *oid, struct error *e)
 {
-    const struct connection_param params[] = {{"oid", oid}, {"outbox", o->oid}};
     PGresult *r;
-    enum err err = run(o, "outbox_triggers", params, 2, &r, e);
+    enum err err = connection_run(o->connection, "outbox_triggers",
+                                  SQL_BINDINGS({"oid", oid}, {"outbox", o->oid}), &r, e);
     if (err != ERR_OK)
         return err;
     if (PQntuples(r) == 0)
@@ -152,7 +140,7 @@ static enum err set_up(struct outbox *o, const struct outbox_options *options, s
     if (err == ERR_OK && options->table != NULL)
         err = check_triggers(o, options->table, table, e);
     if (err == ERR_OK)
-        err = run(o, "outbox_listen", NULL, 0, NULL, e);
+        err = connection_run(o->connection, "outbox_listen", SQL_BINDINGS({"outbox", o->name}), NULL, e);
     return err == ERR_OK ? ERR_OK : error_prefix(e, err, "outbox %s", options->outbox);
 }
 
@@ -161,11 +149,9 @@ enum err outbox_open(struct outbox **out, const struct outbox_options *options, 
     struct outbox *o = calloc(1, sizeof(*o));
     if (o == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    o->binding = (struct sql_binding){"outbox", o->name};
     o->mark = clock_mono_us(); /* larger than every mark of an outbox that was opened earlier */
-    const char *application = options->application != NULL ? options->application : "twinbloom";
-    enum err err =
-        connection_open(&o->connection, options->dsn, application, options->timeout_ms, options->watch, e);
+    enum err err = connection_open(&o->connection, CONNECTION_SQL, options->dsn, options->application,
+                                   options->timeout_ms, options->watch, e);
     if (err == ERR_OK)
         err = set_up(o, options, e);
     if (err != ERR_OK) {
@@ -209,11 +195,14 @@ static enum err read_page(struct outbox *o, struct error *e)
     (void)snprintf(limit, sizeof(limit), "%zu", room_of(o));
     struct buffer taken = {0};
     put_taken(o, o->taken_count, &taken);
-    const struct connection_param params[] = {{"taken", buffer_text(&taken)}, {"limit", limit}};
+    const char *text = buffer_text(&taken);
     PQclear(o->page);
     o->page = NULL;
-    enum err err = buffer_failed(&taken) ? error_set(e, ERR_NOMEM, "out of memory")
-                                         : run_open(o, "outbox_read", params, 2, &o->page, e);
+    enum err err =
+        buffer_failed(&taken)
+            ? error_set(e, ERR_NOMEM, "out of memory")
+            : run_open(o, "outbox_read", SQL_BINDINGS({"outbox", o->name}, {"taken", text}, {"limit", limit}),
+                       &o->page, e);
     buffer_fini(&taken);
     return err;
 }
@@ -291,9 +280,12 @@ enum err outbox_confirm(struct outbox *o, uint64_t mark, struct error *e)
         return ERR_OK;
     struct buffer taken = {0};
     put_taken(o, count, &taken);
-    const struct connection_param params[] = {{"taken", buffer_text(&taken)}, {"oid", o->oid}};
-    enum err err = buffer_failed(&taken) ? error_set(e, ERR_NOMEM, "out of memory")
-                                         : run_open(o, "outbox_delete", params, 2, NULL, e);
+    const char *text = buffer_text(&taken);
+    enum err err =
+        buffer_failed(&taken)
+            ? error_set(e, ERR_NOMEM, "out of memory")
+            : run_open(o, "outbox_delete",
+                       SQL_BINDINGS({"outbox", o->name}, {"taken", text}, {"oid", o->oid}), NULL, e);
     buffer_fini(&taken);
     if (err != ERR_OK)
         return err;
@@ -306,16 +298,14 @@ enum err outbox_lag(struct outbox *o, struct outbox_lag *out, struct error *e)
 {
     char bound[24];
     (void)snprintf(bound, sizeof(bound), "%d", (int)OUTBOX_LAG_MAX);
-    const struct connection_param params[] = {{"bound", bound}};
     PGresult *r;
-    enum err err = run_open(o, "outbox_lag", params, 1, &r, e);
+    enum err err = run_open(o, "outbox_lag", SQL_BINDINGS({"outbox", o->name}, {"bound", bound}), &r, e);
     if (err != ERR_OK)
         return err;
-    const char *rows = result_text(r, "rows");
     const char *seconds = result_text(r, "seconds");
-    if (!number_u64(rows, strlen(rows), &out->rows) ||
-        !number_double(seconds, strlen(seconds), &out->age_seconds))
-        err = error_set(e, ERR_PARSE, "outbox %s: its lag was \"%s\", \"%s\"", o->name, rows, seconds);
+    if (!result_number(r, "rows", &out->rows) || !number_double(seconds, strlen(seconds), &out->age_seconds))
+        err = error_set(e, ERR_PARSE, "outbox %s: its lag was \"%s\", \"%s\"", o->name,
+                        result_text(r, "rows"), seconds);
     PQclear(r);
     return err;
 }

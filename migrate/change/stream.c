@@ -49,8 +49,8 @@ static enum err check_options(const struct stream_options *o, struct error *e)
 static enum err connect_to(struct stream *s, struct error *e)
 {
     const struct stream_options *o = &s->options;
-    enum err err =
-        connection_open_replication(&s->connection, o->dsn, o->application, o->timeout_ms, o->watch, e);
+    enum err err = connection_open(&s->connection, CONNECTION_REPLICATION, o->dsn, o->application,
+                                   o->timeout_ms, o->watch, e);
     return err == ERR_UNREACHABLE ? stream_explain(o, err, e) : err;
 }
 
@@ -63,8 +63,6 @@ enum err stream_open(struct stream **out, const struct stream_options *options, 
     if (s == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     s->options = *options;
-    if (s->options.application == NULL)
-        s->options.application = "twinbloom";
     if (s->options.create_timeout_ms == 0)
         s->options.create_timeout_ms = s->options.timeout_ms;
     s->oids = calloc(options->table_count, sizeof(*s->oids));

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "migrate/source/result.h"
 #include "migrate/change/stream_internal.h"
 
@@ -15,19 +14,12 @@ enum {
     REPORT_MS_MIN = 100,
 };
 
-static enum err run_check(struct connection *c, PGresult **out, struct error *e)
-{
-    const struct statement statement = {.name = "replication_check"};
-    return connection_run(c, &statement, out, e);
-}
-
 /* The interval between reports, ms: short enough for the server, which closes silent connections. If
  * wal_sender_timeout is 0, it does not. */
 static unsigned interval_for(const PGresult *r)
 {
-    const char *text = result_text(r, "wal_sender_timeout");
     uint64_t timeout_ms;
-    if (!number_u64(text, strlen(text), &timeout_ms) || timeout_ms == 0 ||
+    if (!result_number(r, "wal_sender_timeout", &timeout_ms) || timeout_ms == 0 ||
         timeout_ms / REPORTS_PER_TIMEOUT >= REPORT_MS)
         return REPORT_MS;
     uint64_t ms = timeout_ms / REPORTS_PER_TIMEOUT;
@@ -37,7 +29,7 @@ static unsigned interval_for(const PGresult *r)
 enum err stream_check_server(struct stream *s, struct error *e)
 {
     PGresult *r;
-    enum err err = run_check(s->connection, &r, e);
+    enum err err = connection_run(s->connection, "replication_check", NULL, &r, e);
     if (err != ERR_OK)
         return err;
     s->interval_ms = interval_for(r);
@@ -59,9 +51,9 @@ enum err stream_explain(const struct stream_options *options, enum err err, stru
 {
     struct connection *c = NULL;
     PGresult *r = NULL;
-    bool answered = connection_open(&c, options->dsn, options->application, options->timeout_ms,
-                                    options->watch, NULL) == ERR_OK &&
-                    run_check(c, &r, NULL) == ERR_OK;
+    bool answered = connection_open(&c, CONNECTION_SQL, options->dsn, options->application,
+                                    options->timeout_ms, options->watch, NULL) == ERR_OK &&
+                    connection_run(c, "replication_check", NULL, &r, NULL) == ERR_OK;
     if (answered && !result_is_true(r, "may_replicate"))
         err = error_set(e, ERR_CONFIG, "role %s may not replicate; ALTER ROLE %s REPLICATION",
                         result_text(r, "role"), result_text(r, "role"));
@@ -120,12 +112,10 @@ static enum err check_column(struct stream *s, size_t table, const char *column,
 {
     char oid[16];
     (void)snprintf(oid, sizeof(oid), "%" PRIu32, s->oids[table]);
-    const struct statement statement = {
-        .name = "publication_check",
-        .params = {{"publication", s->options.publication}, {"oid", oid}, {"column", column}},
-        .param_count = 3};
     PGresult *r;
-    enum err err = connection_run(s->connection, &statement, &r, e);
+    enum err err = connection_run(
+        s->connection, "publication_check",
+        SQL_BINDINGS({"publication", s->options.publication}, {"oid", oid}, {"column", column}), &r, e);
     if (err != ERR_OK)
         return err;
     if (PQntuples(r) != 1)

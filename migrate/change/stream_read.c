@@ -86,10 +86,14 @@ static enum err take_row(struct stream *s, const struct pgoutput_change *change,
     const struct stream_table *table = &s->options.tables[known->table];
     size_t before = s->ids.length;
     enum err err = pgoutput_put_id(change, known->columns, table->id_count, &s->ids, e);
+    size_t length = s->ids.length - before;
+    if (err == ERR_OK)
+        buffer_append(&s->ids, "", 1);
+    if (err == ERR_OK && buffer_failed(&s->ids))
+        err = error_set(e, ERR_NOMEM, "out of memory");
     if (err != ERR_OK)
         return error_prefix(e, err, "table %s", table->table);
-    s->rows[s->row_count++] =
-        (struct feed_row){.relid = s->oids[known->table], .length = s->ids.length - before};
+    s->rows[s->row_count++] = (struct feed_row){.relid = s->oids[known->table], .length = length};
     if (s->xid_count == 0 || s->xids[s->xid_count - 1] != s->xid)
         s->xids[s->xid_count++] = s->xid;
     s->committed_us = s->commit_us;
@@ -224,10 +228,10 @@ static enum err fill(struct stream *s, struct connection_wait *wait, bool *soft,
 
 static void hand_out(struct stream *s, struct feed_batch *batch)
 {
-    const char *id = s->ids.data == NULL ? "" : s->ids.data; /* all ids may be empty */
+    const char *id = s->ids.data;
     for (size_t i = 0; i < s->row_count; i++) {
         s->rows[i].id = id;
-        id += s->rows[i].length;
+        id += s->rows[i].length + 1;
     }
     *batch = (struct feed_batch){.count = s->row_count, .rows = s->rows, .mark = s->progress.mark};
 }

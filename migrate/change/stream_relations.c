@@ -86,10 +86,8 @@ static enum err load_relations(struct stream *s, struct connection *c, size_t ta
 {
     char oid[16];
     (void)snprintf(oid, sizeof(oid), "%" PRIu32, s->oids[table]);
-    const struct statement statement = {
-        .name = "stream_relations", .params = {{"oid", oid}}, .param_count = 1};
     PGresult *r;
-    enum err err = connection_run(c, &statement, &r, e);
+    enum err err = connection_run(c, "stream_relations", SQL_BINDINGS({"oid", oid}), &r, e);
     if (err != ERR_OK)
         return err;
     for (int i = 0; i < PQntuples(r) && err == ERR_OK; i++) {
@@ -121,7 +119,7 @@ static enum err look_up(struct stream *s, uint32_t relid, struct error *e)
 {
     const struct stream_options *o = &s->options;
     struct connection *c = NULL;
-    enum err err = connection_open(&c, o->dsn, o->application, o->timeout_ms, o->watch, e);
+    enum err err = connection_open(&c, CONNECTION_SQL, o->dsn, o->application, o->timeout_ms, o->watch, e);
     if (err == ERR_OK)
         err = stream_resolve(s, c, e);
     connection_close(c);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/number.h"
 #include "migrate/source/result.h"
 #include "migrate/source/source_internal.h"
 #include "migrate/change/stream_internal.h"
@@ -20,17 +19,15 @@ static enum err read_lsn(const PGresult *r, const char *column, uint64_t *out, s
 
 static enum err read_number(const PGresult *r, const char *column, uint64_t *out, struct error *e)
 {
-    const char *text = result_text(r, column);
-    return number_u64(text, strlen(text), out)
+    return result_number(r, column, out)
                ? ERR_OK
-               : error_set(e, ERR_PARSE, "Postgres: %s was \"%s\"", column, text);
+               : error_set(e, ERR_PARSE, "Postgres: %s was \"%s\"", column, result_text(r, column));
 }
 
 enum err stream_slot_state(struct connection *c, const char *slot, struct stream_slot *out, struct error *e)
 {
-    const struct statement statement = {.name = "slot_state", .params = {{"slot", slot}}, .param_count = 1};
     PGresult *r;
-    enum err err = connection_run(c, &statement, &r, e);
+    enum err err = connection_run(c, "slot_state", SQL_BINDINGS({"slot", slot}), &r, e);
     if (err != ERR_OK)
         return err;
     *out = (struct stream_slot){.exists = result_is_true(r, "exists"),
@@ -60,8 +57,7 @@ enum err stream_refuse_lost(const char *slot, struct error *e)
 
 static enum err drop(struct connection *c, const char *slot, struct error *e)
 {
-    const struct statement statement = {.name = "slot_drop", .params = {{"slot", slot}}, .param_count = 1};
-    enum err err = connection_run(c, &statement, NULL, e);
+    enum err err = connection_run(c, "slot_drop", SQL_BINDINGS({"slot", slot}), NULL, e);
     const char *state = err == ERR_OK ? "" : connection_state(c);
     if (strcmp(state, "42704") == 0) /* undefined_object: another session dropped it first */
         return ERR_OK;
@@ -85,14 +81,7 @@ enum err stream_slot_drop(struct connection *c, const char *slot, struct error *
 
 enum err stream_slot_place(struct connection *c, char out[STREAM_PLACE_MAX], struct error *e)
 {
-    const struct statement statement = {.name = "slot_place"};
-    PGresult *r;
-    enum err err = connection_run(c, &statement, &r, e);
-    if (err != ERR_OK)
-        return err;
-    result_copy(out, STREAM_PLACE_MAX, r, "place");
-    PQclear(r);
-    return ERR_OK;
+    return connection_read(c, "slot_place", NULL, out, STREAM_PLACE_MAX, e);
 }
 
 enum err stream_await_visible(struct stream *s, struct source *source, unsigned timeout_ms, struct error *e)
@@ -126,7 +115,7 @@ enum err stream_server_lsn(struct source *source, uint64_t *lsn, struct error *e
     uint64_t insert = 0;
     uint64_t block = 0;
     uint64_t segment = 0;
-    enum err err = source_run(source, 0, "current_lsn", NULL, 0, &r, e);
+    enum err err = source_run(source, 0, "current_lsn", NULL, &r, e);
     if (err != ERR_OK)
         return err;
     err = read_lsn(r, "lsn", &insert, e);

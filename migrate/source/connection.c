@@ -168,18 +168,19 @@ static void take_notice(void *arg, const PGresult *result)
         c->warned = true;
 }
 
-static enum err open_kind(struct connection **out, bool replication, const char *dsn, const char *application,
-                          unsigned timeout_ms, struct source_watch watch, struct error *e)
+enum err connection_open(struct connection **out, enum connection_protocol protocol, const char *dsn,
+                         const char *application, unsigned timeout_ms, struct source_watch watch,
+                         struct error *e)
 {
     struct connection *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    c->replication = replication;
+    c->replication = protocol == CONNECTION_REPLICATION;
     c->timeout_ms = timeout_ms;
     c->watch = watch;
     enum err err = read_dsn(c, dsn, e);
     if (err == ERR_OK)
-        err = connect_to(c, dsn, application, e);
+        err = connect_to(c, dsn, application != NULL ? application : "twinbloom", e);
     if (err != ERR_OK) {
         connection_close(c);
         return err;
@@ -187,18 +188,6 @@ static enum err open_kind(struct connection **out, bool replication, const char 
     (void)PQsetNoticeReceiver(c->pg, take_notice, c);
     *out = c;
     return ERR_OK;
-}
-
-enum err connection_open(struct connection **out, const char *dsn, const char *application,
-                         unsigned timeout_ms, struct source_watch watch, struct error *e)
-{
-    return open_kind(out, false, dsn, application, timeout_ms, watch, e);
-}
-
-enum err connection_open_replication(struct connection **out, const char *dsn, const char *application,
-                                     unsigned timeout_ms, struct source_watch watch, struct error *e)
-{
-    return open_kind(out, true, dsn, application, timeout_ms, watch, e);
 }
 
 void connection_close(struct connection *c)
@@ -324,58 +313,64 @@ static enum err receive(struct connection *c, unsigned timeout_ms, PGresult **ou
     return ERR_OK;
 }
 
-enum err connection_render(const struct statement *s, const char *const *literals, struct buffer *text,
-                           struct error *e)
-{
-    const char *names[CONNECTION_PARAMS_MAX];
-    for (size_t i = 0; i < s->param_count; i++)
-        names[i] = s->params[i].name;
-    return sql_render(s->name, s->bindings, s->binding_count, names, literals, s->param_count, text, e);
-}
-
-static enum err run_with_parameters(struct connection *c, const struct statement *s, PGresult **out,
-                                    struct error *e)
+static enum err run_with_parameters(struct connection *c, const char *name,
+                                    const struct sql_binding *bindings, PGresult **out, struct error *e)
 {
     struct buffer text = {0};
-    enum err err = connection_render(s, NULL, &text, e);
-    const char *values[CONNECTION_PARAMS_MAX];
-    for (size_t i = 0; i < s->param_count; i++)
-        values[i] = s->params[i].value;
-    if (err == ERR_OK &&
-        PQsendQueryParams(c->pg, buffer_text(&text), (int)s->param_count, NULL, values, NULL, NULL, 0) != 1)
+    struct sql_values values;
+    enum err err = sql_render(name, bindings, &values, &text, e);
+    if (err == ERR_OK && PQsendQueryParams(c->pg, buffer_text(&text), (int)values.count, NULL, values.text,
+                                           NULL, NULL, 0) != 1)
         err = connection_lost(c, e);
     buffer_fini(&text);
     return err == ERR_OK ? receive(c, c->timeout_ms, out, e) : err;
 }
 
-/* The replication protocol has no parameters: values become literals, as in psql. */
-static enum err run_with_literals(struct connection *c, const struct statement *s, PGresult **out,
-                                  struct error *e)
+/* The replication protocol has no parameters: values become literals, as in psql. Its statements have no
+ * other variables. */
+static enum err run_with_literals(struct connection *c, const char *name, const struct sql_binding *bindings,
+                                  PGresult **out, struct error *e)
 {
-    char *literals[CONNECTION_PARAMS_MAX] = {NULL};
+    struct sql_binding quoted[SQL_VALUES_MAX + 1] = {{NULL, NULL}};
+    char *literals[SQL_VALUES_MAX] = {NULL};
     enum err err = ERR_OK;
-    for (size_t i = 0; i < s->param_count && err == ERR_OK; i++) {
-        literals[i] = PQescapeLiteral(c->pg, s->params[i].value, strlen(s->params[i].value));
+    for (size_t i = 0; i < SQL_VALUES_MAX && bindings != NULL && bindings[i].name != NULL && err == ERR_OK;
+         i++) {
+        literals[i] = PQescapeLiteral(c->pg, bindings[i].text, strlen(bindings[i].text));
+        quoted[i] = (struct sql_binding){bindings[i].name, literals[i]};
         if (literals[i] == NULL)
-            err = error_set(e, ERR_CONFIG, "statement %s: a value is not text in the server's encoding",
-                            s->name);
+            err =
+                error_set(e, ERR_CONFIG, "statement %s: a value is not text in the server's encoding", name);
     }
     struct buffer text = {0};
     if (err == ERR_OK)
-        err = connection_render(s, (const char *const *)literals, &text, e);
+        err = sql_render(name, quoted, NULL, &text, e);
     if (err == ERR_OK)
         err = connection_command(c, buffer_text(&text), c->timeout_ms, out, e);
     buffer_fini(&text);
-    for (size_t i = 0; i < s->param_count; i++)
+    for (size_t i = 0; i < SQL_VALUES_MAX; i++)
         PQfreemem(literals[i]);
     return err;
 }
 
-enum err connection_run(struct connection *c, const struct statement *s, PGresult **out, struct error *e)
+enum err connection_run(struct connection *c, const char *name, const struct sql_binding *bindings,
+                        PGresult **out, struct error *e)
 {
     if (c->broken)
         return connection_refuse(e);
-    return c->replication ? run_with_literals(c, s, out, e) : run_with_parameters(c, s, out, e);
+    return c->replication ? run_with_literals(c, name, bindings, out, e)
+                          : run_with_parameters(c, name, bindings, out, e);
+}
+
+enum err connection_read(struct connection *c, const char *name, const struct sql_binding *bindings,
+                         char *out, size_t size, struct error *e)
+{
+    PGresult *r = NULL;
+    enum err err = connection_run(c, name, bindings, &r, e);
+    if (err == ERR_OK)
+        (void)snprintf(out, size, "%s", PQntuples(r) > 0 ? PQgetvalue(r, 0, 0) : "");
+    PQclear(r);
+    return err;
 }
 
 enum err connection_command(struct connection *c, const char *text, unsigned timeout_ms, PGresult **out,
@@ -394,34 +389,24 @@ enum err connection_set_up(struct connection *c, const char *name, unsigned stat
     char statement_text[16], lock_text[16];
     (void)snprintf(statement_text, sizeof(statement_text), "%u", statement_ms);
     (void)snprintf(lock_text, sizeof(lock_text), "%u", lock_ms);
-    const struct statement statement = {
-        .name = name,
-        .params = {{"statement_timeout", statement_text}, {"lock_timeout", lock_text}},
-        .param_count = 2};
-    return connection_run(c, &statement, NULL, e);
+    return connection_run(
+        c, name, SQL_BINDINGS({"statement_timeout", statement_text}, {"lock_timeout", lock_text}), NULL, e);
 }
 
 enum err connection_resolve(struct connection *c, const char *table, char oid[CONNECTION_OID_MAX],
                             struct error *e)
 {
-    const struct statement statement = {.name = "resolve", .params = {{"table", table}}, .param_count = 1};
-    PGresult *r = NULL;
-    enum err err = connection_run(c, &statement, &r, e);
-    if (err == ERR_OK)
-        (void)snprintf(oid, CONNECTION_OID_MAX, "%s", PQgetvalue(r, 0, 0));
-    PQclear(r);
-    return err;
+    return connection_read(c, "resolve", SQL_BINDINGS({"table", table}), oid, CONNECTION_OID_MAX, e);
 }
 
 /* If the server does not answer, send no cancel request: that would wait longer. */
 enum err connection_reset(struct connection *c, unsigned timeout_ms, struct error *e)
 {
-    const struct statement statement = {.name = "session_reset"};
     struct buffer text = {0};
     PGresult *result = NULL;
     if (c->broken)
         return connection_refuse(e);
-    enum err err = connection_render(&statement, NULL, &text, e);
+    enum err err = sql_render("session_reset", NULL, NULL, &text, e);
     if (err == ERR_OK && PQsendQuery(c->pg, buffer_text(&text)) != 1)
         err = connection_lost(c, e);
     struct connection_wait wait = connection_wait_begin(timeout_ms, c->watch);

@@ -11,45 +11,35 @@
 #include "migrate/source/source.h"
 #include "sql/sql.h"
 
-enum { CONNECTION_PARAMS_MAX = 4, CONNECTION_OID_MAX = 16 };
+enum { CONNECTION_OID_MAX = 16 };
 
 struct connection;
 
-struct connection_param {
-    const char *name;
-    const char *value;
-};
+/* What a connection speaks: SQL; or the replication protocol (replication=database), for
+ * connection_command(), connection_run() and a copy in both directions, but not for connection_copy(). */
+enum connection_protocol { CONNECTION_SQL, CONNECTION_REPLICATION };
 
-struct statement {
-    const char *name; /* the statement is in sql/<name>.sql */
-    const struct sql_binding *bindings;
-    size_t binding_count;
-    struct connection_param params[CONNECTION_PARAMS_MAX];
-    size_t param_count;
-};
-
-/* @application is the application_name unless @dsn has one. @timeout_ms bounds connecting, and each
- * connection_run(). If @dsn names several servers, each has its share of that time to answer. @watch (copied)
- * may end any wait: the statement is stopped, and the call returns the watch's error. ERR_CONFIG: @dsn is not
- * a connection string. ERR_UNREACHABLE, ERR_TIMEOUT. Error texts contain no part of the dsn's password. The
- * lookup of a host name has no bound. */
-MUST_CHECK enum err connection_open(struct connection **out, const char *dsn, const char *application,
-                                    unsigned timeout_ms, struct source_watch watch, struct error *e);
+/* @application (NULL: twinbloom) is the application_name unless @dsn has one. @timeout_ms bounds connecting,
+ * and each connection_run(). If @dsn names several servers, each has its share of that time to answer. @watch
+ * (copied) may end any wait: the statement is stopped, and the call returns the watch's error. ERR_CONFIG:
+ * @dsn is not a connection string. ERR_UNREACHABLE, ERR_TIMEOUT. Error texts contain no part of the dsn's
+ * password. The lookup of a host name has no bound. */
+MUST_CHECK enum err connection_open(struct connection **out, enum connection_protocol protocol,
+                                    const char *dsn, const char *application, unsigned timeout_ms,
+                                    struct source_watch watch, struct error *e);
 /* NULL is fine. */
 void connection_close(struct connection *c);
 
-/* As connection_open(), with the replication protocol (replication=database): for connection_command(),
- * connection_run() and a copy in both directions. connection_copy() cannot be used on it. */
-MUST_CHECK enum err connection_open_replication(struct connection **out, const char *dsn,
-                                                const char *application, unsigned timeout_ms,
-                                                struct source_watch watch, struct error *e);
-
-/* Run one statement to its end; the rows are text. The caller clears *@out; NULL: the rows are dropped.
+/* Run sql/<@name>.sql to its end; the rows are text. The caller clears *@out; NULL: the rows are dropped.
  * ERR_CONFIG: the server rejects the statement (names, types, privileges). ERR_TIMEOUT: the deadline, or a
  * lock that was not granted. ERR_UNREACHABLE: the connection is lost for good. ERR_REFUSED: any other
  * error. */
-MUST_CHECK enum err connection_run(struct connection *c, const struct statement *s, PGresult **out,
-                                   struct error *e);
+MUST_CHECK enum err connection_run(struct connection *c, const char *name, const struct sql_binding *bindings,
+                                   PGresult **out, struct error *e);
+/* As connection_run(): the first column of the first row; "" if there is no row. */
+MUST_CHECK enum err connection_read(struct connection *c, const char *name,
+                                    const struct sql_binding *bindings, char *out, size_t size,
+                                    struct error *e);
 
 /* Set up the session by sql/<@name>.sql, with the server's own timeouts of a statement and of a lock. */
 MUST_CHECK enum err connection_set_up(struct connection *c, const char *name, unsigned statement_ms,
@@ -86,7 +76,8 @@ MUST_CHECK enum err connection_command(struct connection *c, const char *text, u
 
 /* Send a COPY ... TO STDOUT and return at once. Read its lines with connection_copy_line(), to the end or
  * until connection_abandon(). */
-MUST_CHECK enum err connection_copy(struct connection *c, const struct statement *s, struct error *e);
+MUST_CHECK enum err connection_copy(struct connection *c, const char *name,
+                                    const struct sql_binding *bindings, struct error *e);
 
 /* The next line, without its line end; it lives until the next call. *@line NULL: the COPY has ended. Then,
  * and after any error, no statement is under way any more. ERR_TIMEOUT: no line for @timeout_ms. */

@@ -5,13 +5,14 @@
  * stopped and its remaining lines are dropped. */
 #include "migrate/source/connection_internal.h"
 
-enum err connection_copy(struct connection *c, const struct statement *s, struct error *e)
+enum err connection_copy(struct connection *c, const char *name, const struct sql_binding *bindings,
+                         struct error *e)
 {
     if (c->broken)
         return connection_refuse(e);
     c->copy = connection_wait_begin(c->timeout_ms, c->watch);
     struct buffer text = {0};
-    enum err err = connection_render(s, NULL, &text, e);
+    enum err err = sql_render(name, bindings, NULL, &text, e);
     if (err == ERR_OK && (PQsendQuery(c->pg, buffer_text(&text)) != 1 || PQflush(c->pg) < 0))
         err = connection_lost(c, e);
     buffer_fini(&text);

@@ -42,10 +42,6 @@ MUST_CHECK enum err connection_wait_result(struct connection *c, struct connecti
 MUST_CHECK enum err connection_collect(struct connection *c, struct connection_wait *wait, PGresult **out,
                                        struct error *e);
 
-/* @literals replace the parameters; NULL: none. */
-MUST_CHECK enum err connection_render(const struct statement *s, const char *const *literals,
-                                      struct buffer *text, struct error *e);
-
 /* Mark the connection as lost: ERR_UNREACHABLE with libpq's text. */
 enum err connection_lost(struct connection *c, struct error *e);
 

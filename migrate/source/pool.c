@@ -125,20 +125,18 @@ static uint64_t epoch_of(struct pool *p)
 /* Compare the server of a new connection with the known one. */
 static enum err note_server(struct pool *p, struct connection *c, struct error *e)
 {
-    const struct statement statement = {.name = "server_start"};
-    PGresult *r;
-    enum err err = connection_run(c, &statement, &r, e);
+    char server[sizeof(p->server)];
+    enum err err = connection_read(c, "server_start", NULL, server, sizeof(server), e);
     if (err != ERR_OK)
         return err;
     (void)pthread_mutex_lock(&p->lock);
-    if (strcmp(p->server, PQgetvalue(r, 0, 0)) != 0) {
-        (void)snprintf(p->server, sizeof(p->server), "%s", PQgetvalue(r, 0, 0));
+    if (strcmp(p->server, server) != 0) {
+        memcpy(p->server, server, sizeof(server));
         p->epoch++;
         close_idle(p);
         (void)pthread_cond_broadcast(&p->changed);
     }
     (void)pthread_mutex_unlock(&p->lock);
-    PQclear(r);
     return ERR_OK;
 }
 

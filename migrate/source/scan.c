@@ -104,10 +104,13 @@ static enum err take_line(struct lines *l, const char *line, size_t length, stru
 }
 
 /* Read all lines of a statement. */
-static enum err read_lines(struct lines *l, const struct statement *statement, struct error *e)
+static enum err read_lines(struct lines *l, unsigned table, const char *statement,
+                           const struct sql_binding *more, struct error *e)
 {
     struct connection *c = l->source->connection;
-    enum err err = connection_copy(c, statement, e);
+    struct sql_binding bindings[SOURCE_BINDINGS_MAX];
+    source_bind(bindings, l->source, table, more);
+    enum err err = connection_copy(c, statement, bindings, e);
     while (err == ERR_OK) {
         const char *line;
         size_t length;
@@ -140,17 +143,14 @@ static enum err page_by_id(struct source *s, struct scan_range *r, const struct 
 {
     struct lines l = lines_of(s, r->table, s->id_columns, o->timeout_ms, o->row, o->arg);
     const struct source_table *t = &s->tables[r->table];
-    struct source_statement st;
     struct buffer after = {0}, upto = {0};
     char limit[24];
     source_put_bound(&after, t, ">", r->after);
     source_put_bound(&upto, t, "<=", r->upto);
     (void)snprintf(limit, sizeof(limit), "%zu", o->limit);
-    source_bind(&st, s, r->table, "page");
-    source_bind_more(&st, "after", buffer_text(&after));
-    source_bind_more(&st, "upto", buffer_text(&upto));
-    source_bind_more(&st, "limit", limit);
-    enum err err = read_lines(&l, &st.statement, e);
+    enum err err = read_lines(
+        &l, r->table, "page",
+        SQL_BINDINGS({"after", buffer_text(&after)}, {"upto", buffer_text(&upto)}, {"limit", limit}), e);
     buffer_fini(&after);
     buffer_fini(&upto);
     if (err != ERR_OK)
@@ -182,15 +182,14 @@ static enum err check_file(struct source *s, const struct source_part *part, str
 {
     if (part->file[0] == '\0')
         return ERR_OK;
-    PGresult *r = NULL;
-    const struct connection_param params[] = {{"name", part->name}};
-    enum err err = source_run(s, part->table, "file", params, 1, &r, e);
-    if (err == ERR_OK && strcmp(PQgetvalue(r, 0, 0), part->file) != 0)
+    char file[sizeof(part->file)];
+    enum err err =
+        source_read(s, part->table, "file", SQL_BINDINGS({"name", part->name}), file, sizeof(file), e);
+    if (err == ERR_OK && strcmp(file, part->file) != 0)
         err = error_set(
             e, ERR_CHANGED,
             "table %s was rewritten (VACUUM FULL, CLUSTER, TRUNCATE) while it was read: start again",
             part->name);
-    PQclear(r);
     return err;
 }
 
@@ -212,13 +211,9 @@ static enum err page_of_blocks(struct source *s, struct scan_range *r, const str
                        (unsigned long long)from, (unsigned long long)to);
     if (o->newer != NULL)
         put_age(newer, "<=", o->newer);
-    struct source_statement st;
     /* A whole table may consist of several relations, so its ctids do not identify places. */
-    source_bind(&st, s, part->table, o->newer != NULL && !whole ? "blocks_newer" : "blocks");
-    source_bind_more(&st, "table", part->name);
-    source_bind_more(&st, "blocks", blocks);
-    source_bind_more(&st, "newer", newer);
-    enum err err = read_lines(&l, &st.statement, e);
+    enum err err = read_lines(&l, part->table, o->newer != NULL && !whole ? "blocks_newer" : "blocks",
+                              SQL_BINDINGS({"table", part->name}, {"blocks", blocks}, {"newer", newer}), e);
     if (err == ERR_OK)
         err = check_file(s, part, e);
     if (err != ERR_OK)
@@ -256,10 +251,9 @@ enum err scan_keys_of(struct source *s, unsigned table, const char *const *ids, 
         buffer_puts(&list, ")");
     }
     struct lines l = lines_of(s, table, 0, o->timeout_ms, o->row, o->arg);
-    struct source_statement st;
-    source_bind(&st, s, table, "keys_of");
-    source_bind_more(&st, "ids", buffer_text(&list));
-    err = buffer_failed(&list) ? error_set(e, ERR_NOMEM, "out of memory") : read_lines(&l, &st.statement, e);
+    const char *text = buffer_text(&list);
+    err = buffer_failed(&list) ? error_set(e, ERR_NOMEM, "out of memory")
+                               : read_lines(&l, table, "keys_of", SQL_BINDINGS({"ids", text}), e);
     buffer_fini(&list);
     return err;
 }
@@ -309,20 +303,15 @@ static enum err sample_table(struct source *s, unsigned table, const char *horiz
                              uint64_t rows, struct sample *sample, struct error *e)
 {
     struct lines l = lines_of(s, table, 0, SAMPLE_TIMEOUT_MS, pass_on, sample);
-    char limit[24], percent[32], older[AGE_PIECE_MAX] = "true";
+    char limit[24], percent[32] = "", older[AGE_PIECE_MAX] = "true";
     bool small = rows <= SAMPLE_SMALL_ROWS || count >= rows / 4;
     (void)snprintf(limit, sizeof(limit), "%zu", count);
     if (horizon[0] != '\0')
         put_age(older, ">", horizon);
-    struct source_statement st;
-    source_bind(&st, s, table, small ? "sample_small" : "sample");
-    source_bind_more(&st, "older", older);
-    source_bind_more(&st, "limit", limit);
-    if (!small) {
+    if (!small)
         (void)snprintf(percent, sizeof(percent), "%.6f", percent_for(count, rows));
-        source_bind_more(&st, "percent", percent);
-    }
-    enum err err = read_lines(&l, &st.statement, e);
+    enum err err = read_lines(&l, table, small ? "sample_small" : "sample",
+                              SQL_BINDINGS({"older", older}, {"limit", limit}, {"percent", percent}), e);
     return err == ERR_OK ? ERR_OK : error_prefix(e, err, "sample of table %s", s->tables[table].name);
 }
 

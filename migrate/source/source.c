@@ -22,53 +22,66 @@ static const char *piece(const char *text)
     return text == NULL ? "" : text;
 }
 
-void source_bind(struct source_statement *out, const struct source *s, unsigned table, const char *name)
+void source_bind(struct sql_binding out[SOURCE_BINDINGS_MAX], const struct source *s, unsigned table,
+                 const struct sql_binding *more)
 {
     const struct source_table *t = &s->tables[table];
-    out->bindings[SOURCE_TABLE] = (struct sql_binding){"table", t->name};
-    out->bindings[SOURCE_ID] = (struct sql_binding){"id", piece(t->id_piece)};
-    out->bindings[SOURCE_DESCENDING] = (struct sql_binding){"descending", piece(t->descending_piece)};
-    out->bindings[SOURCE_KEY] = (struct sql_binding){"key", piece(t->key_piece)};
-    out->bindings[SOURCE_WHERE] = (struct sql_binding){"where", piece(s->where_piece)};
-    out->statement =
-        (struct statement){.name = name, .bindings = out->bindings, .binding_count = SOURCE_BINDINGS};
+    const struct sql_binding own[] = {{"table", t->name},
+                                      {"id", piece(t->id_piece)},
+                                      {"descending", piece(t->descending_piece)},
+                                      {"key", piece(t->key_piece)},
+                                      {"where", piece(s->where_piece)},
+                                      {NULL, NULL}};
+    for (; more != NULL && more->name != NULL; more++)
+        *out++ = *more;
+    memcpy(out, own, sizeof(own));
 }
 
-void source_bind_more(struct source_statement *st, const char *name, const char *text)
-{
-    for (size_t i = 0; i < SOURCE_BINDINGS; i++)
-        if (strcmp(st->bindings[i].name, name) == 0) {
-            st->bindings[i].text = text;
-            return;
-        }
-    st->bindings[st->statement.binding_count++] = (struct sql_binding){name, text};
-}
-
-enum err source_run(struct source *s, unsigned table, const char *name, const struct connection_param *params,
-                    size_t count, PGresult **out, struct error *e)
-{
-    struct source_statement st;
-    source_bind(&st, s, table, name);
-    for (size_t i = 0; i < count; i++)
-        st.statement.params[i] = params[i];
-    st.statement.param_count = count;
-    return connection_run(s->connection, &st.statement, out, e);
-}
-
-/* Run a statement about the server, not about a table. */
-static enum err ask(struct source *s, const char *name, const struct connection_param *params, size_t count,
+enum err source_run(struct source *s, unsigned table, const char *name, const struct sql_binding *more,
                     PGresult **out, struct error *e)
 {
+    struct sql_binding bindings[SOURCE_BINDINGS_MAX];
+    source_bind(bindings, s, table, more);
+    return connection_run(s->connection, name, bindings, out, e);
+}
+
+enum err source_read(struct source *s, unsigned table, const char *name, const struct sql_binding *more,
+                     char *out, size_t size, struct error *e)
+{
+    struct sql_binding bindings[SOURCE_BINDINGS_MAX];
+    source_bind(bindings, s, table, more);
+    return connection_read(s->connection, name, bindings, out, size, e);
+}
+
+static enum err parse_count(const char *text, uint64_t *out, struct error *e)
+{
+    return number_u64(text, strlen(text), out)
+               ? ERR_OK
+               : error_set(e, ERR_PARSE, "Postgres: a count was \"%s\"", text);
+}
+
+enum err source_count(struct source *s, unsigned table, const char *name, const struct sql_binding *more,
+                      uint64_t *out, struct error *e)
+{
+    char count[64];
+    enum err err = source_read(s, table, name, more, count, sizeof(count), e);
+    return err == ERR_OK ? parse_count(count, out, e) : err;
+}
+
+/* Read a statement about the server, not about a table. */
+static enum err ask(struct source *s, const char *name, const struct sql_binding *bindings, char *out,
+                    size_t size, struct error *e)
+{
     enum err err = source_ready(s, e);
-    return err == ERR_OK ? source_run(s, 0, name, params, count, out, e) : err;
+    return err == ERR_OK ? connection_read(s->connection, name, bindings, out, size, e) : err;
 }
 
 /* --- opening --- */
 
 static enum err connect_source(struct source *s, const char *dsn, struct error *e)
 {
-    const char *application = s->config.application != NULL ? s->config.application : "twinbloom";
-    return connection_open(&s->connection, dsn, application, s->timeout_ms, s->config.watch, e);
+    return connection_open(&s->connection, CONNECTION_SQL, dsn, s->config.application, s->timeout_ms,
+                           s->config.watch, e);
 }
 
 enum err source_open_over(struct source **out, struct connection *c, const struct source_config *config,
@@ -184,8 +197,8 @@ enum err source_identity(struct source *s, bool files, const char *newest, uint6
     uint64_t hash = err == ERR_OK ? source_tables_hash(s) : 0;
     for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
         PGresult *r = NULL;
-        const struct connection_param params[] = {{"oid", s->tables[i].oid}, {"newest", newest}};
-        err = source_run(s, i, "identity", params, 2, &r, e);
+        err =
+            source_run(s, i, "identity", SQL_BINDINGS({"oid", s->tables[i].oid}, {"newest", newest}), &r, e);
         if (err == ERR_OK && PQntuples(r) == 0)
             err = error_set(e, ERR_CONFIG, "table %s was dropped", s->tables[i].name);
         for (int column = 0; column < (files ? 2 : 1) && err == ERR_OK; column++) {
@@ -225,64 +238,36 @@ bool source_id_is_integer(const struct source *s)
 
 /* --- positions of the server --- */
 
-enum err source_take_count(PGresult *r, uint64_t *out, struct error *e)
-{
-    const char *count = PQgetvalue(r, 0, 0);
-    bool fine = number_u64(count, strlen(count), out);
-    enum err err = fine ? ERR_OK : error_set(e, ERR_PARSE, "Postgres: a count was \"%s\"", count);
-    PQclear(r);
-    return err;
-}
-
-static enum err one_text(struct source *s, const char *name, char *out, size_t size, struct error *e)
-{
-    PGresult *r = NULL;
-    enum err err = ask(s, name, NULL, 0, &r, e);
-    if (err == ERR_OK)
-        (void)snprintf(out, size, "%s", PQgetvalue(r, 0, 0));
-    PQclear(r);
-    return err;
-}
-
 enum err source_horizon(struct source *s, char out[SOURCE_HORIZON_MAX], struct error *e)
 {
-    return one_text(s, "horizon", out, SOURCE_HORIZON_MAX, e);
+    return ask(s, "horizon", NULL, out, SOURCE_HORIZON_MAX, e);
 }
 
 enum err source_barrier(struct source *s, char out[SOURCE_LSN_MAX], struct error *e)
 {
-    return one_text(s, "barrier", out, SOURCE_LSN_MAX, e);
+    return ask(s, "barrier", NULL, out, SOURCE_LSN_MAX, e);
 }
 
 enum err source_has_replayed(struct source *s, const char *lsn, bool *out, struct error *e)
 {
-    PGresult *r = NULL;
-    const struct connection_param params[] = {{"lsn", lsn}};
-    enum err err = ask(s, "replayed", params, 1, &r, e);
-    if (err == ERR_OK)
-        *out = strcmp(PQgetvalue(r, 0, 0), "t") == 0;
-    PQclear(r);
+    char replayed[8] = "";
+    enum err err = ask(s, "replayed", SQL_BINDINGS({"lsn", lsn}), replayed, sizeof(replayed), e);
+    *out = strcmp(replayed, "t") == 0;
     return err;
 }
 
 enum err source_replication_lag(struct source *s, double *seconds, struct error *e)
 {
-    PGresult *r;
-    const struct statement statement = {.name = "replication_lag"};
-    enum err err = connection_run(s->connection, &statement, &r, e);
-    if (err != ERR_OK)
-        return err;
-    const char *lag = PQgetvalue(r, 0, 0);
-    if (!number_double(lag, strlen(lag), seconds))
+    char lag[64];
+    enum err err = connection_read(s->connection, "replication_lag", NULL, lag, sizeof(lag), e);
+    if (err == ERR_OK && !number_double(lag, strlen(lag), seconds))
         err = error_set(e, ERR_PARSE, "Postgres: a replication lag was \"%s\"", lag);
-    PQclear(r);
     return err;
 }
 
 enum err source_transactions(struct source *s, uint64_t *count, struct error *e)
 {
-    PGresult *r;
-    const struct statement statement = {.name = "transactions"};
-    enum err err = connection_run(s->connection, &statement, &r, e);
-    return err == ERR_OK ? source_take_count(r, count, e) : err;
+    char text[64];
+    enum err err = connection_read(s->connection, "transactions", NULL, text, sizeof(text), e);
+    return err == ERR_OK ? parse_count(text, count, e) : err;
 }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "migrate/source/result.h"
 #include "migrate/source/source_internal.h"
 
@@ -117,8 +116,8 @@ static enum err check_index(struct source *s, unsigned table, struct error *e)
     put_columns(s, t, true, &array);
     put_columns(s, t, false, &columns);
     PGresult *r = NULL;
-    const struct connection_param params[] = {{"oid", t->oid}, {"columns", buffer_text(&array)}};
-    enum err err = source_run(s, table, "unique_index", params, 2, &r, e);
+    enum err err = source_run(s, table, "unique_index",
+                              SQL_BINDINGS({"oid", t->oid}, {"columns", buffer_text(&array)}), &r, e);
     if (err == ERR_OK) {
         bool suitable = PQntuples(r) > 0 && result_is_true(r, "is_suitable");
         const char *name = PQntuples(r) > 0 ? result_text(r, "name") : "";
@@ -142,9 +141,9 @@ static enum err check_index(struct source *s, unsigned table, struct error *e)
 /* Plan the statement that will contain the condition: only the server can judge SQL. */
 static enum err check_where(struct source *s, unsigned table, struct error *e)
 {
-    enum err err = source_run(s, table, "condition", NULL, 0, NULL, e);
+    enum err err = source_run(s, table, "condition", NULL, NULL, e);
     if (err == ERR_OK)
-        err = source_run(s, table, "rows_estimate", NULL, 0, NULL, e);
+        err = source_run(s, table, "rows_estimate", NULL, NULL, e);
     if (err != ERR_CONFIG && err != ERR_REFUSED)
         return err;
     return error_prefix(
@@ -157,7 +156,6 @@ static enum err check_where(struct source *s, unsigned table, struct error *e)
  * over. */
 static enum err check_plan(struct source *s, unsigned table, struct error *e)
 {
-    struct source_statement st;
     char id[SOURCE_ID_MAX];
     struct buffer after = {0};
     enum err err = source_last_id(s, table, id, e);
@@ -165,12 +163,10 @@ static enum err check_plan(struct source *s, unsigned table, struct error *e)
         return err;
     bool empty = id[0] == '\0'; /* a sort of no rows is harmless, but the key may be wrong */
     source_put_bound(&after, &s->tables[table], "<=", id);
-    source_bind(&st, s, table, "page_plan");
-    source_bind_more(&st, "after", buffer_text(&after));
-    source_bind_more(&st, "upto", "true");
-    source_bind_more(&st, "limit", "10000");
     PGresult *r = NULL;
-    err = connection_run(s->connection, &st.statement, &r, e);
+    err =
+        source_run(s, table, "page_plan",
+                   SQL_BINDINGS({"after", buffer_text(&after)}, {"upto", "true"}, {"limit", "10000"}), &r, e);
     if (err == ERR_OK && !empty && strstr(PQgetvalue(r, 0, 0), "Sort\"") != NULL)
         err = error_set(
             e, ERR_CONFIG,
@@ -217,13 +213,10 @@ enum err source_warning(struct source *s, char *out, size_t size, struct error *
 {
     out[0] = '\0';
     for (unsigned i = 0; i < s->table_count && out[0] == '\0'; i++) {
-        PGresult *r = NULL;
-        const struct connection_param params[] = {{"oid", s->tables[i].oid}, {"column", s->id_column[0]}};
-        enum err err = source_run(s, i, "sequence_cache", params, 2, &r, e);
         uint64_t cache = 1;
-        if (err == ERR_OK)
-            (void)number_u64(PQgetvalue(r, 0, 0), strlen(PQgetvalue(r, 0, 0)), &cache);
-        PQclear(r);
+        enum err err =
+            source_count(s, i, "sequence_cache",
+                         SQL_BINDINGS({"oid", s->tables[i].oid}, {"column", s->id_column[0]}), &cache, e);
         if (err != ERR_OK)
             return err;
         if (cache > 1)

@@ -7,8 +7,7 @@
 #include "migrate/source/connection.h"
 #include "migrate/source/source.h"
 
-enum { SOURCE_TABLE, SOURCE_ID, SOURCE_DESCENDING, SOURCE_KEY, SOURCE_WHERE, SOURCE_BINDINGS };
-enum { SOURCE_NAME_MAX = 288 };
+enum { SOURCE_NAME_MAX = 288, SOURCE_BINDINGS_MAX = 10 };
 
 /* A column, from the catalog. */
 struct source_column {
@@ -72,18 +71,16 @@ void pool_leave(struct source *s);
 /* ERR_CONFIG: the configured names could not be resolved. */
 MUST_CHECK enum err source_ready(const struct source *s, struct error *e);
 
-/* A statement bound to a table: @bindings are the caller's, followed by @more of them. */
-struct source_statement {
-    struct statement statement;
-    struct sql_binding bindings[SOURCE_BINDINGS + 4];
-};
-void source_bind(struct source_statement *out, const struct source *s, unsigned table, const char *name);
-void source_bind_more(struct source_statement *st, const char *name, const char *text);
-
-/* Run sql/<name>.sql with a table's names and further values. */
+/* @more (NULL: none), at most four bindings, and behind them those of a table. */
+void source_bind(struct sql_binding out[SOURCE_BINDINGS_MAX], const struct source *s, unsigned table,
+                 const struct sql_binding *more);
+/* connection_run(), connection_read() and a count, with these bindings. */
 MUST_CHECK enum err source_run(struct source *s, unsigned table, const char *name,
-                               const struct connection_param *params, size_t count, PGresult **out,
-                               struct error *e);
+                               const struct sql_binding *more, PGresult **out, struct error *e);
+MUST_CHECK enum err source_read(struct source *s, unsigned table, const char *name,
+                                const struct sql_binding *more, char *out, size_t size, struct error *e);
+MUST_CHECK enum err source_count(struct source *s, unsigned table, const char *name,
+                                 const struct sql_binding *more, uint64_t *out, struct error *e);
 
 /* Fill s->tables from the configuration, and set up the session. */
 MUST_CHECK enum err source_resolve(struct source *s, struct error *e);
@@ -91,8 +88,6 @@ MUST_CHECK enum err source_resolve(struct source *s, struct error *e);
 MUST_CHECK enum err source_set_up(struct source *s, struct error *e);
 void source_free_tables(struct source *s);
 
-/* Read the count in the first field of @r, and clear @r. */
-MUST_CHECK enum err source_take_count(PGresult *r, uint64_t *out, struct error *e);
 /* Append the columns of row @row as an id in the form of scan.h. */
 void source_put_id(struct buffer *out, const PGresult *r, int row, unsigned columns);
 /* Append an id as SQL values: 'a', 'b'. */

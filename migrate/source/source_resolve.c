@@ -99,9 +99,8 @@ static enum err add_pattern(struct source *s, const char *pattern, struct error 
     if (*end == '.')
         return error_set(e, ERR_CONFIG, "%s has more than a schema and a name; correct `table`", pattern);
     PGresult *r;
-    const struct statement statement = {
-        .name = "tables_like", .params = {{"pattern", name}, {"schema", schema}}, .param_count = 2};
-    enum err err = connection_run(s->connection, &statement, &r, e);
+    enum err err = connection_run(s->connection, "tables_like",
+                                  SQL_BINDINGS({"pattern", name}, {"schema", schema}), &r, e);
     if (err != ERR_OK)
         return err;
     if (PQntuples(r) == 0)
@@ -139,8 +138,7 @@ static enum err read_table(struct source *s, unsigned table, struct error *e)
 {
     PGresult *r;
     struct source_table *t = &s->tables[table];
-    const struct connection_param params[] = {{"oid", t->oid}};
-    enum err err = source_run(s, table, "source_table", params, 1, &r, e);
+    enum err err = source_run(s, table, "source_table", SQL_BINDINGS({"oid", t->oid}), &r, e);
     if (err != ERR_OK)
         return err;
     if (PQntuples(r) == 1) {
@@ -165,8 +163,8 @@ static enum err read_column(struct source *s, unsigned table, const char *name, 
                             struct error *e)
 {
     PGresult *r;
-    const struct connection_param params[] = {{"oid", s->tables[table].oid}, {"column", name}};
-    enum err err = source_run(s, table, "source_columns", params, 2, &r, e);
+    enum err err = source_run(s, table, "source_columns",
+                              SQL_BINDINGS({"oid", s->tables[table].oid}, {"column", name}), &r, e);
     if (err != ERR_OK)
         return err;
     *out = (struct source_column){.type = ""};
@@ -219,7 +217,7 @@ static enum err read_expression(struct source *s, unsigned table, struct error *
     PGresult *r;
     if (asprintf(&t->key_piece, "(%s\n)", s->config.key) < 0)
         return t->key_piece = NULL, error_set(e, ERR_NOMEM, "out of memory");
-    enum err err = source_run(s, table, "key_type", NULL, 0, &r, e);
+    enum err err = source_run(s, table, "key_type", NULL, &r, e);
     if (err != ERR_OK)
         return err == ERR_CONFIG || err == ERR_REFUSED
                    ? error_prefix(e, ERR_CONFIG,
@@ -308,8 +306,7 @@ static enum err no_primary_key(const struct source *s, unsigned table, const PGr
 static enum err find_id(struct source *s, unsigned table, struct error *e)
 {
     PGresult *r;
-    const struct connection_param params[] = {{"oid", s->tables[table].oid}};
-    enum err err = source_run(s, table, "primary_key", params, 1, &r, e);
+    enum err err = source_run(s, table, "primary_key", SQL_BINDINGS({"oid", s->tables[table].oid}), &r, e);
     if (err != ERR_OK)
         return err;
     const char *columns = PQntuples(r) > 0 ? PQgetvalue(r, 0, 1) : "";

@@ -19,20 +19,16 @@ enum {
 
 /* --- counts --- */
 
+/* Instead of the source's own condition. */
+static const struct sql_binding all_rows[] = {{"where", "true"}, {NULL, NULL}};
+
 static enum err count_rows(struct source *s, unsigned table, bool with_where, uint64_t bound, uint64_t *out,
                            struct error *e)
 {
     char text[24];
     (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)bound);
-    struct source_statement st;
-    source_bind(&st, s, table, "rows_bounded");
-    if (!with_where)
-        source_bind_more(&st, "where", "true");
-    st.statement.params[0] = (struct connection_param){"bound", text};
-    st.statement.param_count = 1;
-    PGresult *r;
-    enum err err = connection_run(s->connection, &st.statement, &r, e);
-    return err == ERR_OK ? source_take_count(r, out, e) : err;
+    const struct sql_binding more[] = {{"bound", text}, with_where ? all_rows[1] : all_rows[0], {NULL, NULL}};
+    return source_count(s, table, "rows_bounded", more, out, e);
 }
 
 /* Find "Plan Rows" of the outermost plan, which precedes those of its children. Inside a string of the plan
@@ -40,12 +36,8 @@ static enum err count_rows(struct source *s, unsigned table, bool with_where, ui
 static enum err planned_rows(struct source *s, unsigned table, bool with_where, uint64_t *out,
                              struct error *e)
 {
-    struct source_statement st;
-    source_bind(&st, s, table, "rows_estimate");
-    if (!with_where)
-        source_bind_more(&st, "where", "true");
     PGresult *r;
-    enum err err = connection_run(s->connection, &st.statement, &r, e);
+    enum err err = source_run(s, table, "rows_estimate", with_where ? NULL : all_rows, &r, e);
     if (err != ERR_OK)
         return err;
     static const char label[] = "\"Plan Rows\": ";
@@ -66,8 +58,7 @@ struct known {
 static enum err look_up_known(struct source *s, unsigned table, struct known *out, struct error *e)
 {
     PGresult *r;
-    const struct connection_param params[] = {{"oid", s->tables[table].oid}};
-    enum err err = source_run(s, table, "rows_known", params, 1, &r, e);
+    enum err err = source_run(s, table, "rows_known", SQL_BINDINGS({"oid", s->tables[table].oid}), &r, e);
     if (err != ERR_OK)
         return err;
     out->rows = strcmp(PQgetvalue(r, 0, 0), "t") == 0;
@@ -209,7 +200,7 @@ enum err source_last_id(struct source *s, unsigned table, char out[SOURCE_ID_MAX
     if (err != ERR_OK)
         return err;
     PGresult *r;
-    err = source_run(s, table, "last_id", NULL, 0, &r, e);
+    err = source_run(s, table, "last_id", NULL, &r, e);
     if (err != ERR_OK)
         return err;
     out[0] = '\0';
@@ -236,9 +227,8 @@ enum err source_split(struct source *s, unsigned table, unsigned parts, char (*i
     char percent[32];
     double share = 100.0 * SAMPLED_IDS / (double)rows;
     (void)snprintf(percent, sizeof(percent), "%.6f", share > 100 ? 100 : share);
-    const struct connection_param params[] = {{"percent", percent}};
     PGresult *r;
-    err = source_run(s, table, "some_ids", params, 1, &r, e);
+    err = source_run(s, table, "some_ids", SQL_BINDINGS({"percent", percent}), &r, e);
     if (err != ERR_OK)
         return err;
     int n = PQntuples(r);
@@ -275,8 +265,7 @@ static enum err table_parts(struct source *s, unsigned table, struct source_part
                             struct error *e)
 {
     PGresult *r;
-    const struct connection_param params[] = {{"oid", s->tables[table].oid}};
-    enum err err = source_run(s, table, "parts", params, 1, &r, e);
+    enum err err = source_run(s, table, "parts", SQL_BINDINGS({"oid", s->tables[table].oid}), &r, e);
     if (err != ERR_OK)
         return err;
     struct source_part part = {.table = table};
@@ -346,10 +335,10 @@ static enum err find_in(struct source *s, unsigned table, const char *key, size_
     char *wanted = key_literal(&s->tables[table], key, length);
     if (wanted == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    const struct connection_param params[] = {{"wanted", wanted},
-                                              {"horizon", horizon[0] == '\0' ? "0" : horizon}};
     PGresult *r = NULL;
-    enum err err = source_run(s, table, "find_key", params, 2, &r, e);
+    enum err err =
+        source_run(s, table, "find_key",
+                   SQL_BINDINGS({"wanted", wanted}, {"horizon", horizon[0] == '\0' ? "0" : horizon}), &r, e);
     if (err == ERR_OK)
         judge(r, finding, id);
     PQclear(r);
@@ -380,8 +369,7 @@ enum err source_table_of(struct source *s, uint32_t relid, size_t *table, struct
     PGresult *r;
     *table = SIZE_MAX;
     (void)snprintf(oid, sizeof(oid), "%" PRIu32, relid);
-    const struct connection_param params[] = {{"oid", oid}};
-    enum err err = source_run(s, 0, "ancestors", params, 1, &r, e);
+    enum err err = source_run(s, 0, "ancestors", SQL_BINDINGS({"oid", oid}), &r, e);
     if (err != ERR_OK)
         return err;
     for (int row = 0; row < PQntuples(r); row++)
@@ -394,8 +382,5 @@ enum err source_table_of(struct source *s, uint32_t relid, size_t *table, struct
 
 enum err source_ending(struct source *s, const char *transactions, uint64_t *out, struct error *e)
 {
-    PGresult *r;
-    const struct connection_param params[] = {{"transactions", transactions}};
-    enum err err = source_run(s, 0, "ending", params, 1, &r, e);
-    return err == ERR_OK ? source_take_count(r, out, e) : err;
+    return source_count(s, 0, "ending", SQL_BINDINGS({"transactions", transactions}), out, e);
 }

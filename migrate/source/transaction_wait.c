@@ -29,7 +29,7 @@ struct transaction_wait {
 static enum err note(struct transaction_wait *settle, const char *statement, bool *standby, struct error *e)
 {
     PGresult *r;
-    enum err err = source_run(settle->source, 0, statement, NULL, 0, &r, e);
+    enum err err = source_run(settle->source, 0, statement, NULL, &r, e);
     if (err != ERR_OK)
         return err;
     if (standby != NULL)
@@ -89,9 +89,8 @@ static enum err look(struct transaction_wait *settle, const char *statement,
                      struct transaction_wait_blocker *blockers, size_t blocker_max, size_t *waiting,
                      struct error *e)
 {
-    const struct connection_param params[] = {{"noted", settle->noted}};
     PGresult *r;
-    enum err err = source_run(settle->source, 0, statement, params, 1, &r, e);
+    enum err err = source_run(settle->source, 0, statement, SQL_BINDINGS({"noted", settle->noted}), &r, e);
     if (err != ERR_OK)
         return err;
     *waiting = (size_t)PQntuples(r);
@@ -104,16 +103,14 @@ static enum err look(struct transaction_wait *settle, const char *statement,
 /* An own commit, even asynchronous, makes the server flush its WAL soon if no other session does. */
 static enum err look_at_disk(struct transaction_wait *settle, bool *done, struct error *e)
 {
-    PGresult *r = NULL;
+    char flushed[8] = "";
     bool first = settle->lsn[0] == '\0';
     enum err err = first ? source_barrier(settle->source, settle->lsn, e) : ERR_OK;
-    const struct connection_param params[] = {{"lsn", settle->lsn}};
     if (err == ERR_OK)
-        err = source_run(settle->source, 0, "flushed", params, 1, &r, e);
-    *done = err == ERR_OK && strcmp(PQgetvalue(r, 0, 0), "t") == 0;
-    PQclear(r);
-    return err != ERR_OK || !first || *done ? err
-                                            : source_run(settle->source, 0, "instant", NULL, 0, NULL, e);
+        err = source_read(settle->source, 0, "flushed", SQL_BINDINGS({"lsn", settle->lsn}), flushed,
+                          sizeof(flushed), e);
+    *done = strcmp(flushed, "t") == 0;
+    return err != ERR_OK || !first || *done ? err : source_run(settle->source, 0, "instant", NULL, NULL, e);
 }
 
 enum err transaction_wait_poll(struct transaction_wait *settle, bool *done,

@@ -10,9 +10,8 @@
 enum { AHEAD = 16 /* hides the latency of memory */, LIST_MIN = 64, READ_BYTES = 4 << 20 };
 
 struct compare_writer {
-    _Alignas(64) struct compare *compare;
-    struct spill_writer *spill; /* NULL: shards in memory */
-    uint64_t tested;            /* since compare_finish() */
+    _Alignas(64) struct spill_writer *spill; /* NULL: shards in memory */
+    uint64_t tested;                         /* since compare_finish() */
     unsigned waiting;
     struct key_hash hash[AHEAD];
     struct bitmap_aim *aim; /* AHEAD for each layer */
@@ -70,8 +69,7 @@ static enum err make_writers(struct compare *c, struct error *e)
         return error_set(e, ERR_NOMEM, "compare: out of memory");
     for (unsigned i = 0; i < count; i++)
         c->writers[i] =
-            (struct compare_writer){.compare = c,
-                                    .spill = spills(c) && i < c->o.writers ? spill_writer(c->spill, i) : NULL,
+            (struct compare_writer){.spill = spills(c) && i < c->o.writers ? spill_writer(c->spill, i) : NULL,
                                     .aim = c->aims + i * each};
     return ERR_OK;
 }
@@ -140,9 +138,8 @@ static void is_missing(struct compare *c, struct key_hash h)
     (void)pthread_mutex_unlock(&c->lock);
 }
 
-static void test_waiting(struct compare_writer *w)
+static void test_waiting(struct compare *c, struct compare_writer *w)
 {
-    struct compare *c = w->compare;
     struct bitmap *const *layers = c->input->resident->layer;
     for (unsigned i = 0; i < w->waiting; i++) {
         bool present = false;
@@ -155,36 +152,32 @@ static void test_waiting(struct compare_writer *w)
     w->waiting = 0;
 }
 
-static void test_put(struct compare_writer *w, struct key_hash h)
+static void test_put(struct compare *c, struct compare_writer *w, struct key_hash h)
 {
-    const struct compare *c = w->compare;
     for (unsigned layer = 0; layer < c->layer_count; layer++)
         bitmap_aim(c->input->resident->layer[layer], h, &w->aim[layer * AHEAD + w->waiting]);
     w->hash[w->waiting++] = h;
     if (w->waiting == AHEAD)
-        test_waiting(w);
+        test_waiting(c, w);
 }
 
 /* --- writers --- */
 
-struct compare_writer *compare_writer(struct compare *c, unsigned index)
+void compare_put(struct compare *c, unsigned writer, struct key_hash h)
 {
-    return &c->writers[index];
-}
-
-void compare_put(struct compare_writer *w, struct key_hash h)
-{
+    struct compare_writer *w = &c->writers[writer];
     if (w->spill == NULL)
-        test_put(w, h);
+        test_put(c, w, h);
     else
-        spill_put(w->spill, partitions_of(&w->compare->partitions, h), h);
+        spill_put(w->spill, partitions_of(&c->partitions, h), h);
 }
 
-enum err compare_page_end(struct compare_writer *w, struct error *e)
+enum err compare_page_end(struct compare *c, unsigned writer, struct error *e)
 {
+    struct compare_writer *w = &c->writers[writer];
     if (w->spill != NULL)
         return spill_page_end(w->spill, e);
-    test_waiting(w);
+    test_waiting(c, w);
     return ERR_OK;
 }
 
@@ -239,10 +232,10 @@ static void take_tested(struct compare *c, struct compare_writer *w)
 
 static enum err test_some(void *arg, const struct key_hash *hashes, uint32_t count, struct error *e)
 {
-    struct compare_writer *w = arg;
+    struct compare *c = arg;
     for (uint32_t i = 0; i < count; i++)
-        test_put(w, hashes[i]);
-    return periodic_call(&w->compare->periodic, e);
+        test_put(c, &c->writers[c->o.writers], hashes[i]);
+    return periodic_call(&c->periodic, e);
 }
 
 static enum err test_partition(struct compare *c, uint32_t partition, struct error *e)
@@ -254,7 +247,7 @@ static enum err test_partition(struct compare *c, uint32_t partition, struct err
         return ERR_OK;
     enum err code = read_partition(c, partition, e);
     if (code == ERR_OK)
-        code = spill_file_read(spill_sealed(c->spill), partition, test_some, w, e);
+        code = spill_file_read(spill_sealed(c->spill), partition, test_some, c, e);
     if (code != ERR_OK) { /* the whole partition is tested again */
         c->total = total;
         c->count = count;
@@ -262,7 +255,7 @@ static enum err test_partition(struct compare *c, uint32_t partition, struct err
         w->tested = 0;
         return code;
     }
-    test_waiting(w);
+    test_waiting(c, w);
     take_tested(c, w);
     spill_file_forget(spill_sealed(c->spill), partition);
     return ERR_OK;

@@ -21,7 +21,6 @@
 enum { COMPARE_MISSING_MAX = 1000000 };
 
 struct compare;
-struct compare_writer;
 
 /* @input, which is borrowed, reads the generation; this call reads no shards. ERR_CONFIG, ERR_RANGE, ERR_IO,
  * ERR_NOMEM: as build_new(). */
@@ -35,12 +34,11 @@ void compare_free(struct compare *c);
  * the error of @poll: call it again. */
 MUST_CHECK enum err compare_load(struct compare *c, struct error *e);
 
-/* --- writers: any thread may use one, but one thread at a time --- */
+/* --- writers, numbered from 0: any thread may use one, but one thread at a time --- */
 
-struct compare_writer *compare_writer(struct compare *c, unsigned index);
-void compare_put(struct compare_writer *w, struct key_hash h);
+void compare_put(struct compare *c, unsigned writer, struct key_hash h);
 /* As build_page_end(): call it after each page, and before the thread waits or ends. ERR_IO. */
-MUST_CHECK enum err compare_page_end(struct compare_writer *w, struct error *e);
+MUST_CHECK enum err compare_page_end(struct compare *c, unsigned writer, struct error *e);
 
 /* From any thread. True if so much is spilled that writers should begin no page before compare_finish(). */
 bool compare_is_full(const struct compare *c);

@@ -43,11 +43,9 @@ static enum err count(struct admin *a, const struct admin_call *call, uint64_t *
     }
     struct log_status *status = malloc(sizeof(*status));
     enum err code = status == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
-    if (code == ERR_OK && a->client == NULL &&
-        (a->client = key_client_new(s->logs, &s->nodes, s->redis_timeout_ms)) == NULL)
-        code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK)
-        code = key_client_open(a->client, call->filter, call->filter_length, e);
+        code = key_client_open(&a->client, s->logs, &s->nodes, s->redis_timeout_ms, call->filter,
+                               call->filter_length, e);
     uint64_t until = clock_mono_us() + (uint64_t)s->redis_timeout_ms * 1000;
     bool counts = false;
     while (code == ERR_OK && !counts) {

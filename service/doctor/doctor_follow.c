@@ -201,8 +201,8 @@ void doctor_slots(struct doctor *d)
     if (sync_client_command(d->redis, where, &noted, &e, "HGETALL %s", key) != ERR_OK)
         return; /* others report it */
     if (noted->type == REDIS_REPLY_ARRAY && noted->elements > 0) {
-        if (connection_open(&server, c->dsn, "twinbloom slots", (unsigned)c->postgres_timeout_ms, nobody,
-                            &e) == ERR_OK)
+        if (connection_open(&server, CONNECTION_SQL, c->dsn, "twinbloom slots",
+                            (unsigned)c->postgres_timeout_ms, nobody, &e) == ERR_OK)
             look_at_slots(d, server, noted);
         else
             doctor_tell_error(d, DOCTOR_PROBLEM, "", &e, "");

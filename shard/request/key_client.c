@@ -20,7 +20,7 @@ struct key_client {
     struct error why;
 };
 
-struct key_client *key_client_new(struct filters *fs, const struct nodes *nodes, unsigned timeout_ms)
+static struct key_client *client_new(struct filters *fs, const struct nodes *nodes, unsigned timeout_ms)
 {
     struct key_client *c = calloc(1, sizeof(*c));
     if (c == NULL)
@@ -81,8 +81,12 @@ static enum err ask_some(struct key_client *c, bool adds, unsigned count, uint8_
     return c->code == ERR_OK ? ERR_OK : error_set(e, c->code, "%s", c->why.text);
 }
 
-enum err key_client_open(struct key_client *c, const char *filter, size_t length, struct error *e)
+enum err key_client_open(struct key_client **client, struct filters *fs, const struct nodes *nodes,
+                         unsigned timeout_ms, const char *filter, size_t length, struct error *e)
 {
+    if (*client == NULL && (*client = client_new(fs, nodes, timeout_ms)) == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    struct key_client *c = *client;
     if (length > sizeof(c->name))
         return error_set(e, ERR_RANGE, "the name of the filter is too long");
     if (length != c->length || memcmp(filter, c->name, length) != 0) {

@@ -8,13 +8,12 @@
 
 struct key_client;
 
-/* Connects at the first call. Everything is borrowed. NULL: no memory. */
-struct key_client *key_client_new(struct filters *fs, const struct nodes *nodes, unsigned timeout_ms);
+/* Choose the filter for the next calls. *@c NULL: make the client first; it connects at the first call, and
+ * borrows @fs and @nodes. ERR_RANGE, ERR_NOMEM. */
+MUST_CHECK enum err key_client_open(struct key_client **c, struct filters *fs, const struct nodes *nodes,
+                                    unsigned timeout_ms, const char *filter, size_t length, struct error *e);
 /* @c may be NULL. */
 void key_client_free(struct key_client *c);
-
-/* Choose the filter for the next calls. ERR_RANGE, ERR_NOMEM. */
-MUST_CHECK enum err key_client_open(struct key_client *c, const char *filter, size_t length, struct error *e);
 
 /* Check or add any number of keys; @answers: enum key_answer of each. ERR_NOT_FOUND: there is no such filter.
  * Also the errors of key_done_fn. After an error some keys may have been added. */

@@ -6,7 +6,6 @@
 char builds_spilled[] = "spilled";
 struct log_process builds;
 struct build *builds_build;
-static struct log_output output;
 
 static int begin(void **state, unsigned layers)
 {
@@ -23,7 +22,6 @@ static int begin(void **state, unsigned layers)
     must(builder_new(&builds.builder, builds.link, &log_names, &e), e);
     must(builder_begin(builds.builder, &shape, &e), e);
     must(builder_start(builds.builder, &e), e);
-    must(log_output_init(&output, builds.builder, &e), e);
     return 0;
 }
 
@@ -42,7 +40,6 @@ int builds_teardown(void **state)
     (void)state;
     build_free(builds_build);
     builds_build = NULL;
-    log_output_fini(&output);
     log_close(&builds);
     return 0;
 }
@@ -54,9 +51,7 @@ uint32_t builds_shards(void)
 
 struct build_options builds_options(void **state)
 {
-    return (struct build_options){.output = &output,
-                                  .geometry = builds.builder->shape.layers[0].geometry,
-                                  .memory = *state == builds_spilled ? 1 : UINT64_MAX,
+    return (struct build_options){.memory = *state == builds_spilled ? 1 : UINT64_MAX,
                                   .writers = 1,
                                   .spill_dir = log_directory,
                                   .spill_bytes = 1 << 30};
@@ -67,7 +62,7 @@ void builds_make(struct build_options o)
     struct error e = {""};
     build_free(builds_build);
     builds_build = NULL;
-    must(build_new(&builds_build, &o, &e), e);
+    must(build_new(&builds_build, builds.builder, &o, &e), e);
 }
 
 void builds_flush(void)
@@ -90,10 +85,9 @@ struct key_hash builds_hash(uint64_t number)
 void builds_put(unsigned writer, uint64_t first, unsigned count)
 {
     struct error e = {""};
-    struct build_writer *w = build_writer(builds_build, writer);
     for (uint64_t i = first; i < first + count; i++)
-        build_put(w, builds_hash(i));
-    must(build_page_end(w, &e), e);
+        build_put(builds_build, writer, log_key(i));
+    must(build_page_end(builds_build, writer, &e), e);
 }
 
 void builds_all_there(uint64_t first, unsigned count)

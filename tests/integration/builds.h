@@ -30,7 +30,7 @@ int builds_teardown(void **state);
 
 uint32_t builds_shards(void);
 
-/* Options of build_new() for the first layer, with memory for all shards, or for one if @state is
+/* Options of build_new(), with memory for all shards, or for one if @state is
  * builds_spilled. */
 struct build_options builds_options(void **state);
 /* Make builds_build with @o, and free the one before. */

@@ -96,8 +96,7 @@ void database_short_links(PGconn *pg, const char *table, unsigned rows)
 {
     struct buffer text = {0};
     struct error e = {0};
-    const struct sql_binding bindings[] = {{"table", table}};
-    must(sql_render("short_link", bindings, 1, NULL, NULL, 0, &text, &e), &e);
+    must(sql_render("short_link", SQL_BINDINGS({"table", table}), NULL, &text, &e), &e);
     database_run(pg, "%s", buffer_text(&text));
     buffer_fini(&text);
     database_run(pg,

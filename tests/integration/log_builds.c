@@ -237,7 +237,7 @@ void log_open(struct log_process *p, const struct nodes *nodes)
 
 void log_close(struct log_process *p)
 {
-    log_build_free(p->build);
+    build_free(p->build);
     builder_free(p->builder);
     sync_client_free(p->link);
     *p = (struct log_process){0};
@@ -246,7 +246,7 @@ void log_close(struct log_process *p)
 void log_bits(struct log_process *p, uint64_t memory, periodic_fn *poll, void *arg)
 {
     struct error e = {""};
-    log_build_free(p->build);
+    build_free(p->build);
     p->build = NULL;
     const struct build_options o = {.memory = memory,
                                     .writers = 2,
@@ -254,8 +254,8 @@ void log_bits(struct log_process *p, uint64_t memory, periodic_fn *poll, void *a
                                     .spill_bytes = 1 << 30,
                                     .poll = poll,
                                     .poll_arg = arg};
-    must(log_build_new(&p->build, p->builder, &o, &e), e);
-    assert_int_equal(build_partitions(p->build->build) > 1, memory == LOG_SPILLS);
+    must(build_new(&p->build, p->builder, &o, &e), e);
+    assert_int_equal(build_partitions(p->build) > 1, memory == LOG_SPILLS);
 }
 
 void log_begin(struct log_process *p, uint64_t memory)
@@ -272,22 +272,22 @@ void log_rows(struct log_process *p, uint64_t first, uint64_t last)
 {
     struct error e = {""};
     for (uint64_t i = first; i < last; i++) {
-        log_build_put(p->build, 0, log_key(i));
+        build_put(p->build, 0, log_key(i));
         if ((i + 1) % LOG_PAGE == 0 || i + 1 == last)
-            must(log_build_page_end(p->build, 0, &e), e);
+            must(build_page_end(p->build, 0, &e), e);
     }
 }
 
 void log_checkpoint(struct log_process *p, const char *rows)
 {
     struct error e = {""};
-    must(log_build_checkpoint(p->build, rows, strlen(rows), &e), e);
+    must(build_checkpoint(p->build, rows, strlen(rows), &e), e);
 }
 
 void log_cuts_over(struct log_process *p)
 {
     struct error e = {""};
-    must(log_build_cutover(p->build, false, &e), e);
+    must(build_cutover(p->build, false, &e), e);
     assert_int_equal(log_stored()->slot[log_stored()->current].shape.number, p->builder->shape.number);
 }
 

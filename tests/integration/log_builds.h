@@ -3,7 +3,7 @@
 #define TESTS_INTEGRATION_LOG_BUILDS_H
 /* A filter that is a log, made by hand with one lane and generation 2, and builds of its next generation.
  * Keys are numbers. */
-#include "migrate/build/log_build.h"
+#include "migrate/build/build.h"
 #include "shard/fold/folder.h"
 #include "shard/generations/grace.h"
 #include "shard/view/view_load.h"
@@ -21,7 +21,7 @@ enum {
 struct log_process {
     struct sync_client *link;
     struct builder *builder;
-    struct log_build *build; /* NULL: none yet */
+    struct build *build; /* NULL: none yet */
 };
 
 extern struct servers log_servers;

@@ -72,8 +72,8 @@ void streams_publish(PGconn *pg, const char *table)
 {
     struct buffer text = {0};
     struct error e = {0};
-    const struct sql_binding bindings[] = {{"publication", table}, {"table", table}};
-    must(sql_render("publication", bindings, 2, NULL, NULL, 0, &text, &e), &e);
+    must(sql_render("publication", SQL_BINDINGS({"publication", table}, {"table", table}), NULL, &text, &e),
+         &e);
     database_run(pg, "%s", buffer_text(&text));
     buffer_fini(&text);
 }

@@ -176,27 +176,30 @@ static void test_build_new__says_what_it_needs(void **state)
     struct error e = {""};
     struct build *none = NULL;
     struct build_options o = builds_options(state);
-    const uint64_t each = geometry_shard_bytes(&o.geometry);
+    struct geometry *g = &builds.builder->shape.layers[0].geometry;
+    const struct geometry had = *g;
+    const uint64_t each = geometry_shard_bytes(g);
     char needed[64];
     o.memory = each;
     o.spill_dir = "";
-    gives(ERR_CONFIG, build_new(&none, &o, &e), e);
+    gives(ERR_CONFIG, build_new(&none, builds.builder, &o, &e), e);
     assert_non_null(strstr(e.text, "spill_dir"));
     o.spill_dir = NULL;
-    gives(ERR_CONFIG, build_new(&none, &o, &e), e);
+    gives(ERR_CONFIG, build_new(&none, builds.builder, &o, &e), e);
     o.spill_dir = "/nowhere";
-    gives(ERR_CONFIG, build_new(&none, &o, &e), e);
+    gives(ERR_CONFIG, build_new(&none, builds.builder, &o, &e), e);
     assert_non_null(strstr(e.text, "/nowhere"));
     o.spill_dir = log_directory;
-    o.geometry.shards = 5000; /* 1000 files with five shards each */
-    gives(ERR_CONFIG, build_new(&none, &o, &e), e);
+    g->shards = 5000; /* 1000 files with five shards each */
+    gives(ERR_CONFIG, build_new(&none, builds.builder, &o, &e), e);
     (void)snprintf(needed, sizeof(needed), "%" PRIu64 " are needed", 5 * each);
     assert_non_null(strstr(e.text, needed));
+    *g = had;
     o = builds_options(state);
     o.writers = 0;
-    gives(ERR_RANGE, build_new(&none, &o, &e), e);
+    gives(ERR_RANGE, build_new(&none, builds.builder, &o, &e), e);
     o.writers = BUILD_WRITERS_MAX + 1;
-    gives(ERR_RANGE, build_new(&none, &o, &e), e);
+    gives(ERR_RANGE, build_new(&none, builds.builder, &o, &e), e);
     assert_null(none);
     o.writers = BUILD_WRITERS_MAX;
     o.memory = 1; /* memory for at least one shard is used */

@@ -30,9 +30,9 @@ static void test_build_flush__of_spilled_hashes_waits_for_open_pages(void **stat
     o.writers = 2;
     builds_make(o);
     builds_put(0, 0, 100);
-    build_put(build_writer(builds_build, 1), builds_hash(100));
+    build_put(builds_build, 1, log_key(100));
     builds_flush_gives(ERR_CANCELLED);
-    must(build_page_end(build_writer(builds_build, 1), &e), e);
+    must(build_page_end(builds_build, 1, &e), e);
     clock_sleep_us(60 * 1000);         /* until the callback is called again */
     builds_flush_gives(ERR_CANCELLED); /* cancelled in the middle */
     builds_flush();
@@ -92,8 +92,8 @@ static void test_build_page_end__says_that_the_disk_is_full(void **state)
     assert_non_null(strstr(e.text, log_directory));
     assert_non_null(strstr(e.text, "no space"));
     for (unsigned i = 0; i < 2; i++) { /* the error stays, for all writers */
-        build_put(build_writer(builds_build, i), builds_hash(1));
-        gives(ERR_IO, build_page_end(build_writer(builds_build, i), &e), e);
+        build_put(builds_build, i, log_key(1));
+        gives(ERR_IO, build_page_end(builds_build, i, &e), e);
         assert_non_null(strstr(e.text, log_directory));
     }
     gives(ERR_IO, build_flush(builds_build, &e), e);
@@ -104,15 +104,13 @@ static void test_build_is_full__when_so_much_is_spilled(void **state)
     enum { MANY = 600000, PAGE = 10000 };
     struct build_options o = builds_options(state);
     struct error e = {""};
-    struct build_writer *w;
     unsigned wanted = 0, put = 0;
     o.spill_bytes = 5 << 20;
     builds_make(o);
-    w = build_writer(builds_build, 0);
     for (; put < MANY && !build_is_full(builds_build); put += PAGE) {
         for (unsigned i = put; i < put + PAGE; i++)
-            build_put(w, builds_hash(i));
-        must(build_page_end(w, &e), e);
+            build_put(builds_build, 0, log_key(i));
+        must(build_page_end(builds_build, 0, &e), e);
         if (wanted == 0 && build_wants_flush(builds_build))
             wanted = put;
     }

@@ -40,13 +40,12 @@ static void *put_share(void *arg)
 {
     struct one *o = arg;
     struct crowd *c = o->crowd;
-    struct build_writer *w = build_writer(c->b, o->index);
     struct error e = {""};
     for (unsigned n = 0; n < KEYS / c->writers;) {
         unsigned page = 1 + draw(&o->random, PAGE_MAX);
         for (; page > 0 && n < KEYS / c->writers; page--, n++)
-            build_put(w, builds_hash(n * c->writers + o->index));
-        if (build_page_end(w, &e) != ERR_OK)
+            build_put(c->b, o->index, log_key(n * c->writers + o->index));
+        if (build_page_end(c->b, o->index, &e) != ERR_OK)
             (void)atomic_fetch_add(&c->failed, 1);
         atomic_store(&c->ended[o->index], n);
         if (draw(&o->random, 2) == 0)

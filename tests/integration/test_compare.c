@@ -20,10 +20,8 @@ static struct compare *c;
 static void bring(unsigned layer, uint64_t first, unsigned count)
 {
     void *none = NULL;
-    struct build_options o = builds_options(&none);
-    o.layer = layer;
-    o.geometry = builds.builder->shape.layers[layer].geometry;
-    builds_make(o);
+    builds.builder->shape.layer_count = layer + 1; /* a build fills the last layer */
+    builds_make(builds_options(&none));
     builds_put(0, first, count);
     builds_flush();
 }
@@ -80,8 +78,8 @@ static void put(unsigned writer, unsigned first, unsigned count)
 {
     struct error e = {""};
     for (unsigned i = first; i < first + count; i++)
-        compare_put(compare_writer(c, writer), builds_hash(i));
-    must(compare_page_end(compare_writer(c, writer), &e), e);
+        compare_put(c, writer, builds_hash(i));
+    must(compare_page_end(c, writer, &e), e);
 }
 
 static void finish(void)
@@ -222,9 +220,9 @@ static void test_compare_missing__lists_so_many_and_counts_the_rest(void **state
     make(o);
     load();
     for (uint64_t i = 0; i < COMPARE_MISSING_MAX + MORE; i++)
-        compare_put(compare_writer(c, (unsigned)(i % WRITERS)), hash_key(1, &i, sizeof(i)));
+        compare_put(c, (unsigned)(i % WRITERS), hash_key(1, &i, sizeof(i)));
     for (unsigned i = 0; i < WRITERS; i++)
-        must(compare_page_end(compare_writer(c, i), &e), e);
+        must(compare_page_end(c, i, &e), e);
     enum err code = compare_finish(c, &e);
     if (code == ERR_CANCELLED)
         code = compare_finish(c, &e);
@@ -250,15 +248,14 @@ static void *put_share(void *arg)
 {
     struct one *o = arg;
     struct error e;
-    struct compare_writer *w = compare_writer(c, o->index);
     for (unsigned i = o->index; i < 300000; i += WRITERS) {
-        compare_put(w, builds_hash(i % 1000 == 7 ? ABSENT + i / 1000 : i % KEYS));
+        compare_put(c, o->index, builds_hash(i % 1000 == 7 ? ABSENT + i / 1000 : i % KEYS));
         if (i % 1000 < WRITERS)
-            o->code = compare_page_end(w, &e);
+            o->code = compare_page_end(c, o->index, &e);
         if (o->code != ERR_OK)
             return NULL;
     }
-    o->code = compare_page_end(w, &e);
+    o->code = compare_page_end(c, o->index, &e);
     return NULL;
 }
 

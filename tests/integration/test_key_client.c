@@ -42,11 +42,9 @@ static void test_a_client_whose_replies_are_late__holds_up_no_other(void **state
                                       .threads = 1,
                                       .log_max = UINT64_C(1) << 20};
     must(filters_new(&filters, &o, &e), e);
-    struct key_client *late = key_client_new(filters, &through, TIMEOUT_MS);
-    struct key_client *other = key_client_new(filters, &on.nodes, GUARD_MS);
-    assert_true(late != NULL && other != NULL);
-    must(key_client_open(late, "f", 1, &e), e);
-    must(key_client_open(other, "f", 1, &e), e);
+    struct key_client *late = NULL, *other = NULL;
+    must(key_client_open(&late, filters, &through, TIMEOUT_MS, "f", 1, &e), e);
+    must(key_client_open(&other, filters, &on.nodes, GUARD_MS, "f", 1, &e), e);
     must(ask(other, true, "a", &answer, &e), e);
     must(ask(late, false, "b", &answer, &e), e);
     proxy_set(proxy, route, &(struct proxy_fault){.swallow = true});

@@ -117,11 +117,11 @@ static uint64_t stop_adding(struct adder *t)
 static enum err follow(void *arg, struct error *e)
 {
     struct log_process *p = arg;
-    return log_build_follow(p->build, e);
+    return build_follow(p->build, e);
 }
 
 struct half {
-    struct log_build *build;
+    struct build *build;
     unsigned writer;
     atomic_bool failed;
 };
@@ -132,11 +132,11 @@ static void *put_half(void *arg)
     struct half *h = arg;
     struct error e = {""};
     for (uint64_t i = h->writer; i < ROWS; i += 2) {
-        log_build_put(h->build, h->writer, log_key(i));
-        if (i % LOG_PAGE == h->writer && log_build_page_end(h->build, h->writer, &e) != ERR_OK)
+        build_put(h->build, h->writer, log_key(i));
+        if (i % LOG_PAGE == h->writer && build_page_end(h->build, h->writer, &e) != ERR_OK)
             atomic_store(&h->failed, true);
     }
-    if (log_build_page_end(h->build, h->writer, &e) != ERR_OK)
+    if (build_page_end(h->build, h->writer, &e) != ERR_OK)
         atomic_store(&h->failed, true);
     return NULL;
 }
@@ -237,7 +237,7 @@ static void test_build__of_one_that_slept_writes_nothing(void **state)
     log_rows(&b, ROWS / 2, ROWS);
     log_checkpoint(&b, "all");
     log_rows(&a, OTHERS, OTHERS + 2000);
-    gives(ERR_FENCED, log_build_checkpoint(a.build, "zombie", 6, &e), e);
+    gives(ERR_FENCED, build_checkpoint(a.build, "zombie", 6, &e), e);
     gives(ERR_FENCED, builder_record(a.builder, "zombie", 6, &e), e);
     gives(ERR_FENCED, cut_over(a.builder, false, &e), e);
     gives(ERR_FENCED, builder_start(a.builder, &e), e);
@@ -347,7 +347,7 @@ static void test_resume__begins_anew_where_something_else_has_a_shards_name(void
     assert_int_equal(servers_integer(&log_servers, 1, "DEL %b", key.text, key.length), 1);
     assert_int_equal(servers_integer(&log_servers, 1, "RPUSH %b theirs", key.text, key.length), 1);
     log_rows(&a, ROWS, 2 * ROWS);
-    gives(ERR_WRONG_TYPE, log_build_cutover(a.build, false, &e), e);
+    gives(ERR_WRONG_TYPE, build_cutover(a.build, false, &e), e);
     assert_true(a.builder->anew);
     assert_true(log_resumes(&b, rows));
     gives(ERR_WRONG_TYPE, builder_start(b.builder, &e), e);
@@ -387,7 +387,7 @@ static void test_checkpoint__records_nothing_that_was_not_written(void **state)
     log_add(OTHERS, 100);
     stopper.stop = true;
     clock_sleep_us(POLL_US);
-    gives(ERR_CANCELLED, log_build_checkpoint(a.build, "all", 3, &e), e);
+    gives(ERR_CANCELLED, build_checkpoint(a.build, "all", 3, &e), e);
     log_close(&a);
     assert_false(log_resumes(&b, rows));
     assert_string_equal(rows, "half");
@@ -407,7 +407,7 @@ static void test_record__is_of_what_was_noted(void **state)
     log_rows(&a, 0, ROWS);
     log_checkpoint(&a, "all");
     log_add(OTHERS, 100);
-    must(log_build_follow(a.build, &e), e);
+    must(build_follow(a.build, &e), e);
     must(builder_record(a.builder, "again", 5, &e), e);
     log_close(&a);
     assert_false(log_resumes(&b, rows));
@@ -424,7 +424,7 @@ static void test_cutover__stores_what_was_noted(void **state)
     log_rows(&a, 0, ROWS);
     log_checkpoint(&a, "all");
     log_add(OTHERS, 100);
-    must(log_build_follow(a.build, &e), e);
+    must(build_follow(a.build, &e), e);
     must(cut_over(a.builder, false, &e), e);
     assert_int_equal(log_missing(0, ROWS), 0);
     assert_int_equal(log_missing(OTHERS, OTHERS + 100), 0);
@@ -439,7 +439,7 @@ static void test_checkpoint__may_be_repeated(void **state)
     log_bits(&a, memory_of(state), stop_if_told, &stopper);
     log_rows(&a, 0, ROWS);
     log_add(OTHERS, 100);
-    gives(ERR_CANCELLED, log_build_checkpoint(a.build, "all", 3, &e), e);
+    gives(ERR_CANCELLED, build_checkpoint(a.build, "all", 3, &e), e);
     stopper.stop = false;
     log_checkpoint(&a, "all");
     log_cuts_over(&a);
@@ -460,7 +460,7 @@ static void test_build__goes_on_with_what_another_had_not_written(void **state)
     log_add(OTHERS + 100, 100);
     stopper.stop = true;
     clock_sleep_us(POLL_US);
-    gives(ERR_CANCELLED, log_build_cutover(a.build, false, &e), e);
+    gives(ERR_CANCELLED, build_cutover(a.build, false, &e), e);
     stopper.stop = false;
     log_bits(&a, memory_of(state), NULL, NULL);
     log_cuts_over(&a);
@@ -512,7 +512,7 @@ static void test_checkpoint__takes_over_after_a_broken_connection(void **state)
     uint64_t token = a.builder->fold.token.number;
     log_rows(&a, ROWS, 2 * ROWS);
     proxy_set(x.proxy, x.route[1], &(struct proxy_fault){.resets = 1});
-    gives(ERR_UNREACHABLE, log_build_checkpoint(a.build, "more", 4, &e), e);
+    gives(ERR_UNREACHABLE, build_checkpoint(a.build, "more", 4, &e), e);
     assert_false(a.builder->took_over);
     proxy_lift(x.proxy);
     log_checkpoint(&a, "more");

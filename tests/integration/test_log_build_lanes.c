@@ -49,8 +49,8 @@ static void test_build__begins_anew_where_the_lane_was_trimmed_over_its_hold(voi
     log_add(OTHERS, 100);
     log_add(OTHERS + 100, 100);
     log_trim();
-    gives(ERR_LOST, log_build_checkpoint(a.build, "", 0, &e), e);
-    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    gives(ERR_LOST, build_checkpoint(a.build, "", 0, &e), e);
+    gives(ERR_LOST, build_cutover(a.build, false, &e), e);
     uint64_t token = a.builder->fold.token.number;
     a.builder->took_over = false; /* as after a broken connection */
     begins_again(&a);
@@ -64,7 +64,7 @@ static void test_cutover__refuses_another_lane_than_that_of_the_start(void **sta
     log_begin(&a, UINT64_MAX);
     log_rows(&a, 0, ROWS);
     log_replace_lane();
-    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    gives(ERR_LOST, build_cutover(a.build, false, &e), e);
     assert_non_null(strstr(e.text, "a lane was replaced"));
     begins_again(&a);
 }
@@ -92,7 +92,7 @@ static void test_cutover__refuses_another_era_than_that_of_the_start(void **stat
     (void)snprintf(right, sizeof(right), "%s", log_field("lanes"));
     (void)snprintf(text, sizeof(text), "1:%016x", 0xabcd);
     log_set_field("lanes", text);
-    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    gives(ERR_LOST, build_cutover(a.build, false, &e), e);
     assert_true(a.builder->anew);
     gives(ERR_LOST, builder_start(a.builder, &e), e); /* the lane is not in that era */
     assert_true(a.builder->anew);
@@ -109,7 +109,7 @@ static void test_cutover__refuses_where_the_shards_eras_changed(void **state)
     log_rows(&a, 0, ROWS);
     (void)snprintf(text, sizeof(text), "%s 000000000000abcd", log_field("eras"));
     log_set_field("eras", text);
-    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    gives(ERR_LOST, build_cutover(a.build, false, &e), e);
     begins_again(&a);
 }
 
@@ -121,7 +121,7 @@ static void test_cutover__refuses_where_a_node_is_in_another_era(void **state)
     log_begin(&a, UINT64_MAX);
     log_rows(&a, 0, ROWS);
     a.builder->eras = (struct trusted){.known = true, .count = 1, .id = {0xabcd}};
-    gives(ERR_LOST, log_build_cutover(a.build, false, &e), e);
+    gives(ERR_LOST, build_cutover(a.build, false, &e), e);
     assert_non_null(strstr(e.text, "another era"));
     begins_again(&a);
 }
@@ -419,8 +419,8 @@ static void test_build__goes_on_at_maxmemory(void **state)
     log_begin(&a, UINT64_MAX);
     log_rows(&a, 0, ROWS);
     set_maxmemory("1");
-    enum err recorded = log_build_checkpoint(a.build, "all", 3, &e);
-    enum err cut = recorded == ERR_OK ? log_build_cutover(a.build, false, &e) : recorded;
+    enum err recorded = build_checkpoint(a.build, "all", 3, &e);
+    enum err cut = recorded == ERR_OK ? build_cutover(a.build, false, &e) : recorded;
     set_maxmemory("0");
     gives(ERR_OK, cut, e);
     assert_int_equal(log_missing(0, ROWS), 0);

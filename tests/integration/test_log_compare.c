@@ -41,8 +41,8 @@ static void put(uint64_t first, uint64_t count)
 {
     struct error e = {""};
     for (uint64_t i = first; i < first + count; i++)
-        compare_put(compare_writer(c, 0), hash_mix(log_key(i), input.generation->seed));
-    must(compare_page_end(compare_writer(c, 0), &e), e);
+        compare_put(c, 0, hash_mix(log_key(i), input.generation->seed));
+    must(compare_page_end(c, 0, &e), e);
 }
 
 static uint64_t missing(void)
@@ -58,7 +58,7 @@ static void builds(void)
     struct error e = {""};
     log_begin(&a, UINT64_MAX);
     log_rows(&a, 0, ROWS);
-    must(log_build_checkpoint(a.build, "all", 3, &e), e);
+    must(build_checkpoint(a.build, "all", 3, &e), e);
     log_add(OTHERS, SOME);
     must(log_input_init_build(&input, a.builder, &e), e);
 }

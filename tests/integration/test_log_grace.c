@@ -29,7 +29,7 @@ static void build_one(bool heals)
     struct error e = {""};
     log_begin(&p, UINT64_MAX);
     log_rows(&p, 0, ROWS);
-    must(log_build_cutover(p.build, heals, &e), e);
+    must(build_cutover(p.build, heals, &e), e);
     assert_int_equal(current(), p.builder->shape.number);
 }
 
@@ -85,7 +85,7 @@ static void test_a_change_of_generations__is_told_in_the_lane(void **state)
     log_begin(&p, UINT64_MAX);
     log_rows(&p, 0, ROWS);
     long long before = entries();
-    must(log_build_cutover(p.build, false, &e), e);
+    must(build_cutover(p.build, false, &e), e);
     uint64_t now = current();
     assert_int_equal(entries(), before + 1);
     must(switch_to(LOG_OLD, &e), e);
@@ -203,7 +203,7 @@ static void test_abort__leaves_the_filter_as_it_was(void **state)
     log_add(OTHERS, 100);
     log_begin(&p, UINT64_MAX);
     log_rows(&p, 0, ROWS);
-    must(log_build_checkpoint(p.build, "", 0, &e), e);
+    must(build_checkpoint(p.build, "", 0, &e), e);
     uint64_t number = p.builder->shape.number;
     for (int again = 0; again < 2; again++) {
         must(forget(number, &e), e);
@@ -234,7 +234,7 @@ static void test_forget__of_a_build_ends_it(void **state)
     log_rows(&p, 0, ROWS);
     must(forget(p.builder->shape.number, &e), e);
     must(grace_delete(p.link, &log_names, &e), e);
-    gives(ERR_LOST, log_build_checkpoint(p.build, "", 0, &e), e);
+    gives(ERR_LOST, build_checkpoint(p.build, "", 0, &e), e);
     assert_true(p.builder->anew);
     gives(ERR_FENCED, builder_start(p.builder, &e), e);
     assert_int_equal(shards_of(p.builder->shape.number), 0);

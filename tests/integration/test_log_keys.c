@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "migrate/build/log_build.h"
+#include "migrate/build/build.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/generations/grace.h"
 #include "shard/view/view_load.h"
@@ -275,13 +275,13 @@ static void test_a_count_that_was_wrong__is_put_right_by_the_view(void **state)
     all_have(keys);
 }
 
-static void rows(struct log_build *build, uint64_t seed, unsigned first, unsigned last)
+static void rows(struct build *build, uint64_t seed, unsigned first, unsigned last)
 {
     char text[24];
     struct error e = {""};
     for (unsigned i = first; i < last; i++)
-        log_build_put(build, 0, hash_key(seed, text, (size_t)snprintf(text, sizeof(text), "%u", i)));
-    must(log_build_page_end(build, 0, &e), e);
+        build_put(build, 0, hash_key(seed, text, (size_t)snprintf(text, sizeof(text), "%u", i)));
+    must(build_page_end(build, 0, &e), e);
 }
 
 /* Rows, keys that were added before and meanwhile, and both, in several flushes. */
@@ -289,7 +289,7 @@ static void test_a_generation_that_was_built__has_its_keys(void **state)
 {
     struct error e = {""};
     struct builder *b;
-    struct log_build *build;
+    struct build *build;
     (void)state;
     assert_true(log_member_added(&member[0], ROWS / 2, BATCH) > 0);
     must(log_view_load(on.link, &on.names, on.view, &e), e);
@@ -297,14 +297,14 @@ static void test_a_generation_that_was_built__has_its_keys(void **state)
     must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
     must(builder_start(b, &e), e);
     const struct build_options options = {.memory = UINT64_MAX, .writers = 1};
-    must(log_build_new(&build, b, &options, &e), e);
+    must(build_new(&build, b, &options, &e), e);
     rows(build, b->seed, 0, ROWS / 2);
     for (unsigned i = 0; i < MEMBERS; i++)
         (void)log_member_added(&member[i], ROWS - BATCH, 2 * BATCH);
-    must(log_build_checkpoint(build, "", 0, &e), e);
+    must(build_checkpoint(build, "", 0, &e), e);
     rows(build, b->seed, ROWS / 4, ROWS);
-    must(log_build_cutover(build, false, &e), e);
-    log_build_free(build);
+    must(build_cutover(build, false, &e), e);
+    build_free(build);
     builder_free(b);
     uint64_t keys = stored();
     assert_in_range(keys, ROWS + BATCH - 5, ROWS + BATCH); /* without false positives */
@@ -336,7 +336,7 @@ static void rebuild_and_roll_back(unsigned before)
 {
     struct error e = {""};
     struct builder *b;
-    struct log_build *build;
+    struct build *build;
     struct adder a[MEMBERS];
     must(log_view_load(on.link, &on.names, on.view, &e), e);
     uint64_t old = on.view->slot[on.view->current].shape.number;
@@ -344,15 +344,15 @@ static void rebuild_and_roll_back(unsigned before)
     must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
     must(builder_start(b, &e), e);
     const struct build_options options = {.memory = UINT64_MAX, .writers = 1};
-    must(log_build_new(&build, b, &options, &e), e);
+    must(build_new(&build, b, &options, &e), e);
     for (unsigned i = 0; i < MEMBERS; i++) {
         a[i] = (struct adder){.member = &member[i], .first = before + i * EACH / 2};
         assert_int_equal(pthread_create(&a[i].thread, NULL, add, &a[i]), 0);
     }
     rows(build, b->seed, 0, before / 2);
-    must(log_build_checkpoint(build, "", 0, &e), e);
+    must(build_checkpoint(build, "", 0, &e), e);
     rows(build, b->seed, before / 2, before);
-    must(log_build_cutover(build, false, &e), e);
+    must(build_cutover(build, false, &e), e);
     clock_sleep_us(SWITCH_US);
     must(grace_switch(on.link, &on.names, old, &e), e);
     clock_sleep_us(SWITCH_US);
@@ -364,7 +364,7 @@ static void rebuild_and_roll_back(unsigned before)
     all_agree(before + 2 * EACH);
     must(grace_forget(on.link, &on.names, old, &e), e);
     must(grace_delete(on.link, &on.names, &e), e);
-    log_build_free(build);
+    build_free(build);
     builder_free(b);
 }
 

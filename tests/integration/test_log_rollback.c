@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "migrate/build/log_build.h"
+#include "migrate/build/build.h"
 #include "shard/request/log_filter_internal.h"
 #include "shard/generations/grace.h"
 #include "shard/view/view_load.h"
@@ -49,19 +49,19 @@ static void build_and_cut_over(void)
 {
     struct error e = {""};
     struct builder *b;
-    struct log_build *build;
+    struct build *build;
     char text[24];
     must(log_view_load(on.link, &on.names, on.view, &e), e);
     must(builder_new(&b, on.link, &on.names, &e), e);
     must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
     must(builder_start(b, &e), e);
     const struct build_options options = {.memory = UINT64_MAX, .writers = 1};
-    must(log_build_new(&build, b, &options, &e), e);
+    must(build_new(&build, b, &options, &e), e);
     for (unsigned i = 0; i < ROWS; i++)
-        log_build_put(build, 0, hash_key(b->seed, text, (size_t)snprintf(text, sizeof(text), "%u", i)));
-    must(log_build_page_end(build, 0, &e), e);
-    must(log_build_cutover(build, false, &e), e);
-    log_build_free(build);
+        build_put(build, 0, hash_key(b->seed, text, (size_t)snprintf(text, sizeof(text), "%u", i)));
+    must(build_page_end(build, 0, &e), e);
+    must(build_cutover(build, false, &e), e);
+    build_free(build);
     builder_free(b);
 }
 

@@ -48,7 +48,7 @@ static void put_row(void *arg, const char *key, size_t length)
 {
     struct log_process *p = arg;
     if (key != NULL)
-        log_build_put(p->build, 0, hash_key(p->builder->seed, key, length));
+        build_put(p->build, 0, hash_key(p->builder->seed, key, length));
 }
 
 /* Read up to @pages pages. True: the table has ended. */
@@ -60,7 +60,7 @@ static bool read_pages(struct source *s, struct scan_range *range, struct log_pr
     bool ended = false;
     for (unsigned i = 0; i < pages && !ended; i++) {
         must(scan_page(s, range, &o, &rows, &ended, &e), e);
-        must(log_build_page_end(p->build, 0, &e), e);
+        must(build_page_end(p->build, 0, &e), e);
     }
     return ended;
 }
@@ -100,7 +100,7 @@ static void test_build__of_a_table_has_what_was_not_committed_at_its_start(void 
     transaction_wait_free(settle);
 
     assert_false(read_pages(s, &range, &a, 5));
-    must(log_build_checkpoint(a.build, range.after, strlen(range.after), &e), e);
+    must(build_checkpoint(a.build, range.after, strlen(range.after), &e), e);
     assert_false(read_pages(s, &range, &a, 3)); /* these pages are not recorded */
     log_close(&a);
 
@@ -112,7 +112,7 @@ static void test_build__of_a_table_has_what_was_not_committed_at_its_start(void 
     (void)snprintf(range.after, sizeof(range.after), "%s", buffer_text(&recorded));
     assert_string_equal(range.after, "2997"); /* row 1, then the ids 3, 6, ... */
     assert_true(read_pages(s, &range, &b, ROWS));
-    must(log_build_cutover(b.build, true, &e), e);
+    must(build_cutover(b.build, true, &e), e);
 
     for (unsigned i = 0; i < ROWS; i++)
         keys[i] = code(3 * (i + 1));

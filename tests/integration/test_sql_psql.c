@@ -173,10 +173,11 @@ static void expect_index_scan(PGconn *pg, const char *id, const char *after, con
                                            {"where", "t.kind = 7\n"},
                                            {"after", after},
                                            {"upto", upto},
-                                           {"limit", "10000"}};
+                                           {"limit", "10000"},
+                                           {NULL, NULL}};
     struct buffer text = {0};
     struct error e = {0};
-    must(sql_render("page_plan", bindings, 7, NULL, NULL, 0, &text, &e), &e);
+    must(sql_render("page_plan", bindings, NULL, &text, &e), &e);
     PGresult *r = PQexec(pg, buffer_text(&text));
     assert_int_equal(PQresultStatus(r), PGRES_TUPLES_OK);
     const char *plan = PQgetvalue(r, 0, 0);
@@ -221,10 +222,11 @@ static void test_pages__are_read_by_the_index(void **state)
             "ANALYZE scattered");
     struct buffer text = {0};
     struct error e = {0};
-    const char *const values[] = {"statement_timeout", "lock_timeout"};
-    must(sql_render("session", NULL, 0, values, NULL, 2, &text, &e), &e);
-    const char *const times[] = {"60000", "1000"};
-    PQclear(PQexecParams(pg, buffer_text(&text), 2, NULL, times, NULL, NULL, 0));
+    struct sql_values values;
+    must(sql_render("session", SQL_BINDINGS({"statement_timeout", "60000"}, {"lock_timeout", "1000"}),
+                    &values, &text, &e),
+         &e);
+    PQclear(PQexecParams(pg, buffer_text(&text), (int)values.count, NULL, values.text, NULL, NULL, 0));
     static const char least[] = "(t.id) > ('00000000-0000-0000-0000-000000000000')";
     static const char most[] = "(t.id) <= ('ffffffff-ffff-ffff-ffff-ffffffffffff')";
     expect_index_scan(pg, "t.id", "true", "true", "scattered_pkey");
@@ -262,10 +264,11 @@ static char *explain_newer(PGconn *pg)
                                            {"key", "t.code"},
                                            {"where", "t.code > ''"},
                                            {"blocks", "t.ctid >= '(10,0)' AND t.ctid < '(20,0)'"},
-                                           {"newer", "age(t.xmin) <= (SELECT age('750'::xid))"}};
+                                           {"newer", "age(t.xmin) <= (SELECT age('750'::xid))"},
+                                           {NULL, NULL}};
     struct buffer text = {0}, statement = {0};
     struct error e = {0};
-    must(sql_render("blocks_newer", bindings, 5, NULL, NULL, 0, &text, &e), &e);
+    must(sql_render("blocks_newer", bindings, NULL, &text, &e), &e);
     const char *from = strchr(buffer_text(&text), '('), *to = strrchr(buffer_text(&text), ')');
     buffer_printf(&statement, "EXPLAIN (FORMAT JSON) %.*s", (int)(to - from - 1), from + 1);
     char *plan = database_value(pg, "%s", buffer_text(&statement));

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "migrate/build/log_build.h"
+#include "migrate/build/build.h"
 #include "shard/generations/grace.h"
 #include "shard/view/view_load.h"
 #include "tests/fault/log/lease.h"
@@ -28,7 +28,7 @@ struct turn {
     struct sync_client *link;
     struct log_view *view;
     struct builder *builder;
-    struct log_build *build;
+    struct build *build;
     uint64_t row; /* the next row to read */
 };
 
@@ -56,9 +56,9 @@ static enum err put_page(struct turn *t, struct error *e)
         if (!atomic_load(&t->o->ledger->acknowledged[t->row]))
             continue;
         int n = snprintf(text, sizeof(text), "%" PRIu64, t->row);
-        log_build_put(t->build, 0, hash_key(t->builder->seed, text, (size_t)n));
+        build_put(t->build, 0, hash_key(t->builder->seed, text, (size_t)n));
     }
-    return log_build_page_end(t->build, 0, e);
+    return build_page_end(t->build, 0, e);
 }
 
 static enum err put_rows(struct turn *t, struct error *e)
@@ -70,7 +70,7 @@ static enum err put_rows(struct turn *t, struct error *e)
             code = put_page(t, e);
         int n = snprintf(rows, sizeof(rows), "%" PRIu64, t->row);
         if (code == ERR_OK)
-            code = log_build_checkpoint(t->build, rows, (size_t)n, e);
+            code = build_checkpoint(t->build, rows, (size_t)n, e);
     }
     return code;
 }
@@ -80,9 +80,9 @@ static enum err put_rows(struct turn *t, struct error *e)
 static enum err make_bits(struct turn *t, struct error *e)
 {
     const struct build_options options = {.memory = MEMORY, .writers = 1};
-    log_build_free(t->build);
+    build_free(t->build);
     t->build = NULL;
-    return log_build_new(&t->build, t->builder, &options, e);
+    return build_new(&t->build, t->builder, &options, e);
 }
 
 /* Run the build, from its recorded checkpoint or from the beginning. */
@@ -103,7 +103,7 @@ static enum err run_once(struct turn *t, struct error *e)
     if (code == ERR_OK)
         code = put_rows(t, e);
     if (code == ERR_OK)
-        code = log_build_cutover(t->build, true, e);
+        code = build_cutover(t->build, true, e);
     ledger_note(t->o->ledger, "builder %u: generation %" PRIu64 " is %s %s", t->o->number,
                 t->builder->shape.number, code == ERR_OK ? "read" : "not built:", e->text);
     return code;
@@ -161,7 +161,7 @@ static enum err build(struct turn *t, struct error *e)
         clock_sleep_us(PAUSE_US);
         code = run_once(t, e);
     }
-    log_build_free(t->build);
+    build_free(t->build);
     builder_free(t->builder);
     t->build = NULL;
     t->builder = NULL;

@@ -12,24 +12,35 @@
 
 static void expect(const char *statement, const char *rendered)
 {
-    const struct sql_binding bindings[] = {
-        {"table", "public.\"odd :name\""}, {"id", "odd\"id"}, {"where", "a = ':x' OR b"}};
-    const char *const params[] = {"limit", "after"};
+    const struct sql_binding bindings[] = {{"table", "public.\"odd :name\""},
+                                           {"id", "odd\"id"},
+                                           {"where", "a = ':x' OR b"},
+                                           {"limit", "10"},
+                                           {"after", "5"},
+                                           {"limit", "unused"},
+                                           {NULL, NULL}};
+    struct sql_values values;
     struct buffer out = {0};
     struct error e = {0};
     buffer_puts(&out, "kept|");
-    enum err err = sql_render(statement, bindings, 3, params, NULL, 2, &out, &e);
+    enum err err = sql_render(statement, bindings, &values, &out, &e);
     if (err != ERR_OK)
         fail_msg("%s: %s", statement, e.text);
     assert_memory_equal(out.data, "kept|", 5);
     assert_string_equal(buffer_text(&out) + 5, rendered);
+    assert_int_equal(values.count, strstr(rendered, "$1") == NULL ? 0 : 2);
+    if (values.count > 0) {
+        assert_string_equal(values.text[0], "5");
+        assert_string_equal(values.text[1], "10");
+    }
     buffer_fini(&out);
 }
 
 static enum err fails(const char *statement, struct error *e)
 {
+    struct sql_values values;
     struct buffer out = {0};
-    enum err err = sql_render(statement, NULL, 0, NULL, NULL, 0, &out, e);
+    enum err err = sql_render(statement, NULL, &values, &out, e);
     buffer_fini(&out);
     return err;
 }
@@ -38,7 +49,7 @@ static void test_sql_render__binds_identifiers_pieces_and_values(void **state)
 {
     (void)state;
     expect("variables", "SELECT t.\"odd\"\"id\"::text FROM public.\"odd :name\" AS t\n"
-                        " WHERE t.\"odd\"\"id\" > $2 AND (a = ':x' OR b) LIMIT $1 + $1");
+                        " WHERE t.\"odd\"\"id\" > $1 AND (a = ':x' OR b) LIMIT $2 + $2");
 }
 
 static void test_sql_render__leaves_casts_and_quoted_text_alone(void **state)
@@ -60,13 +71,11 @@ static void test_sql_render__drops_comments_and_the_last_semicolon(void **state)
 static void test_sql_render__puts_literals_into_the_text(void **state)
 {
     (void)state;
-    const struct sql_binding bindings[] = {
-        {"table", "t"}, {"id", "id"}, {"where", "true"}, {"limit", "unused"}};
-    const char *const params[] = {"limit", "after"};
-    const char *const literals[] = {"'10'", " E'it''s'"};
+    const struct sql_binding bindings[] = {{"table", "t"},    {"id", "id"},           {"where", "true"},
+                                           {"limit", "'10'"}, {"after", " E'it''s'"}, {NULL, NULL}};
     struct buffer out = {0};
     struct error e = {0};
-    assert_int_equal(sql_render("variables", bindings, 4, params, literals, 2, &out, &e), ERR_OK);
+    assert_int_equal(sql_render("variables", bindings, NULL, &out, &e), ERR_OK);
     assert_string_equal(buffer_text(&out), "SELECT t.\"id\"::text FROM t AS t\n"
                                            " WHERE t.\"id\" >  E'it''s' AND (true) LIMIT '10' + '10'");
     buffer_fini(&out);
