@@ -17,11 +17,10 @@ void lane_key(struct key_name *out, const struct names *names, unsigned lane, ui
 
 /* --- commands --- */
 
-void lane_commands_clear(struct lane_commands *c, bool asking)
+void lane_commands_clear(struct lane_commands *c)
 {
     buffer_clear(&c->bytes);
     c->count = 0;
-    c->asking = asking;
 }
 
 void lane_commands_fini(struct lane_commands *c)
@@ -39,10 +38,6 @@ static void note(struct lane_commands *c, enum lane_command kind)
 static void put(struct lane_commands *c, enum lane_command kind, size_t argc, const char *const *argv,
                 const size_t *lengths)
 {
-    if (c->asking) {
-        buffer_puts(&c->bytes, "*1\r\n$6\r\nASKING\r\n");
-        note(c, LANE_ASKING);
-    }
     buffer_command(&c->bytes, argc, argv, lengths);
     note(c, kind);
 }

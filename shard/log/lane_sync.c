@@ -38,7 +38,6 @@ static void round_fini(struct round *r)
 static enum err take(struct round *r, enum lane_command kind, const redisReply *reply, struct error *e)
 {
     switch (kind) {
-    case LANE_ASKING:
     case LANE_ADD: /* no round has one */
         return ERR_OK;
     case LANE_LENGTH:
@@ -72,7 +71,7 @@ static enum err take_all(struct round *r, struct error *e)
 static enum err make_round(struct round *r, bool with_length, struct error *e)
 {
     struct lane_commands *c = &r->commands;
-    lane_commands_clear(c, r->redirect.port != 0 && r->redirect.ask);
+    lane_commands_clear(c);
     tail_clear(&r->tail);
     if (r->from != NULL)
         lane_commands_tail(c, r->lane, r->from->id, with_length);

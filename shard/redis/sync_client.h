@@ -59,8 +59,8 @@ MUST_CHECK enum err sync_client_append(struct sync_client *l, unsigned where, si
 /* Queue @count commands that go over one connection together. @commands holds them, formatted; @ends holds
  * their ends. sync_client_reply() reads each reply. In a cluster these commands are not redirected one by
  * one: a reply MOVED or ASK is returned as it is, and sets *@redirect. Pass *@redirect to the next call,
- * which goes there and clears it. *@redirect must live until the last reply is read or forgotten. On error
- * nothing is queued. */
+ * which goes there (behind ASKING, if that is what the node asks for) and clears it. *@redirect must live
+ * until the last reply is read or forgotten. On error nothing is queued. */
 MUST_CHECK enum err sync_client_append_together(struct sync_client *l, unsigned where,
                                                 struct slot_redirect *redirect, unsigned count,
                                                 const char *commands, const size_t *ends, struct error *e);
