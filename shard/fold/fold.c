@@ -116,11 +116,7 @@ static enum err judge(struct fold *f, const struct header *h, const void *bytes,
     struct header found, mine = *h;
     mine.writer = f->token;
     (void)shard_text(f, h, name);
-    enum err code = header_decode(&found, bytes, length, name, e);
-    if (code == ERR_OK)
-        code = header_check(&found, &mine, name, e);
-    if (code == ERR_OK)
-        code = header_check_made(&found, h->writer.number, name, e);
+    enum err code = header_judge(&found, bytes, length, &mine, h->writer.number, name, e);
     if (code == ERR_OK) /* its token is an older one: the shard went back */
         code = error_set(e, ERR_FENCED, "shard %s has token %" PRIu64 ", not %" PRIu64, name,
                          found.writer.number, f->token.number);
