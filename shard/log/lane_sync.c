@@ -5,14 +5,12 @@
  * lane at all. */
 #include "shard/log/lane_sync.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shard/redis/script_call.h"
 
 enum {
     REDIRECTIONS_MAX = 16,
-    CLOSED_NAME_MAX = KEY_NAME_MAX + 8,
     TRIM_AT_ONCE = 10000 /* entries; XTRIM removes whole nodes, so a few less */
 };
 
@@ -168,31 +166,12 @@ enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id
 
 /* --- appending --- */
 
-/* One command by itself; the caller frees *@out. ERR_NOT_FOUND: RENAME found no such key. */
-static enum err command(struct sync_client *l, const struct lane *lane, redisReply **out, struct error *e,
-                        size_t argc, const char *const *argv, const size_t *lengths)
-{
-    enum err code = sync_client_append(l, lane->where, argc, argv, lengths, e);
-    if (code == ERR_OK)
-        code = sync_client_reply(l, lane->where, out, e);
-    if (code == ERR_OK && (*out)->type == REDIS_REPLY_ERROR) {
-        code = lane_refusal(lane, *out, e);
-        if (strncmp((*out)->str, "ERR no such key", strlen("ERR no such key")) == 0)
-            code = ERR_NOT_FOUND;
-    }
-    if (code != ERR_OK) {
-        freeReplyObject(*out);
-        *out = NULL;
-    }
-    return code;
-}
-
 static enum err put_reply(struct sync_client *l, const struct lane *lane, struct log_id *id, struct error *e)
 {
     redisReply *reply = NULL;
     enum err code = sync_client_reply(l, lane->where, &reply, e);
     if (code == ERR_OK && reply->type == REDIS_REPLY_NIL)
-        code = error_set(e, ERR_NOT_FOUND, "lane %.*s is missing", (int)lane->key.length, lane->key.text);
+        code = error_set(e, ERR_NOT_FOUND, "lane %s is missing", lane->key.text);
     else if (code == ERR_OK)
         code = lane_take_id(lane, reply, id, e);
     freeReplyObject(reply);
@@ -204,11 +183,9 @@ enum err lane_put(struct sync_client *l, const struct lane *lane, struct lane_pu
 {
     enum err code = ERR_OK;
     for (unsigned i = 0; i < count && code == ERR_OK; i++) {
-        const char *const argv[] = {
-            "XADD", lane->key.text, "NOMKSTREAM", "*", "e", (const char *)put[i].bytes};
-        const size_t lengths[] = {4, lane->key.length, 10, 1, 1, put[i].length};
         put[i].id = (struct log_id){0};
-        code = sync_client_append(l, lane->where, 6, argv, lengths, e);
+        code = sync_client_send(l, lane->where, e, "XADD %s NOMKSTREAM * e %b", lane->key.text, put[i].bytes,
+                                put[i].length);
     }
     for (unsigned i = 0; i < count && code == ERR_OK; i++)
         code = put_reply(l, lane, &put[i].id, e);
@@ -222,12 +199,11 @@ enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t write
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     size_t length = log_entry_encode(bytes, writer, sequence, NULL, 0);
-    const char *const argv[] = {"XADD", lane->key.text, "*", "e", (const char *)bytes};
-    const size_t lengths[] = {4, lane->key.length, 1, 1, length};
     struct round r = {.redis = l, .lane = lane};
     struct log_id id = {0};
-    redisReply *reply = NULL;
-    enum err code = command(l, lane, &reply, e, 5, argv, lengths);
+    redisReply *reply;
+    enum err code =
+        sync_client_ask(l, lane->where, &reply, e, "XADD %s * e %b", lane->key.text, bytes, length);
     if (code == ERR_OK)
         code = lane_take_id(lane, reply, &id, e);
     freeReplyObject(reply);
@@ -237,8 +213,8 @@ enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t write
         code = go_round(&r, false, e);
     }
     if (code == ERR_OK && (r.tail.era == 0 || !r.tail.is_anchored))
-        code = error_set(e, ERR_UNREACHABLE, "lane %.*s: the node is no master, or lost the anchor at once",
-                         (int)lane->key.length, lane->key.text);
+        code = error_set(e, ERR_UNREACHABLE, "lane %s: the node is no master, or lost the anchor at once",
+                         lane->key.text);
     if (code == ERR_OK)
         lane->era = r.tail.era;
     round_fini(&r);
@@ -275,8 +251,7 @@ static enum err take_trimmed(const struct lane *lane, const redisReply *r, int64
         return lane_refusal(lane, r, e);
     if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 || r->element[0]->type != REDIS_REPLY_INTEGER ||
         r->element[1]->type != REDIS_REPLY_INTEGER)
-        return error_set(e, ERR_PARSE, "lane %.*s: unexpected reply to a script", (int)lane->key.length,
-                         lane->key.text);
+        return error_set(e, ERR_PARSE, "lane %s: unexpected reply to a script", lane->key.text);
     *gone = r->element[0]->integer;
     *bytes = (uint64_t)r->element[1]->integer;
     return ERR_OK;
@@ -296,9 +271,7 @@ static enum err trim_once(struct sync_client *l, struct script_call *call, const
         script_number(call, TRIM_AT_ONCE);
         script_incarnation(call, lane->era); /* 16 digits */
     }
-    enum err code = script_send(call, l, lane->where, e);
-    if (code == ERR_OK)
-        code = sync_client_reply(l, lane->where, &r, e);
+    enum err code = script_ask(call, l, lane->where, &r, e);
     if (code != ERR_OK)
         return code;
     code = take_trimmed(lane, r, gone, bytes, e);
@@ -322,31 +295,26 @@ enum err lane_trim(struct sync_client *l, const struct lane *lane, const struct 
     return code;
 }
 
-/* "<key>.closed" */
-static size_t closed_name(const struct lane *lane, char out[CLOSED_NAME_MAX])
-{
-    int length = snprintf(out, CLOSED_NAME_MAX, "%.*s.closed", (int)lane->key.length, lane->key.text);
-    return (size_t)length;
-}
-
 enum err lane_close(struct sync_client *l, const struct lane *lane, struct error *e)
 {
-    char closed[CLOSED_NAME_MAX];
-    const char *const argv[] = {"RENAME", lane->key.text, closed};
-    const size_t lengths[] = {6, lane->key.length, closed_name(lane, closed)};
-    redisReply *reply = NULL;
-    enum err code = command(l, lane, &reply, e, 3, argv, lengths);
+    static const char missing[] = "ERR no such key";
+    const char *key = lane->key.text;
+    redisReply *reply;
+    enum err code = sync_client_ask(l, lane->where, &reply, e, "RENAME %s %s.closed", key, key);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR &&
+        strncmp(reply->str, missing, sizeof(missing) - 1) != 0)
+        code = lane_refusal(lane, reply, e);
     freeReplyObject(reply);
-    return code == ERR_NOT_FOUND ? ERR_OK : code;
+    return code;
 }
 
 enum err lane_forget(struct sync_client *l, const struct lane *lane, struct error *e)
 {
-    char closed[CLOSED_NAME_MAX];
-    const char *const argv[] = {"UNLINK", lane->key.text, closed};
-    const size_t lengths[] = {6, lane->key.length, closed_name(lane, closed)};
-    redisReply *reply = NULL;
-    enum err code = command(l, lane, &reply, e, 3, argv, lengths);
+    const char *key = lane->key.text;
+    redisReply *reply;
+    enum err code = sync_client_ask(l, lane->where, &reply, e, "UNLINK %s %s.closed", key, key);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
+        code = lane_refusal(lane, reply, e);
     freeReplyObject(reply);
     return code;
 }
