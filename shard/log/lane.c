@@ -49,8 +49,8 @@ void lane_commands_add(struct lane_commands *c, const struct lane *lane, const v
     put(c, LANE_ADD, 6, argv, lengths);
 }
 
-static void put_range(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned limit,
-                      bool with_length)
+void lane_commands_range(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned limit,
+                         bool with_length)
 {
     char id[LOG_ID_TEXT_MAX], count[12];
     const char *const argv[] = {"XRANGE", lane->key.text, id, "+", "COUNT", count};
@@ -61,17 +61,6 @@ static void put_range(struct lane_commands *c, const struct lane *lane, struct l
     put(c, LANE_RANGE, 6, argv, NULL);
     buffer_puts(&c->bytes, greeting_ask_replication);
     note(c, LANE_INFO);
-}
-
-void lane_commands_tail(struct lane_commands *c, const struct lane *lane, struct log_id from,
-                        bool with_length)
-{
-    put_range(c, lane, from, LANE_RANGE_COUNT, with_length);
-}
-
-void lane_commands_look(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned count)
-{
-    put_range(c, lane, from, count, true);
 }
 
 /* --- replies --- */

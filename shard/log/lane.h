@@ -46,11 +46,9 @@ struct lane_commands {
 void lane_commands_clear(struct lane_commands *c);
 void lane_commands_fini(struct lane_commands *c);
 void lane_commands_add(struct lane_commands *c, const struct lane *lane, const void *entry, size_t length);
-/* The tail read from @from on, and INFO. */
-void lane_commands_tail(struct lane_commands *c, const struct lane *lane, struct log_id from,
-                        bool with_length);
-/* A look for at most @count entries from @from on, with XLEN and INFO. */
-void lane_commands_look(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned count);
+/* XRANGE of at most @limit entries from @from on, behind XLEN if @with_length; and INFO. */
+void lane_commands_range(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned limit,
+                         bool with_length);
 
 /* --- replies --- */
 

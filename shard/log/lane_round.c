@@ -52,7 +52,7 @@ static bool write_round(struct lane_reader *r, struct round *o)
         lane_commands_add(&o->commands, &r->lane, bytes, length);
         o->entry[o->added++] = (uint8_t)i;
     }
-    lane_commands_tail(&o->commands, &r->lane, r->at.id, t->with_length);
+    lane_commands_range(&o->commands, &r->lane, r->at.id, LANE_RANGE_COUNT, t->with_length);
     return !buffer_failed(&o->commands.bytes);
 }
 

@@ -21,9 +21,9 @@ struct round {
     const struct lane *lane;
     struct lane_commands commands;
     struct tail tail;
-    const struct log_position *from; /* where the tail read begins; NULL: the round has none */
-    const struct log_id *look;       /* where the look begins; NULL: the round has none */
-    unsigned look_count;
+    const struct log_position *from; /* of a tail read: the entry at @begin; NULL: it is a look */
+    struct log_id begin;
+    unsigned limit;
     struct slot_redirect redirect;
 };
 
@@ -71,10 +71,7 @@ static enum err make_round(struct round *r, bool with_length, struct error *e)
     struct lane_commands *c = &r->commands;
     lane_commands_clear(c);
     tail_clear(&r->tail);
-    if (r->from != NULL)
-        lane_commands_tail(c, r->lane, r->from->id, with_length);
-    if (r->look != NULL)
-        lane_commands_look(c, r->lane, *r->look, r->look_count);
+    lane_commands_range(c, r->lane, r->begin, r->limit, with_length);
     if (buffer_failed(&c->bytes))
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = sync_client_append_together(r->redis, r->lane->where, &r->redirect, c->count,
@@ -130,7 +127,7 @@ enum err lane_read(struct sync_client *l, const struct lane *lane, struct log_po
                    lane_apply_fn *apply, void *arg, enum tail_state *state, struct error *e)
 {
     struct log_position from = *at; /* @at moves while the entries are applied */
-    struct round r = {.redis = l, .lane = lane, .from = &from};
+    struct round r = {.redis = l, .lane = lane, .from = &from, .begin = from.id, .limit = LANE_RANGE_COUNT};
     enum err code = read_round(&r, at, apply, arg, state, e);
     round_fini(&r);
     return code;
@@ -151,8 +148,8 @@ static enum err show_all(struct round *r, struct lane_page *page, lane_apply_fn 
 enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id from, unsigned count,
                    lane_apply_fn *apply, void *arg, struct lane_page *page, struct error *e)
 {
-    struct round r = {.redis = l, .lane = lane, .look = &from, .look_count = count};
-    enum err code = go_round(&r, false, e);
+    struct round r = {.redis = l, .lane = lane, .begin = from, .limit = count};
+    enum err code = go_round(&r, true, e);
     *page = (struct lane_page){
         .era = r.tail.era, .length = r.tail.length, .more = r.tail.count == count, .last = from};
     bool counts = page->era != 0 && (lane->era == 0 || lane->era == page->era);
@@ -199,7 +196,7 @@ enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t write
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     size_t length = log_entry_encode(bytes, writer, sequence, NULL, 0);
-    struct round r = {.redis = l, .lane = lane};
+    struct round r = {.redis = l, .lane = lane, .from = anchor, .limit = LANE_RANGE_COUNT};
     struct log_id id = {0};
     redisReply *reply;
     enum err code =
@@ -209,7 +206,7 @@ enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t write
     freeReplyObject(reply);
     if (code == ERR_OK) {
         log_position_set(anchor, id, bytes, length);
-        r.from = anchor;
+        r.begin = id;
         code = go_round(&r, false, e);
     }
     if (code == ERR_OK && (r.tail.era == 0 || !r.tail.is_anchored))
