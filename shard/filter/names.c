@@ -119,6 +119,12 @@ static char *put_filter(char *at, const struct names *n)
     return put_bytes(at, n->filter, n->filter_length);
 }
 
+static void end_name(struct key_name *out, char *end)
+{
+    *end = '\0';
+    out->length = (size_t)(end - out->text);
+}
+
 void names_literally(struct buffer *pattern, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -135,8 +141,7 @@ void names_filter_key(const struct names *n, const char *what, struct key_name *
     char *at = put_filter(out->text, n);
     *at++ = '}';
     *at++ = ':';
-    at = put_bytes(at, what, length);
-    out->length = (size_t)(at - out->text);
+    end_name(out, put_bytes(at, what, length));
 }
 
 /* "P:{F.g.l.i}:<inc>" */
@@ -166,15 +171,14 @@ static char *put_shard(struct key_name *out, const struct names *n, struct shard
 
 void names_log_shard(const struct names *n, struct shard_id id, struct key_name *out)
 {
-    out->length = (size_t)(put_shard_id(out, n, id) - out->text);
+    end_name(out, put_shard_id(out, n, id));
 }
 
 void names_new_shard(const struct names *n, struct shard_id id, uint64_t token, struct key_name *out)
 {
     char *at = put_shard(out, n, id, 'n', token);
     *at++ = '.';
-    at = number_write(at, id.generation);
-    out->length = (size_t)(at - out->text);
+    end_name(out, number_write(at, id.generation));
 }
 
 /* --- keys that are on every master --- */

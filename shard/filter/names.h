@@ -26,7 +26,7 @@ enum {
     KEY_NAME_MAX = PREFIX_MAX + FILTER_NAME_MAX + 160
 };
 
-/* The name of a key, in the caller's storage. It is not NUL-terminated. It holds any byte but NUL. */
+/* The name of a key, in the caller's storage. It holds any byte but NUL, and is NUL-terminated. */
 struct key_name {
     size_t length;
     char text[KEY_NAME_MAX];

@@ -347,6 +347,8 @@ enum err slot_map_parse_shards(struct slot_map *out, const redisReply *reply, co
 
 /* --- errors of a node --- */
 
+const char slots_asking[] = "*1\r\n$6\r\nASKING\r\n";
+
 bool slots_parse_redirect(struct slot_redirect *out, const char *text, size_t length, const char *asked_host)
 {
     static const char moved[] = "MOVED ", ask[] = "ASK ";

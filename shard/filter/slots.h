@@ -81,6 +81,8 @@ struct slot_redirect {
     uint16_t port;
 };
 
+/* The command before each one that goes where ASK says. */
+extern const char slots_asking[];
 /* Parse "MOVED 3999 127.0.0.1:6381" or "ASK 3999 [host]:6381". False: @text is neither, or names no node. */
 bool slots_parse_redirect(struct slot_redirect *out, const char *text, size_t length, const char *asked_host);
 

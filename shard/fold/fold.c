@@ -2,7 +2,6 @@
 #include "shard/fold/fold.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include "base/random.h"
 #include "shard/view/log_view.h"
@@ -89,40 +88,27 @@ bool fold_is_lost(enum err code)
     return code == ERR_LOST || code == ERR_WRONG_TYPE || code == ERR_FORMAT;
 }
 
-/* The key of the shard, for error texts. */
-static const char *shard_text(struct fold *f, const struct header *h, char out[KEY_NAME_MAX + 1])
-{
-    struct key_name key;
-    shard_key(f, h, &key);
-    (void)snprintf(out, KEY_NAME_MAX + 1, "%.*s", (int)key.length, key.text);
-    return out;
-}
-
 enum err fold_refused(struct fold *f, unsigned where, const struct header *h, const redisReply *r,
                       struct error *e)
 {
-    char name[KEY_NAME_MAX + 1];
-    (void)shard_text(f, h, name);
+    struct key_name key;
+    shard_key(f, h, &key);
     if (strncmp(r->str, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
-        return error_set(e, ERR_WRONG_TYPE, "shard %s is no string: delete or rename the foreign key", name);
-    return error_prefix(e, sync_client_refusal(f->redis, where, r, e), "shard %s", name);
+        return header_refused(key.text, r->str, e);
+    return error_prefix(e, sync_client_refusal(f->redis, where, r, e), "shard %s", key.text);
 }
 
 /* Judge what was found instead of @h. */
 static enum err judge(struct fold *f, const struct header *h, const void *bytes, size_t length,
                       struct error *e)
 {
-    char name[KEY_NAME_MAX + 1];
+    struct key_name key;
     struct header found, mine = *h;
     mine.writer = f->token;
-    (void)shard_text(f, h, name);
-    enum err code = header_decode(&found, bytes, length, name, e);
-    if (code == ERR_OK)
-        code = header_check(&found, &mine, name, e);
-    if (code == ERR_OK)
-        code = header_check_made(&found, h->writer.number, name, e);
+    shard_key(f, h, &key);
+    enum err code = header_judge(&found, bytes, length, &mine, h->writer.number, key.text, e);
     if (code == ERR_OK) /* its token is an older one: the shard went back */
-        code = error_set(e, ERR_FENCED, "shard %s has token %" PRIu64 ", not %" PRIu64, name,
+        code = error_set(e, ERR_FENCED, "shard %s has token %" PRIu64 ", not %" PRIu64, key.text,
                          found.writer.number, f->token.number);
     return code;
 }
@@ -146,22 +132,22 @@ enum err fold_enter(struct fold *f, unsigned where, const struct header *h, stru
 enum err fold_entered(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
                       struct error *e)
 {
-    char name[KEY_NAME_MAX + 1];
+    struct key_name key;
     redisReply *r;
     *later = 0;
     enum err code = sync_client_reply(f->redis, where, &r, e);
     if (code != ERR_OK)
         return code;
-    (void)shard_text(f, h, name);
+    shard_key(f, h, &key);
     if (r->type == REDIS_REPLY_ERROR)
         code = fold_refused(f, where, h, r, e);
     else if (r->type == REDIS_REPLY_STRING)
         code = judge(f, h, r->str, r->len, e);
     else if (r->type != REDIS_REPLY_INTEGER)
-        code = error_set(e, ERR_REFUSED, "shard %s: unexpected reply to a script", name);
+        code = error_set(e, ERR_REFUSED, "shard %s: unexpected reply to a script", key.text);
     else if (r->integer != -1) {
         *later = (uint64_t)r->integer;
-        code = error_set(e, ERR_FENCED, "shard %s: token %lld is later than %" PRIu64, name, r->integer,
+        code = error_set(e, ERR_FENCED, "shard %s: token %lld is later than %" PRIu64, key.text, r->integer,
                          f->token.number);
     }
     freeReplyObject(r);
@@ -177,14 +163,10 @@ enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint
 enum err fold_read(struct fold *f, unsigned where, const struct header *h, uint64_t offset, uint32_t length,
                    struct error *e)
 {
-    char from[24], to[24];
     struct key_name key;
     shard_key(f, h, &key);
-    int n = snprintf(from, sizeof(from), "%" PRIu64, offset);
-    int m = snprintf(to, sizeof(to), "%" PRIu64, offset + length - 1);
-    const char *const argv[] = {"GETRANGE", key.text, from, to};
-    const size_t lengths[] = {8, key.length, (size_t)n, (size_t)m};
-    return sync_client_append(f->redis, where, 4, argv, lengths, e);
+    return sync_client_send(f->redis, where, e, "GETRANGE %s %" PRIu64 " %" PRIu64, key.text, offset,
+                            offset + length - 1);
 }
 
 void fold_begin(struct fold *f, const struct header *h)
@@ -242,18 +224,19 @@ enum err fold_get(struct fold *f, unsigned where, const struct header *h, uint32
 enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32_t block, uint8_t *out,
                   struct error *e)
 {
-    char name[KEY_NAME_MAX + 1];
+    struct key_name key;
     redisReply *r;
     enum err code = sync_client_reply(f->redis, where, &r, e);
     if (code != ERR_OK)
         return code;
+    shard_key(f, h, &key);
     const uint8_t *bytes = (const uint8_t *)r->str;
     if (r->type == REDIS_REPLY_ERROR)
         code = fold_refused(f, where, h, r, e);
     else if (r->type != REDIS_REPLY_STRING || r->len != h->block_bits / 8U ||
              (bytes[0] << 8 | bytes[1]) != h->tag)
         code = error_set(e, ERR_LOST, "shard %s: its block %" PRIu32 " is missing, or has not its tag",
-                         shard_text(f, h, name), block);
+                         key.text, block);
     else
         memcpy(out, bytes, r->len);
     freeReplyObject(r);
@@ -317,9 +300,7 @@ enum err fold_store(struct fold *f, unsigned lane, uint64_t lane_number, uint64_
     buffer_printf(position, " %u", layers);
     script_incarnation(&f->call, era); /* 16 digits, as the view has them */
     script_number(&f->call, is_long);
-    enum err code = script_send(&f->call, f->redis, home, e);
-    if (code == ERR_OK)
-        code = sync_client_reply(f->redis, home, &reply, e);
+    enum err code = script_ask(&f->call, f->redis, home, &reply, e);
     if (code != ERR_OK)
         return code;
     code = take_bounds(f, reply, home, needed, over_hold, e);

@@ -191,7 +191,7 @@ static enum err join_piece(struct folder *f, const struct piece *p, struct error
                         p->offset)
             : resident_join_piece(f->resident, p->layer, p->shard, p->offset, r->str, p->length, e);
     names_log_shard(f->fold.names, (struct shard_id){f->shape->number, p->layer, p->shard}, &key);
-    return code == ERR_LOST ? error_prefix(e, code, "shard %.*s", (int)key.length, key.text) : code;
+    return code == ERR_LOST ? error_prefix(e, code, "shard %s", key.text) : code;
 }
 
 /* Read the gathered pieces, apply what the lanes have, and join the pieces with memory. */

@@ -58,10 +58,8 @@ static enum err refused(struct sync_client *l, const struct names *names, const 
     struct key_name key;
     names_filter_key(names, "folder", &key);
     if (strncmp(r->str, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
-        return error_set(e, ERR_WRONG_TYPE, "%.*s is not a hash: delete or rename the foreign key",
-                         (int)key.length, key.text);
-    return error_prefix(e, sync_client_refusal(l, sync_client_home(l, names), r, e), "%.*s", (int)key.length,
-                        key.text);
+        return error_set(e, ERR_WRONG_TYPE, "%s is not a hash: delete or rename the foreign key", key.text);
+    return error_prefix(e, sync_client_refusal(l, sync_client_home(l, names), r, e), "%s", key.text);
 }
 
 static enum err take_reply(struct lease *l, const redisReply *r, uint64_t sent, struct error *e)
@@ -96,9 +94,7 @@ enum err lease_take(struct lease *l, const struct lease_report *report, struct e
     script_number_field(&l->call, "folds", report->folds);
     script_number_field(&l->call, "folded_ms", report->folded_ms);
     script_field(&l->call, "error", report->error);
-    enum err code = script_send(&l->call, l->redis, home, e);
-    if (code == ERR_OK)
-        code = sync_client_reply(l->redis, home, &r, e);
+    enum err code = script_ask(&l->call, l->redis, home, &r, e);
     if (code != ERR_OK)
         return code;
     code = take_reply(l, r, sent, e);
@@ -128,16 +124,12 @@ static const char *text_of(const redisReply *r, size_t i)
 enum err lease_look(struct sync_client *l, const struct names *names, struct lease_status *out,
                     struct error *e)
 {
-    unsigned home = sync_client_home(l, names);
     struct key_name key;
     redisReply *r;
     *out = (struct lease_status){0};
     names_filter_key(names, "folder", &key);
-    const char *const argv[] = {"HMGET", key.text, "owner", "folds", "folded_ms", "error"};
-    const size_t lengths[] = {5, key.length, 5, 5, 9, 5};
-    enum err code = sync_client_append(l, home, 6, argv, lengths, e);
-    if (code == ERR_OK)
-        code = sync_client_reply(l, home, &r, e);
+    enum err code = sync_client_ask(l, sync_client_home(l, names), &r, e,
+                                    "HMGET %s owner folds folded_ms error", key.text);
     if (code != ERR_OK)
         return code;
     if (r->type == REDIS_REPLY_ERROR) {

@@ -33,8 +33,8 @@ static enum err read_on(struct builder *b, unsigned i, lane_apply_fn *apply, voi
     if (code != ERR_OK || state == TAIL_COMPLETE)
         return code;
     b->anew = true;
-    return error_set(e, ERR_LOST, "lane %.*s: %s: the build must begin anew", (int)lane->key.length,
-                     lane->key.text, tail_state_name(state));
+    return error_set(e, ERR_LOST, "lane %s: %s: the build must begin anew", lane->key.text,
+                     tail_state_name(state));
 }
 
 /* Read the last entry of a lane: any entry will do as a first position, and the tail read from it proves the
@@ -43,19 +43,18 @@ static enum err find_last(struct builder *b, unsigned i, struct error *e)
 {
     const struct lane *lane = &b->stream[i];
     redisReply *r;
-    enum err code = sync_client_command(b->fold.redis, lane->where, &r, e, "XREVRANGE %b + - COUNT 1",
-                                        lane->key.text, lane->key.length);
+    enum err code =
+        sync_client_command(b->fold.redis, lane->where, &r, e, "XREVRANGE %s + - COUNT 1", lane->key.text);
     if (code != ERR_OK)
-        return error_prefix(e, code, "lane %.*s", (int)lane->key.length, lane->key.text);
+        return error_prefix(e, code, "lane %s", lane->key.text);
     const redisReply *entry = r->type == REDIS_REPLY_ARRAY && r->elements == 1 ? r->element[0] : NULL;
     const redisReply *fields = entry != NULL && entry->elements == 2 ? entry->element[1] : NULL;
     struct log_id id;
     if (entry == NULL)
-        code = error_set(e, ERR_LOST, "lane %.*s is missing or empty", (int)lane->key.length, lane->key.text);
+        code = error_set(e, ERR_LOST, "lane %s is missing or empty", lane->key.text);
     else if (fields == NULL || fields->elements != 2 || fields->element[1]->len > LOG_ENTRY_BYTES_MAX ||
              !log_id_parse(&id, entry->element[0]->str, entry->element[0]->len))
-        code = error_set(e, ERR_PARSE, "lane %.*s: its last entry is not an entry of this log",
-                         (int)lane->key.length, lane->key.text);
+        code = error_set(e, ERR_PARSE, "lane %s: its last entry is not an entry of this log", lane->key.text);
     else
         log_position_set(&b->at[i], id, fields->element[1]->str, fields->element[1]->len);
     freeReplyObject(r);

@@ -124,7 +124,7 @@ static enum err load_record(struct builder *b, struct buffer *rows, struct error
     else if (r->elements > 0)
         code = take_record(b, r, rows, e);
     freeReplyObject(r);
-    return code == ERR_PARSE ? error_prefix(e, code, "%.*s", (int)key.length, key.text) : code;
+    return code == ERR_PARSE ? error_prefix(e, code, "%s", key.text) : code;
 }
 
 static enum err find_build(struct builder *b, const struct log_view *v, struct error *e)

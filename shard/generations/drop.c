@@ -51,16 +51,14 @@ static enum err for_each_lane(struct dropper *d, lane_fn *fn, struct error *e)
 static enum err look_at_lane(struct sync_client *l, const struct lane *lane, struct error *e)
 {
     redisReply *reply = NULL;
-    enum err code =
-        sync_client_command(l, lane->where, &reply, e, "TYPE %b", lane->key.text, lane->key.length);
+    enum err code = sync_client_command(l, lane->where, &reply, e, "TYPE %s", lane->key.text);
     if (code != ERR_OK)
         return code;
     if (reply->type != REDIS_REPLY_STATUS)
-        code = error_set(e, ERR_PARSE, "lane %.*s: unexpected reply to TYPE", (int)lane->key.length,
-                         lane->key.text);
+        code = error_set(e, ERR_PARSE, "lane %s: unexpected reply to TYPE", lane->key.text);
     else if (strcmp(reply->str, "stream") != 0 && strcmp(reply->str, "none") != 0)
-        code = error_set(e, ERR_WRONG_TYPE, "lane %.*s is a %s, not a stream; delete or rename that key",
-                         (int)lane->key.length, lane->key.text, reply->str);
+        code = error_set(e, ERR_WRONG_TYPE, "lane %s is a %s, not a stream; delete or rename that key",
+                         lane->key.text, reply->str);
     freeReplyObject(reply);
     return code;
 }

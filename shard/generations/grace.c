@@ -111,5 +111,5 @@ enum err grace_delete(struct sync_client *l, const struct names *names, struct e
     freeReplyObject(r);
     if (code != ERR_OK)
         sync_client_forget(l);
-    return code == ERR_PARSE ? error_prefix(e, code, "%.*s", (int)key.length, key.text) : code;
+    return code == ERR_PARSE ? error_prefix(e, code, "%s", key.text) : code;
 }

@@ -141,8 +141,8 @@ static enum err still_ours(struct sweep *s, struct error *e)
     (void)snprintf(text, sizeof(text), "%016" PRIx64, s->names->incarnation);
     if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, text) != 0)
         code = error_set(e, ERR_CONFLICT,
-                         "key %.*s belongs to another process by now, which makes or deletes this filter",
-                         (int)key.length, key.text);
+                         "key %s belongs to another process by now, which makes or deletes this filter",
+                         key.text);
     freeReplyObject(reply);
     return code;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
+#include "shard/view/shards.h"
 
 extern const char embedded_load_begin[], embedded_load_chunk[], embedded_load_end[];
 
@@ -126,39 +127,11 @@ static enum err read_reply(struct handle *f, unsigned where, struct error *e)
     return code;
 }
 
-static enum err discard_layer(struct handle *f, const struct generation *g, unsigned layer,
-                              const struct placement *placement, struct error *e)
-{
-    uint32_t shards = g->layers[layer].geometry.shards;
-    enum err code = ERR_OK;
-    for (uint32_t first = 0; first < shards && code == ERR_OK; first += AT_ONCE) {
-        uint32_t end = shards - first < AT_ONCE ? shards : first + AT_ONCE;
-        for (uint32_t i = first; i < end && code == ERR_OK; i++) {
-            struct key_name name;
-            names_new_shard(&f->names, (struct shard_id){g->number, layer, i}, g->layers[layer].token, &name);
-            const char *argv[] = {"UNLINK", name.text};
-            const size_t lengths[] = {6, name.length};
-            code = sync_client_append(f->redis, placement_where(placement, layer, i), 2, argv, lengths, e);
-        }
-        for (uint32_t i = first; i < end && code == ERR_OK; i++)
-            code = read_reply(f, placement_where(placement, layer, i), e);
-    }
-    if (code != ERR_OK)
-        sync_client_forget(f->redis);
-    return code;
-}
-
 enum err loading_discard(struct handle *f, const struct loading *l, struct error *e)
 {
-    uint64_t now = f->names.incarnation;
-    struct placement placement;
-    f->names.incarnation = l->incarnation;
-    const struct generation *g = &l->shape;
-    enum err code = placement_resolve(&placement, &f->names, g, sync_client_nodes(f->redis), e);
-    for (unsigned i = 0; i < g->layer_count && code == ERR_OK; i++)
-        code = discard_layer(f, g, i, &placement, e);
-    f->names.incarnation = now;
-    return code;
+    struct names of = f->names;
+    of.incarnation = l->incarnation;
+    return shards_remove_new(f->redis, &of, &l->shape, e);
 }
 
 static enum err end(struct handle *f, struct loading *l, struct error *e)
@@ -293,17 +266,12 @@ static enum err send_look(struct handle *f, const struct loading *l, unsigned la
 {
     const struct geometry *geometry = &l->header.layers[layer].geometry;
     struct key_name name;
-    char ttl[24], first[24], last[24];
     uint32_t at = geometry_shard_bytes(geometry) - geometry->block_bits / 8;
     new_name(f, l, layer, shard, &name);
-    const char *expire[] = {"PEXPIRE", name.text, ttl};
-    const size_t expire_lengths[] = {7, name.length,
-                                     (size_t)snprintf(ttl, sizeof(ttl), "%d", LOADING_TTL_MS)};
-    const char *range[] = {"GETRANGE", name.text, first, last};
-    const size_t range_lengths[] = {8, name.length, (size_t)snprintf(first, sizeof(first), "%" PRIu32, at),
-                                    (size_t)snprintf(last, sizeof(last), "%" PRIu32, at + 1)};
-    enum err code = sync_client_append(f->redis, where, 3, expire, expire_lengths, e);
-    return code == ERR_OK ? sync_client_append(f->redis, where, 4, range, range_lengths, e) : code;
+    enum err code = sync_client_send(f->redis, where, e, "PEXPIRE %s %d", name.text, LOADING_TTL_MS);
+    return code == ERR_OK ? sync_client_send(f->redis, where, e, "GETRANGE %s %" PRIu32 " %" PRIu32,
+                                             name.text, at, at + 1)
+                          : code;
 }
 
 static enum err take_look(struct handle *f, uint16_t tag, unsigned where, bool *there, struct error *e)

@@ -109,8 +109,7 @@ static enum err foreign(struct maker *m, const char *what, struct error *e)
 {
     struct key_name key;
     names_filter_key(m->names, what, &key);
-    return error_set(e, ERR_WRONG_TYPE, "%.*s is not a hash: delete or rename the foreign key",
-                     (int)key.length, key.text);
+    return error_set(e, ERR_WRONG_TYPE, "%s is not a hash: delete or rename the foreign key", key.text);
 }
 
 /* *@written: our record is written; else another one was there, which is removed by now. */

@@ -17,11 +17,10 @@ void lane_key(struct key_name *out, const struct names *names, unsigned lane, ui
 
 /* --- commands --- */
 
-void lane_commands_clear(struct lane_commands *c, bool asking)
+void lane_commands_clear(struct lane_commands *c)
 {
     buffer_clear(&c->bytes);
     c->count = 0;
-    c->asking = asking;
 }
 
 void lane_commands_fini(struct lane_commands *c)
@@ -39,10 +38,6 @@ static void note(struct lane_commands *c, enum lane_command kind)
 static void put(struct lane_commands *c, enum lane_command kind, size_t argc, const char *const *argv,
                 const size_t *lengths)
 {
-    if (c->asking) {
-        buffer_puts(&c->bytes, "*1\r\n$6\r\nASKING\r\n");
-        note(c, LANE_ASKING);
-    }
     buffer_command(&c->bytes, argc, argv, lengths);
     note(c, kind);
 }
@@ -54,35 +49,18 @@ void lane_commands_add(struct lane_commands *c, const struct lane *lane, const v
     put(c, LANE_ADD, 6, argv, lengths);
 }
 
-static void put_range(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned limit,
-                      bool with_length)
+void lane_commands_range(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned limit,
+                         bool with_length)
 {
     char id[LOG_ID_TEXT_MAX], count[12];
     const char *const argv[] = {"XRANGE", lane->key.text, id, "+", "COUNT", count};
-    const size_t lengths[] = {6,
-                              lane->key.length,
-                              log_id_format(from, id),
-                              1,
-                              5,
-                              (size_t)snprintf(count, sizeof(count), "%u", limit)};
-    const char *const length_argv[] = {"XLEN", lane->key.text};
-    const size_t length_lengths[] = {4, lane->key.length};
+    (void)log_id_format(from, id);
+    (void)snprintf(count, sizeof(count), "%u", limit);
     if (with_length)
-        put(c, LANE_LENGTH, 2, length_argv, length_lengths);
-    put(c, LANE_RANGE, 6, argv, lengths);
+        put(c, LANE_LENGTH, 2, (const char *const[]){"XLEN", lane->key.text}, NULL);
+    put(c, LANE_RANGE, 6, argv, NULL);
     buffer_puts(&c->bytes, greeting_ask_replication);
     note(c, LANE_INFO);
-}
-
-void lane_commands_tail(struct lane_commands *c, const struct lane *lane, struct log_id from,
-                        bool with_length)
-{
-    put_range(c, lane, from, LANE_RANGE_COUNT, with_length);
-}
-
-void lane_commands_look(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned count)
-{
-    put_range(c, lane, from, count, true);
 }
 
 /* --- replies --- */
@@ -94,21 +72,19 @@ static bool begins(const redisReply *reply, const char *word)
 
 enum err lane_refusal(const struct lane *lane, const redisReply *reply, struct error *e)
 {
-    int n = (int)lane->key.length;
     const char *key = lane->key.text;
     if (begins(reply, "WRONGTYPE"))
-        return error_set(e, ERR_WRONG_TYPE, "lane %.*s is not a stream; delete or rename that key", n, key);
+        return error_set(e, ERR_WRONG_TYPE, "lane %s is not a stream; delete or rename that key", key);
     if (strstr(reply->str, "exhausted the last possible ID") != NULL)
         return error_set(e, ERR_CONFLICT,
-                         "lane %.*s: the id of its last entry is the highest there is; replace the lane", n,
-                         key);
+                         "lane %s: the id of its last entry is the highest there is; replace the lane", key);
     enum err code = ERR_REFUSED;
     if (begins(reply, "OOM "))
         code = ERR_NOMEM;
     else if (slots_error_passes(reply->str) || begins(reply, "READONLY") || begins(reply, "MOVED ") ||
              begins(reply, "ASK "))
         code = ERR_UNREACHABLE;
-    return error_set(e, code, "lane %.*s: %s", n, key, reply->str);
+    return error_set(e, code, "lane %s: %s", key, reply->str);
 }
 
 enum err lane_take_id(const struct lane *lane, const redisReply *reply, struct log_id *out, struct error *e)
@@ -116,7 +92,6 @@ enum err lane_take_id(const struct lane *lane, const redisReply *reply, struct l
     if (reply->type == REDIS_REPLY_ERROR)
         return lane_refusal(lane, reply, e);
     if (reply->type != REDIS_REPLY_STRING || !log_id_parse(out, reply->str, reply->len))
-        return error_set(e, ERR_PARSE, "lane %.*s: the reply to XADD is no id", (int)lane->key.length,
-                         lane->key.text);
+        return error_set(e, ERR_PARSE, "lane %s: the reply to XADD is no id", lane->key.text);
     return ERR_OK;
 }

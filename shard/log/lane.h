@@ -26,33 +26,29 @@ void lane_key(struct key_name *out, const struct names *names, unsigned lane, ui
 /* --- commands that go to one server together, in one write --- */
 
 enum lane_command {
-    LANE_ASKING, /* before each command on the lane, if a node of a cluster said ASK */
     LANE_ADD,    /* XADD of an entry */
     LANE_LENGTH, /* XLEN; sent only to tell a lost lane from a trimmed or forked one */
     LANE_RANGE,  /* XRANGE from a position on, that entry included */
     LANE_INFO    /* INFO replication: it decides whether the replies before it count */
 };
 
-enum { LANE_COMMANDS_MAX = 72, LANE_RANGE_COUNT = 512 /* entries of a tail read */ };
+enum { LANE_COMMANDS_MAX = 36, LANE_RANGE_COUNT = 512 /* entries of a tail read */ };
 
 /* Zero-initialised it is empty. */
 struct lane_commands {
     struct buffer bytes;
-    bool asking; /* ASKING precedes each command on the lane */
     unsigned count;
     uint8_t kind[LANE_COMMANDS_MAX]; /* enum lane_command */
     size_t end[LANE_COMMANDS_MAX];   /* the end of each command in @bytes */
 };
 
 /* Forget all commands, and keep the memory. */
-void lane_commands_clear(struct lane_commands *c, bool asking);
+void lane_commands_clear(struct lane_commands *c);
 void lane_commands_fini(struct lane_commands *c);
 void lane_commands_add(struct lane_commands *c, const struct lane *lane, const void *entry, size_t length);
-/* The tail read from @from on, and INFO. */
-void lane_commands_tail(struct lane_commands *c, const struct lane *lane, struct log_id from,
-                        bool with_length);
-/* A look for at most @count entries from @from on, with XLEN and INFO. */
-void lane_commands_look(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned count);
+/* XRANGE of at most @limit entries from @from on, behind XLEN if @with_length; and INFO. */
+void lane_commands_range(struct lane_commands *c, const struct lane *lane, struct log_id from, unsigned limit,
+                         bool with_length);
 
 /* --- replies --- */
 

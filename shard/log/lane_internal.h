@@ -22,7 +22,7 @@ enum entry_state {
 
 /* An entry has LOG_KEYS_MAX keys, except for the last entry of a turn. */
 enum { TURN_ENTRIES_MAX = LANE_REQUEST_KEYS_MAX / LOG_KEYS_MAX };
-_Static_assert(2 * TURN_ENTRIES_MAX + 5 <= LANE_COMMANDS_MAX, "each with ASKING, and the tail read");
+_Static_assert(TURN_ENTRIES_MAX + 3 <= LANE_COMMANDS_MAX, "and the tail read");
 
 /* Requests that are handled together, until a tail read that began after all of them is complete. */
 struct turn {

@@ -42,7 +42,7 @@ static bool write_round(struct lane_reader *r, struct round *o)
     o->code = ERR_OK;
     o->reader = r;
     tail_clear(&o->tail);
-    lane_commands_clear(&o->commands, o->redirect.port != 0 && o->redirect.ask);
+    lane_commands_clear(&o->commands);
     for (unsigned i = 0; i < t->entries; i++) {
         if (t->state[i] != ENTRY_UNSENT || r->is_unreadable)
             continue;
@@ -52,7 +52,7 @@ static bool write_round(struct lane_reader *r, struct round *o)
         lane_commands_add(&o->commands, &r->lane, bytes, length);
         o->entry[o->added++] = (uint8_t)i;
     }
-    lane_commands_tail(&o->commands, &r->lane, r->at.id, t->with_length);
+    lane_commands_range(&o->commands, &r->lane, r->at.id, LANE_RANGE_COUNT, t->with_length);
     return !buffer_failed(&o->commands.bytes);
 }
 
@@ -142,8 +142,6 @@ static void take(struct round *o, enum lane_command kind, const redisReply *repl
     struct error e = {""};
     enum err code = ERR_OK;
     switch (kind) {
-    case LANE_ASKING:
-        break;
     case LANE_ADD:
         take_added(o, reply);
         break;

@@ -5,14 +5,12 @@
  * lane at all. */
 #include "shard/log/lane_sync.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shard/redis/script_call.h"
 
 enum {
     REDIRECTIONS_MAX = 16,
-    CLOSED_NAME_MAX = KEY_NAME_MAX + 8,
     TRIM_AT_ONCE = 10000 /* entries; XTRIM removes whole nodes, so a few less */
 };
 
@@ -23,9 +21,9 @@ struct round {
     const struct lane *lane;
     struct lane_commands commands;
     struct tail tail;
-    const struct log_position *from; /* where the tail read begins; NULL: the round has none */
-    const struct log_id *look;       /* where the look begins; NULL: the round has none */
-    unsigned look_count;
+    const struct log_position *from; /* of a tail read: the entry at @begin; NULL: it is a look */
+    struct log_id begin;
+    unsigned limit;
     struct slot_redirect redirect;
 };
 
@@ -38,7 +36,6 @@ static void round_fini(struct round *r)
 static enum err take(struct round *r, enum lane_command kind, const redisReply *reply, struct error *e)
 {
     switch (kind) {
-    case LANE_ASKING:
     case LANE_ADD: /* no round has one */
         return ERR_OK;
     case LANE_LENGTH:
@@ -72,12 +69,9 @@ static enum err take_all(struct round *r, struct error *e)
 static enum err make_round(struct round *r, bool with_length, struct error *e)
 {
     struct lane_commands *c = &r->commands;
-    lane_commands_clear(c, r->redirect.port != 0 && r->redirect.ask);
+    lane_commands_clear(c);
     tail_clear(&r->tail);
-    if (r->from != NULL)
-        lane_commands_tail(c, r->lane, r->from->id, with_length);
-    if (r->look != NULL)
-        lane_commands_look(c, r->lane, *r->look, r->look_count);
+    lane_commands_range(c, r->lane, r->begin, r->limit, with_length);
     if (buffer_failed(&c->bytes))
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = sync_client_append_together(r->redis, r->lane->where, &r->redirect, c->count,
@@ -133,7 +127,7 @@ enum err lane_read(struct sync_client *l, const struct lane *lane, struct log_po
                    lane_apply_fn *apply, void *arg, enum tail_state *state, struct error *e)
 {
     struct log_position from = *at; /* @at moves while the entries are applied */
-    struct round r = {.redis = l, .lane = lane, .from = &from};
+    struct round r = {.redis = l, .lane = lane, .from = &from, .begin = from.id, .limit = LANE_RANGE_COUNT};
     enum err code = read_round(&r, at, apply, arg, state, e);
     round_fini(&r);
     return code;
@@ -154,8 +148,8 @@ static enum err show_all(struct round *r, struct lane_page *page, lane_apply_fn 
 enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id from, unsigned count,
                    lane_apply_fn *apply, void *arg, struct lane_page *page, struct error *e)
 {
-    struct round r = {.redis = l, .lane = lane, .look = &from, .look_count = count};
-    enum err code = go_round(&r, false, e);
+    struct round r = {.redis = l, .lane = lane, .begin = from, .limit = count};
+    enum err code = go_round(&r, true, e);
     *page = (struct lane_page){
         .era = r.tail.era, .length = r.tail.length, .more = r.tail.count == count, .last = from};
     bool counts = page->era != 0 && (lane->era == 0 || lane->era == page->era);
@@ -169,31 +163,12 @@ enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id
 
 /* --- appending --- */
 
-/* One command by itself; the caller frees *@out. ERR_NOT_FOUND: RENAME found no such key. */
-static enum err command(struct sync_client *l, const struct lane *lane, redisReply **out, struct error *e,
-                        size_t argc, const char *const *argv, const size_t *lengths)
-{
-    enum err code = sync_client_append(l, lane->where, argc, argv, lengths, e);
-    if (code == ERR_OK)
-        code = sync_client_reply(l, lane->where, out, e);
-    if (code == ERR_OK && (*out)->type == REDIS_REPLY_ERROR) {
-        code = lane_refusal(lane, *out, e);
-        if (strncmp((*out)->str, "ERR no such key", strlen("ERR no such key")) == 0)
-            code = ERR_NOT_FOUND;
-    }
-    if (code != ERR_OK) {
-        freeReplyObject(*out);
-        *out = NULL;
-    }
-    return code;
-}
-
 static enum err put_reply(struct sync_client *l, const struct lane *lane, struct log_id *id, struct error *e)
 {
     redisReply *reply = NULL;
     enum err code = sync_client_reply(l, lane->where, &reply, e);
     if (code == ERR_OK && reply->type == REDIS_REPLY_NIL)
-        code = error_set(e, ERR_NOT_FOUND, "lane %.*s is missing", (int)lane->key.length, lane->key.text);
+        code = error_set(e, ERR_NOT_FOUND, "lane %s is missing", lane->key.text);
     else if (code == ERR_OK)
         code = lane_take_id(lane, reply, id, e);
     freeReplyObject(reply);
@@ -205,11 +180,9 @@ enum err lane_put(struct sync_client *l, const struct lane *lane, struct lane_pu
 {
     enum err code = ERR_OK;
     for (unsigned i = 0; i < count && code == ERR_OK; i++) {
-        const char *const argv[] = {
-            "XADD", lane->key.text, "NOMKSTREAM", "*", "e", (const char *)put[i].bytes};
-        const size_t lengths[] = {4, lane->key.length, 10, 1, 1, put[i].length};
         put[i].id = (struct log_id){0};
-        code = sync_client_append(l, lane->where, 6, argv, lengths, e);
+        code = sync_client_send(l, lane->where, e, "XADD %s NOMKSTREAM * e %b", lane->key.text, put[i].bytes,
+                                put[i].length);
     }
     for (unsigned i = 0; i < count && code == ERR_OK; i++)
         code = put_reply(l, lane, &put[i].id, e);
@@ -223,23 +196,22 @@ enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t write
 {
     uint8_t bytes[LOG_ENTRY_BYTES_MAX];
     size_t length = log_entry_encode(bytes, writer, sequence, NULL, 0);
-    const char *const argv[] = {"XADD", lane->key.text, "*", "e", (const char *)bytes};
-    const size_t lengths[] = {4, lane->key.length, 1, 1, length};
-    struct round r = {.redis = l, .lane = lane};
+    struct round r = {.redis = l, .lane = lane, .from = anchor, .limit = LANE_RANGE_COUNT};
     struct log_id id = {0};
-    redisReply *reply = NULL;
-    enum err code = command(l, lane, &reply, e, 5, argv, lengths);
+    redisReply *reply;
+    enum err code =
+        sync_client_ask(l, lane->where, &reply, e, "XADD %s * e %b", lane->key.text, bytes, length);
     if (code == ERR_OK)
         code = lane_take_id(lane, reply, &id, e);
     freeReplyObject(reply);
     if (code == ERR_OK) {
         log_position_set(anchor, id, bytes, length);
-        r.from = anchor;
+        r.begin = id;
         code = go_round(&r, false, e);
     }
     if (code == ERR_OK && (r.tail.era == 0 || !r.tail.is_anchored))
-        code = error_set(e, ERR_UNREACHABLE, "lane %.*s: the node is no master, or lost the anchor at once",
-                         (int)lane->key.length, lane->key.text);
+        code = error_set(e, ERR_UNREACHABLE, "lane %s: the node is no master, or lost the anchor at once",
+                         lane->key.text);
     if (code == ERR_OK)
         lane->era = r.tail.era;
     round_fini(&r);
@@ -276,8 +248,7 @@ static enum err take_trimmed(const struct lane *lane, const redisReply *r, int64
         return lane_refusal(lane, r, e);
     if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 || r->element[0]->type != REDIS_REPLY_INTEGER ||
         r->element[1]->type != REDIS_REPLY_INTEGER)
-        return error_set(e, ERR_PARSE, "lane %.*s: unexpected reply to a script", (int)lane->key.length,
-                         lane->key.text);
+        return error_set(e, ERR_PARSE, "lane %s: unexpected reply to a script", lane->key.text);
     *gone = r->element[0]->integer;
     *bytes = (uint64_t)r->element[1]->integer;
     return ERR_OK;
@@ -297,9 +268,7 @@ static enum err trim_once(struct sync_client *l, struct script_call *call, const
         script_number(call, TRIM_AT_ONCE);
         script_incarnation(call, lane->era); /* 16 digits */
     }
-    enum err code = script_send(call, l, lane->where, e);
-    if (code == ERR_OK)
-        code = sync_client_reply(l, lane->where, &r, e);
+    enum err code = script_ask(call, l, lane->where, &r, e);
     if (code != ERR_OK)
         return code;
     code = take_trimmed(lane, r, gone, bytes, e);
@@ -323,31 +292,26 @@ enum err lane_trim(struct sync_client *l, const struct lane *lane, const struct 
     return code;
 }
 
-/* "<key>.closed" */
-static size_t closed_name(const struct lane *lane, char out[CLOSED_NAME_MAX])
-{
-    int length = snprintf(out, CLOSED_NAME_MAX, "%.*s.closed", (int)lane->key.length, lane->key.text);
-    return (size_t)length;
-}
-
 enum err lane_close(struct sync_client *l, const struct lane *lane, struct error *e)
 {
-    char closed[CLOSED_NAME_MAX];
-    const char *const argv[] = {"RENAME", lane->key.text, closed};
-    const size_t lengths[] = {6, lane->key.length, closed_name(lane, closed)};
-    redisReply *reply = NULL;
-    enum err code = command(l, lane, &reply, e, 3, argv, lengths);
+    static const char missing[] = "ERR no such key";
+    const char *key = lane->key.text;
+    redisReply *reply;
+    enum err code = sync_client_ask(l, lane->where, &reply, e, "RENAME %s %s.closed", key, key);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR &&
+        strncmp(reply->str, missing, sizeof(missing) - 1) != 0)
+        code = lane_refusal(lane, reply, e);
     freeReplyObject(reply);
-    return code == ERR_NOT_FOUND ? ERR_OK : code;
+    return code;
 }
 
 enum err lane_forget(struct sync_client *l, const struct lane *lane, struct error *e)
 {
-    char closed[CLOSED_NAME_MAX];
-    const char *const argv[] = {"UNLINK", lane->key.text, closed};
-    const size_t lengths[] = {6, lane->key.length, closed_name(lane, closed)};
-    redisReply *reply = NULL;
-    enum err code = command(l, lane, &reply, e, 3, argv, lengths);
+    const char *key = lane->key.text;
+    redisReply *reply;
+    enum err code = sync_client_ask(l, lane->where, &reply, e, "UNLINK %s %s.closed", key, key);
+    if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
+        code = lane_refusal(lane, reply, e);
     freeReplyObject(reply);
     return code;
 }

@@ -47,8 +47,7 @@ void own_free(struct own *own)
 
 static bool is_in(const struct own *own, const struct lane *lane)
 {
-    return own->lane.era == lane->era && own->lane.key.length == lane->key.length &&
-           memcmp(own->lane.key.text, lane->key.text, lane->key.length) == 0;
+    return own->lane.era == lane->era && strcmp(own->lane.key.text, lane->key.text) == 0;
 }
 
 void own_enter(struct own *own, const struct lane *lane)
@@ -112,9 +111,9 @@ enum err own_room(struct own *own, unsigned entries, size_t bytes, struct error 
     if (kept + cost(entries, bytes) <= own->bytes_max)
         return ERR_OK;
     return error_set(e, ERR_NOMEM,
-                     "lane %.*s: %zu bytes of this process' entries are not in the shards yet, and it keeps "
+                     "lane %s: %zu bytes of this process' entries are not in the shards yet, and it keeps "
                      "at most %zu; adds wait for the filter's folder",
-                     (int)key.length, key.text, kept, own->bytes_max);
+                     key.text, kept, own->bytes_max);
 }
 
 /* The index of the first entry with at least that sequence. */
@@ -180,11 +179,11 @@ enum err own_met(struct own *own, const struct lane *lane, uint64_t sequence, st
     (void)pthread_mutex_lock(&own->lock);
     struct kept *one = find(own, sequence);
     if (!is_in(own, lane))
-        code = error_set(e, ERR_FENCED, "lane %.*s has another replication id, or was replaced",
-                         (int)lane->key.length, lane->key.text);
+        code =
+            error_set(e, ERR_FENCED, "lane %s has another replication id, or was replaced", lane->key.text);
     else if (is_removed(own))
-        code = error_set(e, ERR_FENCED, "lane %.*s: this process was removed from the register of writers",
-                         (int)lane->key.length, lane->key.text);
+        code = error_set(e, ERR_FENCED, "lane %s: this process was removed from the register of writers",
+                         lane->key.text);
     else if (one == NULL && (one = keep(own, sequence, bytes, length)) == NULL)
         code = error_set(e, ERR_NOMEM, "out of memory");
     if (code == ERR_OK && !one->is_met) { /* the first one in the log counts */

@@ -40,8 +40,7 @@ static enum err unexpected(const struct lane *lane, const char *command, const r
 {
     if (reply->type == REDIS_REPLY_ERROR)
         return lane_refusal(lane, reply, e);
-    return error_set(e, ERR_PARSE, "lane %.*s: unexpected reply to %s", (int)lane->key.length, lane->key.text,
-                     command);
+    return error_set(e, ERR_PARSE, "lane %s: unexpected reply to %s", lane->key.text, command);
 }
 
 /* --- entries --- */
@@ -74,8 +73,8 @@ static enum err keep(struct tail *t, const struct lane *lane, const redisReply *
         const redisReply *name =
             element->type == REDIS_REPLY_ARRAY && element->elements > 0 ? element->element[0] : NULL;
         const char *id = name != NULL && name->type == REDIS_REPLY_STRING ? name->str : "?";
-        return error_set(e, code, "lane %.*s: entry %s is not an entry of this log: %s",
-                         (int)lane->key.length, lane->key.text, id, why.text);
+        return error_set(e, code, "lane %s: entry %s is not an entry of this log: %s", lane->key.text, id,
+                         why.text);
     }
     head.length = (uint32_t)bytes->len;
     buffer_append(&t->entries, &head, sizeof(head));

@@ -314,7 +314,7 @@ static enum err check_token(struct lost_work *w, struct error *e)
     names_filter_key(f->names, "view", &key);
     log_token_text(&f->token, token);
     enum err code = sync_client_command(f->redis, sync_client_home(f->redis, f->names), &r, e,
-                                        "HGET %b token%u", key.text, key.length, f->slot);
+                                        "HGET %s token%u", key.text, f->slot);
     if (code != ERR_OK)
         return code;
     if (r->type != REDIS_REPLY_STRING || strcmp(r->str, token) != 0)
@@ -535,10 +535,9 @@ static enum err make_empty(struct lost_work *w, struct log_view *v, uint64_t *ma
         return code;
     names_log_shard(w->fold->names,
                     (struct shard_id){w->left[0].generation, w->left[0].layer, w->left[0].shard}, &key);
-    return error_set(
-        e, ERR_CONFLICT,
-        "%.*s is no shard of this filter, or a later version wrote it: delete or rename that key",
-        (int)key.length, key.text);
+    return error_set(e, ERR_CONFLICT,
+                     "%s is no shard of this filter, or a later version wrote it: delete or rename that key",
+                     key.text);
 }
 
 static enum err accept_once(struct sync_client *l, const struct names *names, struct log_view *v,

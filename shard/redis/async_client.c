@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -281,12 +282,15 @@ bool async_client_peer_send(struct async_client_peer *p, const char *command, si
     return async_connection_send(p->connection, command, length, fn, arg);
 }
 
-unsigned async_client_peer_send_together(struct async_client_peer *p, unsigned count, const char *commands,
-                                         const size_t *ends, async_client_reply_fn *fn, void *arg)
+unsigned async_client_peer_send_together(struct async_client_peer *p, bool asks, unsigned count,
+                                         const char *commands, const size_t *ends, async_client_reply_fn *fn,
+                                         void *arg)
 {
     unsigned sent = 0;
     size_t begin = 0;
-    while (sent < count && async_client_peer_send(p, commands + begin, ends[sent] - begin, fn, arg))
+    while (sent < count &&
+           (!asks || async_connection_send(p->connection, slots_asking, strlen(slots_asking), NULL, NULL)) &&
+           async_client_peer_send(p, commands + begin, ends[sent] - begin, fn, arg))
         begin = ends[sent++];
     return sent;
 }
@@ -299,8 +303,9 @@ unsigned async_client_send_together(struct async_client *s, unsigned where, stru
         return async_client_route_send_together(s, where, redirect, count, commands, ends, fn, arg);
     assert(where < s->nodes->count);
     struct async_client_peer *p = &s->peer[where];
-    return async_client_peer_ready(p) ? async_client_peer_send_together(p, count, commands, ends, fn, arg)
-                                      : 0;
+    return async_client_peer_ready(p)
+               ? async_client_peer_send_together(p, false, count, commands, ends, fn, arg)
+               : 0;
 }
 
 bool async_client_send(struct async_client *s, unsigned where, const char *command, size_t length,

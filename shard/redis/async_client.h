@@ -44,7 +44,8 @@ bool async_client_send(struct async_client *s, unsigned where, const char *comma
  * their ends. Returns the number that was sent, for each of which @fn is called: 0 if the node is not
  * reachable now, less than @count if memory ended. In a cluster these commands are not redirected one by one:
  * a reply MOVED or ASK goes to @fn, and sets *@redirect. Pass *@redirect to the next call, which goes there
- * and clears it. *@redirect must live until the last reply. */
+ * (behind ASKING, if that is what the node asks for) and clears it. *@redirect must live until the last
+ * reply. */
 unsigned async_client_send_together(struct async_client *s, unsigned where, struct slot_redirect *redirect,
                                     unsigned count, const char *commands, const size_t *ends,
                                     async_client_reply_fn *fn, void *arg);

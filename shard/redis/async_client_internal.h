@@ -61,9 +61,10 @@ bool async_client_peer_ready(struct async_client_peer *p);
 /* Send to a peer that is ready. False: no memory. */
 bool async_client_peer_send(struct async_client_peer *p, const char *command, size_t length,
                             async_client_reply_fn *fn, void *arg);
-/* As above, for several commands. Returns the number that was sent. */
-unsigned async_client_peer_send_together(struct async_client_peer *p, unsigned count, const char *commands,
-                                         const size_t *ends, async_client_reply_fn *fn, void *arg);
+/* As above, for several commands, each behind ASKING if it @asks. Returns the number that was sent. */
+unsigned async_client_peer_send_together(struct async_client_peer *p, bool asks, unsigned count,
+                                         const char *commands, const size_t *ends, async_client_reply_fn *fn,
+                                         void *arg);
 
 /* --- async_client_acks.c --- */
 void async_client_acks_tick(struct async_client_peer *p, uint64_t now);

@@ -358,7 +358,8 @@ unsigned async_client_route_send_together(struct async_client *s, unsigned where
         return 0;
     *g = (struct async_client_group){.peer = p, .redirect = redirect, .fn = fn, .arg = arg};
     p->used_at = clock_mono_us();
-    g->awaited = async_client_peer_send_together(p, count, commands, ends, on_grouped, g);
+    g->awaited =
+        async_client_peer_send_together(p, to.port != 0 && to.ask, count, commands, ends, on_grouped, g);
     unsigned sent = g->awaited;
     if (sent == 0)
         free(g);
@@ -367,18 +368,15 @@ unsigned async_client_route_send_together(struct async_client *s, unsigned where
 
 /* --- commands that are redirected here --- */
 
-static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
-enum { ASKING_LENGTH = sizeof(asking) - 1 };
-
 /* A command, kept until its reply, as it may have to be sent again. */
 struct routed_command {
     struct async_client *async;
     async_client_reply_fn *fn;
     void *arg;
-    unsigned where, redirections, awaited;
+    unsigned where, redirections;
     struct slot_redirect redirect;
     size_t length;
-    char bytes[]; /* ASKING, then the command */
+    char bytes[];
 };
 
 static void on_routed(void *arg, const redisReply *reply);
@@ -386,22 +384,14 @@ static void on_routed(void *arg, const redisReply *reply);
 /* False: it cannot be sent now; the caller still owns it. */
 static bool dispatch(struct routed_command *c)
 {
-    bool asks = c->redirect.port != 0 && c->redirect.ask;
-    const size_t ends[] = {ASKING_LENGTH, ASKING_LENGTH + c->length};
-    c->awaited = async_client_route_send_together(c->async, c->where, &c->redirect, asks ? 2 : 1,
-                                                  asks ? c->bytes : c->bytes + ASKING_LENGTH,
-                                                  asks ? ends : &c->length, on_routed, c);
-    if (asks && c->awaited == 1) /* no memory for the command itself */
-        c->redirections = REDIRECTIONS_MAX + 1;
-    return c->awaited > 0;
+    return async_client_route_send_together(c->async, c->where, &c->redirect, 1, c->bytes, &c->length,
+                                            on_routed, c) == 1;
 }
 
 static void on_routed(void *arg, const redisReply *reply)
 {
     struct routed_command *c = arg;
-    if (--c->awaited > 0) /* this answers ASKING */
-        return;
-    bool is_lost = c->redirections > REDIRECTIONS_MAX || c->redirect.port != 0;
+    bool is_lost = c->redirect.port != 0;
     if (is_lost && c->redirections++ < REDIRECTIONS_MAX && dispatch(c))
         return;
     if (c->fn != NULL)
@@ -412,12 +402,11 @@ static void on_routed(void *arg, const redisReply *reply)
 bool async_client_route_send(struct async_client *s, unsigned where, const char *bytes, size_t length,
                              async_client_reply_fn *fn, void *arg)
 {
-    struct routed_command *c = malloc(sizeof(*c) + ASKING_LENGTH + length);
+    struct routed_command *c = malloc(sizeof(*c) + length);
     if (c == NULL)
         return false;
     *c = (struct routed_command){.async = s, .fn = fn, .arg = arg, .where = where, .length = length};
-    memcpy(c->bytes, asking, ASKING_LENGTH);
-    memcpy(c->bytes + ASKING_LENGTH, bytes, length);
+    memcpy(c->bytes, bytes, length);
     if (dispatch(c))
         return true;
     free(c);

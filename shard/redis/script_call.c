@@ -132,6 +132,13 @@ enum err script_send(struct script_call *c, struct sync_client *l, unsigned wher
     return sync_client_append(l, where, argc, argv, lengths, e);
 }
 
+enum err script_ask(struct script_call *c, struct sync_client *l, unsigned where, redisReply **out,
+                    struct error *e)
+{
+    enum err code = script_send(c, l, where, e);
+    return code == ERR_OK ? sync_client_reply(l, where, out, e) : code;
+}
+
 enum err script_reply(struct sync_client *l, unsigned where, long long *out, struct error *e)
 {
     redisReply *reply;

@@ -44,6 +44,9 @@ void script_incarnation(struct script_call *c, uint64_t incarnation);
 /* Queue the call for @where. Read the reply with script_reply() or sync_client_reply(). */
 MUST_CHECK enum err script_send(struct script_call *c, struct sync_client *l, unsigned where,
                                 struct error *e);
+/* Run the call, whose reply may be an error of Redis. */
+MUST_CHECK enum err script_ask(struct script_call *c, struct sync_client *l, unsigned where, redisReply **out,
+                               struct error *e);
 /* Read an integer reply. ERR_REFUSED: Redis returned an error. */
 MUST_CHECK enum err script_reply(struct sync_client *l, unsigned where, long long *out, struct error *e);
 MUST_CHECK enum err script_run(struct script_call *c, struct sync_client *l, unsigned where, long long *out,

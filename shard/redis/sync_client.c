@@ -152,21 +152,47 @@ enum err sync_client_refusal(const struct sync_client *l, unsigned where, const 
     return error_set(e, code, "Redis node %s: %s", sync_client_name(l, where), reply->str);
 }
 
+static enum err send(struct sync_client *l, unsigned where, struct error *e, const char *format, va_list ap)
+{
+    char *command = NULL;
+    int length = redisvFormatCommand(&command, format, ap);
+    if (length < 0)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = sync_client_queue(l, where, command, (size_t)length, e);
+    redisFreeCommand(command);
+    return code;
+}
+
+enum err sync_client_send(struct sync_client *l, unsigned where, struct error *e, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    enum err code = send(l, where, e, format, ap);
+    va_end(ap);
+    return code;
+}
+
+enum err sync_client_ask(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
+                         const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    enum err code = send(l, where, e, format, ap);
+    va_end(ap);
+    *out = NULL;
+    return code == ERR_OK ? sync_client_reply(l, where, out, e) : code;
+}
+
 enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
                              const char *format, ...)
 {
     redisReply *reply = NULL;
     va_list ap;
     va_start(ap, format);
-    char *command = NULL;
-    int length = redisvFormatCommand(&command, format, ap);
+    enum err code = send(l, where, e, format, ap);
     va_end(ap);
     if (out != NULL)
         *out = NULL;
-    if (length < 0)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = sync_client_queue(l, where, command, (size_t)length, e);
-    redisFreeCommand(command);
     if (code == ERR_OK)
         code = sync_client_reply(l, where, &reply, e);
     if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)

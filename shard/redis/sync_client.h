@@ -56,11 +56,15 @@ bool sync_client_master_has_slots(const struct sync_client *l, unsigned i);
 MUST_CHECK enum err sync_client_append(struct sync_client *l, unsigned where, size_t argc,
                                        const char *const *argv, const size_t *lengths, struct error *e);
 
+/* As above, for one command of @format, which is hiredis' (%s, %b with size_t, numbers). */
+MUST_CHECK enum err sync_client_send(struct sync_client *l, unsigned where, struct error *e,
+                                     const char *format, ...);
+
 /* Queue @count commands that go over one connection together. @commands holds them, formatted; @ends holds
  * their ends. sync_client_reply() reads each reply. In a cluster these commands are not redirected one by
  * one: a reply MOVED or ASK is returned as it is, and sets *@redirect. Pass *@redirect to the next call,
- * which goes there and clears it. *@redirect must live until the last reply is read or forgotten. On error
- * nothing is queued. */
+ * which goes there (behind ASKING, if that is what the node asks for) and clears it. *@redirect must live
+ * until the last reply is read or forgotten. On error nothing is queued. */
 MUST_CHECK enum err sync_client_append_together(struct sync_client *l, unsigned where,
                                                 struct slot_redirect *redirect, unsigned count,
                                                 const char *commands, const size_t *ends, struct error *e);
@@ -84,9 +88,11 @@ MUST_CHECK enum err sync_client_scan(struct sync_client *l, unsigned where, char
                                      const struct buffer *pattern, const char *type, redisReply **out,
                                      struct error *e);
 
-/* Send one command and read its reply. @format is hiredis' (%s, %b with size_t). ERR_REFUSED: Redis returned
- * an error; its text is in @e. @out NULL: the reply is not wanted. All replies of pipelined commands to the
- * same address must have been read before. */
+/* Send one command and read its reply, which may be an error of Redis. @format: as sync_client_send(). All
+ * replies of pipelined commands to the same address must have been read before. */
+MUST_CHECK enum err sync_client_ask(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
+                                    const char *format, ...);
+/* As above. ERR_REFUSED: Redis returned an error; its text is in @e. @out NULL: the reply is not wanted. */
 MUST_CHECK enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out,
                                         struct error *e, const char *format, ...);
 

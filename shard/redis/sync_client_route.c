@@ -62,6 +62,20 @@ void sync_client_route_free(struct sync_client *l)
     l->route = NULL;
 }
 
+/* @bytes: kept for a command that may have to be sent again. NULL: no memory. */
+static struct sync_client_command *command_new(struct sync_client *l, unsigned where, const char *bytes,
+                                               size_t length)
+{
+    struct sync_client_command *c = malloc(sizeof(*c) + length);
+    if (c == NULL)
+        return NULL;
+    *c = (struct sync_client_command){.where = where, .length = length};
+    if (length > 0)
+        memcpy(c->bytes, bytes, length);
+    TAILQ_INSERT_TAIL(&l->all, c, all);
+    return c;
+}
+
 static void command_free(struct sync_client *l, struct sync_client_command *c)
 {
     TAILQ_REMOVE(&l->all, c, all);
@@ -193,8 +207,8 @@ void sync_client_peer_break(struct sync_client_peer *p, enum err code)
 static void send_to(struct sync_client_command *c, const char *bytes, size_t length,
                     struct sync_client_peer *p, bool asking)
 {
-    static const char text[] = "*1\r\n$6\r\nASKING\r\n";
-    enum err code = asking ? sync_connection_append(p->connection, text, sizeof(text) - 1, NULL) : ERR_OK;
+    enum err code =
+        asking ? sync_connection_append(p->connection, slots_asking, strlen(slots_asking), NULL) : ERR_OK;
     if (code == ERR_OK)
         code = sync_connection_append(p->connection, bytes, length, NULL);
     if (code != ERR_OK) {
@@ -217,12 +231,9 @@ enum err sync_client_queue(struct sync_client *l, unsigned where, const char *by
     enum err code = reach_peer(l, where, &p, e);
     if (code != ERR_OK)
         return code;
-    struct sync_client_command *c = malloc(sizeof(*c) + kept);
+    struct sync_client_command *c = command_new(l, where, bytes, kept);
     if (c == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    *c = (struct sync_client_command){.where = where, .length = kept};
-    memcpy(c->bytes, bytes, kept);
-    TAILQ_INSERT_TAIL(&l->all, c, all);
     send_to(c, bytes, length, p, false);
     if (c->state == COMMAND_SENT)
         return ERR_OK;
@@ -258,16 +269,15 @@ enum err sync_client_append_together(struct sync_client *l, unsigned where, stru
     struct sync_client_command *first = NULL, *next;
     size_t begin = 0;
     for (unsigned i = 0; code == ERR_OK && i < count; begin = ends[i++]) {
-        struct sync_client_command *c = malloc(sizeof(*c));
+        struct sync_client_command *c = command_new(l, where, NULL, 0);
         if (c == NULL) {
             code = ERR_NOMEM;
             break;
         }
-        *c = (struct sync_client_command){.where = where, .peer = p, .redirect = redirect};
-        TAILQ_INSERT_TAIL(&l->all, c, all);
-        TAILQ_INSERT_TAIL(&p->sent, c, sent);
+        c->redirect = redirect;
         first = first == NULL ? c : first;
-        code = sync_connection_append(p->connection, commands + begin, ends[i] - begin, NULL);
+        send_to(c, commands + begin, ends[i] - begin, p, to.port != 0 && to.ask);
+        code = c->state == COMMAND_SENT ? ERR_OK : c->code;
     }
     if (code == ERR_OK)
         return ERR_OK;

@@ -25,7 +25,7 @@
 
 enum { REDIRECTIONS_MAX = 5 };
 
-enum kind { COMMAND_ASKING, COMMAND_HEADER, COMMAND_BLOCK, COMMAND_INFO };
+enum kind { COMMAND_HEADER, COMMAND_BLOCK, COMMAND_INFO };
 
 struct command {
     uint8_t kind;
@@ -73,21 +73,15 @@ static void name_of(const struct block_read *r, const struct block_at *at, struc
     names_log_shard(r->source.names, id, name);
 }
 
-static void add_range(struct batch *b, struct text *t, enum kind kind, unsigned want, bool asking,
-                      uint64_t from, uint64_t length)
+static void add_range(struct batch *b, struct text *t, enum kind kind, unsigned want, uint64_t from,
+                      uint64_t length)
 {
     struct key_name name;
     char first[24], last[24];
-    if (asking) {
-        buffer_puts(&t->bytes, "*1\r\n$6\r\nASKING\r\n");
-        note(b, t, COMMAND_ASKING, want);
-    }
     name_of(b->read, &b->read->want[want].at, &name);
-    int n = snprintf(first, sizeof(first), "%" PRIu64, from);
-    int m = snprintf(last, sizeof(last), "%" PRIu64, from + length - 1);
-    const char *const argv[] = {"GETRANGE", name.text, first, last};
-    const size_t lengths[] = {8, name.length, (size_t)n, (size_t)m};
-    buffer_command(&t->bytes, 4, argv, lengths);
+    (void)snprintf(first, sizeof(first), "%" PRIu64, from);
+    (void)snprintf(last, sizeof(last), "%" PRIu64, from + length - 1);
+    buffer_command(&t->bytes, 4, (const char *const[]){"GETRANGE", name.text, first, last}, NULL);
     note(b, t, kind, want);
 }
 
@@ -121,11 +115,10 @@ static void write_batch(struct block_read *r, unsigned first, struct batch *b, s
         struct want *w = &r->want[i];
         if (w->state != WANT_ASK || !go_together(r, &r->want[first], w))
             continue;
-        bool asking = w->redirect.port != 0 && w->redirect.ask;
         uint32_t length = bitmap_of(r, w)->geometry.block_bits / 8;
         if (!is_checked(r, w) && (last == NULL || !same_shard(last, w)))
-            add_range(b, t, COMMAND_HEADER, i, asking, 0, HEADER_BYTES);
-        add_range(b, t, COMMAND_BLOCK, i, asking, length * (1 + (uint64_t)w->at.block), length);
+            add_range(b, t, COMMAND_HEADER, i, 0, HEADER_BYTES);
+        add_range(b, t, COMMAND_BLOCK, i, length * (1 + (uint64_t)w->at.block), length);
         last = w;
     }
     buffer_puts(&t->bytes, greeting_ask_replication);
@@ -145,7 +138,7 @@ static void on_reply(void *arg, const redisReply *reply);
 
 bool batch_send(struct block_read *r, unsigned first)
 {
-    unsigned most = 4 * (r->count - first) + 1;
+    unsigned most = 2 * (r->count - first) + 1;
     struct batch *b = calloc(1, sizeof(*b) + most * sizeof(b->command[0]));
     struct text t = {.ends = malloc(most * sizeof(*t.ends))};
     if (b == NULL || t.ends == NULL) {
@@ -174,21 +167,13 @@ bool batch_send(struct block_read *r, unsigned first)
 static enum err check_header(const struct block_read *r, const struct want *w, const redisReply *reply,
                              const char *name, struct error *e)
 {
+    const struct block_source *s = &r->source;
     const struct bitmap *b = bitmap_of(r, w);
-    const struct header expected = {.tag = b->tag,
-                                    .incarnation = r->source.names->incarnation,
-                                    .generation = r->source.generation,
-                                    .writer = r->source.writer,
-                                    .layer = w->at.layer,
-                                    .shard = w->at.shard,
-                                    .blocks = b->geometry.blocks,
-                                    .block_bits = (uint16_t)b->geometry.block_bits,
-                                    .hashes = (uint16_t)b->geometry.hashes};
-    struct header found;
-    enum err code = header_decode(&found, (const uint8_t *)reply->str, reply->len, name, e);
-    if (code == ERR_OK)
-        code = header_check(&found, &expected, name, e);
-    return code == ERR_OK ? header_check_made(&found, r->source.layers[w->at.layer].token, name, e) : code;
+    struct header found, expected = header_of_geometry(&b->geometry, s->names->incarnation, s->generation,
+                                                       b->tag, w->at.layer, w->at.shard);
+    expected.writer = s->writer;
+    return header_judge(&found, (const uint8_t *)reply->str, reply->len, &expected,
+                        s->layers[w->at.layer].token, name, e);
 }
 
 static enum err check_block(const struct block_read *r, const struct want *w, const redisReply *reply,
@@ -209,19 +194,15 @@ static enum err check_block(const struct block_read *r, const struct want *w, co
 static enum err judge(const struct block_read *r, const struct want *w, enum kind kind,
                       const redisReply *reply, struct error *e)
 {
-    struct key_name key;
-    char name[KEY_NAME_MAX + 1];
-    name_of(r, &w->at, &key);
-    (void)snprintf(name, sizeof(name), "%.*s", (int)key.length, key.text);
-    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0)
-        return error_set(e, ERR_WRONG_TYPE, "shard %s is no string: delete or rename the foreign key", name);
+    struct key_name name;
+    name_of(r, &w->at, &name);
     if (reply->type == REDIS_REPLY_ERROR)
-        return error_set(e, slots_error_passes(reply->str) ? ERR_UNREACHABLE : ERR_REFUSED, "shard %s: %s",
-                         name, reply->str);
+        return header_refused(name.text, reply->str, e);
     if (kind == COMMAND_INFO || reply->type != REDIS_REPLY_STRING)
-        return error_set(e, ERR_REFUSED, "shard %s: unexpected reply to %s", name,
+        return error_set(e, ERR_REFUSED, "shard %s: unexpected reply to %s", name.text,
                          kind == COMMAND_INFO ? "INFO" : "GETRANGE");
-    return kind == COMMAND_HEADER ? check_header(r, w, reply, name, e) : check_block(r, w, reply, name, e);
+    return kind == COMMAND_HEADER ? check_header(r, w, reply, name.text, e)
+                                  : check_block(r, w, reply, name.text, e);
 }
 
 static void take_info(struct batch *b, const redisReply *reply)
@@ -234,8 +215,6 @@ static void take(struct batch *b, const struct command *c, const redisReply *rep
 {
     struct want *w = &b->read->want[c->want];
     struct error e = {""};
-    if (c->kind == COMMAND_ASKING)
-        return;
     if (b->redirect.port != 0) { /* this reply is MOVED or ASK */
         w->redirect = b->redirect;
         b->redirect.port = 0;

@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <inttypes.h>
 #include <string.h>
+#include "shard/filter/slots.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -31,19 +32,26 @@ static uint64_t get(const uint8_t **at, size_t bytes)
 
 /* --- form --- */
 
+struct header header_of_geometry(const struct geometry *g, uint64_t incarnation, uint64_t generation,
+                                 uint16_t tag, unsigned layer, uint32_t shard)
+{
+    return (struct header){.tag = tag,
+                           .incarnation = incarnation,
+                           .generation = generation,
+                           .layer = layer,
+                           .shard = shard,
+                           .blocks = g->blocks,
+                           .block_bits = (uint16_t)g->block_bits,
+                           .hashes = (uint16_t)g->hashes};
+}
+
 struct header header_of_shard(const struct generation *g, uint64_t incarnation, uint16_t tag, unsigned layer,
                               uint32_t shard)
 {
     const struct layer *l = &g->layers[layer];
-    return (struct header){.tag = tag,
-                           .incarnation = incarnation,
-                           .generation = g->number,
-                           .writer = {.number = l->token},
-                           .layer = layer,
-                           .shard = shard,
-                           .blocks = l->geometry.blocks,
-                           .block_bits = (uint16_t)l->geometry.block_bits,
-                           .hashes = (uint16_t)l->geometry.hashes};
+    struct header h = header_of_geometry(&l->geometry, incarnation, g->number, tag, layer, shard);
+    h.writer.number = l->token;
+    return h;
 }
 
 uint32_t header_bytes(const struct geometry *g)
@@ -145,4 +153,20 @@ enum err header_check_made(const struct header *found, uint64_t made, const char
                : error_set(e, ERR_LOST,
                            "shard %s was made under token %" PRIu64 ", and those of its layer under %" PRIu64,
                            name, found->writer.number, made);
+}
+
+enum err header_judge(struct header *out, const uint8_t *bytes, size_t length, const struct header *expected,
+                      uint64_t made, const char *name, struct error *e)
+{
+    enum err code = header_decode(out, bytes, length, name, e);
+    if (code == ERR_OK)
+        code = header_check(out, expected, name, e);
+    return code == ERR_OK ? header_check_made(out, made, name, e) : code;
+}
+
+enum err header_refused(const char *name, const char *text, struct error *e)
+{
+    if (strncmp(text, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
+        return error_set(e, ERR_WRONG_TYPE, "shard %s is no string: delete or rename the foreign key", name);
+    return error_set(e, slots_error_passes(text) ? ERR_UNREACHABLE : ERR_REFUSED, "shard %s: %s", name, text);
 }

@@ -41,6 +41,9 @@ struct header {
     uint16_t hashes;
 };
 
+/* The header of a shard with geometry @g, without its writer. */
+struct header header_of_geometry(const struct geometry *g, uint64_t incarnation, uint64_t generation,
+                                 uint16_t tag, unsigned layer, uint32_t shard);
 /* The header of shard @shard of layer @layer of @g, as the view says: its writer's number is the token under
  * which the shards of the layer were made. */
 struct header header_of_shard(const struct generation *g, uint64_t incarnation, uint16_t tag, unsigned layer,
@@ -67,6 +70,14 @@ MUST_CHECK enum err header_check(const struct header *found, const struct header
  * made. So an attempt that was given up made the shard again, empty, after the real one was lost. */
 MUST_CHECK enum err header_check_made(const struct header *found, uint64_t made, const char *name,
                                       struct error *e);
+/* All three, one after the other. */
+MUST_CHECK enum err header_judge(struct header *out, const uint8_t *bytes, size_t length,
+                                 const struct header *expected, uint64_t made, const char *name,
+                                 struct error *e);
+
+/* The error for the error reply @text to a command on the shard @name. ERR_WRONG_TYPE; ERR_UNREACHABLE: it
+ * passes; ERR_REFUSED. */
+enum err header_refused(const char *name, const char *text, struct error *e);
 
 /* Below, equal to or above 0, as memcmp() of their bytes. */
 int writer_compare(const struct writer_token *a, const struct writer_token *b);

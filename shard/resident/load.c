@@ -1,12 +1,33 @@
 /* SPDX-License-Identifier: MIT */
+/* Loading beside requests: one piece is asked for when the process's rate allows another one; if the node is
+ * far, one more is under way. So a request to the same server waits for one piece at most. The thread that
+ * asks and copies yields to all others of the machine, as long as it makes progress at all. */
 #include "shard/resident/load.h"
 
 #include <assert.h>
 #include <stdio.h>
-#include <string.h>
+#include "base/background.h"
+#include "base/clock.h"
 #include "base/info.h"
+#include "shard/redis/wire/greeting.h"
 
-enum { REDIRECTIONS_MAX = 16 };
+enum { WINDOW = 2 /* pieces under way */, REDIRECTIONS_MAX = 16 };
+
+/* A GETRANGE of @length bytes of blocks, @offset bytes behind the header, and the INFO that tells whether the
+ * reply counts. The first piece of a shard has the header, too. */
+struct piece {
+    uint32_t shard, offset, length;
+    unsigned where, redirections;
+    bool sent;
+    struct slot_redirect redirect; /* port 0: no other node has it */
+};
+
+/* Pieces under way, in the order in which they were asked for. Replies of one node come in that order. */
+struct window {
+    struct piece piece[WINDOW]; /* a ring */
+    unsigned first, count;
+    struct buffer commands; /* those that are sent */
+};
 
 static struct bitmap *bitmap_of(const struct load *l)
 {
@@ -30,34 +51,10 @@ enum err load_begin(struct load *l, struct error *e)
 
 /* --- asking --- */
 
-void load_piece_fini(struct load_piece *p)
+/* The place behind the last piece. */
+static struct piece *free_piece(struct window *w)
 {
-    buffer_fini(&p->commands);
-}
-
-static void put(struct load_piece *p, size_t argc, const char *const *argv, const size_t *lengths)
-{
-    buffer_command(&p->commands, argc, argv, lengths);
-    p->end[p->count++] = p->commands.length;
-}
-
-static void format(const struct load *l, struct load_piece *p)
-{
-    uint32_t header = header_bytes(&bitmap_of(l)->geometry);
-    struct key_name name;
-    char from[16], to[16];
-    name_of(l, p->shard, &name);
-    int n = snprintf(from, sizeof(from), "%u", p->offset == 0 ? 0 : header + p->offset);
-    int m = snprintf(to, sizeof(to), "%u", header + p->offset + p->length - 1);
-    const char *const argv[] = {"GETRANGE", name.text, from, to};
-    const size_t lengths[] = {8, name.length, (size_t)n, (size_t)m};
-    buffer_clear(&p->commands);
-    p->count = p->taken = 0;
-    p->asking = p->redirect.port != 0 && p->redirect.ask;
-    if (p->asking)
-        put(p, 1, (const char *const[]){"ASKING"}, NULL);
-    put(p, 4, argv, lengths);
-    put(p, 2, (const char *const[]){"INFO", "replication"}, NULL);
+    return &w->piece[(w->first + w->count) % WINDOW];
 }
 
 /* False: there is no shard left. */
@@ -70,115 +67,49 @@ static bool find_shard(struct load *l)
     return l->next < l->first + l->count;
 }
 
-bool load_next(struct load *l, struct load_piece *p)
+/* The next piece to ask for. False: there is none. */
+static bool next_piece(struct load *l, struct piece *p)
 {
     if (!find_shard(l))
         return false;
     uint32_t left = bitmap_of(l)->shard_bytes - l->offset;
-    p->where = placement_where(l->placement, l->layer, l->next);
-    p->redirect = (struct slot_redirect){0};
-    p->redirections = 0;
-    p->shard = l->next;
-    p->offset = l->offset;
-    p->length = left < l->piece_bytes ? left : l->piece_bytes;
+    *p = (struct piece){.where = placement_where(l->placement, l->layer, l->next),
+                        .shard = l->next,
+                        .offset = l->offset,
+                        .length = left < l->piece_bytes ? left : l->piece_bytes};
     l->offset += p->length;
     if (p->length == left) {
         l->next++;
         l->offset = 0;
     }
-    format(l, p);
     return true;
+}
+
+/* Ask for the piece behind the last one. */
+static void ask(const struct load *l, struct sync_client *redis, struct window *w)
+{
+    struct piece *p = free_piece(w);
+    uint32_t header = header_bytes(&bitmap_of(l)->geometry);
+    struct key_name name;
+    char from[16], to[16];
+    size_t ends[2];
+    name_of(l, p->shard, &name);
+    (void)snprintf(from, sizeof(from), "%u", p->offset == 0 ? 0 : header + p->offset);
+    (void)snprintf(to, sizeof(to), "%u", header + p->offset + p->length - 1);
+    buffer_clear(&w->commands);
+    buffer_command(&w->commands, 4, (const char *const[]){"GETRANGE", name.text, from, to}, NULL);
+    ends[0] = w->commands.length;
+    buffer_puts(&w->commands, greeting_ask_replication);
+    ends[1] = w->commands.length;
+    p->sent =
+        !buffer_failed(&w->commands) &&
+        sync_client_append_together(redis, p->where, &p->redirect, 2, w->commands.data, ends, NULL) == ERR_OK;
+    w->count++;
 }
 
 /* --- taking --- */
 
-static enum err check_header(const struct load *l, uint32_t shard, const uint8_t *bytes, size_t length,
-                             const char *name, struct error *e)
-{
-    const struct bitmap *b = bitmap_of(l);
-    const struct header expected = {.tag = b->tag,
-                                    .incarnation = l->names->incarnation,
-                                    .generation = l->generation,
-                                    .writer = l->writer,
-                                    .layer = l->layer,
-                                    .shard = shard,
-                                    .blocks = b->geometry.blocks,
-                                    .block_bits = (uint16_t)b->geometry.block_bits,
-                                    .hashes = (uint16_t)b->geometry.hashes};
-    struct header found;
-    enum err code = header_decode(&found, bytes, length, name, e);
-    if (code == ERR_OK)
-        code = header_check(&found, &expected, name, e);
-    return code == ERR_OK ? header_check_made(&found, l->made, name, e) : code;
-}
-
-/* The error of a reply that is no string. */
-static enum err refusal(const redisReply *reply, const char *name, struct error *e)
-{
-    if (reply->type != REDIS_REPLY_ERROR)
-        return error_set(e, ERR_REFUSED, "shard %s: GETRANGE gave no string", name);
-    if (strncmp(reply->str, "WRONGTYPE", 9) == 0)
-        return error_set(e, ERR_WRONG_TYPE, "shard %s is no string: delete or rename the foreign key", name);
-    return error_set(e, slots_error_passes(reply->str) ? ERR_UNREACHABLE : ERR_REFUSED, "shard %s: %s", name,
-                     reply->str);
-}
-
-static enum err take(struct load *l, const struct load_piece *piece, const redisReply *reply,
-                     const char *name, struct error *e)
-{
-    struct bitmap *b = bitmap_of(l);
-    if (reply == NULL)
-        return error_set(e, ERR_UNREACHABLE, "shard %s: its node did not answer", name);
-    if (reply->type != REDIS_REPLY_STRING)
-        return refusal(reply, name, e);
-    const uint8_t *bytes = (const uint8_t *)reply->str;
-    uint32_t header = piece->offset == 0 ? header_bytes(&b->geometry) : 0;
-    enum err code = ERR_OK;
-    if (piece->offset == 0)
-        code = check_header(l, piece->shard, bytes, reply->len, name, e);
-    if (code == ERR_OK && reply->len != header + piece->length)
-        code = error_set(e, ERR_LOST, "shard %s is cut: %zu bytes at %u, expected %u", name, reply->len,
-                         piece->offset, header + piece->length);
-    if (code == ERR_OK) {
-        code = resident_load_piece(l->resident, l->layer, piece->shard, piece->offset, bytes + header,
-                                   piece->length, e);
-        if (code != ERR_OK)
-            code = error_prefix(e, code, "shard %s", name);
-    }
-    return code;
-}
-
-static bool is_loading(const struct load *l, uint32_t shard)
-{
-    return bitmap_is_loading(bitmap_of(l), shard); /* false: an earlier piece has failed */
-}
-
-static void text_of(const struct load *l, uint32_t shard, char text[KEY_NAME_MAX + 1])
-{
-    struct key_name name;
-    name_of(l, shard, &name);
-    (void)snprintf(text, KEY_NAME_MAX + 1, "%.*s", (int)name.length, name.text);
-}
-
-static bool is_redirection(const struct load_piece *p, const redisReply *reply)
-{
-    return p->redirect.port != 0 && reply != NULL && reply->type == REDIS_REPLY_ERROR &&
-           (strncmp(reply->str, "MOVED ", 6) == 0 || strncmp(reply->str, "ASK ", 4) == 0);
-}
-
-/* Judge the piece's reply. The result is kept until INFO shows whether it counts. */
-static void take_bytes(struct load *l, struct load_piece *p, const redisReply *reply)
-{
-    char name[KEY_NAME_MAX + 1];
-    p->code = ERR_OK;
-    p->redirected = is_redirection(p, reply);
-    if (p->redirected || !is_loading(l, p->shard))
-        return;
-    text_of(l, p->shard, name);
-    p->code = take(l, p, reply, name, &p->why);
-}
-
-/* Judge whether the node's replies before this one count. */
+/* Judge whether the node's reply before this one counts. */
 static enum err check_info(const struct load *l, const redisReply *reply, struct error *e)
 {
     if (reply == NULL)
@@ -196,52 +127,123 @@ static enum err check_info(const struct load *l, const redisReply *reply, struct
     return ERR_OK;
 }
 
-static void fail(struct load *l, uint32_t shard, enum err code, const char *why)
+static enum err check_header(const struct load *l, uint32_t shard, const redisReply *reply, const char *name,
+                             struct error *e)
 {
-    if (!is_loading(l, shard))
+    const struct bitmap *b = bitmap_of(l);
+    struct header found, expected = header_of_geometry(&b->geometry, l->names->incarnation, l->generation,
+                                                       b->tag, l->layer, shard);
+    expected.writer = l->writer;
+    return header_judge(&found, (const uint8_t *)reply->str, reply->len, &expected, l->made, name, e);
+}
+
+static enum err take_bytes(struct load *l, const struct piece *p, const redisReply *reply, const char *name,
+                           struct error *e)
+{
+    uint32_t header = p->offset == 0 ? header_bytes(&bitmap_of(l)->geometry) : 0;
+    if (reply->type == REDIS_REPLY_ERROR)
+        return header_refused(name, reply->str, e);
+    if (reply->type != REDIS_REPLY_STRING)
+        return error_set(e, ERR_REFUSED, "shard %s: unexpected reply to GETRANGE", name);
+    enum err code = p->offset == 0 ? check_header(l, p->shard, reply, name, e) : ERR_OK;
+    if (code != ERR_OK)
+        return code;
+    if (reply->len != header + p->length)
+        return error_set(e, ERR_LOST, "shard %s is cut: %zu bytes at %u, expected %u", name, reply->len,
+                         p->offset, header + p->length);
+    code = resident_load_piece(l->resident, l->layer, p->shard, p->offset, reply->str + header, p->length, e);
+    return code == ERR_OK ? ERR_OK : error_prefix(e, code, "shard %s", name);
+}
+
+/* Take the replies of a piece; NULL: the connection broke. Bytes that do not count never reach memory: a
+ * shard that is loaded again keeps what it has, and would be taken for whole. */
+static void take(struct load *l, const struct piece *p, const redisReply *bytes, const redisReply *info)
+{
+    struct error e = {""};
+    struct key_name name;
+    name_of(l, p->shard, &name);
+    enum err code = check_info(l, info, &e);
+    if (p->redirect.port != 0)
+        code = error_set(&e, ERR_UNREACHABLE, "its slot moves");
+    else if (code == ERR_OK && bytes == NULL)
+        code = error_set(&e, ERR_UNREACHABLE, "its node did not answer");
+    if (code != ERR_OK)
+        code = error_prefix(&e, code, "shard %s", name.text);
+    else
+        code = take_bytes(l, p, bytes, name.text, &e);
+    if (code == ERR_OK)
         return;
-    resident_load_cancel(l->resident, l->layer, shard);
+    resident_load_cancel(l->resident, l->layer, p->shard);
     l->failures++;
     if (l->failed != NULL)
-        l->failed(l->arg, shard, code, why);
+        l->failed(l->arg, p->shard, code, e.text);
 }
 
-static void take_info(struct load *l, struct load_piece *p, const redisReply *reply)
+static redisReply *next_reply(struct sync_client *redis, const struct piece *p)
 {
-    char name[KEY_NAME_MAX + 1];
-    struct error e = {""}, why = {""};
-    if (p->redirected)
-        return; /* the reply of the other node decides */
-    enum err code = check_info(l, reply, &e);
-    text_of(l, p->shard, name);
-    if (code != ERR_OK)
-        fail(l, p->shard, error_set(&why, code, "shard %s: %s", name, e.text), why.text);
-    else if (p->code != ERR_OK)
-        fail(l, p->shard, p->code, p->why.text);
+    redisReply *reply = NULL;
+    return p->sent && sync_client_reply(redis, p->where, &reply, NULL) == ERR_OK ? reply : NULL;
 }
 
-void load_take(struct load *l, struct load_piece *p, const redisReply *reply)
+/* If another node has the piece, ask for it again, behind what is under way. */
+static void take_first(struct load *l, struct sync_client *redis, struct window *w)
 {
-    unsigned i = p->taken++;
-    if (i == p->count - 1)
-        take_info(l, p, reply);
-    else if (i == p->asking) /* the reply before it, if there is one, was that to ASKING */
-        take_bytes(l, p, reply);
-}
-
-bool load_again(struct load *l, struct load_piece *p)
-{
-    char name[KEY_NAME_MAX + 1];
-    struct error why = {""};
-    if (!p->redirected || !is_loading(l, p->shard))
-        return false;
-    if (p->redirections++ == REDIRECTIONS_MAX) {
-        text_of(l, p->shard, name);
-        fail(l, p->shard, error_set(&why, ERR_UNREACHABLE, "shard %s: its slot moves", name), why.text);
-        return false;
+    struct piece *p = &w->piece[w->first];
+    redisReply *bytes = next_reply(redis, p), *info = next_reply(redis, p);
+    w->first = (w->first + 1) % WINDOW;
+    w->count--;
+    bool is_loading = bitmap_is_loading(bitmap_of(l), p->shard); /* false: an earlier piece has failed */
+    if (is_loading && p->redirect.port != 0 && p->redirections++ < REDIRECTIONS_MAX) {
+        *free_piece(w) = *p;
+        ask(l, redis, w);
+    } else if (is_loading) {
+        take(l, p, bytes, info);
     }
-    format(l, p);
-    return true;
+    freeReplyObject(bytes);
+    freeReplyObject(info);
+}
+
+static void wait_for(const struct load *l, const struct piece *p)
+{
+    uint64_t now = clock_mono_us(), at = budget_load_at(l->resident->budget, now, p->length);
+    if (at > now)
+        clock_sleep_us(at - now);
+}
+
+/* Load until no piece is left to ask for, or until @until (monotonic us). Wait for what is under way. */
+static void carry(struct load *l, struct sync_client *redis, uint64_t until)
+{
+    struct window w = {.count = 0};
+    do {
+        while (w.count < WINDOW && clock_mono_us() < until && next_piece(l, free_piece(&w))) {
+            wait_for(l, free_piece(&w));
+            ask(l, redis, &w);
+        }
+        if (w.count > 0)
+            take_first(l, redis, &w);
+    } while (w.count > 0);
+    buffer_fini(&w.commands);
+}
+
+struct carrier {
+    struct load *load;
+    struct sync_client *redis;
+};
+
+static void run(void *arg, uint64_t until)
+{
+    const struct carrier *c = arg;
+    carry(c->load, c->redis, until);
+}
+
+void load_and_wait(struct load *l, struct sync_client *redis)
+{
+    uint64_t bytes = (uint64_t)l->count * bitmap_of(l)->shard_bytes;
+    if (bytes > BITMAP_FEW_BYTES)
+        background_run(run, &(struct carrier){.load = l, .redis = redis},
+                       clock_mono_us() + bytes / BITMAP_LOAD_RATE);
+    else
+        carry(l, redis, UINT64_MAX);
 }
 
 /* --- the end --- */

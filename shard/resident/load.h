@@ -14,8 +14,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <hiredis/hiredis.h>
-#include "base/buffer.h"
 #include "base/error.h"
 #include "shard/redis/wire/replication.h"
 #include "shard/redis/sync_client.h"
@@ -23,7 +21,6 @@
 #include "shard/redis/nodes/nodes.h"
 #include "shard/resident/header.h"
 #include "shard/resident/resident.h"
-#include "shard/filter/slots.h"
 
 enum {
     LOAD_PIECE = 32 << 10, /* bytes of a piece; a larger one delays requests to Redis by more than ten of them
@@ -55,34 +52,8 @@ struct load {
     uint32_t failures;
 };
 
-/* A GETRANGE of @length bytes of blocks, @offset bytes behind the header, and the INFO that tells whether the
- * reply counts. For the first piece of a shard it also gets the header. The commands go over one connection
- * together (sync_client_append_together()). Zero-initialised it is empty. */
-struct load_piece {
-    unsigned where;
-    struct slot_redirect redirect;
-    struct buffer commands;
-    unsigned count; /* number of commands, and the end of each */
-    size_t end[3];
-
-    /* The state of the loader: */
-    uint32_t shard, offset, length;
-    unsigned taken, redirections;
-    bool asking;     /* a node of a cluster said ASK: ASKING precedes GETRANGE */
-    bool redirected; /* another node has it */
-    enum err code;   /* the outcome of its reply, with a reason if it is an error */
-    struct error why;
-};
-void load_piece_fini(struct load_piece *p);
-
 /* Begin to load the shards that the caller's part of @l names. Errors: those of resident_load_begin(). */
 MUST_CHECK enum err load_begin(struct load *l, struct error *e);
-/* The next piece to ask for. False: there is none. */
-bool load_next(struct load *l, struct load_piece *p);
-/* Take the next of the p->count replies, in order; NULL: the connection broke. */
-void load_take(struct load *l, struct load_piece *p, const redisReply *reply);
-/* Called after all replies. True: @p was redirected; ask for it again, behind what is under way. */
-bool load_again(struct load *l, struct load_piece *p);
 /* Let shards that were loaded whole count from now on. Returns their number. */
 uint32_t load_end(struct load *l);
 /* Shards whose load was not ended leave memory. */

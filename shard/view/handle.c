@@ -43,8 +43,8 @@ static enum err tell_what_to_do(const struct names *names, struct error *e)
         return ERR_PARSE;
     struct error why = *e;
     names_filter_key(names, "view", &key);
-    return error_set(e, ERR_PARSE, "key %.*s in Redis: view is damaged: %.300s. Write the field as it was",
-                     (int)(key.length < 200 ? key.length : 200), key.text, why.text);
+    return error_set(e, ERR_PARSE, "key %.200s in Redis: view is damaged: %.300s. Write the field as it was",
+                     key.text, why.text);
 }
 
 static enum err parse_view(struct view *out, const struct names *names, const redisReply *reply,
@@ -83,13 +83,9 @@ enum err handle_load_any(struct handle *f, struct view *out, struct error *e)
 {
     struct key_name name;
     redisReply *reply;
-    const char *argv[] = {"HGETALL", name.text};
     names_filter_key(&f->names, "view", &name);
-    const size_t lengths[] = {7, name.length};
     out->deleting = false;
-    enum err code = sync_client_append(f->redis, handle_home(f), 2, argv, lengths, e);
-    if (code == ERR_OK)
-        code = sync_client_reply(f->redis, handle_home(f), &reply, e);
+    enum err code = sync_client_ask(f->redis, handle_home(f), &reply, e, "HGETALL %s", name.text);
     if (code != ERR_OK)
         return code;
     code = parse_view(out, &f->names, reply, e);

@@ -226,11 +226,10 @@ static enum err look_at(struct sync_client *l, unsigned i, const struct names *n
     struct key_name key;
     redisReply *reply;
     char history[REGISTRY_HISTORY_FIELD_MAX];
-    size_t length = registry_history_field(names, history);
+    (void)registry_history_field(names, history);
     names_on_master(names->prefix, sync_client_master_slot(l, i), "incarnations", &key);
-    enum err code =
-        sync_client_command(l, sync_client_master_keys(l, i), &reply, e, "HMGET %b %b %b", key.text,
-                            key.length, names->filter, names->filter_length, history, length);
+    enum err code = sync_client_command(l, sync_client_master_keys(l, i), &reply, e, "HMGET %s %s %s",
+                                        key.text, names->filter, history);
     if (code != ERR_OK)
         return code;
     take_said(reply, out);
@@ -300,7 +299,7 @@ static enum err remove_at(struct sync_client *l, const char *prefix, uint16_t sl
 {
     struct key_name key;
     names_on_master(prefix, slot, "incarnations", &key);
-    return sync_client_command(l, (unsigned)WHERE_SLOT | slot, NULL, e, "UNLINK %b", key.text, key.length);
+    return sync_client_command(l, (unsigned)WHERE_SLOT | slot, NULL, e, "UNLINK %s", key.text);
 }
 
 enum err registry_remove_left(struct sync_client *l, const char *prefix, struct registry_slots *seen,

@@ -30,6 +30,7 @@ struct walk {
     struct writer_token writer;
     uint64_t later;   /* the latest token of a shard that was there */
     bool keeps, kept; /* keep shards of earlier tokens; some were kept */
+    bool is_new;      /* the shards are those of a dump that is being loaded */
     struct script_call *call;
     uint16_t tag;
 };
@@ -106,23 +107,22 @@ static enum err take_made(struct walk *w, uint32_t shard, unsigned where, struct
     if (code == ERR_REFUSED && e != NULL && strstr(e->text, "OOM command not allowed") != NULL)
         code = ERR_NOMEM;
     if (code == ERR_REFUSED && e != NULL && strstr(e->text, "WRONGTYPE") != NULL)
-        code = error_set(e, ERR_WRONG_TYPE, "shard %.*s is no string: delete or rename the foreign key",
-                         (int)key.length, key.text);
+        code =
+            error_set(e, ERR_WRONG_TYPE, "shard %s is no string: delete or rename the foreign key", key.text);
     w->kept |= code == ERR_OK && answer == -3;
     if (code != ERR_OK || answer == -1 || answer == -3)
         return code;
     if (answer < -1)
-        return error_set(e, ERR_CONFLICT, "%.*s is no shard of this filter: delete or rename that key",
-                         (int)key.length, key.text);
+        return error_set(e, ERR_CONFLICT, "%s is no shard of this filter: delete or rename that key",
+                         key.text);
     w->later = (uint64_t)answer;
-    return error_set(e, ERR_FENCED, "shard %.*s has token %lld, this one or a later one", (int)key.length,
-                     key.text, answer);
+    return error_set(e, ERR_FENCED, "shard %s has token %lld, this one or a later one", key.text, answer);
 }
 
 static enum err walk_begin(struct walk *w, struct sync_client *l, const struct names *names,
                            const struct generation *g, struct error *e)
 {
-    *w = (struct walk){.redis = l, .names = names, .g = g, .keeps = w->keeps};
+    *w = (struct walk){.redis = l, .names = names, .g = g, .keeps = w->keeps, .is_new = w->is_new};
     w->tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
     return placement_resolve(&w->placement, names, g, sync_client_nodes(l), e);
 }
@@ -189,20 +189,32 @@ enum err shards_unmake(struct sync_client *l, const struct names *names, const s
 static enum err send_remove(struct walk *w, uint32_t shard, unsigned where, struct error *e)
 {
     struct key_name key;
-    names_log_shard(w->names, id_of(w, shard), &key);
-    const char *const argv[] = {"UNLINK", key.text};
-    const size_t lengths[] = {6, key.length};
-    return sync_client_append(w->redis, where, 2, argv, lengths, e);
+    if (w->is_new)
+        names_new_shard(w->names, id_of(w, shard), w->g->layers[w->layer].token, &key);
+    else
+        names_log_shard(w->names, id_of(w, shard), &key);
+    return sync_client_send(w->redis, where, e, "UNLINK %s", key.text);
+}
+
+static enum err remove_all(struct walk *w, struct sync_client *l, const struct names *names,
+                           const struct generation *g, const struct work *work, struct error *e)
+{
+    enum err code = walk_begin(w, l, names, g, e);
+    for (w->layer = 0; w->layer < g->layer_count && code == ERR_OK; w->layer++)
+        code = walk(w, REMOVE_BATCH, send_remove, take_number, work, "shards removed", e);
+    return code;
 }
 
 enum err shards_remove(struct sync_client *l, const struct names *names, const struct generation *g,
                        const struct work *work, struct error *e)
 {
-    struct walk w = {.keeps = false};
-    enum err code = walk_begin(&w, l, names, g, e);
-    for (w.layer = 0; w.layer < g->layer_count && code == ERR_OK; w.layer++)
-        code = walk(&w, REMOVE_BATCH, send_remove, take_number, work, "shards removed", e);
-    return code;
+    return remove_all(&(struct walk){.is_new = false}, l, names, g, work, e);
+}
+
+enum err shards_remove_new(struct sync_client *l, const struct names *names, const struct generation *g,
+                           struct error *e)
+{
+    return remove_all(&(struct walk){.is_new = true}, l, names, g, NULL, e);
 }
 
 /* --- replication ids --- */

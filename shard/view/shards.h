@@ -52,6 +52,10 @@ MUST_CHECK enum err shards_unmake(struct sync_client *l, const struct names *nam
 MUST_CHECK enum err shards_remove(struct sync_client *l, const struct names *names,
                                   const struct generation *g, const struct work *w, struct error *e);
 
+/* As above, for the shards of a dump that is being loaded (names_new_shard()). */
+MUST_CHECK enum err shards_remove_new(struct sync_client *l, const struct names *names,
+                                      const struct generation *g, struct error *e);
+
 /* The replication ids of the nodes that hold shards of @g; in a cluster, of all masters with slots.
  * ERR_UNREACHABLE: also if one of them is no master. */
 MUST_CHECK enum err shards_eras(struct sync_client *l, const struct names *names, const struct generation *g,

@@ -81,18 +81,14 @@ static enum err load(struct sync_client *l, const struct names *names, const cha
     struct key_name key;
     redisReply *reply = NULL;
     names_filter_key(names, what, &key);
-    const char *argv[] = {"HGETALL", key.text};
-    const size_t lengths[] = {7, key.length};
-    enum err code = sync_client_append(l, home, 2, argv, lengths, e);
-    if (code == ERR_OK)
-        code = sync_client_reply(l, home, &reply, e);
+    enum err code = sync_client_ask(l, home, &reply, e, "HGETALL %s", key.text);
     if (code != ERR_OK)
         return code;
     code = take(out, reply, e);
     if (reply->type == REDIS_REPLY_ERROR && code != ERR_WRONG_TYPE)
         code = sync_client_refusal(l, home, reply, e);
     else if (code == ERR_PARSE || code == ERR_WRONG_TYPE)
-        code = error_prefix(e, code, "%.*s", (int)key.length, key.text);
+        code = error_prefix(e, code, "%s", key.text);
     if (code == ERR_OK && kept != NULL) {
         keep(kept, reply);
         if (buffer_failed(kept))

@@ -498,6 +498,20 @@ static void test_load__counts_only_under_an_era_that_the_view_accepts(void **sta
     missing_under_another_id();
 }
 
+/* Shards that were whole before stay in memory, and are not whole again. */
+static void test_load__again_counts_only_under_an_era_that_the_view_accepts(void **state)
+{
+    (void)state;
+    prepare();
+    assert_int_equal(load_all(), g.shards);
+    resident_rebase(f.r);
+    first_node_does("DEBUG CHANGE-REPL-ID");
+    assert_int_equal(load_all(), g.shards / 2);
+    for (uint32_t s = 0; s < g.shards; s++)
+        assert_int_equal(bitmap_state(f.r->layer[0], s), s % 2 == 0 ? BITMAP_RELOADING : BITMAP_RESIDENT);
+    finish();
+}
+
 static void test_load__counts_nothing_that_a_replica_says(void **state)
 {
     (void)state;
@@ -623,6 +637,7 @@ int main(void)
         cmocka_unit_test(test_load__tells_of_a_block_without_its_tag),
         cmocka_unit_test(test_load__tells_of_a_shard_of_something_else),
         cmocka_unit_test(test_load__counts_only_under_an_era_that_the_view_accepts),
+        cmocka_unit_test(test_load__again_counts_only_under_an_era_that_the_view_accepts),
         cmocka_unit_test(test_load__counts_nothing_that_a_replica_says),
         cmocka_unit_test(test_load__counts_nothing_that_came_before_a_change_of_the_era_was_seen),
         cmocka_unit_test(test_load__tells_of_shards_whose_node_is_away),
