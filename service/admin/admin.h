@@ -57,7 +57,7 @@ struct admin_call {
     struct mailbox *back;
     mailbox_fn *done;
     void *subject; /* for a client: its request; for a scrape: the collector */
-    int protocol;  /* the reply's: 2, 3 or REPLY_TYPED */
+    int protocol;  /* the reply's: 2, 3 or REPLY_JSON */
     char *filter;  /* name as clients write it; "": none */
     size_t filter_length;
     char *user;    /* the requester; NULL: nobody with a quota */
