@@ -53,7 +53,7 @@ typedef enum err admin_fn(struct admin *a, struct admin_call *call, struct reply
 
 struct admin_call {
     admin_fn *fn;
-    void *asker; /* a client, an HTTP request, a pending query; for @done */
+    void *asker; /* a client, an HTTP request, an operation on keys; for @done */
     struct mailbox *back;
     mailbox_fn *done;
     void *subject; /* for a client: its request; for a scrape: the collector */
