@@ -168,7 +168,7 @@ static void run_call(void *arg)
         post(this_admin->threads->aside, call);
         return;
     }
-    if (call->status != ERR_OK && call->reply.length == 0 && call->protocol != REPLY_TYPED)
+    if (call->status != ERR_OK && call->reply.length == 0 && call->protocol != REPLY_JSON)
         reply_failure(&r, call->status, "%s", call->error.text);
     give_back(call);
 }

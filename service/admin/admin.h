@@ -53,11 +53,11 @@ typedef enum err admin_fn(struct admin *a, struct admin_call *call, struct reply
 
 struct admin_call {
     admin_fn *fn;
-    void *asker; /* a client, an HTTP request, a pending query; for @done */
+    void *asker; /* a client, an HTTP request, an operation on keys; for @done */
     struct mailbox *back;
     mailbox_fn *done;
     void *subject; /* for a client: its request; for a scrape: the collector */
-    int protocol;  /* the reply's: 2, 3 or REPLY_TYPED */
+    int protocol;  /* the reply's: 2, 3 or REPLY_JSON */
     char *filter;  /* name as clients write it; "": none */
     size_t filter_length;
     char *user;    /* the requester; NULL: nobody with a quota */

@@ -57,9 +57,7 @@ static void filter_list(struct fields *f, const struct admin_call *call, const c
             reply_bulk(&names.reply, name, name_length);
             names.count++;
         }
-    reply_text(&f->reply, field);
-    fields_end_list(&names, &f->reply);
-    f->count++;
+    field_list(f, field, &names);
 }
 
 /* --- one coordinator --- */
@@ -75,9 +73,7 @@ static void epoch_fields(struct fields *f, const struct listing *l, const struct
 {
     if (l->call->filter_length == 0)
         return;
-    reply_text(&f->reply, "filter");
-    reply_bulk(&f->reply, l->call->filter, l->call->filter_length);
-    f->count++;
+    field_bytes(f, "filter", l->call->filter, l->call->filter_length);
     if (entry->epoch == 0)
         field_null(f, "epoch");
     else
@@ -90,7 +86,7 @@ static void take_entry(void *arg, const struct members_entry *entry)
 {
     struct listing *l = arg;
     struct fields f;
-    fields_begin(&f, l->call->protocol);
+    fields_begin(&f, l->entries.reply.protocol);
     uint64_t uptime_ms = number_of(entry, MEMBERS_UPTIME), since_ms = uptime_ms + entry->age_ms;
     field_text(&f, "coordinator", entry->id);
     field_text(&f, "state", entry->gone ? "gone" : members_value(entry, MEMBERS_STATE));

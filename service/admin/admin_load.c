@@ -348,9 +348,7 @@ static void missing_field(struct fields *f, const struct dump_header *h, const u
         pairs.count += 2;
         i = last;
     }
-    reply_text(&f->reply, "missing");
-    fields_end_list(&pairs, &f->reply);
-    f->count++;
+    field_list(f, "missing", &pairs);
 }
 
 static enum err loading_fields(struct fields *f, struct admin *a, const struct loading *l, struct error *e)

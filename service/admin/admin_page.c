@@ -57,26 +57,25 @@ static struct argument *collect(struct admin *a, const struct admin_call *call, 
 static void put_page(struct admin *a, struct admin_call *call, struct reply *r, const struct argument *list,
                      size_t count)
 {
-    struct buffer statuses = {0}, next = {0};
-    struct reply each = {.out = &statuses, .protocol = call->protocol};
-    struct fields f;
-    size_t shown = 0, most = count < call->count ? count : call->count;
+    struct buffer next = {0};
+    struct fields f, statuses;
+    size_t most = count < call->count ? count : call->count;
+    fields_begin(&f, r->protocol);
+    fields_begin(&statuses, r->protocol);
     for (size_t i = 0; i < most; i++) { /* skip a filter that is gone by now */
         struct error ignored;
-        shown += admin_status_one(a, &each, list[i].bytes, list[i].length, &ignored) == ERR_OK;
+        statuses.count +=
+            admin_status_one(a, &statuses.reply, list[i].bytes, list[i].length, &ignored) == ERR_OK;
     }
-    fields_begin(&f, r->protocol);
-    field_array(&f, "filters", shown);
-    buffer_append(&f.bytes, statuses.data, statuses.length);
+    field_list(&f, "filters", &statuses);
     if (count > most) {
         job_id_put_name(&next, list[most - 1].bytes, list[most - 1].length);
         field_text(&f, "next", buffer_text(&next));
     } else {
         field_null(&f, "next");
     }
-    f.bytes.failed |= buffer_failed(&statuses) || buffer_failed(&next);
+    f.bytes.failed |= buffer_failed(&next);
     fields_end(&f, r);
-    buffer_fini(&statuses);
     buffer_fini(&next);
 }
 

@@ -314,9 +314,7 @@ enum err admin_job(struct admin *a, struct admin_call *call, struct reply *r, st
         j->value[ROWS_TOTAL][0] = '\0';
     fields_begin(&f, r->protocol);
     field_job_id(&f, call->filter, call->filter_length, call->job);
-    reply_text(&f.reply, "filter");
-    reply_bulk(&f.reply, call->filter, call->filter_length);
-    f.count++;
+    field_bytes(&f, "filter", call->filter, call->filter_length);
     for (size_t i = STATE; i < MEMBERS; i++)
         if (j->value[i][0] == '\0')
             field_null(&f, members[i].shown);

@@ -36,9 +36,7 @@ enum err admin_samples(struct admin *a, struct admin_call *call, struct reply *r
     if (code != ERR_OK)
         return code;
     fields_begin(&f, r->protocol);
-    reply_text(&f.reply, "filter");
-    reply_bulk(&f.reply, call->filter, call->filter_length);
-    f.count++;
+    field_bytes(&f, "filter", call->filter, call->filter_length);
     field_number(&f, "interval_seconds", FILLS_FINE_S);
     size_t first = call->count > 0 && call->count < count ? count - (size_t)call->count : 0;
     field_array(&f, "samples", count - first);

@@ -295,7 +295,7 @@ static enum err write_generation(struct reply *r, struct survey *s, const struct
  * built are not read: the builder has most of their keys in memory. */
 static enum err survey_filter(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct fields both;
+    struct fields f, both;
     enum err code = admin_open(a, call, e);
     if (code != ERR_OK)
         return code;
@@ -320,13 +320,11 @@ static enum err survey_filter(struct admin *a, struct admin_call *call, struct r
     if (code != ERR_OK) {
         fields_drop(&both);
     } else {
-        reply_map(r, 3);
-        reply_text(r, "filter");
-        reply_bulk(r, call->filter, call->filter_length);
-        reply_text(r, "phase");
-        reply_text(r, phase_row(a->view.phase)->name);
-        reply_text(r, "generations");
-        fields_end_list(&both, r);
+        fields_begin(&f, r->protocol);
+        field_bytes(&f, "filter", call->filter, call->filter_length);
+        field_text(&f, "phase", phase_row(a->view.phase)->name);
+        field_list(&f, "generations", &both);
+        fields_end(&f, r);
     }
     return code;
 }

@@ -226,9 +226,7 @@ static enum err status_fields(struct fields *f, struct admin *a, const char *nam
     struct admin_mutex mutex = {.held = false};
     bool known = false;
     uint64_t items = 0;
-    reply_text(&f->reply, "filter");
-    reply_bulk(&f->reply, name, length);
-    f->count++;
+    field_bytes(f, "filter", name, length);
     enum err code = names_init(&a->handle.names, a->config->prefix, name, length, e);
     if (code != ERR_OK)
         return code;

@@ -55,7 +55,7 @@ bool watching_next(const struct admin_call *call, size_t *at, struct watching_re
 static bool look_at(struct look *l, const char *name, size_t length, struct buffer *reply)
 {
     struct error ignored;
-    struct reply r = {.out = reply, .protocol = REPLY_TYPED};
+    struct reply r = {.out = reply, .protocol = REPLY_JSON};
     if ((l->call->flags & WATCHING_STATUS) != 0)
         return admin_status_one(l->a, &r, name, length, &ignored) == ERR_OK;
     admin_sample(l->a, name, length);
@@ -86,7 +86,7 @@ static void take_list(struct look *l, enum watching_kind kind, admin_fn *fn)
     struct error ignored;
     if (call == NULL)
         return;
-    struct reply r = {.out = &call->reply, .protocol = REPLY_TYPED};
+    struct reply r = {.out = &call->reply, .protocol = REPLY_JSON};
     if ((kind != WATCHING_COORDINATORS_OF_ALL || (call->visible = strdup("")) != NULL) &&
         fn(l->a, call, &r, &ignored) == ERR_OK)
         put_record(l->call, kind, "", 0, &call->reply);

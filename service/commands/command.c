@@ -3,9 +3,11 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include "base/log.h"
 #include "service/config/users.h"
+#include "service/protocol/field.h"
 #include "service/resp/worker.h"
 
 const struct command command_table[] = {
@@ -202,7 +204,7 @@ static const struct meter_kind command_meter = {.of = METER_OF_COMMANDS,
 const struct subcommand command_subcommands[] = {
     {"CLIENT", "GETNAME", "client|getname", COMMAND_FREE, 2, 2, command_client_getname, "GETNAME",
      "Return the name of this connection."},
-    {"CLIENT", "HELP", "client|help", COMMAND_FREE, 2, 2, command_client_help, "HELP", "Print this help."},
+    {"CLIENT", "HELP", "client|help", COMMAND_FREE, 2, 2, command_help, "HELP", "Print this help."},
     {"CLIENT", "ID", "client|id", COMMAND_FREE, 2, 2, command_client_id, "ID",
      "Return the number of this connection."},
     {"CLIENT", "INFO", "client|info", COMMAND_FREE, 2, 2, command_client_info, "INFO",
@@ -227,16 +229,29 @@ const struct subcommand command_subcommands[] = {
      "Accepted; ON is refused."},
     {"CLIENT", "PAUSE", "client|pause", COMMAND_ADMIN, .run = NULL},
     {"CLIENT", "UNPAUSE", "client|unpause", COMMAND_ADMIN, .run = NULL},
-    {"CONFIG", "GET", "config|get", COMMAND_ADMIN, 3, .run = command_config_get},
-    {"CONFIG", "SET", "config|set", COMMAND_ADMIN, 4, .run = command_config_set},
+    {"CONFIG", "GET", "config|get", COMMAND_ADMIN, 3, 0, command_config_get, "GET <pattern> [<pattern> ...]",
+     "Return keys that match the glob-like patterns, and their values. Secrets are masked.\n"
+     "Keys are named section.key and filter.NAME.key; the bare key will do where one section has it."},
+    {"CONFIG", "SET", "config|set", COMMAND_ADMIN, 4, 0, command_config_set,
+     "SET <key> <value> [<key> <value> ...]",
+     "Set keys that may change while the daemon runs: all of them or, on an error, none.\n"
+     "They last until the next SIGHUP, which reads the file again, or restart.\n"
+     "Keys that become SQL, paths and trust are taken from the file alone."},
     {"CONFIG", "REWRITE", "config|rewrite", COMMAND_ADMIN, 2, .run = command_config_rewrite},
-    {"CONFIG", "HELP", "config|help", COMMAND_FREE, 2, .run = command_config_help},
-    {"COMMAND", "COUNT", "command|count", COMMAND_FREE, 2, 2, .run = command_count_all},
-    {"COMMAND", "DOCS", "command|docs", COMMAND_FREE, 2, 0, .run = command_docs},
-    {"COMMAND", "GETKEYS", "command|getkeys", COMMAND_FREE, 3, 0, .run = command_getkeys},
-    {"COMMAND", "HELP", "command|help", COMMAND_FREE, 2, 2, .run = command_help},
-    {"COMMAND", "INFO", "command|info", COMMAND_FREE, 2, 0, .run = command_describe},
-    {"COMMAND", "LIST", "command|list", COMMAND_FREE, 2, 0, .run = command_list},
+    {"CONFIG", "HELP", "config|help", COMMAND_FREE, 2, 0, command_help, "HELP", "Print this help."},
+    {"COMMAND", "", "command", COMMAND_FREE, .form = "(no subcommand)",
+     .help = "Return details of all commands."},
+    {"COMMAND", "COUNT", "command|count", COMMAND_FREE, 2, 2, command_count_all, "COUNT",
+     "Return how many there are."},
+    {"COMMAND", "LIST", "command|list", COMMAND_FREE, 2, 0, command_list,
+     "LIST [FILTERBY (PATTERN <pattern> | MODULE <group> | ACLCAT <group>)]", "Return their names."},
+    {"COMMAND", "INFO", "command|info", COMMAND_FREE, 2, 0, command_describe, "INFO [<name> ...]",
+     "Return details of those commands, or of all."},
+    {"COMMAND", "DOCS", "command|docs", COMMAND_FREE, 2, 0, command_docs, "DOCS [<name> ...]",
+     "Return what people want to know of them."},
+    {"COMMAND", "GETKEYS", "command|getkeys", COMMAND_FREE, 3, 0, command_getkeys, "GETKEYS <command>",
+     "Return the keys of a whole command."},
+    {"COMMAND", "HELP", "command|help", COMMAND_FREE, 2, 2, command_help, "HELP", "Print this help."},
 };
 const size_t command_subcommand_count = sizeof(command_subcommands) / sizeof(command_subcommands[0]);
 
@@ -250,15 +265,6 @@ void command_ok(struct client *c)
 {
     struct reply r = client_reply_begin(c);
     reply_simple(&r, "OK");
-    client_reply_end(c);
-}
-
-void command_print_lines(struct client *c, const char *const *lines, size_t count)
-{
-    struct reply r = client_reply_begin(c);
-    reply_array(&r, count);
-    for (size_t i = 0; i < count; i++)
-        reply_simple(&r, lines[i]);
     client_reply_end(c);
 }
 
@@ -401,10 +407,44 @@ void command_sub(struct client *c, const struct argument *a, size_t count)
     } else if (count < sub->least || (sub->most != 0 && count > sub->most)) {
         client_error(c, "ERR wrong number of arguments for '%s' command", sub->name);
     } else {
-        if (sub->form != NULL)
-            c->command = sub->name; /* CLIENT LIST shows subcommands of CLIENT */
+        if (strcmp(sub->command, "CLIENT") == 0)
+            c->command = sub->name; /* CLIENT LIST shows them */
         sub->run(c, a, count);
     }
+}
+
+static void put_line(struct fields *lines, const char *line)
+{
+    reply_simple(&lines->reply, line);
+    lines->count++;
+}
+
+/* The help of a command that has subcommands. */
+void command_help(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    const struct command *command = command_find(a[0].bytes, a[0].length);
+    char line[128];
+    struct fields lines;
+    fields_begin(&lines, c->protocol);
+    (void)snprintf(line, sizeof(line),
+                   "%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", command->name);
+    put_line(&lines, line);
+    for (size_t i = 0; i < command_subcommand_count; i++) {
+        const struct subcommand *sub = &command_subcommands[i];
+        if (sub->form == NULL || strcmp(sub->command, command->name) != 0)
+            continue;
+        put_line(&lines, sub->form);
+        for (const char *at = sub->help; *at != '\0'; at += strspn(at, "\n")) {
+            int length = (int)strcspn(at, "\n");
+            (void)snprintf(line, sizeof(line), "    %.*s", length, at);
+            put_line(&lines, line);
+            at += length;
+        }
+    }
+    struct reply r = client_reply_begin(c);
+    fields_end_list(&lines, &r);
+    client_reply_end(c);
 }
 
 unsigned command_role(const struct command *command, const struct argument *arguments, size_t count)

@@ -77,7 +77,7 @@ struct subcommand {
     unsigned flag;
     size_t least, most;      /* number of arguments, the command's name included; most 0: no limit */
     command_fn *run;         /* NULL: it is not offered */
-    const char *form, *help; /* for CLIENT HELP */
+    const char *form, *help; /* for HELP, in this order; NULL: it is not there */
 };
 extern const struct subcommand command_subcommands[];
 extern const size_t command_subcommand_count;
@@ -105,8 +105,6 @@ void command_lower(const struct command *command, char out[32]);
 int command_shown(size_t length);
 
 void command_ok(struct client *c);
-/* Reply with an array of @count lines. */
-void command_print_lines(struct client *c, const char *const *lines, size_t count);
 
 /* Copy a name for the connection to @out. False: the name is invalid, and the error was sent. */
 MUST_CHECK bool command_read_name(struct client *c, char *out, size_t size, const struct argument *name);
@@ -126,9 +124,9 @@ command_take_fn command_take_nodes, command_take_doctor, command_take_history, c
 command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_acl, command_select,
     command_reset, command_sub, command_command, command_info, command_multi, command_exec, command_discard,
     command_watch, command_unwatch, command_time, command_module;
-command_fn command_client_getname, command_client_help, command_client_id, command_client_info,
-    command_client_kill, command_client_list, command_client_on_off, command_client_reply,
-    command_client_setinfo, command_client_setname, command_client_tracking;
-command_fn command_config_get, command_config_set, command_config_rewrite, command_config_help;
+command_fn command_client_getname, command_client_id, command_client_info, command_client_kill,
+    command_client_list, command_client_on_off, command_client_reply, command_client_setinfo,
+    command_client_setname, command_client_tracking;
+command_fn command_config_get, command_config_set, command_config_rewrite;
 command_fn command_count_all, command_docs, command_getkeys, command_help, command_describe, command_list;
 #endif

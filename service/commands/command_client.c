@@ -240,25 +240,3 @@ void command_client_kill(struct client *c, const struct argument *a, size_t coun
     }
     client_list_start(c, CLIENT_KILL, &choice);
 }
-
-void command_client_help(struct client *c, const struct argument *a, size_t count)
-{
-    (void)a;
-    (void)count;
-    struct reply r = client_reply_begin(c);
-    size_t shown = 0;
-    for (size_t i = 0; i < command_subcommand_count; i++)
-        shown += command_subcommands[i].form != NULL;
-    reply_array(&r, 1 + 2 * shown);
-    reply_simple(&r, "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
-    for (size_t i = 0; i < command_subcommand_count; i++) {
-        const struct subcommand *sub = &command_subcommands[i];
-        char line[96] = "    ";
-        if (sub->form == NULL)
-            continue;
-        strncat(line, sub->help, sizeof(line) - 5);
-        reply_simple(&r, sub->form);
-        reply_simple(&r, line);
-    }
-    client_reply_end(c);
-}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CONFIG GET, SET and HELP. */
+/* CONFIG GET and SET. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/glob.h"
@@ -112,26 +112,7 @@ void command_config_set(struct client *c, const struct argument *a, size_t count
     free(set);
 }
 
-/* --- HELP, REWRITE --- */
-
-void command_config_help(struct client *c, const struct argument *a, size_t count)
-{
-    (void)a;
-    (void)count;
-    static const char *const lines[] = {
-        "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "GET <pattern> [<pattern> ...]",
-        "    Return keys that match the glob-like patterns, and their values. Secrets are masked.",
-        "    Keys are named section.key and filter.NAME.key; the bare key will do where one section has it.",
-        "SET <key> <value> [<key> <value> ...]",
-        "    Set keys that may change while the daemon runs: all of them or, on an error, none.",
-        "    They last until the next SIGHUP, which reads the file again, or restart.",
-        "    Keys that become SQL, paths and trust are taken from the file alone.",
-        "HELP",
-        "    Print this help.",
-    };
-    command_print_lines(c, lines, sizeof(lines) / sizeof(lines[0]));
-}
+/* --- REWRITE --- */
 
 void command_config_rewrite(struct client *c, const struct argument *a, size_t count)
 {

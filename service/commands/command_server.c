@@ -196,30 +196,6 @@ void command_getkeys(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
 }
 
-void command_help(struct client *c, const struct argument *a, size_t count)
-{
-    (void)a;
-    (void)count;
-    static const char *const lines[] = {
-        "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "(no subcommand)",
-        "    Return details of all commands.",
-        "COUNT",
-        "    Return how many there are.",
-        "LIST [FILTERBY (PATTERN <pattern> | MODULE <group> | ACLCAT <group>)]",
-        "    Return their names.",
-        "INFO [<name> ...]",
-        "    Return details of those commands, or of all.",
-        "DOCS [<name> ...]",
-        "    Return what people want to know of them.",
-        "GETKEYS <command>",
-        "    Return the keys of a whole command.",
-        "HELP",
-        "    Print this help.",
-    };
-    command_print_lines(c, lines, sizeof(lines) / sizeof(lines[0]));
-}
-
 void command_command(struct client *c, const struct argument *a, size_t count)
 {
     if (count == 1)

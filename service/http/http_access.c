@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 #include "base/log.h"
-#include "service/http/message/http_base64.h"
+#include "service/protocol/base64.h"
 #include "service/http/http_internal.h"
 #include "service/core/login.h"
 #include "service/core/tls.h"
@@ -141,7 +141,7 @@ void http_authenticate(struct http_request *r, http_known_fn *go_on)
     } else if (given != NULL && strncasecmp(given, token, sizeof(token) - 1) == 0) {
         ask_bearer(r, given + sizeof(token) - 1, go_on);
     } else if (given != NULL && strncasecmp(given, basic, sizeof(basic) - 1) == 0 &&
-               http_base64_decode(&pair, given + sizeof(basic) - 1, strlen(given + sizeof(basic) - 1))) {
+               base64_decode(&pair, given + sizeof(basic) - 1, strlen(given + sizeof(basic) - 1))) {
         ask(r, &pair, go_on);
     } else {
         refuse(r);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Routes whose work is done by the admin thread. It calls the functions that serve TB.* and BF.RESERVE, and
- * their replies are converted to JSON here. */
+ * their replies are JSON. */
 #include <stdlib.h>
 #include <string.h>
-#include "base/log.h"
 #include "base/number.h"
 #include "service/http/http_internal.h"
-#include "service/http/message/http_json.h"
+#include "service/protocol/json.h"
 #include "service/protocol/job_id.h"
 
 enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 }; /* filters per page */
@@ -18,25 +17,17 @@ static void answer_reply(struct http_request *r, const struct admin_call *call)
 {
     const char *member = r->route->member;
     struct buffer json = {0};
-    struct error e = {.text = ""};
     if (member != NULL)
         buffer_printf(&json, "{\"%s\":", member);
-    enum err code = buffer_failed(&call->reply)
-                        ? error_set(&e, ERR_NOMEM, "out of memory")
-                        : http_json_reply(&json, call->reply.data, call->reply.length, &e);
+    buffer_append(&json, call->reply.data, call->reply.length);
     if (member != NULL)
         buffer_puts(&json, "}");
-    if (code == ERR_OK) {
+    if (!buffer_failed(&json) && !buffer_failed(&call->reply)) {
         http_answer(r, 200, &json);
         return;
     }
-    log_error("http_reply_failed", "path=%s code=%s error=%s", log_quote(r->route->pattern), error_name(code),
-              log_quote(e.text));
     buffer_fini(&json);
-    if (code == ERR_NOMEM)
-        http_no_memory(r);
-    else
-        http_problem(r, HTTP_INTERNAL, "%s", e.text);
+    http_no_memory(r);
 }
 
 static void answer_created(struct http_request *r, const struct admin_call *call)
@@ -45,7 +36,7 @@ static void answer_created(struct http_request *r, const struct admin_call *call
     buffer_puts(&location, "/v1/filters/");
     http_percent_encode(&location, call->filter, call->filter_length);
     buffer_puts(&json, "{\"filter\":");
-    http_json_bytes(&json, call->filter, call->filter_length);
+    json_put_bytes(&json, call->filter, call->filter_length);
     buffer_puts(&json, "}");
     http_header(r, "Location", buffer_text(&location));
     buffer_fini(&location);
@@ -58,7 +49,7 @@ static void answer_accepted(struct http_request *r, const struct admin_call *cal
 {
     struct buffer json = {0}, location = {0};
     buffer_puts(&json, "{\"filter\":");
-    http_json_bytes(&json, call->filter, call->filter_length);
+    json_put_bytes(&json, call->filter, call->filter_length);
     buffer_printf(&json, ",\"accepted\":\"%s\"", strrchr(r->route->pattern, '/') + 1);
     if (call->job != 0) {
         buffer_puts(&location, "/v1/jobs/");
@@ -119,7 +110,7 @@ void http_ask(struct http_request *r)
     } else {
         h->calls++;
         call->asker = http_request_hold(r);
-        call->protocol = REPLY_TYPED;
+        call->protocol = REPLY_JSON;
         call->flags = r->route->value;
         call->job = r->job;
         admin_post(h->o.admin, call, h->mailbox, on_done);

@@ -3,10 +3,10 @@
  * what the dashboard must know about its user. */
 #include <string.h>
 #include <openssl/evp.h>
-#include "service/http/message/http_base64.h"
+#include "service/protocol/base64.h"
 #include "service/http/http_dashboard.h"
 #include "service/http/http_internal.h"
-#include "service/http/message/http_json.h"
+#include "service/protocol/json.h"
 #include "service/http/message/http_origin.h"
 
 static const char *type_of(const char *name)
@@ -41,7 +41,7 @@ static bool put_hash(struct buffer *out, const struct dashboard_file *page, cons
     if (EVP_Digest(from, (size_t)(to - from), digest, &length, EVP_sha256(), NULL) != 1)
         return false;
     buffer_puts(out, "'sha256-");
-    http_base64_encode(out, digest, length);
+    base64_encode(out, digest, length);
     buffer_puts(out, "'");
     return true;
 }
@@ -116,11 +116,11 @@ void http_session(struct http_request *r)
     }
     roles_format(u->roles, &role);
     buffer_puts(&json, "{\"user\":");
-    http_json_text(&json, r->user, strlen(r->user));
+    json_put_text(&json, r->user, strlen(r->user));
     buffer_printf(
         &json, ",\"role\":\"%s\",\"login\":%s,\"csrf_token\":\"%s\",\"version\":\"%s\",\"coordinator\":",
         buffer_text(&role), users_login_required(h->config) ? "true" : "false", token, h->service->version);
-    http_json_text(&json, h->service->owner, strlen(h->service->owner));
+    json_put_text(&json, h->service->owner, strlen(h->service->owner));
     buffer_puts(&json, "}");
     buffer_fini(&role);
     http_header(r, "Cross-Origin-Resource-Policy", "same-origin");

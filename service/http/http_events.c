@@ -243,7 +243,7 @@ static void look(struct http_events *ev)
     if (call == NULL)
         return;
     call->asker = ev;
-    call->protocol = REPLY_TYPED;
+    call->protocol = REPLY_JSON;
     call->cursor = ev->cursor;
     if (ev->count > 0)
         call->flags = WATCHING_STATUS | (is_anybody_restricted(ev) ? WATCHING_RESTRICTED : 0u);

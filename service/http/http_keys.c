@@ -9,7 +9,7 @@
 #include "service/keys/batch.h"
 #include "service/keys/request_count.h"
 #include "service/http/http_internal.h"
-#include "service/http/message/http_json.h"
+#include "service/protocol/json.h"
 
 enum { RESULTS_BYTES = 32, RESULT_BYTES = 6 /* usual bytes of an answer, and of one key in it */ };
 
@@ -18,7 +18,7 @@ enum { RESULTS_BYTES = 32, RESULT_BYTES = 6 /* usual bytes of an answer, and of 
 static void put_error(struct buffer *json, enum err code, const char *detail)
 {
     buffer_printf(json, "{\"code\":\"%s\",\"detail\":", error_name(code));
-    http_json_text(json, detail, strlen(detail));
+    json_put_text(json, detail, strlen(detail));
     buffer_puts(json, "},");
 }
 

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/log.h"
-#include "service/http/message/http_json.h"
+#include "service/protocol/json.h"
 
 static void state_free(struct http_state *e)
 {
@@ -93,7 +92,6 @@ static void take_record(struct http_states *s, const struct watching_record *w)
 {
     struct http_state *e = find(s, w);
     struct buffer frame = {0};
-    struct error why;
     bool filter = w->kind == WATCHING_FILTER;
     if (e != NULL)
         e->round = s->round;
@@ -102,12 +100,7 @@ static void take_record(struct http_states *s, const struct watching_record *w)
     e->round = s->round;
     e->gone = false;
     buffer_puts(&frame, events[w->kind]);
-    enum err code = http_json_reply(&frame, w->reply, w->reply_length, &why);
-    if (code != ERR_OK) {
-        log_error("http_event_failed", "code=%s error=%s", error_name(code), log_quote(why.text));
-        buffer_fini(&frame);
-        return;
-    }
+    buffer_append(&frame, w->reply, w->reply_length);
     buffer_puts(&frame, "\n\n");
     e->busy = filter && (contains(&frame, "\"job_state\":\"running\"") ||
                          contains(&frame, "\"job_state\":\"waiting\""));
@@ -125,7 +118,7 @@ static void drop_absent(struct http_states *s)
         if (e->kind != WATCHING_FILTER || e->gone || e->round == s->round)
             continue;
         buffer_puts(&frame, "event: gone\ndata: {\"filter\":");
-        http_json_bytes(&frame, e->name, e->length);
+        json_put_bytes(&frame, e->name, e->length);
         buffer_puts(&frame, "}\n\n");
         e->gone = true;
         e->busy = false;
@@ -151,7 +144,7 @@ void http_states_tick(const struct http_states *s, struct buffer *out)
 {
     const char *redis = s->error.text[0] == '\0' ? "ok" : s->error.text;
     buffer_printf(out, "event: tick\ndata: {\"sent_at\":%.3f,\"redis\":", (double)clock_wall_us() / 1e6);
-    http_json_text(out, redis, strlen(redis));
+    json_put_text(out, redis, strlen(redis));
     buffer_printf(out, ",\"filters\":%s}\n\n", s->complete ? "true" : "false");
 }
 

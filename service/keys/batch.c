@@ -25,7 +25,7 @@ enum {
 };
 
 struct slice {
-    struct pending_query query; /* first: a slice and its query have the same address */
+    struct key_operation *op;
     struct batch *batch;
     bool busy;
     size_t first, count;
@@ -118,7 +118,7 @@ void batch_free(struct batch *b)
     if (b == NULL)
         return;
     for (unsigned i = 0; i < SLICES; i++)
-        pending_query_fini(&b->slices[i].query);
+        key_operation_release(b->slices[i].op);
     loop_event_free(b->pause);
     for (unsigned i = 0; i < b->failure_count; i++)
         free((char *)(uintptr_t)b->failures[i].text);
@@ -164,16 +164,15 @@ static void fail_slice(struct batch *b, const struct slice *s, const struct fail
 
 static void take_results(struct batch *b, const struct slice *s)
 {
-    const struct pending_query *a = &s->query;
-    struct failure f = pending_query_failure(a);
+    struct failure f = key_operation_failure(s->op);
     b->unreachable |= !f.unmade && f.code != ERR_OK && f.code != ERR_NOT_FOUND;
-    if (pending_query_failed(a)) {
+    if (key_operation_failed(s->op)) {
         fail_slice(b, s, &f);
         return;
     }
-    size_t plain = key_operation_plain(a->op, 0, s->count, b->results + s->first);
+    size_t plain = key_operation_plain(s->op, 0, s->count, b->results + s->first);
     for (size_t i = plain; i < s->count; i++) {
-        enum answer answer = pending_query_answer(a, i);
+        enum answer answer = key_operation_answer(s->op, i);
         b->results[s->first + i] = answer == ANSWER_ERROR ? keep_failure(b, &f) : (uint8_t)answer;
         if (answer == ANSWER_FULL && b->options.ends_when_full && s->first + i < b->end)
             b->end = s->first + i + 1;
@@ -186,15 +185,17 @@ static void end_slice(struct slice *s)
 {
     struct batch *b = s->batch;
     take_results(b, s);
-    pending_query_fini(&s->query);
+    key_operation_release(s->op);
+    s->op = NULL;
     s->busy = false;
     b->busy--;
     b->first_is_done = true;
 }
 
-static void on_slice(struct pending_query *a)
+static void on_slice(struct key_operation *op, void *arg)
 {
-    struct slice *s = (struct slice *)a;
+    (void)op;
+    struct slice *s = arg;
     end_slice(s);
     pause_for_others(s->batch);
     go_on(s->batch);
@@ -203,16 +204,11 @@ static void on_slice(struct pending_query *a)
 static void start_slice(struct batch *b, struct slice *s)
 {
     const struct batch_options *o = &b->options;
-    const struct key_query *q = &o->asked;
     size_t bytes = 0, count = 0, most = b->yielding ? YIELDING_KEYS : SLICE_KEYS;
     while (count < most && bytes < SLICE_BYTES && b->next + count < o->count)
         bytes += o->key(o->owner, b->next + count++).length;
-    struct key_operation *op = key_operation_new(q->filter->port, q->kind, count, bytes);
-    *s = (struct slice){.query = {.asked = *q, .on_done = on_slice},
-                        .batch = b,
-                        .busy = op != NULL,
-                        .first = b->next,
-                        .count = count};
+    struct key_operation *op = key_operation_new(&o->asked, count, bytes);
+    *s = (struct slice){.op = op, .batch = b, .busy = op != NULL, .first = b->next, .count = count};
     b->next += count;
     if (op == NULL) {
         fail_slice(b, s, &no_memory);
@@ -225,7 +221,7 @@ static void start_slice(struct batch *b, struct slice *s)
     if (b->unreachable)
         key_operation_set_timeout(op, UNREACHABLE_MS);
     b->busy++;
-    if (!pending_query_start(&s->query, op))
+    if (!key_operation_start(op, on_slice, s))
         return;
     end_slice(s);
     if (!batch_is_answered(b))

@@ -5,7 +5,7 @@
  * between, and the answers are in the order of the keys. A batch knows no protocol: its owner says where the
  * keys lie, and reads the answers when all are there. A batch belongs to one thread. */
 #include <event2/event.h>
-#include "service/keys/pending_query.h"
+#include "service/keys/key_operation.h"
 
 struct batch;
 

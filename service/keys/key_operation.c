@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: MIT */
+/* The happy path is: `shard/request` answers, and the callback is called. Possible failure modes are: the
+ * filter does not exist or has no room (the admin thread creates or extends it, and the operation starts
+ * again), the admin thread fails (its error is the failure), the owner has gone meanwhile (the admin thread's
+ * answer is dropped). */
 #include "service/keys/key_operation.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "service/admin/admin.h"
 #include "shard/request/key_request.h"
+
+enum { CREATIONS_MAX = 8 /* per add, in case somebody deletes its filter again and again */ };
 
 struct key_operation {
     key_operation_done_fn *done;
     void *arg;
-    struct key_port *port;
-    enum operation_kind kind;
-    struct key_filter *filter;
+    struct key_query asked;
     struct open_filter *open; /* set while the operation runs */
+    struct admin_call *call;  /* the call in the admin thread, or on its way there or back */
+    unsigned creations;
+    enum err refused; /* why the admin thread could not make what the add needs */
+    char *refusal;    /* text of `refused`; NULL: no memory */
     bool is_running, is_released, has_answers;
     bool was_retried;
     uint64_t started_at; /* monotonic clock, us */
@@ -33,16 +42,15 @@ _Static_assert(sizeof(struct key_operation) + KEY_OPERATION_ONE_KEY <= KEY_OPERA
 
 /* --- start and end --- */
 
-struct key_operation *key_operation_new(struct key_port *p, enum operation_kind kind, size_t keys,
-                                        size_t bytes)
+struct key_operation *key_operation_new(const struct key_query *q, size_t keys, size_t bytes)
 {
     size_t size = sizeof(struct key_operation) + keys * (sizeof(struct request_key) + 1) + bytes;
-    struct key_operation *op = pool_take(&p->operations, size);
+    struct key_operation *op = pool_take(&q->filter->port->operations, size);
     if (op == NULL)
         return NULL;
     memset(op, 0, offsetof(struct key_operation, request));
-    op->port = p;
-    op->kind = kind;
+    op->asked = *q;
+    key_filter_use(q->filter);
     op->count = keys;
     op->keys = (struct request_key *)(op + 1);
     op->answers = (uint8_t *)(op->keys + keys);
@@ -77,19 +85,26 @@ static void leave_filter(struct key_operation *op)
 
 static void operation_free(struct key_operation *op)
 {
+    struct key_port *p = op->asked.filter->port;
     leave_filter(op);
-    if (op->filter != NULL)
-        key_filter_unuse(op->filter);
+    key_filter_unuse(op->asked.filter);
     free(op->error);
-    pool_give(&op->port->operations, op);
+    free(op->refusal);
+    pool_give(&p->operations, op);
 }
 
 void key_operation_release(struct key_operation *op)
 {
+    if (op == NULL)
+        return;
     op->is_released = true;
+    if (op->call != NULL)
+        op->call->asker = NULL; /* the admin thread does not read this member */
     if (!op->is_running)
         operation_free(op);
 }
+
+static bool make_room_first(struct key_operation *op);
 
 static void finish(struct key_operation *op)
 {
@@ -97,7 +112,7 @@ static void finish(struct key_operation *op)
     leave_filter(op);
     if (op->is_released)
         operation_free(op);
-    else
+    else if (!make_room_first(op))
         op->done(op, op->arg);
 }
 
@@ -113,7 +128,7 @@ static void set_status(struct key_operation *op, enum err code, const char *text
 /* The filter may have lost keys, so no key can be reported absent. */
 static void take_lost(struct key_operation *op, const char *text)
 {
-    if (op->kind == OPERATION_ADD || op->filter->policy.error_on_lost) {
+    if (op->asked.kind == OPERATION_ADD || op->asked.filter->policy.error_on_lost) {
         set_status(op, ERR_LOST, text);
     } else {
         memset(op->answers, KEY_MAYBE, op->count);
@@ -125,9 +140,9 @@ static void take_lost(struct key_operation *op, const char *text)
 /* A filter that the configuration names and that does not exist is treated as one that was lost. */
 static void take_missing(struct key_operation *op, const char *text)
 {
-    const struct filter_policy *policy = &op->filter->policy;
-    op->filter->seen = false;
-    if (!policy->configured || (!policy->sourced && op->kind == OPERATION_ADD)) {
+    const struct filter_policy *policy = &op->asked.filter->policy;
+    op->asked.filter->seen = false;
+    if (!policy->configured || (!policy->sourced && op->asked.kind == OPERATION_ADD)) {
         set_status(op, ERR_NOT_FOUND, "not found");
     } else {
         take_lost(op, text);
@@ -144,7 +159,7 @@ static enum err open_filter(struct key_operation *op, struct key_filter *f)
     }
     enum err code = ERR_OK;
     if (f->open == NULL)
-        code = filters_open(op->port->options.filters, f->name, f->name_length, &f->open, &e);
+        code = filters_open(f->port->options.filters, f->name, f->name_length, &f->open, &e);
     if (code == ERR_OK)
         op->open = open_filter_keep(f->open);
     else
@@ -156,10 +171,10 @@ static enum err open_filter(struct key_operation *op, struct key_filter *f)
  * list. */
 static void take_found(struct key_operation *op)
 {
-    struct key_filter *f = op->filter;
+    struct key_filter *f = op->asked.filter;
     if (f->seen)
         return;
-    const struct key_port_options *o = &op->port->options;
+    const struct key_port_options *o = &f->port->options;
     f->seen = true;
     o->on_seen(o->arg, f->name, f->name_length, log_filter_incarnation(open_filter_log(op->open)));
 }
@@ -168,7 +183,7 @@ static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout);
 
 static uint64_t timeout_us(const struct key_operation *op)
 {
-    unsigned ms = op->timeout_ms != 0 ? op->timeout_ms : op->port->options.timeout_ms;
+    unsigned ms = op->timeout_ms != 0 ? op->timeout_ms : op->asked.filter->port->options.timeout_ms;
     return (uint64_t)ms * 1000;
 }
 
@@ -204,7 +219,7 @@ static void on_told(void *arg, enum err code, const char *text)
         take_lost(op, text);
     } else {
         bool is_late = code == ERR_TIMEOUT || code == ERR_UNREACHABLE;
-        op->has_answers = code == ERR_OK || (is_late && op->kind == OPERATION_CHECK);
+        op->has_answers = code == ERR_OK || (is_late && op->asked.kind == OPERATION_CHECK);
         if (code == ERR_OK)
             take_found(op);
         /* The key of the view holds something else. */
@@ -217,14 +232,14 @@ static void on_told(void *arg, enum err code, const char *text)
 /* Run the next step at time @now, with @timeout in us. True: the operation has ended. */
 static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout)
 {
-    struct key_filter *f = op->filter;
+    struct key_filter *f = op->asked.filter;
     memset(op->answers, KEY_NO_ANSWER, op->count);
     if (open_filter(op, f) != ERR_OK)
         return true;
-    struct request_port *p = op->port->requests;
+    struct request_port *p = f->port->requests;
     struct log_filter *log = open_filter_log(op->open);
     request_port_set_timeout(p, now, timeout);
-    if (op->kind == OPERATION_ADD) {
+    if (op->asked.kind == OPERATION_ADD) {
         const struct key_terms terms = {.room = op->room,
                                         .need = {.replicas = f->policy.add_acks,
                                                  .fsync = f->policy.add_fsync,
@@ -240,25 +255,29 @@ static bool ask(struct key_operation *op, uint64_t now, uint64_t timeout)
 
 /* --- running --- */
 
-bool key_operation_start(struct key_operation *op, struct key_filter *f, key_operation_done_fn *done,
-                         void *arg)
+/* True: the operation has ended. */
+static bool run(struct key_operation *op)
 {
-    op->done = done;
-    op->arg = arg;
-    if (op->filter == NULL)
-        key_filter_use(f);
-    else
-        op->was_retried = true;
-    op->filter = f;
+    const struct key_filter *f = op->asked.filter;
+    op->was_retried |= op->started_at != 0;
     op->started_at = clock_mono_us();
-    latency_use(op->port->options.latency, op->started_at);
+    latency_use(f->port->options.latency, op->started_at);
     op->has_answers = false;
     op->errs_on_loss = f->policy.error_on_lost;
     set_status(op, ERR_OK, "");
     op->is_running = !ask(op, op->started_at, timeout_us(op));
-    if (!op->is_running)
-        leave_filter(op);
-    return !op->is_running;
+    if (op->is_running)
+        return false;
+    leave_filter(op);
+    return !make_room_first(op);
+}
+
+bool key_operation_start(struct key_operation *op, key_operation_done_fn *done, void *arg)
+{
+    op->done = done;
+    op->arg = arg;
+    op->room = op->asked.user != NULL ? KEY_ROOM_ENDS : KEY_ROOM_WAITS;
+    return run(op);
 }
 
 void key_operation_set_timeout(struct key_operation *op, unsigned ms)
@@ -266,26 +285,104 @@ void key_operation_set_timeout(struct key_operation *op, unsigned ms)
     op->timeout_ms = ms;
 }
 
-void key_operation_set_bounded(struct key_operation *op, bool bounded)
+/* --- making what an add needs --- */
+
+static void take_refusal(struct key_operation *op, const struct admin_call *call)
 {
-    op->room = bounded ? KEY_ROOM_ENDS : KEY_ROOM_WAITS;
+    struct buffer text = {0};
+    buffer_printf(&text, "%s: %s",
+                  call->fn == admin_create ? admin_creation_failure(call, call->status)
+                                           : "could not grow filter",
+                  call->error.text);
+    op->refused = call->status;
+    free(op->refusal);
+    op->refusal = strdup(buffer_text(&text));
+    buffer_fini(&text);
 }
 
-void key_operation_look_if_full(struct key_operation *op)
+static void take_made(struct key_operation *op, const struct admin_call *call)
 {
-    op->room = KEY_ROOM_LOOKS;
+    bool made = call->status == ERR_OK || call->status == ERR_EXISTS, grew = call->fn == admin_grow;
+    if (made) {
+        op->room = !grew && op->asked.user != NULL ? KEY_ROOM_ENDS : KEY_ROOM_WAITS;
+    } else {
+        take_refusal(op, call);
+        op->room = KEY_ROOM_LOOKS; /* keys that are already there need no room */
+    }
+    if ((!made && !grew) || run(op))
+        op->done(op, op->arg);
+}
+
+static void on_made(void *arg)
+{
+    struct admin_call *call = arg;
+    struct key_operation *op = call->asker;
+    if (op != NULL) {
+        op->call = NULL;
+        take_made(op, call);
+    }
+    admin_call_free(call);
+}
+
+static bool may_create(const struct key_operation *op)
+{
+    const struct creation *c = &op->asked.creation;
+    return c->allowed && (!c->if_configured || op->asked.filter->policy.configured) &&
+           op->creations < CREATIONS_MAX;
+}
+
+/* If an add finds no filter, or no room in it, have the admin thread make it first. */
+static bool make_room_first(struct key_operation *op)
+{
+    const struct key_query *q = &op->asked;
+    bool create = op->status == ERR_NOT_FOUND && may_create(op);
+    if (!create && op->status != ERR_FULL)
+        return false;
+    op->creations += create;
+    op->call = admin_call_new(create ? admin_create : admin_grow, q->filter->name, q->filter->name_length);
+    if (op->call == NULL)
+        return false;
+    op->call->creation = q->creation;
+    op->call->user = q->user != NULL ? strdup(q->user) : NULL;
+    if (q->user != NULL && op->call->user == NULL) { /* without a user there is no quota */
+        admin_call_free(op->call);
+        op->call = NULL;
+        return false;
+    }
+    op->call->asker = op;
+    admin_post(q->admin, op->call, q->mailbox, on_made);
+    return true;
 }
 
 /* --- answers --- */
 
-enum err key_operation_status(const struct key_operation *op)
+static bool finds_no_key(const struct key_operation *op)
 {
-    return op->status;
+    return op->asked.unmade_is_empty && op->asked.kind == OPERATION_CHECK && op->status == ERR_NOT_FOUND;
 }
 
-const char *key_operation_error(const struct key_operation *op)
+bool key_operation_failed(const struct key_operation *op)
 {
-    return op->error != NULL ? op->error : error_name(op->status);
+    if (op->refused == ERR_OK && (op->status == ERR_OK || finds_no_key(op)))
+        return false;
+    for (size_t i = 0; i < op->count; i++)
+        if (key_operation_answer(op, i) != ANSWER_ERROR)
+            return false;
+    return true;
+}
+
+struct failure key_operation_failure(const struct key_operation *op)
+{
+    if (op->refused != ERR_OK)
+        return (struct failure){
+            .code = op->refused, .unmade = true, .text = op->refusal != NULL ? op->refusal : "out of memory"};
+    const char *text = op->error != NULL ? op->error : error_name(op->status);
+    return (struct failure){.code = op->status, .text = op->status == ERR_OK ? "ok" : text};
+}
+
+const struct key_query *key_operation_query(const struct key_operation *op)
+{
+    return &op->asked;
 }
 
 size_t key_operation_keys(const struct key_operation *op)
@@ -293,7 +390,8 @@ size_t key_operation_keys(const struct key_operation *op)
     return op->count;
 }
 
-enum answer key_operation_answer(const struct key_operation *op, size_t i)
+/* The filter's answer to key @i. */
+static enum answer told(const struct key_operation *op, size_t i)
 {
     if (!op->has_answers)
         return ANSWER_ERROR;
@@ -315,6 +413,12 @@ enum answer key_operation_answer(const struct key_operation *op, size_t i)
     return ANSWER_NO;
 }
 
+enum answer key_operation_answer(const struct key_operation *op, size_t i)
+{
+    enum answer answer = finds_no_key(op) ? ANSWER_NO : told(op, i);
+    return answer == ANSWER_FULL && op->refused != ERR_OK ? ANSWER_ERROR : answer;
+}
+
 /* A set of enum key_answer values, as bits. */
 #define SET(answer) (1U << (answer))
 #define SET_YES (SET(KEY_PRESENT) | SET(KEY_ADDED))
@@ -334,7 +438,8 @@ size_t key_operation_plain(const struct key_operation *op, size_t from, size_t c
 
 size_t key_operation_until_full(const struct key_operation *op)
 {
-    const uint8_t *full = op->has_answers ? memchr(op->answers, KEY_NO_ROOM, op->count) : NULL;
+    bool ends = op->has_answers && op->refused == ERR_OK;
+    const uint8_t *full = ends ? memchr(op->answers, KEY_NO_ROOM, op->count) : NULL;
     return full != NULL ? (size_t)(full - op->answers) + 1 : op->count;
 }
 
@@ -343,15 +448,10 @@ bool key_operation_found(const struct key_operation *op, size_t i)
     return op->answers[i] == KEY_PRESENT;
 }
 
-enum operation_kind key_operation_kind(const struct key_operation *op)
-{
-    return op->kind;
-}
-
 bool key_operation_any_no(const struct key_operation *op)
 {
     for (size_t i = 0; i < op->count; i++)
-        if (key_operation_answer(op, i) == ANSWER_NO)
+        if (told(op, i) == ANSWER_NO)
             return true;
     return false;
 }

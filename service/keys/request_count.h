@@ -2,7 +2,7 @@
 #ifndef SERVICE_KEYS_REQUEST_COUNT_H
 #define SERVICE_KEYS_REQUEST_COUNT_H
 /* Counts the outcomes of requests for metrics, and logs slow requests. It is used for every protocol. */
-#include "service/keys/pending_query.h"
+#include "service/keys/key_operation.h"
 #include "service/meter/meter.h"
 
 void answer_count(struct meter_answers *to, enum answer answer);

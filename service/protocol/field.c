@@ -4,18 +4,24 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "service/protocol/job_id.h"
+
+void field_bytes(struct fields *f, const char *name, const void *bytes, size_t length)
+{
+    reply_name(&f->reply, name);
+    reply_bulk(&f->reply, bytes, length);
+    f->count++;
+}
 
 void field_text(struct fields *f, const char *name, const char *value)
 {
-    reply_text(&f->reply, name);
-    reply_text(&f->reply, value);
-    f->count++;
+    field_bytes(f, name, value, strlen(value));
 }
 
 void field_number(struct fields *f, const char *name, uint64_t value)
 {
-    reply_text(&f->reply, name);
+    reply_name(&f->reply, name);
     reply_integer(&f->reply, (int64_t)value);
     f->count++;
 }
@@ -25,6 +31,17 @@ enum { DIGITS_SIZE = 32 };
 static void write_digits(char out[DIGITS_SIZE], double value)
 {
     (void)snprintf(out, DIGITS_SIZE, "%.6g", value == 0 ? 0 : value); /* never "-0" */
+}
+
+/* Redis has no type for a number with these digits, so its clients get text. */
+static void field_as_written(struct fields *f, const char *name, const char *digits)
+{
+    reply_name(&f->reply, name);
+    if (f->reply.protocol == REPLY_JSON)
+        reply_double(&f->reply, strtod(digits, NULL));
+    else
+        reply_text(&f->reply, digits);
+    f->count++;
 }
 
 double field_digits(double value)
@@ -38,18 +55,12 @@ void field_decimal(struct fields *f, const char *name, double value)
 {
     char text[DIGITS_SIZE];
     write_digits(text, value);
-    if (f->reply.protocol < REPLY_TYPED) {
-        field_text(f, name, text);
-        return;
-    }
-    reply_text(&f->reply, name);
-    reply_double(&f->reply, strtod(text, NULL)); /* written with the same digits */
-    f->count++;
+    field_as_written(f, name, text);
 }
 
 void field_bool(struct fields *f, const char *name, bool value)
 {
-    reply_text(&f->reply, name);
+    reply_name(&f->reply, name);
     reply_boolean(&f->reply, value);
     f->count++;
 }
@@ -61,14 +72,9 @@ void field_time(struct fields *f, const char *name, uint64_t ms)
         field_null(f, name);
         return;
     }
-    reply_text(&f->reply, name);
     (void)snprintf(text, sizeof(text), ms % 1000 == 0 ? "%" PRIu64 : "%" PRIu64 ".%03u", ms / 1000,
                    (unsigned)(ms % 1000));
-    if (f->reply.protocol < REPLY_TYPED)
-        reply_text(&f->reply, text);
-    else
-        reply_double(&f->reply, strtod(text, NULL));
-    f->count++;
+    field_as_written(f, name, text);
 }
 
 void field_job_id(struct fields *f, const char *filter, size_t length, uint64_t number)
@@ -82,14 +88,14 @@ void field_job_id(struct fields *f, const char *filter, size_t length, uint64_t 
 
 void field_null(struct fields *f, const char *name)
 {
-    reply_text(&f->reply, name);
+    reply_name(&f->reply, name);
     reply_null(&f->reply);
     f->count++;
 }
 
 void field_array(struct fields *f, const char *name, size_t count)
 {
-    reply_text(&f->reply, name);
+    reply_name(&f->reply, name);
     reply_array(&f->reply, count);
     f->count++;
 }
@@ -100,23 +106,23 @@ void fields_begin(struct fields *f, int protocol)
     f->reply.out = &f->bytes;
 }
 
-static void append(struct fields *f, struct reply *r)
-{
-    buffer_append(r->out, f->bytes.data, f->bytes.length);
-    r->out->failed |= buffer_failed(&f->bytes);
-    buffer_fini(&f->bytes);
-}
-
 void fields_end(struct fields *f, struct reply *r)
 {
-    reply_map(r, f->count);
-    append(f, r);
+    reply_content(r, true, f->count, &f->bytes);
+    fields_drop(f);
 }
 
 void fields_end_list(struct fields *f, struct reply *r)
 {
-    reply_array(r, f->count);
-    append(f, r);
+    reply_content(r, false, f->count, &f->bytes);
+    fields_drop(f);
+}
+
+void field_list(struct fields *f, const char *name, struct fields *list)
+{
+    reply_name(&f->reply, name);
+    fields_end_list(list, &f->reply);
+    f->count++;
 }
 
 void fields_drop(struct fields *f)

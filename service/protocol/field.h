@@ -14,6 +14,7 @@ struct fields {
     size_t count;
 };
 
+void field_bytes(struct fields *f, const char *name, const void *bytes, size_t length);
 void field_text(struct fields *f, const char *name, const char *value);
 void field_number(struct fields *f, const char *name, uint64_t value);
 void field_decimal(struct fields *f, const char *name, double value);
@@ -32,6 +33,8 @@ void fields_begin(struct fields *f, int protocol);
 void fields_end(struct fields *f, struct reply *r);
 /* As fields_end(), for an array: the caller has written f->count elements to f->reply. */
 void fields_end_list(struct fields *f, struct reply *r);
+/* Write the list @list, which was begun with the protocol of @f, as a field, and free it. */
+void field_list(struct fields *f, const char *name, struct fields *list);
 /* Free the fields without a reply. */
 void fields_drop(struct fields *f);
 #endif

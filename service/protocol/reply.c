@@ -1,17 +1,70 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/protocol/reply.h"
 
+#include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/protocol/json.h"
+
 enum {
     INTEGER_MAX = 20, /* length of "-9223372036854775808" */
     HEADER_MAX = 1 + INTEGER_MAX + 2,
     LINE_MAX_BYTES = 1024 /* of an error's text; a longer text is cut */
 };
+
+/* --- JSON --- */
+
+static bool is_json(const struct reply *r)
+{
+    return r->protocol == REPLY_JSON;
+}
+
+/* Write the comma before a value or a name, unless it is the first, or the value of a name. */
+static void separate(struct buffer *out)
+{
+    if (out->length > 0 && strchr("[{:", out->data[out->length - 1]) == NULL)
+        buffer_puts(out, ",");
+}
+
+/* A value is complete: close the arrays of which it is the last element. */
+static void end_value(struct reply *r)
+{
+    for (; r->depth > 0 && --r->left[r->depth - 1] == 0; r->depth--)
+        buffer_puts(r->out, "]");
+}
+
+static void json_literal(struct reply *r, const char *text)
+{
+    separate(r->out);
+    buffer_puts(r->out, text);
+    end_value(r);
+}
+
+static void json_bytes(struct reply *r, const void *bytes, size_t length)
+{
+    separate(r->out);
+    json_put_bytes(r->out, bytes, length);
+    end_value(r);
+}
+
+static void json_array(struct reply *r, size_t count)
+{
+    if (count == 0) {
+        json_literal(r, "[]");
+        return;
+    }
+    assert(r->depth < REPLY_DEPTH_MAX);
+    separate(r->out);
+    buffer_puts(r->out, "[");
+    r->left[r->depth++] = (uint32_t)count;
+}
+
+/* --- RESP --- */
 
 /* Digits are written from the end, two at a step. Most replies are integers and bulk headers, so printf would
  * cost more than the rest of the reply. */
@@ -77,7 +130,10 @@ static void line(struct reply *r, char type, const char *text)
 
 void reply_simple(struct reply *r, const char *text)
 {
-    line(r, '+', text);
+    if (is_json(r))
+        json_bytes(r, text, strlen(text));
+    else
+        line(r, '+', text);
 }
 
 void reply_error(struct reply *r, const char *format, ...)
@@ -114,6 +170,12 @@ bool reply_is_of_redisbloom(enum err code)
 
 void reply_integer(struct reply *r, int64_t value)
 {
+    if (is_json(r)) {
+        char text[INTEGER_MAX + 1];
+        (void)snprintf(text, sizeof(text), "%" PRIi64, value);
+        json_literal(r, text);
+        return;
+    }
     if (value >= 0) {
         header(r, ':', (uint64_t)value);
         return;
@@ -140,7 +202,10 @@ void reply_booleans(struct reply *r, const uint8_t *values, size_t count)
 void reply_boolean(struct reply *r, bool value)
 {
     const uint8_t one = value;
-    reply_booleans(r, &one, 1);
+    if (is_json(r))
+        json_literal(r, value ? "true" : "false");
+    else
+        reply_booleans(r, &one, 1);
 }
 
 void reply_double(struct reply *r, double value)
@@ -155,7 +220,9 @@ void reply_double(struct reply *r, double value)
         if (strtod(text, NULL) != value) /* the shorter form is a different number */
             (void)snprintf(text, sizeof(text), "%.17g", value);
     }
-    if (r->protocol >= 3)
+    if (is_json(r))
+        json_literal(r, isfinite(value) ? text : "null");
+    else if (r->protocol >= 3)
         line(r, ',', text);
     else
         reply_text(r, text);
@@ -163,11 +230,18 @@ void reply_double(struct reply *r, double value)
 
 void reply_null(struct reply *r)
 {
-    buffer_puts(r->out, r->protocol >= 3 ? "_\r\n" : "$-1\r\n");
+    if (is_json(r))
+        json_literal(r, "null");
+    else
+        buffer_puts(r->out, r->protocol >= 3 ? "_\r\n" : "$-1\r\n");
 }
 
 void reply_bulk(struct reply *r, const void *bytes, size_t length)
 {
+    if (is_json(r)) {
+        json_bytes(r, bytes, length);
+        return;
+    }
     if (length > SIZE_MAX - HEADER_MAX - 2) {
         r->out->failed = true;
         return;
@@ -222,7 +296,10 @@ void reply_verbatim(struct reply *r, const void *bytes, size_t length)
 
 void reply_array(struct reply *r, size_t count)
 {
-    header(r, '*', count);
+    if (is_json(r))
+        json_array(r, count);
+    else
+        header(r, '*', count);
 }
 
 void reply_map(struct reply *r, size_t pairs)
@@ -231,4 +308,33 @@ void reply_map(struct reply *r, size_t pairs)
         header(r, '%', pairs);
     else
         header(r, '*', pairs * 2);
+}
+
+void reply_name(struct reply *r, const char *name)
+{
+    if (!is_json(r)) {
+        reply_text(r, name);
+        return;
+    }
+    separate(r->out);
+    json_put_text(r->out, name, strlen(name));
+    buffer_puts(r->out, ":");
+}
+
+void reply_content(struct reply *r, bool map, size_t count, const struct buffer *content)
+{
+    if (is_json(r)) {
+        separate(r->out);
+        buffer_puts(r->out, map ? "{" : "[");
+    } else if (map) {
+        reply_map(r, count);
+    } else {
+        reply_array(r, count);
+    }
+    buffer_append(r->out, content->data, content->length);
+    r->out->failed |= buffer_failed(content);
+    if (is_json(r)) {
+        buffer_puts(r->out, map ? "}" : "]");
+        end_value(r);
+    }
 }

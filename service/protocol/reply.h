@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #ifndef SERVICE_PROTOCOL_REPLY_H
 #define SERVICE_PROTOCOL_REPLY_H
-/* Encoding of replies in RESP2 and RESP3 into a buffer. */
+/* Encoding of replies in RESP2, RESP3 and JSON into a buffer. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* An internal protocol that is never sent: RESP3 whose decimals are doubles instead of text. JSON is made
- * from it. */
-enum { REPLY_TYPED = 4 };
+/* JSON, for HTTP: text and bytes as json_put_bytes() writes them; a double that JSON cannot express becomes
+ * null. Its objects are written by fields_end() (field.h) only. */
+enum { REPLY_JSON = 4, REPLY_DEPTH_MAX = 3 };
 
 struct reply {
     struct buffer *out;
-    int protocol; /* 2, 3 or REPLY_TYPED */
+    int protocol; /* 2, 3 or REPLY_JSON */
+    /* JSON: the arrays that are not complete yet, and how many elements of each are to come. */
+    unsigned depth;
+    uint32_t left[REPLY_DEPTH_MAX];
 };
 
 void reply_simple(struct reply *r, const char *text); /* +OK */
@@ -37,5 +40,9 @@ void reply_pair(struct reply *r, const char *name, const char *value);         /
 void reply_printf(struct reply *r, const char *format, ...) PRINTF_LIKE(2, 3); /* bulk */
 void reply_verbatim(struct reply *r, const void *bytes, size_t length);        /* text; RESP2: bulk */
 void reply_array(struct reply *r, size_t count);
-void reply_map(struct reply *r, size_t pairs); /* RESP2: array of 2 * pairs */
+void reply_map(struct reply *r, size_t pairs); /* RESP2: array of 2 * pairs; not for JSON */
+/* Write the name of a value that follows. */
+void reply_name(struct reply *r, const char *name);
+/* Write a map, or an array, whose @count pairs or elements a reply of the same protocol has as @content. */
+void reply_content(struct reply *r, bool map, size_t count, const struct buffer *content);
 #endif

@@ -2,7 +2,7 @@
 #ifndef SERVICE_RESP_ANSWER_H
 #define SERVICE_RESP_ANSWER_H
 /* How the answer to a checked or added key is written as a RESP reply. */
-#include "service/keys/pending_query.h"
+#include "service/keys/key_operation.h"
 #include "service/protocol/reply.h"
 
 void answer_failure(struct reply *out, const struct failure *f);

@@ -11,7 +11,7 @@
 #include <event2/bufferevent.h>
 #include <event2/util.h>
 #include "base/buffer.h"
-#include "service/keys/pending_query.h"
+#include "service/keys/key_operation.h"
 #include "service/keys/request_count.h"
 #include "service/protocol/reply.h"
 #include "service/protocol/resp.h"

@@ -20,8 +20,7 @@ enum {
 };
 
 struct request {
-    /* First: `query` and its request have the same address. If it has no op, the reply is in `ready`. */
-    struct pending_query query;
+    struct key_operation *op; /* NULL: the reply is in `ready`, or comes from `batch` */
     STAILQ_ENTRY(request) link;
     struct client *client;
     struct client_batch *batch; /* NULL: the request is not a batch */
@@ -75,7 +74,7 @@ static void request_free(struct client *c, struct request *r)
     c->request_bytes -= r->bytes;
     STAILQ_REMOVE_HEAD(&c->requests, link);
     c->request_count -= r->commands;
-    pending_query_fini(&r->query);
+    key_operation_release(r->op);
     free(r->spent.name);
     client_batch_free(r->batch);
     buffer_fini(&r->ready);
@@ -159,23 +158,15 @@ void client_failure(struct client *c, enum err code, const char *format, ...)
 
 /* --- replies of operations --- */
 
-/* The number of elements in the reply. An array of adds ends with the first key that a full filter
- * refused. */
-static size_t elements(const struct pending_query *a, enum reply_shape shape)
-{
-    bool ends = shape == REPLY_ARRAY && a->refused == ERR_OK;
-    return ends ? key_operation_until_full(a->op) : key_operation_keys(a->op);
-}
-
 /* Write one element for each key from @from to @end. A key that was found counts as found, however the other
  * keys ended. */
-static void write_elements(struct reply *out, const struct pending_query *a, size_t from, size_t end,
+static void write_elements(struct reply *out, const struct key_operation *op, size_t from, size_t end,
                            const struct failure *why, struct meter_answers *answers)
 {
     uint8_t yes[PLAIN_KEYS];
     while (from < end) {
         size_t most = end - from < PLAIN_KEYS ? end - from : PLAIN_KEYS;
-        size_t plain = key_operation_plain(a->op, from, most, yes);
+        size_t plain = key_operation_plain(op, from, most, yes);
         reply_booleans(out, yes, plain);
         for (size_t i = 0; i < plain; i++)
             answers->yes += yes[i];
@@ -184,42 +175,40 @@ static void write_elements(struct reply *out, const struct pending_query *a, siz
         from += plain;
         if (plain == most)
             continue;
-        enum answer answer = key_operation_found(a->op, from) ? ANSWER_YES : pending_query_answer(a, from);
+        enum answer answer = key_operation_found(op, from) ? ANSWER_YES : key_operation_answer(op, from);
         answer_count(answers, answer);
-        answer_reply(out, answer, a->asked.filter->name, why);
+        answer_reply(out, answer, key_operation_query(op)->filter->name, why);
         from++;
     }
 }
 
 static enum outcome write_answers(struct reply *out, const struct request *r, const struct failure *why)
 {
-    const struct pending_query *a = &r->query;
-    const char *filter = a->asked.filter->name;
+    const struct key_query *q = key_operation_query(r->op);
     struct summary summary = {0};
     struct meter_answers answers = {0};
-    size_t count = elements(a, r->shape);
     if (r->shape == REPLY_ARRAY) {
+        size_t count = key_operation_until_full(r->op); /* it ends where a full filter refused a key */
         reply_array(out, count);
-        write_elements(out, a, 0, count, why, &answers);
+        write_elements(out, r->op, 0, count, why, &answers);
     } else {
-        for (size_t i = 0; i < count; i++) {
-            enum answer answer = pending_query_answer(a, i);
+        for (size_t i = 0; i < key_operation_keys(r->op); i++) {
+            enum answer answer = key_operation_answer(r->op, i);
             answer_count(&answers, answer);
             summary_add(&summary, answer, why);
         }
-        summary_reply(&summary, out, filter);
+        summary_reply(&summary, out, q->filter->name);
     }
-    return answer_outcome(r->client->worker->meter, &a->asked, &answers, why);
+    return answer_outcome(r->client->worker->meter, q, &answers, why);
 }
 
 /* Write replies of one key each, up to the reply before key @end. */
 static void write_each(struct reply *out, struct request *r, size_t end, const struct failure *why)
 {
-    const struct pending_query *a = &r->query;
     struct meter_answers answers = {0};
-    write_elements(out, a, r->written, end, why, &answers);
+    write_elements(out, r->op, r->written, end, why, &answers);
     r->written = end;
-    (void)answer_outcome(r->client->worker->meter, &a->asked, &answers, why);
+    (void)answer_outcome(r->client->worker->meter, key_operation_query(r->op), &answers, why);
     client_count(r->client, &r->counted, OUTCOME_OK, answers.yes + answers.no, &r->spent);
     client_count(r->client, &r->counted, outcome_of_error(why->code), answers.other, &r->spent);
 }
@@ -234,13 +223,13 @@ static void write_gathered(struct client *c)
 
 static void write_operation(struct reply *out, struct request *r)
 {
-    struct failure why = pending_query_failure(&r->query);
+    struct failure why = key_operation_failure(r->op);
     enum outcome outcome;
     if (r->shape == REPLY_ONE) {
         write_each(out, r, r->commands, &why);
         return;
     }
-    if (pending_query_failed(&r->query)) {
+    if (key_operation_failed(r->op)) {
         answer_failure(out, &why);
         outcome = outcome_of_error(why.code);
     } else {
@@ -267,19 +256,19 @@ static void gather_operation(struct client *c, struct request *r)
         client_mute(c);
 }
 
-static void on_done(struct pending_query *a);
+static void on_done(struct key_operation *op, void *arg);
 
 /* A check was answered "no" before an earlier add of the same connection was retried. Run the check again, so
  * that a client sees its own writes in the order in which it sent them. */
 static bool ask_again(struct request *r)
 {
-    struct key_operation *op = r->query.op;
-    if (!r->overtaken || op == NULL || key_operation_kind(op) != OPERATION_CHECK)
+    struct key_operation *op = r->op;
+    if (!r->overtaken || op == NULL || key_operation_query(op)->kind != OPERATION_CHECK)
         return false;
-    if (pending_query_failed(&r->query) || !key_operation_any_no(op))
+    if (key_operation_failed(op) || !key_operation_any_no(op))
         return false;
     r->overtaken = false;
-    r->done = pending_query_start(&r->query, op);
+    r->done = key_operation_start(op, on_done, r);
     return !r->done;
 }
 
@@ -367,9 +356,9 @@ static void begin_batch(struct client *c, const struct key_command *k)
 static size_t known(const struct request *r)
 {
     size_t end = r->written;
-    if (r->done || r->query.op == NULL || r->commands == 1)
+    if (r->done || r->op == NULL || r->commands == 1)
         return end;
-    while (end < r->commands && key_operation_found(r->query.op, end))
+    while (end < r->commands && key_operation_found(r->op, end))
         end++;
     return end;
 }
@@ -402,14 +391,14 @@ void client_write_done(struct client *c)
     struct request *r;
     buffer_clear(&c->worker->scratch);
     while ((r = STAILQ_FIRST(&c->requests)) != NULL && (r->done || r->batch != NULL) && !ask_again(r)) {
-        if (r->query.op == NULL)
+        if (r->op == NULL)
             write_gathered(c);
         if (r->batch != NULL && !write_batch(c, r))
             return;
         if (r->batch != NULL) {
             client_leave(c, CLIENT_BLOCKED);
             client_count(c, &r->counted, client_batch_outcome(r->batch), 1, &r->spent);
-        } else if (r->query.op != NULL) {
+        } else if (r->op != NULL) {
             gather_operation(c, r);
         } else {
             write_reply(c, &r->ready);
@@ -421,11 +410,11 @@ void client_write_done(struct client *c)
     wait_for_others(c);
 }
 
-static void on_done(struct pending_query *a)
+static void on_done(struct key_operation *op, void *arg)
 {
-    struct request *r = (struct request *)a;
+    struct request *r = arg;
     struct client *c = r->client;
-    if (key_operation_kind(a->op) == OPERATION_ADD && key_operation_was_retried(a->op))
+    if (key_operation_query(op)->kind == OPERATION_ADD && key_operation_was_retried(op))
         for (struct request *later = STAILQ_NEXT(r, link); later != NULL; later = STAILQ_NEXT(later, link))
             later->overtaken = true;
     end_early_check(r);
@@ -444,11 +433,10 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
 {
     const char *from = k->keys[0].bytes;
     size_t bytes = (size_t)(k->keys[k->count - 1].bytes - from) + k->keys[k->count - 1].length;
-    struct key_operation *op = key_operation_new(c->worker->keys, k->asked.kind, k->count, bytes);
+    struct key_operation *op = key_operation_new(&k->asked, k->count, bytes);
     struct request *r = op == NULL ? NULL : request_new(c, commands, k->count);
     if (r == NULL) {
-        if (op != NULL)
-            key_operation_release(op);
+        key_operation_release(op);
         c->present.more = c->present.others = 0; /* the other commands of a run are started one by one */
         client_error(c, "OOM out of memory");
         return;
@@ -458,13 +446,12 @@ static void ask(struct client *c, const struct key_command *k, size_t commands)
         key_operation_name(op, copy + (k->keys[i].bytes - from), k->keys[i].length);
     request_holds(r, sizeof(*r) + bytes + k->count * KEY_BYTES);
     r->shape = k->shape;
-    r->query.asked = k->asked;
-    r->query.on_done = on_done;
+    r->op = op;
     r->spent = (struct spent){.by = "redis",
                               .asked_us = worker_now(c->worker),
                               .filter = k->asked.filter,
                               .keys = commands > 1 ? 1 : k->count};
-    r->done = pending_query_start(&r->query, op);
+    r->done = key_operation_start(op, on_done, r);
     /* A running check reads the log when it is sent. */
     r->is_early = !r->done && k->asked.kind == OPERATION_CHECK;
     c->early_checks += r->is_early;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <jansson.h>
 #include "base/utf8.h"
-#include "service/http/message/http_base64.h"
+#include "service/protocol/base64.h"
 
 enum { EXPANSION_MAX = 32768, VALUES_MAX = HTTP_KEYS_MAX + 64, KEYS_FIRST = 64 };
 
@@ -77,7 +77,7 @@ static enum err take_bytes(const struct parse *p, const json_t *text, struct htt
     to->offset = bytes->length;
     if (!p->member->base64)
         buffer_append(bytes, from, length);
-    else if (!http_base64_decode(bytes, from, length))
+    else if (!base64_decode(bytes, from, length))
         return refuse(p, "is not base64 (RFC 4648, padded)");
     if (buffer_failed(bytes))
         return error_set(p->e, ERR_NOMEM, "out of memory");

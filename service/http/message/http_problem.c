@@ -3,7 +3,7 @@
 
 #include <ctype.h>
 #include <string.h>
-#include "service/http/message/http_json.h"
+#include "service/protocol/json.h"
 
 static const struct http_code_row rows[HTTP_CODE_COUNT] = {
 #define X(code, ...) [code] = {__VA_ARGS__},
@@ -80,10 +80,10 @@ void http_problem_body(struct buffer *out, int status, const char *code, const c
     buffer_printf(out,
                   "{\"type\":\"/errors#%s\",\"code\":\"%s\",\"title\":\"%s\",\"status\":%d,\"detail\":", code,
                   code, http_reason(status), status);
-    http_json_text(out, detail, strlen(detail));
+    json_put_text(out, detail, strlen(detail));
     if (instance != NULL) {
         buffer_puts(out, ",\"instance\":");
-        http_json_text(out, instance, strlen(instance));
+        json_put_text(out, instance, strlen(instance));
     }
     buffer_puts(out, "}");
 }

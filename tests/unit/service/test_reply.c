@@ -25,7 +25,7 @@ static void test_reply__writes_what_both_protocols_share(void **state)
     (void)state;
     for (int protocol = 2; protocol <= 3; protocol++) {
         struct buffer b = {0};
-        struct reply r = {&b, protocol};
+        struct reply r = {.out = &b, .protocol = protocol};
         reply_simple(&r, "OK");
         check(&r, "+OK\r\n");
         reply_error(&r, "ERR no %s in %d", "x", 3);
@@ -55,7 +55,7 @@ static void test_reply__writes_integers_as_printf_does(void **state)
     const int64_t edges[] = {0,   1,   -1,  9,    10,        11,        -10,      99,
                              100, 101, 999, 1000, INT32_MAX, INT64_MAX, INT64_MIN};
     struct buffer b = {0};
-    struct reply r = {&b, 2};
+    struct reply r = {.out = &b, .protocol = 2};
     char expected[64];
     for (size_t i = 0; i < sizeof(edges) / sizeof(edges[0]); i++) {
         reply_integer(&r, edges[i]);
@@ -78,7 +78,7 @@ static void test_reply__writes_booleans_nulls_and_maps_by_protocol(void **state)
 {
     (void)state;
     struct buffer b = {0};
-    struct reply two = {&b, 2}, three = {&b, 3};
+    struct reply two = {.out = &b, .protocol = 2}, three = {.out = &b, .protocol = 3};
     reply_boolean(&two, true);
     reply_boolean(&two, false);
     check(&two, ":1\r\n:0\r\n");
@@ -99,7 +99,7 @@ static void test_reply_double__writes_the_shortest_form_that_reads_back(void **s
 {
     (void)state;
     struct buffer b = {0};
-    struct reply two = {&b, 2}, three = {&b, 3};
+    struct reply two = {.out = &b, .protocol = 2}, three = {.out = &b, .protocol = 3};
     reply_double(&two, 0.01);
     check(&two, "$4\r\n0.01\r\n");
     reply_double(&three, 0.01);
@@ -120,10 +120,10 @@ static void test_reply_verbatim__is_marked_as_text_in_resp3(void **state)
 {
     (void)state;
     struct buffer b = {0};
-    reply_verbatim(&(struct reply){&b, 2}, "a\nb", 3);
-    reply_verbatim(&(struct reply){&b, 3}, "a\nb", 3);
-    reply_verbatim(&(struct reply){&b, 3}, NULL, 0);
-    check(&(struct reply){&b, 3}, "$3\r\na\nb\r\n=7\r\ntxt:a\nb\r\n=4\r\ntxt:\r\n");
+    reply_verbatim(&(struct reply){.out = &b, .protocol = 2}, "a\nb", 3);
+    reply_verbatim(&(struct reply){.out = &b, .protocol = 3}, "a\nb", 3);
+    reply_verbatim(&(struct reply){.out = &b, .protocol = 3}, NULL, 0);
+    check(&(struct reply){.out = &b, .protocol = 3}, "$3\r\na\nb\r\n=7\r\ntxt:a\nb\r\n=4\r\ntxt:\r\n");
     buffer_fini(&b);
 }
 
@@ -131,7 +131,7 @@ static void test_reply_error__stays_one_line(void **state)
 {
     (void)state;
     struct buffer b = {0};
-    struct reply r = {&b, 2};
+    struct reply r = {.out = &b, .protocol = 2};
     reply_error(&r, "ERR unknown command '%s'", "a\r\n+OK\t\x7f\x01");
     check(&r, "-ERR unknown command 'a  +OK   '\r\n");
     char *text = malloc(100000);
@@ -154,7 +154,7 @@ static void test_reply_bulk__marks_the_buffer_where_memory_fails(void **state)
 {
     (void)state;
     struct buffer b = {0};
-    struct reply r = {&b, 2};
+    struct reply r = {.out = &b, .protocol = 2};
     reply_bulk(&r, "", SIZE_MAX - 8);
     assert_true(buffer_failed(&b));
     reply_integer(&r, 1); /* later replies are ignored */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/http/message/http_base64.h"
+#include "service/protocol/base64.h"
 
 #include <string.h>
 #include <openssl/evp.h>
 
-void http_base64_encode(struct buffer *out, const void *bytes, size_t length)
+void base64_encode(struct buffer *out, const void *bytes, size_t length)
 {
     char *to = buffer_reserve(out, (length + 2) / 3 * 4 + 1); /* EVP_EncodeBlock() adds a NUL */
     if (to != NULL)
@@ -12,7 +12,7 @@ void http_base64_encode(struct buffer *out, const void *bytes, size_t length)
 }
 
 /* EVP_DecodeBlock() takes more than what is canonical, so what it has decoded is encoded again. */
-bool http_base64_decode(struct buffer *out, const char *text, size_t length)
+bool base64_decode(struct buffer *out, const char *text, size_t length)
 {
     struct buffer again = {0};
     size_t before = out->length, padding = 0;
@@ -27,7 +27,7 @@ bool http_base64_decode(struct buffer *out, const char *text, size_t length)
     if (n < 3)
         return false;
     out->length += (size_t)n - padding;
-    http_base64_encode(&again, out->data + before, out->length - before);
+    base64_encode(&again, out->data + before, out->length - before);
     out->failed |= buffer_failed(&again);
     bool same = again.length == length && memcmp(again.data, text, length) == 0;
     buffer_fini(&again);
