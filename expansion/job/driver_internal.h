@@ -29,7 +29,8 @@ struct driver {
     struct view view; /* a summary, as last read */
     struct view next; /* scratch memory */
     struct source *source;
-    struct source_part *parts; /* result of the last driver_parts() */
+    char barrier[SOURCE_BARRIER_MAX]; /* of the last driver_replayed(); "": rows are read from the primary */
+    struct source_part *parts;        /* result of the last driver_parts() */
     size_t part_count;
     struct readers *readers;        /* NULL: none run */
     struct builder *builder;        /* writes the generation that is built; NULL: none is */
@@ -201,7 +202,9 @@ MUST_CHECK enum err driver_unchanged(struct driver *d, struct error *e);
 enum err driver_source_failed(struct driver *d, enum err code);
 /* Wait until every transaction that is open now has ended. */
 MUST_CHECK enum err driver_settle_now(struct driver *d, struct error *e);
-/* Wait until all that is committed by now is visible on the server that rows are read from. */
+/* Wait until all that is committed by now is visible on the server that rows are read from. Each reader waits
+ * for it again, as its connection may lead to another server. ERR_TIMEOUT: not yet, or read_dsn leads to no
+ * standby of dsn's server. */
 MUST_CHECK enum err driver_replayed(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_settle(struct driver *d, struct error *e);
 

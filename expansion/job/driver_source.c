@@ -139,20 +139,22 @@ enum err driver_settle_now(struct driver *d, struct error *e)
 /* Wait until the server that rows are read from has replayed all that the primary has committed by now. */
 enum err driver_replayed(struct driver *d, struct error *e)
 {
-    char lsn[SOURCE_LSN_MAX];
+    struct source_replay replay = {.there = false};
     struct source *standby = NULL;
     const struct source_watch w = {watch, d};
     if (d->o->read_dsn[0] == '\0')
         return ERR_OK;
-    enum err code = source_barrier(d->source, lsn, e);
+    enum err code = source_barrier(d->source, d->barrier, e);
     if (code == ERR_OK)
         code = source_open_another(&standby, d->source, d->o->read_dsn, "twinbloom job", w, e);
-    bool there = false;
     uint64_t deadline = clock_mono_us() + d->o->settle_timeout_ms * 1000;
-    while (code == ERR_OK && (code = source_has_replayed(standby, lsn, &there, e)) == ERR_OK && !there) {
-        if (clock_mono_us() > deadline)
-            code = error_set(e, ERR_TIMEOUT, "the standby has not replayed up to %s within %" PRIu64 " s",
-                             lsn, d->o->settle_timeout_ms / 1000);
+    while (code == ERR_OK && (code = source_has_replayed(standby, d->barrier, &replay, e)) == ERR_OK &&
+           !replay.there) {
+        if (replay.foreign)
+            code = error_set(e, ERR_TIMEOUT, "read_dsn: %s", replay.why);
+        else if (clock_mono_us() > deadline)
+            code = error_set(e, ERR_TIMEOUT, "read_dsn: %s within %" PRIu64 " s", replay.why,
+                             d->o->settle_timeout_ms / 1000);
         if (code == ERR_OK)
             code = driver_nap(d, "the standby to replay", e);
     }

@@ -125,11 +125,20 @@ bool source_id_is_integer(const struct source *s);
 enum { SOURCE_HORIZON_MAX = 24 };
 MUST_CHECK enum err source_horizon(struct source *s, char out[SOURCE_HORIZON_MAX], struct error *e);
 
-/* The end of the server's WAL, as text; and whether @s, which may be a standby, shows everything up to
- * there. */
-enum { SOURCE_LSN_MAX = 24 };
-MUST_CHECK enum err source_barrier(struct source *s, char out[SOURCE_LSN_MAX], struct error *e);
-MUST_CHECK enum err source_has_replayed(struct source *s, const char *lsn, bool *out, struct error *e);
+enum { SOURCE_BARRIER_MAX = 128 };
+
+/* Whether a server shows everything up to a barrier. */
+struct source_replay {
+    bool there;
+    bool foreign;  /* neither the barrier's server nor a standby of it: replay does not help */
+    char why[128]; /* why it is not there, for people; "": it is */
+};
+
+/* The end of the server's WAL, and which server it is, as text; and whether @s, which may be a standby, shows
+ * everything up to there. */
+MUST_CHECK enum err source_barrier(struct source *s, char out[SOURCE_BARRIER_MAX], struct error *e);
+MUST_CHECK enum err source_has_replayed(struct source *s, const char *barrier, struct source_replay *out,
+                                        struct error *e);
 
 /* Why a key that was read from a table may be missing in a generation. */
 enum source_finding {
