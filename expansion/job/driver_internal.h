@@ -191,8 +191,10 @@ void driver_pace_end(struct driver *d);
 
 /* --- driver_source.c --- */
 MUST_CHECK enum err driver_source(struct driver *d, struct error *e);
-/* The source_identity() of the configuration's names now. */
-MUST_CHECK enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e);
+/* The source_identity() of the configuration's names now, and the source_history() of @server, on which
+ * horizons and marks are read; NULL: of the server that `dsn` leads to now. */
+MUST_CHECK enum err driver_identity(struct driver *d, struct source *server, const char *newest,
+                                    uint64_t *out, struct error *e);
 /* Right after a settle: the horizon for record.newest, so that partitions made from now on need not be part
  * of the identity. "": no sweep would find their rows. */
 MUST_CHECK enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct error *e);

@@ -211,6 +211,14 @@ enum err source_identity(struct source *s, bool files, const char *newest, uint6
     return err;
 }
 
+enum err source_history(struct source *s, uint64_t *out, struct error *e)
+{
+    char history[SOURCE_BARRIER_MAX] = "";
+    enum err err = ask(s, "history", NULL, history, sizeof(history), e);
+    *out = XXH3_64bits(history, strlen(history));
+    return err;
+}
+
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX])
 {
     for (unsigned i = 0; i < s->id_columns; i++)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A standby of Postgres becomes a primary during a rebuild: where rows are read from.
+/* A standby of Postgres becomes a primary during a rebuild: where rows are read from, or where `dsn` leads.
  */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
+#include <string.h>
 
-enum { ROWS = 2000, LATER = 200, WAIT_MS = 60000 };
+#include "base/clock.h"
+
+enum { ROWS = 2000, LATER = 200, LOST = 300, WAIT_MS = 60000 };
 
 static struct fixture fixture;
 static struct temp_postgres standby;
@@ -73,10 +76,50 @@ static void test_read_dsn__is_not_read_once_it_is_a_primary(void **state)
     fixture_all_present(&fixture, 0, 0, ROWS + LATER);
 }
 
+/* The new primary gives ids and transaction ids again that the job had seen on the former one. */
+static void test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char dsn[200];
+    (void)snprintf(dsn, sizeof(dsn),
+                   "host=127.0.0.1,127.0.0.1 port=%u,%u user=postgres dbname=postgres "
+                   "target_session_attrs=read-write",
+                   (unsigned)fixture.postgres.port, (unsigned)standby.port);
+    start_daemon(dsn, "timeout = 3s\n");
+    temp_postgres_stop(&standby);
+    for (unsigned i = 0; i < LOST; i++) /* each in a transaction of its own */
+        fixture_insert(fixture.db, 1000000 + i, 1);
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    PQfinish(fixture.db);
+    temp_postgres_stop(&fixture.postgres);
+    must(temp_postgres_restart(&standby, &e), e);
+    promote();
+    fixture.db = PQconnectdb(standby.dsn);
+    fixture_insert(fixture.db, ROWS, LATER);
+    fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
+    /* After the second settle the job holds again. */
+    for (uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000); clock_mono_us() < until;) {
+        char text[64];
+        must(client_status(&fixture.client[0], FILTER, "job_step", text, sizeof(text), &e), e);
+        if (strcmp(text, "hold") == 0)
+            (void)!client_ok(&fixture.client[0], &e, "TB.CUTOVER " FILTER);
+        must(client_status(&fixture.client[0], FILTER, "job_state", text, sizeof(text), &e), e);
+        if (strcmp(text, "done") == 0)
+            break;
+        clock_sleep_us(200 * 1000);
+    }
+    fixture_wait(&fixture, 0, "job_state", "done");
+    fixture_all_present(&fixture, 0, 0, ROWS + LATER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_read_dsn__is_not_read_once_it_is_a_primary, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,7 @@ static const struct row {
     {"ending", {"transactions={3}"}, "0\n"},
     {"file", {"name=public.missing"}, "\n"},
     {"find_key", {"table=link", "id=t.id", "key=t.code", "where=true", "wanted=c3", "horizon=0"}, "3|t\n"},
+    {"history", {NULL}, NULL},
     {"horizon", {NULL}, NULL},
     {"instant", {NULL}, NULL},
     {"key_type", {"table=link", "key=t.code || '/' || t.url"}, "text\n"},
