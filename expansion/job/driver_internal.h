@@ -29,7 +29,8 @@ struct driver {
     struct view view; /* a summary, as last read */
     struct view next; /* scratch memory */
     struct source *source;
-    struct source_part *parts; /* result of the last driver_parts() */
+    char barrier[SOURCE_BARRIER_MAX]; /* of the last driver_replayed(); "": rows are read from the primary */
+    struct source_part *parts;        /* result of the last driver_parts() */
     size_t part_count;
     struct readers *readers;        /* NULL: none run */
     unsigned patience_ms;           /* of readers, for the next line; doubled when it was too short */
@@ -191,8 +192,10 @@ void driver_pace_end(struct driver *d);
 
 /* --- driver_source.c --- */
 MUST_CHECK enum err driver_source(struct driver *d, struct error *e);
-/* The source_identity() of the configuration's names now. */
-MUST_CHECK enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e);
+/* The source_identity() of the configuration's names now, and the source_history() of @server, on which
+ * horizons and marks are read; NULL: of the server that `dsn` leads to now. */
+MUST_CHECK enum err driver_identity(struct driver *d, struct source *server, const char *newest,
+                                    uint64_t *out, struct error *e);
 /* Right after a settle: the horizon for record.newest, so that partitions made from now on need not be part
  * of the identity. "": no sweep would find their rows. */
 MUST_CHECK enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct error *e);
@@ -202,7 +205,9 @@ MUST_CHECK enum err driver_unchanged(struct driver *d, struct error *e);
 enum err driver_source_failed(struct driver *d, enum err code);
 /* Wait until every transaction that is open now has ended. */
 MUST_CHECK enum err driver_settle_now(struct driver *d, struct error *e);
-/* Wait until all that is committed by now is visible on the server that rows are read from. */
+/* Wait until all that is committed by now is visible on the server that rows are read from. Each reader waits
+ * for it again, as its connection may lead to another server. ERR_TIMEOUT: not yet, or read_dsn leads to no
+ * standby of dsn's server. */
 MUST_CHECK enum err driver_replayed(struct driver *d, struct error *e);
 MUST_CHECK enum err driver_settle(struct driver *d, struct error *e);
 

@@ -26,14 +26,19 @@ static enum err open_watched(struct driver *d, struct source **out, struct error
     return source_open(out, &config, d->o->postgres_timeout_ms, e);
 }
 
-enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e)
+enum err driver_identity(struct driver *d, struct source *server, const char *newest, uint64_t *out,
+                         struct error *e)
 {
+    uint64_t history = 0;
     struct source *fresh = NULL; /* opened to see what the names stand for now */
     enum err code = open_watched(d, &fresh, e);
     /* A sweep finds rows of a table that was rewritten. But positions in its old file are not valid in the
      * new one. */
     if (code == ERR_OK)
         code = source_identity(fresh, d->o->scan_blocks || !d->o->sweep, newest, out, e);
+    if (code == ERR_OK)
+        code = source_history(server != NULL ? server : fresh, &history, e);
+    *out ^= history;
     source_close(fresh);
     return code;
 }
@@ -48,13 +53,15 @@ enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct er
 enum err driver_unchanged(struct driver *d, struct error *e)
 {
     uint64_t now = 0;
-    enum err code = driver_identity(d, d->record.newest, &now, e);
+    enum err code = driver_identity(d, NULL, d->record.newest, &now, e);
     if (code != ERR_OK || now == d->record.source)
         return code;
     source_close(d->source);
     d->source = NULL;
-    return error_set(e, ERR_CHANGED,
-                     "`table` changed during the job: another table, other columns, partitions or files");
+    return error_set(
+        e, ERR_CHANGED,
+        "`table` changed during the job: another table, other columns, partitions or files, or another "
+        "primary");
 }
 
 enum err driver_source(struct driver *d, struct error *e)
@@ -139,20 +146,22 @@ enum err driver_settle_now(struct driver *d, struct error *e)
 /* Wait until the server that rows are read from has replayed all that the primary has committed by now. */
 enum err driver_replayed(struct driver *d, struct error *e)
 {
-    char lsn[SOURCE_LSN_MAX];
+    struct source_replay replay = {.there = false};
     struct source *standby = NULL;
     const struct source_watch w = {watch, d};
     if (d->o->read_dsn[0] == '\0')
         return ERR_OK;
-    enum err code = source_barrier(d->source, lsn, e);
+    enum err code = source_barrier(d->source, d->barrier, e);
     if (code == ERR_OK)
         code = source_open_another(&standby, d->source, d->o->read_dsn, "twinbloom job", w, e);
-    bool there = false;
     uint64_t deadline = clock_mono_us() + d->o->settle_timeout_ms * 1000;
-    while (code == ERR_OK && (code = source_has_replayed(standby, lsn, &there, e)) == ERR_OK && !there) {
-        if (clock_mono_us() > deadline)
-            code = error_set(e, ERR_TIMEOUT, "the standby has not replayed up to %s within %" PRIu64 " s",
-                             lsn, d->o->settle_timeout_ms / 1000);
+    while (code == ERR_OK && (code = source_has_replayed(standby, d->barrier, &replay, e)) == ERR_OK &&
+           !replay.there) {
+        if (replay.foreign)
+            code = error_set(e, ERR_TIMEOUT, "read_dsn: %s", replay.why);
+        else if (clock_mono_us() > deadline)
+            code = error_set(e, ERR_TIMEOUT, "read_dsn: %s within %" PRIu64 " s", replay.why,
+                             d->o->settle_timeout_ms / 1000);
         if (code == ERR_OK)
             code = driver_nap(d, "the standby to replay", e);
     }
@@ -200,7 +209,7 @@ enum err driver_settle(struct driver *d, struct error *e)
     d->source = NULL;
     enum err code = driver_source(d, e);
     if (code == ERR_OK)
-        code = driver_identity(d, "", &r->source, e);
+        code = driver_identity(d, d->source, "", &r->source, e);
     if (code != ERR_OK)
         return code;
     bool integer = source_id_is_integer(d->source);

@@ -24,6 +24,7 @@ enum {
     BLOCKS_MAX = 128 * 1024,
     PARTS_A_READER = 2, /* ranges of one table per reader, so that nobody waits long for the last one */
     NAP_MS = 100,
+    REPLAY_NAP_US = 20 * 1000,
     NICE = 10 /* clients' requests get the processor first */
 };
 
@@ -289,6 +290,27 @@ static enum err read_range(struct reader *me, struct range *range, struct error 
     return code;
 }
 
+/* Each connection may lead to another server. */
+static enum err await_replay(struct reader *me, struct error *e)
+{
+    const struct readers_options *o = &me->all->o;
+    struct source_replay replay;
+    uint64_t deadline = clock_mono_us() + (uint64_t)o->timeout_ms * 1000;
+    if (o->barrier == NULL || o->barrier[0] == '\0')
+        return ERR_OK;
+    for (;;) {
+        enum err code = source_has_replayed(me->source, o->barrier, &replay, e);
+        if (code != ERR_OK || replay.there)
+            return code;
+        if (replay.foreign || clock_mono_us() > deadline)
+            return error_set(e, ERR_TIMEOUT, "read_dsn: %s", replay.why);
+        code = watch(me, e);
+        if (code != ERR_OK)
+            return code;
+        clock_sleep_us(REPLAY_NAP_US);
+    }
+}
+
 static void *run(void *arg)
 {
     struct reader *me = arg;
@@ -297,6 +319,8 @@ static void *run(void *arg)
     struct source_watch w = {watch, me};
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
     enum err code = source_open_another(&me->source, r->o.source, r->o.dsn, "twinbloom reader", w, &e);
+    if (code == ERR_OK)
+        code = await_replay(me, &e);
     (void)pthread_mutex_lock(&r->lock);
     struct range *range;
     while (code == ERR_OK && (range = take_range(me, &code, &e)) != NULL)

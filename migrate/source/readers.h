@@ -30,6 +30,9 @@ struct readers_work {
 struct readers_options {
     const struct source *source; /* resolved; each reader opens a source like it */
     const char *dsn;             /* NULL, "": that of @source */
+    /* A source_barrier(): each reader waits until its server shows everything up to there, at most for
+     * @timeout_ms (ERR_TIMEOUT). NULL, "": it does not. Borrowed. */
+    const char *barrier;
     unsigned count;
     unsigned at_once; /* see readers_pace() */
     unsigned timeout_ms;

@@ -211,6 +211,14 @@ enum err source_identity(struct source *s, bool files, const char *newest, uint6
     return err;
 }
 
+enum err source_history(struct source *s, uint64_t *out, struct error *e)
+{
+    char history[SOURCE_BARRIER_MAX] = "";
+    enum err err = ask(s, "history", NULL, history, sizeof(history), e);
+    *out = XXH3_64bits(history, strlen(history));
+    return err;
+}
+
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX])
 {
     for (unsigned i = 0; i < s->id_columns; i++)
@@ -243,16 +251,25 @@ enum err source_horizon(struct source *s, char out[SOURCE_HORIZON_MAX], struct e
     return ask(s, "horizon", NULL, out, SOURCE_HORIZON_MAX, e);
 }
 
-enum err source_barrier(struct source *s, char out[SOURCE_LSN_MAX], struct error *e)
+enum err source_barrier(struct source *s, char out[SOURCE_BARRIER_MAX], struct error *e)
 {
-    return ask(s, "barrier", NULL, out, SOURCE_LSN_MAX, e);
+    return ask(s, "barrier", NULL, out, SOURCE_BARRIER_MAX, e);
 }
 
-enum err source_has_replayed(struct source *s, const char *lsn, bool *out, struct error *e)
+enum err source_has_replayed(struct source *s, const char *barrier, struct source_replay *out,
+                             struct error *e)
 {
-    char replayed[8] = "";
-    enum err err = ask(s, "replayed", SQL_BINDINGS({"lsn", lsn}), replayed, sizeof(replayed), e);
-    *out = strcmp(replayed, "t") == 0;
+    PGresult *r = NULL;
+    *out = (struct source_replay){.there = false};
+    enum err err = source_ready(s, e);
+    if (err == ERR_OK)
+        err = connection_run(s->connection, "replayed", SQL_BINDINGS({"barrier", barrier}), &r, e);
+    if (err == ERR_OK) {
+        (void)snprintf(out->why, sizeof(out->why), "%s", PQgetvalue(r, 0, 0));
+        out->foreign = PQgetvalue(r, 0, 1)[0] == 't';
+        out->there = out->why[0] == '\0';
+    }
+    PQclear(r);
     return err;
 }
 

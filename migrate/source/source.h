@@ -78,6 +78,9 @@ uint64_t source_tables_hash(const struct source *s);
  * exist. */
 MUST_CHECK enum err source_identity(struct source *s, bool files, const char *newest, uint64_t *out,
                                     struct error *e);
+/* A hash of the history that rows and transaction ids belong to. It changes when a standby takes over, which
+ * may lack transactions of the former primary, and when `dsn` leads to a clone. */
+MUST_CHECK enum err source_history(struct source *s, uint64_t *out, struct error *e);
 /* The id's columns, named as in the catalog; returns their number. */
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX]);
 /* The id's columns as text: as configured, or as found. */
@@ -125,11 +128,20 @@ bool source_id_is_integer(const struct source *s);
 enum { SOURCE_HORIZON_MAX = 24 };
 MUST_CHECK enum err source_horizon(struct source *s, char out[SOURCE_HORIZON_MAX], struct error *e);
 
-/* The end of the server's WAL, as text; and whether @s, which may be a standby, shows everything up to
- * there. */
-enum { SOURCE_LSN_MAX = 24 };
-MUST_CHECK enum err source_barrier(struct source *s, char out[SOURCE_LSN_MAX], struct error *e);
-MUST_CHECK enum err source_has_replayed(struct source *s, const char *lsn, bool *out, struct error *e);
+enum { SOURCE_BARRIER_MAX = 128 };
+
+/* Whether a server shows everything up to a barrier. */
+struct source_replay {
+    bool there;
+    bool foreign;  /* neither the barrier's server nor a standby of it: replay does not help */
+    char why[128]; /* why it is not there, for people; "": it is */
+};
+
+/* The end of the server's WAL, and which server it is, as text; and whether @s, which may be a standby, shows
+ * everything up to there. */
+MUST_CHECK enum err source_barrier(struct source *s, char out[SOURCE_BARRIER_MAX], struct error *e);
+MUST_CHECK enum err source_has_replayed(struct source *s, const char *barrier, struct source_replay *out,
+                                        struct error *e);
 
 /* Why a key that was read from a table may be missing in a generation. */
 enum source_finding {

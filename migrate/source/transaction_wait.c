@@ -20,8 +20,8 @@ enum stage { WAITING_FOR_OPEN, WAITING_FOR_PREPARED, WAITING_FOR_DISK, SETTLED }
 struct transaction_wait {
     struct source *source;
     enum stage stage;
-    char *noted;              /* an array in the server's text form */
-    char lsn[SOURCE_LSN_MAX]; /* must be on disk; "": not known yet */
+    char *noted;                      /* an array in the server's text form */
+    char barrier[SOURCE_BARRIER_MAX]; /* must be on disk; "": not known yet */
 };
 
 /* Run the statement that notes transactions; its column "noted" replaces the noted array. @standby NULL: the
@@ -104,10 +104,10 @@ static enum err look(struct transaction_wait *settle, const char *statement,
 static enum err look_at_disk(struct transaction_wait *settle, bool *done, struct error *e)
 {
     char flushed[8] = "";
-    bool first = settle->lsn[0] == '\0';
-    enum err err = first ? source_barrier(settle->source, settle->lsn, e) : ERR_OK;
+    bool first = settle->barrier[0] == '\0';
+    enum err err = first ? source_barrier(settle->source, settle->barrier, e) : ERR_OK;
     if (err == ERR_OK)
-        err = source_read(settle->source, 0, "flushed", SQL_BINDINGS({"lsn", settle->lsn}), flushed,
+        err = source_read(settle->source, 0, "flushed", SQL_BINDINGS({"barrier", settle->barrier}), flushed,
                           sizeof(flushed), e);
     *done = strcmp(flushed, "t") == 0;
     return err != ERR_OK || !first || *done ? err : source_run(settle->source, 0, "instant", NULL, NULL, e);

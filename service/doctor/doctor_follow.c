@@ -101,6 +101,8 @@ void doctor_standby(struct doctor *d)
 {
     const struct config *c = d->o->config;
     struct source *primary = NULL, *standby = NULL;
+    struct source_replay replay;
+    char barrier[SOURCE_BARRIER_MAX];
     struct error e;
     double seconds = 0;
     if (!d->has_postgres || c->read_dsn[0] == '\0')
@@ -110,8 +112,14 @@ void doctor_standby(struct doctor *d)
             primary = doctor_open_source(d, &c->filter[i], &e);
     if (primary == NULL)
         return;
-    if (source_open_another(&standby, primary, c->read_dsn, "twinbloom doctor", nobody, &e) != ERR_OK)
+    if (source_open_another(&standby, primary, c->read_dsn, "twinbloom doctor", nobody, &e) != ERR_OK ||
+        source_barrier(primary, barrier, &e) != ERR_OK ||
+        source_has_replayed(standby, barrier, &replay, &e) != ERR_OK)
         doctor_tell(d, DOCTOR_PROBLEM, "", "check [postgres] read_dsn", "%s", e.text);
+    else if (replay.foreign)
+        doctor_tell(d, DOCTOR_PROBLEM, "",
+                    "check [postgres] read_dsn; rebuilds wait for a standby of dsn's server",
+                    "read_dsn leads to no standby of dsn's server: %s", replay.why);
     else if (source_replication_lag(primary, &seconds, &e) == ERR_OK &&
              seconds * 1000 > (double)c->replication_lag_max_ms)
         doctor_tell(d, DOCTOR_WARNING, "", "see what holds replay up; rebuilds wait for it",

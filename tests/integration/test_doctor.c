@@ -280,6 +280,25 @@ static void test_doctor__complains_of_a_standby_that_is_away(void **state)
     says(alone_by(&o), "problem", "standby", "", "check [postgres] read_dsn");
 }
 
+static void test_doctor__complains_of_a_standby_of_another_server(void **state)
+{
+    (void)state;
+    struct temp_postgres stranger;
+    struct error e = {""};
+    char postgres[160];
+    must(temp_postgres_start(&stranger, NULL, &e), e);
+    (void)snprintf(postgres, sizeof(postgres), "read_dsn = %s\n", stranger.dsn);
+    struct daemon_options o = {.nodes = fixture.node_list,
+                               .dsn = fixture.postgres.dsn,
+                               .filters = WITH_TABLE(""),
+                               .postgres = postgres};
+    says(alone_by(&o), "problem", "standby",
+         "read_dsn leads to no standby of dsn's server: ", "check [postgres] read_dsn");
+    (void)snprintf(postgres, sizeof(postgres), "read_dsn = %s\n", fixture.postgres.dsn);
+    says(alone_by(&o), "ok", "standby", "it answers", NULL); /* the primary itself will do */
+    temp_postgres_fini(&stranger);
+}
+
 static void test_doctor__complains_of_a_node_that_is_away(void **state)
 {
     (void)state;
@@ -309,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_doctor__complains_of_a_replica_for_a_node),
         cmocka_unit_test(test_doctor__complains_of_clocks_that_differ),
         cmocka_unit_test(test_doctor__complains_of_a_standby_that_is_away),
+        cmocka_unit_test(test_doctor__complains_of_a_standby_of_another_server),
         cmocka_unit_test(test_doctor__complains_of_a_node_that_is_away),
     };
     return cmocka_run_group_tests(tests, doctoring_start, doctoring_stop);

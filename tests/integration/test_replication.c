@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "migrate/source/readers.h"
 #include "migrate/source/scan.h"
 #include "tests/integration/database.h"
 #include "tests/integration/rows.h"
@@ -120,12 +121,12 @@ static struct source *open_standby(const struct source *s, const struct temp_pos
     return there;
 }
 
-static bool has_replayed(struct source *s, const char *lsn)
+static bool has_replayed(struct source *s, const char *barrier)
 {
     struct error e = {0};
-    bool replayed = false;
-    must(source_has_replayed(s, lsn, &replayed, &e), &e);
-    return replayed;
+    struct source_replay replay;
+    must(source_has_replayed(s, barrier, &replay, &e), &e);
+    return replay.there;
 }
 
 static void wait_until_replayed(struct source *s, const char *lsn)
@@ -170,7 +171,7 @@ static void test_source_barrier__is_where_a_standby_shows_what_ended_before(void
     const struct temp_postgres *primary = *state;
     struct temp_postgres standby;
     struct error e = {0};
-    char lsn[SOURCE_LSN_MAX], horizon[SOURCE_HORIZON_MAX];
+    char lsn[SOURCE_BARRIER_MAX], horizon[SOURCE_HORIZON_MAX];
     PGconn *pg = database_connect(primary, "postgres", "test");
     database_short_links(pg, "read_there", 100);
     must(temp_postgres_start_standby(&standby, primary, &e), &e);
@@ -200,6 +201,115 @@ static void test_source_barrier__is_where_a_standby_shows_what_ended_before(void
     PQfinish(on_standby);
     PQfinish(pg);
     temp_postgres_fini(&standby);
+}
+
+/* --- readers --- */
+
+static void count_row(void *arg, unsigned i, const char *key, size_t length)
+{
+    (void)i;
+    (void)key;
+    (void)length;
+    (*(unsigned *)arg)++;
+}
+
+static enum err no_page(void *arg, unsigned i, struct error *e)
+{
+    (void)arg;
+    (void)i;
+    (void)e;
+    return ERR_OK;
+}
+
+/* Read the table of @s at @dsn by one reader. Returns the number of rows. */
+static unsigned read_at(struct source *s, const char *dsn, const char *barrier, enum err *code,
+                        struct error *e)
+{
+    unsigned rows = 0;
+    struct readers *r = NULL;
+    const struct readers_options o = {.source = s,
+                                      .dsn = dsn,
+                                      .barrier = barrier,
+                                      .count = 1,
+                                      .timeout_ms = 1000,
+                                      .page_ms = 50,
+                                      .page_rows = 1000,
+                                      .work = {.tables = 1},
+                                      .row = count_row,
+                                      .page = no_page,
+                                      .arg = &rows};
+    must(readers_start(&r, &o, e), e);
+    while (!readers_ended(r, 100, code, e))
+        ;
+    readers_stop(r);
+    return rows;
+}
+
+static void expect_refusal(struct source *s, const struct temp_postgres *at, const char *barrier,
+                           const char *why)
+{
+    enum err code = ERR_OK;
+    struct error e = {0};
+    assert_int_equal(read_at(s, at->dsn, barrier, &code, &e), 0);
+    assert_int_equal(code, ERR_TIMEOUT);
+    if (strstr(e.text, why) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", e.text, why);
+}
+
+static void expect_reading(struct source *s, const struct temp_postgres *at, const char *barrier,
+                           unsigned rows)
+{
+    enum err code = ERR_OK;
+    struct error e = {0};
+    assert_int_equal(read_at(s, at->dsn, barrier, &code, &e), rows);
+    must(code, &e);
+}
+
+/* One standby has replayed, and the reader's connection leads to another one. */
+static void test_readers__read_only_where_all_that_they_need_is_shown(void **state)
+{
+    const struct temp_postgres *primary = *state;
+    struct temp_postgres first, second, stranger;
+    struct error e = {0};
+    char barrier[SOURCE_BARRIER_MAX];
+    PGconn *pg = database_connect(primary, "postgres", "test");
+    database_short_links(pg, "read_by", 100);
+    must(temp_postgres_start_standby(&first, primary, &e), &e);
+    must(temp_postgres_start_standby(&second, primary, &e), &e);
+    must(temp_postgres_start(&stranger, NULL, &e), &e);
+    PGconn *on_second = database_connect(&second, "postgres", "test");
+    struct source *s = database_source(primary, "read_by", NULL);
+    struct source *waited_for = open_standby(s, &first);
+    database_run(on_second, "SELECT pg_wal_replay_pause()");
+    database_run(pg, "INSERT INTO read_by (id, code, url) OVERRIDING SYSTEM VALUE VALUES (303, 'c303', '')");
+    must(source_barrier(s, barrier, &e), &e);
+    wait_until_replayed(waited_for, barrier);
+    expect_reading(s, &first, barrier, 101);
+    expect_reading(s, primary, barrier, 101);
+    expect_refusal(s, &second, barrier, "the standby has not replayed up to ");
+    database_run(on_second, "SELECT pg_wal_replay_resume()");
+    expect_reading(s, &second, barrier, 101);
+
+    database_run(on_second, "SELECT pg_promote()");
+    must(source_barrier(s, barrier, &e), &e);
+    expect_refusal(s, &second, barrier, "the server is no standby, and not the server of dsn");
+    struct source *promoted = open_standby(s, &second);
+    must(source_barrier(promoted, barrier, &e), &e);
+    expect_reading(s, &second, barrier, 101);
+    expect_refusal(s, &first, barrier,
+                   "the standby is on timeline 00000001, and the server of dsn on 00000002");
+    PGconn *there = database_connect(&stranger, "postgres", "test");
+    database_short_links(there, "read_by", 100);
+    expect_refusal(s, &stranger, barrier, "the server has another system identifier than the one of dsn");
+    PQfinish(there);
+    source_close(promoted);
+    source_close(waited_for);
+    source_close(s);
+    PQfinish(on_second);
+    PQfinish(pg);
+    temp_postgres_fini(&stranger);
+    temp_postgres_fini(&second);
+    temp_postgres_fini(&first);
 }
 
 /* The standby cancels a read that delays the replay of a lock. */
@@ -254,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_source_replication_lag__grows_while_a_standby_does_not_replay),
         cmocka_unit_test(test_source_replication_lag__is_unknown_to_a_role_without_rights),
         cmocka_unit_test(test_source_barrier__is_where_a_standby_shows_what_ended_before),
+        cmocka_unit_test(test_readers__read_only_where_all_that_they_need_is_shown),
         cmocka_unit_test(test_scan_page__says_so_when_a_standby_must_go_on_replaying),
     };
     return cmocka_run_group_tests(tests, setup, database_teardown);

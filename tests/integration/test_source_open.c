@@ -254,6 +254,7 @@ static void test_source_open__leaves_a_source_that_says_what_is_wrong(void **sta
     size_t parts;
     uint64_t rows;
     bool yes;
+    struct source_replay replay;
     struct source_part *list;
     enum source_finding finding;
     const char *const id[] = {"1"};
@@ -265,7 +266,7 @@ static void test_source_open__leaves_a_source_that_says_what_is_wrong(void **sta
         source_table_rows(s, 0, &rows, &e),
         source_horizon(s, text, &e),
         source_barrier(s, text, &e),
-        source_has_replayed(s, "0/1", &yes, &e),
+        source_has_replayed(s, "0/1", &replay, &e),
         source_find_key(s, "k", 1, "", &finding, text, &e),
         source_last_id(s, 0, text, &e),
         source_split(s, 0, 2, ids, &count, &e),

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* A standby of Postgres becomes a primary during a rebuild: where rows are read from, or where `dsn` leads.
+ */
+#include "tests/integration/fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { ROWS = 2000, LATER = 200, LOST = 300, WAIT_MS = 60000 };
+
+static struct fixture fixture;
+static struct temp_postgres standby;
+
+static int setup(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    (void)fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .postgres = true, .rows = ROWS});
+    must(temp_postgres_start_standby(&standby, &fixture.postgres, &e), e);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    int stopped = fixture_stop(&fixture);
+    temp_postgres_fini(&standby);
+    return stopped;
+}
+
+static void start_daemon(const char *dsn, const char *postgres)
+{
+    struct error e = {""};
+    const struct daemon_options o = {
+        .nodes = fixture.node_list,
+        .dsn = dsn,
+        .postgres = postgres,
+        .expansion = "verify_sample = 1\n",
+        .filters = "[filter " FILTER "]\ncapacity = 20000\nerror_rate = 0.0001\ntable = short_link\n"
+                   "id_column = id\nkey = code\ngrace = 0s\nfollow = no\n"};
+    must(daemon_start(&fixture.daemon[0], &o, &e), e);
+    fixture.daemons = 1;
+    fixture_reconnect(&fixture, 0);
+    fixture_wait(&fixture, 0, "built", "1");
+    fixture_wait(&fixture, 0, "job_state", "done");
+}
+
+static void promote(void)
+{
+    PGconn *db = PQconnectdb(standby.dsn);
+    assert_int_equal(PQstatus(db), CONNECTION_OK);
+    fixture_sql(db, "SELECT pg_promote()");
+    PQfinish(db);
+}
+
+/* Rows that only the primary gets are not missed by a rebuild that reads the former standby. */
+static void test_read_dsn__is_not_read_once_it_is_a_primary(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char postgres[200];
+    (void)snprintf(postgres, sizeof(postgres), "read_dsn = %s\ntimeout = 3s\n", standby.dsn);
+    start_daemon(fixture.postgres.dsn, postgres);
+    promote();
+    fixture_insert(fixture.db, ROWS, LATER);
+    must(client_madd(&fixture.client[0], FILTER, fixture_code, ROWS, LATER, &e), e);
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    must(client_wait_status(&fixture.client[0], FILTER, "job_waiting_for",
+                            "read_dsn: the server is no standby, and not the server of dsn", WAIT_MS, &e),
+         e);
+    fixture_all_present(&fixture, 0, 0, ROWS + LATER);
+    fixture_ask(&fixture, 0, "TB.ABORT " FILTER);
+    fixture_wait(&fixture, 0, "job_state", "aborted");
+    fixture_all_present(&fixture, 0, 0, ROWS + LATER);
+}
+
+/* The new primary gives ids and transaction ids again that the job had seen on the former one. */
+static void test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char dsn[200];
+    (void)snprintf(dsn, sizeof(dsn),
+                   "host=127.0.0.1,127.0.0.1 port=%u,%u user=postgres dbname=postgres "
+                   "target_session_attrs=read-write",
+                   (unsigned)fixture.postgres.port, (unsigned)standby.port);
+    start_daemon(dsn, "timeout = 3s\n");
+    temp_postgres_stop(&standby);
+    for (unsigned i = 0; i < LOST; i++) /* each in a transaction of its own */
+        fixture_insert(fixture.db, 1000000 + i, 1);
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    PQfinish(fixture.db);
+    temp_postgres_stop(&fixture.postgres);
+    must(temp_postgres_restart(&standby, &e), e);
+    promote();
+    fixture.db = PQconnectdb(standby.dsn);
+    fixture_insert(fixture.db, ROWS, LATER);
+    fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
+    /* After the second settle the job holds again. */
+    for (uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000); clock_mono_us() < until;) {
+        char text[64];
+        must(client_status(&fixture.client[0], FILTER, "job_step", text, sizeof(text), &e), e);
+        if (strcmp(text, "hold") == 0)
+            (void)!client_ok(&fixture.client[0], &e, "TB.CUTOVER " FILTER);
+        must(client_status(&fixture.client[0], FILTER, "job_state", text, sizeof(text), &e), e);
+        if (strcmp(text, "done") == 0)
+            break;
+        clock_sleep_us(200 * 1000);
+    }
+    fixture_wait(&fixture, 0, "job_state", "done");
+    fixture_all_present(&fixture, 0, 0, ROWS + LATER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_read_dsn__is_not_read_once_it_is_a_primary, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again,
+                                        setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
