@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include "base/clock.h"
 
+#define TAIL "twinbloom:{" FILTER "}:tail"
 #define MARKS "twinbloom:{" FILTER "}:marks"
 
 static int setup(void **state)
@@ -47,6 +48,27 @@ static void open_redis(struct client *redis)
 {
     struct error e = {""};
     must(client_open(redis, following.redis[0].port, 10000, &e), e);
+}
+
+/* Requests are counted from 1 on when the status had expired: what was done before answers none of them. */
+static void test_keyset__what_was_done_answers_no_later_count(void **state)
+{
+    (void)state;
+    struct client redis = {0};
+    long long done = -1;
+    following_running(0);
+    open_redis(&redis);
+    freeReplyObject(client_command(&redis, "HINCRBY " TAIL " asked 7"));
+    for (int i = 0; i < 1000 && number_of(&redis, TAIL, "done") < 7; i++)
+        clock_sleep_us(20 * 1000);
+    assert_int_equal(number_of(&redis, TAIL, "done"), 7);
+    freeReplyObject(client_command(&redis, "HDEL " TAIL " asked done"));
+    for (int i = 0; i < 5000 && done == -1; i++) {
+        done = number_of(&redis, TAIL, "done");
+        clock_sleep_us(2 * 1000);
+    }
+    assert_int_equal(done, 0);
+    client_close(&redis);
 }
 
 /* Ids begin again, far below those that were seen. */
@@ -133,6 +155,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(following_test_owner_killed),
         cmocka_unit_test(following_test_redis_restarted),
         cmocka_unit_test(following_test_postgres_restarted),
+        cmocka_unit_test(test_keyset__what_was_done_answers_no_later_count),
         cmocka_unit_test(test_keyset__a_large_id_that_is_deleted_hides_none),
         cmocka_unit_test(test_keyset__ids_that_went_back_are_followed),
         cmocka_unit_test(test_keyset__a_build_lowers_a_mark_above_its_own),
