@@ -85,7 +85,8 @@ static enum err fill_gap(struct follower *t, struct error *e)
     return code == ERR_OK && gap[0] != '\0' ? follower_mark_forget(t, "gap", e) : code;
 }
 
-/* Note that the slot is ours to drop, and that rows came without a slot, before making the slot. */
+/* Note that the slot is ours to drop, and that rows came without a slot, before making the slot. If it goes
+ * after this look, stream_start() says so, and the next attempt notes that rows came without a slot. */
 static enum err create_slot(struct follower *t, struct error *e)
 {
     char lsn[LSN_TEXT];
@@ -102,7 +103,7 @@ static enum err create_slot(struct follower *t, struct error *e)
     if (code == ERR_OK && !slot.exists)
         code = follower_mark_write(t, "gap", "1", e);
     source_rest(t->source); /* making a slot may wait long for open transactions */
-    if (code == ERR_OK)
+    if (code == ERR_OK && !slot.exists)
         code = stream_create_slot(t->feed.stream, &created, lsn, e);
     if (code == ERR_OK)
         code = source_take(t->source, e);

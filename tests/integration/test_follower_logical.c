@@ -159,6 +159,50 @@ static void test_logical__rows_while_a_publication_was_off_are_read_by_ids(void 
     following_running(0);
 }
 
+static void end_reader(void)
+{
+    fixture_sql(following.db,
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" SLOT
+                "' AND active");
+}
+
+/* The follower is held after its first look at the slot, where it writes to Redis. Until then it waits for
+ * the publication's catalog, which it reads before that look. */
+static void test_logical__a_slot_that_goes_while_it_is_opened_leaves_no_gap(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client redis = {0};
+    following_running(0);
+    following_expect_rows(0, 10);
+    must(client_open(&redis, following.redis[0].port, 10000, &e), e);
+    uint64_t first = following_numbers(50);
+    end_reader(); /* first: the lock is then taken before the follower's next attempt */
+    fixture_sql(following.db, "BEGIN");
+    fixture_sql(following.db, "LOCK TABLE pg_publication IN ACCESS EXCLUSIVE MODE");
+    fixture_insert(following.db, first, 50);
+    for (int i = 0; i < 500; i++) {
+        char *waits =
+            following_value("SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE "
+                            "NOT l.granted AND l.relation = 'pg_publication'::regclass AND a.query LIKE "
+                            "'%pg_publication p%'");
+        bool is = strcmp(waits, "0") != 0;
+        free(waits);
+        if (is)
+            break;
+        clock_sleep_us(20 * 1000);
+    }
+    freeReplyObject(client_command(&redis, "CLIENT PAUSE 700 WRITE"));
+    fixture_sql(following.db, "COMMIT");
+    clock_sleep_us(250 * 1000);
+    fixture_sql(following.db, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE "
+                              "slot_name = '" SLOT "' AND NOT active");
+    client_close(&redis);
+    expect_slots("1");
+    following_running(0);
+    following_soon(0, first, 50);
+}
+
 static void rewrite(const char *filter)
 {
     struct error e = {""};
@@ -318,6 +362,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(following_test_redis_restarted),
         cmocka_unit_test(following_test_postgres_restarted),
         cmocka_unit_test(test_logical__a_slot_that_is_dropped_is_made_anew),
+        cmocka_unit_test(test_logical__a_slot_that_goes_while_it_is_opened_leaves_no_gap),
         cmocka_unit_test(test_logical__a_publication_that_was_off_is_not_relied_on),
         cmocka_unit_test(test_logical__rows_while_a_publication_was_off_are_read_by_ids),
         cmocka_unit_test(test_logical__a_tail_that_is_turned_off_leaves_no_slot),
