@@ -85,4 +85,8 @@ MUST_CHECK enum err follower_look(struct sync_client *l, const struct names *nam
  * *@request 0: no follower runs. */
 MUST_CHECK enum err follower_ask(struct sync_client *l, const struct names *names, uint64_t *request,
                                  struct error *e);
+/* If the mark of @table is above @upto ("": the table is empty), lower it: ids went back, and a follower that
+ * begins at the mark would miss those below it. */
+MUST_CHECK enum err follower_lower_mark(struct sync_client *l, const struct names *names, const char *table,
+                                        const char *upto, struct error *e);
 #endif

@@ -3,14 +3,19 @@
  * read by id and added, the batch is confirmed. Possible failure modes are: a row is reported before it is
  * visible (wait for the batch, see stream_await_visible()); the process dies or Redis is away before a batch
  * is confirmed (the batch comes again); the slot is gone or was invalidated (make it again, with another
- * coverage); the server keeps too much WAL for it (drop it, and fall back to ids). */
+ * coverage); the publication or the triggers are others than when the feed was opened, so rows may not have
+ * been reported in between (open it again, with another coverage); the server keeps too much WAL for it (drop
+ * it, and fall back to ids). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "expansion/follow/slots.h"
 #include "expansion/follow/follower_internal.h"
+#include "migrate/source/connection.h"
 #include "migrate/source/scan.h"
 
 enum {
@@ -70,10 +75,21 @@ static enum err make_tables(struct follower *t, struct error *e)
     return ERR_OK;
 }
 
-/* Note that the slot is ours to drop, and that rows came without a slot, before making the slot. */
+/* Add the rows that came while nothing reported them, if that was noted. */
+static enum err fill_gap(struct follower *t, struct error *e)
+{
+    char gap[8] = "";
+    enum err code = follower_mark_read(t, "gap", gap, sizeof(gap), e);
+    if (code == ERR_OK && gap[0] != '\0')
+        code = follower_gap_fill(t, e);
+    return code == ERR_OK && gap[0] != '\0' ? follower_mark_forget(t, "gap", e) : code;
+}
+
+/* Note that the slot is ours to drop, and that rows came without a slot, before making the slot. If it goes
+ * after this look, stream_start() says so, and the next attempt notes that rows came without a slot. */
 static enum err create_slot(struct follower *t, struct error *e)
 {
-    char lsn[LSN_TEXT], gap[8] = "";
+    char lsn[LSN_TEXT];
     bool created = false;
     char place[STREAM_PLACE_MAX];
     struct stream_slot slot;
@@ -87,17 +103,13 @@ static enum err create_slot(struct follower *t, struct error *e)
     if (code == ERR_OK && !slot.exists)
         code = follower_mark_write(t, "gap", "1", e);
     source_rest(t->source); /* making a slot may wait long for open transactions */
-    if (code == ERR_OK)
+    if (code == ERR_OK && !slot.exists)
         code = stream_create_slot(t->feed.stream, &created, lsn, e);
     if (code == ERR_OK)
         code = source_take(t->source, e);
     if (code == ERR_OK && created)
         log_info("follow_slot_created", "filter=%s slot=%s lsn=%s", log_quote(t->o->filter), t->o->slot, lsn);
-    if (code == ERR_OK)
-        code = follower_mark_read(t, "gap", gap, sizeof(gap), e);
-    if (code == ERR_OK && gap[0] != '\0')
-        code = follower_gap_fill(t, e);
-    return code == ERR_OK && gap[0] != '\0' ? follower_mark_forget(t, "gap", e) : code;
+    return code == ERR_OK ? fill_gap(t, e) : code;
 }
 
 static enum err open_stream(struct follower *t, struct error *e)
@@ -143,6 +155,20 @@ static enum err open_outbox(struct follower *t, struct error *e)
         one.table = source_table(t->source, i);
         code = outbox_open(&f->outbox, &one, e);
     }
+    return code == ERR_OK ? fill_gap(t, e) : code;
+}
+
+static enum err read_reporting(struct follower *t, uint64_t *out, struct error *e)
+{
+    char text[24];
+    if (t->mode == FOLLOWER_OUTBOX)
+        return source_triggers(t->source, out, e);
+    enum err code = connection_read(source_connection(t->source), "publication_state",
+                                    SQL_BINDINGS({"publication", t->o->publication}), text, sizeof(text), e);
+    int64_t state = 0; /* of a publication that does not exist */
+    if (code == ERR_OK && text[0] != '\0' && !number_i64(text, strlen(text), &state))
+        code = error_set(e, ERR_PARSE, "Postgres: the state of a publication was \"%s\"", text);
+    *out = (uint64_t)state;
     return code;
 }
 
@@ -150,6 +176,8 @@ enum err follower_feed_open(struct follower *t, struct error *e)
 {
     t->feed = (struct follower_feed){.stream = NULL};
     enum err code = source_identity(t->source, false, "", &t->feed.identity, e);
+    if (code == ERR_OK)
+        code = read_reporting(t, &t->feed.reporting, e); /* before it is checked */
     if (code != ERR_OK || t->mode == FOLLOWER_OUTBOX)
         return code == ERR_OK ? open_outbox(t, e) : code;
     code = follower_feed_watch_slot(t, e);
@@ -243,14 +271,22 @@ static enum err add_batch(struct follower *t, const struct feed_batch *batch, st
 /* --- requests, lag --- */
 
 /* If a table's name now stands for another table, that one may lack the triggers or the publication: then its
- * rows are not reported. */
+ * rows are not reported. If these changed, there may have been a time without them. */
 static enum err same_tables(struct follower *t, struct error *e)
 {
     uint64_t now = 0;
     enum err code = source_identity(t->source, false, "", &now, e);
     if (code == ERR_OK && now != t->feed.identity)
         code = error_set(e, ERR_CHANGED, "`table` changed: another table, other columns or partitions");
-    return code;
+    if (code == ERR_OK)
+        code = read_reporting(t, &now, e);
+    if (code != ERR_OK || now == t->feed.reporting)
+        return code;
+    code = follower_mark_write(t, "gap", "1", e);
+    if (code != ERR_OK)
+        return code;
+    return error_set(e, ERR_CHANGED, "%s changed: rows may have been missed",
+                     t->mode == FOLLOWER_OUTBOX ? "the table's triggers" : "the publication");
 }
 
 static enum err answer(struct follower *t, uint64_t request, struct error *e)
@@ -288,9 +324,9 @@ static enum err look(struct follower *t, bool quiet, struct error *e)
     if (now - f->looked_at < LOOK_US)
         return ERR_OK;
     f->looked_at = now;
-    enum err noted = follower_gap_note(t, quiet, e);
+    enum err noted = same_tables(t, e); /* before marks move past rows that were missed */
     if (noted == ERR_OK)
-        noted = same_tables(t, e);
+        noted = follower_gap_note(t, quiet, e);
     if (noted != ERR_OK)
         return noted;
     if (f->stream != NULL)

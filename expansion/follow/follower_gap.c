@@ -23,12 +23,8 @@ static enum err begin(struct follower *t, struct error *e)
 static enum err write_marks(struct follower *t, struct error *e)
 {
     enum err code = ERR_OK;
-    for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++) {
-        char id[24];
-        (void)snprintf(id, sizeof(id), "%" PRId64, t->feed.gap.marks[i]);
-        if (t->feed.gap.marks[i] != INT64_MIN)
-            code = follower_mark_write(t, source_table(t->source, i), id, e);
-    }
+    for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++)
+        code = follower_mark_write_id(t, i, t->feed.gap.marks[i], e);
     follower_forget(&t->feed.gap);
     return code;
 }

@@ -38,6 +38,7 @@ struct follower_feed {
     const char *id_columns[SOURCE_ID_COLUMNS_MAX];
     uint64_t request, request_lsn; /* the pending request and its position; 0: none */
     uint64_t identity;             /* source_identity() when the source was opened */
+    uint64_t reporting;            /* the state of what reports rows then: publication or triggers */
     uint64_t looked_at;
     struct follower_noted gap; /* see follower_gap.c */
     uint64_t gap_lsn;          /* end of its settle in the WAL; 0: it has not ended */
@@ -97,6 +98,8 @@ MUST_CHECK enum err follower_mark_read(struct follower *t, const char *field, ch
                                        struct error *e);
 MUST_CHECK enum err follower_mark_write(struct follower *t, const char *field, const char *value,
                                         struct error *e);
+/* Write the mark of a table. INT64_MIN: the table was empty, so every row of it is to be read. */
+MUST_CHECK enum err follower_mark_write_id(struct follower *t, unsigned table, int64_t id, struct error *e);
 MUST_CHECK enum err follower_mark_forget(struct follower *t, const char *field, struct error *e);
 /* The id at which to begin with table @i; INT64_MIN: there is no mark. */
 MUST_CHECK enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int64_t *out,

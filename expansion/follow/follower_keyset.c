@@ -4,7 +4,9 @@
  * the ids noted before it, so the rows up to there are read a last time and the safe marks move. Possible
  * failure modes are: a transaction stays open for long (rows above the safe marks are reread meanwhile, so
  * that late rows are found before it ends, less and less often the longer a reread takes); the process dies
- * (the next follower begins at the safe marks). */
+ * (the next follower begins at the safe marks); ids go back (TRUNCATE RESTART IDENTITY, an earlier state of
+ * the database, a deleted row with a large id: every mark goes back with them, as a lower mark only reads
+ * more). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,9 +70,22 @@ enum err follower_largest(struct follower *t, unsigned table, int64_t *out, stru
 
 static enum err write_mark(struct follower *t, unsigned table, struct error *e)
 {
-    char id[SOURCE_ID_MAX];
-    put_id(id, t->keyset.safe[table]);
-    return id[0] == '\0' ? ERR_OK : follower_mark_write(t, source_table(t->source, table), id, e);
+    return follower_mark_write_id(t, table, t->keyset.safe[table], e);
+}
+
+/* No mark of the table stays above @largest, its largest id. */
+static enum err go_back(struct follower *t, unsigned table, int64_t largest, struct error *e)
+{
+    struct follower_keyset *k = &t->keyset;
+    for (size_t i = 0; i < k->noted_count; i++)
+        if (k->noted[i].marks[table] > largest)
+            k->noted[i].marks[table] = largest;
+    if (k->seen[table] > largest)
+        k->seen[table] = largest;
+    if (k->safe[table] <= largest)
+        return ERR_OK;
+    k->safe[table] = largest;
+    return write_mark(t, table, e);
 }
 
 enum err follower_keyset_open(struct follower *t, struct error *e)
@@ -87,11 +102,15 @@ enum err follower_keyset_open(struct follower *t, struct error *e)
     enum err code = k->safe == NULL || k->seen == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
     for (unsigned i = 0; i < tables && code == ERR_OK; i++) {
         bool found;
+        int64_t largest = INT64_MIN;
         code = follower_mark_of_table(t, i, &found, &k->safe[i], e);
+        if (code == ERR_OK)
+            code = follower_largest(t, i, &largest, e);
         if (code == ERR_OK && !found) {
-            code = follower_largest(t, i, &k->safe[i], e);
-            if (code == ERR_OK)
-                code = write_mark(t, i, e);
+            k->safe[i] = largest;
+            code = write_mark(t, i, e);
+        } else if (code == ERR_OK) {
+            code = go_back(t, i, largest, e);
         }
         k->seen[i] = k->safe[i];
     }
@@ -127,8 +146,8 @@ static enum err read_new(struct follower *t, int64_t *marks, struct error *e)
         uint64_t began = clock_mono_us();
         code = follower_largest(t, i, &marks[i], e);
         k->round_pause += (clock_mono_us() - began) * LOOK_SHARE;
-        if (marks[i] < k->seen[i])
-            marks[i] = k->seen[i]; /* its row was deleted meanwhile */
+        if (code == ERR_OK && marks[i] < k->seen[i])
+            code = go_back(t, i, marks[i], e);
         if (code == ERR_OK)
             code = follower_read_range(t, i, k->seen[i], marks[i], e);
         if (code == ERR_OK)

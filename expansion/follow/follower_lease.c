@@ -39,6 +39,8 @@ enum err follower_hold(struct follower *t, struct error *e)
     t->request = (uint64_t)answer;
     if (t->request < t->done) /* the hash had expired, so requests start again at 1 */
         t->done = 0;
+    if (t->request < t->feed.request) /* its position is older than the requests of now */
+        t->feed.request = 0;
     return ERR_OK;
 }
 

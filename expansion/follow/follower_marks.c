@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a follower leaves for the next one: P:{F}:marks. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/number.h"
@@ -36,6 +37,13 @@ enum err follower_mark_read(struct follower *t, const char *field, char *out, si
 enum err follower_mark_write(struct follower *t, const char *field, const char *value, struct error *e)
 {
     return run(t, "HSET %b %s %s", field, value, NULL, e);
+}
+
+enum err follower_mark_write_id(struct follower *t, unsigned table, int64_t id, struct error *e)
+{
+    char text[24];
+    (void)snprintf(text, sizeof(text), "%" PRId64, id);
+    return follower_mark_write(t, source_table(t->source, table), text, e);
 }
 
 enum err follower_mark_forget(struct follower *t, const char *field, struct error *e)
@@ -76,4 +84,26 @@ enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int
         return code;
     *found = text[0] != '\0' && follower_text_to_id(text, out, NULL) == ERR_OK;
     return *found ? ERR_OK : mark_of_job(t, i, found, out, e);
+}
+
+enum err follower_lower_mark(struct sync_client *l, const struct names *names, const char *table,
+                             const char *upto, struct error *e)
+{
+    struct key_name key;
+    redisReply *reply;
+    int64_t mark, lower = INT64_MIN;
+    char text[24];
+    names_filter_key(names, "marks", &key);
+    unsigned home = nodes_key(sync_client_nodes(l), key.text, key.length);
+    enum err code = upto[0] == '\0' ? ERR_OK : follower_text_to_id(upto, &lower, e);
+    if (code == ERR_OK)
+        code = sync_client_command(l, home, &reply, e, "HGET %b %s", key.text, key.length, table);
+    if (code != ERR_OK)
+        return code;
+    bool higher =
+        reply->type == REDIS_REPLY_STRING && number_i64(reply->str, reply->len, &mark) && mark > lower;
+    freeReplyObject(reply);
+    (void)snprintf(text, sizeof(text), "%" PRId64, lower);
+    return higher ? sync_client_command(l, home, NULL, e, "HSET %b %s %s", key.text, key.length, table, text)
+                  : ERR_OK;
 }

@@ -63,7 +63,9 @@ const struct generation *driver_built(const struct driver *d)
 static enum err step_settle(struct driver *d, struct error *e)
 {
     enum err code = driver_begin(d, e);
-    return code == ERR_OK ? driver_settle(d, e) : code;
+    if (code == ERR_OK)
+        code = driver_settle(d, e);
+    return code == ERR_OK ? driver_lower_marks(d, e) : code;
 }
 
 static enum err (*const perform[STEP_COUNT])(struct driver *d, struct error *e) = {

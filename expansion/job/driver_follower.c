@@ -81,3 +81,13 @@ enum err driver_followed(struct driver *d, bool *covered, struct error *e)
                  (double)(clock_mono_us() - began) / 1e3);
     return code;
 }
+
+enum err driver_lower_marks(struct driver *d, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < source_tables(d->source) && source_id_is_integer(d->source) && code == ERR_OK;
+         i++)
+        code = follower_lower_mark(d->redis, &d->handle.names, source_table(d->source, i),
+                                   d->record.marks[i].low_water, e);
+    return code;
+}

@@ -231,6 +231,8 @@ MUST_CHECK enum err driver_await_follower(struct driver *d, struct error *e);
 /* *@covered: the follower has added all that is committed now, and missed nothing since
  * driver_await_follower(). */
 MUST_CHECK enum err driver_followed(struct driver *d, bool *covered, struct error *e);
+/* Lower the follower's marks to the build's low-water marks: what came before these the build reads. */
+MUST_CHECK enum err driver_lower_marks(struct driver *d, struct error *e);
 
 /* --- driver_catch_up.c --- */
 MUST_CHECK enum err driver_catch_up(struct driver *d, struct error *e);

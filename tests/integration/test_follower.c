@@ -2,6 +2,13 @@
 /* Rows that are only written to the table get into the filter by the follower, by their ids. */
 #include "tests/integration/following.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/clock.h"
+
+#define TAIL "twinbloom:{" FILTER "}:tail"
+#define MARKS "twinbloom:{" FILTER "}:marks"
+
 static int setup(void **state)
 {
     (void)state;
@@ -25,7 +32,118 @@ static void test_keyset__an_explicit_low_id_is_found_by_the_next_build(void **st
     fixture_wait(&following, 0, "job_state", "done");
 }
 
-int main(void)
+/* The number in a field of a hash in Redis; -1: there is none. */
+static long long number_of(struct client *redis, const char *key, const char *field)
+{
+    char command[200];
+    (void)snprintf(command, sizeof(command), "HGET %s %s", key, field);
+    redisReply *reply = client_command(redis, command);
+    assert_non_null(reply);
+    long long number = reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : -1;
+    freeReplyObject(reply);
+    return number;
+}
+
+static void open_redis(struct client *redis)
+{
+    struct error e = {""};
+    must(client_open(redis, following.redis[0].port, 10000, &e), e);
+}
+
+/* Requests are counted from 1 on when the status had expired: what was done before answers none of them. */
+static void test_keyset__what_was_done_answers_no_later_count(void **state)
+{
+    (void)state;
+    struct client redis = {0};
+    long long done = -1;
+    following_running(0);
+    open_redis(&redis);
+    freeReplyObject(client_command(&redis, "HINCRBY " TAIL " asked 7"));
+    for (int i = 0; i < 1000 && number_of(&redis, TAIL, "done") < 7; i++)
+        clock_sleep_us(20 * 1000);
+    assert_int_equal(number_of(&redis, TAIL, "done"), 7);
+    freeReplyObject(client_command(&redis, "HDEL " TAIL " asked done"));
+    for (int i = 0; i < 5000 && done == -1; i++) {
+        done = number_of(&redis, TAIL, "done");
+        clock_sleep_us(2 * 1000);
+    }
+    assert_int_equal(done, 0);
+    client_close(&redis);
+}
+
+/* Ids begin again, far below those that were seen. */
+static void test_keyset__ids_that_went_back_are_followed(void **state)
+{
+    (void)state;
+    struct client redis = {0};
+    following_running(0);
+    open_redis(&redis);
+    following_expect_rows(0, 10);
+    fixture_sql(following.db, "TRUNCATE short_link RESTART IDENTITY");
+    for (int i = 0; i < 500 && number_of(&redis, MARKS, "public.short_link") > 0; i++)
+        clock_sleep_us(20 * 1000);
+    following_expect_rows(0, 50);
+    following_expect_rows(1, 50);
+    client_close(&redis);
+}
+
+/* The row with the largest id is deleted. The ids that come then are below its id. */
+static void test_keyset__a_large_id_that_is_deleted_hides_none(void **state)
+{
+    (void)state;
+    following_running(0);
+    fixture_sql(following.db, "INSERT INTO short_link (id, code, url) OVERRIDING SYSTEM VALUE VALUES "
+                              "(4000000000, 'c900000002', 'u')");
+    following_soon(0, 900000002, 1);
+    fixture_sql(following.db, "DELETE FROM short_link WHERE id = 4000000000");
+    clock_sleep_us(3000 * 1000); /* rounds pass */
+    following_expect_rows(0, 50);
+}
+
+static void follow(const char *whether)
+{
+    struct error e = {""};
+    char filters[512];
+    (void)snprintf(filters, sizeof(filters),
+                   "[filter " FILTER
+                   "]\ncapacity = 400000\nerror_rate = 0.001\ntable = short_link\nkey = code\n"
+                   "where = deleted_at IS NULL\ngrace = 8s\nfollow = %s\n",
+                   whether);
+    const struct daemon_options o = {.nodes = following.node_list,
+                                     .dsn = following.postgres.dsn,
+                                     .service = "check_interval = 100ms\n",
+                                     .expansion = "lease = 2s\nfollow_interval = 100ms\n",
+                                     .filters = filters};
+    for (unsigned i = 0; i < following.daemons; i++) {
+        must(daemon_rewrite(&following.daemon[i], &o, &e), e);
+        must(daemon_reload(&following.daemon[i], &e), e);
+    }
+}
+
+/* Nobody has followed since ids went back. */
+static void test_keyset__a_build_lowers_a_mark_above_its_own(void **state)
+{
+    (void)state;
+    struct client redis = {0};
+    open_redis(&redis);
+    follow("no");
+    fixture_wait(&following, 0, "follow_state", "none");
+    freeReplyObject(client_command(&redis, "HSET " MARKS " public.short_link 4000000000"));
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER);
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
+    uint64_t first = following_numbers(50);
+    fixture_insert(following.db, first, 50);
+    fixture_sql(following.db, "INSERT INTO short_link (id, code, url) OVERRIDING SYSTEM VALUE VALUES "
+                              "(4000000001, 'c900000003', 'u')");
+    follow("yes");
+    following_running(0);
+    following_soon(0, first, 50);
+    client_close(&redis);
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(following_test_rows_follow),
@@ -37,6 +155,12 @@ int main(void)
         cmocka_unit_test(following_test_owner_killed),
         cmocka_unit_test(following_test_redis_restarted),
         cmocka_unit_test(following_test_postgres_restarted),
+        cmocka_unit_test(test_keyset__what_was_done_answers_no_later_count),
+        cmocka_unit_test(test_keyset__a_large_id_that_is_deleted_hides_none),
+        cmocka_unit_test(test_keyset__ids_that_went_back_are_followed),
+        cmocka_unit_test(test_keyset__a_build_lowers_a_mark_above_its_own),
     };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, setup, following_teardown);
 }

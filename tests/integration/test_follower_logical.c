@@ -120,6 +120,89 @@ static void test_logical__a_slot_that_is_dropped_is_made_anew(void **state)
     following_expect_rows(0, 100);
 }
 
+/* A table that was out of its publication for a while, and is in it again when the build asks. */
+static void test_logical__a_publication_that_was_off_is_not_relied_on(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    following_running(0);
+    uint64_t first = following_numbers(50);
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&following, 0, "job_step", "hold");
+    fixture_sql(following.db, "ALTER PUBLICATION links DROP TABLE short_link");
+    fixture_insert(following.db, first, 50);
+    fixture_sql(following.db, "UPDATE short_link SET code = 'c900000004' WHERE code = 'c8'");
+    fixture_sql(following.db, "ALTER PUBLICATION links ADD TABLE short_link (id)");
+    fixture_ask(&following, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "rows");
+    following_soon(0, first, 50);
+    following_soon(0, 900000004, 1);
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
+    following_running(0);
+}
+
+/* Without a build the follower reads the rows above its marks itself. */
+static void test_logical__rows_while_a_publication_was_off_are_read_by_ids(void **state)
+{
+    (void)state;
+    following_running(0);
+    following_expect_rows(0, 10);
+    uint64_t first = following_numbers(50);
+    fixture_sql(following.db, "ALTER PUBLICATION links SET (publish = 'delete')");
+    fixture_insert(following.db, first, 50);
+    fixture_sql(following.db, "ALTER PUBLICATION links SET (publish = 'insert, update')");
+    following_soon(0, first, 50);
+    following_running(0);
+}
+
+static void end_reader(void)
+{
+    fixture_sql(following.db,
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" SLOT
+                "' AND active");
+}
+
+/* The follower is held after its first look at the slot, where it writes to Redis. Until then it waits for
+ * the publication's catalog, which it reads before that look. */
+static void test_logical__a_slot_that_goes_while_it_is_opened_leaves_no_gap(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client redis = {0};
+    following_running(0);
+    following_expect_rows(0, 10);
+    must(client_open(&redis, following.redis[0].port, 10000, &e), e);
+    uint64_t first = following_numbers(50);
+    end_reader(); /* first: the lock is then taken before the follower's next attempt */
+    fixture_sql(following.db, "BEGIN");
+    fixture_sql(following.db, "LOCK TABLE pg_publication IN ACCESS EXCLUSIVE MODE");
+    fixture_insert(following.db, first, 50);
+    for (int i = 0; i < 500; i++) {
+        char *waits =
+            following_value("SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE "
+                            "NOT l.granted AND l.relation = 'pg_publication'::regclass AND a.query LIKE "
+                            "'%pg_publication p%'");
+        bool is = strcmp(waits, "0") != 0;
+        free(waits);
+        if (is)
+            break;
+        clock_sleep_us(20 * 1000);
+    }
+    freeReplyObject(client_command(&redis, "CLIENT PAUSE 700 WRITE"));
+    fixture_sql(following.db, "COMMIT");
+    clock_sleep_us(250 * 1000);
+    fixture_sql(following.db, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE "
+                              "slot_name = '" SLOT "' AND NOT active");
+    client_close(&redis);
+    expect_slots("1");
+    following_running(0);
+    following_soon(0, first, 50);
+}
+
 static void rewrite(const char *filter)
 {
     struct error e = {""};
@@ -264,7 +347,7 @@ static void test_logical__falls_back_when_too_much_is_kept(void **state)
     following_expect_rows(0, 500);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(following_test_rows_follow),
@@ -279,10 +362,15 @@ int main(void)
         cmocka_unit_test(following_test_redis_restarted),
         cmocka_unit_test(following_test_postgres_restarted),
         cmocka_unit_test(test_logical__a_slot_that_is_dropped_is_made_anew),
+        cmocka_unit_test(test_logical__a_slot_that_goes_while_it_is_opened_leaves_no_gap),
+        cmocka_unit_test(test_logical__a_publication_that_was_off_is_not_relied_on),
+        cmocka_unit_test(test_logical__rows_while_a_publication_was_off_are_read_by_ids),
         cmocka_unit_test(test_logical__a_tail_that_is_turned_off_leaves_no_slot),
         cmocka_unit_test(test_logical__a_build_goes_on_without_a_tail_that_cannot_begin),
         cmocka_unit_test(test_logical__a_wal_level_that_is_lowered_while_a_build_runs),
         cmocka_unit_test(test_logical__falls_back_when_too_much_is_kept),
     };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, setup, following_teardown);
 }

@@ -48,6 +48,31 @@ static void test_outbox__a_build_relies_on_the_tail(void **state)
     free(left);
 }
 
+/* Triggers that were off for a while, as for a bulk load, and are on again when the build asks. */
+static void test_outbox__triggers_that_were_off_are_not_relied_on(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char by[32];
+    following_running(0);
+    uint64_t first = following_numbers(50);
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&following, 0, "job_step", "hold");
+    fixture_sql(following.db, "ALTER TABLE short_link DISABLE TRIGGER USER");
+    fixture_insert(following.db, first, 50);
+    fixture_sql(following.db, "UPDATE short_link SET code = 'c900000004' WHERE code = 'c8'");
+    fixture_sql(following.db, "ALTER TABLE short_link ENABLE TRIGGER USER");
+    fixture_ask(&following, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "rows");
+    following_soon(0, first, 50);
+    following_soon(0, 900000004, 1);
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
+    following_running(0);
+}
+
 /* Another table that takes the name has no triggers, so a build must not rely on the first table's outbox. */
 static void test_outbox__of_another_table_is_not_relied_on(void **state)
 {
@@ -80,7 +105,7 @@ static void test_outbox__of_another_table_is_not_relied_on(void **state)
     fixture_all_present(&following, 0, first, 2000);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(following_test_rows_follow),
@@ -89,6 +114,7 @@ int main(void)
         cmocka_unit_test(test_outbox__explicit_ids_and_changed_keys_follow),
         cmocka_unit_test(following_test_each_phase),
         cmocka_unit_test(test_outbox__a_build_relies_on_the_tail),
+        cmocka_unit_test(test_outbox__triggers_that_were_off_are_not_relied_on),
         cmocka_unit_test(following_test_rows_keep_coming),
         cmocka_unit_test(following_test_owner_killed),
         cmocka_unit_test(following_test_redis_restarted),
@@ -96,5 +122,7 @@ int main(void)
         cmocka_unit_test(test_outbox__of_another_table_is_not_relied_on), /* the last one, as it leaves the
                                                                              other table in place */
     };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, setup, following_teardown);
 }
