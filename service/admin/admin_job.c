@@ -33,10 +33,11 @@ enum err admin_need_source(struct admin *a, struct admin_call *call, struct repl
     if (c != NULL && c->table[0] != '\0')
         return ERR_OK;
     enum err code = c == NULL ? admin_open(a, call, e) : ERR_OK;
-    code = error_set(e, code == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_CONFLICT,
-                     "filter '%s' has no source: nothing to %s; set table in [filter %s]", call->filter,
-                     nothing, call->filter);
-    reply_failure(r, ERR_CONFLICT, "%s", e->text);
+    if (code == ERR_OK || code == ERR_NOT_FOUND)
+        code = error_set(e, code == ERR_OK ? ERR_CONFLICT : code,
+                         "filter '%s' has no source: nothing to %s; set table in [filter %s]", call->filter,
+                         nothing, call->filter);
+    reply_failure(r, code, "%s", e->text);
     return code;
 }
 

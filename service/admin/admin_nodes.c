@@ -57,7 +57,7 @@ static void put_node(struct admin *a, struct reply *r, const struct node_health_
     struct plan_node memory = {.known = false};
     struct error ignored;
     unsigned where = 0;
-    bool known = n->loops_down == 0 && find_master(a, masters, n->name, &where) &&
+    bool known = !node_health_is_down(n) && find_master(a, masters, n->name, &where) &&
                  memory_of_node(a->redis, where, &memory, &ignored) == ERR_OK;
     fields_begin(&f, r->protocol);
     field_text(&f, "node", n->name);

@@ -69,7 +69,7 @@ static void nodes_down_field(struct fields *f, const struct nodes *nodes, const 
     struct buffer down = {0};
     struct node_health_figures n;
     for (unsigned i = 0; node_health_read(nodes, i, &n); i++)
-        if (n.loops_down > 0 && (nodes->cluster != NULL || is_pinned(g, n.name)))
+        if (node_health_is_down(&n) && (nodes->cluster != NULL || is_pinned(g, n.name)))
             buffer_printf(&down, "%s%s (%s)", down.length > 0 ? ", " : "", n.name, n.error);
     field_text(f, "nodes_down", buffer_text(&down));
     buffer_fini(&down);

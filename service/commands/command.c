@@ -231,7 +231,8 @@ const struct subcommand command_subcommands[] = {
     {"CLIENT", "UNPAUSE", "client|unpause", COMMAND_ADMIN, .run = NULL},
     {"CONFIG", "GET", "config|get", COMMAND_ADMIN, 3, 0, command_config_get, "GET <pattern> [<pattern> ...]",
      "Return keys that match the glob-like patterns, and their values. Secrets are masked.\n"
-     "Keys are named section.key and filter.NAME.key; the bare key will do where one section has it."},
+     "Keys are named section.key and filter.NAME.key; the bare key will do where one section has it, other "
+     "than those of filters and users."},
     {"CONFIG", "SET", "config|set", COMMAND_ADMIN, 4, 0, command_config_set,
      "SET <key> <value> [<key> <value> ...]",
      "Set keys that may change while the daemon runs: all of them or, on an error, none.\n"

@@ -109,7 +109,7 @@ static void nodes_in_short(struct buffer *out, struct service *s, const struct c
     struct node_health_figures f;
     bool up = true;
     for (unsigned i = 0; node_health_read(&s->nodes, i, &f); i++)
-        up = up && f.loops_down == 0;
+        up = up && !node_health_is_down(&f);
     buffer_printf(out, "nodes_mode:%s\r\nnodes_state:%s\r\n", nodes_mode(s), up ? "up" : "down");
 }
 

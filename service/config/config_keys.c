@@ -204,8 +204,8 @@ const struct config_key config_keys[] = {
       "Most rows that a build reads in a second. 0: no limit."),
 
     F("capacity", CONFIG_COUNT, capacity, "0", 0, 1e12, RELOAD,
-      "Keys that the first generation is made for. 0: with a table, its rows times headroom at the first build, at "
-      "least 10000; without a table, 100, as in BF.ADD."),
+      "Keys that the first generation is made for at the least; with a table it is made for its rows times headroom if "
+      "that is more. 0: with a table at least 10000; without one 100, as in BF.ADD."),
     F("error_rate", CONFIG_DOUBLE, error_rate, "0.001", 0, 1, RELOAD | CONFIG_ABOVE_MIN | CONFIG_BELOW_MAX,
       "Highest false-positive rate."),
     F("table", CONFIG_STRING, table, "", 0, 0, FILE_ONLY,

@@ -85,7 +85,7 @@ static void put_status(struct supervisor *v, struct buffer *b)
         runner_each(v->o.runner, put_name, b);
     }
     for (unsigned i = 0; node_health_read(&s->nodes, i, &node); i++)
-        if (node.loops_down > 0)
+        if (node_health_is_down(&node))
             buffer_printf(b, "; Redis %s is down", node.name);
     if (atomic_load(&s->leaving))
         buffer_puts(b, "; stopping");

@@ -26,7 +26,7 @@ void metrics_of_nodes(struct service *s, struct samples *to)
     struct node_health_figures f;
     for (unsigned i = 0; node_health_read(&s->nodes, i, &f); i++) {
         const struct label node = label(f.name);
-        sample_count(to, METRIC_OF_NODE_UP, &node, f.loops_down == 0);
+        sample_count(to, METRIC_OF_NODE_UP, &node, !node_health_is_down(&f));
         sample_count(to, METRIC_OF_NODE_CONNECTIONS, &node, f.connections);
         sample_count(to, METRIC_OF_NODE_RECONNECTS, &node, f.reconnects);
         sample_count(to, METRIC_OF_NODE_FAILURES, &node, f.failures);

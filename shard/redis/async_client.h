@@ -57,6 +57,7 @@ bool async_client_same_node(struct async_client *s, unsigned a, unsigned b);
 const char *async_client_why(const struct async_client *s, unsigned where);
 /* The node's name, for people. */
 const char *async_client_name(const struct async_client *s, unsigned where);
+const struct nodes *async_client_nodes(const struct async_client *s);
 /* The name of some node that is down, and why. False: no node is down. */
 bool async_client_any_down(const struct async_client *s, const char **name, const char **why);
 

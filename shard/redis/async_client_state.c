@@ -40,6 +40,11 @@ const char *async_client_name(const struct async_client *s, unsigned where)
     return p == NULL ? "of the cluster" : p->node.name;
 }
 
+const struct nodes *async_client_nodes(const struct async_client *s)
+{
+    return s->nodes;
+}
+
 bool async_client_any_down(const struct async_client *s, const char **name, const char **why)
 {
     const struct async_client_peer *p;

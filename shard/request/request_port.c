@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/clock.h"
+#include "shard/redis/nodes/health.h"
 #include "shard/request/log_filter_internal.h"
 
 enum { TICK_MS = 10, ROOM_BYTES = 1024 /* for a few keys, and one or two lanes */ };
@@ -74,6 +75,11 @@ static enum err reason(const struct request_port *p, const struct key_request *q
         return node_reason(async_client_name(p->async, where), async_client_why(p->async, where), text);
     if (async_client_any_down(p->async, &node, &why))
         return node_reason(node, why, text);
+    struct node_health_figures f;
+    for (unsigned i = 0; q->state == REQUEST_PARKED && node_health_read(async_client_nodes(p->async), i, &f);
+         i++)
+        if (node_health_is_down(&f)) /* for other threads, which load the filter */
+            return node_reason(f.name, f.error, text);
     if (q->waits_for_fold) {
         (void)snprintf(
             text, 200,

@@ -188,7 +188,7 @@ static enum err connect_to(struct client *c, uint64_t deadline_us, struct error 
         }
     if (state == TRANSPORT_OPEN)
         return ERR_OK;
-    return strncmp(e->text, "TLS: ", 5) == 0 ? ERR_REFUSED : ERR_UNREACHABLE;
+    return ERR_UNREACHABLE;
 }
 
 /* Whoever names a file for TLS wants it. */

@@ -268,11 +268,13 @@ static void print_text(const struct import *im, double seconds)
 {
     char a[OUTPUT_TEXT_SIZE], b[OUTPUT_TEXT_SIZE], c[OUTPUT_TEXT_SIZE];
     uint64_t keys = im->added + im->present;
-    (void)printf("%s keys are in %s: %s added, %s may have been present before", number_grouped(keys, a),
-                 im->cli->arguments[0], number_grouped(im->added, b), number_grouped(im->present, c));
-    if (seconds > 0.05)
-        (void)printf("; %s keys/s", number_grouped((uint64_t)((double)keys / seconds), a));
-    (void)puts(".");
+    if (keys > 0 || im->status == ERR_OK) {
+        (void)printf("%s keys are in %s: %s added, %s may have been present before", number_grouped(keys, a),
+                     im->cli->arguments[0], number_grouped(im->added, b), number_grouped(im->present, c));
+        if (seconds > 0.05)
+            (void)printf("; %s keys/s", number_grouped((uint64_t)((double)keys / seconds), a));
+        (void)puts(".");
+    }
     if (im->refused > 0)
         (void)printf("%s keys were refused.\n", number_grouped(im->refused, a));
     if (im->split.malformed > 0)

@@ -106,6 +106,7 @@ void node_health_opened(const struct nodes *nodes, const struct node *n)
     if (row == NULL)
         return;
     row->connections++;
+    row->missed = false;
     end(nodes);
 }
 
@@ -124,6 +125,7 @@ void node_health_failed(const struct nodes *nodes, const struct node *n, const c
     if (row == NULL)
         return;
     row->failures++;
+    row->missed = true;
     row->error_ms = clock_wall_us() / 1000;
     (void)snprintf(row->error, sizeof(row->error), "%s", why);
     end(nodes);
@@ -191,7 +193,12 @@ bool node_health_read(const struct nodes *nodes, unsigned i, struct node_health_
     return true;
 }
 
+bool node_health_is_down(const struct node_health_figures *f)
+{
+    return f->loops_down > 0 || (f->connections == 0 && f->missed);
+}
+
 const char *node_health_state(const struct node_health_figures *f)
 {
-    return f->loops_down > 0 ? "down" : f->connections > 0 ? "up" : "unused";
+    return node_health_is_down(f) ? "down" : f->connections > 0 ? "up" : "unused";
 }

@@ -33,6 +33,7 @@ struct node_health_figures {
     unsigned slots;       /* of a cluster: number of slots that it holds */
     unsigned connections; /* logged in; idle ones of blocking threads count until their next use */
     unsigned loops_down;  /* number of event loops without a connection to it */
+    bool missed;          /* the last attempt to connect failed */
     uint64_t reconnects;
     uint64_t failures;
     uint64_t error_ms; /* when the last failure was, Unix time in ms; 0: never */
@@ -44,6 +45,8 @@ struct node_health_figures {
  * there is no map). All figures but the name are 0 if nodes->health is NULL, or if the node was never used.
  * False: there are no more. */
 bool node_health_read(const struct nodes *nodes, unsigned i, struct node_health_figures *out);
-/* "up", "down" (some event loop has no connection) or "unused". */
+/* Some event loop has no connection, or nobody has one and the last attempt failed. */
+bool node_health_is_down(const struct node_health_figures *f);
+/* "up", "down" or "unused". */
 const char *node_health_state(const struct node_health_figures *f);
 #endif

@@ -89,6 +89,24 @@ static void test_health__keeps_all_nodes_that_are_in_use(void **state)
         assert_int_equal(read_of(i).connections, 1);
 }
 
+/* Threads that connect for themselves have no event loop that could miss the node. */
+static void test_health__calls_a_node_down_that_was_never_reached(void **state)
+{
+    (void)state;
+    struct node n = named(0);
+    struct node_health_figures f = read_of(0);
+    assert_string_equal(node_health_state(&f), "unused");
+    node_health_failed(&nodes, &n, "Connection refused");
+    f = read_of(0);
+    assert_string_equal(node_health_state(&f), "down");
+    node_health_opened(&nodes, &n);
+    f = read_of(0);
+    assert_string_equal(node_health_state(&f), "up");
+    node_health_closed(&nodes, &n);
+    f = read_of(0);
+    assert_string_equal(node_health_state(&f), "unused");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +114,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_health__keeps_a_node_that_somebody_uses_or_misses, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_health__keeps_all_nodes_that_are_in_use, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_health__calls_a_node_down_that_was_never_reached, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
