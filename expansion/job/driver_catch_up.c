@@ -204,17 +204,30 @@ out:
 
 /* --- by transactions --- */
 
+/* All pages see one snapshot: otherwise a row that an UPDATE moves from a block that is still to be read to
+ * one that was read, or to another table, would be missed. The blocks are counted after the snapshot was
+ * taken, so they hold all of its rows. */
 enum err driver_sweep(struct driver *d, const char *horizon, driver_keys_fn *fn, void *arg, struct error *e)
 {
-    enum err code = driver_replayed(d, e);
+    struct source *holder = NULL;
+    char snapshot[SOURCE_SNAPSHOT_MAX] = "";
+    bool primary = d->sweeps_primary;
+    enum err code = driver_snapshot(d, primary, &holder, snapshot, e);
     if (code == ERR_OK)
-        code = driver_parts(d, e);
+        code = driver_parts(d, holder, e);
     if (code == ERR_OK)
-        code = driver_read(
-            d,
-            (struct readers_work){
-                .blocks = true, .tables = (unsigned)d->part_count, .parts = d->parts, .newer = horizon},
-            fn, arg, e);
+        code = driver_read(d,
+                           (struct readers_work){.blocks = true,
+                                                 .tables = (unsigned)d->part_count,
+                                                 .parts = d->parts,
+                                                 .newer = horizon,
+                                                 .snapshot = snapshot,
+                                                 .primary = primary},
+                           fn, arg, e);
+    /* Replay on a standby ends statements with old snapshots, and connections may lead to several standbys.
+     */
+    d->sweeps_primary = step_waits(code);
+    source_close(holder);
     return code;
 }
 
@@ -254,8 +267,11 @@ static enum err sweep(struct driver *d, struct error *e)
 enum err driver_catch_up(struct driver *d, struct error *e)
 {
     bool covered = false;
+    /* A scan by blocks misses rows that are moved meanwhile: the sweep before the cutover finds them. A
+     * follower does not, as it is told of changed keys only. */
+    bool moved = d->record.blocks && d->step == STEP_CATCH_UP;
     enum err code = driver_source(d, e);
-    if (code == ERR_OK)
+    if (code == ERR_OK && !moved)
         code = driver_followed(d, &covered, e);
     if (covered) {
         record_begin(d, false);
@@ -268,7 +284,7 @@ enum err driver_catch_up(struct driver *d, struct error *e)
         code = round_by_ids(d, &rows, e);
         more = rows > d->o->page_rows;
     }
-    if (code == ERR_OK && d->o->sweep && d->record.swept[0] != '\0')
+    if (code == ERR_OK && (d->o->sweep || moved) && d->record.swept[0] != '\0')
         code = sweep(d, e);
     return driver_source_failed(d, code);
 }

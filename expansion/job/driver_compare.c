@@ -111,7 +111,7 @@ static enum err compare_with(struct driver *d, struct log_input *in, uint64_t se
     if (code == ERR_OK)
         code = driver_replayed(d, e);
     if (code == ERR_OK && d->o->scan_blocks)
-        code = driver_parts(d, e);
+        code = driver_parts(d, d->source, e);
     if (code == ERR_OK)
         code = compare_new(&compare, in, &o, e);
     if (code == ERR_OK)

@@ -32,6 +32,7 @@ struct driver {
     char barrier[SOURCE_BARRIER_MAX]; /* of the last driver_replayed(); "": rows are read from the primary */
     struct source_part *parts;        /* result of the last driver_parts() */
     size_t part_count;
+    bool sweeps_primary;            /* the next sweep reads from the primary: one from a standby failed */
     struct readers *readers;        /* NULL: none run */
     unsigned patience_ms;           /* of readers, for the next line; doubled when it was too short */
     struct builder *builder;        /* writes the generation that is built; NULL: none is */
@@ -209,14 +210,19 @@ MUST_CHECK enum err driver_settle_now(struct driver *d, struct error *e);
  * for it again, as its connection may lead to another server. ERR_TIMEOUT: not yet, or read_dsn leads to no
  * standby of dsn's server. */
 MUST_CHECK enum err driver_replayed(struct driver *d, struct error *e);
+/* Take a snapshot for readers, of all that is committed by now, on the server that rows are read from, or on
+ * the
+ * @primary. The caller closes *@out when they have ended, after an error, too. */
+MUST_CHECK enum err driver_snapshot(struct driver *d, bool primary, struct source **out,
+                                    char snapshot[SOURCE_SNAPSHOT_MAX], struct error *e);
 MUST_CHECK enum err driver_settle(struct driver *d, struct error *e);
 
 /* --- driver_scan.c --- */
 MUST_CHECK enum err driver_scan(struct driver *d, struct error *e);
 /* driver_look(), for a build or a comparison that waits. */
 MUST_CHECK enum err driver_poll_flush(void *driver, struct error *e);
-/* Read into d->parts the relations that hold the source's rows now. */
-MUST_CHECK enum err driver_parts(struct driver *d, struct error *e);
+/* Read into d->parts the relations that hold the source's rows now, as @from sees them. */
+MUST_CHECK enum err driver_parts(struct driver *d, struct source *from, struct error *e);
 struct readers_options driver_readers(struct driver *d, struct readers_work work,
                                       void (*row)(void *arg, unsigned i, const char *key, size_t length),
                                       enum err (*page)(void *arg, unsigned i, struct error *e), void *arg);

@@ -135,10 +135,10 @@ static enum err look_after(struct driver *d, struct error *e)
 
 /* --- the step --- */
 
-enum err driver_parts(struct driver *d, struct error *e)
+enum err driver_parts(struct driver *d, struct source *from, struct error *e)
 {
     free(d->parts);
-    enum err code = source_parts(d->source, &d->parts, &d->part_count, e);
+    enum err code = source_parts(from, &d->parts, &d->part_count, e);
     if (code == ERR_OK && d->part_count > SOURCE_TABLES_MAX * 64u)
         code = error_set(e, ERR_CONFIG, "the source has %zu partitions; %u are supported", d->part_count,
                          SOURCE_TABLES_MAX * 64u);
@@ -245,7 +245,7 @@ enum err driver_scan(struct driver *d, struct error *e)
     if (code == ERR_OK)
         code = driver_source(d, e);
     if (code == ERR_OK && d->record.blocks)
-        code = driver_parts(d, e);
+        code = driver_parts(d, d->source, e);
     if (code == ERR_OK) /* after an error the record may be another driver's */
         code = driver_unchanged(d, e);
     if (code == ERR_OK)

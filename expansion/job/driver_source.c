@@ -143,30 +143,43 @@ enum err driver_settle_now(struct driver *d, struct error *e)
     return code;
 }
 
-/* Wait until the server that rows are read from has replayed all that the primary has committed by now. */
-enum err driver_replayed(struct driver *d, struct error *e)
+/* Open a source on the server that rows are read from: if that is a standby, wait until it has replayed all
+ * that the primary has committed by now. The caller closes *@out, after an error, too. */
+static enum err open_replayed(struct driver *d, bool primary, struct source **out, struct error *e)
 {
-    struct source_replay replay = {.there = false};
-    struct source *standby = NULL;
+    struct source_replay replay = {.there = primary || d->o->read_dsn[0] == '\0'};
     const struct source_watch w = {watch, d};
-    if (d->o->read_dsn[0] == '\0')
-        return ERR_OK;
-    enum err code = source_barrier(d->source, d->barrier, e);
+    const char *dsn = replay.there ? "" : d->o->read_dsn;
+    enum err code = replay.there ? ERR_OK : source_barrier(d->source, d->barrier, e);
     if (code == ERR_OK)
-        code = source_open_another(&standby, d->source, d->o->read_dsn, "twinbloom job", w, e);
+        code = source_open_another(out, d->source, dsn, "twinbloom job", w, e);
     uint64_t deadline = clock_mono_us() + d->o->settle_timeout_ms * 1000;
-    while (code == ERR_OK && (code = source_has_replayed(standby, d->barrier, &replay, e)) == ERR_OK &&
-           !replay.there) {
-        if (replay.foreign)
+    while (code == ERR_OK && !replay.there) {
+        code = source_has_replayed(*out, d->barrier, &replay, e);
+        if (code == ERR_OK && replay.foreign)
             code = error_set(e, ERR_TIMEOUT, "read_dsn: %s", replay.why);
-        else if (clock_mono_us() > deadline)
+        else if (code == ERR_OK && !replay.there && clock_mono_us() > deadline)
             code = error_set(e, ERR_TIMEOUT, "read_dsn: %s within %" PRIu64 " s", replay.why,
                              d->o->settle_timeout_ms / 1000);
-        if (code == ERR_OK)
+        if (code == ERR_OK && !replay.there)
             code = driver_nap(d, "the standby to replay", e);
     }
+    return code;
+}
+
+enum err driver_replayed(struct driver *d, struct error *e)
+{
+    struct source *standby = NULL;
+    enum err code = d->o->read_dsn[0] == '\0' ? ERR_OK : open_replayed(d, false, &standby, e);
     source_close(standby);
     return code;
+}
+
+enum err driver_snapshot(struct driver *d, bool primary, struct source **out,
+                         char snapshot[SOURCE_SNAPSHOT_MAX], struct error *e)
+{
+    enum err code = open_replayed(d, primary, out, e);
+    return code == ERR_OK ? source_snapshot_take(*out, snapshot, e) : code;
 }
 
 /* --- the step --- */
@@ -192,7 +205,7 @@ static enum err note_work(struct driver *d, struct error *e)
     r->tables_hash = source_tables_hash(d->source);
     if (!r->blocks)
         return ERR_OK;
-    enum err code = driver_parts(d, e);
+    enum err code = driver_parts(d, d->source, e);
     r->tables = (unsigned)d->part_count;
     return code;
 }

@@ -156,7 +156,8 @@ static enum err look_at_all(struct look *l, struct error *e)
     if (code == ERR_OK)
         code = driver_compare(d, take_suspects, l, &all, e);
     l->more = all.missing > all.handed;
-    if (code == ERR_OK && heals(d) && d->o->sweep) /* rows that moved to where the readers had been */
+    if (code == ERR_OK && heals(d) &&
+        (d->o->sweep || d->o->scan_blocks)) /* rows that moved to where the readers had been */
         code = driver_sweep(d, horizon, take_suspects, l, e);
     if (code == ERR_OK && heals(d))
         code = driver_unchanged(d, e);

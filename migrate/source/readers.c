@@ -321,6 +321,8 @@ static void *run(void *arg)
     enum err code = source_open_another(&me->source, r->o.source, r->o.dsn, "twinbloom reader", w, &e);
     if (code == ERR_OK)
         code = await_replay(me, &e);
+    if (code == ERR_OK && r->o.work.snapshot != NULL)
+        code = source_snapshot_join(me->source, r->o.work.snapshot, &e);
     (void)pthread_mutex_lock(&r->lock);
     struct range *range;
     while (code == ERR_OK && (range = take_range(me, &code, &e)) != NULL)

@@ -24,7 +24,8 @@ struct readers_work {
     const char (*upto)[SOURCE_ID_MAX];
     const struct source_part *parts; /* for blocks; borrowed */
     const char *newer;               /* see struct scan_options; borrowed */
-    bool primary;                    /* read from the primary, not the standby */
+    const char *snapshot; /* for blocks: a source_snapshot_take(); NULL: each page has its own; borrowed */
+    bool primary;         /* read from the primary, not the standby */
 };
 
 struct readers_options {

@@ -216,6 +216,8 @@ static enum err page_of_blocks(struct source *s, struct scan_range *r, const str
                               SQL_BINDINGS({"table", part->name}, {"blocks", blocks}, {"newer", newer}), e);
     if (err == ERR_OK)
         err = check_file(s, part, e);
+    if (err == ERR_OK && s->in_snapshot)
+        err = connection_run(s->connection, "snapshot_page_end", NULL, NULL, e);
     if (err != ERR_OK)
         return error_prefix(e, err, "table %s from block %s on", part->name, r->after);
     *rows = l.count;

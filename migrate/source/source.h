@@ -145,6 +145,15 @@ MUST_CHECK enum err source_barrier(struct source *s, char out[SOURCE_BARRIER_MAX
 MUST_CHECK enum err source_has_replayed(struct source *s, const char *barrier, struct source_replay *out,
                                         struct error *e);
 
+enum { SOURCE_SNAPSHOT_MAX = 64 };
+
+/* One snapshot for the pages of several connections: @s takes it and names it as text. Others join it before
+ * their first page, while @s is open. The server ends a connection that has a snapshot and rests for ten
+ * minutes. ERR_TIMEOUT: @s leads to another server than the one that took the snapshot, or that one was
+ * closed. */
+MUST_CHECK enum err source_snapshot_take(struct source *s, char out[SOURCE_SNAPSHOT_MAX], struct error *e);
+MUST_CHECK enum err source_snapshot_join(struct source *s, const char *snapshot, struct error *e);
+
 /* Why a key that was read from a table may be missing in a generation. */
 enum source_finding {
     SOURCE_ROW_OLD,    /* its row was written before the horizon */

@@ -44,7 +44,8 @@ struct source {
     unsigned timeout_ms;
     char role[144];
     bool is_standby;
-    int version; /* the server's, from libpq */
+    bool in_snapshot; /* a transaction is open, see source_snapshot_take() */
+    int version;      /* the server's, from libpq */
     unsigned id_columns;
     char id_column[SOURCE_ID_COLUMNS_MAX][64]; /* names, as in the catalog */
     char id_text[SOURCE_ID_TEXT_MAX];          /* columns of the id, as configured or as found */

@@ -222,7 +222,8 @@ const struct config_key config_keys[] = {
       "Order in which a build reads: keyset (by id) or ctid (as rows lie on disk), which is faster (Postgres 14)."),
     F("sweep", CONFIG_BOOL, sweep, "yes", 0, 0, RELOAD,
       "yes: before and after the cutover a build looks for every row that was written since it started. no: it looks "
-      "for new ids only, which is enough where ids grow and keys never change."),
+      "for new ids only, which is enough where ids grow and keys never change. Before the cutover scan = ctid looks "
+      "for them all the same."),
     F("follow_by", CONFIG_FOLLOW_BY, follow_by, "ids", 0, 0, RELOAD,
       "How rows that come without BF.ADD are found: ids (by growing ids), outbox (a table that triggers write) or "
       "logical (logical replication)."),

@@ -101,6 +101,12 @@ static const struct row {
     {"short_link", {"table=another"}, ""},
     {"slot_drop", {"slot=absent"}, ""},
     {"slot_state", {"slot=absent"}, "f|||f|f|0|0/0|0/0||0\n"},
+    {"snapshot_begin", {NULL}, ""},
+    {"snapshot_current", {NULL}, NULL},
+    {"snapshot_export", {NULL}, NULL},
+    {"snapshot_join", {PSQL_BEFORE "BEGIN ISOLATION LEVEL REPEATABLE READ", "name=SNAPSHOT"}, ""},
+    {"snapshot_page", {PSQL_BEFORE "BEGIN"}, ""},
+    {"snapshot_page_end", {PSQL_BEFORE "BEGIN; SAVEPOINT page"}, ""},
     {"some_ids", {"table=link", "id=t.id", "percent=100"}, NULL},
     {"source_columns", {"oid=OID", "column=code"}, "code|text|t|t\n"},
     {"source_table", {"oid=OID"}, "public.link|t|f|f|t|t|public|postgres|f\n"},
@@ -112,12 +118,17 @@ static const struct row {
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-static char *run_psql(const struct temp_postgres *p, const struct row *row, const char *oid)
+/* What only the server knows takes the place of OID and SNAPSHOT. */
+static char *run_psql(const struct temp_postgres *p, const struct row *row, const char *oid,
+                      const char *snapshot)
 {
     const char *variables[PSQL_VARIABLES_MAX];
     for (size_t i = 0; i < PSQL_VARIABLES_MAX; i++) {
         const char *variable = row->variables[i];
-        variables[i] = variable != NULL && strcmp(variable, "oid=OID") == 0 ? oid : variable;
+        variables[i] = variable == NULL                         ? NULL
+                       : strcmp(variable, "oid=OID") == 0       ? oid
+                       : strcmp(variable, "name=SNAPSHOT") == 0 ? snapshot
+                                                                : variable;
     }
     int status = -1;
     char *output = psql_file(p, row->name, variables, &status);
@@ -132,13 +143,19 @@ static void test_sql_files__run_in_psql_as_they_are(void **state)
     PGconn *pg = database_connect(p, "postgres", "test");
     database_short_links(pg, "link", 1000);
     char *oid = database_value(pg, "SELECT 'oid=' || 'link'::regclass::oid");
+    PGconn *holder = database_connect(p, "postgres", "test");
+    database_run(holder, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+    char *snapshot = database_value(holder, "SELECT format('name=%%L', pg_export_snapshot()) FROM "
+                                            "pg_advisory_xact_lock_shared(1952607074, 1)");
     for (size_t i = 0; i < ROWS; i++) {
-        char *output = run_psql(p, &rows[i], oid);
+        char *output = run_psql(p, &rows[i], oid, snapshot);
         if (rows[i].output == NULL ? output[0] == '\0' : strcmp(output, rows[i].output) != 0)
             fail_msg("%s: psql printed \"%s\", not \"%s\"", rows[i].name, output, rows[i].output);
         free(output);
     }
+    free(snapshot);
     free(oid);
+    PQfinish(holder);
     PQfinish(pg);
 }
 

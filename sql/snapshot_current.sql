@@ -1,0 +1,4 @@
+-- A hash of the transaction's snapshot, and the lock, as in snapshot_export.sql.
+-- psql -f snapshot_current.sql
+SELECT hashtextextended(pg_current_snapshot()::text, 0)::text AS snapshot,
+       pg_advisory_xact_lock_shared(1952607074, 1);
