@@ -105,7 +105,6 @@ enum err filter_make_way(struct service *s, struct filter_naming *n, const char 
         return error_set(e, ERR_LOST, "%s", lost_view);
     if (code == ERR_OK)
         code = log_drop(f->redis, &f->names, work, e);
-    n->deleted = code == ERR_OK;
     if (code == ERR_OK) {
         filters_look(s->logs, name, length);
         handle_announce(f);
@@ -148,8 +147,8 @@ static enum err may_make(struct handle *f, struct error *e)
                      server.id);
 }
 
-/* ERR_LOST: a registry names the filter, as of an incarnation that was not deleted; there is neither a view
- * nor a record of it. */
+/* ERR_LOST: a registry names the filter, as of an incarnation that was not deleted. There is no view, and
+ * whatever a record stood for was taken out of the registries. */
 static enum err check_not_lost(struct handle *f, struct error *e)
 {
     struct registry_said said;
@@ -157,8 +156,8 @@ static enum err check_not_lost(struct handle *f, struct error *e)
     enum err code = registry_look(f->redis, &f->names, &said, e);
     if (code == ERR_OK)
         code = registry_look_deleted(f->redis, &f->names, &deleted, e);
-    return code == ERR_OK && registry_names_later(&said, deleted) ? error_set(e, ERR_LOST, "%s", lost_view)
-                                                                  : code;
+    return code == ERR_OK && registry_names_lost(&said, deleted, 0) ? error_set(e, ERR_LOST, "%s", lost_view)
+                                                                    : code;
 }
 
 /* A registered filter with neither a view nor a record has lost its view. Ask who serves it before
@@ -167,11 +166,11 @@ static enum err check_not_lost(struct handle *f, struct error *e)
 static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e)
 {
     struct filter_naming *n = arg;
-    bool may_be_lost = !n->entered && !was_left && !n->deleted && !n->as_new;
-    enum err code = !n->entered && !n->as_new ? may_make(n->handle, e) : ERR_OK;
+    bool may_be_lost = !n->entered && !n->as_new;
+    enum err code = may_be_lost ? may_make(n->handle, e) : ERR_OK;
     if (code == ERR_OK && !n->entered)
         code = registry_enter(n->handle, &n->named, e);
-    *clean = !n->named;
+    *clean = !n->named && !was_left;
     if (n->entered)
         return registry_succeed(n->handle, e);
     n->entered = code == ERR_OK && !n->named;
@@ -181,7 +180,17 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
         code = look_for_latest(n->handle, &n->latest, e);
     if (code == ERR_OK && n->latest >= n->handle->names.incarnation)
         return error_set(e, ERR_CONFLICT, "a later incarnation is named already");
-    return code == ERR_OK && n->named ? registry_succeed(n->handle, e) : code;
+    if (code == ERR_OK && n->named)
+        code = registry_succeed(n->handle, e);
+    n->entered = code == ERR_OK;
+    return code;
+}
+
+/* What a maker that was killed has named was not published: it must not look lost once its record is gone. */
+static enum err leave_log(void *arg, uint64_t incarnation, struct error *e)
+{
+    const struct filter_naming *n = arg;
+    return registry_leave(n->handle, incarnation, e);
 }
 
 enum err filter_make_log(struct filter_naming *n, const struct make_options *options, struct log_view *out,
@@ -189,6 +198,7 @@ enum err filter_make_log(struct filter_naming *n, const struct make_options *opt
 {
     struct make_options o = *options;
     o.enter = enter_log;
+    o.leave = leave_log;
     o.arg = n;
     o.later_than = n->latest;
     enum err code = log_make(n->handle->redis, &n->handle->names, &o, out, work, e);

@@ -43,7 +43,6 @@ enum err filter_hold_mutex(void *arg, const char *what, uint64_t done, uint64_t 
 struct filter_naming {
     struct handle *handle;
     bool as_new;     /* ignore that a filter of this name lost its view */
-    bool deleted;    /* the previous filter was deleted by this call */
     bool named;      /* it was registered before */
     bool entered;    /* registered by an earlier attempt of this call */
     uint64_t latest; /* latest known incarnation of the name */

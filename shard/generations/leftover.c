@@ -61,25 +61,43 @@ enum err leftover_remove(struct sync_client *l, const struct names *names, const
     return code == ERR_OK ? run_with_record(l, &own, embedded_drop_end, &answer, e) : code;
 }
 
-enum err leftover_clear(struct sync_client *l, const struct names *names, uint64_t incarnation, bool *was,
-                        const struct work *w, struct error *e)
+/* Load into @v the record of @incarnation (0: of any), and make it say `deleting`. *@stopped: its
+ * incarnation; 0: there is none. */
+static enum err stop(struct sync_client *l, const struct names *names, uint64_t incarnation,
+                     struct log_view *v, uint64_t *stopped, struct error *e)
 {
     struct names own = *names;
     long long answer = 0;
-    struct log_view *v = malloc(sizeof(*v));
-    *was = false;
-    if (v == NULL)
-        return error_set(e, ERR_NOMEM, "no memory for a view");
+    *stopped = 0;
     enum err code = log_view_load_leftover(l, names, v, e);
     if (code == ERR_OK && (incarnation == 0 || incarnation == v->incarnation)) {
         own.incarnation = v->incarnation;
         code = run_with_record(l, &own, embedded_drop_begin, &answer, e);
-        *was = answer == 1;
-    } else if (code == ERR_NOT_FOUND) {
-        code = ERR_OK;
+        *stopped = answer == 1 ? v->incarnation : 0;
     }
+    return code == ERR_NOT_FOUND ? ERR_OK : code;
+}
+
+enum err leftover_stop(struct sync_client *l, const struct names *names, uint64_t *incarnation,
+                       struct error *e)
+{
+    struct log_view *v = malloc(sizeof(*v));
+    enum err code =
+        v == NULL ? error_set(e, ERR_NOMEM, "no memory for a view") : stop(l, names, 0, v, incarnation, e);
+    free(v);
+    return code;
+}
+
+enum err leftover_clear(struct sync_client *l, const struct names *names, uint64_t incarnation, bool *was,
+                        const struct work *w, struct error *e)
+{
+    uint64_t stopped = 0;
+    struct log_view *v = malloc(sizeof(*v));
+    enum err code = v == NULL ? error_set(e, ERR_NOMEM, "no memory for a view")
+                              : stop(l, names, incarnation, v, &stopped, e);
+    *was = stopped != 0;
     if (code == ERR_OK && *was)
-        code = leftover_remove(l, &own, v, w, e);
+        code = leftover_remove(l, names, v, w, e);
     free(v);
     return code;
 }

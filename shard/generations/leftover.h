@@ -25,6 +25,10 @@ enum { LEFTOVER_STREAMS_MAX = 64 };
 MUST_CHECK enum err leftover_remove(struct sync_client *l, const struct names *names,
                                     const struct log_view *v, const struct work *w, struct error *e);
 
+/* If there is a record, make it say `deleting`: then nobody can publish what it stands for. *@incarnation:
+ * its own; 0: there is none. Errors as below. */
+MUST_CHECK enum err leftover_stop(struct sync_client *l, const struct names *names, uint64_t *incarnation,
+                                  struct error *e);
 /* If there is a record of @incarnation (0: of any), make it say `deleting`, and remove what it names. *@was:
  * there was one. ERR_PARSE, ERR_FORMAT, ERR_WRONG_TYPE: the text names the key. */
 MUST_CHECK enum err leftover_clear(struct sync_client *l, const struct names *names, uint64_t incarnation,

@@ -116,7 +116,8 @@ static enum err foreign(struct maker *m, const char *what, struct error *e)
 static enum err write_record(struct maker *m, bool *written, struct error *e)
 {
     long long answer = 0;
-    bool was;
+    uint64_t incarnation;
+    bool was = false;
     script_begin_view(&m->call, embedded_make_begin, m->names);
     script_filter_key(&m->call, m->names, "leftover");
     log_view_format(m->view, put_field, m);
@@ -128,7 +129,11 @@ static enum err write_record(struct maker *m, bool *written, struct error *e)
         return error_set(e, ERR_EXISTS, "filter %s exists", m->names->filter);
     if (answer < -1)
         return foreign(m, answer == -2 ? "view" : "leftover", e);
-    code = leftover_clear(m->redis, m->names, 0, &was, m->work, e);
+    code = leftover_stop(m->redis, m->names, &incarnation, e);
+    if (code == ERR_OK && incarnation != 0 && m->options->leave != NULL)
+        code = m->options->leave(m->options->arg, incarnation, e);
+    if (code == ERR_OK)
+        code = leftover_clear(m->redis, m->names, 0, &was, m->work, e);
     m->was_left |= was;
     return code;
 }

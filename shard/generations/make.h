@@ -25,6 +25,10 @@
  * there cannot be lanes or shards of an earlier incarnation. */
 typedef enum err make_enter_fn(void *arg, bool was_left, bool *clean, struct error *e);
 
+/* Called for the record of an earlier maker or deleter, which says `deleting`: name its incarnation nowhere
+ * any more. */
+typedef enum err make_leave_fn(void *arg, uint64_t incarnation, struct error *e);
+
 /* Write the bits of a filter into its shards, which are empty and have the token 0 in their headers. @names
  * has their incarnation. May be called again, with another incarnation. */
 typedef enum err make_fill_fn(void *arg, const struct names *names, const struct generation *g,
@@ -52,7 +56,8 @@ struct make_options {
     const struct placement *placement; /* the nodes of shards, and of lanes in turn; borrowed */
     uint32_t shard_bytes;
     make_enter_fn *enter;               /* NULL: the incarnation is named nowhere */
-    void *arg;                          /* of @enter */
+    make_leave_fn *leave;               /* NULL with @enter */
+    void *arg;                          /* of @enter and @leave */
     const struct make_content *content; /* NULL: empty; else capacity, rate and shard_bytes are ignored */
     uint64_t later_than; /* the latest incarnation of the filter that the caller knows; 0: none */
 };

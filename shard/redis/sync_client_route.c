@@ -175,6 +175,7 @@ static enum err reach_peer(struct sync_client *l, unsigned where, struct sync_cl
 {
     struct error first;
     enum err code = find_peer(l, where, out, &first);
+    assert(code != ERR_OK || *out != NULL);
     if (code == ERR_OK)
         code = sync_client_peer_connect(l, *out, &first);
     if (code == ERR_OK)

@@ -139,44 +139,49 @@ static void set_missing(struct log_filter *f, uint64_t look)
     log_filter_changed(f);
 }
 
-/* *@yes: the filter that @said names was not lost: there is a record that somebody makes or deletes it, or a
- * view by now; or it is no longer named, as it was deleted meanwhile. */
-static enum err is_in_between(struct control *c, const struct registry_said *said, bool *yes, struct error *e)
+/* *@yes: the filter is named, and is neither deleted, nor made by somebody, nor there by now. A record
+ * explains the name of its own incarnation only: where home went back it is an earlier one's, and who is
+ * about to be refused to make a filter that was lost has a later one. */
+static enum err is_lost(struct control *c, bool *yes, struct error *e)
 {
-    struct registry_said now = *said;
+    enum { LOOKS = 2 }; /* the filter may be deleted, or made, between the first ones */
+    const struct names *names = &c->filter->names;
     struct log_view *v = malloc(sizeof(*v));
-    if (v == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = log_view_load_leftover(c->redis, &c->filter->names, v, e);
-    if (code == ERR_NOT_FOUND)
-        code = log_view_load(c->redis, &c->filter->names, v, e);
-    *yes = code == ERR_OK && v->incarnation >= said->incarnation;
-    code =
-        code == ERR_OK && !*yes ? ERR_NOT_FOUND : code; /* home went back: the record is an earlier one's */
+    enum err code = v == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    *yes = true;
+    for (unsigned i = 0; i < LOOKS && code == ERR_OK && *yes; i++) {
+        struct registry_said said;
+        uint64_t deleted = 0;
+        code = registry_look_deleted(c->redis, names, &deleted, e);
+        if (code == ERR_OK)
+            code = registry_look(c->redis, names, &said, e);
+        *yes = code == ERR_OK && registry_names_lost(&said, deleted, 0);
+        if (!*yes)
+            break;
+        code = log_view_load_leftover(c->redis, names, v, e);
+        *yes = code != ERR_OK || registry_names_lost(&said, deleted, v->incarnation);
+        if (*yes && (code == ERR_OK || code == ERR_NOT_FOUND)) {
+            code = log_view_load(c->redis, names, v, e);
+            *yes = code != ERR_OK || v->incarnation < said.incarnation;
+        }
+        code = code == ERR_NOT_FOUND ? ERR_OK : code;
+    }
     free(v);
-    if (code == ERR_NOT_FOUND)
-        code = registry_look(c->redis, &c->filter->names, &now, e);
-    *yes |= !now.named || now.incarnation != said->incarnation;
     return code;
 }
 
 /* There is no view. Who has had the filter goes by what its deleter has said, and by nothing else: registries
- * may be older than the filter, or than its deletion. Others take it for lost if it is named, and neither
- * deleted nor in between. */
+ * may be older than the filter, or than its deletion. */
 static enum err miss(struct control *c, uint64_t look, struct error *e)
 {
     struct log_filter *f = c->filter;
-    struct registry_said said = {.named = false};
     uint64_t deleted = 0, known = f->names.incarnation;
-    bool in_between = false;
-    enum err code = registry_look_deleted(c->redis, &f->names, &deleted, e);
-    if (code == ERR_OK && known == 0)
-        code = registry_look(c->redis, &f->names, &said, e);
-    if (code == ERR_OK && registry_names_later(&said, deleted))
-        code = is_in_between(c, &said, &in_between, e);
+    bool lost = false;
+    enum err code =
+        known == 0 ? is_lost(c, &lost, e) : registry_look_deleted(c->redis, &f->names, &deleted, e);
     if (code != ERR_OK)
         return code;
-    if (known <= deleted && (!registry_names_later(&said, deleted) || in_between))
+    if (known <= deleted && !lost)
         return gone(c, "the filter does not exist", e);
     set_missing(f, look);
     return error_set(e, ERR_LOST, "the filter lost its view");

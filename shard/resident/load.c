@@ -167,10 +167,10 @@ static void take(struct load *l, const struct piece *p, const redisReply *bytes,
         code = error_set(&e, ERR_UNREACHABLE, "its slot moves");
     else if (code == ERR_OK && bytes == NULL)
         code = error_set(&e, ERR_UNREACHABLE, "its node did not answer");
-    if (code != ERR_OK)
-        code = error_prefix(&e, code, "shard %s", name.text);
-    else
+    if (code == ERR_OK && bytes != NULL)
         code = take_bytes(l, p, bytes, name.text, &e);
+    else
+        code = error_prefix(&e, code, "shard %s", name.text);
     if (code == ERR_OK)
         return;
     resident_load_cancel(l->resident, l->layer, p->shard);

@@ -215,9 +215,15 @@ static void take_said(const redisReply *reply, struct registry_said *out)
     if (name->type != REDIS_REPLY_STRING)
         return;
     uint64_t incarnation = 0;
+    if (name->len != 16 || !number_hex64(name->str, 16, &incarnation))
+        incarnation = 0;
+    if (out->named && incarnation != out->incarnation) {
+        uint64_t less = incarnation < out->incarnation ? incarnation : out->incarnation;
+        out->named_before = true;
+        out->before = less > out->before ? less : out->before;
+    }
     out->named = true;
-    if (name->len == 16 && number_hex64(name->str, 16, &incarnation) && incarnation > out->incarnation)
-        out->incarnation = incarnation;
+    out->incarnation = incarnation > out->incarnation ? incarnation : out->incarnation;
 }
 
 static enum err look_at(struct sync_client *l, unsigned i, const struct names *names,

@@ -48,7 +48,9 @@ struct registry_history {
 
 struct registry_said {
     bool named;           /* some registry names it */
-    uint64_t incarnation; /* the latest one that is named; 0: none */
+    uint64_t incarnation; /* the latest one that is named; 0: none, or one that is not known */
+    bool named_before;    /* some registry names another one */
+    uint64_t before;      /* the latest one of those, as above */
     unsigned history_count;
     struct registry_history history[REGISTRY_HISTORIES_MAX]; /* without repetition; more are left out */
 };
@@ -63,11 +65,14 @@ MUST_CHECK enum err registry_look(struct sync_client *l, const struct names *nam
  * no view: a filter that was there as that one, or as an earlier one, was deleted, and was not lost. */
 MUST_CHECK enum err registry_look_deleted(struct sync_client *l, const struct names *names, uint64_t *out,
                                           struct error *e);
-/* Some registry names an incarnation that was not @deleted. If there is neither a view nor a record it was
- * lost. */
-static inline bool registry_names_later(const struct registry_said *said, uint64_t deleted)
+/* Some registry names an incarnation that was not @deleted, other than @record, for which there is a record
+ * (0: there is none): a maker has written it, and has published nothing. If there is no view, it was lost. */
+static inline bool registry_names_lost(const struct registry_said *said, uint64_t deleted, uint64_t record)
 {
-    return said->named && (said->incarnation == 0 || said->incarnation > deleted);
+    bool is_record = record != 0 && said->incarnation == record;
+    bool named = is_record ? said->named_before : said->named;
+    uint64_t incarnation = is_record ? said->before : said->incarnation;
+    return named && (incarnation == 0 || incarnation > deleted);
 }
 
 /* An incarnation for a filter that is a log: later than @latest, which is the latest that anybody knows of,

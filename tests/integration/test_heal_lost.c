@@ -65,10 +65,25 @@ static void await_shards(unsigned node, int64_t generation, unsigned wanted)
     }
 }
 
+/* Wait until each writer has added a code. */
+static void await_adds(struct traffic *t)
+{
+    uint64_t until = clock_mono_us() + HEALING_WAIT_MS * 1000ull;
+    for (unsigned i = 0; i < TRAFFIC_WRITERS; i++)
+        for (uint64_t was = atomic_load(&t->writers[i].acknowledged);
+             atomic_load(&t->writers[i].acknowledged) == was;) {
+            if (clock_mono_us() > until)
+                fail_msg("writer %u adds nothing", i);
+            clock_sleep_us(10000);
+        }
+}
+
+/* A loss is found by a fold, so the codes are new ones each time. */
 static void loses_and_heals(const char *what, void (*lose)(void))
 {
-    enum { MOST = 4000 };
+    enum { MOST = 10000 };
     static struct traffic traffic;
+    static uint64_t from;
     unsigned before[LOSING_NODES];
     int64_t generation = fixture_generation(&f, 0);
     print_message("%s\n", what);
@@ -76,10 +91,11 @@ static void loses_and_heals(const char *what, void (*lose)(void))
     for (unsigned i = 0; i < LOSING_NODES; i++)
         before[i] = losing_shards(&f, i, generation);
     assert_true(before[1] >= 8);
-    traffic_begin(&traffic, &f, LOSING_ROWS, MOST);
-    clock_sleep_us(300 * 1000);
+    traffic_begin_from(&traffic, &f, LOSING_ROWS, MOST, from);
+    from += MOST;
+    await_adds(&traffic);
     lose();
-    clock_sleep_us(300 * 1000);
+    await_adds(&traffic);
     traffic_end(&traffic);
     traffic_judge(&traffic, true);
     for (unsigned i = 0; i < LOSING_NODES; i++)
