@@ -147,8 +147,10 @@ static enum err is_lost(struct control *c, bool *yes, struct error *e)
     enum { LOOKS = 2 }; /* the filter may be deleted, or made, between the first ones */
     const struct names *names = &c->filter->names;
     struct log_view *v = malloc(sizeof(*v));
-    enum err code = v == NULL ? error_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+    enum err code = ERR_OK;
     *yes = true;
+    if (v == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; i < LOOKS && code == ERR_OK && *yes; i++) {
         struct registry_said said;
         uint64_t deleted = 0;
