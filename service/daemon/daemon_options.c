@@ -77,6 +77,8 @@ int daemon_options_read(int argc, char **argv, struct daemon_wish *out)
         if (row->option == DAEMON_HELP || row->option == DAEMON_VERSION)
             return 0; /* whatever else is there */
     }
+    if (optind < argc)
+        (void)fprintf(stderr, "%s: '%s' is no option\n", argv[0], argv[optind]);
     return optind == argc ? 0 : -1;
 }
 

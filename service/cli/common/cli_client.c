@@ -309,7 +309,9 @@ static enum err receive(struct client *c, redisReply **out, uint64_t deadline_us
     struct error why = {""};
     for (;;) {
         if (replies_next(&c->replies, out, &why) != ERR_OK)
-            return connection_failed(c, &why, e);
+            return error_set(e, ERR_UNREACHABLE,
+                             "%s does not speak the Redis protocol (%s): is it twinbloomd?", c->name,
+                             why.text);
         if (*out != NULL)
             return ERR_OK;
         short events = 0;
@@ -338,9 +340,11 @@ enum err client_call(struct client *c, redisReply **out, size_t argc, const char
         return rc;
     if (reply->type == REDIS_REPLY_ERROR) {
         bool locked = strncmp(reply->str, "NOAUTH", 6) == 0;
+        bool foreign = strncmp(reply->str, "ERR unknown command", 19) == 0;
         c->refused = true;
-        rc = error_set(e, error_of_reply(reply->str, reply->len), "%s%s", reply->str,
-                       locked ? " Set TWINBLOOM_PASSWORD, or use -a." : "");
+        rc = error_set(e, error_of_reply(reply->str, reply->len), "%s%s%s%s", reply->str,
+                       locked ? " Set TWINBLOOM_PASSWORD, or use -a." : "",
+                       foreign ? "; is it twinbloomd at " : "", foreign ? c->name : "");
         freeReplyObject(reply);
         return rc;
     }
