@@ -172,16 +172,30 @@ static enum err read_reporting(struct follower *t, uint64_t *out, struct error *
     return code;
 }
 
+/* Each connection is made by itself. What one server reports is not read from another one. */
+static enum err same_server(struct follower *t, struct error *e)
+{
+    struct follower_feed *f = &t->feed;
+    uint64_t history = 0;
+    enum err code = source_history(t->source, &history, e);
+    f->history = f->stream != NULL ? stream_history(f->stream) : outbox_history(f->outbox);
+    return code == ERR_OK && history != f->history
+               ? error_set(e, ERR_UNREACHABLE,
+                           "dsn leads to two servers: a primary was replaced, but still runs")
+               : code;
+}
+
 enum err follower_feed_open(struct follower *t, struct error *e)
 {
     t->feed = (struct follower_feed){.stream = NULL};
     enum err code = source_identity(t->source, false, "", &t->feed.identity, e);
     if (code == ERR_OK)
         code = read_reporting(t, &t->feed.reporting, e); /* before it is checked */
-    if (code != ERR_OK || t->mode == FOLLOWER_OUTBOX)
-        return code == ERR_OK ? open_outbox(t, e) : code;
-    code = follower_feed_watch_slot(t, e);
-    return code == ERR_OK ? open_stream(t, e) : code;
+    if (code == ERR_OK && t->mode == FOLLOWER_LOGICAL)
+        code = follower_feed_watch_slot(t, e);
+    if (code == ERR_OK)
+        code = t->mode == FOLLOWER_OUTBOX ? open_outbox(t, e) : open_stream(t, e);
+    return code == ERR_OK ? same_server(t, e) : code;
 }
 
 void follower_feed_close(struct follower *t)

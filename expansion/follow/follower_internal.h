@@ -39,6 +39,7 @@ struct follower_feed {
     uint64_t request, request_lsn; /* the pending request and its position; 0: none */
     uint64_t identity;             /* source_identity() when the source was opened */
     uint64_t reporting;            /* the state of what reports rows then: publication or triggers */
+    uint64_t history;              /* of the server that reports rows; 0: rows are read by ids */
     uint64_t looked_at;
     struct follower_noted gap; /* see follower_gap.c */
     uint64_t gap_lsn;          /* end of its settle in the WAL; 0: it has not ended */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The lease of a filter's follower, and its status for others. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -65,6 +66,21 @@ void follower_leave(struct follower *t)
 static const char *text_of(const redisReply *reply, size_t i)
 {
     return i < reply->elements && reply->element[i]->type == REDIS_REPLY_STRING ? reply->element[i]->str : "";
+}
+
+enum { HISTORY_DIGITS = 11 };
+
+void follower_coverage(uint64_t history, uint64_t number, char out[FOLLOWER_COVERAGE_MAX])
+{
+    (void)snprintf(out, FOLLOWER_COVERAGE_MAX, "%0*" PRIx64 "%0*" PRIx64, HISTORY_DIGITS, history >> 20,
+                   HISTORY_DIGITS, number >> 20);
+}
+
+bool follower_covers(const struct follower_status *status, uint64_t history)
+{
+    char expected[FOLLOWER_COVERAGE_MAX];
+    follower_coverage(history, 0, expected);
+    return strncmp(status->coverage, expected, HISTORY_DIGITS) == 0;
 }
 
 enum err follower_look(struct sync_client *l, const struct names *names, struct follower_status *out,

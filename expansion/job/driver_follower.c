@@ -25,13 +25,22 @@ static void not_covered(const struct driver *d, const char *why)
 enum err driver_await_follower(struct driver *d, struct error *e)
 {
     struct follower_status follower;
-    uint64_t deadline = patience(d), well = clock_mono_us();
+    uint64_t deadline = patience(d), well = clock_mono_us(), history = 0;
     d->record.coverage[0] = '\0';
+    enum err known = source_history(d->source, &history, e);
+    if (known != ERR_OK)
+        return known;
     while (d->o->follower_mode != FOLLOWER_KEYSET) {
         enum err code = follower_look(d->redis, &d->handle.names, &follower, e);
         if (code != ERR_OK)
             return code;
-        if (follower.running && follower.mode == d->o->follower_mode && follower.coverage[0] != '\0') {
+        bool covers =
+            follower.running && follower.mode == d->o->follower_mode && follower.coverage[0] != '\0';
+        if (covers && !follower_covers(&follower, history)) {
+            not_covered(d, "it follows another server: dsn leads to two of them");
+            break;
+        }
+        if (covers) {
             memcpy(d->record.coverage, follower.coverage, sizeof(d->record.coverage));
             break;
         }

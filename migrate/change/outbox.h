@@ -37,6 +37,8 @@ struct outbox_options {
  * or of the wrong kind; the server is a standby. ERR_UNREACHABLE, ERR_TIMEOUT. */
 MUST_CHECK enum err outbox_open(struct outbox **out, const struct outbox_options *options, struct error *e);
 void outbox_close(struct outbox *o);
+/* The connection_history() of the server that it reads from. */
+uint64_t outbox_history(const struct outbox *o);
 
 /* Get the oldest rows that were not handed out yet. If there are none, wait for some, at most @timeout_ms (0:
  * do not wait); the batch is empty if none came. Triggers may notify; without a notification the outbox is

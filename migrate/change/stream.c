@@ -73,12 +73,19 @@ enum err stream_open(struct stream **out, const struct stream_options *options, 
         err = stream_check_server(s, e);
     if (err == ERR_OK)
         err = stream_check_publication(s, e);
+    if (err == ERR_OK)
+        err = connection_history(s->connection, &s->history, e);
     if (err != ERR_OK) {
         stream_close(s);
         return err;
     }
     *out = s;
     return ERR_OK;
+}
+
+uint64_t stream_history(const struct stream *s)
+{
+    return s->history;
 }
 
 void stream_close(struct stream *s)

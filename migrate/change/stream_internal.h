@@ -18,6 +18,7 @@ struct stream_relation {
 struct stream {
     struct stream_options options;
     struct connection *connection;
+    uint64_t history; /* of its server */
     bool started;
     enum err failed; /* returned by every later stream_next() */
     struct error problem;

@@ -211,12 +211,18 @@ enum err source_identity(struct source *s, bool files, const char *newest, uint6
     return err;
 }
 
-enum err source_history(struct source *s, uint64_t *out, struct error *e)
+enum err connection_history(struct connection *c, uint64_t *out, struct error *e)
 {
     char history[SOURCE_BARRIER_MAX] = "";
-    enum err err = ask(s, "history", NULL, history, sizeof(history), e);
+    enum err err = connection_read(c, "history", NULL, history, sizeof(history), e);
     *out = XXH3_64bits(history, strlen(history));
     return err;
+}
+
+enum err source_history(struct source *s, uint64_t *out, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    return err == ERR_OK ? connection_history(s->connection, out, e) : err;
 }
 
 enum err source_triggers(struct source *s, uint64_t *out, struct error *e)

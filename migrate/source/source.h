@@ -81,6 +81,8 @@ MUST_CHECK enum err source_identity(struct source *s, bool files, const char *ne
 /* A hash of the history that rows and transaction ids belong to. It changes when a standby takes over, which
  * may lack transactions of the former primary, and when `dsn` leads to a clone. */
 MUST_CHECK enum err source_history(struct source *s, uint64_t *out, struct error *e);
+/* The same for the server that a connection leads to. */
+MUST_CHECK enum err connection_history(struct connection *c, uint64_t *out, struct error *e);
 /* A hash of the tables' triggers, as they are enabled now and since when. */
 MUST_CHECK enum err source_triggers(struct source *s, uint64_t *out, struct error *e);
 /* The id's columns, named as in the catalog; returns their number. */

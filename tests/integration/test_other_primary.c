@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A standby of Postgres becomes a primary during a rebuild: where rows are read from, or where `dsn` leads.
- */
+/* A standby of Postgres becomes a primary during a rebuild, or before: where rows are read from, where `dsn`
+ * leads, or where it leads to now, while a follower still has the other one. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "tests/integration/psql.h"
 
 enum { ROWS = 2000, LATER = 200, LOST = 300, WAIT_MS = 60000 };
 
@@ -30,16 +32,30 @@ static int teardown(void **state)
     return stopped;
 }
 
-static void start_daemon(const char *dsn, const char *postgres)
+/* Either server, the first one that can be written. */
+static const char *either(void)
+{
+    static char dsn[200];
+    (void)snprintf(dsn, sizeof(dsn),
+                   "host=127.0.0.1,127.0.0.1 port=%u,%u user=postgres dbname=postgres "
+                   "target_session_attrs=read-write",
+                   (unsigned)fixture.postgres.port, (unsigned)standby.port);
+    return dsn;
+}
+
+static void start_daemon(const char *dsn, const char *postgres, const char *follow)
 {
     struct error e = {""};
-    const struct daemon_options o = {
-        .nodes = fixture.node_list,
-        .dsn = dsn,
-        .postgres = postgres,
-        .expansion = "verify_sample = 1\n",
-        .filters = "[filter " FILTER "]\ncapacity = 20000\nerror_rate = 0.0001\ntable = short_link\n"
-                   "id_column = id\nkey = code\ngrace = 0s\nfollow = no\n"};
+    char filters[400];
+    (void)snprintf(filters, sizeof(filters),
+                   "[filter " FILTER "]\ncapacity = 20000\nerror_rate = 0.0001\ntable = short_link\n"
+                   "id_column = id\nkey = code\ngrace = 0s\n%s",
+                   follow);
+    const struct daemon_options o = {.nodes = fixture.node_list,
+                                     .dsn = dsn,
+                                     .postgres = postgres,
+                                     .expansion = "verify_sample = 1\n",
+                                     .filters = filters};
     must(daemon_start(&fixture.daemon[0], &o, &e), e);
     fixture.daemons = 1;
     fixture_reconnect(&fixture, 0);
@@ -62,7 +78,7 @@ static void test_read_dsn__is_not_read_once_it_is_a_primary(void **state)
     struct error e = {""};
     char postgres[200];
     (void)snprintf(postgres, sizeof(postgres), "read_dsn = %s\ntimeout = 3s\n", standby.dsn);
-    start_daemon(fixture.postgres.dsn, postgres);
+    start_daemon(fixture.postgres.dsn, postgres, "follow = no\n");
     promote();
     fixture_insert(fixture.db, ROWS, LATER);
     must(client_madd(&fixture.client[0], FILTER, fixture_code, ROWS, LATER, &e), e);
@@ -81,12 +97,7 @@ static void test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again(
 {
     (void)state;
     struct error e = {""};
-    char dsn[200];
-    (void)snprintf(dsn, sizeof(dsn),
-                   "host=127.0.0.1,127.0.0.1 port=%u,%u user=postgres dbname=postgres "
-                   "target_session_attrs=read-write",
-                   (unsigned)fixture.postgres.port, (unsigned)standby.port);
-    start_daemon(dsn, "timeout = 3s\n");
+    start_daemon(either(), "timeout = 3s\n", "follow = no\n");
     temp_postgres_stop(&standby);
     for (unsigned i = 0; i < LOST; i++) /* each in a transaction of its own */
         fixture_insert(fixture.db, 1000000 + i, 1);
@@ -114,12 +125,65 @@ static void test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again(
     fixture_all_present(&fixture, 0, 0, ROWS + LATER);
 }
 
+static void install_outbox(void)
+{
+    static const char *const outbox[] = {
+        "table=short_link", "id=id", "columns=code, deleted_at", "outbox=link_outbox", "reader=postgres",
+        "notify=true",      NULL};
+    int status = -1;
+    char *output = psql_file(&fixture.postgres, "outbox", outbox, &status);
+    if (status != 0)
+        fail_msg("outbox: %s", output);
+    free(output);
+}
+
+/* Wait until the standby has what the primary has. */
+static void await_standby(void)
+{
+    PGconn *db = PQconnectdb(standby.dsn);
+    uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
+    for (bool there = false; !there;) {
+        PGresult *r = PQexec(
+            db, "SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('short_link') AND tgtype & 16 > 0");
+        there = PQntuples(r) > 0;
+        PQclear(r);
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(50 * 1000);
+    }
+    PQfinish(db);
+}
+
+/* The former primary still runs, and the follower still reads from it. It says that all is added; a rebuild
+ * on the new primary does not believe that. */
+static void test_dsn__that_leads_to_another_primary_than_the_follower_has_is_not_covered_by_it(void **state)
+{
+    (void)state;
+    install_outbox();
+    await_standby();
+    start_daemon(either(), "timeout = 3s\n", "follow_by = outbox\noutbox = link_outbox\n");
+    fixture_wait(&fixture, 0, "follow_state", "running");
+    promote();
+    fixture_sql(fixture.db,
+                "ALTER DATABASE postgres SET default_transaction_read_only = on"); /* for new sessions */
+    PQfinish(fixture.db);
+    fixture.db = PQconnectdb(standby.dsn);
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    fixture_insert(fixture.db, ROWS, LATER);
+    fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, 0, "job_state", "done");
+    fixture_all_present(&fixture, 0, 0, ROWS + LATER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_read_dsn__is_not_read_once_it_is_a_primary, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_dsn__that_leads_to_another_primary_than_the_follower_has_is_not_covered_by_it, setup,
+            teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
