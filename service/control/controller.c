@@ -137,17 +137,20 @@ static void look_at_tail(struct controller *k, const struct config_filter *c, en
         followers_keep(followers, c->name);
 }
 
-/* There is no view. Delete what a killed coordinator has left of the filter, and its name in the list. Nobody
- * can make the filter meanwhile: that needs the mutex. */
-static void clear(struct controller *k, struct filter_state *w, bool held)
+/* There is no view, and nobody holds the mutex. Delete what a killed maker or deleter has left of the filter.
+ * @seen: the incarnation that this process has seen. It is remembered until nothing is left: the name may be
+ * out of the list by now. */
+static void clear(struct controller *k, struct filter_state *w, uint64_t seen)
 {
     struct error e;
-    if (held || !k->listed || controller_is_rate_limited(k, w->dropped_at))
+    if (controller_is_rate_limited(k, w->dropped_at))
         return;
     enum err code =
         filter_drop(k->service, k->config, &k->handle, &k->view, w->name, w->length, DROP_IF_BEGUN, &e);
     if (code != ERR_OK && code != ERR_NOT_FOUND)
         w->dropped_at = clock_mono_us();
+    else if (seen != 0)
+        filter_states_on_dropped(k->service->watch, w->name, w->length, seen);
 }
 
 /* Load the filter's status in this process into k->status. False: the filter is not open here. */
@@ -242,11 +245,8 @@ static enum err look_at(struct controller *k, struct filter_state *w, const stru
         epochs_hold(k->service->epochs, k->handle.names.filter, seen, 1);
     if (code == ERR_NOT_FOUND && !remembered)
         epochs_hold(k->service->epochs, k->handle.names.filter, 0, 0);
-    if (code == ERR_NOT_FOUND && c == NULL && !remembered) {
-        if (seen != 0)
-            filter_states_on_dropped(k->service->watch, w->name, w->length, seen);
-        clear(k, w, held);
-    }
+    if (code == ERR_NOT_FOUND && c == NULL && !remembered && !held)
+        clear(k, w, seen);
     if (code == ERR_OK) {
         filter_states_on_seen(k->service->watch, w->name, w->length, k->view.incarnation);
         note_served(k, w);
@@ -336,11 +336,8 @@ static void look_at_all(struct controller *k)
         return;
     atomic_store(&k->service->filters, names->elements);
     for (size_t i = 0; i < names->elements && !atomic_load(&k->service->stop); i++)
-        if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL) {
-            k->listed = true;
+        if (config_find(c, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
             (void)look(k, names->element[i]->str, (size_t)names->element[i]->len);
-            k->listed = false;
-        }
     freeReplyObject(names);
     look_at_unlisted(k);
     filter_states_forget(k->service->watch, k->round);

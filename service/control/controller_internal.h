@@ -25,7 +25,6 @@ struct controller {
      * last one's end; 0: no. */
     uint64_t held_until_ms;
     char held_why[160];
-    bool listed;                      /* the filter examined is in P:filters */
     uint64_t next_due_ms;             /* the next time at which a filter must be deleted; 0: none */
     struct registry_slots registries; /* of the round before */
 };

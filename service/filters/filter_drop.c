@@ -8,6 +8,7 @@
 #include "service/filters/filter_make.h"
 #include "service/filters/filter_states.h"
 #include "shard/generations/drop.h"
+#include "shard/generations/leftover.h"
 #include "shard/generations/loading.h"
 #include "shard/request/filters.h"
 #include "shard/view/registry.h"
@@ -20,15 +21,35 @@ static enum err may_drop(const struct view *v, enum drop_when when, struct error
     return ERR_OK;
 }
 
-/* There is no view. A name that has lost its view stays registered; any other is removed. @cleared: the
- * remains of an unfinished creation or deletion were removed. */
-static enum err unlist_nothing(struct handle *f, bool cleared, struct error *e)
+/* There is no view. Remove what a killed maker or deleter has left. Its name goes before its record: a name
+ * without either would count as lost. The name of a filter that was lost has another incarnation, and stays.
+ */
+static enum err drop_leftover(struct handle *f, struct mutex *mutex, struct error *e)
 {
-    struct registry_said said;
-    enum err code = registry_look(f->redis, &f->names, &said, e);
-    if (code == ERR_OK && (cleared || !said.named))
-        code = registry_leave(f, said.incarnation, e);
-    return code;
+    const struct work work = {.fn = filter_hold_mutex, .arg = mutex};
+    uint64_t incarnation;
+    enum err code = leftover_stop(f->redis, &f->names, &incarnation, e);
+    if (code == ERR_OK && incarnation != 0)
+        code = registry_leave(f, incarnation, e);
+    if (code == ERR_OK && incarnation != 0)
+        code = log_drop(f->redis, &f->names, incarnation, 0, &work, e);
+    if (code == ERR_OK || code == ERR_NOT_FOUND)
+        code = handle_drop_nothing(f, mutex_value(mutex), e);
+    return code != ERR_OK ? code : error_set(e, ERR_NOT_FOUND, "the filter does not exist");
+}
+
+/* The filter is still there, but its name was taken out of the registries. */
+static void name_again(struct handle *f, struct view *v)
+{
+    struct error e;
+    enum err code = handle_load(f, v, &e);
+    if (code == ERR_OK)
+        code = registry_keep(f, &e);
+    if (code == ERR_OK && handle_load_any(f, v, &e) == ERR_NOT_FOUND) /* deleted since, by another deleter */
+        code = registry_leave(f, f->names.incarnation, &e);
+    if (code != ERR_OK && code != ERR_NOT_FOUND)
+        log_warn("filter_not_registered", "filter=%s code=%s error=%s", log_quote(f->names.filter),
+                 error_name(code), log_quote(e.text));
 }
 
 static enum err drop_under_mutex(struct service *s, struct handle *f, struct view *v, const char *name,
@@ -36,20 +57,19 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
 {
     const struct work work = {.fn = filter_hold_mutex, .arg = mutex};
     enum err code = handle_load_any(f, v, e);
-    bool was = code == ERR_OK;
-    if (was)
+    if (code == ERR_OK)
         code = may_drop(v, when, e);
-    if (was && code == ERR_OK) /* first, because a registered name without a view counts as lost */
-        code = registry_leave(f, v->incarnation, e);
-    if (code == ERR_OK || code == ERR_NOT_FOUND) /* a deleter may have died behind the view */
-        code = log_drop(f->redis, &f->names, &work, e);
+    if (code == ERR_NOT_FOUND)
+        return drop_leftover(f, mutex, e);
+    if (code != ERR_OK)
+        return code;
+    code = registry_leave(f, v->incarnation, e); /* first: a registered name without a view counts as lost */
+    if (code == ERR_OK)
+        code = log_drop(f->redis, &f->names, v->incarnation, when == DROP_IF_DUE ? v->expire_at_ms : 0, &work,
+                        e);
     filters_look(s->logs, name, length);
-    if (code == ERR_NOT_FOUND || (code == ERR_OK && !was)) {
-        code = unlist_nothing(f, code == ERR_OK, e);
-        if (code == ERR_OK)
-            code = handle_drop_nothing(f, mutex_value(mutex), e);
-        return code != ERR_OK ? code : error_set(e, ERR_NOT_FOUND, "the filter does not exist");
-    }
+    if (code == ERR_CONFLICT)
+        name_again(f, v);
     /* A controller may have registered the name meanwhile: without a view it would count as lost. */
     if (code == ERR_OK)
         code = registry_leave(f, v->incarnation, e);
@@ -64,6 +84,19 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
     return ERR_OK;
 }
 
+/* ERR_NOT_FOUND: there is no record either. */
+static enum err look_for_leftover(struct handle *f, struct error *e)
+{
+    redisReply *reply = NULL;
+    enum err code = sync_client_filter_command(f->redis, &f->names, "leftover", "EXISTS %b", &reply, e);
+    if (code != ERR_OK)
+        return code;
+    if (reply->type != REDIS_REPLY_INTEGER || reply->integer == 0)
+        code = error_set(e, ERR_NOT_FOUND, "the filter does not exist");
+    freeReplyObject(reply);
+    return code;
+}
+
 enum err filter_drop(struct service *s, const struct config *config, struct handle *f, struct view *scratch,
                      const char *name, size_t length, enum drop_when when, struct error *e)
 {
@@ -75,6 +108,8 @@ enum err filter_drop(struct service *s, const struct config *config, struct hand
         code = loading_end(f, e);
     if (code == ERR_OK) /* take no mutex for an invalid name */
         code = handle_load_any(f, scratch, e);
+    if (code == ERR_NOT_FOUND)
+        code = look_for_leftover(f, e);
     if (code == ERR_OK)
         code = mutex_acquire(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)

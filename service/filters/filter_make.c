@@ -104,7 +104,7 @@ enum err filter_make_way(struct service *s, struct filter_naming *n, const char 
     if (kept && code == ERR_OK && !n->as_new)
         return error_set(e, ERR_LOST, "%s", lost_view);
     if (code == ERR_OK)
-        code = log_drop(f->redis, &f->names, work, e);
+        code = log_drop(f->redis, &f->names, is->incarnation, 0, work, e);
     if (code == ERR_OK) {
         filters_look(s->logs, name, length);
         handle_announce(f);

@@ -64,15 +64,20 @@ static enum err look_at_lane(struct sync_client *l, const struct lane *lane, str
 }
 
 /* Make the view say `deleting`, and load it: its lanes are then final, as whoever replaces a lane checks for
- * `deleting`. ERR_NOT_FOUND: the view is already gone. */
-static enum err begin(struct dropper *d, struct error *e)
+ * `deleting`. ERR_NOT_FOUND: the view is already gone. ERR_CONFLICT: it expires at another time than
+ * @due_ms. */
+static enum err begin(struct dropper *d, uint64_t due_ms, struct error *e)
 {
     long long answer = 0;
     script_begin_view(&d->call, embedded_drop_begin, &d->names);
     script_incarnation(&d->call, d->names.incarnation);
+    if (due_ms != 0)
+        script_number(&d->call, due_ms);
     enum err code = run(d, &answer, e);
     if (code != ERR_OK)
         return code;
+    if (answer < 0)
+        return error_set(e, ERR_CONFLICT, "filter %s expires at another time by now", d->names.filter);
     code = log_view_load(d->redis, &d->names, &d->view, e);
     if (code == ERR_OK && d->view.incarnation != d->names.incarnation)
         code = ERR_NOT_FOUND; /* a later filter was made meanwhile */
@@ -108,13 +113,12 @@ static enum err end(struct dropper *d, struct error *e)
     return code;
 }
 
-static enum err drop_view(struct dropper *d, struct error *e)
+static enum err drop_view(struct dropper *d, uint64_t due_ms, struct error *e)
 {
     bool was;
-    d->names.incarnation = d->view.incarnation;
     enum err code = for_each_lane(d, look_at_lane, e);
     if (code == ERR_OK)
-        code = begin(d, e);
+        code = begin(d, due_ms, e);
     if (code == ERR_NOT_FOUND) /* removed by another deleter, which may have been killed since */
         return leftover_clear(d->redis, &d->names, d->names.incarnation, &was, d->work, e);
     if (code == ERR_OK)
@@ -126,7 +130,8 @@ static enum err drop_view(struct dropper *d, struct error *e)
     return code;
 }
 
-enum err log_drop(struct sync_client *l, const struct names *names, const struct work *w, struct error *e)
+enum err log_drop(struct sync_client *l, const struct names *names, uint64_t incarnation, uint64_t due_ms,
+                  const struct work *w, struct error *e)
 {
     bool was = false;
     struct dropper *d = calloc(1, sizeof(*d));
@@ -134,12 +139,15 @@ enum err log_drop(struct sync_client *l, const struct names *names, const struct
         return error_set(e, ERR_NOMEM, "no memory to delete a filter");
     d->redis = l;
     d->names = *names;
+    d->names.incarnation = incarnation;
     d->work = w;
     enum err code = log_view_load(l, names, &d->view, e);
-    if (code == ERR_OK) {
-        code = drop_view(d, e);
+    if (code == ERR_OK && d->view.incarnation != incarnation) {
+        code = error_set(e, ERR_CONFLICT, "filter %s was made again meanwhile", names->filter);
+    } else if (code == ERR_OK) {
+        code = drop_view(d, due_ms, e);
     } else if (code == ERR_NOT_FOUND) {
-        code = leftover_clear(l, names, 0, &was, w, e);
+        code = leftover_clear(l, names, incarnation, &was, w, e);
         if (code == ERR_OK && !was)
             code = error_set(e, ERR_NOT_FOUND, "filter %s does not exist", names->filter);
     }

@@ -151,6 +151,7 @@ enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bo
     script_text(c, text);
     script_text(c, only_ask ? "1" : "0");
     script_number(c, VIEW_FORMAT);
+    script_incarnation(c, f->names.incarnation);
     long long answer;
     enum err code = script_run(c, f->redis, handle_home(f), &answer, e);
     if (code != ERR_OK)

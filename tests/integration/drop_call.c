@@ -33,7 +33,7 @@ enum err drop_call(const struct nodes *nodes, const char *prefix, enum drop_call
     c->config.prefix = own;
     c->config.lease_ms = LEASE_MS;
     c->config.redis_timeout_ms = REDIS_MS;
-    c->handle.redis = sync_client_new(nodes, REDIS_MS, NULL);
+    c->handle.redis = sync_client_new(nodes, REDIS_MS, "twinbloom-job");
     const struct filters_options o = {.nodes = &c->service.nodes,
                                       .prefix = own,
                                       .owner = c->service.owner,

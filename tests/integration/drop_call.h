@@ -2,7 +2,8 @@
 #ifndef TESTS_INTEGRATION_DROP_CALL_H
 #define TESTS_INTEGRATION_DROP_CALL_H
 /* Calls filter_drop() of filter "f" as the admin thread or a controller does. This is a file of its own
- * because the tests' struct client and the service's have the same name. */
+ * because the tests' struct client and the service's have the same name. Its connection is that of a job, for
+ * life_kill() and life_put_to_sleep(). */
 #include "base/error.h"
 #include "shard/redis/nodes/nodes.h"
 

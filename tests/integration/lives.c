@@ -76,7 +76,13 @@ enum err life_make(struct life *w, struct sync_client *l, struct error *e)
 
 enum err life_drop(struct life *w, struct sync_client *l, struct error *e)
 {
-    return log_drop(l, &w->names, NULL, e);
+    uint64_t incarnation = 0;
+    struct log_view *v = calloc(1, sizeof(*v));
+    enum err code = log_view_load(l, &w->names, v, e);
+    if (code == ERR_OK)
+        incarnation = v->incarnation;
+    free(v);
+    return code == ERR_OK || code == ERR_NOT_FOUND ? log_drop(l, &w->names, incarnation, 0, NULL, e) : code;
 }
 
 long long life_keys(struct life *w)

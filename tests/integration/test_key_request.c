@@ -146,7 +146,7 @@ static void test_a_filter_that_is_deleted__is_not_found(void **state)
     (void)state;
     struct log_member *a = open_member(false);
     assert_int_equal(log_member_added(a, 1, 1), 1);
-    must(log_drop(on.link, &on.names, NULL, &e), e);
+    must(log_drop(on.link, &on.names, on.names.incarnation, 0, NULL, &e), e);
     assert_int_equal(log_member_check(a, 2, 1, &answer, &e), ERR_NOT_FOUND);
     assert_int_equal(log_member_add(a, 2, 1, &answer, &e), ERR_NOT_FOUND);
 }
@@ -174,7 +174,7 @@ static void test_a_filter_whose_name_was_deleted_before__is_not_taken_for_delete
     struct error e = {""};
     uint8_t answer;
     (void)state;
-    must(log_drop(on.link, &on.names, NULL, &e), e);
+    must(log_drop(on.link, &on.names, on.names.incarnation, 0, NULL, &e), e);
     must(log_member_make(on.link, &on.names, 100000, 1, 32768, &e), e);
     struct log_member *a = open_member(false);
     assert_int_equal(log_member_added(a, 1, 1), 1);

@@ -187,6 +187,37 @@ static void test_del__is_completed_by_a_keeper_where_its_driver_died(void **stat
     keyspace_nothing_is_left_of("half");
 }
 
+/* Imitate a deleter that died behind the view, whose name is in no registry any more. */
+static void leave_record(bool listed)
+{
+    redisReply *r = client_command(&keyspace.redis[0], "HGET twinbloom:{left}:view incarnation");
+    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+    for (unsigned i = 0; i < 2; i++)
+        freeReplyObject(client_command(&keyspace.redis[i], "HDEL twinbloom:incarnations left"));
+    if (!listed)
+        freeReplyObject(client_command(&keyspace.redis[0], "SREM twinbloom:filters left"));
+    freeReplyObject(client_command(&keyspace.redis[0], "SET twinbloom:{left}:deleted %s PX 3600000", r->str));
+    keyspace_ask_redis("RENAME twinbloom:{left}:view twinbloom:{left}:leftover");
+    freeReplyObject(r);
+}
+
+static void test_keeper__removes_what_a_killed_deleter_has_left(void **state)
+{
+    (void)state;
+    for (unsigned listed = 0; listed < 2; listed++) {
+        fixture_ask(&keyspace.fixture, 0, "BF.RESERVE left 0.001 10000");
+        keyspace_add(0, "left", 0, KEYS);
+        /* Until a controller has seen it: then it looks, though the name is not in the list. */
+        clock_sleep_us(1500 * 1000);
+        leave_record(listed);
+        keyspace_wait_integer(&keyspace.redis[0], "EXISTS twinbloom:{left}:leftover", 0);
+        keyspace_wait_integer(&keyspace.redis[0], "SISMEMBER twinbloom:filters left", 0);
+        for (unsigned d = 0; d < 2; d++)
+            keyspace_are_gone(d, "left", 0, KEYS, 0);
+        keyspace_nothing_is_left_of("left");
+    }
+}
+
 static void wake_keepers(void)
 {
     redisReply *reply = client_command(&keyspace.redis[0], "PUBLISH twinbloom:events %s", "released next");
@@ -306,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all),
         cmocka_unit_test(test_del__loses_no_key_whose_add_began_after_its_reply),
         cmocka_unit_test(test_del__is_completed_by_a_keeper_where_its_driver_died),
+        cmocka_unit_test(test_keeper__removes_what_a_killed_deleter_has_left),
         cmocka_unit_test(test_del__is_completed_by_who_makes_the_name_anew),
         cmocka_unit_test(test_del__takes_all_layers),
         cmocka_unit_test(test_del__refuses_while_somebody_holds_the_mutex),

@@ -371,6 +371,7 @@ static void wake_deleters(enum proxy_moment moment, bool make_next)
     struct error e = {""};
     static struct life_sleeper s;
     bool slept = true;
+    unsigned conflicts = 0;
     for (uint64_t n = 1; slept; n++) {
         begin();
         slept = life_put_to_sleep(&s, &w, life_drop, n, moment);
@@ -380,7 +381,8 @@ static void wake_deleters(enum proxy_moment moment, bool make_next)
         if (make_next)
             makes();
         code = life_wake(&s);
-        if (code != ERR_NOT_FOUND)
+        conflicts += code == ERR_CONFLICT;
+        if (code != ERR_NOT_FOUND && (code != ERR_CONFLICT || !make_next))
             must(code, s.e);
         if (!make_next)
             gone();
@@ -388,6 +390,8 @@ static void wake_deleters(enum proxy_moment moment, bool make_next)
             life_is_whole(&w, 0);
         life_end(&w);
     }
+    assert_int_equal(conflicts > 0,
+                     make_next); /* asleep behind the decision, and before the deletion begins */
 }
 
 static void test_drop__by_two(void **state)

@@ -94,7 +94,7 @@ static void test_make__draws_a_later_incarnation(void **state)
     life_is_whole(&w, 0);
     assert_true(w.view.incarnation < latest);
     struct error e = {""};
-    must(log_drop(w.link, &w.names, NULL, &e), e);
+    must(life_drop(&w, w.link, &e), e);
     w.options.later_than = latest;
     makes();
     life_is_whole(&w, 0);
@@ -296,7 +296,7 @@ static void test_make__of_what_is_being_removed_publishes_nothing(void **state)
     for (uint64_t n = 1; slept; n++) {
         life_begin(&w, "f", 1);
         slept = life_put_to_sleep(&s, &w, life_make, n, PROXY_BEFORE);
-        enum err removed = slept ? log_drop(w.link, &w.names, &work, &e) : ERR_OK;
+        enum err removed = slept ? log_drop(w.link, &w.names, 0, 0, &work, &e) : ERR_OK;
         enum err code = life_wake(&s);
         refused += removed == ERR_MUTEX_LOST && code != ERR_OK; /* else the maker has made all of it again */
         if (code != ERR_OK)

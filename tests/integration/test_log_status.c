@@ -247,7 +247,7 @@ static void test_a_filter_that_is_gone__is_closed(void **state)
     open_with(UINT64_MAX, &o);
     assert_int_equal(solo_ask(&solo, false, 1), KEY_ABSENT);
     struct error e = {""};
-    must(log_drop(on.link, &on.names, NULL, &e), e);
+    must(log_drop(on.link, &on.names, on.names.incarnation, 0, NULL, &e), e);
     solo_run(&solo, &never, 500);
     (void)status();
     assert_string_equal(log_filter_state_name(s.state), "closed");

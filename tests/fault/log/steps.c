@@ -272,7 +272,7 @@ static bool drop(struct steps *s, const struct nodes *nodes)
     struct handle f = {.redis = l, .names = s->names};
     enum err code = registry_leave(&f, s->names.incarnation, &e);
     if (code == ERR_OK)
-        code = log_drop(l, &s->names, NULL, &e);
+        code = log_drop(l, &s->names, s->names.incarnation, 0, NULL, &e);
     handle_fini(&f);
     sync_client_free(l);
     return code == ERR_NOT_FOUND || said(code, &e);

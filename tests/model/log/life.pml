@@ -44,7 +44,7 @@ bool denied, ghost, vanished;
 #ifdef VIEW_AWAY_OF_ANY
 #define IS_OURS true
 #else
-#define IS_OURS (view == 1 && deleting)
+#define IS_OURS (view == i && deleting)
 #endif
 
 inline close(l_)
@@ -124,14 +124,21 @@ end:
     od
 }
 
+/* Decides on the view that it has loaded, and may sleep before it begins. */
 proctype deleter()
 {
+    byte i = 1;
     bit n;
+    view == i;
 #ifdef LANES_READ_BEFORE
     n = number;
 #endif
     atomic {
-        view == 1 ->
+#ifdef DELETES_WHAT_IS_THERE
+        view != 0 -> i = view;
+#else
+        view == i ->
+#endif
 #ifndef NOT_SAID
         deleting = true;
 #endif
@@ -143,12 +150,12 @@ proctype deleter()
     atomic { IS_OURS -> view = 0; number = 0; degraded = false; deleting = false };
 #endif
 #ifndef NOT_CLOSED_BY_DELETER
-    atomic { close(LANE(1, n)) };
+    atomic { close(LANE(i, n)) };
 #endif
 #ifndef VIEW_AWAY_FIRST
     atomic {
 #ifdef NOT_SAID
-        view == 1 ->
+        view == i ->
 #else
         IS_OURS ->
 #endif
