@@ -12,7 +12,7 @@ enum {
     MAGIC_BYTES = 8,
     HEADER_FIXED = 64,
     LAYER_BYTES = 40,
-    MIX_BYTES = 8, /* the generation's mix, after the layers */
+    AFTER_LAYERS = 16, /* the generation's mix, and the nonce */
     CHECKSUM_BYTES = 8,
     LAYERS_BITS = 5,
 };
@@ -23,7 +23,7 @@ enum {
 enum { NUMBER_BITS = 16, ID_BITS = 10, CHUNKS_MAX = (1 << 16) - 2 };
 
 _Static_assert(GENERATION_LAYERS_MAX < 1 << LAYERS_BITS, "the number of layers has its bits");
-_Static_assert(HEADER_FIXED + GENERATION_LAYERS_MAX * LAYER_BYTES + MIX_BYTES + CHECKSUM_BYTES ==
+_Static_assert(HEADER_FIXED + GENERATION_LAYERS_MAX * LAYER_BYTES + AFTER_LAYERS + CHECKSUM_BYTES ==
                    DUMP_HEADER_LIMIT,
                "the largest header");
 _Static_assert(DUMP_CHUNK_HEADER + SHARD_BYTES_MAX <= DUMP_CHUNK_BYTES, "a chunk holds whole shards");
@@ -183,7 +183,7 @@ enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned 
 
 static size_t header_length(unsigned layers)
 {
-    return HEADER_FIXED + (size_t)layers * LAYER_BYTES + MIX_BYTES + CHECKSUM_BYTES;
+    return HEADER_FIXED + (size_t)layers * LAYER_BYTES + AFTER_LAYERS + CHECKSUM_BYTES;
 }
 
 void dump_header_encode(const struct dump_header *h, struct buffer *out)
@@ -212,6 +212,7 @@ void dump_header_encode(const struct dump_header *h, struct buffer *out)
         to = put_u64(to, l->items);
     }
     to = put_u64(to, h->mix);
+    to = put_u64(to, h->nonce);
     (void)put_u64(to, XXH3_64bits(bytes, length - CHECKSUM_BYTES));
     buffer_append(out, bytes, length);
 }
@@ -295,6 +296,7 @@ enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t l
         l->items = get_u64(&at);
     }
     out->mix = get_u64(&at);
+    out->nonce = get_u64(&at);
     if (get_u64(&at) != XXH3_64bits(bytes, length - CHECKSUM_BYTES))
         return error_set(e, ERR_PARSE, "dump: the header's checksum is wrong");
     return check_header(out, e);

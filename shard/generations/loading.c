@@ -104,10 +104,9 @@ enum err loading_begin(struct handle *f, const struct loading *l, struct error *
     script_filter_key(&f->call, &f->names, "view");
     script_incarnation(c, l->header.id); /* the id has the same form */
     script_number(c, LOADING_TTL_MS);
+    dump_header_encode(&l->header, script_argument(c));
     script_text(c, "incarnation");
     script_incarnation(c, l->incarnation);
-    script_text(c, "header");
-    dump_header_encode(&l->header, script_argument(c));
     script_text(c, "generation");
     script_bytes(c, generation, length);
     long long answer = 0;
@@ -213,7 +212,8 @@ static void new_name(struct handle *f, const struct loading *l, unsigned layer, 
     names_new_shard(&f->names, id, g->layers[layer].token, out);
 }
 
-/* NX: a shard that is there already came from the same dump. */
+/* NX: a shard that is there already came with the same load, as shards of each load have names of their own.
+ */
 static enum err write_some(struct handle *f, const struct loading *l, const struct placement *placement,
                            const struct dump_run *run, const uint8_t *shards, struct error *e)
 {

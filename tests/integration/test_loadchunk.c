@@ -296,6 +296,29 @@ static void test_load__of_another_dump_starts_anew(void **state)
     dump_free(&second);
 }
 
+/* The filter is the same, and so are its keys, by count: what was stored of one dump is not used by another.
+ */
+static void test_load__of_another_dump_of_the_same_filter_starts_anew(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct dump first = {0}, second = {0};
+    two_make_layers(&two, "same", &first);
+    must(dump_rest(&second, &two.from, "same", &e), e);
+    assert_int_equal(second.count, first.count);
+    for (size_t i = 0; i + 1 < first.count; i++)
+        must(dump_load(&first.piece[i], &two.to, "same", &e), e);
+    must(dump_load(&first.piece[0], &two.to, "same", &e), e); /* the same load goes on */
+    assert_int_equal(arrived("same"), first.count - 2);
+    must(dump_load(&second.piece[0], &two.to, "same", &e), e);
+    assert_int_equal(arrived("same"), 0);
+    assert_int_equal(two_count_keys(&two, "other:{same.*"), 0);
+    must(dump_load_all(&second, &two.to, "same", &e), e);
+    two_all_present(&two.to, "same", 0, 3000);
+    dump_free(&first);
+    dump_free(&second);
+}
+
 /* The filter that is made first wins, and its maker does not take the load's shards for leftovers. */
 static void test_load__gives_way_to_a_filter_that_was_made_meanwhile(void **state)
 {
@@ -352,6 +375,7 @@ int main(void)
         TEST(test_load__says_which_chunks_are_missing),
         TEST(test_load__asks_again_for_a_chunk_whose_shard_was_lost),
         TEST(test_load__of_another_dump_starts_anew),
+        TEST(test_load__of_another_dump_of_the_same_filter_starts_anew),
         TEST(test_load__gives_way_to_a_filter_that_was_made_meanwhile),
         TEST(test_load__leaves_nothing_that_does_not_expire),
     };

@@ -45,6 +45,7 @@ static void test_dump_header__is_decoded_as_it_was_encoded(void **state)
     struct buffer bytes = {0};
     struct error e = {""};
     h.seed = 0x77; /* the filter's seed; the summary of its view does not have it */
+    h.nonce = 0x99;
     h.layers[0].items = 77;
     h.layers[1].items = 13;
     dump_header_encode(&h, &bytes);
@@ -52,6 +53,7 @@ static void test_dump_header__is_decoded_as_it_was_encoded(void **state)
     assert_int_equal(dump_header_decode(&again, bytes.data, bytes.length, &e), ERR_OK);
     assert_int_equal(again.id, h.id);
     assert_int_equal(again.seed, 0x77);
+    assert_int_equal(again.nonce, 0x99);
     assert_int_equal(again.mix, 0x1234);
     assert_int_equal(again.capacity, 300);
     assert_true(again.error_rate == 0.01);
