@@ -145,14 +145,17 @@ bool dump_position_chunk(const struct dump_header *h, uint64_t position, uint32_
 
 /* --- the header --- */
 
-/* The id's low bits, which positions carry, are the generation's number: so a position from before a rebuild
- * or a recreation is always noticed. Chunks carry the whole id, which tells apart what a position cannot. */
+/* Positions carry the id's low bits: the sum of the generation's number and the incarnation, whose low bits
+ * are random. So a position from before a rebuild is always noticed, and one from before the filter was
+ * deleted and made again in 1023 of 1024 cases. Chunks carry the whole id, which tells apart what a position
+ * cannot. */
 static uint64_t make_id(uint64_t incarnation, uint64_t generation, unsigned layers, uint32_t chunk_bytes)
 {
     uint8_t what[16];
     uint64_t part = (UINT64_C(1) << ID_BITS) - 1;
     (void)put_u32(put_u32(put_u64(what, generation), layers), chunk_bytes);
-    return (XXH3_64bits_withSeed(what, sizeof(what), incarnation) & ~part) | (generation & part);
+    return (XXH3_64bits_withSeed(what, sizeof(what), incarnation) & ~part) |
+           ((generation + incarnation) & part);
 }
 
 enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned layers, struct error *e)
