@@ -137,6 +137,8 @@ static enum err end(struct handle *f, struct loading *l, struct error *e)
 {
     long long ended;
     enum err code = loading_read(f, l, e);
+    if (code == ERR_PARSE) /* e.g. another version has written the record; the shards expire by themselves */
+        return sync_client_filter_command(f->redis, &f->names, "load", "UNLINK %b", NULL, e);
     if (code != ERR_OK || l->done)
         return code == ERR_NOT_FOUND ? ERR_OK : code;
     script_begin(&f->call, embedded_load_end);

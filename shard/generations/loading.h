@@ -35,7 +35,8 @@ void loading_shape(struct generation *out, const struct dump_header *h, const st
  * ERR_EXISTS: there is a view. */
 MUST_CHECK enum err loading_begin(struct handle *f, const struct loading *l, struct error *e);
 
-/* Stop a load, if there is one, and delete its shards. It is not published afterwards. */
+/* Stop a load, if there is one, and delete its shards; those of a record that cannot be read expire. It is
+ * not published afterwards. */
 MUST_CHECK enum err loading_end(struct handle *f, struct error *e);
 
 /* Delete the shards that were written for @l. */

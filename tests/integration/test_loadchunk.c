@@ -100,6 +100,30 @@ static void test_loadchunk__ends_with_del(void **state)
     dump_free(&d);
 }
 
+/* E.g. another version has written the record. */
+static void test_loadchunk__that_cannot_be_read_ends_with_del(void **state)
+{
+    (void)state;
+    static const char *const spoil[] = {"HSET other:{spoilt}:load header another",
+                                        "HSET other:{spoilt}:load incarnation another"};
+    struct error e = {""};
+    struct dump d = {0};
+    two_make_layers(&two, "spoilt", &d);
+    for (size_t i = 0; i < sizeof(spoil) / sizeof(spoil[0]); i++) {
+        int64_t n = -1;
+        must(dump_load(&d.piece[0], &two.to, "spoilt", &e), e);
+        must(client_integer(&two.to_node, &n, &e, spoil[i]), e);
+        two_says(&two.to, "BF.RESERVE spoilt 0.01 100", "OK");
+        must(client_integer(&two.to, &n, &e, "DEL spoilt"), e);
+        assert_int_equal(n, 1);
+        must(client_integer(&two.to, &n, &e, "EXISTS spoilt"), e);
+        assert_int_equal(n, 0);
+        assert_int_equal(two_count_keys(&two, "other:{spoilt}:load"), 0);
+    }
+    must(dump_load_all(&d, &two.to, "spoilt", &e), e);
+    dump_free(&d);
+}
+
 /* Forged chunks with right checksums. */
 static void test_loadchunk__believes_no_chunk_that_does_not_fit_the_header(void **state)
 {
@@ -368,6 +392,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_loadchunk__refuses_in_the_order_of_the_contract),
         TEST(test_loadchunk__ends_with_del),
+        TEST(test_loadchunk__that_cannot_be_read_ends_with_del),
         TEST(test_loadchunk__believes_no_chunk_that_does_not_fit_the_header),
         TEST(test_loadchunk__refuses_a_header_that_there_is_no_memory_for),
         TEST(test_loadchunk__refuses_dumps_of_earlier_versions_by_name),
