@@ -123,6 +123,19 @@ bool threshold_waits(enum threshold_reason reason, const struct threshold_input 
            !window_must_start_now(most, in->capacity, items_per_second, (uint64_t)(opens - now));
 }
 
+uint64_t threshold_retry_at(uint64_t finished_ms, uint64_t wait_ms, uint64_t now_ms)
+{
+    uint64_t until = finished_ms + wait_ms;
+    return until > now_ms && until - now_ms <= 2 * wait_ms ? until : 0;
+}
+
+bool threshold_has_served(uint64_t expanded_ms, time_t due, time_t now)
+{
+    enum { AHEAD_S = 60 }; /* clocks differ a little */
+    uint64_t at = expanded_ms / 1000;
+    return at >= (uint64_t)due && at <= (uint64_t)now + AHEAD_S;
+}
+
 const char *threshold_name(enum threshold_reason reason)
 {
     static const char *const names[] = {

@@ -71,6 +71,15 @@ enum threshold_reason threshold_evaluate(const struct threshold_input *in, char 
 bool threshold_waits(enum threshold_reason reason, const struct threshold_input *in,
                      const struct window *window, double items_per_second, time_t now);
 
+/* When a job may be started after one that ended at @finished_ms, @wait_ms later; 0: now. Wall clocks, in
+ * milliseconds. Whoever wrote @finished_ms may have had a clock that was ahead: the wait is never longer than
+ * twice @wait_ms. */
+uint64_t threshold_retry_at(uint64_t finished_ms, uint64_t wait_ms, uint64_t now_ms);
+
+/* True if an expansion that began at @expanded_ms has served a schedule that was due at @due. An expansion
+ * that begins in the future was noted by a clock that was ahead, and does not count. */
+bool threshold_has_served(uint64_t expanded_ms, time_t due, time_t now);
+
 /* "unbuilt", "lost", "overflow", "dead", "total", "bytes", "schedule". */
 const char *threshold_name(enum threshold_reason reason);
 

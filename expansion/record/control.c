@@ -102,6 +102,8 @@ enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, s
         return error_set(e, ERR_NOT_FOUND, "the filter does not exist");
     case -1:
         return error_set(e, ERR_CONFLICT, "no job is running");
+    case -4:
+        return error_set(e, ERR_CONFLICT, "the former generation was not built: nothing to roll back to");
     case -3:
         return error_set(
             e, ERR_FORMAT,

@@ -6,6 +6,7 @@
  * is put into that layer (log_shards_read()). A cutover in between shows in the generation's number. */
 #include <stdlib.h>
 #include "base/clock.h"
+#include "base/random.h"
 #include "service/admin/admin.h"
 #include "service/filters/log_shards.h"
 #include "shard/filter/dump.h"
@@ -36,6 +37,7 @@ static enum err begin_header(struct admin *a, struct dump_header *out, struct er
     code = log_shards_open(&s, a->redis, &a->handle.names, g->number, e);
     if (code == ERR_OK)
         out->seed = log_shards_seed(s);
+    out->nonce = random_u64();
     log_shards_close(s);
     return code;
 }

@@ -214,7 +214,8 @@ static enum err take_header(struct load *l)
         return refuse(l, invalid_offset);
     code = loading_read(l->f, &l->loading, l->e);
     bool under_way = code == ERR_OK && !l->loading.done;
-    if (under_way && l->loading.dump == header.id) {
+    const struct dump_header *had = &l->loading.header;
+    if (under_way && had->id == header.id && had->nonce == header.nonce) {
         code = loading_begin(l->f, &l->loading, l->e); /* renew its expiry */
     } else if (code == ERR_OK || code == ERR_NOT_FOUND || code == ERR_PARSE) {
         struct loading *before = under_way ? malloc(sizeof(*before)) : NULL;

@@ -81,12 +81,13 @@ enum err controller_job_runs(struct controller *k, bool *runs, struct error *e)
 /* @needed: answers are unreliable until a job succeeds; k->held_until_ms then gets the end of the wait. */
 static bool too_soon(struct controller *k, const struct last_job *last, bool needed)
 {
-    uint64_t now = clock_wall_us() / 1000, until = last->finished_ms;
+    uint64_t wait = 0;
     if (last->failed)
-        until += last->lost ? RETRY_LOST_MS : RETRY_FAILED_MS;
+        wait = last->lost ? RETRY_LOST_MS : RETRY_FAILED_MS;
     else if (last->aborted)
-        until += needed ? RETRY_NEEDED_MS : RETRY_ABORTED_MS;
-    if (until <= now || !(last->failed || last->aborted))
+        wait = needed ? RETRY_NEEDED_MS : RETRY_ABORTED_MS;
+    uint64_t until = threshold_retry_at(last->finished_ms, wait, clock_wall_us() / 1000);
+    if (until == 0)
         return false;
     if (needed) {
         k->held_until_ms = until;
@@ -158,7 +159,10 @@ void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
     bool needed = lost > 0 || !g->built;
     if (!w->checked || too_soon(k, &last, needed))
         return;
-    time_t now = (time_t)(clock_wall_us() / 1000000), due = schedule_was_due(w, c, now);
+    time_t now = (time_t)(clock_wall_us() / 1000000);
+    if (w->schedule_from > now) /* the clock was put back */
+        w->schedule_from = now;
+    time_t due = schedule_was_due(w, c, now);
     struct threshold_input in = input_of(w, c, &k->view, items, lost, &last);
     in.schedule_due = due != 0;
     in.dead_looks = threshold_dead_look(&w->dead, &in, g->number, w->looks);
@@ -166,7 +170,7 @@ void controller_look_at_thresholds(struct controller *k, struct filter_state *w,
                                         items > in.source_rows ? items : in.source_rows, clock_mono_us());
     char text[256];
     enum threshold_reason reason = threshold_evaluate(&in, text, sizeof(text));
-    if (reason == THRESHOLD_SCHEDULE && last.expanded_ms / 1000 >= (uint64_t)due) {
+    if (reason == THRESHOLD_SCHEDULE && threshold_has_served(last.expanded_ms, due, now)) {
         w->schedule_from = now; /* another coordinator, or another reason, has had it rebuilt */
         reason = THRESHOLD_NONE;
     }

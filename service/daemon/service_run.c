@@ -351,6 +351,8 @@ static void end_threads(struct daemon *d)
         service_wake_controller(s);
     for (unsigned i = 0; i < d->blocking_count; i++)
         (void)pthread_join(d->blocking[i], NULL);
+    if (s->controller != NULL)
+        mailbox_run(s->controller); /* calls that were given back to the controller after its end */
     sources_stop(d->sources);
     runner_stop(d->runner);
     followers_stop(d->followers);

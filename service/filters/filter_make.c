@@ -197,11 +197,17 @@ enum err filter_make_log(struct filter_naming *n, const struct make_options *opt
                          const struct work *work, struct error *e)
 {
     struct make_options o = *options;
+    uint64_t deleted = 0;
+    /* Later than the filter before, too, whatever the clock says: this process may not have seen that one. */
+    enum err code = registry_look_deleted(n->handle->redis, &n->handle->names, &deleted, e);
+    if (code != ERR_OK)
+        return code;
+    n->latest = deleted > n->latest ? deleted : n->latest;
     o.enter = enter_log;
     o.leave = leave_log;
     o.arg = n;
     o.later_than = n->latest;
-    enum err code = log_make(n->handle->redis, &n->handle->names, &o, out, work, e);
+    code = log_make(n->handle->redis, &n->handle->names, &o, out, work, e);
     if (code == ERR_CONFLICT && n->latest > o.later_than) {
         o.later_than = n->latest;
         code = log_make(n->handle->redis, &n->handle->names, &o, out, work, e);

@@ -12,7 +12,7 @@ enum {
     MAGIC_BYTES = 8,
     HEADER_FIXED = 64,
     LAYER_BYTES = 40,
-    MIX_BYTES = 8, /* the generation's mix, after the layers */
+    AFTER_LAYERS = 16, /* the generation's mix, and the nonce */
     CHECKSUM_BYTES = 8,
     LAYERS_BITS = 5,
 };
@@ -23,7 +23,7 @@ enum {
 enum { NUMBER_BITS = 16, ID_BITS = 10, CHUNKS_MAX = (1 << 16) - 2 };
 
 _Static_assert(GENERATION_LAYERS_MAX < 1 << LAYERS_BITS, "the number of layers has its bits");
-_Static_assert(HEADER_FIXED + GENERATION_LAYERS_MAX * LAYER_BYTES + MIX_BYTES + CHECKSUM_BYTES ==
+_Static_assert(HEADER_FIXED + GENERATION_LAYERS_MAX * LAYER_BYTES + AFTER_LAYERS + CHECKSUM_BYTES ==
                    DUMP_HEADER_LIMIT,
                "the largest header");
 _Static_assert(DUMP_CHUNK_HEADER + SHARD_BYTES_MAX <= DUMP_CHUNK_BYTES, "a chunk holds whole shards");
@@ -145,14 +145,17 @@ bool dump_position_chunk(const struct dump_header *h, uint64_t position, uint32_
 
 /* --- the header --- */
 
-/* The id's low bits, which positions carry, are the generation's number: so a position from before a rebuild
- * or a recreation is always noticed. Chunks carry the whole id, which tells apart what a position cannot. */
+/* Positions carry the id's low bits: the sum of the generation's number and the incarnation, whose low bits
+ * are random. So a position from before a rebuild is always noticed, and one from before the filter was
+ * deleted and made again in 1023 of 1024 cases. Chunks carry the whole id, which tells apart what a position
+ * cannot. */
 static uint64_t make_id(uint64_t incarnation, uint64_t generation, unsigned layers, uint32_t chunk_bytes)
 {
     uint8_t what[16];
     uint64_t part = (UINT64_C(1) << ID_BITS) - 1;
     (void)put_u32(put_u32(put_u64(what, generation), layers), chunk_bytes);
-    return (XXH3_64bits_withSeed(what, sizeof(what), incarnation) & ~part) | (generation & part);
+    return (XXH3_64bits_withSeed(what, sizeof(what), incarnation) & ~part) |
+           ((generation + incarnation) & part);
 }
 
 enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned layers, struct error *e)
@@ -183,7 +186,7 @@ enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned 
 
 static size_t header_length(unsigned layers)
 {
-    return HEADER_FIXED + (size_t)layers * LAYER_BYTES + MIX_BYTES + CHECKSUM_BYTES;
+    return HEADER_FIXED + (size_t)layers * LAYER_BYTES + AFTER_LAYERS + CHECKSUM_BYTES;
 }
 
 void dump_header_encode(const struct dump_header *h, struct buffer *out)
@@ -212,6 +215,7 @@ void dump_header_encode(const struct dump_header *h, struct buffer *out)
         to = put_u64(to, l->items);
     }
     to = put_u64(to, h->mix);
+    to = put_u64(to, h->nonce);
     (void)put_u64(to, XXH3_64bits(bytes, length - CHECKSUM_BYTES));
     buffer_append(out, bytes, length);
 }
@@ -295,6 +299,7 @@ enum err dump_header_decode(struct dump_header *out, const void *bytes, size_t l
         l->items = get_u64(&at);
     }
     out->mix = get_u64(&at);
+    out->nonce = get_u64(&at);
     if (get_u64(&at) != XXH3_64bits(bytes, length - CHECKSUM_BYTES))
         return error_set(e, ERR_PARSE, "dump: the header's checksum is wrong");
     return check_header(out, e);

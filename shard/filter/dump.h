@@ -7,7 +7,8 @@
  *
  * A dump holds the first layers of one generation; its header names them. The dump's id is derived from
  * incarnation, generation, number of layers and chunk size. So any coordinator can tell whether a position
- * belongs to the filter that it serves, and no coordinator keeps state between two calls. */
+ * belongs to the filter that it serves, and no coordinator keeps state between two calls. All dumps of the
+ * same layers have the same id, and the same positions: the header's nonce tells them apart. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +23,7 @@ enum {
         4 << 20, /* length of the chunks that are written: room for four of the largest shards */
     DUMP_CHUNK_LIMIT = 16 << 20, /* the most bytes of a chunk that is accepted */
     DUMP_CHUNK_HEADER = 48,
-    DUMP_HEADER_LIMIT = 80 + GENERATION_LAYERS_MAX * 40,
+    DUMP_HEADER_LIMIT = 88 + GENERATION_LAYERS_MAX * 40,
     DUMP_EXPANSION_MAX = 32768
 };
 
@@ -38,8 +39,9 @@ struct dump_layer {
 
 struct dump_header {
     uint64_t id;
-    uint64_t seed; /* the secret seed of hash_key() */
-    uint64_t mix;  /* the generation's mix, for hash_mix() */
+    uint64_t nonce; /* random: no other dump has it */
+    uint64_t seed;  /* the secret seed of hash_key() */
+    uint64_t mix;   /* the generation's mix, for hash_mix() */
     uint64_t capacity;
     double error_rate;
     uint32_t expansion;   /* growth factor of layers; 0: the filter does not grow */
@@ -56,9 +58,9 @@ struct dump_run {
     uint32_t bytes; /* of the run's shards together */
 };
 
-/* The header of a dump of the first @layers layers of @v's current generation. The header's items are 0, and
- * so is its seed, which @v does not have. ERR_RANGE: the generation has fewer layers, or the dump has more
- * chunks than a position can number. */
+/* The header of a dump of the first @layers layers of @v's current generation. The header's items and nonce
+ * are 0, and so is its seed, which @v does not have. ERR_RANGE: the generation has fewer layers, or the dump
+ * has more chunks than a position can number. */
 MUST_CHECK enum err dump_header_of(struct dump_header *out, const struct view *v, unsigned layers,
                                    struct error *e);
 void dump_header_encode(const struct dump_header *h, struct buffer *out);

@@ -13,7 +13,7 @@ extern const char embedded_drop_begin[], embedded_drop_view[];
 
 /* A filter's keys on its metadata node, besides the view and what leftover_remove() removes. Its lease
  * expires. */
-static const char *const others[] = {"token", "job", "history", "count", "build"};
+static const char *const others[] = {"token", "job", "history", "count", "build", "marks"};
 
 enum {
     OTHERS = sizeof(others) / sizeof(others[0]),

@@ -104,10 +104,9 @@ enum err loading_begin(struct handle *f, const struct loading *l, struct error *
     script_filter_key(&f->call, &f->names, "view");
     script_incarnation(c, l->header.id); /* the id has the same form */
     script_number(c, LOADING_TTL_MS);
+    dump_header_encode(&l->header, script_argument(c));
     script_text(c, "incarnation");
     script_incarnation(c, l->incarnation);
-    script_text(c, "header");
-    dump_header_encode(&l->header, script_argument(c));
     script_text(c, "generation");
     script_bytes(c, generation, length);
     long long answer = 0;
@@ -138,6 +137,8 @@ static enum err end(struct handle *f, struct loading *l, struct error *e)
 {
     long long ended;
     enum err code = loading_read(f, l, e);
+    if (code == ERR_PARSE) /* e.g. another version has written the record; the shards expire by themselves */
+        return sync_client_filter_command(f->redis, &f->names, "load", "UNLINK %b", NULL, e);
     if (code != ERR_OK || l->done)
         return code == ERR_NOT_FOUND ? ERR_OK : code;
     script_begin(&f->call, embedded_load_end);
@@ -213,7 +214,8 @@ static void new_name(struct handle *f, const struct loading *l, unsigned layer, 
     names_new_shard(&f->names, id, g->layers[layer].token, out);
 }
 
-/* NX: a shard that is there already came from the same dump. */
+/* NX: a shard that is there already came with the same load, as shards of each load have names of their own.
+ */
 static enum err write_some(struct handle *f, const struct loading *l, const struct placement *placement,
                            const struct dump_run *run, const uint8_t *shards, struct error *e)
 {

@@ -30,12 +30,13 @@ MUST_CHECK enum err loading_read(struct handle *f, struct loading *out, struct e
 void loading_shape(struct generation *out, const struct dump_header *h, const struct nodes *nodes,
                    uint64_t token);
 
-/* Begin to load the filter of @l->header and @l->shape. If the same dump is already being loaded, nothing
- * changes. Shards of another dump that was being loaded are kept: see loading_discard(). ERR_EXISTS: there is
- * a view. */
+/* Begin to load the filter of @l->header and @l->shape. If the dump with this very header is already being
+ * loaded, nothing changes. Shards of another dump that was being loaded are kept: see loading_discard().
+ * ERR_EXISTS: there is a view. */
 MUST_CHECK enum err loading_begin(struct handle *f, const struct loading *l, struct error *e);
 
-/* Stop a load, if there is one, and delete its shards. It is not published afterwards. */
+/* Stop a load, if there is one, and delete its shards; those of a record that cannot be read expire. It is
+ * not published afterwards. */
 MUST_CHECK enum err loading_end(struct handle *f, struct error *e);
 
 /* Delete the shards that were written for @l. */

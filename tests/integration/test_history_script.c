@@ -3,6 +3,7 @@
  * unfinished job is resumed. */
 #include "tests/integration/filters.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "expansion/record/control.h"
@@ -134,6 +135,28 @@ static void test_control_unfinished__is_the_job_of_a_view_with_two_generations(v
     assert_int_equal(id, 77);
 }
 
+static void test_control_ask__refuses_a_rollback_to_what_was_never_built(void **state)
+{
+    (void)state;
+    static const char generation[] = "number=%d seed=0000000000000001 built=%d capacity=10 rate=0.01";
+    struct error e = {""};
+    char former[128], current[128];
+    (void)snprintf(current, sizeof(current), generation, 3, 1);
+    for (int built = 0; built < 2; built++) {
+        (void)snprintf(former, sizeof(former), generation, 2, built);
+        (void)servers_integer(
+            &servers, 0,
+            "HSET " KEY("view") " format %d bloom_filter_current_index 1 generation0 %s generation1 %s",
+            VIEW_FORMAT, former, current);
+        enum err code = control_ask(&f.handle, WISH_ROLLBACK, 0, &e);
+        gives(built == 1 ? ERR_OK : ERR_CONFLICT, code, e);
+        if (built == 0)
+            assert_non_null(strstr(e.text, "the former generation was not built"));
+        assert_string_equal(servers_text(&servers, 0, "HGET " KEY("job") " rollback"), built == 1 ? "1" : "");
+        must(control_ask(&f.handle, WISH_FINISH, 0, &e), e);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -143,6 +166,7 @@ int main(void)
         TEST(test_finish__keeps_the_newest_entries),
         TEST(test_finish__is_refused_without_the_mutex),
         TEST(test_finish__writes_a_line_that_is_read_back),
+        TEST(test_control_ask__refuses_a_rollback_to_what_was_never_built),
         TEST(test_control_unfinished__is_the_job_of_a_view_with_two_generations),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -54,6 +54,34 @@ static void test_del__is_believed_where_a_registry_is_older(void **state)
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL older"), 1);
 }
 
+/* The filter was made while the metadata node's clock was ahead. Who has seen it takes a lesser incarnation
+ * for an older filter. */
+static void test_del__is_followed_by_a_later_filter_where_the_clock_went_back(void **state)
+{
+    (void)state;
+    static const char ahead[] = "f000000000000000";
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE ahead 0.01 100");
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL ahead"), 1);
+    freeReplyObject(client_command(&keyspace.redis[0], "SET twinbloom:{ahead}:deleted %s EX 600", ahead));
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE ahead 0.01 100");
+    redisReply *r = client_command(&keyspace.redis[0], "HGET twinbloom:{ahead}:view incarnation");
+    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+    assert_string_equal(r->str, "f000000000000001");
+    freeReplyObject(r);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "BF.ADD ahead a"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL ahead"), 1);
+}
+
+/* A follower's marks do not expire. */
+static void test_del__takes_the_marks_of_a_follower(void **state)
+{
+    (void)state;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE marked 0.01 100");
+    assert_int_equal(keyspace_integer(&keyspace.redis[0], "HSET twinbloom:{marked}:marks a 1"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL marked"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.redis[0], "EXISTS twinbloom:{marked}:marks"), 0);
+}
+
 /* The coordinator gets no event; it finds the lanes of its view closed. */
 static void test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all(void **state)
 {
@@ -334,6 +362,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_del__deletes_for_both_coordinators_and_lets_the_name_begin_anew),
         cmocka_unit_test(test_del__is_believed_where_a_registry_is_older),
+        cmocka_unit_test(test_del__takes_the_marks_of_a_follower),
+        cmocka_unit_test(test_del__is_followed_by_a_later_filter_where_the_clock_went_back),
         cmocka_unit_test(test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all),
         cmocka_unit_test(test_del__loses_no_key_whose_add_began_after_its_reply),
         cmocka_unit_test(test_del__is_completed_by_a_keeper_where_its_driver_died),

@@ -100,6 +100,30 @@ static void test_loadchunk__ends_with_del(void **state)
     dump_free(&d);
 }
 
+/* E.g. another version has written the record. */
+static void test_loadchunk__that_cannot_be_read_ends_with_del(void **state)
+{
+    (void)state;
+    static const char *const spoil[] = {"HSET other:{spoilt}:load header another",
+                                        "HSET other:{spoilt}:load incarnation another"};
+    struct error e = {""};
+    struct dump d = {0};
+    two_make_layers(&two, "spoilt", &d);
+    for (size_t i = 0; i < sizeof(spoil) / sizeof(spoil[0]); i++) {
+        int64_t n = -1;
+        must(dump_load(&d.piece[0], &two.to, "spoilt", &e), e);
+        must(client_integer(&two.to_node, &n, &e, spoil[i]), e);
+        two_says(&two.to, "BF.RESERVE spoilt 0.01 100", "OK");
+        must(client_integer(&two.to, &n, &e, "DEL spoilt"), e);
+        assert_int_equal(n, 1);
+        must(client_integer(&two.to, &n, &e, "EXISTS spoilt"), e);
+        assert_int_equal(n, 0);
+        assert_int_equal(two_count_keys(&two, "other:{spoilt}:load"), 0);
+    }
+    must(dump_load_all(&d, &two.to, "spoilt", &e), e);
+    dump_free(&d);
+}
+
 /* Forged chunks with right checksums. */
 static void test_loadchunk__believes_no_chunk_that_does_not_fit_the_header(void **state)
 {
@@ -296,6 +320,29 @@ static void test_load__of_another_dump_starts_anew(void **state)
     dump_free(&second);
 }
 
+/* The filter is the same, and so are its keys, by count: what was stored of one dump is not used by another.
+ */
+static void test_load__of_another_dump_of_the_same_filter_starts_anew(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct dump first = {0}, second = {0};
+    two_make_layers(&two, "same", &first);
+    must(dump_rest(&second, &two.from, "same", &e), e);
+    assert_int_equal(second.count, first.count);
+    for (size_t i = 0; i + 1 < first.count; i++)
+        must(dump_load(&first.piece[i], &two.to, "same", &e), e);
+    must(dump_load(&first.piece[0], &two.to, "same", &e), e); /* the same load goes on */
+    assert_int_equal(arrived("same"), first.count - 2);
+    must(dump_load(&second.piece[0], &two.to, "same", &e), e);
+    assert_int_equal(arrived("same"), 0);
+    assert_int_equal(two_count_keys(&two, "other:{same.*"), 0);
+    must(dump_load_all(&second, &two.to, "same", &e), e);
+    two_all_present(&two.to, "same", 0, 3000);
+    dump_free(&first);
+    dump_free(&second);
+}
+
 /* The filter that is made first wins, and its maker does not take the load's shards for leftovers. */
 static void test_load__gives_way_to_a_filter_that_was_made_meanwhile(void **state)
 {
@@ -345,6 +392,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_loadchunk__refuses_in_the_order_of_the_contract),
         TEST(test_loadchunk__ends_with_del),
+        TEST(test_loadchunk__that_cannot_be_read_ends_with_del),
         TEST(test_loadchunk__believes_no_chunk_that_does_not_fit_the_header),
         TEST(test_loadchunk__refuses_a_header_that_there_is_no_memory_for),
         TEST(test_loadchunk__refuses_dumps_of_earlier_versions_by_name),
@@ -352,6 +400,7 @@ int main(void)
         TEST(test_load__says_which_chunks_are_missing),
         TEST(test_load__asks_again_for_a_chunk_whose_shard_was_lost),
         TEST(test_load__of_another_dump_starts_anew),
+        TEST(test_load__of_another_dump_of_the_same_filter_starts_anew),
         TEST(test_load__gives_way_to_a_filter_that_was_made_meanwhile),
         TEST(test_load__leaves_nothing_that_does_not_expire),
     };

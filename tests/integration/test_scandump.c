@@ -180,6 +180,30 @@ static void test_dump__is_refused_once_another_generation_is_in_use(void **state
     assert_int_equal(two_status(&two.to, FILTER, "has_source"), 0);
 }
 
+/* One of 1024 filters has the same positions as the one before: then make another one. */
+static void test_dump__is_refused_once_the_filter_was_made_again(void **state)
+{
+    (void)state;
+    enum { PART_BITS = 10 };
+    struct error e = {""};
+    struct dump d = {0};
+    two_make_layers(&two, "remade", &d);
+    uint64_t part = 0, before = (uint64_t)d.piece[0].position >> (31 - PART_BITS);
+    for (unsigned i = 0; i == 0 || part == before; i++) {
+        struct dump other = {0};
+        int64_t deleted = 0;
+        must(client_integer(&two.from, &deleted, &e, "DEL remade"), e);
+        assert_int_equal(deleted, 1);
+        two_make_layers(&two, "remade", &other);
+        part = (uint64_t)other.piece[0].position >> (31 - PART_BITS);
+        dump_free(&other);
+        assert_in_range(i, 0, 3);
+    }
+    two_refused(dump_next(&d, &two.from, "remade", d.piece[1].position, &e), &e,
+                "TRYAGAIN the filter was rebuilt during the dump: begin again with 0");
+    dump_free(&d);
+}
+
 /* --- what cannot be dumped --- */
 
 /* A missing shard is written again from memory. A key of another form is not replaced. */
@@ -257,6 +281,7 @@ int main(void)
         TEST(test_dump__holds_every_key_acknowledged_before_it_began),
         TEST(test_dump__goes_on_when_the_filter_gains_layers),
         TEST(test_dump__is_refused_once_another_generation_is_in_use),
+        TEST(test_dump__is_refused_once_the_filter_was_made_again),
         TEST(test_dump__of_a_lost_shard_waits_for_it_and_of_a_spoilt_one_is_an_error),
         TEST(test_dump__of_a_filter_that_is_not_built_is_an_error),
         TEST(test_scandump__refuses_in_the_order_of_the_contract),

@@ -2,7 +2,7 @@
 -- 1: also before the view is BUILDING, and for a job that only verifies; field; value; the format of views that the
 -- caller knows.
 -- Returns 1: done; 0: there is no view, or it is being deleted; -1: no job is running; -2: the phase does not allow it;
--- -3: the view has a later format.
+-- -3: the view has a later format; -4: a rollback to a generation that was never built completely.
 local v = redis.call('HMGET', KEYS[1], 'format', 'deleting', 'bloom_filter_current_index', 'generation0', 'generation1')
 local format = tonumber(v[1] or 0)
 if format > tonumber(ARGV[5]) then return -3 end
@@ -16,6 +16,7 @@ local job = redis.call('HMGET', KEYS[3], 'state', 'token')
 local runs = mutex and job[1] == 'running' and job[2] and string.sub(mutex, -#job[2] - 1) == ':' .. job[2]
 local two = phase == 'BUILDING' or phase == 'SWITCHED'
 if string.find(ARGV[1], ',' .. phase .. ',', 1, true) or (ARGV[2] == '1' and runs and not two) then
+  if ARGV[3] == 'rollback' and string.find(other, ' built=0 ', 1, true) then return -4 end
   redis.call('HSET', KEYS[3], ARGV[3], ARGV[4])
   return 1
 end

@@ -298,6 +298,37 @@ static void test_threshold_waits__not_past_the_capacity(void **state)
     assert_true(waits(THRESHOLD_TOTAL, 900000, 0, 2.8, NOW + 3600)); /* an hour less to wait */
 }
 
+static void test_threshold_retry_at__is_the_end_of_the_wait(void **state)
+{
+    (void)state;
+    assert_int_equal(threshold_retry_at(1000000, 30000, 1000000), 1030000);
+    assert_int_equal(threshold_retry_at(1000000, 30000, 1029999), 1030000);
+    assert_int_equal(threshold_retry_at(1000000, 30000, 1030000), 0);
+    assert_int_equal(threshold_retry_at(0, 30000, 1000000), 0);
+    assert_int_equal(threshold_retry_at(1000000, 0, 1000000), 0);
+}
+
+static void test_threshold_retry_at__does_not_believe_a_clock_that_was_ahead(void **state)
+{
+    (void)state;
+    assert_int_equal(threshold_retry_at(1030000, 30000, 1000000), 1060000); /* a little */
+    assert_int_equal(threshold_retry_at(1030001, 30000, 1000000), 0);
+    assert_int_equal(threshold_retry_at(1000000 + 86400000, 600000, 1000000), 0);
+    assert_int_equal(threshold_retry_at(UINT64_MAX, 30000, 1000000), 0);
+}
+
+static void test_threshold_has_served__does_not_believe_a_clock_that_was_ahead(void **state)
+{
+    (void)state;
+    const time_t due = 1000000, now = due + 10;
+    assert_true(threshold_has_served((uint64_t)due * 1000, due, now));
+    assert_true(threshold_has_served((uint64_t)now * 1000, due, now));
+    assert_true(threshold_has_served((uint64_t)(now + 30) * 1000, due, now)); /* a little */
+    assert_false(threshold_has_served((uint64_t)due * 1000 - 1, due, now));
+    assert_false(threshold_has_served(0, due, now));
+    assert_false(threshold_has_served((uint64_t)(now + 86400) * 1000, due, now));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +349,9 @@ int main(void)
         cmocka_unit_test(test_threshold_dead_look__begins_anew_with_a_generation),
         cmocka_unit_test(test_threshold_evaluate__compares_bytes_where_a_limit_is_set),
         cmocka_unit_test(test_threshold_evaluate__names_the_first_reason_that_holds),
+        cmocka_unit_test(test_threshold_retry_at__is_the_end_of_the_wait),
+        cmocka_unit_test(test_threshold_retry_at__does_not_believe_a_clock_that_was_ahead),
+        cmocka_unit_test(test_threshold_has_served__does_not_believe_a_clock_that_was_ahead),
         cmocka_unit_test(test_threshold_waits__for_the_window_where_that_does_no_harm),
         cmocka_unit_test(test_threshold_waits__not_with_a_filter_that_cannot_say_no),
         cmocka_unit_test(test_threshold_waits__not_with_a_filter_that_has_further_layers),

@@ -45,6 +45,7 @@ static void test_dump_header__is_decoded_as_it_was_encoded(void **state)
     struct buffer bytes = {0};
     struct error e = {""};
     h.seed = 0x77; /* the filter's seed; the summary of its view does not have it */
+    h.nonce = 0x99;
     h.layers[0].items = 77;
     h.layers[1].items = 13;
     dump_header_encode(&h, &bytes);
@@ -52,6 +53,7 @@ static void test_dump_header__is_decoded_as_it_was_encoded(void **state)
     assert_int_equal(dump_header_decode(&again, bytes.data, bytes.length, &e), ERR_OK);
     assert_int_equal(again.id, h.id);
     assert_int_equal(again.seed, 0x77);
+    assert_int_equal(again.nonce, 0x99);
     assert_int_equal(again.mix, 0x1234);
     assert_int_equal(again.capacity, 300);
     assert_true(again.error_rate == 0.01);
@@ -281,6 +283,21 @@ static void test_dump_header_of__of_successive_generations_has_other_positions(v
     }
 }
 
+/* A filter of the same name that is made later has the same generation and the same geometry. */
+static void test_dump_header_of__of_a_filter_that_was_made_again_has_other_positions(void **state)
+{
+    (void)state;
+    enum { AS_MANY = 1023 };
+    struct view v = view_of_two_layers();
+    struct dump_header h = header_of(&v, 2);
+    for (unsigned i = 0; i < AS_MANY; i++) {
+        uint32_t found;
+        v.incarnation++;
+        struct dump_header again = header_of(&v, 2);
+        assert_false(dump_position_chunk(&again, dump_position(&h, 1), &found));
+    }
+}
+
 /* 70,000 chunks. */
 static void test_dump_header_of__is_refused_where_there_are_too_many_chunks(void **state)
 {
@@ -370,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_dump_run_at__covers_every_shard_once_in_order),
         cmocka_unit_test(test_dump_position__is_below_2_to_31_and_of_one_dump),
         cmocka_unit_test(test_dump_header_of__of_successive_generations_has_other_positions),
+        cmocka_unit_test(test_dump_header_of__of_a_filter_that_was_made_again_has_other_positions),
         cmocka_unit_test(test_dump_header_of__is_refused_where_there_are_too_many_chunks),
         cmocka_unit_test(test_dump_header_of__depends_on_incarnation_generation_and_layers),
         cmocka_unit_test(test_dump_chunk__is_refused_with_any_byte_changed_or_cut),
