@@ -204,6 +204,19 @@ static enum err begin_again(struct control *c, struct error *e)
     return ERR_OK;
 }
 
+/* A full mark counts in the era in which the view has it (full.h). Whoever begins under the view's era,
+ * behind the mark, does not meet it: so nobody goes on as if it was there. */
+static bool keeps_marks(const struct control *c, unsigned lane)
+{
+    bool keeps = true;
+    for (unsigned slot = 0; slot < 2; slot++) {
+        const struct held *h = control_held_of(c, slot);
+        keeps &=
+            h == NULL || !h->full[lane].is_marked || log_view_is_full(c->view, &c->view->slot[slot], lane);
+    }
+    return keeps;
+}
+
 /* *@out: the view's lanes are those that are read, or continue their histories. */
 static enum err goes_on(struct control *c, bool *out, struct error *e)
 {
@@ -216,7 +229,7 @@ static enum err goes_on(struct control *c, bool *out, struct error *e)
                (stalled == TAIL_COMPLETE || stalled == TAIL_ERA || stalled == TAIL_NEW);
         if (!*out || c->lane[i].era == c->view->lane[i].era)
             continue;
-        *out = c->per_lane[i].filter_state.id == c->lane[i].era;
+        *out = c->per_lane[i].filter_state.id == c->lane[i].era && keeps_marks(c, i);
         if (*out)
             code = roll_goes_on(c->redis, &c->per_lane[i].filter_state, c->view->lane[i].era, out, e);
     }
