@@ -132,6 +132,10 @@ static bool fits_command(const struct command *c, const struct cli *cli, const s
                        c->arguments[0] == '\0' ? "" : " ", c->arguments, c->name);
         return false;
     }
+    if (cli->count > 0 && cli->arguments[0][0] == '\0' && strstr(c->arguments, "FILTER") != NULL) {
+        (void)cli_fail(CLI_USAGE, "the name of the filter is empty");
+        return false;
+    }
     return true;
 }
 

@@ -39,6 +39,7 @@ static void test_history__shows_a_table_and_json(void **state)
     assert_says(*state, "history busy", 6, "twinbloom: BUSY host:1 holds the mutex\n");
     assert_says(*state, "history f -n 0", 2, "--count 0: expected N");
     assert_says(*state, "history", 2, "usage: twinbloom history FILTER");
+    assert_says(*state, "status ''", 2, "the name of the filter is empty");
     assert_says(*state, "status f -n 1", 2, "status has no option --count");
     assert_says(*state, "help history", 0, "-n, --count N  how many to show");
 }
