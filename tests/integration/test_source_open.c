@@ -181,13 +181,14 @@ static void test_source_open__sets_up_a_session_that_is_named_and_cannot_write(v
 }
 
 struct watcher {
+    bool counts; /* a busy machine may be slow before */
     unsigned calls;
 };
 
 static enum err on_watch(void *arg, struct error *e)
 {
     struct watcher *w = arg;
-    return ++w->calls == 2 ? error_set(e, ERR_CANCELLED, "enough") : ERR_OK;
+    return w->counts && ++w->calls == 2 ? error_set(e, ERR_CANCELLED, "enough") : ERR_OK;
 }
 
 static void expect_connections(PGconn *pg, const char *application, const char *wanted)
@@ -218,6 +219,7 @@ static void test_source_open_another__reads_the_same_tables_with_a_name_and_a_wa
     (void)rows_between(another, 0, "", "", 7, rows_note, &rows);
     rows_expect(&rows, 3, 60);
     database_run(pg, "BEGIN; LOCK TABLE twin");
+    w.counts = true;
     assert_int_equal(source_last_id(another, 0, last, &e), ERR_CANCELLED);
     assert_string_equal(e.text, "enough");
     assert_int_equal(w.calls, 2);
