@@ -194,10 +194,9 @@ static enum err open_tcp(struct listen *l, enum kind kind, const char *key, cons
     code = add(l, kind, found->ai_addr, found->ai_addrlen, -1);
     int why = errno;
     freeaddrinfo(found);
-    return code == ERR_OK
-               ? ERR_OK
-               : error_set(e, ERR_IO, "%s = %s: %s%s", key, address, strerror(why),
-                           why == EADDRINUSE ? "; end who listens there, or give another address" : "");
+    return code == ERR_OK ? ERR_OK
+                          : error_set(e, ERR_IO, "%s = %s: %s%s", key, address, strerror(why),
+                                      why == EADDRINUSE ? "; choose another address" : "");
 }
 
 static enum err open_list(struct listen *l, enum kind kind, const char *key, const char *list,

@@ -329,6 +329,20 @@ static void test_bench__needs_a_server_of_filters(void **state)
     assert_says(line, 4, "BF.RESERVE");
 }
 
+/* The port of a Redis node, or the one for HTTP, was given by mistake. */
+static void test_cli__says_that_another_server_answers(void **state)
+{
+    (void)state;
+    char line[160], name[32];
+    (void)snprintf(name, sizeof(name), "127.0.0.1:%u", fixture.redis[0].port);
+    (void)snprintf(line, sizeof(line), "TWINBLOOM_URL= $T status -p %u 2>&1", fixture.redis[0].port);
+    char expected[96];
+    (void)snprintf(expected, sizeof(expected), "; is it twinbloomd at %s", name);
+    assert_says(line, 4, expected);
+    (void)snprintf(line, sizeof(line), "TWINBLOOM_URL= $T status -p %u 2>&1", fixture.daemon[0].http_port);
+    assert_says(line, 3, "does not speak the Redis protocol");
+}
+
 static void test_completion__knows_the_filters(void **state)
 {
     (void)state;
@@ -489,6 +503,7 @@ int main(void)
         cmocka_unit_test(test_nodes__says_version_and_memory_of_each),
         cmocka_unit_test(test_create__makes_a_filter_once),
         cmocka_unit_test(test_bench__needs_a_server_of_filters),
+        cmocka_unit_test(test_cli__says_that_another_server_answers),
         cmocka_unit_test(test_completion__knows_the_filters),
         cmocka_unit_test_setup_teardown(test_top__lives_in_a_terminal_and_leaves_it_as_it_was, begin_tmux,
                                         end_tmux),

@@ -275,6 +275,23 @@ static void test_http__what_is_in_flight_is_answered_when_the_daemon_ends(void *
     fixture_reconnect(&fixture, 0);
 }
 
+/* The daemon ends, and says that @key = 127.0.0.1:@port is in use. */
+static void expect_taken(struct daemon *d, const struct daemon_options *o, const char *key, uint16_t port)
+{
+    struct error e = {""};
+    char *log = NULL, expected[96];
+    int status = 0;
+    must(daemon_rewrite(d, o, &e), e);
+    /* of two -c the last one counts, so the daemon runs as usual */
+    must(daemon_run(d, "-c/dev/null", &log, &status, &e), e);
+    assert_int_equal(status, 1);
+    (void)snprintf(expected, sizeof(expected),
+                   "%s = 127.0.0.1:%u: Address already in use; choose another address", key, port);
+    if (strstr(log, expected) == NULL)
+        fail_msg("%s", log);
+    free(log);
+}
+
 static void test_http__a_taken_address_is_said_and_none_is_fine(void **state)
 {
     (void)state;
@@ -282,27 +299,20 @@ static void test_http__a_taken_address_is_said_and_none_is_fine(void **state)
     struct daemon d;
     const struct daemon_options options = {.nodes = fixture.node_list};
     must(daemon_prepare(&d, &options, &e), e);
-    uint16_t free_port = d.http_port;
+    uint16_t free_http = d.http_port, free_port = d.port;
     d.http_port = fixture.daemon[0].http_port;
-    must(daemon_rewrite(&d, &options, &e), e);
-    char *log = NULL;
-    int status = 0;
-    /* of two -c the last one counts, so the daemon runs as usual */
-    must(daemon_run(&d, "-c/dev/null", &log, &status, &e), e);
-    assert_int_equal(status, 1);
-    char address[32];
-    (void)snprintf(address, sizeof(address), "http = 127.0.0.1:%u", d.http_port);
-    if (strstr(log, address) == NULL || strstr(log, "in use") == NULL)
-        fail_msg("%s", log);
-    free(log);
-    d.http_port = free_port;
+    expect_taken(&d, &options, "http", d.http_port);
+    d.http_port = free_http;
+    d.port = fixture.daemon[0].port;
+    expect_taken(&d, &options, "listen", d.port);
+    d.port = free_port;
     FILE *f = fopen(d.config, "we");
     assert_non_null(f);
     (void)fprintf(f, "[service]\nlisten = 127.0.0.1:%u\nhttp =\n[redis]\nnodes = %s\n", d.port,
                   fixture.node_list);
     assert_int_equal(fclose(f), 0);
     must(daemon_launch(&d, &e), e);
-    int fd = raw_open(free_port);
+    int fd = raw_open(free_http);
     assert_true(fd < 0);
     assert_true(daemon_fini(&d));
 }

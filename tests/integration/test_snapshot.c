@@ -174,6 +174,31 @@ static void test_source_snapshot_join__refuses_one_that_is_gone_or_is_not_that_o
     PQfinish(pg);
 }
 
+/* As in a job that is paused. */
+static void test_source_snapshot__rests_for_longer_than_a_statement_may_take(void **state)
+{
+    enum { TIMEOUT_MS = 500 };
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_short_links(pg, "resting", 10);
+    const struct source_config config = {.dsn = p->dsn, .table = "resting", .id_column = "id", .key = "code"};
+    struct source *s = NULL;
+    char snapshot[SOURCE_SNAPSHOT_MAX], last[SOURCE_ID_MAX];
+    struct error e = {0};
+    must(source_open(&s, &config, TIMEOUT_MS, &e), &e);
+    struct source *holder = another(s), *joined = another(s), *late = another(s);
+    must(source_snapshot_take(holder, snapshot, &e), &e);
+    must(source_snapshot_join(joined, snapshot, &e), &e);
+    clock_sleep_us(4 * TIMEOUT_MS * 1000);
+    must(source_last_id(joined, 0, last, &e), &e);
+    must(source_snapshot_join(late, snapshot, &e), &e);
+    source_close(late);
+    source_close(joined);
+    source_close(holder);
+    source_close(s);
+    PQfinish(pg);
+}
+
 /* Otherwise a job would wait for the sweeps of all others. */
 static void test_transaction_wait__does_not_wait_for_a_snapshot(void **state)
 {
@@ -211,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_readers__miss_no_row_that_goes_to_another_table),
         cmocka_unit_test(test_readers__let_a_table_be_altered_between_pages),
         cmocka_unit_test(test_source_snapshot_join__refuses_one_that_is_gone_or_is_not_that_one),
+        cmocka_unit_test(test_source_snapshot__rests_for_longer_than_a_statement_may_take),
         cmocka_unit_test(test_transaction_wait__does_not_wait_for_a_snapshot),
     };
     return cmocka_run_group_tests(tests, database_setup, database_teardown);
