@@ -28,8 +28,9 @@ static void write_text(FILE *f, const struct daemon *d, const struct daemon_opti
         (void)fprintf(f, "resident_memory = %s\n", memory);
     if (o->dsn != NULL)
         (void)fprintf(f, "[postgres]\ndsn = %s\n%s\n", o->dsn, or_empty(o->postgres));
-    if (o->expansion != NULL)
-        (void)fprintf(f, "[rebuild]\n%s\n", o->expansion);
+    /* The tables are small: the default would probe a hundred keys for each row. */
+    bool samples = strstr(or_empty(o->expansion), "verify_sample") != NULL;
+    (void)fprintf(f, "[rebuild]\n%s%s\n", or_empty(o->expansion), samples ? "" : "\nverify_sample = 2000");
     (void)fprintf(f, "%s\n", or_empty(o->filters));
 }
 
