@@ -219,8 +219,10 @@ static void test_transaction_wait__does_not_wait_for_a_snapshot(void **state)
     assert_false(done);
     assert_int_equal(waiting, 1); /* the test's own */
     database_run(pg, "COMMIT");
-    for (int n = 0; n < 1000 && !done; n++)
+    for (int n = 0; n < 1000 && !done; n++) { /* until the server has flushed its log */
         must(transaction_wait_poll(wait, &done, &blocker, 1, &waiting, &e), &e);
+        clock_sleep_us(10000);
+    }
     assert_true(done);
     transaction_wait_free(wait);
     source_close(joined);
