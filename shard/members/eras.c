@@ -45,23 +45,65 @@ static bool goes_on(const struct eras *s, const struct log_view *v, const struct
     return false;
 }
 
-/* The view keeps ids of nodes that no longer have shards: if nodes of a cluster do not agree on who has
+/* The master with @id; NULL: there is none. */
+static const struct replication *master_of(const struct replications *masters, uint64_t id)
+{
+    for (unsigned i = 0; i < masters->count; i++)
+        if (masters->one[i].id == id)
+            return &masters->one[i];
+    return NULL;
+}
+
+/* Judge an @id that a node with shards has. */
+static enum eras_action judge_node(const struct eras *s, const struct log_view *v, uint64_t id)
+{
+    const struct replication *found = master_of(&s->there, id);
+    if (trusted_contains(&v->eras, id))
+        return ERAS_KEEP;
+    return found != NULL && goes_on(s, v, found) ? ERAS_TAKE : ERAS_WRITE;
+}
+
+/* Judge an @id that the view of a cluster accepts. If no master has it any more, another one may have taken
+ * that one's place without its last writes, and given its shards to nodes that are accepted. Nothing was lost
+ * if the master was seen without shards before, or has another id now and goes on. */
+static enum eras_action judge_accepted(const struct eras *s, uint64_t id)
+{
+    const struct replication *seen = master_of(&s->seen, id);
+    if (master_of(&s->there, id) != NULL)
+        return ERAS_KEEP;
+    bool kept = seen != NULL && seen->slots == 0;
+    for (unsigned i = 0; seen != NULL && i < s->there.count && !kept; i++)
+        kept = replication_goes_on(seen, &s->there.one[i]);
+    return kept ? ERAS_TAKE : ERAS_WRITE;
+}
+
+/* True if a master that the view accepts may have got shards since all were accepted. */
+static bool some_got_shards(const struct eras *s, const struct log_view *v)
+{
+    bool got = false;
+    for (unsigned i = 0; i < s->there.count && !got; i++) {
+        const struct replication *seen = master_of(&s->seen, s->there.one[i].id);
+        got = s->there.one[i].slots != 0 && trusted_contains(&v->eras, s->there.one[i].id) &&
+              (seen == NULL || seen->slots != s->there.one[i].slots);
+    }
+    return got;
+}
+
+static enum eras_action larger(enum eras_action a, enum eras_action b)
+{
+    return a > b ? a : b;
+}
+
+/* The view keeps ids of masters that no longer have shards: if nodes of a cluster do not agree on who has
  * slots, such an id would go and come with each look. */
-static enum eras_action judge(const struct eras *s, const struct log_view *v, const struct replications *now)
+static enum eras_action judge(struct eras *s, const struct log_view *v, bool is_cluster)
 {
     enum eras_action action = ERAS_KEEP;
-    for (unsigned i = 0; i < s->now.count; i++) {
-        const struct replication *found = NULL;
-        if (trusted_contains(&v->eras, s->now.id[i]))
-            continue;
-        for (unsigned k = 0; k < now->count; k++)
-            if (now->one[k].id == s->now.id[i])
-                found = &now->one[k];
-        if (found == NULL || !goes_on(s, v, found))
-            action = ERAS_WRITE;
-        else if (action == ERAS_KEEP)
-            action = ERAS_TAKE;
-    }
+    for (unsigned i = 0; i < v->eras.count && is_cluster; i++)
+        action = larger(action, judge_accepted(s, v->eras.id[i]));
+    s->doubts = action == ERAS_WRITE && some_got_shards(s, v);
+    for (unsigned i = 0; i < s->now.count; i++)
+        action = larger(action, judge_node(s, v, s->now.id[i]));
     return action;
 }
 
@@ -82,7 +124,7 @@ enum err eras_look(struct eras *s, struct sync_client *l, const struct names *na
         code = sync_client_replications(l, &s->there, e);
     if (code != ERR_OK)
         return code;
-    *out = judge(s, v, &s->there);
+    *out = judge(s, v, sync_client_nodes(l)->cluster != NULL);
     return *out == ERAS_KEEP ? copy(&s->seen, &s->there, e) : ERR_OK;
 }
 

@@ -13,6 +13,9 @@
  *   it is not known to be that process; each         | each writer writes what it has to the shards,
  *   registered writer has all shards in memory, and  | and says so; the last one makes the view take
  *   one of them has what former writers had added    | the id
+ *   a cluster has no master any more with an id that | as for a node that is not known to be that
+ *   the view accepts, unless it was seen without     | process: its shards may have passed through a
+ *   shards before (it was emptied and removed)       | replica that lagged
  *   anything else; also if no writer is registered   | the same, and the filter is degraded; once a
  *                                                    | writer did not have all, nobody waits for
  *                                                    | writers in doubt
@@ -30,6 +33,7 @@
 #include "shard/view/log_view.h"
 
 enum eras_action {
+    /* in this order: what must be done for one node is done for all */
     ERAS_KEEP, /* the view accepts all nodes */
     ERAS_TAKE, /* nothing was lost: let the view take the new ids */
     ERAS_WRITE /* a node may lack bits: write the shards first */
@@ -40,6 +44,7 @@ struct eras {
     struct replications seen;  /* the masters when the view last accepted all of them */
     struct replications there; /* set by eras_look(): all masters */
     struct trusted now;        /* set by eras_look(): the ids of those that hold shards */
+    bool doubts; /* set by eras_look(): shards that lack bits may be on nodes that are accepted */
 };
 void eras_fini(struct eras *s);
 

@@ -299,6 +299,7 @@ static void forget_own(struct control *c)
 static enum err look(struct control *c, struct error *e)
 {
     bool again = false;
+    enum eras_action ignored;
     c->looked_at = clock_mono_us();
     c->looks++;
     c->vouched = false;
@@ -309,6 +310,8 @@ static enum err look(struct control *c, struct error *e)
         code = control_mend_lanes(c, &again, e);
     if (code == ERR_OK && again)
         code = control_read_view(c, e);
+    if (code == ERR_OK && c->filter->state != FILTER_OPEN && sync_client_nodes(c->redis)->cluster != NULL)
+        code = control_look_at_masters(c, &ignored, e); /* before blocks are read */
     if (code == ERR_OK && !control_lanes_are_as_read(c))
         code = control_read_lanes(c, e);
     if (code == ERR_OK)

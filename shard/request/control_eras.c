@@ -237,13 +237,31 @@ static bool is_over(const struct control *c, enum eras_action action)
     return action == ERAS_KEEP && control_eras_sum(c->view) != c->back_eras;
 }
 
+enum err control_look_at_masters(struct control *c, enum eras_action *out, struct error *e)
+{
+    struct log_filter *f = c->filter;
+    enum err code = eras_look(&c->eras, c->redis, &f->names, c->view, out, e);
+    if (code != ERR_OK || f->doubted == c->eras.doubts)
+        return code;
+    (void)pthread_rwlock_wrlock(&f->lock);
+    f->doubted = c->eras.doubts;
+    for (unsigned s = 0; s < 2; s++)
+        if (f->slot[s] != NULL) {
+            resident_discard(f->slot[s]->resident);
+            f->slot[s]->view = resident_view(f->slot[s]->resident);
+        }
+    (void)pthread_rwlock_unlock(&f->lock);
+    log_filter_changed(f);
+    return ERR_OK;
+}
+
 enum err control_follow_eras(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
     enum eras_action action;
     unsigned missing = 0;
     c->wrote_all = false;
-    enum err code = eras_look(&c->eras, c->redis, &f->names, c->view, &action, e);
+    enum err code = control_look_at_masters(c, &action, e);
     if (code == ERR_OK)
         control_watch_lanes(c);
     if (c->went_back && code == ERR_OK && is_over(c, action))

@@ -236,6 +236,8 @@ void control_begin_lag(struct control *c);
 struct lag_count control_count(const struct filter_lane *l);
 
 /* --- control_eras.c --- */
+/* eras_look(). While it doubts nodes that the view accepts, no block that is read counts. */
+MUST_CHECK enum err control_look_at_masters(struct control *c, enum eras_action *out, struct error *e);
 /* Act if the shards' nodes have replication ids that the view does not accept (eras.h). */
 MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);
 /* Shards on other nodes did not go back with the view: they have tokens of later writers, and are not read

@@ -472,6 +472,19 @@ static enum err read_run(struct control *c, struct held *h, struct load *l, unsi
     return code;
 }
 
+/* Shards of a cluster may come to an accepted node by way of one that is not: look where they lay. */
+static enum err check_way(struct control *c, struct error *e)
+{
+    enum eras_action action = ERAS_KEEP;
+    if (sync_client_nodes(c->redis)->cluster == NULL)
+        return ERR_OK;
+    enum err code = control_look_at_masters(c, &action, e);
+    if (code != ERR_OK || action == ERAS_KEEP)
+        return code;
+    log_filter_look(c->filter);
+    return error_set(e, ERR_BUSY, "masters of the shards have changed while shards were loaded");
+}
+
 static enum err load_run(struct control *c, struct held *h, unsigned layer, uint32_t first, uint32_t count,
                          bool *full, struct error *e)
 {
@@ -485,9 +498,11 @@ static enum err load_run(struct control *c, struct held *h, unsigned layer, uint
     *full = code == ERR_NOMEM;
     if (code != ERR_OK)
         return *full ? ERR_OK : code;
-    (void)load_end(&l);
+    code = check_way(c, e);
+    if (code == ERR_OK)
+        (void)load_end(&l);
     load_cancel(&l);
-    return failure.code;
+    return code == ERR_OK ? failure.code : code;
 }
 
 enum err control_join(void *arg, const struct writer_token *token, struct error *e)

@@ -40,6 +40,7 @@ struct log_filter {
     unsigned lanes;
     struct held *slot[2]; /* entries are applied to these; NULL: none */
     unsigned current;     /* the slot that answers */
+    bool doubted;         /* eras_look() doubts nodes that the view accepts: no block that is read counts */
     bool degraded;
     unsigned degradations; /* how often it became degraded */
     bool is_missing;       /* its view is not there, though nobody has deleted it */

@@ -65,8 +65,7 @@ static void test_an_era_that_was_watched__is_taken_at_once(void **state)
     assert_int_equal(eras_case_look(), ERAS_KEEP);
 }
 
-/* Nodes of a cluster may disagree on which nodes have slots, so no id is dropped because its node has
- * none. */
+/* Shards of nodes of a list do not move. */
 static void test_the_id_of_a_node_without_shards__may_stay(void **state)
 {
     (void)state;

@@ -12,46 +12,62 @@
 
 enum { KEYS = 3000, LATE = 3000, NEVER = 1000000, WAIT_MS = 60000, ABSENT = 1000 };
 
+#define LINES "shard_bytes = 4KiB\ntimeout = 500ms\n"
+
 static struct fixture f;
 
-static int start(unsigned masters, unsigned owners, unsigned replicas)
+static void wait_for(unsigned d, const char *field, const char *value)
+{
+    struct error e = {""};
+    must(client_wait_status(&f.client[d], "seen", field, value, WAIT_MS, &e), e);
+}
+
+/* Wait until what was added is folded. The lag is that of the last look, at most a second ago. */
+static void folded(void)
+{
+    clock_sleep_us(1500000);
+    wait_for(0, "fold_lag_entries", "0");
+}
+
+static int start(unsigned masters, unsigned owners, unsigned replicas, const char *redis_lines)
 {
     struct error e = {""};
     const struct fixture_options o = {.masters = masters,
                                       .owners = owners,
                                       .replicas = replicas,
                                       .daemons = 2,
-                                      .redis_lines = "shard_bytes = 4KiB\ntimeout = 500ms\n",
+                                      .redis_lines = redis_lines,
                                       .service = "check_interval = 200ms\ntimeout = 2s\n"};
     if (fixture_start(&f, &o) != 0)
         return -1;
     must(client_ok(&f.client[0], &e, "BF.RESERVE seen 0.0001 20000"), e);
     must(client_madd(&f.client[0], "seen", fixture_code, 0, KEYS, &e), e);
+    folded();
     return 0;
 }
 
 static int setup(void **state)
 {
     (void)state;
-    return start(3, 0, 3);
+    return start(3, 0, 3, LINES);
 }
 
 static int setup_spare(void **state)
 {
     (void)state;
-    return start(4, 3, 0);
+    return start(4, 3, 0, LINES);
+}
+
+static int setup_by_blocks(void **state)
+{
+    (void)state;
+    return start(3, 0, 0, LINES "resident_memory = 0\n");
 }
 
 static int teardown(void **state)
 {
     (void)state;
     return fixture_stop(&f);
-}
-
-static void wait_for(unsigned d, const char *field, const char *value)
-{
-    struct error e = {""};
-    must(client_wait_status(&f.client[d], "seen", field, value, WAIT_MS, &e), e);
 }
 
 static uint64_t present(unsigned d, uint64_t first, uint64_t count)
@@ -128,7 +144,7 @@ static void test_failover__of_a_lagging_replica_reports_nothing_absent(void **st
             assert_int_equal(denied(d, i * 10, 10), 0);
         }
     is_exact(LATE, LATE);
-    clock_sleep_us(1500000); /* the remaining entries are folded */
+    folded();
     start_again(0);
     start_again(1); /* with what the nodes have now */
     is_exact(LATE, LATE);
@@ -140,7 +156,7 @@ static void test_failover__that_who_has_added_does_not_survive_is_degraded_until
     struct error e = {""};
     must(temp_cluster_cut_off(&f.cluster, 0, WAIT_MS, &e), e);
     must(client_madd(&f.client[0], "seen", fixture_code, KEYS, LATE, &e), e);
-    clock_sleep_us(1500000); /* the keys are folded into shards that are lost */
+    folded(); /* into shards that are lost */
     daemon_kill(&f.daemon[0]);
     daemon_kill(&f.daemon[1]);
     unsigned heir = 0;
@@ -160,6 +176,33 @@ static void test_failover__that_who_has_added_does_not_survive_is_degraded_until
     is_exact(1, LATE - LATE / 6);
 }
 
+/* The slots of the heir go to other masters, which are trusted, before a coordinator has seen it. */
+static void test_failover__that_nobody_saw_is_degraded_also_when_the_heir_has_no_slots_left(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    enum { VICTIM = 1 }; /* neither the view nor the lane is there */
+    const unsigned first = TEMP_CLUSTER_SLOTS / 3, count = TEMP_CLUSTER_SLOTS / 3;
+    unsigned heir = 0;
+    assert_int_equal(temp_cluster_owner(&f.cluster, 0, first), VICTIM);
+    assert_int_equal(temp_cluster_owner(&f.cluster, 0, first + count - 1), VICTIM);
+    must(temp_cluster_cut_off(&f.cluster, VICTIM, WAIT_MS, &e), e);
+    must(client_madd(&f.client[0], "seen", fixture_code, KEYS, LATE, &e), e);
+    folded(); /* into shards that are lost */
+    daemon_kill(&f.daemon[0]);
+    daemon_kill(&f.daemon[1]);
+    temp_redis_kill(&f.cluster.node[VICTIM]);
+    must(temp_cluster_failed_over(&f.cluster, VICTIM, WAIT_MS, &heir, &e), e);
+    must(temp_cluster_move(&f.cluster, first, count, heir, 2, 0, &e), e);
+    start_again(0);
+    start_again(1);
+    for (unsigned d = 0; d < 2; d++)
+        for (unsigned i = 0; i < 20; i++)
+            assert_int_equal(denied(d, KEYS + i * 10, 10), 0);
+    for (unsigned d = 0; d < 2; d++)
+        wait_for(d, "degraded", "1");
+}
+
 static void test_slots__that_leave_who_lags_lose_nothing(void **state)
 {
     (void)state;
@@ -174,10 +217,23 @@ static void test_slots__that_leave_who_lags_lose_nothing(void **state)
             assert_int_equal(denied(d, KEYS + first / 2, 200), 0);
     }
     is_exact(LATE, LATE);
-    clock_sleep_us(1500000);
+    folded();
     start_again(0);
     start_again(1);
     is_exact(LATE, LATE);
+}
+
+/* A master is emptied and removed. Blocks are read: no memory could mend what is doubted. */
+static void test_slots__of_a_master_that_is_removed_degrade_nothing(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    const unsigned first = TEMP_CLUSTER_SLOTS / 3, count = TEMP_CLUSTER_SLOTS / 3;
+    must(temp_cluster_move(&f.cluster, first, count, 1, 2, 0, &e), e);
+    clock_sleep_us(3000000); /* both coordinators look, one of them each two seconds */
+    temp_redis_kill(&f.cluster.node[1]);
+    clock_sleep_us(3000000);
+    is_exact(0, 10);
 }
 
 static void test_slots__that_move_to_a_new_master_degrade_nothing(void **state)
@@ -209,7 +265,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_failover__of_a_lagging_replica_reports_nothing_absent, setup),
         TEST(test_failover__that_who_has_added_does_not_survive_is_degraded_until_it_is_accepted, setup),
+        TEST(test_failover__that_nobody_saw_is_degraded_also_when_the_heir_has_no_slots_left, setup),
         TEST(test_slots__that_leave_who_lags_lose_nothing, setup),
+        TEST(test_slots__of_a_master_that_is_removed_degrade_nothing, setup_by_blocks),
         TEST(test_slots__that_move_to_a_new_master_degrade_nothing, setup_spare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
