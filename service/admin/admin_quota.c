@@ -79,11 +79,13 @@ static enum err check_share(struct admin *a, const struct config_user *u, uint64
 enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes, uint64_t bytes,
                      struct error *e)
 {
-    const struct config_user *u =
-        call->user == NULL ? NULL : users_find(a->config, call->user, strlen(call->user));
     struct taken taken = {0};
-    if (u == NULL)
+    if (call->user == NULL) /* a thread of the coordinator */
         return ERR_OK;
+    const struct config_user *u = users_find(a->config, call->user, strlen(call->user));
+    if (u == NULL)
+        return error_set(e, ERR_CONFLICT,
+                         "user %s may make nothing: no user has this name, or it is disabled", call->user);
     if (makes && u->bytes_max == 0 && !user_may(u, ROLE_ADMIN)) {
         enum err code = check_share(a, u, bytes, e);
         if (code != ERR_OK)

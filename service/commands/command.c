@@ -312,9 +312,10 @@ const struct command *command_find(const char *name, size_t length)
     return NULL;
 }
 
-static bool runs_alone(const struct command *command)
+static bool runs_alone(const struct client *c, const struct command *command)
 {
-    return command != NULL && (command->fn != NULL || (command->flags & COMMAND_ALONE) != 0);
+    return command != NULL && (command->fn != NULL || (command->flags & COMMAND_ALONE) != 0) &&
+           (!c->in_transaction || (command->flags & COMMAND_NOW) != 0);
 }
 
 /* Some clients subscribe whatever the server is. They get a reason, because "unknown command" would look as

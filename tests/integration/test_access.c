@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "tests/lib/raw.h"
 
 /* The command must not be refused with NOPERM. Any other reply is fine. */
@@ -360,6 +361,41 @@ static void test_quotas__bound_what_a_user_makes(void **state)
     client_close(&chief);
 }
 
+/* Who is disabled while a command of his waits has no quota any more, so the command makes nothing. */
+static void test_quotas__hold_for_who_is_disabled_meanwhile(void **state)
+{
+    (void)state;
+    struct client chief = {0}, redis = {0};
+    struct error e = {""};
+    char reply[512];
+    int first, second;
+    access_reload(SERVICE, FILTERS "[user writer]\npassword = " WRITER_HASH
+                                   "\nroles = write\nfilters = off-*\nfilters_max = 1\n" CHIEF);
+    access_log_in(&chief, "chief");
+    must(client_open(&redis, access_fixture.redis[0].port, ACCESS_REPLY_MS, &e), e);
+    first = raw_open(access_fixture.daemon[0].port);
+    second = raw_open(access_fixture.daemon[0].port);
+    assert_true(raw_puts(first, "AUTH chief chief\r\n") && raw_expect(first, "+OK\r\n"));
+    assert_true(raw_puts(second, "AUTH writer writer\r\nBF.RESERVE off-1 0.01 10\r\n"));
+    assert_true(raw_expect(second, "+OK\r\n+OK\r\n"));
+    must(client_ok(&redis, &e, "CLIENT PAUSE 700 ALL"), e);
+    assert_true(raw_puts(first, "BF.RESERVE other 0.01 10\r\n")); /* the thread that makes filters is busy */
+    clock_sleep_us(100000);
+    assert_true(raw_puts(second, "BF.RESERVE off-2 0.01 1000000\r\n"));
+    clock_sleep_us(100000);
+    access_gives(&chief, "CONFIG SET user.writer.enabled no", "OK");
+    assert_true(raw_expect(first, "+OK\r\n"));
+    assert_true(raw_read_until(second, "\r\n", reply, sizeof(reply)));
+    if (reply[0] != '-' || strstr(reply, "user writer may ") == NULL)
+        fail_msg("a disabled user has made a filter: %s", reply);
+    access_gives(&chief, "EXISTS off-2", "0");
+    access_gives(&chief, "DEL off-1 other", "2");
+    raw_close(first);
+    raw_close(second);
+    client_close(&redis);
+    client_close(&chief);
+}
+
 /* For a user without a quota: one command may take a quarter of the memory that Redis has left, and no
  * more. */
 static void test_quotas__leave_memory_to_others_by_default(void **state)
@@ -404,6 +440,7 @@ int main(void)
         ACCESS_TEST(test_http__knows_users_tokens_roles_and_patterns),
         ACCESS_TEST(test_doctor__is_for_administrators_of_all_filters),
         ACCESS_TEST(test_quotas__bound_what_a_user_makes),
+        ACCESS_TEST(test_quotas__hold_for_who_is_disabled_meanwhile),
         ACCESS_TEST(test_quotas__leave_memory_to_others_by_default),
     };
     return cmocka_run_group_tests(tests, access_setup, access_teardown);

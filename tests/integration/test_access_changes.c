@@ -2,7 +2,11 @@
 /* Users and rights that change while clients are connected. */
 #include "tests/integration/access.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "base/clock.h"
+#include "tests/lib/raw.h"
 
 static void test_reload__changes_rights_at_once(void **state)
 {
@@ -90,6 +94,29 @@ static void test_config_set__changes_users(void **state)
     client_close(&writer);
 }
 
+/* The user of a request that is under way stays who it was. */
+static void test_reset__waits_in_a_transaction_too(void **state)
+{
+    (void)state;
+    struct client redis = {0};
+    struct error e = {""};
+    int fd = raw_open(access_fixture.daemon[0].port);
+    must(client_open(&redis, access_fixture.redis[0].port, ACCESS_REPLY_MS, &e), e);
+    assert_true(raw_puts(fd, "AUTH writer writer\r\nBF.ADD alpha reset-1\r\n"));
+    assert_true(raw_expect(fd, "+OK\r\n:1\r\n"));
+    must(client_ok(&redis, &e, "CLIENT PAUSE 700 ALL"), e);
+    assert_true(raw_puts(fd, "BF.ADD alpha reset-2\r\nMULTI\r\nRESET\r\n"));
+    clock_sleep_us(300000);
+    redisReply *r = client_command(&access_fixture.client[0], "CLIENT LIST");
+    assert_non_null(r);
+    if (strstr(r->str, "cmd=reset") != NULL)
+        fail_msg("%s", r->str);
+    freeReplyObject(r);
+    assert_true(raw_expect(fd, ":1\r\n+OK\r\n+RESET\r\n"));
+    raw_close(fd);
+    client_close(&redis);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +124,7 @@ int main(void)
         ACCESS_TEST(test_reload__a_removed_user_cannot_run_what_it_has_queued),
         ACCESS_TEST(test_reload__the_first_user_ends_the_free_entry),
         ACCESS_TEST(test_config_set__changes_users),
+        ACCESS_TEST(test_reset__waits_in_a_transaction_too),
     };
     return cmocka_run_group_tests(tests, access_setup, access_teardown);
 }
