@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tests/integration/dumps.h"
 #include "tests/lib/raw.h"
 
 /* The command must not be refused with NOPERM. Any other reply is fine. */
@@ -425,6 +426,37 @@ static void test_quotas__leave_memory_to_others_by_default(void **state)
     client_close(&chief);
 }
 
+/* A load counts when its filter is published, too: several that were begun before may not all be. */
+static void test_quotas__count_loads_when_they_end(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"load-5", "load-6", "load-7"};
+    struct client writer = {0}, chief = {0};
+    struct error e = {""};
+    struct dump d = {0};
+    access_log_in(&chief, "chief");
+    access_gives(&chief, "BF.RESERVE source 0.01 10", "OK");
+    must(dump_rest(&d, &chief, "source", &e), e);
+    access_reload(SERVICE, FILTERS "[user writer]\npassword = " WRITER_HASH
+                                   "\nroles = write\nfilters = load-*\nfilters_max = 1\n" CHIEF);
+    access_log_in(&writer, "writer");
+    for (size_t i = 0; i < 3; i++)
+        must(dump_load(&d.piece[0], &writer, names[i], &e), e);
+    for (size_t i = 1; i < d.count; i++)
+        must(dump_load(&d.piece[i], &writer, names[0], &e), e);
+    for (size_t i = 1; i + 1 < d.count; i++)
+        must(dump_load(&d.piece[i], &writer, names[1], &e), e);
+    assert_int_equal(dump_load(&d.piece[d.count - 1], &writer, names[1], &e), ERR_REFUSED);
+    assert_non_null(strstr(e.text, "filters_max"));
+    access_gives(&writer, "KEYS *", "array of 1");
+    access_gives(&writer, "DEL load-5", "1"); /* now there is room */
+    must(dump_load(&d.piece[d.count - 1], &writer, names[1], &e), e);
+    access_gives(&chief, "DEL load-6 source", "2");
+    dump_free(&d);
+    client_close(&writer);
+    client_close(&chief);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +474,7 @@ int main(void)
         ACCESS_TEST(test_quotas__bound_what_a_user_makes),
         ACCESS_TEST(test_quotas__hold_for_who_is_disabled_meanwhile),
         ACCESS_TEST(test_quotas__leave_memory_to_others_by_default),
+        ACCESS_TEST(test_quotas__count_loads_when_they_end),
     };
     return cmocka_run_group_tests(tests, access_setup, access_teardown);
 }
