@@ -360,20 +360,24 @@ static bool is_asked_from_here(struct http_request *r)
     return fault == NULL;
 }
 
+static bool may_serve(struct http_request *r)
+{
+    http_sync(r->http);
+    return http_authorise(r, r->route->role, r->filter.length > 0 ? r->filter.data : NULL, r->filter.length);
+}
+
 /* Serve the request, now that the user is known. */
 static void serve_known(struct http_request *r)
 {
-    bool named = r->filter.length > 0;
-    if (is_asked_from_here(r) &&
-        http_authorise(r, r->route->role, named ? r->filter.data : NULL, r->filter.length) &&
-        (r->route->body == 0 || wants_body(r)))
+    if (is_asked_from_here(r) && may_serve(r) && (r->route->body == 0 || wants_body(r)))
         http_connection_read_body(r->connection, r->route->body != 0);
 }
 
 void http_request_whole(struct http_request *r)
 {
     (void)http_request_hold(r);
-    if (set_deadline(r) && (r->route->body == 0 || take_body(r)))
+    /* Rights may have been withdrawn while the body was read. */
+    if (set_deadline(r) && may_serve(r) && (r->route->body == 0 || take_body(r)))
         (r->route->run != NULL ? r->route->run : http_ask)(r);
     http_request_release(r);
 }

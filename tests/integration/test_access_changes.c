@@ -75,6 +75,28 @@ static void test_reload__the_first_user_ends_the_free_entry(void **state)
     client_close(&c);
 }
 
+/* Of a request whose head had come before. */
+static void test_http__rights_are_withdrawn_before_the_body(void **state)
+{
+    (void)state;
+    struct client chief = {0};
+    char answer[2048];
+    int fd = raw_open(access_fixture.daemon[0].http_port);
+    access_log_in(&chief, "chief");
+    assert_true(raw_puts(fd, "POST /v1/filters/alpha/add HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                             "Content-Type: application/json\r\nAuthorization: Basic d3JpdGVyOndyaXRlcg==\r\n"
+                             "Expect: 100-continue\r\nContent-Length: 17\r\n\r\n"));
+    assert_true(raw_expect(fd, "HTTP/1.1 100 Continue\r\n\r\n"));
+    access_gives(&chief, "CONFIG SET user.writer.enabled no", "OK");
+    assert_true(raw_puts(fd, "{\"keys\":[\"late\"]}"));
+    assert_true(raw_read_all(fd, answer, sizeof(answer)));
+    if (strncmp(answer, "HTTP/1.1 401 ", 13) != 0)
+        fail_msg("%s", answer);
+    access_gives(&chief, "BF.EXISTS alpha late", "0");
+    raw_close(fd);
+    client_close(&chief);
+}
+
 /* CONFIG SET works like a reload. */
 static void test_config_set__changes_users(void **state)
 {
@@ -123,6 +145,7 @@ int main(void)
         ACCESS_TEST(test_reload__changes_rights_at_once),
         ACCESS_TEST(test_reload__a_removed_user_cannot_run_what_it_has_queued),
         ACCESS_TEST(test_reload__the_first_user_ends_the_free_entry),
+        ACCESS_TEST(test_http__rights_are_withdrawn_before_the_body),
         ACCESS_TEST(test_config_set__changes_users),
         ACCESS_TEST(test_reset__waits_in_a_transaction_too),
     };
