@@ -51,6 +51,13 @@ void client_clear_commands(struct command_list *list)
     }
 }
 
+void client_drop_transaction(struct client *c)
+{
+    client_clear_commands(&c->transaction);
+    c->transaction_count = c->transaction_bytes = 0;
+    c->in_transaction = c->transaction_failed = false;
+}
+
 /* --- the memory of a command --- */
 
 void command_memory_fini(struct command_memory *m)
