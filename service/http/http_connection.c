@@ -276,10 +276,12 @@ static void keep_to_memory(struct http *h, struct http_connection_list *list)
 static void keep_to_count(struct http *h)
 {
     struct http_connection *c;
-    while (h->connection_count > h->config->http_max_clients && (c = TAILQ_FIRST(&h->waiting)) != NULL &&
+    uint64_t most = h->config->http_max_clients;
+    http_linger_keep(h, h->connection_count < most ? most - h->connection_count : 0);
+    while (h->connection_count > most && (c = TAILQ_FIRST(&h->waiting)) != NULL &&
            TAILQ_NEXT(c, link) != NULL)
         http_connection_drop(c, "too many connections");
-    bool full = h->connection_count > h->config->http_max_clients;
+    bool full = h->connection_count > most;
     if (h->listener == NULL || full == h->paused)
         return;
     if (full)
@@ -395,7 +397,7 @@ enum err http_connections_init(struct http *h, struct error *e)
     TAILQ_INIT(&h->waiting);
     TAILQ_INIT(&h->busy);
     TAILQ_INIT(&h->gone);
-    LIST_INIT(&h->lingering);
+    TAILQ_INIT(&h->lingering);
     h->turn = event_new(h->base, -1, 0, on_turn, h);
     /* A separate event, because event_active() on `turn` would restart its timer each time. */
     h->tick = event_new(h->base, -1, EV_PERSIST, on_turn, h);
@@ -413,7 +415,7 @@ void http_connections_fini(struct http *h)
         http_connection_drop(c, "the coordinator is shutting down");
     if (h->turn != NULL && h->tick != NULL)
         free_gone(h);
-    http_linger_fini(h);
+    http_linger_keep(h, 0);
     loop_event_free(h->turn);
     loop_event_free(h->tick);
 }

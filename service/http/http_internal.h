@@ -35,7 +35,7 @@ struct http_connection;
 struct http_events;
 TAILQ_HEAD(http_connection_list, http_connection);
 LIST_HEAD(http_request_list, http_request);
-LIST_HEAD(lingering_list, lingering);
+TAILQ_HEAD(lingering_list, lingering);
 
 struct http {
     struct http_options o;
@@ -57,8 +57,8 @@ struct http {
     /* used by http_connection.c */
     struct http_connection_list waiting, busy, gone;
     size_t connection_count;
-    bool paused; /* there are too many connections, so no more are accepted */
-    struct lingering_list lingering;
+    bool paused;                     /* there are too many connections, so no more are accepted */
+    struct lingering_list lingering; /* the oldest first */
     size_t lingering_count;
     struct http_events *events; /* see http_events.c */
     unsigned char csrf_key[CSRF_KEY_SIZE];
@@ -213,7 +213,8 @@ void http_connection_drop(struct http_connection *c, const char *why);
 /* The connection of @fd is about to be closed before all its bytes were read: make sure that its answer
  * arrives. */
 void http_linger(struct http *h, int fd);
-void http_linger_fini(struct http *h);
+/* Close those that wait longest until only @most are left. */
+void http_linger_keep(struct http *h, size_t most);
 
 /* --- http_id.c --- */
 /* Use the id that came with the request if it is valid. Otherwise generate one. */
