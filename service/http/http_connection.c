@@ -10,8 +10,10 @@
  * side gets its answer). */
 #include "service/http/http_internal.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -248,6 +250,16 @@ void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd,
     look_soon(h);
 }
 
+/* Mostly no descriptors are left: to try again at once would only burn the processor. keep_to_count() ends
+ * the pause. */
+void http_connection_not_accepted(struct evconnlistener *listener, void *arg)
+{
+    log_warn("accept_failed", "error=%s note=\"no HTTP connections for up to a second\"",
+             log_quote(strerror(errno)));
+    (void)evconnlistener_disable(listener);
+    ((struct http *)arg)->paused = true;
+}
+
 /* --- limits --- */
 
 static void drop_late(struct http *h, struct http_connection_list *list, const char *why)
@@ -276,7 +288,7 @@ static void keep_to_memory(struct http *h, struct http_connection_list *list)
 static void keep_to_count(struct http *h)
 {
     struct http_connection *c;
-    uint64_t most = h->config->http_max_clients;
+    uint64_t most = h->o.max_clients;
     http_linger_keep(h, h->connection_count < most ? most - h->connection_count : 0);
     while (h->connection_count > most && (c = TAILQ_FIRST(&h->waiting)) != NULL &&
            TAILQ_NEXT(c, link) != NULL)

@@ -57,7 +57,7 @@ struct http {
     /* used by http_connection.c */
     struct http_connection_list waiting, busy, gone;
     size_t connection_count;
-    bool paused;                     /* there are too many connections, so no more are accepted */
+    bool paused;                     /* too many connections, or accepting failed: no more are accepted */
     struct lingering_list lingering; /* the oldest first */
     size_t lingering_count;
     struct http_events *events; /* see http_events.c */
@@ -182,7 +182,8 @@ bool http_scrapes_freely(struct http_request *r);
 /* --- http_connection.c --- */
 MUST_CHECK enum err http_connections_init(struct http *h, struct error *e);
 void http_connections_fini(struct http *h);
-/* Callback of a listener; @arg is the struct http. */
+/* Callbacks of a listener; @arg is the struct http. */
+void http_connection_not_accepted(struct evconnlistener *listener, void *arg);
 void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
                             int length, void *arg);
 /* Close the connections that wait for a request. The loop ends when the last connection is closed. */
