@@ -203,8 +203,10 @@ static void on_event(struct bufferevent *io, short events, void *arg)
 {
     (void)io;
     struct http_connection *c = arg;
-    if ((events & BEV_EVENT_CONNECTED) != 0)
-        return; /* the TLS handshake has ended */
+    if ((events & BEV_EVENT_CONNECTED) != 0) {
+        c->shaking_hands = false;
+        return;
+    }
     c->ended = true;
     if ((events & BEV_EVENT_EOF) != 0)
         advance(c);
@@ -232,7 +234,7 @@ void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd,
     }
     c->http = h;
     c->io = io;
-    c->is_tls = tls;
+    c->is_tls = c->shaking_hands = tls;
     c->since_us = clock_mono_us();
     http_parser_init(&c->parser, h->config->http_body_max);
     (void)getnameinfo(address, (socklen_t)length, c->host, sizeof(c->host), c->port, sizeof(c->port),
@@ -268,7 +270,8 @@ static void drop_late(struct http *h, struct http_connection_list *list, const c
     uint64_t now = clock_mono_us(), patience = h->config->http_timeout_ms * 1000;
     for (c = TAILQ_FIRST(list); c != NULL; c = next) {
         next = TAILQ_NEXT(c, link);
-        if (c->request == NULL && now - c->since_us > patience)
+        if ((c->request == NULL && now - c->since_us > patience) ||
+            (c->shaking_hands && now - c->since_us > TLS_HANDSHAKE_SECONDS * 1000000ull))
             http_connection_drop(c, why);
     }
 }

@@ -95,9 +95,10 @@ struct http_connection {
     bool sending;      /* part of a request has arrived */
     bool advancing;
     bool is_tls;
-    bool ended;    /* the other side has shut down its sending */
-    bool last;     /* the answer in the output is the last; nothing is read behind it */
-    char host[48]; /* the address that it comes from */
+    bool shaking_hands; /* the TLS handshake has not ended yet */
+    bool ended;         /* the other side has shut down its sending */
+    bool last;          /* the answer in the output is the last; nothing is read behind it */
+    char host[48];      /* the address that it comes from */
     char port[8];
 };
 
