@@ -387,7 +387,11 @@ bool http_connection_answer(struct http_connection *c, const struct buffer *head
     for (unsigned i = 0; i < 2 && good; i++) {
         size_t taken = sent < parts[i].iov_len ? sent : parts[i].iov_len, left = parts[i].iov_len - taken;
         sent -= taken;
-        good = left == 0 || bufferevent_write(c->io, (char *)parts[i].iov_base + taken, left) == 0;
+        const char *rest = (char *)parts[i].iov_base + taken;
+        good =
+            left == 0 || (i == 1 && body->capacity == 0
+                              ? evbuffer_add_reference(bufferevent_get_output(c->io), rest, left, NULL, NULL)
+                              : bufferevent_write(c->io, rest, left)) == 0;
     }
     account(c);
     return good;

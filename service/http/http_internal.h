@@ -142,6 +142,9 @@ void http_request_release(struct http_request *r);
 void http_answer(struct http_request *r, int status, struct buffer *json);
 /* As http_answer(), with a body of another type. A Cache-Control header that was set before stays. */
 void http_answer_as(struct http_request *r, int status, const char *type, struct buffer *body);
+/* As above, with bytes that stay as long as the process. */
+void http_answer_builtin(struct http_request *r, int status, const char *type, const void *bytes,
+                         size_t length);
 /* Answer with a problem. */
 void http_problem(struct http_request *r, enum http_code code, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Answer with a problem for @code of base/error.h. http_failure() is for codes whose text does not name the

@@ -151,6 +151,15 @@ void http_answer_as(struct http_request *r, int status, const char *type, struct
     buffer_fini(body);
 }
 
+void http_answer_builtin(struct http_request *r, int status, const char *type, const void *bytes,
+                         size_t length)
+{
+    /* Without a capacity the connection does not copy it. */
+    struct buffer body = {.data = (char *)bytes, .length = length};
+    if (r->connection != NULL)
+        send_as(r, status, type, &body);
+}
+
 void http_answer(struct http_request *r, int status, struct buffer *json)
 {
     http_answer_as(r, status, "application/json", json);

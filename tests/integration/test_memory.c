@@ -4,6 +4,8 @@
 #include "tests/integration/memory.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,14 +158,27 @@ static size_t make_hello(uint8_t *out, size_t padding, size_t record)
     return length;
 }
 
+/* A connection whose small buffers leave to the daemon what is not read. */
+static int open_narrow(uint16_t port)
+{
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int segment = 88, room = 2048;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment)), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
 /* Send the bytes on many connections, and wait. Returns how many are not closed. */
-static size_t handshakes_cost_little(const char *what, const uint8_t *bytes, size_t length)
+static size_t many_cost_little(uint16_t port, const char *what, const void *bytes, size_t length)
 {
     int fds[STRANGERS * 4];
     size_t count = sizeof(fds) / sizeof(fds[0]), before = memory_at_rest(&fixture), open = 0;
     memory_reset_peak(&fixture);
     for (size_t i = 0; i < count; i++) {
-        fds[i] = raw_open(tls_port);
+        fds[i] = open_narrow(port);
         (void)raw_send(fds[i], bytes, length);
     }
     clock_sleep_us(1000000);
@@ -177,7 +192,7 @@ static size_t handshakes_cost_little(const char *what, const uint8_t *bytes, siz
         raw_close(fds[i]);
     }
     if (grown > count * STRANGER_BYTES + SLACK)
-        fail_msg("%s: %zu handshakes cost %zu KiB each", what, count, grown / count / 1024);
+        fail_msg("%s: %zu connections cost %zu KiB each", what, count, grown / count / 1024);
     return open;
 }
 
@@ -188,15 +203,16 @@ static void test_stranger__costs_little_in_a_handshake(void **state)
     static uint8_t bytes[1 << 18];
     static const uint8_t announced[] = {0x16,         3, 1, 0, 4, 1, LARGEST >> 16, LARGEST >> 8 & 255,
                                         LARGEST & 255};
-    assert_int_equal(handshakes_cost_little("a record announced", (const uint8_t *)"\x16\3\1\x40", 5),
+    assert_int_equal(many_cost_little(tls_port, "a record announced", "\x16\3\1\x40", 5), STRANGERS * 4);
+    assert_int_equal(many_cost_little(tls_port, "a usual hello", bytes, make_hello(bytes, 200, RECORD)),
                      STRANGERS * 4);
-    assert_int_equal(handshakes_cost_little("a usual hello", bytes, make_hello(bytes, 200, RECORD)),
+    assert_int_equal(many_cost_little(tls_port, "a large hello", bytes, make_hello(bytes, 16000, RECORD)),
                      STRANGERS * 4);
-    assert_int_equal(handshakes_cost_little("a large hello", bytes, make_hello(bytes, 16000, RECORD)),
-                     STRANGERS * 4);
-    assert_int_equal(handshakes_cost_little("a hello announced", announced, sizeof(announced)), 0);
-    assert_int_equal(handshakes_cost_little("the largest hello", bytes, make_hello(bytes, 65000, RECORD)), 0);
-    assert_int_equal(handshakes_cost_little("a hello in pieces", bytes, make_hello(bytes, 65000, 500)), 0);
+    assert_int_equal(many_cost_little(tls_port, "a hello announced", announced, sizeof(announced)), 0);
+    assert_int_equal(many_cost_little(tls_port, "the largest hello", bytes, make_hello(bytes, 65000, RECORD)),
+                     0);
+    assert_int_equal(many_cost_little(tls_port, "a hello in pieces", bytes, make_hello(bytes, 65000, 500)),
+                     0);
 }
 
 enum { MIB = 1024 * 1024 };
@@ -285,6 +301,17 @@ static void test_clients__many_are_bounded_together(void **state)
 
 #define HEAD "POST /v1/filters/f/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
+/* A page that needs no login, and all that is read ahead of the next request. */
+static void test_http__pages_that_are_not_read_cost_little(void **state)
+{
+    (void)state;
+    static const char get[] = "GET /docs/decisions.md HTTP/1.1\r\nHost: x\r\n\r\n";
+    static char bytes[20000];
+    memset(bytes, 'x', sizeof(bytes));
+    put(bytes, get);
+    (void)many_cost_little(fixture.daemon[0].http_port, get, bytes, sizeof(bytes));
+}
+
 static void test_http__bodies_of_strangers_are_not_kept(void **state)
 {
     (void)state;
@@ -339,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_client__its_large_replies_are_not_kept),
         cmocka_unit_test(test_clients__the_largest_is_cut_when_all_hold_too_much),
         cmocka_unit_test(test_clients__many_are_bounded_together),
+        cmocka_unit_test(test_http__pages_that_are_not_read_cost_little),
         cmocka_unit_test_setup_teardown(test_http__bodies_of_strangers_are_not_kept, set_password,
                                         clear_password),
         cmocka_unit_test(test_http__bodies_in_chunks_are_bounded_together),
