@@ -92,7 +92,7 @@ static void send_as(struct http_request *r, int status, const char *type, struct
         buffer_clear(body);
     }
     begin_head(r, &head, status, last);
-    if (status != 204)
+    if (status != 204 && status != 304) /* the length and type would be those of the 200 */
         buffer_printf(&head, "Content-Type: %s\r\nContent-Length: %zu\r\n", type, body->length);
     buffer_puts(&head, "\r\n");
     http_meter_count(r, status);
