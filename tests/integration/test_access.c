@@ -275,6 +275,21 @@ static void test_http__knows_users_tokens_roles_and_patterns(void **state)
     assert_int_equal(access_http_status("GET", "/v1/filters", "", answer, sizeof(answer)), 200);
 }
 
+static void coordinators_say(struct client *c, const char *nodes)
+{
+    redisReply *r = client_command(c, "TB.COORDINATORS");
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 1);
+    const redisReply *one = r->element[0];
+    for (size_t i = 0; i + 1 < one->elements; i += 2) {
+        const char *field = one->element[i]->str, *value = one->element[i + 1]->str;
+        if (strcmp(field, "nodes") == 0)
+            assert_string_equal(value, nodes);
+        if (strcmp(field, "redis") == 0)
+            assert_string_equal(value, "ok");
+    }
+    freeReplyObject(r);
+}
+
 /* Only users that may use all filters see the nodes and their errors. */
 static void test_patterns__hide_nodes(void **state)
 {
@@ -287,6 +302,8 @@ static void test_patterns__hide_nodes(void **state)
     redisReply *r = client_command(&chief, "INFO");
     assert_true(r != NULL && strstr(r->str, "node0:name=127.0.0.1:") != NULL);
     freeReplyObject(r);
+    coordinators_say(&reader, "");
+    coordinators_say(&chief, access_fixture.node_list + strlen("redis://"));
     process_signal(&access_fixture.redis[0].process, SIGSTOP);
     int status = access_http_status("GET", "/readyz", "", answer, sizeof(answer));
     process_signal(&access_fixture.redis[0].process, SIGCONT);
