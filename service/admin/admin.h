@@ -98,10 +98,15 @@ MUST_CHECK bool admin_call_name(struct admin_call *call, const char *filter, siz
 /* Apply the user's limits: invisible filters are not listed, and filters made count for the quota. False: no
  * memory. */
 MUST_CHECK bool admin_call_limit(struct admin_call *call, const struct config_user *user);
-/* Check whether the user of @call may make another filter of @bytes in Redis or, unless @makes, add another
- * layer. ERR_CONFLICT. */
-MUST_CHECK enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes, uint64_t bytes,
-                                struct error *e);
+enum quota {
+    QUOTA_MAKE,
+    QUOTA_LOADED, /* a filter whose pieces are in Redis already */
+    QUOTA_GROW,   /* another layer */
+};
+/* Check whether the user of @call may have another filter of @bytes in Redis, or another layer. ERR_CONFLICT:
+ * it may not, or there is no such user (any more). */
+MUST_CHECK enum err admin_quota(struct admin *a, const struct admin_call *call, enum quota what,
+                                uint64_t bytes, struct error *e);
 bool admin_call_shows(const struct admin_call *call, const char *name, size_t length);
 /* Give the call to the thread that runs such calls. @done(@call) is always called, in the thread that owns
  * @back: if there is no memory, that is the call's answer. */

@@ -44,6 +44,13 @@ static void node_list(struct fields *f, const char *list)
     buffer_fini(&text);
 }
 
+/* Addresses of nodes, and errors that may name them, are for users who may use all filters. */
+static void state_of(struct fields *f, const struct admin_call *call, const char *field, const char *state)
+{
+    bool brief = strcmp(state, "ok") == 0 || strcmp(state, "none") == 0;
+    field_text(f, field, brief || call->visible == NULL ? state : "down");
+}
+
 /* Add names of filters as clients write them; only those that the user may see. */
 static void filter_list(struct fields *f, const struct admin_call *call, const char *field, const char *list)
 {
@@ -104,9 +111,9 @@ static void take_entry(void *arg, const struct members_entry *entry)
     field_number(&f, "behind", number_of(entry, MEMBERS_BEHIND));
     filter_list(&f, l->call, "behind_filters", members_value(entry, MEMBERS_BEHIND_FILTERS));
     filter_list(&f, l->call, "jobs", members_value(entry, MEMBERS_JOBS));
-    node_list(&f, members_value(entry, MEMBERS_NODES));
-    field_text(&f, "redis", members_value(entry, MEMBERS_REDIS));
-    field_text(&f, "postgres", members_value(entry, MEMBERS_POSTGRES));
+    node_list(&f, l->call->visible == NULL ? members_value(entry, MEMBERS_NODES) : "");
+    state_of(&f, l->call, "redis", members_value(entry, MEMBERS_REDIS));
+    state_of(&f, l->call, "postgres", members_value(entry, MEMBERS_POSTGRES));
     epoch_fields(&f, l, entry);
     fields_end(&f, &l->entries.reply);
     l->entries.count++;

@@ -91,7 +91,10 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
     struct log_view *v = malloc(sizeof(*v));
     if (v == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = service_claim(a->service, a->redis, e);
+    /* Loads under way count for nobody, so that other filters may have been made since this one began. */
+    enum err code = admin_quota(a, call, QUOTA_LOADED, memory_of_generation(&g->shape), e);
+    if (code == ERR_OK)
+        code = service_claim(a->service, a->redis, e);
     if (code == ERR_OK)
         code = filter_make_way(a->service, &naming, call->filter, call->filter_length, &a->view, &work, e);
     l->f->names.incarnation = g->incarnation;
@@ -184,7 +187,7 @@ static enum err begin(struct load *l, const struct dump_header *h, const struct 
     loading_shape(&l->loading.shape, h, &l->a->service->nodes, token);
     code = check_memory(l, l->e);
     if (code == ERR_OK)
-        code = admin_quota(l->a, l->call, true, memory_of_generation(&l->loading.shape), l->e);
+        code = admin_quota(l->a, l->call, QUOTA_MAKE, memory_of_generation(&l->loading.shape), l->e);
     if (code == ERR_OK)
         code = loading_begin(l->f, &l->loading, l->e);
     if (code == ERR_OK)

@@ -6,7 +6,7 @@ enum err admin_create(struct admin *a, struct admin_call *call, struct reply *r,
 {
     (void)r;
     uint64_t bytes = filter_make_bytes(a->config, call->filter, call->filter_length, &call->creation);
-    enum err code = admin_quota(a, call, true, bytes, e);
+    enum err code = admin_quota(a, call, QUOTA_MAKE, bytes, e);
     return code != ERR_OK ? code
                           : filter_make(a->service, a->config, &a->handle, call->filter, call->filter_length,
                                         &call->creation, e);
@@ -15,7 +15,7 @@ enum err admin_create(struct admin *a, struct admin_call *call, struct reply *r,
 enum err admin_grow(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     (void)r;
-    return admin_quota(a, call, false, 0, e);
+    return admin_quota(a, call, QUOTA_GROW, 0, e);
 }
 
 const char *admin_creation_failure(const struct admin_call *call, enum err code)

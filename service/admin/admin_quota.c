@@ -76,15 +76,17 @@ static enum err check_share(struct admin *a, const struct config_user *u, uint64
                      u->name, (unsigned long long)most, (unsigned long long)bytes);
 }
 
-enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes, uint64_t bytes,
+enum err admin_quota(struct admin *a, const struct admin_call *call, enum quota what, uint64_t bytes,
                      struct error *e)
 {
-    const struct config_user *u =
-        call->user == NULL ? NULL : users_find(a->config, call->user, strlen(call->user));
     struct taken taken = {0};
-    if (u == NULL)
+    if (call->user == NULL) /* a thread of the coordinator */
         return ERR_OK;
-    if (makes && u->bytes_max == 0 && !user_may(u, ROLE_ADMIN)) {
+    const struct config_user *u = users_find(a->config, call->user, strlen(call->user));
+    if (u == NULL)
+        return error_set(e, ERR_CONFLICT,
+                         "user %s may make nothing: no user has this name, or it is disabled", call->user);
+    if (what == QUOTA_MAKE && u->bytes_max == 0 && !user_may(u, ROLE_ADMIN)) {
         enum err code = check_share(a, u, bytes, e);
         if (code != ERR_OK)
             return code;
@@ -96,9 +98,9 @@ enum err admin_quota(struct admin *a, const struct admin_call *call, bool makes,
     a->handle.names = names;
     if (code != ERR_OK)
         return code;
-    if (!makes) /* a layer is about as large as all earlier ones together */
+    if (what == QUOTA_GROW) /* a layer is about as large as all earlier ones together */
         bytes = taken.own;
-    if (makes && u->filters_max != 0 && taken.filters >= u->filters_max)
+    if (what != QUOTA_GROW && u->filters_max != 0 && taken.filters >= u->filters_max)
         return error_set(e, ERR_CONFLICT, "user %s may have %llu filters (filters_max) and has as many",
                          u->name, (unsigned long long)u->filters_max);
     if (u->bytes_max != 0 && (taken.bytes >= u->bytes_max || bytes > u->bytes_max - taken.bytes))

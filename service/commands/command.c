@@ -312,9 +312,10 @@ const struct command *command_find(const char *name, size_t length)
     return NULL;
 }
 
-static bool runs_alone(const struct command *command)
+static bool runs_alone(const struct client *c, const struct command *command)
 {
-    return command != NULL && (command->fn != NULL || (command->flags & COMMAND_ALONE) != 0);
+    return command != NULL && (command->fn != NULL || (command->flags & COMMAND_ALONE) != 0) &&
+           (!c->in_transaction || (command->flags & COMMAND_NOW) != 0);
 }
 
 /* Some clients subscribe whatever the server is. They get a reason, because "unknown command" would look as
@@ -557,7 +558,6 @@ static void run(struct client *c, const struct command *command, const struct ar
                 size_t count)
 {
     c->counted.row = command == NULL ? command_count : (size_t)(command - command_table);
-    worker_sync(c->worker); /* rights that were withdrawn must have no effect any more */
     if ((command == NULL || (command->flags & COMMAND_NO_AUTH) == 0) && client_needs_login(c)) {
         client_error(c, "NOAUTH Authentication required.");
         return;
@@ -568,7 +568,7 @@ static void run(struct client *c, const struct command *command, const struct ar
         return;
     }
     if (command != NULL && command->run == command_exec && c->in_transaction && count > 1) {
-        command_drop_transaction(c); /* as in Redis: the wrong arity discards the transaction */
+        client_drop_transaction(c); /* as in Redis: the wrong arity discards the transaction */
         client_error(
             c, "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command");
         return;

@@ -109,9 +109,6 @@ void command_ok(struct client *c);
 /* Copy a name for the connection to @out. False: the name is invalid, and the error was sent. */
 MUST_CHECK bool command_read_name(struct client *c, char *out, size_t size, const struct argument *name);
 
-/* Does what DISCARD does. */
-void command_drop_transaction(struct client *c);
-
 /* Write name and map of one command, for COMMAND DOCS. redis-cli makes its hints and its help from them. */
 void command_document(struct reply *r, const struct command *command);
 

@@ -157,18 +157,11 @@ void command_select(struct client *c, const struct argument *a, size_t count)
         command_ok(c);
 }
 
-void command_drop_transaction(struct client *c)
-{
-    client_clear_commands(&c->transaction);
-    c->transaction_count = c->transaction_bytes = 0;
-    c->in_transaction = c->transaction_failed = false;
-}
-
 void command_reset(struct client *c, const struct argument *a, size_t count)
 {
     (void)a;
     (void)count;
-    command_drop_transaction(c);
+    client_drop_transaction(c);
     c->protocol = 2;
     c->name[0] = '\0';
     session_reset(c);
@@ -199,7 +192,7 @@ void command_discard(struct client *c, const struct argument *a, size_t count)
         client_error(c, "ERR DISCARD without MULTI");
         return;
     }
-    command_drop_transaction(c);
+    client_drop_transaction(c);
     command_ok(c);
 }
 
@@ -229,7 +222,7 @@ void command_exec(struct client *c, const struct argument *a, size_t count)
         return;
     }
     if (c->transaction_failed) {
-        command_drop_transaction(c);
+        client_drop_transaction(c);
         client_error(c, "EXECABORT Transaction discarded because of previous errors.");
         return;
     }
@@ -238,5 +231,5 @@ void command_exec(struct client *c, const struct argument *a, size_t count)
     client_reply_end(c);
     STAILQ_CONCAT(&c->replay, &c->transaction); /* each command gives one element, in order */
     c->replay_bytes += c->transaction_bytes;
-    command_drop_transaction(c);
+    client_drop_transaction(c);
 }

@@ -115,6 +115,11 @@ enum err config_check_access(const struct config_check *c)
     enum err err = check_listeners(c);
     if (err == ERR_OK)
         err = check_tls(c);
+    if (err == ERR_OK && strlen(c->config->password) > USERS_PASSWORD_MAX)
+        err = config_refuse_key(c, CONFIG_SERVICE, NULL, "password",
+                                "'password' has more than %d bytes, so nobody could log in with it; choose "
+                                "another one",
+                                USERS_PASSWORD_MAX);
     for (size_t i = 0; i < c->config->user_count && err == ERR_OK; i++)
         err = check_user(c, &c->config->user[i]);
     return err;

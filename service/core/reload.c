@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/core/reload.h"
 
+#include <string.h>
 #include "base/log.h"
 #include "service/core/login.h"
 #include "service/core/tls.h"
@@ -84,20 +85,21 @@ enum err reload_set(struct service *s, const struct config_assignment *list, siz
         const struct config *old = live_config_acquire(s->config);
         struct config *next = NULL;
         struct tls_contexts certificates = {0};
+        struct buffer changed = {0};
         code = config_assign(&next, old, list, count, blamed, e);
         if (code == ERR_OK)
+            config_differences(old, next, true, &changed);
+        bool of_tls = strstr(buffer_text(&changed), "tls_") != NULL;
+        if (code == ERR_OK && of_tls)
             code = tls_load(&certificates, next, e);
         done = code == ERR_OK && live_config_replace(s->config, old, next);
-        if (done)
+        if (done && of_tls)
             use_certificates(s, next, &certificates);
         else
             tls_unload(&certificates);
-        if (done) {
-            struct buffer changed = {0};
-            config_differences(old, next, true, &changed);
+        if (done)
             log_info("config_set", "by=%s changed=%s", by, log_quote(buffer_text(&changed)));
-            buffer_fini(&changed);
-        }
+        buffer_fini(&changed);
         config_release(next);
         config_release(old);
     }

@@ -7,8 +7,9 @@
 #include "service/config/config_change.h"
 #include "service/core/service.h"
 
-/* Read the configuration file of @s again and put it in force, together with what reload_set() has set. The
- * outcome is logged. If the file is invalid, or changes a key that cannot change, nothing is changed. */
+/* Read the configuration file of @s again and put it in force, in place of what reload_set() has set, and
+ * its certificates. The outcome is logged. If the file is invalid, or changes a key that cannot change,
+ * nothing is changed. */
 void reload_file(struct service *s);
 
 /* Set keys of the configuration in force, as config_assign() does. @by names the user, for the log. */

@@ -11,6 +11,8 @@
 #include "shard/redis/wire/node_tls.h"
 #include "shard/redis/nodes/sentinels.h"
 
+enum { HANDSHAKE_MAX = SSL3_RT_MAX_PLAIN_LENGTH + 4096 }; /* bytes that a client sends */
+
 /* --- certificates --- */
 
 static enum err load_clients(SSL_CTX *x, const struct config *c, struct error *e)
@@ -28,12 +30,26 @@ static enum err load_clients(SSL_CTX *x, const struct config *c, struct error *e
     return ERR_OK;
 }
 
+/* OpenSSL takes as much memory as a ClientHello announces, up to 128 KiB, before its bytes have come, and
+ * keeps it until the handshake has ended. So a handshake fails whose ClientHello does not end with its first
+ * record, or that is large. All clients put it into one record, which is read whole before OpenSSL looks at
+ * it. */
+static void on_handshake(const SSL *ssl, int where, int result)
+{
+    (void)result;
+    if (where == SSL_CB_ACCEPT_EXIT && SSL_in_init(ssl) &&
+        (SSL_get_state(ssl) == TLS_ST_SR_CLNT_HELLO || BIO_number_read(SSL_get_rbio(ssl)) > HANDSHAKE_MAX))
+        ERR_raise(ERR_LIB_SSL, SSL_R_EXCESSIVE_MESSAGE_SIZE); /* what libevent sees in place of "read more" */
+}
+
 static enum err load(SSL_CTX *x, const struct config *c, struct error *e)
 {
     /* Sessions of clients with certificates need a context. */
     static const unsigned char context[] = "twinbloom";
     if (SSL_CTX_set_session_id_context(x, context, sizeof(context) - 1) != 1)
         return error_set(e, ERR_NOMEM, "out of memory");
+    SSL_CTX_set_info_callback(x, on_handshake);
+    SSL_CTX_set_max_cert_list(x, SSL3_RT_MAX_PLAIN_LENGTH);
     enum err code = tls_context_identify(x, "tls_cert", c->tls_cert, "tls_key", c->tls_key, e);
     return code == ERR_OK ? load_clients(x, c, e) : code;
 }
@@ -139,9 +155,13 @@ bool tls_client_name(struct bufferevent *io, char *out, size_t size)
 void tls_farewell(struct bufferevent *io)
 {
     SSL *ssl = bufferevent_openssl_get_ssl(io);
-    if (ssl == NULL || SSL_in_init(ssl))
+    if (ssl == NULL)
         return;
-    SSL_set_shutdown(ssl, SSL_RECEIVED_SHUTDOWN | SSL_get_shutdown(ssl));
-    (void)SSL_shutdown(ssl); /* as far as the socket takes it */
+    if (SSL_in_init(ssl)) {
+        (void)SSL_clear(ssl); /* frees what the handshake holds now: libevent is late with the rest */
+    } else {
+        SSL_set_shutdown(ssl, SSL_RECEIVED_SHUTDOWN | SSL_get_shutdown(ssl));
+        (void)SSL_shutdown(ssl); /* as far as the socket takes it */
+    }
     ERR_clear_error();
 }

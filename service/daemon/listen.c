@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "service/resp/worker.h"
 
-enum { BACKLOG = 511, SOCKETS_MAX = 64, PAUSE_MS = 100 };
+enum { BACKLOG = 511, SOCKETS_MAX = 64, PAUSE_MS = 100, HTTP_SHARE = 4 };
 #define LISTENER_FLAGS (LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC)
 
 enum kind { KIND_TCP, KIND_TLS, KIND_UNIX };
@@ -43,8 +43,8 @@ struct listen {
 
 /* --- connections --- */
 
-/* Files that are open besides clients: each worker, job and other thread may have a connection to every node.
- * How many a cluster has is not known yet. */
+/* Files that are open besides connections of clients: each worker, job and other thread may have a connection
+ * to every node. How many a cluster has is not known yet. */
 static uint64_t other_files(const struct service *s)
 {
     enum { OTHER_THREADS = 20, EACH = 4, ELSE = 128, CLUSTER = 16 };
@@ -52,32 +52,32 @@ static uint64_t other_files(const struct service *s)
     return (s->threads + OTHER_THREADS) * (nodes + EACH) + ELSE;
 }
 
-/* Make room for @wanted connections in addition to @others files, as far as the system allows. Returns for
- * how many connections there is room. */
-static uint64_t room_for(uint64_t wanted, uint64_t others)
+/* Have the system allow @need open files, if it lets us. Returns how many it allows. */
+static uint64_t allow_files(uint64_t need)
 {
     struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return wanted;
-    rlim_t need = wanted + others;
-    if (files.rlim_cur >= need)
-        return wanted;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= need)
+        return need;
     const struct rlimit as_root = {.rlim_cur = need,
                                    .rlim_max = need > files.rlim_max ? need : files.rlim_max};
     const struct rlimit as_may_be = {.rlim_cur = files.rlim_max, .rlim_max = files.rlim_max};
     if (setrlimit(RLIMIT_NOFILE, &as_root) == 0)
-        return wanted;
-    if (setrlimit(RLIMIT_NOFILE, &as_may_be) == 0)
-        files = as_may_be;
-    return files.rlim_cur > others ? files.rlim_cur - others : 0;
+        return need;
+    return setrlimit(RLIMIT_NOFILE, &as_may_be) == 0 ? files.rlim_max : files.rlim_cur;
 }
 
-uint64_t listen_max_clients(struct service *s)
+struct listen_room listen_room(struct service *s)
 {
     const struct config *c = live_config_acquire(s->config);
-    uint64_t most = c->max_clients;
+    struct listen_room room = {.clients = c->max_clients,
+                               .http = c->http[0] == '\0' ? 0 : c->http_max_clients};
     config_release(c);
-    return room_for(most, other_files(s));
+    uint64_t others = other_files(s), need = others + room.clients + room.http, files = allow_files(need);
+    if (files < need && room.http > files / HTTP_SHARE)
+        room.http = files / HTTP_SHARE;
+    uint64_t left = files > others + room.http ? files - others - room.http : 0;
+    room.clients = room.clients < left ? room.clients : left;
+    return room;
 }
 
 /* "host:port", or "path:0" as Redis says it. */
@@ -118,7 +118,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     struct service *s = l->service;
     bool tls = entrance->kind == KIND_TLS;
     char text[64];
-    if (atomic_fetch_add(&s->clients, 1) >= listen_max_clients(s)) {
+    if (atomic_fetch_add(&s->clients, 1) >= listen_room(s).clients) {
         static const char refused[] = "-ERR max number of clients reached\r\n";
         ssize_t n = tls ? 0 : write(fd, refused, sizeof(refused) - 1);
         (void)n;

@@ -15,6 +15,10 @@ MUST_CHECK enum err listen_open(struct listen **out, struct service *s, const st
 /* Removes the socket's file, where it is still ours. Fine with NULL. */
 void listen_close(struct listen *l);
 
-/* How many clients there may be: as configured, and as the system lets this process open files. */
-uint64_t listen_max_clients(struct service *s);
+/* How many connections there may be: as configured, and as the system lets this process open files. Where it
+ * lets too few, HTTP gets a quarter of them at most. */
+struct listen_room {
+    uint64_t clients, http;
+};
+struct listen_room listen_room(struct service *s);
 #endif

@@ -58,12 +58,14 @@ struct loop {
 
 static void warn_of_few_files(struct service *s, const struct config *config)
 {
-    uint64_t most = listen_max_clients(s);
-    if (most < config->max_clients)
+    struct listen_room room = listen_room(s);
+    if (room.clients < config->max_clients ||
+        (config->http[0] != '\0' && room.http < config->http_max_clients))
         log_warn("file_limit_low",
-                 "max_clients=%" PRIu64 " room_for=%" PRIu64 " note=\"the system lets this process open no "
-                 "more files; raise its limit (ulimit -n, LimitNOFILE=)\"",
-                 config->max_clients, most);
+                 "max_clients=%" PRIu64 " room_for=%" PRIu64 " http_max_clients=%" PRIu64
+                 " http_room_for=%" PRIu64 " note=\"the system lets this process open no more files; raise "
+                 "its limit (ulimit -n, LimitNOFILE=)\"",
+                 config->max_clients, room.clients, config->http_max_clients, room.http);
 }
 
 /* --- signals --- */
@@ -284,6 +286,7 @@ static enum err start_http(struct daemon *d, struct error *e)
     const struct http_options o = {.service = d->service,
                                    .admin = &d->admin,
                                    .collector = d->collector,
+                                   .max_clients = listen_room(d->service).http,
                                    .workers = d->loops,
                                    .worker_count = d->workers.count};
     enum err code = http_start(&d->http, &o, e);

@@ -108,6 +108,7 @@ static enum err listen_at(struct http *h, const char *address, struct error *e)
     if (h->listener == NULL)
         return error_set(e, ERR_IO, "http = %s: %s; choose another address, or http = (nothing) for none",
                          address, strerror(errno));
+    evconnlistener_set_error_cb(h->listener, http_connection_not_accepted);
     return ERR_OK;
 }
 

@@ -13,6 +13,7 @@ struct http_options {
     struct service *service;
     struct admin_threads *admin;
     struct collector *collector;    /* makes the metrics for scrapes */
+    uint64_t max_clients;           /* http_max_clients, or what there are files for */
     struct mailbox *const *workers; /* the workers that a probe asks; borrowed */
     unsigned worker_count;
 };

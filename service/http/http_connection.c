@@ -10,8 +10,10 @@
  * side gets its answer). */
 #include "service/http/http_internal.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -201,8 +203,10 @@ static void on_event(struct bufferevent *io, short events, void *arg)
 {
     (void)io;
     struct http_connection *c = arg;
-    if ((events & BEV_EVENT_CONNECTED) != 0)
-        return; /* the TLS handshake has ended */
+    if ((events & BEV_EVENT_CONNECTED) != 0) {
+        c->shaking_hands = false;
+        return;
+    }
     c->ended = true;
     if ((events & BEV_EVENT_EOF) != 0)
         advance(c);
@@ -230,7 +234,7 @@ void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd,
     }
     c->http = h;
     c->io = io;
-    c->is_tls = tls;
+    c->is_tls = c->shaking_hands = tls;
     c->since_us = clock_mono_us();
     http_parser_init(&c->parser, h->config->http_body_max);
     (void)getnameinfo(address, (socklen_t)length, c->host, sizeof(c->host), c->port, sizeof(c->port),
@@ -248,6 +252,16 @@ void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd,
     look_soon(h);
 }
 
+/* Mostly no descriptors are left: to try again at once would only burn the processor. keep_to_count() ends
+ * the pause. */
+void http_connection_not_accepted(struct evconnlistener *listener, void *arg)
+{
+    log_warn("accept_failed", "error=%s note=\"no HTTP connections for up to a second\"",
+             log_quote(strerror(errno)));
+    (void)evconnlistener_disable(listener);
+    ((struct http *)arg)->paused = true;
+}
+
 /* --- limits --- */
 
 static void drop_late(struct http *h, struct http_connection_list *list, const char *why)
@@ -256,7 +270,8 @@ static void drop_late(struct http *h, struct http_connection_list *list, const c
     uint64_t now = clock_mono_us(), patience = h->config->http_timeout_ms * 1000;
     for (c = TAILQ_FIRST(list); c != NULL; c = next) {
         next = TAILQ_NEXT(c, link);
-        if (c->request == NULL && now - c->since_us > patience)
+        if ((c->request == NULL && now - c->since_us > patience) ||
+            (c->shaking_hands && now - c->since_us > TLS_HANDSHAKE_SECONDS * 1000000ull))
             http_connection_drop(c, why);
     }
 }
@@ -276,10 +291,12 @@ static void keep_to_memory(struct http *h, struct http_connection_list *list)
 static void keep_to_count(struct http *h)
 {
     struct http_connection *c;
-    while (h->connection_count > h->config->http_max_clients && (c = TAILQ_FIRST(&h->waiting)) != NULL &&
+    uint64_t most = h->o.max_clients;
+    http_linger_keep(h, h->connection_count < most ? most - h->connection_count : 0);
+    while (h->connection_count > most && (c = TAILQ_FIRST(&h->waiting)) != NULL &&
            TAILQ_NEXT(c, link) != NULL)
         http_connection_drop(c, "too many connections");
-    bool full = h->connection_count > h->config->http_max_clients;
+    bool full = h->connection_count > most;
     if (h->listener == NULL || full == h->paused)
         return;
     if (full)
@@ -370,7 +387,11 @@ bool http_connection_answer(struct http_connection *c, const struct buffer *head
     for (unsigned i = 0; i < 2 && good; i++) {
         size_t taken = sent < parts[i].iov_len ? sent : parts[i].iov_len, left = parts[i].iov_len - taken;
         sent -= taken;
-        good = left == 0 || bufferevent_write(c->io, (char *)parts[i].iov_base + taken, left) == 0;
+        const char *rest = (char *)parts[i].iov_base + taken;
+        good =
+            left == 0 || (i == 1 && body->capacity == 0
+                              ? evbuffer_add_reference(bufferevent_get_output(c->io), rest, left, NULL, NULL)
+                              : bufferevent_write(c->io, rest, left)) == 0;
     }
     account(c);
     return good;
@@ -395,7 +416,7 @@ enum err http_connections_init(struct http *h, struct error *e)
     TAILQ_INIT(&h->waiting);
     TAILQ_INIT(&h->busy);
     TAILQ_INIT(&h->gone);
-    LIST_INIT(&h->lingering);
+    TAILQ_INIT(&h->lingering);
     h->turn = event_new(h->base, -1, 0, on_turn, h);
     /* A separate event, because event_active() on `turn` would restart its timer each time. */
     h->tick = event_new(h->base, -1, EV_PERSIST, on_turn, h);
@@ -413,7 +434,7 @@ void http_connections_fini(struct http *h)
         http_connection_drop(c, "the coordinator is shutting down");
     if (h->turn != NULL && h->tick != NULL)
         free_gone(h);
-    http_linger_fini(h);
+    http_linger_keep(h, 0);
     loop_event_free(h->turn);
     loop_event_free(h->tick);
 }

@@ -84,7 +84,6 @@ static void security_headers(struct http_request *r)
 void http_dashboard(struct http_request *r)
 {
     const struct dashboard_file *file = find(r->filter.length == 0 ? "index.html" : buffer_text(&r->filter));
-    struct buffer body = {0};
     if (file == NULL) {
         http_problem(r, HTTP_NO_SUCH_PATH, "no file has this path");
         return;
@@ -98,10 +97,9 @@ void http_dashboard(struct http_request *r)
     http_header(r, "Vary", "Accept-Encoding");
     if (packed && !known)
         http_header(r, "Content-Encoding", "gzip");
-    if (!known)
-        buffer_append(&body, packed ? file->packed : file->bytes,
-                      packed ? file->packed_length : file->length);
-    http_answer_as(r, known ? 304 : 200, type_of(file->name), &body);
+    size_t length = packed ? file->packed_length : file->length;
+    http_answer_builtin(r, known ? 304 : 200, type_of(file->name), packed ? file->packed : file->bytes,
+                        known ? 0 : length);
 }
 
 void http_session(struct http_request *r)

@@ -358,7 +358,7 @@ void http_events(struct http_request *r)
         http_answer_as(r, 200, "text/event-stream", &nothing);
         return;
     }
-    uint64_t half = r->http->config->http_max_clients / 2;
+    uint64_t half = r->http->o.max_clients / 2;
     if (ev->count >= STREAMS_MAX || ev->count >= (half == 0 ? 1 : half) || r->http->draining) {
         http_problem(r, HTTP_OVERLOADED, "%u streams are open already, no more are allowed", ev->count);
         return;

@@ -35,7 +35,7 @@ struct http_connection;
 struct http_events;
 TAILQ_HEAD(http_connection_list, http_connection);
 LIST_HEAD(http_request_list, http_request);
-LIST_HEAD(lingering_list, lingering);
+TAILQ_HEAD(lingering_list, lingering);
 
 struct http {
     struct http_options o;
@@ -57,8 +57,8 @@ struct http {
     /* used by http_connection.c */
     struct http_connection_list waiting, busy, gone;
     size_t connection_count;
-    bool paused; /* there are too many connections, so no more are accepted */
-    struct lingering_list lingering;
+    bool paused;                     /* too many connections, or accepting failed: no more are accepted */
+    struct lingering_list lingering; /* the oldest first */
     size_t lingering_count;
     struct http_events *events; /* see http_events.c */
     unsigned char csrf_key[CSRF_KEY_SIZE];
@@ -95,9 +95,10 @@ struct http_connection {
     bool sending;      /* part of a request has arrived */
     bool advancing;
     bool is_tls;
-    bool ended;    /* the other side has shut down its sending */
-    bool last;     /* the answer in the output is the last; nothing is read behind it */
-    char host[48]; /* the address that it comes from */
+    bool shaking_hands; /* the TLS handshake has not ended yet */
+    bool ended;         /* the other side has shut down its sending */
+    bool last;          /* the answer in the output is the last; nothing is read behind it */
+    char host[48];      /* the address that it comes from */
     char port[8];
 };
 
@@ -141,6 +142,9 @@ void http_request_release(struct http_request *r);
 void http_answer(struct http_request *r, int status, struct buffer *json);
 /* As http_answer(), with a body of another type. A Cache-Control header that was set before stays. */
 void http_answer_as(struct http_request *r, int status, const char *type, struct buffer *body);
+/* As above, with bytes that stay as long as the process. */
+void http_answer_builtin(struct http_request *r, int status, const char *type, const void *bytes,
+                         size_t length);
 /* Answer with a problem. */
 void http_problem(struct http_request *r, enum http_code code, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Answer with a problem for @code of base/error.h. http_failure() is for codes whose text does not name the
@@ -182,7 +186,8 @@ bool http_scrapes_freely(struct http_request *r);
 /* --- http_connection.c --- */
 MUST_CHECK enum err http_connections_init(struct http *h, struct error *e);
 void http_connections_fini(struct http *h);
-/* Callback of a listener; @arg is the struct http. */
+/* Callbacks of a listener; @arg is the struct http. */
+void http_connection_not_accepted(struct evconnlistener *listener, void *arg);
 void http_connection_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
                             int length, void *arg);
 /* Close the connections that wait for a request. The loop ends when the last connection is closed. */
@@ -213,7 +218,8 @@ void http_connection_drop(struct http_connection *c, const char *why);
 /* The connection of @fd is about to be closed before all its bytes were read: make sure that its answer
  * arrives. */
 void http_linger(struct http *h, int fd);
-void http_linger_fini(struct http *h);
+/* Close those that wait longest until only @most are left. */
+void http_linger_keep(struct http *h, size_t most);
 
 /* --- http_id.c --- */
 /* Use the id that came with the request if it is valid. Otherwise generate one. */

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* The end of a connection whose request was answered before all of it was read. Closing the socket would
  * reset the connection, and the answer could be lost on its way. So a second handle of the socket is read,
- * and the bytes are dropped, until the other side has closed, or for a limited time. */
+ * and the bytes are dropped, until the other side has closed, or is silent, or http_timeout has passed. Such
+ * connections count for http_max_clients. */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <fcntl.h>
+#include "base/clock.h"
 #include "service/http/http_internal.h"
 
-enum { LINGER_SECONDS = 2, READS_MAX = 4096, CHUNK = 16384 };
+enum { SILENCE_SECONDS = 2, CHUNK = 16384 };
 
 struct lingering {
-    LIST_ENTRY(lingering) link;
+    TAILQ_ENTRY(lingering) link;
     struct http *http;
     struct event *readable;
     int fd;
-    unsigned reads;
+    uint64_t until_us;
 };
 
 static void end(struct lingering *l)
@@ -23,7 +25,7 @@ static void end(struct lingering *l)
     event_free(l->readable);
     (void)close(l->fd);
     l->http->lingering_count--;
-    LIST_REMOVE(l, link);
+    TAILQ_REMOVE(&l->http->lingering, l, link);
     free(l);
 }
 
@@ -31,15 +33,15 @@ static void on_readable(evutil_socket_t fd, short events, void *arg)
 {
     char nothing[CHUNK];
     struct lingering *l = arg;
-    bool more = (events & EV_TIMEOUT) == 0 && recv(fd, nothing, sizeof(nothing), 0) > 0;
-    if (!more || ++l->reads > READS_MAX)
+    if ((events & EV_TIMEOUT) != 0 || clock_mono_us() > l->until_us ||
+        recv(fd, nothing, sizeof(nothing), 0) <= 0)
         end(l);
 }
 
 void http_linger(struct http *h, int fd)
 {
-    static const struct timeval patience = {LINGER_SECONDS, 0};
-    struct lingering *l = h->lingering_count < h->config->http_max_clients ? calloc(1, sizeof(*l)) : NULL;
+    static const struct timeval patience = {SILENCE_SECONDS, 0};
+    struct lingering *l = calloc(1, sizeof(*l));
     int copy = l == NULL || fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (copy >= 0)
         l->readable = event_new(h->base, copy, EV_READ | EV_PERSIST, on_readable, l);
@@ -53,15 +55,16 @@ void http_linger(struct http *h, int fd)
     }
     l->http = h;
     l->fd = copy;
-    LIST_INSERT_HEAD(&h->lingering, l, link);
+    l->until_us = clock_mono_us() + h->config->http_timeout_ms * 1000;
+    TAILQ_INSERT_TAIL(&h->lingering, l, link);
     h->lingering_count++;
 }
 
-void http_linger_fini(struct http *h)
+void http_linger_keep(struct http *h, size_t most)
 {
     struct lingering *l, *next;
-    for (l = LIST_FIRST(&h->lingering); l != NULL; l = next) {
-        next = LIST_NEXT(l, link);
+    for (l = TAILQ_FIRST(&h->lingering); l != NULL && h->lingering_count > most; l = next) {
+        next = TAILQ_NEXT(l, link);
         end(l);
     }
 }

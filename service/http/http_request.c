@@ -92,7 +92,7 @@ static void send_as(struct http_request *r, int status, const char *type, struct
         buffer_clear(body);
     }
     begin_head(r, &head, status, last);
-    if (status != 204)
+    if (status != 204 && status != 304) /* the length and type would be those of the 200 */
         buffer_printf(&head, "Content-Type: %s\r\nContent-Length: %zu\r\n", type, body->length);
     buffer_puts(&head, "\r\n");
     http_meter_count(r, status);
@@ -149,6 +149,15 @@ void http_answer_as(struct http_request *r, int status, const char *type, struct
     if (r->connection != NULL)
         send_as(r, status, type, body);
     buffer_fini(body);
+}
+
+void http_answer_builtin(struct http_request *r, int status, const char *type, const void *bytes,
+                         size_t length)
+{
+    /* Without a capacity the connection does not copy it. */
+    struct buffer body = {.data = (char *)bytes, .length = length};
+    if (r->connection != NULL)
+        send_as(r, status, type, &body);
 }
 
 void http_answer(struct http_request *r, int status, struct buffer *json)
@@ -360,20 +369,24 @@ static bool is_asked_from_here(struct http_request *r)
     return fault == NULL;
 }
 
+static bool may_serve(struct http_request *r)
+{
+    http_sync(r->http);
+    return http_authorise(r, r->route->role, r->filter.length > 0 ? r->filter.data : NULL, r->filter.length);
+}
+
 /* Serve the request, now that the user is known. */
 static void serve_known(struct http_request *r)
 {
-    bool named = r->filter.length > 0;
-    if (is_asked_from_here(r) &&
-        http_authorise(r, r->route->role, named ? r->filter.data : NULL, r->filter.length) &&
-        (r->route->body == 0 || wants_body(r)))
+    if (is_asked_from_here(r) && may_serve(r) && (r->route->body == 0 || wants_body(r)))
         http_connection_read_body(r->connection, r->route->body != 0);
 }
 
 void http_request_whole(struct http_request *r)
 {
     (void)http_request_hold(r);
-    if (set_deadline(r) && (r->route->body == 0 || take_body(r)))
+    /* Rights may have been withdrawn while the body was read. */
+    if (set_deadline(r) && may_serve(r) && (r->route->body == 0 || take_body(r)))
         (r->route->run != NULL ? r->route->run : http_ask)(r);
     http_request_release(r);
 }

@@ -190,6 +190,8 @@ void client_close_after_reply(struct client *c);
 MUST_CHECK size_t client_queue_command(struct command_list *list, const struct argument *arguments,
                                        size_t count);
 void client_clear_commands(struct command_list *list);
+/* Does what DISCARD does. */
+void client_drop_transaction(struct client *c);
 
 /* Keep the command that is being run beyond the return of its handler. The caller owns @out; the array of
  * arguments that the handler got stays valid in it. False: no memory. */

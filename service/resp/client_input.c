@@ -51,6 +51,13 @@ void client_clear_commands(struct command_list *list)
     }
 }
 
+void client_drop_transaction(struct client *c)
+{
+    client_clear_commands(&c->transaction);
+    c->transaction_count = c->transaction_bytes = 0;
+    c->in_transaction = c->transaction_failed = false;
+}
+
 /* --- the memory of a command --- */
 
 void command_memory_fini(struct command_memory *m)
@@ -112,7 +119,8 @@ static bool run_command(struct client *c, const struct argument *arguments, size
 {
     const struct command_set *commands = c->worker->commands;
     const struct command *command = commands->find(arguments[0].bytes, arguments[0].length);
-    if (commands->runs_alone(command) && !STAILQ_EMPTY(&c->requests) && !c->in_transaction) {
+    worker_sync(c->worker); /* rights that were withdrawn must have no effect any more */
+    if (!STAILQ_EMPTY(&c->requests) && commands->runs_alone(c, command)) {
         client_enter(c, CLIENT_STALLED);
         return false;
     }

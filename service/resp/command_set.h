@@ -14,8 +14,9 @@ struct command;
 struct command_set {
     /* NULL: there is no such command. */
     const struct command *(*find)(const char *name, size_t length);
-    /* True if the command must wait until everything before it is answered. @command may be NULL. */
-    bool (*runs_alone)(const struct command *command);
+    /* True if the command must wait until everything before it is answered, other than one that a transaction
+     * queues. @command may be NULL. */
+    bool (*runs_alone)(const struct client *c, const struct command *command);
     /* Run the command, which writes one reply, now or later. @command is NULL if there is no such command. */
     void (*run)(struct client *c, const struct command *command, const struct argument *arguments,
                 size_t count);

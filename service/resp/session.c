@@ -37,6 +37,8 @@ void session_resolve(struct client *c)
         memcpy(s->user, USERS_DEFAULT, sizeof(USERS_DEFAULT));
     s->rights = s->user[0] != '\0' ? users_find(config, s->user, strlen(s->user)) : NULL;
     c->parser.stranger = s->rights == NULL;
+    if (s->rights == NULL) /* a stranger's commands are not kept */
+        client_drop_transaction(c);
     if (s->rights == NULL && (was_known || s->stranger_since_us == 0))
         s->stranger_since_us = clock_mono_us();
 }

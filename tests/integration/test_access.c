@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "tests/integration/dumps.h"
 #include "tests/lib/raw.h"
 
 /* The command must not be refused with NOPERM. Any other reply is fine. */
@@ -273,6 +275,21 @@ static void test_http__knows_users_tokens_roles_and_patterns(void **state)
     assert_int_equal(access_http_status("GET", "/v1/filters", "", answer, sizeof(answer)), 200);
 }
 
+static void coordinators_say(struct client *c, const char *nodes)
+{
+    redisReply *r = client_command(c, "TB.COORDINATORS");
+    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 1);
+    const redisReply *one = r->element[0];
+    for (size_t i = 0; i + 1 < one->elements; i += 2) {
+        const char *field = one->element[i]->str, *value = one->element[i + 1]->str;
+        if (strcmp(field, "nodes") == 0)
+            assert_string_equal(value, nodes);
+        if (strcmp(field, "redis") == 0)
+            assert_string_equal(value, "ok");
+    }
+    freeReplyObject(r);
+}
+
 /* Only users that may use all filters see the nodes and their errors. */
 static void test_patterns__hide_nodes(void **state)
 {
@@ -285,6 +302,8 @@ static void test_patterns__hide_nodes(void **state)
     redisReply *r = client_command(&chief, "INFO");
     assert_true(r != NULL && strstr(r->str, "node0:name=127.0.0.1:") != NULL);
     freeReplyObject(r);
+    coordinators_say(&reader, "");
+    coordinators_say(&chief, access_fixture.node_list + strlen("redis://"));
     process_signal(&access_fixture.redis[0].process, SIGSTOP);
     int status = access_http_status("GET", "/readyz", "", answer, sizeof(answer));
     process_signal(&access_fixture.redis[0].process, SIGCONT);
@@ -360,6 +379,41 @@ static void test_quotas__bound_what_a_user_makes(void **state)
     client_close(&chief);
 }
 
+/* Who is disabled while a command of his waits has no quota any more, so the command makes nothing. */
+static void test_quotas__hold_for_who_is_disabled_meanwhile(void **state)
+{
+    (void)state;
+    struct client chief = {0}, redis = {0};
+    struct error e = {""};
+    char reply[512];
+    int first, second;
+    access_reload(SERVICE, FILTERS "[user writer]\npassword = " WRITER_HASH
+                                   "\nroles = write\nfilters = off-*\nfilters_max = 1\n" CHIEF);
+    access_log_in(&chief, "chief");
+    must(client_open(&redis, access_fixture.redis[0].port, ACCESS_REPLY_MS, &e), e);
+    first = raw_open(access_fixture.daemon[0].port);
+    second = raw_open(access_fixture.daemon[0].port);
+    assert_true(raw_puts(first, "AUTH chief chief\r\n") && raw_expect(first, "+OK\r\n"));
+    assert_true(raw_puts(second, "AUTH writer writer\r\nBF.RESERVE off-1 0.01 10\r\n"));
+    assert_true(raw_expect(second, "+OK\r\n+OK\r\n"));
+    must(client_ok(&redis, &e, "CLIENT PAUSE 700 ALL"), e);
+    assert_true(raw_puts(first, "BF.RESERVE other 0.01 10\r\n")); /* the thread that makes filters is busy */
+    clock_sleep_us(100000);
+    assert_true(raw_puts(second, "BF.RESERVE off-2 0.01 1000000\r\n"));
+    clock_sleep_us(100000);
+    access_gives(&chief, "CONFIG SET user.writer.enabled no", "OK");
+    assert_true(raw_expect(first, "+OK\r\n"));
+    assert_true(raw_read_until(second, "\r\n", reply, sizeof(reply)));
+    if (reply[0] != '-' || strstr(reply, "user writer may ") == NULL)
+        fail_msg("a disabled user has made a filter: %s", reply);
+    access_gives(&chief, "EXISTS off-2", "0");
+    access_gives(&chief, "DEL off-1 other", "2");
+    raw_close(first);
+    raw_close(second);
+    client_close(&redis);
+    client_close(&chief);
+}
+
 /* For a user without a quota: one command may take a quarter of the memory that Redis has left, and no
  * more. */
 static void test_quotas__leave_memory_to_others_by_default(void **state)
@@ -389,6 +443,37 @@ static void test_quotas__leave_memory_to_others_by_default(void **state)
     client_close(&chief);
 }
 
+/* A load counts when its filter is published, too: several that were begun before may not all be. */
+static void test_quotas__count_loads_when_they_end(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"load-5", "load-6", "load-7"};
+    struct client writer = {0}, chief = {0};
+    struct error e = {""};
+    struct dump d = {0};
+    access_log_in(&chief, "chief");
+    access_gives(&chief, "BF.RESERVE source 0.01 10", "OK");
+    must(dump_rest(&d, &chief, "source", &e), e);
+    access_reload(SERVICE, FILTERS "[user writer]\npassword = " WRITER_HASH
+                                   "\nroles = write\nfilters = load-*\nfilters_max = 1\n" CHIEF);
+    access_log_in(&writer, "writer");
+    for (size_t i = 0; i < 3; i++)
+        must(dump_load(&d.piece[0], &writer, names[i], &e), e);
+    for (size_t i = 1; i < d.count; i++)
+        must(dump_load(&d.piece[i], &writer, names[0], &e), e);
+    for (size_t i = 1; i + 1 < d.count; i++)
+        must(dump_load(&d.piece[i], &writer, names[1], &e), e);
+    assert_int_equal(dump_load(&d.piece[d.count - 1], &writer, names[1], &e), ERR_REFUSED);
+    assert_non_null(strstr(e.text, "filters_max"));
+    access_gives(&writer, "KEYS *", "array of 1");
+    access_gives(&writer, "DEL load-5", "1"); /* now there is room */
+    must(dump_load(&d.piece[d.count - 1], &writer, names[1], &e), e);
+    access_gives(&chief, "DEL load-6 source", "2");
+    dump_free(&d);
+    client_close(&writer);
+    client_close(&chief);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,7 +489,9 @@ int main(void)
         ACCESS_TEST(test_http__knows_users_tokens_roles_and_patterns),
         ACCESS_TEST(test_doctor__is_for_administrators_of_all_filters),
         ACCESS_TEST(test_quotas__bound_what_a_user_makes),
+        ACCESS_TEST(test_quotas__hold_for_who_is_disabled_meanwhile),
         ACCESS_TEST(test_quotas__leave_memory_to_others_by_default),
+        ACCESS_TEST(test_quotas__count_loads_when_they_end),
     };
     return cmocka_run_group_tests(tests, access_setup, access_teardown);
 }

@@ -2,7 +2,11 @@
 /* Users and rights that change while clients are connected. */
 #include "tests/integration/access.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "base/clock.h"
+#include "tests/lib/raw.h"
 
 static void test_reload__changes_rights_at_once(void **state)
 {
@@ -42,11 +46,8 @@ static void test_reload__a_removed_user_cannot_run_what_it_has_queued(void **sta
     access_gives(&writer, "MULTI", "OK");
     access_gives(&writer, "BF.ADD alpha queued", "QUEUED");
     access_reload(SERVICE, FILTERS READER CHIEF SLOW);
-    access_gives(&writer, "EXEC", NOAUTH);
-    access_gives(&writer, "AUTH reader reader", "QUEUED"); /* queued, as in Redis */
-    access_gives(&writer, "EXEC", NOAUTH);
-    access_gives(&writer, "RESET", "RESET");
-    access_gives(&writer, "AUTH reader reader", "OK");
+    access_gives(&writer, "AUTH reader reader", "OK"); /* not queued: the transaction is gone */
+    access_gives(&writer, "EXEC", "ERR EXEC without MULTI");
     access_gives(&writer, "BF.EXISTS alpha queued", "0");
     client_close(&writer);
 }
@@ -71,6 +72,28 @@ static void test_reload__the_first_user_ends_the_free_entry(void **state)
     client_close(&c);
 }
 
+/* Of a request whose head had come before. */
+static void test_http__rights_are_withdrawn_before_the_body(void **state)
+{
+    (void)state;
+    struct client chief = {0};
+    char answer[2048];
+    int fd = raw_open(access_fixture.daemon[0].http_port);
+    access_log_in(&chief, "chief");
+    assert_true(raw_puts(fd, "POST /v1/filters/alpha/add HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                             "Content-Type: application/json\r\nAuthorization: Basic d3JpdGVyOndyaXRlcg==\r\n"
+                             "Expect: 100-continue\r\nContent-Length: 17\r\n\r\n"));
+    assert_true(raw_expect(fd, "HTTP/1.1 100 Continue\r\n\r\n"));
+    access_gives(&chief, "CONFIG SET user.writer.enabled no", "OK");
+    assert_true(raw_puts(fd, "{\"keys\":[\"late\"]}"));
+    assert_true(raw_read_all(fd, answer, sizeof(answer)));
+    if (strncmp(answer, "HTTP/1.1 401 ", 13) != 0)
+        fail_msg("%s", answer);
+    access_gives(&chief, "BF.EXISTS alpha late", "0");
+    raw_close(fd);
+    client_close(&chief);
+}
+
 /* CONFIG SET works like a reload. */
 static void test_config_set__changes_users(void **state)
 {
@@ -90,13 +113,38 @@ static void test_config_set__changes_users(void **state)
     client_close(&writer);
 }
 
+/* The user of a request that is under way stays who it was. */
+static void test_reset__waits_in_a_transaction_too(void **state)
+{
+    (void)state;
+    struct client redis = {0};
+    struct error e = {""};
+    int fd = raw_open(access_fixture.daemon[0].port);
+    must(client_open(&redis, access_fixture.redis[0].port, ACCESS_REPLY_MS, &e), e);
+    assert_true(raw_puts(fd, "AUTH writer writer\r\nBF.ADD alpha reset-1\r\n"));
+    assert_true(raw_expect(fd, "+OK\r\n:1\r\n"));
+    must(client_ok(&redis, &e, "CLIENT PAUSE 700 ALL"), e);
+    assert_true(raw_puts(fd, "BF.ADD alpha reset-2\r\nMULTI\r\nRESET\r\n"));
+    clock_sleep_us(300000);
+    redisReply *r = client_command(&access_fixture.client[0], "CLIENT LIST");
+    assert_non_null(r);
+    if (strstr(r->str, "cmd=reset") != NULL)
+        fail_msg("%s", r->str);
+    freeReplyObject(r);
+    assert_true(raw_expect(fd, ":1\r\n+OK\r\n+RESET\r\n"));
+    raw_close(fd);
+    client_close(&redis);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ACCESS_TEST(test_reload__changes_rights_at_once),
         ACCESS_TEST(test_reload__a_removed_user_cannot_run_what_it_has_queued),
         ACCESS_TEST(test_reload__the_first_user_ends_the_free_entry),
+        ACCESS_TEST(test_http__rights_are_withdrawn_before_the_body),
         ACCESS_TEST(test_config_set__changes_users),
+        ACCESS_TEST(test_reset__waits_in_a_transaction_too),
     };
     return cmocka_run_group_tests(tests, access_setup, access_teardown);
 }

@@ -344,17 +344,55 @@ static void test_http__closes_who_stops_in_the_middle(void **state)
 static void test_http__closes_who_drips(void **state)
 {
     (void)state;
-    int fd = open_http();
-    bool open = raw_puts(fd, POST "Content-Length: 1000\r\n\r\n");
-    uint64_t began = clock_mono_us();
-    while (open && clock_mono_us() - began <
-                       8 * 1000 * 1000) { /* each pause is shorter than the time of a single read */
-        clock_sleep_us(100 * 1000);
-        open = raw_puts(fd, " ");
+    /* The second one has its answer, and the daemon only waits for the end of what it sends. */
+    static const char *const begun[] = {POST "Content-Length: 1000\r\n\r\n", "GET /livez HTTP/1.0\r\n\r\n"};
+    for (size_t i = 0; i < 2; i++) {
+        int fd = open_http();
+        bool open = raw_puts(fd, begun[i]);
+        uint64_t began = clock_mono_us();
+        while (open && clock_mono_us() - began <
+                           8 * 1000 * 1000) { /* each pause is shorter than the time of a single read */
+            clock_sleep_us(100 * 1000);
+            open = raw_puts(fd, " ");
+        }
+        if (open)
+            fail_msg("%s", begun[i]);
+        raw_close(fd);
     }
-    assert_false(open);
-    raw_close(fd);
     is_alive();
+}
+
+/* Connections that wait for such an end count, too: they are closed first. */
+static void test_http__ended_connections_make_room(void **state)
+{
+    (void)state;
+    enum { IDLE = CLIENTS_MAX - 5 };
+    int idle[IDLE], ended[CLIENTS_MAX];
+    size_t open = 0;
+    for (size_t i = 0; i < IDLE; i++)
+        idle[i] = open_http();
+    for (size_t i = 0; i < CLIENTS_MAX; i++) {
+        ended[i] = open_http();
+        assert_true(raw_puts(ended[i], "GET /livez HTTP/1.0\r\n\r\n"));
+        struct http_reply r = http_receive(ended[i], false);
+        assert_int_equal(r.status, 200);
+        http_reply_fini(&r);
+    }
+    clock_sleep_us(100 * 1000);
+    for (size_t i = 0; i < CLIENTS_MAX; i++) {
+        (void)raw_puts(ended[i], " "); /* is answered by a reset where the daemon has closed */
+        clock_sleep_us(5000);
+        open += raw_puts(ended[i], " ");
+        raw_close(ended[i]);
+    }
+    assert_in_range(open, 1, CLIENTS_MAX - IDLE);
+    for (size_t i = 0; i < IDLE; i++) {
+        assert_true(raw_puts(idle[i], "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"));
+        struct http_reply r = http_receive(idle[i], false);
+        assert_int_equal(r.status, 200);
+        http_reply_fini(&r);
+        raw_close(idle[i]);
+    }
 }
 
 static void test_http__the_longest_idle_connection_makes_room(void **state)
@@ -488,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_http__its_refusal_arrives_although_the_body_was_not_read),
         cmocka_unit_test(test_http__closes_who_stops_in_the_middle),
         cmocka_unit_test(test_http__closes_who_drips),
+        cmocka_unit_test(test_http__ended_connections_make_room),
         cmocka_unit_test(test_http__the_longest_idle_connection_makes_room),
         cmocka_unit_test(test_http__more_is_sent_than_it_can_bear),
         cmocka_unit_test(test_http__random_bytes_break_nothing),

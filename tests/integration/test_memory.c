@@ -4,17 +4,22 @@
 #include "tests/integration/memory.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "tests/lib/certificates.h"
 #include "tests/lib/raw.h"
 
 enum { STRANGERS = 32, STRANGER_BYTES = 64 * 1024, SLACK = 2 * 1024 * 1024 };
 
 static struct fixture fixture;
+static char directory[PATH_MAX]; /* of certificates */
+static uint16_t tls_port;
 
 /* Copy @text without its terminating NUL. */
 static void put(char *to, const char *text)
@@ -26,10 +31,18 @@ static void put(char *to, const char *text)
 static int setup(void **state)
 {
     (void)state;
+    static char service[4 * PATH_MAX];
+    struct error e = {""};
     memory_count_what_is_held();
-    return fixture_start(&fixture, &(struct fixture_options){.nodes = 1,
-                                                             .daemons = 1,
-                                                             .service = "client_memory_max = 40MiB\n"}) == 0
+    must(process_make_directory(directory, "memory", &e), e);
+    must(certificates_make(directory, &e), e);
+    tls_port = process_free_port();
+    (void)snprintf(service, sizeof(service),
+                   "client_memory_max = 40MiB\nlisten_tls = 127.0.0.1:%u\ntls_cert = %s/redis.crt\n"
+                   "tls_key = %s/redis.key\ntls_ca = %s/ours.crt\ntls_client_auth = optional\n",
+                   tls_port, directory, directory, directory);
+    return fixture_start(&fixture, &(struct fixture_options){.nodes = 1, .daemons = 1, .service = service}) ==
+                   0
                ? 0
                : -1;
 }
@@ -37,6 +50,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
+    process_remove_directory(directory);
     return fixture_stop(&fixture);
 }
 
@@ -107,6 +121,98 @@ static void test_stranger__costs_little_whatever_it_sends(void **state)
     memset(bulk + n, 'x', 16384);
     put(bulk + n + 16384, "\r\n");
     costs_little("*10\r\n", bulk, (size_t)n + 16384 + 2);
+}
+
+/* Write a ClientHello with an extension of @padding bytes, in records of at most @record bytes. Returns the
+ * length. */
+static size_t make_hello(uint8_t *out, size_t padding, size_t record)
+{
+    static const uint8_t offer[] = {0, 4, 0xc0, 0x2b, 0xc0, 0x2f, 1, 0}; /* of TLS 1.2 */
+    static const uint8_t extensions[] = {0, 10, 0, 4, 0, 2, 0, 23, 0, 13, 0, 6, 0, 4, 4, 3, 4, 1};
+    static uint8_t hello[1 << 17];
+    size_t n = 4, extended = sizeof(extensions) + 4 + padding, length = 0;
+    memset(hello, 0, sizeof(hello));
+    hello[n] = hello[n + 1] = 3;
+    n += 2 + 32 + 1; /* the random bytes, and no session */
+    memcpy(hello + n, offer, sizeof(offer));
+    n += sizeof(offer);
+    hello[n++] = (uint8_t)(extended >> 8);
+    hello[n++] = (uint8_t)extended;
+    memcpy(hello + n, extensions, sizeof(extensions));
+    n += sizeof(extensions);
+    hello[n + 1] = 21; /* padding */
+    hello[n + 2] = (uint8_t)(padding >> 8);
+    hello[n + 3] = (uint8_t)padding;
+    n += 4 + padding;
+    hello[0] = 1;
+    hello[1] = (uint8_t)((n - 4) >> 16);
+    hello[2] = (uint8_t)((n - 4) >> 8);
+    hello[3] = (uint8_t)(n - 4);
+    for (size_t from = 0; from < n; from += record) {
+        size_t piece = n - from < record ? n - from : record;
+        const uint8_t head[] = {0x16, 3, 1, (uint8_t)(piece >> 8), (uint8_t)piece};
+        memcpy(out + length, head, sizeof(head));
+        memcpy(out + length + sizeof(head), hello + from, piece);
+        length += sizeof(head) + piece;
+    }
+    return length;
+}
+
+/* A connection whose small buffers leave to the daemon what is not read. */
+static int open_narrow(uint16_t port)
+{
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int segment = 88, room = 2048;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment)), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+/* Send the bytes on many connections, and wait. Returns how many are not closed. */
+static size_t many_cost_little(uint16_t port, const char *what, const void *bytes, size_t length)
+{
+    int fds[STRANGERS * 4];
+    size_t count = sizeof(fds) / sizeof(fds[0]), before = memory_at_rest(&fixture), open = 0;
+    memory_reset_peak(&fixture);
+    for (size_t i = 0; i < count; i++) {
+        fds[i] = open_narrow(port);
+        (void)raw_send(fds[i], bytes, length);
+    }
+    clock_sleep_us(1000000);
+    size_t peak = memory_peak(&fixture), grown = peak > before ? peak - before : 0;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t answer[4096];
+        ssize_t n = 1;
+        while (n > 0)
+            n = recv(fds[i], answer, sizeof(answer), MSG_DONTWAIT);
+        open += n < 0 && errno == EAGAIN;
+        raw_close(fds[i]);
+    }
+    if (grown > count * STRANGER_BYTES + SLACK)
+        fail_msg("%s: %zu connections cost %zu KiB each", what, count, grown / count / 1024);
+    return open;
+}
+
+static void test_stranger__costs_little_in_a_handshake(void **state)
+{
+    (void)state;
+    enum { RECORD = 16384, LARGEST = 131396 };
+    static uint8_t bytes[1 << 18];
+    static const uint8_t announced[] = {0x16,         3, 1, 0, 4, 1, LARGEST >> 16, LARGEST >> 8 & 255,
+                                        LARGEST & 255};
+    assert_int_equal(many_cost_little(tls_port, "a record announced", "\x16\3\1\x40", 5), STRANGERS * 4);
+    assert_int_equal(many_cost_little(tls_port, "a usual hello", bytes, make_hello(bytes, 200, RECORD)),
+                     STRANGERS * 4);
+    assert_int_equal(many_cost_little(tls_port, "a large hello", bytes, make_hello(bytes, 16000, RECORD)),
+                     STRANGERS * 4);
+    assert_int_equal(many_cost_little(tls_port, "a hello announced", announced, sizeof(announced)), 0);
+    assert_int_equal(many_cost_little(tls_port, "the largest hello", bytes, make_hello(bytes, 65000, RECORD)),
+                     0);
+    assert_int_equal(many_cost_little(tls_port, "a hello in pieces", bytes, make_hello(bytes, 65000, 500)),
+                     0);
 }
 
 enum { MIB = 1024 * 1024 };
@@ -195,6 +301,17 @@ static void test_clients__many_are_bounded_together(void **state)
 
 #define HEAD "POST /v1/filters/f/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
+/* A page that needs no login, and all that is read ahead of the next request. */
+static void test_http__pages_that_are_not_read_cost_little(void **state)
+{
+    (void)state;
+    static const char get[] = "GET /docs/decisions.md HTTP/1.1\r\nHost: x\r\n\r\n";
+    static char bytes[20000];
+    memset(bytes, 'x', sizeof(bytes));
+    put(bytes, get);
+    (void)many_cost_little(fixture.daemon[0].http_port, get, bytes, sizeof(bytes));
+}
+
 static void test_http__bodies_of_strangers_are_not_kept(void **state)
 {
     (void)state;
@@ -245,9 +362,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_stranger__costs_little_whatever_it_sends, set_password,
                                         clear_password),
+        cmocka_unit_test(test_stranger__costs_little_in_a_handshake),
         cmocka_unit_test(test_client__its_large_replies_are_not_kept),
         cmocka_unit_test(test_clients__the_largest_is_cut_when_all_hold_too_much),
         cmocka_unit_test(test_clients__many_are_bounded_together),
+        cmocka_unit_test(test_http__pages_that_are_not_read_cost_little),
         cmocka_unit_test_setup_teardown(test_http__bodies_of_strangers_are_not_kept, set_password,
                                         clear_password),
         cmocka_unit_test(test_http__bodies_in_chunks_are_bounded_together),

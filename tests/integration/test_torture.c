@@ -372,6 +372,53 @@ static void test_too_many_connections__are_told_so(void **state)
     assert_int_equal(refused, 5);
 }
 
+static void logs_little(const struct daemon *d)
+{
+    clock_sleep_us(2000000);
+    char *log = process_log(&d->process);
+    size_t length = strlen(log);
+    free(log);
+    assert_in_range(length, 1, 64 * 1024);
+}
+
+/* Where few files may be open, HTTP leaves enough for Redis and for clients of both kinds. */
+static void test_http_connections__leave_files_to_others(void **state)
+{
+    (void)state;
+    enum { CONNECTIONS = 600 };
+    static const char *const few[] = {"sh", "-c", "ulimit -n 500; exec \"$@\"", "sh", NULL};
+    struct daemon d = {0};
+    struct client c, redis;
+    struct error e = {""};
+    const struct daemon_options o = {.nodes = redis_node.url, .redis = "prefix = few\n"};
+    must(daemon_prepare(&d, &o, &e), e);
+    d.wrapper = few;
+    must(daemon_launch(&d, &e), e);
+    must(client_open(&c, d.port, ANSWER_MS, &e), e);
+    must(client_open(&redis, redis_node.port, ANSWER_MS, &e), e);
+    must(client_ok(&c, &e, "BF.RESERVE few 0.01 1000"), e);
+    for (size_t i = 0; i < CONNECTIONS; i++)
+        many[i] = raw_open(d.http_port);
+    logs_little(&d);
+    freeReplyObject(client_command(&redis, "CLIENT KILL TYPE normal"));
+    int64_t added = 0;
+    for (uint64_t until = clock_mono_us() + 5000000; added == 0 && clock_mono_us() < until;)
+        if (client_integer(&c, &added, &e, "BF.ADD few k") != ERR_OK)
+            clock_sleep_us(50000);
+    if (added != 1)
+        fail_msg("BF.ADD: %s", e.text);
+    for (size_t i = 0; i < CONNECTIONS; i++)
+        drop(many[i]);
+    const struct rlimit none = {.rlim_cur = 20, .rlim_max = 20};
+    assert_int_equal(prlimit(d.process.pid, RLIMIT_NOFILE, &none, NULL), 0);
+    int waits = raw_open(d.http_port);
+    logs_little(&d);
+    raw_close(waits);
+    client_close(&redis);
+    client_close(&c);
+    assert_true(daemon_fini(&d));
+}
+
 /* Open and close connections, with and without a request under way. */
 static void churn(uint64_t until, uint64_t *opened)
 {
@@ -432,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_clients_that_never_read__are_cut_and_cost_a_bounded_memory),
         cmocka_unit_test(test_ten_thousand_idle_connections__are_all_served),
         cmocka_unit_test(test_too_many_connections__are_told_so),
+        cmocka_unit_test(test_http_connections__leave_files_to_others),
         cmocka_unit_test(test_connections_opened_and_closed__leave_memory_flat),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

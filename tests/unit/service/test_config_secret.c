@@ -82,6 +82,12 @@ static void test_password_file__holds_one_line(void **state)
     refuse("\n", 1, "is empty; write the password into it");
     refuse("a\nb\n", 4, "holds more than one line; write the password alone into it");
     refuse("a\0b", 3, "holds more than one line; write the password alone into it");
+    keep(large, 512);
+    (void)snprintf(text, sizeof(text), "[service]\npassword_file = %s\n", path);
+    ini_refuse(text,
+               "1: 'password' has more than 511 bytes, so nobody could log in with it; choose another one");
+    keep(large, 511);
+    config_free(ini_accept(text));
     refuse(large, sizeof(large), "holds more than 1024 bytes; write the password alone into it");
     ini_refuse(
         "[redis]\npassword_file = /nonexistent/p\n",
