@@ -55,7 +55,8 @@ struct control {
     bool leaves;
     bool rests;               /* send nothing until filter->rests is cleared, or the time has come */
     bool leaving;             /* the process is leaving the register, and lets no add in until it has */
-    bool lacks_shards;        /* this process does not have all lost shards in memory */
+    bool lacks_shards;        /* this process cannot make all lost shards again, and has said so */
+    bool has_shards;          /* it has them in memory, but something else has their names */
     bool is_new;              /* block reads do not use the latest view yet */
     bool vouched;             /* the last look has asked the registries: they name no later incarnation */
     uint64_t vouched_history; /* if @vouched: the last history of the view, which they name, too */
