@@ -20,9 +20,10 @@
  *   there knows of the mark.
  * - With several lanes counts may differ by false positives: processes may see two keys of different lanes in
  *   a different order.
- * - A mark belongs to its lane's era. In another era the mark may be lost, and entries before it may be
- *   appended again behind its place. So the view's record of the mark no longer counts, nobody goes on with a
- *   mark that it does not have, and the folder, which has the count, marks the lane again.
+ * - A mark belongs to its lane's era, and is appended in no other. In another era the mark may be lost, and
+ *   entries before it may be appended again behind its place. So the view's record of the mark no longer
+ *   counts, nobody goes on with a mark that it does not have, and the folder, which has the count, marks the
+ *   lane again.
  * - A mark names its generation. A rebuild makes the next one, which no mark names: it takes all keys from
  *   the log, also those that the former one refused. */
 #include <stdbool.h>
