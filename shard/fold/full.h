@@ -18,11 +18,16 @@
  * - Behind the mark nothing is applied: the bits of a present key are set already, other keys are refused.
  * - full_store() is called before fold_store() of a position behind the mark, so a process that loads from
  *   there knows of the mark.
+ * - An add behind the mark only looks, and "old" is an acknowledgement for which nothing is kept. So it needs
+ *   a tail read, and memory that others have, too: memory of before a failover may have keys of entries that
+ *   are lost, and that nobody was told of. A registered writer is asked for its memory before the view takes
+ *   an era (eras.h). Any other process refuses keys until it holds the generation anew (`doubtful`, held.h).
  * - With several lanes counts may differ by false positives: processes may see two keys of different lanes in
  *   a different order.
- * - A mark belongs to its lane's era. In another era the mark may be lost, and entries before it may be
- *   appended again behind its place. So the view's record of the mark no longer counts, nobody goes on with a
- *   mark that it does not have, and the folder, which has the count, marks the lane again.
+ * - A mark belongs to its lane's era, and is appended in no other. In another era the mark may be lost, and
+ *   entries before it may be appended again behind its place. So the view's record of the mark no longer
+ *   counts, nobody goes on with a mark that it does not have, and the folder, which has the count, marks the
+ *   lane again.
  * - A mark names its generation. A rebuild makes the next one, which no mark names: it takes all keys from
  *   the log, also those that the former one refused. */
 #include <stdbool.h>

@@ -14,7 +14,7 @@ enum {
     TRIM_AT_ONCE = 10000 /* entries; XTRIM removes whole nodes, so a few less */
 };
 
-extern const char embedded_lane_trim[];
+extern const char embedded_lane_mark[], embedded_lane_trim[];
 
 struct round {
     struct sync_client *redis;
@@ -163,14 +163,18 @@ enum err lane_look(struct sync_client *l, const struct lane *lane, struct log_id
 
 /* --- appending --- */
 
+static enum err take_put(const struct lane *lane, const redisReply *reply, struct log_id *id, struct error *e)
+{
+    return reply->type == REDIS_REPLY_NIL ? error_set(e, ERR_NOT_FOUND, "lane %s is missing", lane->key.text)
+                                          : lane_take_id(lane, reply, id, e);
+}
+
 static enum err put_reply(struct sync_client *l, const struct lane *lane, struct log_id *id, struct error *e)
 {
     redisReply *reply = NULL;
     enum err code = sync_client_reply(l, lane->where, &reply, e);
-    if (code == ERR_OK && reply->type == REDIS_REPLY_NIL)
-        code = error_set(e, ERR_NOT_FOUND, "lane %s is missing", lane->key.text);
-    else if (code == ERR_OK)
-        code = lane_take_id(lane, reply, id, e);
+    if (code == ERR_OK)
+        code = take_put(lane, reply, id, e);
     freeReplyObject(reply);
     return code;
 }
@@ -228,9 +232,23 @@ enum err lane_notice(struct sync_client *l, const struct lane *lane, const uint8
 
 enum err lane_mark_full(struct sync_client *l, const struct lane *lane, uint64_t generation, struct error *e)
 {
-    struct lane_put put;
-    put.length = log_entry_encode_full(put.bytes, generation);
-    return lane_put(l, lane, &put, 1, e);
+    uint8_t bytes[LOG_ENTRY_BYTES_MAX];
+    struct script_call call = {0};
+    struct log_id id;
+    redisReply *reply;
+    script_begin(&call, embedded_lane_mark);
+    script_key(&call, &lane->key);
+    script_bytes(&call, bytes, log_entry_encode_full(bytes, generation));
+    script_incarnation(&call, lane->era); /* 16 digits */
+    enum err code = script_ask(&call, l, lane->where, &reply, e);
+    script_fini(&call);
+    if (code != ERR_OK)
+        return code;
+    code = reply->type == REDIS_REPLY_INTEGER
+               ? error_set(e, ERR_FENCED, "lane %s: its node is in another era", lane->key.text)
+               : take_put(lane, reply, &id, e);
+    freeReplyObject(reply);
+    return code;
 }
 
 enum err lane_mark_layer(struct sync_client *l, const struct lane *lane, uint64_t generation, unsigned layer,

@@ -58,7 +58,7 @@ MUST_CHECK enum err lane_notice(struct sync_client *l, const struct lane *lane,
                                 const uint8_t writer[LOG_WRITER_BYTES], struct error *e);
 
 /* Append the full mark of @generation. Further marks change nothing: the first one counts. ERR_NOT_FOUND: the
- * lane is missing. */
+ * lane is missing. ERR_FENCED: its node is in another era, and nothing was appended. Model: full.pml. */
 MUST_CHECK enum err lane_mark_full(struct sync_client *l, const struct lane *lane, uint64_t generation,
                                    struct error *e);
 /* Append the mark that @layer (1 or more) of @generation begins. A view must have the layer before. A mark

@@ -16,6 +16,8 @@
  *   operator accepts the loss (lost_accept()). The view names the lost shard until it is there. Until then no
  *   key is called absent, and adds go on: their entries stay in the lanes, which are not trimmed, so adds end
  *   at `log_max`
+ * - something else has the shard's name: a writer that has the shard in memory says so, too, and makes it
+ *   again when the name is free; no operator can accept the loss meanwhile
  *
  * A shard that was made again has every entry up to any stored position. Positions of earlier tokens were
  * stored before this token was drawn, and the tails were read after that. A process that draws a later token
@@ -54,6 +56,7 @@ struct lost_work {
     enum err (*join)(void *arg, const struct writer_token *token, struct error *e);
     void *arg;                            /* of both */
     uint64_t made, missing;               /* out: numbers of shards */
+    bool lacks;                           /* out: memory does not have all that are missing */
     struct log_lost left[LOST_NAMED_MAX]; /* out: the first shards that are still missing */
     unsigned left_count;
 };
@@ -68,10 +71,14 @@ MUST_CHECK enum err lost_say(struct sync_client *l, const struct names *names, c
  * another process has drawn a later token. ERR_NOMEM. */
 MUST_CHECK enum err lost_make(struct lost_work *w, struct error *e);
 
-/* Say that this process does not have all lost shards. *@others: the number of writers that may have them; 0:
- * the filter is degraded. ERR_FENCED: the view has changed. */
+/* *@taken: something else has the names of all these shards. False if one of them is missing, or there. */
+MUST_CHECK enum err lost_are_taken(struct lost_work *w, const struct log_lost *shard, unsigned count,
+                                   bool *taken, struct error *e);
+
+/* Say that this process cannot make the lost shards again. @has: it has them in memory, and something else
+ * has their names. Once no writer is silent, the filter is degraded. ERR_FENCED: the view has changed. */
 MUST_CHECK enum err lost_lack(struct sync_client *l, const struct names *names, const struct log_lost *lost,
-                              const uint8_t writer[LOG_WRITER_BYTES], unsigned *others, struct error *e);
+                              const uint8_t writer[LOG_WRITER_BYTES], bool has, struct error *e);
 /* Accept, for an operator, what is known to be lost of a filter without a source: every missing shard is made
  * empty, and the filter is no longer degraded. Also accepts what is lost when this looks at the shards. Keys
  * that were in these shards, and keys of writers that were given up, are "absent" from then on; entries that
@@ -80,8 +87,9 @@ MUST_CHECK enum err lost_lack(struct sync_client *l, const struct names *names, 
  *
  * ERR_NOT_FOUND: there is no such filter, or it is being deleted. ERR_CONFLICT: it has a source, from which a
  * build heals it; or something else has a shard's name, which the text has. ERR_BUSY: a process may have the
- * shards in memory, or nodes have replication ids that the view does not accept: try again later. ERR_FENCED:
- * other processes keep taking over. Also the errors of log_view_load() and shards.h. */
+ * shards in memory, and makes them again once nothing else has their names; or nodes have replication ids
+ * that the view does not accept: try again later. ERR_FENCED: other processes keep taking over. Also the
+ * errors of log_view_load() and shards.h. */
 MUST_CHECK enum err lost_accept(struct sync_client *l, const struct names *names, uint64_t *made,
                                 struct error *e);
 

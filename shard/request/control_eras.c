@@ -146,6 +146,8 @@ static enum err write_and_say(struct control *c, struct error *e)
     }
     lease_give_back(&c->lease);
     c->wrote_all = code == ERR_OK && what.all;
+    if (c->wrote_all) /* all get from the shards what only its memory had */
+        h->doubtful = false;
     return code;
 }
 
@@ -255,6 +257,15 @@ enum err control_look_at_masters(struct control *c, enum eras_action *out, struc
     return ERR_OK;
 }
 
+/* The nodes have all that the view promises. A full generation whose memory may have more is held anew: an
+ * add only looks there, and what it finds must be known to all. */
+static void forget_doubtful(struct control *c)
+{
+    struct held *h = control_held_of(c, c->view->current);
+    if (h != NULL && h->fixed && h->doubtful)
+        atomic_store(&h->replaced, true);
+}
+
 enum err control_follow_eras(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -277,6 +288,7 @@ enum err control_follow_eras(struct control *c, struct error *e)
     if (code == ERR_OK && action == ERAS_KEEP) {
         c->eras_since = 0;
         c->meets_foreign = false;
+        forget_doubtful(c);
     }
     if (code != ERR_OK || action == ERAS_KEEP)
         return code;

@@ -55,7 +55,8 @@ struct control {
     bool leaves;
     bool rests;               /* send nothing until filter->rests is cleared, or the time has come */
     bool leaving;             /* the process is leaving the register, and lets no add in until it has */
-    bool lacks_shards;        /* this process does not have all lost shards in memory */
+    bool lacks_shards;        /* this process cannot make all lost shards again, and has said so */
+    bool has_shards;          /* it has them in memory, but something else has their names */
     bool is_new;              /* block reads do not use the latest view yet */
     bool vouched;             /* the last look has asked the registries: they name no later incarnation */
     uint64_t vouched_history; /* if @vouched: the last history of the view, which they name, too */
@@ -167,8 +168,9 @@ struct held *control_held_of(const struct control *c, unsigned slot);
 /* The positions behind which the log has all that the shards of the generation in @slot may lack. */
 MUST_CHECK enum err control_base_of(const struct control *c, unsigned slot, struct log_position *at,
                                     struct error *e);
-/* Hold the view's generations while its lanes are read again. c->at goes back to what they need. */
-MUST_CHECK enum err control_hold_again(struct control *c, struct error *e);
+/* Hold the view's generations while its lanes are read again. c->at goes back to what they need. @stays: this
+ * process was a registered writer all the time, so if the lanes lost anything, it is asked for its memory. */
+MUST_CHECK enum err control_hold_again(struct control *c, bool stays, struct error *e);
 /* Hold the generation in @slot beside the one that answers, with the entries that the readers have applied
  * behind its base. The readers go back for those that came meanwhile; these are not applied twice to the
  * other generation. */

@@ -189,15 +189,18 @@ static enum err begin_again(struct control *c, struct error *e)
 {
     control_stop_folding(c);
     control_stop_readers(c);
+    bool stays = c->entered != 0 && c->entered == c->roll.registration;
     enum err code = control_base_of(c, c->view->current, c->at, e);
     if (code == ERR_OK)
         code = enter_lanes(c, e);
     if (code == ERR_OK)
         code = make_readers(c, e);
     if (code == ERR_OK)
-        code = control_hold_again(c, e);
-    if (code != ERR_OK)
+        code = control_hold_again(c, stays, e);
+    if (code != ERR_OK) {
+        c->entered = 0; /* the next call is no longer the first under this registration */
         return code;
+    }
     control_begin_lag(c);
     control_move_readers(c, lane_reader_move);
     log_filter_changed(c->filter);

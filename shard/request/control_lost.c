@@ -56,6 +56,7 @@ enum err control_make_missing(struct control *c, struct held *h, const struct lo
     if (code == ERR_OK)
         code = lost_make(&w, e);
     *missing = w.missing;
+    c->has_shards = code == ERR_OK && !w.lacks;
     c->lost_count = w.missing;
     c->lost_named = w.left_count;
     memcpy(c->lost_shard, w.left, sizeof(c->lost_shard));
@@ -68,16 +69,16 @@ static bool is_same(const struct log_lost *a, const struct log_lost *b)
            a->since_ms == b->since_ms;
 }
 
-/* This process lacks some of the lost shards. Say so only after processes that are not registered had time to
- * make them. */
+/* This process cannot make all lost shards again. Say so only after processes that are not registered had
+ * time to make them. */
 static enum err lack(struct control *c, uint64_t now, struct error *e)
 {
-    unsigned others;
     c->lacks_shards = now >= c->lost_since + wait_us(c);
     if (!c->lacks_shards)
         c->lost_again = c->lost_since + wait_us(c);
-    return c->lacks_shards ? lost_lack(c->redis, &c->filter->names, &c->lost, c->filter->writer, &others, e)
-                           : ERR_OK;
+    return c->lacks_shards
+               ? lost_lack(c->redis, &c->filter->names, &c->lost, c->filter->writer, c->has_shards, e)
+               : ERR_OK;
 }
 
 static enum err mend(struct control *c, uint64_t now, struct error *e)
@@ -90,6 +91,21 @@ static enum err mend(struct control *c, uint64_t now, struct error *e)
         code = lost_end(&fold, &c->lost, e);
     fold_fini(&fold);
     return code == ERR_OK && missing > 0 ? lack(c, now, e) : code;
+}
+
+/* *@lacks: this process has said that it cannot make the lost shards again, and that is still so. */
+static enum err still_lacks(struct control *c, bool *lacks, struct error *e)
+{
+    struct fold fold;
+    struct held *h = c->filter->slot[c->view->current];
+    *lacks = c->lacks_shards;
+    if (!*lacks || !c->has_shards)
+        return ERR_OK;
+    fold_init(&fold, c->redis, &c->filter->names, h->shape.number);
+    struct lost_work w = {.fold = &fold, .shape = &h->shape, .placement = &h->placement};
+    enum err code = lost_are_taken(&w, c->lost_shard, c->lost_named, lacks, e);
+    fold_fini(&fold);
+    return code;
 }
 
 enum err control_mend_shards(struct control *c, struct error *e)
@@ -108,7 +124,10 @@ enum err control_mend_shards(struct control *c, struct error *e)
     if (lost == NULL)
         return code;
     c->lost_again = now + LOOK_AGAIN_US;
-    code = c->lacks_shards ? lack(c, now, e) : mend(c, now, e);
+    bool lacks;
+    code = still_lacks(c, &lacks, e);
+    if (code == ERR_OK)
+        code = lacks ? lack(c, now, e) : mend(c, now, e);
     if (code == ERR_FENCED) /* another process handles it */
         code = ERR_OK;
     return code == ERR_OK ? control_load_view(c, e) : code;

@@ -76,7 +76,7 @@ static void take_degraded(struct control *c)
 
 /* Hold the view's generations again: those that this process holds are read again, others are dropped. The
  * current one is always held. */
-enum err control_hold_again(struct control *c, struct error *e)
+enum err control_hold_again(struct control *c, bool stays, struct error *e)
 {
     struct log_filter *f = c->filter;
     unsigned current = c->view->current, other = current ^ 1;
@@ -104,6 +104,7 @@ enum err control_hold_again(struct control *c, struct error *e)
     for (unsigned s = 0; s < 2; s++)
         if (f->slot[s] != NULL) {
             uint64_t keys = held_own_keys(f->slot[s]);
+            f->slot[s]->doubtful |= f->slot[s] != fresh && !stays;
             resident_rebase(f->slot[s]->resident);
             held_begin(f->slot[s], c->view, s);
             held_keep_keys(f->slot[s], keys);

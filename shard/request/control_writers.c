@@ -218,14 +218,20 @@ static enum err is_writing(struct control *c, const struct log_writer *w, bool *
     return code;
 }
 
-/* Nothing is folded until lost shards are there, and a writer that does not answer makes none: say for it
- * that it lacks them. If it only slept, and has them, it makes them all the same. A lane that waits for it
- * needs no fold: there it is removed. */
+/* True if nothing is folded until lost shards are there. While a lane or shards' nodes wait for a writer this
+ * process has not looked for lost shards again: a lane needs no fold, and who has written all shards has made
+ * the lost ones. */
+static bool awaits_lost(const struct control *c)
+{
+    return c->lost.generation != 0 && c->waits == WAITS_FOR_NOTHING;
+}
+
+/* A writer that does not answer makes no lost shards: say for it that it lacks them. If it only slept, and
+ * has them, it makes them all the same. */
 static enum err lack_for(struct control *c, const struct log_writer *w, struct error *e)
 {
-    unsigned others;
     c->removal.step = REMOVES_NOBODY;
-    return lost_lack(c->redis, &c->filter->names, &c->lost, w->id, &others, e);
+    return lost_lack(c->redis, &c->filter->names, &c->lost, w->id, false, e);
 }
 
 static enum err end_doubt(struct control *c, const struct log_writer *w, uint64_t now, bool *soon,
@@ -240,8 +246,7 @@ static enum err end_doubt(struct control *c, const struct log_writer *w, uint64_
         c->removal.since = now;
     if (code != ERR_OK || writes)
         return code;
-    bool lacks = c->lost.generation != 0 && c->waits != WAITS_FOR_LANE;
-    return lacks ? lack_for(c, w, e) : begin_removal(c, w, soon, e);
+    return awaits_lost(c) ? lack_for(c, w, e) : begin_removal(c, w, soon, e);
 }
 
 static enum err remove_one(struct control *c, bool *soon, struct error *e)
@@ -257,7 +262,7 @@ static enum err remove_one(struct control *c, bool *soon, struct error *e)
     }
     if (m->step == REMOVES_IN_DOUBT || !may_fold(c))
         return end_doubt(c, w, now, soon, e);
-    if (c->lost.generation != 0)
+    if (awaits_lost(c))
         return lack_for(c, w, e);
     return may_be_folded(c) ? end_removal(c, soon, e) : ERR_OK;
 }

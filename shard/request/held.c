@@ -305,7 +305,7 @@ static enum err refuse(struct held *h, const struct held_entry *entry, uint8_t *
                                       [RESIDENT_UNKNOWN] = RESIDENT_UNSURE};
     resident_look(h->resident, entry->keys, entry->count, added);
     for (unsigned i = 0; i < entry->count; i++)
-        added[i] = meaning[added[i]];
+        added[i] = h->doubtful ? RESIDENT_REFUSED : meaning[added[i]];
     return resident_apply(h->resident, entry->lane, entry->id, NULL, 0, added, e);
 }
 

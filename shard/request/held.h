@@ -50,6 +50,8 @@ struct held {
     bool fixed;                /* it does not grow (full.h) */
     _Atomic bool replaced; /* the view did not have it, and a layer that is not known was passed over: if it
                             * comes back, it must be held anew */
+    _Atomic bool doubtful; /* memory may have keys that nobody else has: it is of before the lanes were read
+                            * again, and nobody has asked this process what it had (full.h) */
     struct log_full full[LOG_LANES_MAX]; /* belongs to the lane's applier */
     unsigned layers_folded;              /* Redis may have entries of so many layers; of the control */
     _Atomic unsigned full_lanes;         /* number of lanes that are marked */

@@ -498,7 +498,7 @@ static void ask_lanes(struct key_request *q)
     for (unsigned i = 0; i < q->parts_count; i++) {
         struct lane_part *part = &q->parts[i];
         struct lane_reader *reader = q->filter->lane[i].reader;
-        if (sends(q) ? part->count == 0 : !is_missing_in(q, part))
+        if (q->adds ? part->count == 0 : !is_missing_in(q, part))
             continue;
         part->is_under_way = true;
         q->under_way++;
@@ -639,7 +639,7 @@ static void answer_add(struct key_request *q)
 
 static void answer_check(struct key_request *q, bool degraded)
 {
-    const uint8_t present = q->adds ? KEY_OLD : KEY_PRESENT;
+    const uint8_t present = !q->adds ? KEY_PRESENT : q->held->doubtful ? KEY_NO_ROOM : KEY_OLD;
     const uint8_t absent = q->adds ? KEY_NO_ROOM : degraded ? KEY_MAYBE : KEY_ABSENT;
     for (unsigned i = 0; i < q->left; i++)
         q->answers[q->from + q->order[i]] = q->found[i] == RESIDENT_PRESENT ? present : absent;
@@ -755,7 +755,7 @@ static bool go(struct key_request *q)
     }
     q->left = q->part;
     struct sight s = look(q);
-    if (!sends(q) && s.missing == 0)
+    if (!q->adds && s.missing == 0) /* an add also needs a tail read in which the lane had its era */
         return true;
     begin_to_ask(q, s.unknown > 0 && !q->is_blind);
     return false;
@@ -786,8 +786,6 @@ static bool begin(struct request_port *p, struct log_filter *f, struct key_reque
     request_port_begin(p, q);
     p->inside = true;
     bool found = go(q);
-    if (found && adds)
-        answer_check(q, false);
     p->inside = false;
     return found;
 }

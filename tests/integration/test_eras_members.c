@@ -572,6 +572,42 @@ static void test_a_shard_that_nobody_can_write__degrades_the_filter(void **state
     log_member_close(&m);
 }
 
+/* Another client's key has replaced a shard. Wait until the process knows that the view says so. */
+static void wait_until_told(const struct log_member *m, const struct key_name *key)
+{
+    struct error e = {""};
+    struct log_status s = {.looks = 0};
+    const struct log_lost lost = {.generation = on.view->slot[1].shape.number};
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    must(client_ok(&on.client, &e, "SET %b theirs", key->text, key->length), e);
+    must(lost_say(on.link, &on.names, &lost, &e), e);
+    for (; s.lost.since_ms == 0 && clock_mono_us() < until; clock_sleep_us(1000))
+        control_status(m->control, &s);
+    assert_true(s.lost.since_ms != 0);
+}
+
+/* The loss ends while the shards' node fails over: then the shards are written, and the writer that is gone
+ * is removed, though the process has not yet noticed that nothing is lost. */
+static void test_a_writer_that_is_gone__is_removed_where_a_shard_was_lost_before(void **state)
+{
+    struct log_member m;
+    struct key_name key;
+    (void)state;
+    shard_key(0, &key);
+    opens(&m, UINT64_MAX);
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    wait_until_told(&m, &key);
+    log_member_pause(&m);
+    eras_case_registers(eras_case_writer[1]);
+    freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
+    loses_what_it_had();
+    answers_the_roll_call();
+    log_member_go_on(&m);
+    is_taken_degraded(&m);
+    assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
+    log_member_close(&m);
+}
+
 /* --- a view that went back, and gets another generation of the same number --- */
 
 /* Keys of the metadata node: the view, and the number of drawn tokens. */
@@ -706,6 +742,7 @@ int main(void)
         ERAS_TEST(test_what_was_written__is_not_written_again),
         ERAS_TEST(test_writers__write_one_after_the_other),
         ERAS_TEST(test_a_writer_that_is_gone__is_removed_while_others_wait),
+        ERAS_TEST(test_a_writer_that_is_gone__is_removed_where_a_shard_was_lost_before),
         ERAS_TEST(test_two_writers_that_are_gone__are_not_waited_for_where_one_lacks_memory),
         ERAS_TEST(test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks),
         ERAS_TEST(test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks_without_memory),

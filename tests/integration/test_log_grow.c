@@ -625,6 +625,32 @@ static void test_mark_full__makes_no_lane(void **state)
     gives(ERR_NOT_FOUND, lane_mark_full(w.link, &lane, 1, &e), e);
 }
 
+static long long length_of(const struct lane *lane)
+{
+    struct error e = {""};
+    redisReply *r = NULL;
+    must(sync_client_command(w.link, lane->where, &r, &e, "XLEN %b", lane->key.text, lane->key.length), e);
+    long long n = r->integer;
+    freeReplyObject(r);
+    return n;
+}
+
+/* It may come late, and keys that were acknowledged before may be appended again behind it. */
+static void test_mark_full__is_not_appended_in_another_era(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct lane lane;
+    redisReply *r = NULL;
+    lane_is(&lane);
+    must(lane_mark_full(w.link, &lane, 1, &e), e);
+    long long length = length_of(&lane);
+    must(sync_client_command(w.link, lane.where, &r, &e, "DEBUG CHANGE-REPL-ID"), e);
+    freeReplyObject(r);
+    gives(ERR_FENCED, lane_mark_full(w.link, &lane, 1, &e), e);
+    assert_int_equal(length_of(&lane), length);
+}
+
 int main(void)
 {
     const struct CMUnitTest all[] = {
@@ -636,6 +662,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_layers__take_no_shard_that_came_late, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_full__is_the_same_for_all_by_the_log, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_mark_full__makes_no_lane, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_mark_full__is_not_appended_in_another_era, set_up, tear_down),
     };
     const struct CMUnitTest listed[] = {
         cmocka_unit_test_setup_teardown(test_grow__waits_for_an_era, set_up, tear_down),

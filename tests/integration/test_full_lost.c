@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* A filter that does not grow is full, and its node has failed over to a replica that lagged. An add only
+ * looks then, and what it finds must be known to all processes. */
+#include "tests/integration/eras_case.h"
+#include "tests/integration/log_members.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "shard/generations/make.h"
+#include "shard/request/log_filter_internal.h"
+#include "shard/view/view_load.h"
+
+enum { GUARD_MS = 20000, KEPT = 1, LOST = 5, OTHER = 1000, TIMES = 20 };
+
+static int set_up(void **state)
+{
+    struct error e = {""};
+    struct placement placement;
+    const struct make_options o = {
+        .capacity = 1000, .error_rate = 0.0001, .lanes = 1, .placement = &placement, .shard_bytes = 32768};
+    (void)state;
+    must(client_ok(&on.client, &e, "FLUSHALL"), e);
+    must(names_init(&on.names, "tb", "f", 1, &e), e);
+    must(placement_choose(&placement, &on.nodes, "", &e), e);
+    must(log_make(on.link, &on.names, &o, on.view, NULL, &e), e);
+    eras_case_load();
+    return 0;
+}
+
+static void lane_is(struct lane *lane)
+{
+    struct error e = {""};
+    eras_case_load();
+    must(log_view_lane_at(on.view, &on.names, &on.nodes, 0, lane, &e), e);
+}
+
+/* A third writer's entry, which is acknowledged to nobody. */
+static void put(const struct lane *lane, const char *key)
+{
+    struct error e = {""};
+    const struct key_hash hash = hash_key(on.view->seed, key, strlen(key));
+    struct lane_put entry;
+    entry.length = log_entry_encode(entry.bytes, lanes_writer, 1, &hash, 1);
+    must(lane_put(on.link, lane, &entry, 1, &e), e);
+}
+
+/* The replica that is promoted lacks what came to the lane since @was. */
+static void fails_over(const struct lane *lane, redisReply *was)
+{
+    struct error e = {""};
+    must(client_ok(&on.client, &e, "RESTORE %b 0 %b REPLACE", lane->key.text, lane->key.length, was->str,
+                   was->len),
+         e);
+    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
+    freeReplyObject(was);
+}
+
+static void wait_until_taken(void)
+{
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    bool has = false;
+    for (; !has && clock_mono_us() < until; eras_case_load())
+        has = trusted_contains(&on.view->eras, lanes_era(&on.client)) &&
+              on.view->lane[0].era == lanes_era(&on.client);
+    assert_true(has);
+    assert_false(on.view->degraded);
+}
+
+/* One process adds, the other one only checks, so that nobody asks what it has in memory. */
+static void test_a_full_filter__knows_no_key_of_an_entry_that_was_lost(void **state)
+{
+    struct error e = {""};
+    struct log_member adds, checks, late;
+    struct lane lane;
+    uint8_t answer = KEY_OLD, kept = KEY_NO_ROOM;
+    (void)state;
+    log_members_open(&adds, &on.nodes, &on.names, UINT64_MAX, true);
+    log_members_open(&checks, &on.nodes, &on.names, UINT64_MAX, false);
+    assert_int_equal(log_member_added(&adds, KEPT, 1), 1);
+    assert_int_equal(log_member_count(&checks, KEPT, 1, KEY_PRESENT), 1);
+    lane_is(&lane);
+    log_member_pause(&adds);
+    redisReply *was = client_command(&on.client, "DUMP %b", lane.key.text, lane.key.length);
+    put(&lane, "5");
+    assert_int_equal(log_member_count(&checks, LOST, 1, KEY_PRESENT), 1);
+    log_member_pause(&checks);
+    fails_over(&lane, was);
+    log_member_go_on(&adds);
+    wait_until_taken();
+    lane_is(&lane);
+    must(lane_mark_full(on.link, &lane, 1, &e), e);
+    log_member_go_on(&checks);
+    assert_int_equal(log_member_count(&checks, OTHER, 1, KEY_ABSENT), 1); /* it meets the mark */
+    must(log_member_add(&checks, LOST, 1, &answer, &e), e);
+    log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false);
+    if (answer == KEY_OLD || answer == KEY_ADDED)
+        assert_int_equal(log_member_count(&late, LOST, 1, KEY_PRESENT), 1);
+    /* A key that all have is never refused for long. */
+    for (unsigned i = 0; i < TIMES && kept != KEY_OLD; i++) {
+        must(log_member_add(&checks, KEPT, 1, &kept, &e), e);
+        clock_sleep_us(100 * 1000);
+    }
+    assert_int_equal(kept, KEY_OLD);
+    log_member_close(&late);
+    log_member_close(&checks);
+    log_member_close(&adds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_full_filter__knows_no_key_of_an_entry_that_was_lost, set_up,
+                                        eras_case_tear_down),
+    };
+    return cmocka_run_group_tests(tests, log_redis_start, log_redis_stop);
+}
