@@ -1,5 +1,5 @@
--- Say that a process cannot make all lost shards again: it does not have them in memory, or only something else that has
--- their names keeps it from that. If no registered writer can, the filter becomes degraded.
+-- Say that a process cannot make all lost shards again: it does not have them in memory, or something else has their
+-- names. If no registered writer can, the filter becomes degraded.
 -- KEYS: view. ARGV: incarnation, slot, what the view says is lost, the writer's field, the field for what it says, 1 if
 -- it has them in memory; the last three are left out by who only asks.
 -- Returns the number of writers that have said that they have them in memory; -1: the view says that something else is

@@ -5,7 +5,7 @@
  * view, and adds a key where it knows of no mark: the view's count of keys is too low, as a folder was killed before it
  * had counted. README.md says what is left out.
  *
- * With LATE the node loses the end of its lane instead, and whoever marks it stops before it appends the mark. The key's
+ * With LATE the node loses the end of its lane instead, and who marks it stops before it appends the mark. The key's
  * entry was acknowledged before, and its writer appends it again; the view takes the era when it has said so.
  *
  * denied: an acknowledged key is said to be absent. */
