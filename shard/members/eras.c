@@ -116,15 +116,30 @@ static enum err copy(struct replications *out, const struct replications *from, 
     return code;
 }
 
+/* Find the ids of a cluster's masters that have slots among all masters. */
+static enum err find_with_slots(const struct replications *there, struct trusted *out, struct error *e)
+{
+    *out = (struct trusted){.known = true};
+    for (unsigned i = 0; i < there->count; i++) {
+        const struct replication *one = &there->one[i];
+        if (one->slots != 0 && one->id == 0)
+            return error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is no master", one->node);
+        if (one->slots != 0 && !trusted_add(out, one->id))
+            return error_set(e, ERR_RANGE, "there are more than %d masters", REPLICATIONS_MAX);
+    }
+    return ERR_OK;
+}
+
 enum err eras_look(struct eras *s, struct sync_client *l, const struct names *names, const struct log_view *v,
                    enum eras_action *out, struct error *e)
 {
-    enum err code = find(l, names, v, &s->now, e);
+    bool is_cluster = sync_client_nodes(l)->cluster != NULL;
+    enum err code = sync_client_replications(l, &s->there, e);
     if (code == ERR_OK)
-        code = sync_client_replications(l, &s->there, e);
+        code = is_cluster ? find_with_slots(&s->there, &s->now, e) : find(l, names, v, &s->now, e);
     if (code != ERR_OK)
         return code;
-    *out = judge(s, v, sync_client_nodes(l)->cluster != NULL);
+    *out = judge(s, v, is_cluster);
     return *out == ERAS_KEEP ? copy(&s->seen, &s->there, e) : ERR_OK;
 }
 

@@ -317,7 +317,8 @@ enum err roll_answer(struct roll *r, const struct log_view *v, unsigned lane, st
 /* --- taking an era --- */
 
 static enum err take(struct roll *r, unsigned lane, const struct log_lane *stream, uint64_t era,
-                     const struct log_position *first, bool goes_on, unsigned *missing, struct error *e)
+                     const struct log_position *first, bool goes_on, bool stays, unsigned *missing,
+                     struct error *e)
 {
     long long result = 0;
     roll_begin(r, embedded_roll_take);
@@ -325,11 +326,25 @@ static enum err take(struct roll *r, unsigned lane, const struct log_lane *strea
     script_incarnation(&r->call, era);
     log_position_format(first, script_argument(&r->call));
     script_number(&r->call, goes_on);
+    script_number(&r->call, stays);
     enum err code = roll_run(r, &result, e);
+    if (code == ERR_OK && result == -2)
+        return error_set(e, ERR_LOST, "lane %u is back in an era that it had left", lane);
     if (code == ERR_OK && result < 0)
         code = log_view_another(r->names, e);
     if (code == ERR_OK)
         *missing = (unsigned)result;
+    return code;
+}
+
+/* *@out: a master has @era, so the lane's slot has left it with all entries. */
+static enum err some_master_has(struct sync_client *l, uint64_t era, bool *out, struct error *e)
+{
+    struct replications now = {0};
+    enum err code = sync_client_replications(l, &now, e);
+    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
+        *out |= now.one[i].id == era;
+    replications_fini(&now);
     return code;
 }
 
@@ -339,7 +354,7 @@ enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, 
     struct lane there = lane_of(r, lane, &v->lane[lane]);
     struct log_position first;
     struct lane_page page;
-    bool goes_on = false;
+    bool goes_on = false, stays = false;
     *missing = 0;
     enum err code = roll_look_at_era(r, &there, &first, &page, e);
     if (code == ERR_OK && page.length == 0)
@@ -348,7 +363,10 @@ enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, 
         return code;
     if (was != NULL && was->id == there.era)
         code = roll_goes_on(r->redis, was, page.era, &goes_on, e);
-    return code == ERR_OK ? take(r, lane, &v->lane[lane], page.era, &first, goes_on, missing, e) : code;
+    if (code == ERR_OK && !goes_on)
+        code = some_master_has(r->redis, there.era, &stays, e);
+    return code == ERR_OK ? take(r, lane, &v->lane[lane], page.era, &first, goes_on, stays, missing, e)
+                          : code;
 }
 
 enum err roll_goes_on(struct sync_client *l, const struct replication *was, uint64_t era, bool *out,

@@ -74,7 +74,7 @@ MUST_CHECK enum err roll_answer(struct roll *r, const struct log_view *v, unsign
 /* Let the view take the era of @lane's node, if every registered writer has answered. *@missing: the number
  * of those that have not; 0: the view has the era, load it again. @was: the state of the node when the view
  * had its era (NULL: unknown); if the node's history goes on from there, no writer has to answer. ERR_LOST as
- * above. */
+ * above, or the lane's slot has come back to an era that it left before entries may have been lost. */
 MUST_CHECK enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane,
                                   const struct replication *was, unsigned *missing, struct error *e);
 

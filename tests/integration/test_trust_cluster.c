@@ -203,6 +203,45 @@ static void test_failover__that_nobody_saw_is_degraded_also_when_the_heir_has_no
         wait_for(d, "degraded", "1");
 }
 
+static void adds_again(void)
+{
+    struct error e = {""};
+    uint64_t until = clock_mono_us() + WAIT_MS * 1000ull;
+    while (client_madd(&f.client[0], "seen", fixture_code, 0, 1, &e) != ERR_OK) {
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(100000);
+        fixture_reconnect(&f, 0);
+    }
+}
+
+/* The log's slot leaves, loses entries elsewhere, and comes back to the node where a coordinator that sleeps
+ * has read it. */
+static void test_slots__that_come_back_are_no_log_to_go_on_with(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    enum { LANE = 1968 /* of {seen.0} */, AWAY = 1 };
+    unsigned heir = 0;
+    assert_int_equal(present(1, 0, KEYS), KEYS);
+    wait_for(1, "resident_shards", "18");
+    daemon_pause(&f.daemon[1]);
+    must(temp_cluster_move(&f.cluster, LANE, 1, 0, AWAY, 0, &e), e);
+    adds_again();
+    must(temp_cluster_cut_off(&f.cluster, AWAY, WAIT_MS, &e), e);
+    must(client_madd(&f.client[0], "seen", fixture_code, KEYS, LATE, &e), e);
+    folded();
+    temp_redis_kill(&f.cluster.node[AWAY]);
+    must(temp_cluster_failed_over(&f.cluster, AWAY, WAIT_MS, &heir, &e), e);
+    adds_again();
+    must(temp_cluster_move(&f.cluster, LANE, 1, heir, 0, 0, &e), e);
+    adds_again();
+    wait_for(0, "degraded", "0");
+    daemon_resume(&f.daemon[1]);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(denied(1, KEYS + i * 10, 10), 0);
+    is_exact(LATE, LATE);
+}
+
 static void test_slots__that_leave_who_lags_lose_nothing(void **state)
 {
     (void)state;
@@ -266,6 +305,7 @@ int main(void)
         TEST(test_failover__of_a_lagging_replica_reports_nothing_absent, setup),
         TEST(test_failover__that_who_has_added_does_not_survive_is_degraded_until_it_is_accepted, setup),
         TEST(test_failover__that_nobody_saw_is_degraded_also_when_the_heir_has_no_slots_left, setup),
+        TEST(test_slots__that_come_back_are_no_log_to_go_on_with, setup),
         TEST(test_slots__that_leave_who_lags_lose_nothing, setup),
         TEST(test_slots__of_a_master_that_is_removed_degrade_nothing, setup_by_blocks),
         TEST(test_slots__that_move_to_a_new_master_degrade_nothing, setup_spare),

@@ -4,9 +4,11 @@
 -- had begun stays: all begin with that number again.
 -- If the lane's history is known to go on under the new era, no writer needs to say anything, and positions stay.
 -- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, the new era, position of the first
--- entry, 1 if the history goes on.
+-- entry, 1 if the history goes on, 1 if the node that the lane has left still has its era.
+-- Eras that the stream has left are noted (`past`), some fifty of them. One that it left before entries may have been
+-- lost (`!`) is not taken again: whoever slept since would go on from a place under it.
 -- Returns the number of writers that have not said it; 0: the era is taken; -1: the view has changed, or the lane has
--- another stream or era there.
+-- another stream or era there; -2: the stream has left this era before, and must be replaced.
 -- include before.lua
 -- include history.lua
 local view = redis.call('HGETALL', KEYS[1])
@@ -25,7 +27,15 @@ for lane in string.gmatch(field.lanes, '[^,]+') do
   lanes[#lanes + 1] = lane
 end
 if not found then return -1 end
-local said, missing, without = ARGV[2] .. '.' .. ARGV[3] .. ':' .. ARGV[5], 0, {}
+local stream, past = ARGV[2] .. '.' .. ARGV[3] .. ':', field.past or ''
+past = stream .. ARGV[4] .. ' ' .. past
+if ARGV[7] ~= '1' and ARGV[8] ~= '1' then
+  past = string.gsub(past, '(%S+:%x+) ', function(one)
+    return string.sub(one, 1, #stream) == stream and one .. '! ' or nil
+  end)
+end
+if string.find(past, stream .. ARGV[5] .. '! ', 1, true) then return -2 end
+local said, missing, without = stream .. ARGV[5], 0, {}
 for _, name in ipairs(writers) do
   local others, has = {}, false
   for one in string.gmatch(field[name], '[^ ]+') do
@@ -36,7 +46,7 @@ for _, name in ipairs(writers) do
 end
 if ARGV[7] ~= '1' and missing > 0 then return missing end
 redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
-redis.call('HSET', KEYS[1], 'lanes', table.concat(lanes, ','))
+redis.call('HSET', KEYS[1], 'lanes', table.concat(lanes, ','), 'past', string.sub(past, 1, 1024))
 note_history(KEYS[1], ARGV[5])
 local first = string.match(ARGV[6], '^%d+%-%d+')
 for slot = 0, 1 do

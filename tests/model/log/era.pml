@@ -2,7 +2,9 @@
 /* A lane whose master fails over to a replica that lags: eras, the roll call of registered writers, and readers whose
  * connections survive. Two servers, either of which is the master; two writers, one of which adds the key; a reader
  * that is resident. The shards are on a node of their own that is never lost. With BUILDS there is one writer, and
- * another generation is built, which is read from the cutover on. README.md says what is left out.
+ * another generation is built, which is read from the cutover on. With MOVES the lane's slot goes to the other server
+ * and comes back, and a replica that lags takes the place of a server, not of the other one; there is one writer.
+ * README.md says what is left out.
  *
  * denied: a reader says "absent" of the key after its add was acknowledged.
  * mistaken: the anchor that the view names is not there, under the era that it names. */
@@ -18,7 +20,15 @@
 typedef server { byte length, era; byte entry[LENGTH] };
 server at[2];
 bit master;
+#ifdef MOVES
+byte eras = 2, failovers, moves;
+byte id[2] = {1, 2};  /* of the servers */
+byte arrived = 1;     /* entries that the master had when the slot came, by one command: a replica has all, or no lane */
+bool had[8], bad[8];  /* eras that the view has left; before entries may have been lost */
+#define KEPT (id[0] == view_era || id[1] == view_era)
+#else
 byte eras = 1, failovers;
+#endif
 byte view_era = 1;   /* as the view has accepted it */
 byte said[2];        /* era of which the writer says that its entries are there */
 bool registered[2];
@@ -76,6 +86,11 @@ byte folded_new, folded_new_bytes;
 #else
 #define SAME_ERA (own_era == view_era)
 #endif
+#if defined(MOVES) && !defined(ERA_COMES_BACK)
+#define MAY_TAKE (!bad[at[master].era] && (KEPT || !had[at[master].era]))
+#else
+#define MAY_TAKE true
+#endif
 #ifdef NO_ROLE
 #define IS_MASTER true
 #else
@@ -92,6 +107,29 @@ proctype replica()
 {
 end:
     do
+#ifdef MOVES
+    :: d_step {
+           moves < 2 ->
+           moves++;
+           at[1 - master].length = at[master].length;
+           at[1 - master].entry[0] = at[master].entry[0];
+           at[1 - master].entry[1] = at[master].entry[1];
+           at[1 - master].entry[2] = at[master].entry[2];
+           at[1 - master].entry[3] = at[master].entry[3];
+           arrived = at[master].length;
+           master = 1 - master;
+           at[master].era = id[master]
+       }
+    :: d_step {
+           failovers < FAILOVERS && at[master].length > arrived ->
+           failovers++;
+           at[master].length--;
+           at[master].entry[at[master].length] = 0;
+           eras++;
+           id[master] = eras;
+           at[master].era = eras
+       }
+#else
     :: d_step {
            (at[1 - master].length != at[master].length || at[1 - master].era != at[master].era) ->
            at[1 - master].length = at[master].length;
@@ -103,6 +141,7 @@ end:
        }
     :: d_step { failovers < FAILOVERS -> failovers++; master = 1 - master; eras++; at[master].era = eras }
     :: d_step { failovers < FAILOVERS -> failovers++; eras++; at[master].era = eras } /* nothing was lost */
+#endif
     od
 }
 
@@ -204,8 +243,25 @@ proctype home()
 {
 end:
     do
+#if defined(MOVES) && !defined(ERA_COMES_BACK)
+    :: d_step { /* another stream takes the lane's place; a new era stands for its new number */
+           view_era != at[master].era && !MAY_TAKE ->
+           eras++;
+           id[master] = eras;
+           at[master].era = eras
+       }
+#endif
     :: d_step {
-           view_era != at[master].era && ALL_SAID ->
+           view_era != at[master].era && ALL_SAID && MAY_TAKE ->
+#ifdef MOVES
+           had[view_era] = true;
+           if
+           :: !KEPT ->
+               bad[1] = had[1]; bad[2] = had[2]; bad[3] = had[3]; bad[4] = had[4];
+               bad[5] = had[5]; bad[6] = had[6]; bad[7] = had[7]
+           :: else
+           fi;
+#endif
            view_era = at[master].era;
 #ifndef FOLDED_STAYS
            folded = 0;
@@ -380,12 +436,16 @@ init {
         at[1].length = 1;
         at[1].entry[0] = ANCHOR;
         at[1].era = 1;
+#ifdef MOVES
+        at[1].length = 0;
+        at[1].era = 2;
+#endif
         run replica();
         run home();
         run writer(0);
 #ifdef BUILDS
         run builder();
-#else
+#elif !defined(MOVES)
         run writer(1);
 #endif
 #ifdef FOLDS
