@@ -5,6 +5,7 @@
 
 #include <string.h>
 #include "base/clock.h"
+#include "shard/redis/nodes/cluster.h"
 #include "shard/resident/dirty.h"
 
 /* The wait for a process with all shards in memory, if no writer is registered. */
@@ -242,7 +243,11 @@ static bool is_over(const struct control *c, enum eras_action action)
 enum err control_look_at_masters(struct control *c, enum eras_action *out, struct error *e)
 {
     struct log_filter *f = c->filter;
+    struct cluster *cluster = sync_client_nodes(c->redis)->cluster;
+    uint64_t map = cluster == NULL ? 0 : cluster_version(cluster);
     enum err code = eras_look(&c->eras, c->redis, &f->names, c->view, out, e);
+    if (code == ERR_OK && *out == ERAS_KEEP)
+        c->map = map;
     if (code != ERR_OK || f->doubted == c->eras.doubts)
         return code;
     (void)pthread_rwlock_wrlock(&f->lock);

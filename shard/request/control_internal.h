@@ -68,6 +68,7 @@ struct control {
     bool is_full;                  /* memory has no room for all shards of the current generation */
     bool is_behind;    /* the readers went back, and read nothing since: what is not folded is unknown */
     unsigned failures; /* consecutive calls that failed */
+    uint64_t map; /* version of the cluster's map before the last look that found all masters as accepted */
     uint64_t looked_at, looks; /* when the view was last loaded; how often */
     uint64_t answered_at;      /* when a doubt about this process was last answered while it wrote shards */
     struct control_thread *thread;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "shard/log/lane_sync.h"
+#include "shard/redis/nodes/cluster.h"
 #include "shard/resident/load.h"
 
 /* Limits of one load: the control does nothing else meanwhile, and each load walks through the overlay
@@ -473,11 +474,13 @@ static enum err read_run(struct control *c, struct held *h, struct load *l, unsi
     return code;
 }
 
-/* Shards of a cluster may come to an accepted node by way of one that is not: look where they lay. */
-static enum err check_way(struct control *c, struct error *e)
+/* Shards of a cluster may come to an accepted node by way of one that is not: if some have moved since all
+ * masters were accepted, look at them again. */
+static enum err check_way(struct control *c, const struct load *l, struct error *e)
 {
     enum eras_action action = ERAS_KEEP;
-    if (sync_client_nodes(c->redis)->cluster == NULL)
+    const struct cluster *cluster = sync_client_nodes(c->redis)->cluster;
+    if (cluster == NULL || (!l->redirected && cluster_version(cluster) == c->map))
         return ERR_OK;
     enum err code = control_look_at_masters(c, &action, e);
     if (code != ERR_OK || action == ERAS_KEEP)
@@ -499,7 +502,7 @@ static enum err load_run(struct control *c, struct held *h, unsigned layer, uint
     *full = code == ERR_NOMEM;
     if (code != ERR_OK)
         return *full ? ERR_OK : code;
-    code = check_way(c, e);
+    code = check_way(c, &l, e);
     if (code == ERR_OK)
         (void)load_end(&l);
     load_cancel(&l);

@@ -46,6 +46,7 @@ enum err load_begin(struct load *l, struct error *e)
     l->next = l->first;
     l->offset = 0;
     l->failures = 0;
+    l->redirected = false;
     return resident_load_begin(l->resident, l->layer, l->first, l->count, e);
 }
 
@@ -192,6 +193,7 @@ static void take_first(struct load *l, struct sync_client *redis, struct window 
     redisReply *bytes = next_reply(redis, p), *info = next_reply(redis, p);
     w->first = (w->first + 1) % WINDOW;
     w->count--;
+    l->redirected |= p->redirect.port != 0;
     bool is_loading = bitmap_is_loading(bitmap_of(l), p->shard); /* false: an earlier piece has failed */
     if (is_loading && p->redirect.port != 0 && p->redirections++ < REDIRECTIONS_MAX) {
         *free_piece(w) = *p;

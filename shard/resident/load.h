@@ -50,6 +50,7 @@ struct load {
     /* The state of the load: */
     uint32_t next, offset; /* shard and byte of the next piece */
     uint32_t failures;
+    bool redirected; /* some shard was not where the map of the cluster says */
 };
 
 /* Begin to load the shards that the caller's part of @l names. Errors: those of resident_load_begin(). */
