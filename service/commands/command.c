@@ -7,7 +7,6 @@
 #include <string.h>
 #include "base/log.h"
 #include "service/config/users.h"
-#include "service/protocol/field.h"
 #include "service/resp/worker.h"
 
 const struct command command_table[] = {
@@ -413,40 +412,6 @@ void command_sub(struct client *c, const struct argument *a, size_t count)
             c->command = sub->name; /* CLIENT LIST shows them */
         sub->run(c, a, count);
     }
-}
-
-static void put_line(struct fields *lines, const char *line)
-{
-    reply_simple(&lines->reply, line);
-    lines->count++;
-}
-
-/* The help of a command that has subcommands. */
-void command_help(struct client *c, const struct argument *a, size_t count)
-{
-    (void)count;
-    const struct command *command = command_find(a[0].bytes, a[0].length);
-    char line[128];
-    struct fields lines;
-    fields_begin(&lines, c->protocol);
-    (void)snprintf(line, sizeof(line),
-                   "%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", command->name);
-    put_line(&lines, line);
-    for (size_t i = 0; i < command_subcommand_count; i++) {
-        const struct subcommand *sub = &command_subcommands[i];
-        if (sub->form == NULL || strcmp(sub->command, command->name) != 0)
-            continue;
-        put_line(&lines, sub->form);
-        for (const char *at = sub->help; *at != '\0'; at += strspn(at, "\n")) {
-            int length = (int)strcspn(at, "\n");
-            (void)snprintf(line, sizeof(line), "    %.*s", length, at);
-            put_line(&lines, line);
-            at += length;
-        }
-    }
-    struct reply r = client_reply_begin(c);
-    fields_end_list(&lines, &r);
-    client_reply_end(c);
 }
 
 unsigned command_role(const struct command *command, const struct argument *arguments, size_t count)

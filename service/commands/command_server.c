@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Server commands such as COMMAND and TIME. Their replies are made from the command table. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/glob.h"
 #include "service/commands/command.h"
+#include "service/protocol/field.h"
 
 /* --- INFO --- */
 
@@ -95,7 +97,41 @@ void command_describe(struct client *c, const struct argument *a, size_t count)
     describe_each(c, a + 2, count - 2);
 }
 
-/* --- DOCS, LIST, COUNT, GETKEYS --- */
+/* --- HELP, DOCS, LIST, COUNT, GETKEYS --- */
+
+static void put_line(struct fields *lines, const char *line)
+{
+    reply_simple(&lines->reply, line);
+    lines->count++;
+}
+
+/* The help of a command that has subcommands. */
+void command_help(struct client *c, const struct argument *a, size_t count)
+{
+    (void)count;
+    const struct command *command = command_find(a[0].bytes, a[0].length);
+    char line[128];
+    struct fields lines;
+    fields_begin(&lines, c->protocol);
+    (void)snprintf(line, sizeof(line),
+                   "%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", command->name);
+    put_line(&lines, line);
+    for (size_t i = 0; i < command_subcommand_count; i++) {
+        const struct subcommand *sub = &command_subcommands[i];
+        if (sub->form == NULL || strcmp(sub->command, command->name) != 0)
+            continue;
+        put_line(&lines, sub->form);
+        for (const char *at = sub->help; *at != '\0'; at += strspn(at, "\n")) {
+            int length = (int)strcspn(at, "\n");
+            (void)snprintf(line, sizeof(line), "    %.*s", length, at);
+            put_line(&lines, line);
+            at += length;
+        }
+    }
+    struct reply r = client_reply_begin(c);
+    fields_end_list(&lines, &r);
+    client_reply_end(c);
+}
 
 void command_docs(struct client *c, const struct argument *a, size_t count)
 {

@@ -45,19 +45,10 @@ static bool goes_on(const struct eras *s, const struct log_view *v, const struct
     return false;
 }
 
-/* The master with @id; NULL: there is none. */
-static const struct replication *master_of(const struct replications *masters, uint64_t id)
-{
-    for (unsigned i = 0; i < masters->count; i++)
-        if (masters->one[i].id == id)
-            return &masters->one[i];
-    return NULL;
-}
-
 /* Judge an @id that a node with shards has. */
 static enum eras_action judge_node(const struct eras *s, const struct log_view *v, uint64_t id)
 {
-    const struct replication *found = master_of(&s->there, id);
+    const struct replication *found = replications_of_id(&s->there, id);
     if (trusted_contains(&v->eras, id))
         return ERAS_KEEP;
     return found != NULL && goes_on(s, v, found) ? ERAS_TAKE : ERAS_WRITE;
@@ -68,8 +59,8 @@ static enum eras_action judge_node(const struct eras *s, const struct log_view *
  * if the master was seen without shards before, or has another id now and goes on. */
 static enum eras_action judge_accepted(const struct eras *s, uint64_t id)
 {
-    const struct replication *seen = master_of(&s->seen, id);
-    if (master_of(&s->there, id) != NULL)
+    const struct replication *seen = replications_of_id(&s->seen, id);
+    if (replications_of_id(&s->there, id) != NULL)
         return ERAS_KEEP;
     bool kept = seen != NULL && seen->slots == 0;
     for (unsigned i = 0; seen != NULL && i < s->there.count && !kept; i++)
@@ -82,7 +73,7 @@ static bool some_got_shards(const struct eras *s, const struct log_view *v)
 {
     bool got = false;
     for (unsigned i = 0; i < s->there.count && !got; i++) {
-        const struct replication *seen = master_of(&s->seen, s->there.one[i].id);
+        const struct replication *seen = replications_of_id(&s->seen, s->there.one[i].id);
         got = s->there.one[i].slots != 0 && trusted_contains(&v->eras, s->there.one[i].id) &&
               (seen == NULL || seen->slots != s->there.one[i].slots);
     }

@@ -337,36 +337,27 @@ static enum err take(struct roll *r, unsigned lane, const struct log_lane *strea
     return code;
 }
 
-/* *@out: a master has @era, so the lane's slot has left it with all entries. */
-static enum err some_master_has(struct sync_client *l, uint64_t era, bool *out, struct error *e)
-{
-    struct replications now = {0};
-    enum err code = sync_client_replications(l, &now, e);
-    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
-        *out |= now.one[i].id == era;
-    replications_fini(&now);
-    return code;
-}
-
 enum err roll_take_era(struct roll *r, const struct log_view *v, unsigned lane, const struct replication *was,
                        unsigned *missing, struct error *e)
 {
     struct lane there = lane_of(r, lane, &v->lane[lane]);
     struct log_position first;
     struct lane_page page;
-    bool goes_on = false, stays = false;
+    struct replications now = {0};
     *missing = 0;
     enum err code = roll_look_at_era(r, &there, &first, &page, e);
     if (code == ERR_OK && page.length == 0)
         code = is_missing(&there, e);
     if (code != ERR_OK || page.era == there.era)
         return code;
-    if (was != NULL && was->id == there.era)
-        code = roll_goes_on(r->redis, was, page.era, &goes_on, e);
-    if (code == ERR_OK && !goes_on)
-        code = some_master_has(r->redis, there.era, &stays, e);
-    return code == ERR_OK ? take(r, lane, &v->lane[lane], page.era, &first, goes_on, stays, missing, e)
-                          : code;
+    code = sync_client_replications(r->redis, &now, e);
+    const struct replication *node = replications_of_id(&now, page.era);
+    bool goes_on = was != NULL && was->id == there.era && node != NULL && replication_goes_on(was, node);
+    bool stays = replications_of_id(&now, there.era) != NULL; /* the lane's slot has left with all entries */
+    if (code == ERR_OK)
+        code = take(r, lane, &v->lane[lane], page.era, &first, goes_on, stays, missing, e);
+    replications_fini(&now);
+    return code;
 }
 
 enum err roll_goes_on(struct sync_client *l, const struct replication *was, uint64_t era, bool *out,
@@ -375,8 +366,8 @@ enum err roll_goes_on(struct sync_client *l, const struct replication *was, uint
     struct replications now = {0};
     *out = false;
     enum err code = was->id == 0 ? ERR_OK : sync_client_replications(l, &now, e);
-    for (unsigned i = 0; i < now.count && code == ERR_OK; i++)
-        *out |= now.one[i].id == era && replication_goes_on(was, &now.one[i]);
+    const struct replication *node = replications_of_id(&now, era);
+    *out = code == ERR_OK && node != NULL && replication_goes_on(was, node);
     replications_fini(&now);
     return code;
 }

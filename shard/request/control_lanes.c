@@ -269,8 +269,9 @@ enum err control_read_lanes(struct control *c, struct error *e)
 
 void control_watch_lanes(struct control *c)
 {
-    for (unsigned i = 0; i < c->view->lane_count; i++)
-        for (unsigned k = 0; k < c->eras.there.count; k++)
-            if (c->view->lane[i].era != 0 && c->eras.there.one[k].id == c->view->lane[i].era)
-                c->per_lane[i].filter_state = c->eras.there.one[k];
+    for (unsigned i = 0; i < c->view->lane_count; i++) {
+        const struct replication *node = replications_of_id(&c->eras.there, c->view->lane[i].era);
+        if (node != NULL)
+            c->per_lane[i].filter_state = *node;
+    }
 }

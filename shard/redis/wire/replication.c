@@ -20,11 +20,18 @@ const struct replication *replications_of_node(const struct replications *s, con
     return NULL;
 }
 
-enum err replications_add(struct replications *s, const struct replication *one, struct error *e)
+const struct replication *replications_of_id(const struct replications *s, uint64_t id)
 {
     for (unsigned i = 0; i < s->count; i++)
-        if (one->id != 0 && s->one[i].id == one->id)
-            return ERR_OK;
+        if (s->one[i].id == id && id != 0)
+            return &s->one[i];
+    return NULL;
+}
+
+enum err replications_add(struct replications *s, const struct replication *one, struct error *e)
+{
+    if (replications_of_id(s, one->id) != NULL)
+        return ERR_OK;
     if (s->count == REPLICATIONS_MAX)
         return error_set(e, ERR_RANGE, "more than %d replication ids", REPLICATIONS_MAX);
     if (s->count == s->capacity) {

@@ -44,6 +44,9 @@ MUST_CHECK enum err replications_add(struct replications *s, const struct replic
 /* The first entry of that node; NULL: there is none. */
 const struct replication *replications_of_node(const struct replications *s, const char *node);
 
+/* The master with @id, not 0; NULL: there is none. */
+const struct replication *replications_of_id(const struct replications *s, uint64_t id);
+
 /* True if a master that was @was once and is @now still has all that it had acknowledged: the same process
  * has loaded nothing from another server since. Both come from sync_client_replications(). @was may be old:
  * the count of received bytes is not forgotten, as master_replid2 is after repl-backlog-ttl. Pure. */
