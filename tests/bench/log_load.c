@@ -139,6 +139,7 @@ void bench_load(const struct bench *b)
     server_start(&l.server, NULL);
     filter_make(&l.server, "small", SMALL, &l.small);
     filter_make(&l.server, "large", b->quick ? 50000000 : 560000000, &l.large);
+    filter_fill(&l.server, &l.large);
     keys_make(&l.absent, 0, SMALL);
     member_open(&l.member, &l.server, &l.small, true);
     (void)snprintf(title, sizeof(title), "Loading %.0f MiB in %u shards, beside %d checks a second",
