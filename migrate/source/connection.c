@@ -125,7 +125,9 @@ static enum err connect_within(struct connection *c, const char *dsn, const char
         if (want == PGRES_POLLING_FAILED) {
             struct error lost;
             enum err err = connection_lost(c, &lost);
-            return error_set(e, err, "%s; check dsn and the password in [postgres]", lost.text);
+            bool password = PQconnectionNeedsPassword(c->pg) != 0 || PQconnectionUsedPassword(c->pg) != 0;
+            return error_set(e, err, "%s; check %s in [postgres]", lost.text,
+                             password ? "the password" : "dsn");
         }
         struct pollfd fd = {.fd = PQsocket(c->pg),
                             .events = want == PGRES_POLLING_READING ? POLLIN : POLLOUT};

@@ -28,7 +28,7 @@ export function rate(x) {
   if (!Number.isFinite(x)) return '–';
   if (x === 0) return '0%';
   const p = x * 100;
-  return (p < 1e-4 ? p.toExponential(1) : Number(p.toPrecision(3))) + '%';
+  return p < 1e-4 ? 'below 0.0001%' : Number(p.toPrecision(3)) + '%';
 }
 
 export function span(seconds) {

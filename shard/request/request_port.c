@@ -54,15 +54,19 @@ static void on_wake(void *arg)
         key_request_go_on(q);
 }
 
-#define NOTHING "; nothing was acknowledged"
+/* What follows the reason of a timeout. A check has nothing to acknowledge. */
+static const char *no_acks(const struct key_request *q)
+{
+    return q->adds ? "; nothing was acknowledged" : "";
+}
 
-static enum err node_reason(const char *node, const char *why, char text[200])
+static enum err node_reason(const struct key_request *q, const char *node, const char *why, char text[200])
 {
     if (why[0] == '\0') {
-        (void)snprintf(text, 200, "Redis node %.80s did not answer within the deadline" NOTHING, node);
+        (void)snprintf(text, 200, "Redis node %.80s did not answer within the deadline%s", node, no_acks(q));
         return ERR_TIMEOUT;
     }
-    (void)snprintf(text, 200, "Redis node %.80s is not reachable (%.60s)" NOTHING, node, why);
+    (void)snprintf(text, 200, "Redis node %.80s is not reachable (%.60s)%s", node, why, no_acks(q));
     return ERR_UNREACHABLE;
 }
 
@@ -72,24 +76,26 @@ static enum err reason(const struct request_port *p, const struct key_request *q
     const char *node, *why;
     unsigned where;
     if (key_request_awaits_lane(q, &where))
-        return node_reason(async_client_name(p->async, where), async_client_why(p->async, where), text);
+        return node_reason(q, async_client_name(p->async, where), async_client_why(p->async, where), text);
     if (async_client_any_down(p->async, &node, &why))
-        return node_reason(node, why, text);
+        return node_reason(q, node, why, text);
     struct node_health_figures f;
     for (unsigned i = 0; q->state == REQUEST_PARKED && node_health_read(async_client_nodes(p->async), i, &f);
          i++)
         if (node_health_is_down(&f)) /* for other threads, which load the filter */
-            return node_reason(f.name, f.error, text);
+            return node_reason(q, f.name, f.error, text);
     if (q->waits_for_fold) {
         (void)snprintf(
             text, 200,
-            "the filter's log is written faster than it is folded into the shards: add again later" NOTHING);
+            "the filter's log is written faster than it is folded into the shards: add again later%s",
+            no_acks(q));
         return ERR_NOMEM;
     }
     (void)pthread_rwlock_rdlock(&q->filter->lock);
     const char *parked = q->text[0] != '\0' ? q->text : q->filter->why;
-    (void)snprintf(text, 200, "timed out: %.150s" NOTHING,
-                   q->state == REQUEST_PARKED ? parked : "shards were not read within the deadline");
+    (void)snprintf(text, 200, "timed out: %.150s%s",
+                   q->state == REQUEST_PARKED ? parked : "shards were not read within the deadline",
+                   no_acks(q));
     (void)pthread_rwlock_unlock(&q->filter->lock);
     return ERR_TIMEOUT;
 }

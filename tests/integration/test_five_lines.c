@@ -2,6 +2,7 @@
 /* Five lines of configuration are enough: the database, the table, the key. Passwords may be in files. */
 #include "tests/integration/fixture.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,24 +196,70 @@ static void test_check_config__says_what_was_chosen(void **state)
     assert_true(daemon_fini(&d));
 }
 
-static void test_check_config__says_once_that_postgres_refuses_and_what_to_check(void **state)
+/* Fails the test unless --check-config exits with status 2. Returns what it printed; free() it. */
+static char *check_dsn(const char *dsn)
 {
-    (void)state;
     struct daemon d;
     char *output = NULL;
     int status = -1;
     struct error e = {""};
     struct daemon_options o = options(ACCOUNT);
-    o.dsn = "postgresql://app@127.0.0.1:1,127.0.0.1:1/app"; /* libpq reports the same error for both hosts */
+    o.dsn = dsn;
     must(daemon_prepare(&d, &o, &e), e);
     must(daemon_run(&d, "--check-config", &output, &status, &e), e);
+    assert_int_equal(status, 2);
+    assert_true(daemon_fini(&d));
+    return output;
+}
+
+static void test_check_config__says_once_that_postgres_refuses_and_what_to_check(void **state)
+{
+    (void)state;
+    /* libpq reports the same error for both hosts */
+    char *output = check_dsn("postgresql://app@127.0.0.1:1,127.0.0.1:1/app");
     const char *refused = strstr(output, "Connection refused");
     if (refused == NULL || strstr(refused + 1, "Connection refused") != NULL ||
-        strstr(output, "; check dsn and the password in [postgres]\n") == NULL)
-        fail_msg("status %d: %s", status, output);
-    assert_int_equal(status, 2);
+        strstr(output, "; check dsn in [postgres]\n") == NULL)
+        fail_msg("%s", output);
     free(output);
-    assert_true(daemon_fini(&d));
+}
+
+static void write_dsn(const char *login, char dsn[128])
+{
+    (void)snprintf(dsn, 128, "postgresql://%s@127.0.0.1:%u/postgres", login, (unsigned)fixture.postgres.port);
+}
+
+static bool may_log_in(const char *login)
+{
+    char dsn[128];
+    write_dsn(login, dsn);
+    PGconn *c = PQconnectdb(dsn);
+    bool may = PQstatus(c) == CONNECTION_OK;
+    PQfinish(c);
+    return may;
+}
+
+static void test_check_config__says_that_a_password_is_wrong_or_missing(void **state)
+{
+    (void)state;
+    static const char *const logins[] = {"app:wrong", "app"};
+    char path[PATH_MAX + 64], dsn[128];
+    (void)snprintf(path, sizeof(path), "%s/data/pg_hba.conf", fixture.postgres.directory);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    (void)fputs("host all app 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n", f);
+    assert_int_equal(fclose(f), 0);
+    fixture_sql(fixture.db, "CREATE ROLE app LOGIN PASSWORD 'right'");
+    fixture_sql(fixture.db, "SELECT pg_reload_conf()"); /* does not wait */
+    for (uint64_t until = clock_mono_us() + WAIT_MS * 1000; may_log_in("app"); clock_sleep_us(20000))
+        assert_true(clock_mono_us() < until);
+    for (size_t i = 0; i < sizeof(logins) / sizeof(logins[0]); i++) {
+        write_dsn(logins[i], dsn);
+        char *output = check_dsn(dsn);
+        if (strstr(output, "; check the password in [postgres]\n") == NULL)
+            fail_msg("%s", output);
+        free(output);
+    }
 }
 
 static void test_twinbloomd__reads_the_packaged_file(void **state)
@@ -239,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_password_file__logs_in_and_is_read_again),
         cmocka_unit_test(test_check_config__says_what_was_chosen),
         cmocka_unit_test(test_check_config__says_once_that_postgres_refuses_and_what_to_check),
+        cmocka_unit_test(test_check_config__says_that_a_password_is_wrong_or_missing),
         cmocka_unit_test(test_twinbloomd__reads_the_packaged_file),
     };
     return cmocka_run_group_tests_name("five_lines", tests, setup, teardown);

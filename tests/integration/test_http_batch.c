@@ -120,17 +120,16 @@ static void some_fail(struct http_reply *r, unsigned keys)
         if (error != NULL && strcmp(error, "timeout") != 0 && strcmp(error, "unreachable") != 0)
             fail_msg("k%zu: \"%s\"", i, error);
         if (error != NULL)
-            assert_non_null(
-                strstr(json_string_value(json_object_get(one, "detail")), "nothing was acknowledged"));
+            assert_null(strstr(json_string_value(json_object_get(one, "detail")), "acknowledged"));
     }
     json_decref(list);
     assert_in_range(errors, keys / 5, keys - keys / 5);
 }
 
-static void all_fail(struct http_reply *r)
+static void all_fail(struct http_reply *r, bool added)
 {
     assert_in_range(r->status, 503, 504);
-    assert_non_null(strstr(r->body, "nothing was acknowledged"));
+    assert_int_equal(strstr(r->body, "nothing was acknowledged") != NULL, added);
     http_reply_fini(r);
 }
 
@@ -146,7 +145,7 @@ static void test_http_batch__a_node_that_does_not_answer_costs_its_keys_alone(vo
     continue_node(1);
     some_fail(&few, FEW);
     some_fail(&many, KEYS);
-    all_fail(&added); /* keys that are added together share one entry, which needs the blocks of all */
+    all_fail(&added, true); /* keys that are added together share one entry, which needs the blocks of all */
     is_back();
 }
 
@@ -160,7 +159,7 @@ static void test_http_batch__is_a_problem_where_no_key_is_answered(void **state)
     uint64_t took = clock_mono_us() - began;
     continue_node(0);
     continue_node(1);
-    all_fail(&r);
+    all_fail(&r, false);
     assert_true(took <
                 3500 * 1000); /* the first slice's timeout counts, not the deadline of the whole request */
     is_back();
@@ -197,7 +196,7 @@ static void test_http_batch__room_that_is_made_too_late_is_dropped(void **state)
     }
     struct http_reply r = post("/v1/filters/small/add", KEYS);
     continue_node(1);
-    all_fail(&r); /* each add reports by itself that it found no room in time */
+    all_fail(&r, true); /* each add reports by itself that it found no room in time */
     for (unsigned i = 0; i < COUNTS; i++)
         raw_close(fd[i]);
     r = post("/v1/filters/small/add", KEYS);

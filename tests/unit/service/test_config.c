@@ -128,7 +128,7 @@ static void test_config_read__takes_acknowledgements_of_adds(void **state)
     assert_int_equal(c->filter[0].add_acks, 5);
     assert_true(c->filter[0].add_fsync);
     config_free(c);
-    ini_refuse("[redis]\nadd_acks = 6\n", "2: 'add_acks' is 6, out of bounds; give a value in 0 .. 5");
+    ini_refuse("[redis]\nadd_acks = 6\n", "2: 'add_acks' is 6, out of bounds; allowed is 0 .. 5");
 }
 
 static void test_config_read__takes_sentinels(void **state)

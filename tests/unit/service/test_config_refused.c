@@ -102,7 +102,7 @@ static void test_config_read__refuses_what_the_library_would_cut(void **state)
 static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
 {
     (void)state;
-    ini_refuse("[service]\nthreads = 257\n", "2: 'threads' is 257, out of bounds; give a value in 0 .. 256");
+    ini_refuse("[service]\nthreads = 257\n", "2: 'threads' is 257, out of bounds; allowed is 0 .. 256");
     ini_refuse("[service]\nthreads = -1\n",
                "2: 'threads' is '-1', which is not valid; give a whole number such as 1000");
     ini_refuse("[service]\ntimeout = 5 parsecs\n",
@@ -113,7 +113,7 @@ static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
                "2: 'yield_at' is '%', which is not valid; give a number such as 0.001 or 1e-3");
     ini_refuse("[service]\ntimeout = 500\n", "2: 'timeout' is 500, without a unit; write 500ms or 500s");
     ini_refuse("[rebuild]\nbuild_memory = 1023KiB\n",
-               "2: 'build_memory' is 1023KiB, out of bounds; give a value in 1MiB .. 1024GiB");
+               "2: 'build_memory' is 1023KiB, out of bounds; allowed is 1MiB .. 1024GiB");
     ini_refuse("[service]\nlog_level = loud\n",
                "2: 'log_level' is 'loud', which is not valid; give debug, info, warn or error");
     static const char *const rates[] = {"0", "1", "1.5", "-0.1"};
@@ -121,15 +121,15 @@ static void test_config_read__refuses_values_out_of_form_or_bounds(void **state)
         char text[64], message[128];
         (void)snprintf(text, sizeof(text), "[filter a]\ncapacity = 5\nerror_rate = %s\n", rates[i]);
         (void)snprintf(message, sizeof(message),
-                       "3: 'error_rate' is %s, out of bounds; give a value in above 0 .. below 1", rates[i]);
+                       "3: 'error_rate' is %s, out of bounds; allowed is above 0 .. below 1", rates[i]);
         ini_refuse(text, message);
     }
     ini_refuse("[filter a]\ncapacity = 5\ngrowth = 0.9\n",
-               "3: 'growth' is 0.9, out of bounds; give a value in 1 .. 100");
+               "3: 'growth' is 0.9, out of bounds; allowed is 1 .. 100");
     ini_refuse("[filter a]\ncapacity = 5\nexpand_at = 0\n",
-               "3: 'expand_at' is 0, out of bounds; give a value in above 0 .. 1");
+               "3: 'expand_at' is 0, out of bounds; allowed is above 0 .. 1");
     ini_refuse("[filter a]\ncapacity = 5\nexpand_at = 1.01\n",
-               "3: 'expand_at' is 1.01, out of bounds; give a value in above 0 .. 1");
+               "3: 'expand_at' is 1.01, out of bounds; allowed is above 0 .. 1");
     ini_refuse("[filter a]\ncapacity = 5\non_lost = no\n",
                "3: 'on_lost' is 'no', which is not valid; give maybe or error");
 }
@@ -175,7 +175,7 @@ static void test_config_read__checks_keys_against_each_other(void **state)
     ini_refuse("[filter a]\ncapacity = 5\nexpand_at_dead = 0.3\n",
                "3: 'expand_at_dead' has no effect without a table; add table = NAME or remove it");
     ini_refuse("[filter a]\ncapacity = 5\nexpand_at_dead = 1.01\n",
-               "3: 'expand_at_dead' is 1.01, out of bounds; give a value in 0 .. 1");
+               "3: 'expand_at_dead' is 1.01, out of bounds; allowed is 0 .. 1");
     ini_refuse("[service]\nlisten = nowhere\n",
                "2: 'listen': 'nowhere' is no address; write host:port, :port or [v6]:port");
     ini_refuse("[service]\nhttp = :x\n",
