@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/key_request_internal.h"
 #include "shard/resident/block_read.h"
 #include "shard/view/log_view.h"
 
@@ -24,38 +24,12 @@ enum {
     AFTER_DEADLINE_MS = 1000 /* block reads have so much more time: the request's own deadline ends them */
 };
 
-/* The request's keys of one lane. */
-struct lane_part {
-    struct key_request *request;
-    struct lane_request asked;
-    unsigned first, count; /* in the request's hashes */
-    bool is_under_way;
-};
-
 /* --- the end --- */
-
-static void release(struct key_request *q)
-{
-    block_read_end(q->blocks);
-    q->blocks = NULL;
-    free(q->eras);
-    q->eras = NULL;
-    if (q->reserved > 0) {
-        atomic_fetch_sub(&q->filter->adding, 1);
-        if (held_give_back(q->held, q->reserved))
-            log_filter_changed(q->filter);
-    }
-    q->reserved = 0;
-    held_drop(q->held);
-    q->held = NULL;
-    pool_give(&q->port->rooms, q->hashes);
-    q->hashes = NULL;
-}
 
 static void tell(struct key_request *q)
 {
     TAILQ_REMOVE(&q->port->active, q, active);
-    release(q);
+    key_request_release(q);
     q->done(q->arg, q->code, q->text);
 }
 
@@ -75,7 +49,7 @@ static void end(struct key_request *q, enum err code, const char *text)
         forget_others(q);
     if (code == ERR_OK)
         q->text[0] = '\0';
-    else if (text != q->text) /* bind_to_filter() may have set it */
+    else if (text != q->text) /* key_request_bind() may have set it */
         (void)snprintf(q->text, sizeof(q->text), "%s", text);
     if (q->port->inside) {
         q->state = REQUEST_OVER;
@@ -85,35 +59,10 @@ static void end(struct key_request *q, enum err code, const char *text)
     }
 }
 
-static bool stop_waiting(struct key_request *q)
-{
-    bool waited = q->waits_for_room;
-    q->waits_for_room = false;
-    if (waited)
-        atomic_fetch_sub(&q->filter->waiting, 1);
-    return waited;
-}
-
-/* Acknowledgements asked of the lanes' nodes; it outlives a request that no longer waits. */
-struct key_acks {
-    struct key_request *request; /* NULL: it no longer waits */
-    unsigned under_way;
-    bool lacks; /* an acknowledgement was not given */
-};
-
-static void leave_acks(struct key_request *q)
-{
-    if (q->acks != NULL)
-        q->acks->request = NULL;
-    else
-        TAILQ_REMOVE(&q->port->unacked, q, parked);
-    q->acks = NULL;
-}
-
 static void leave(struct key_request *q)
 {
     if (q->state == REQUEST_UNACKED)
-        leave_acks(q);
+        key_request_leave_acks(q);
     if (q->state == REQUEST_SLOWED)
         TAILQ_REMOVE(&q->port->slowed, q, parked);
     if (q->state == REQUEST_ASKING)
@@ -121,189 +70,8 @@ static void leave(struct key_request *q)
             if (q->parts[i].is_under_way)
                 lane_cancel(&q->parts[i].asked);
     log_filter_unpark(q->filter, q);
-    if (stop_waiting(q))
+    if (key_request_stop_waiting(q))
         log_filter_changed(q->filter); /* adds that wait behind it go on */
-}
-
-/* --- binding --- */
-
-/* One piece of memory: hashes, parts, order, what is new, and what was found before. */
-static enum err make_room(struct key_request *q, unsigned lanes)
-{
-    size_t parts = lanes * sizeof(struct lane_part), hashes = q->part * sizeof(struct key_hash);
-    size_t order = q->part * sizeof(*q->order);
-    char *at = pool_take(&q->port->rooms, hashes + parts + order + 2 * (size_t)q->part);
-    if (at == NULL)
-        return ERR_NOMEM;
-    q->hashes = (struct key_hash *)(void *)at;
-    q->parts = (struct lane_part *)(void *)(at + hashes);
-    q->order = (unsigned *)(void *)(at + hashes + parts);
-    q->found = (uint8_t *)at + hashes + parts + order;
-    q->before = q->found + q->part;
-    q->parts_count = lanes;
-    memset(q->parts, 0, parts);
-    return ERR_OK;
-}
-
-static unsigned lane_of(const struct key_request *q, struct key_hash h)
-{
-    return log_lane_of(h, q->parts_count);
-}
-
-/* Hash the keys, and order them by lane. */
-static void place_keys(struct key_request *q, uint64_t seed)
-{
-    const struct request_key *keys = q->keys + q->from;
-    unsigned first = 0;
-    for (unsigned i = 0; i < q->part && q->parts_count > 1;
-         i++) /* count them first, then put each behind the beginning of its lane */
-        q->parts[lane_of(q, hash_key(seed, keys[i].bytes, keys[i].length))].count++;
-    for (unsigned i = 0; i < q->parts_count; i++) {
-        q->parts[i].request = q;
-        q->parts[i].first = first;
-        first += q->parts[i].count;
-        q->parts[i].count = 0;
-    }
-    for (unsigned i = 0; i < q->part; i++) {
-        struct key_hash h = hash_key(seed, keys[i].bytes, keys[i].length);
-        struct lane_part *part = &q->parts[lane_of(q, h)];
-        unsigned at = part->first + part->count++;
-        q->hashes[at] = h;
-        q->order[at] = i;
-    }
-}
-
-enum binding { BINDING_DONE, BINDING_WAITS, BINDING_SLOWED, BINDING_OVER };
-
-/* Other adds wait for room. Whoever gives some back from now on tells of it. */
-static bool must_queue(const struct key_request *q, struct held *h)
-{
-    if (q->waits_for_room || atomic_load(&q->filter->waiting) == 0)
-        return false;
-    h->wanted = true;
-    return atomic_load(&q->filter->waiting) > 0;
-}
-
-/* An add takes as much room as there is, after the adds that wait for some; a caller's keys take it in order.
- * If a layer could not be added since it began to wait, it takes more than there is. False: no room, until a
- * layer begins, or the lanes are marked as full. */
-static bool take_room(struct key_request *q, struct held *h)
-{
-    q->part = q->count - q->from;
-    q->only_looks = q->adds && held_is_full(h);
-    unsigned refusals = h->refusals;
-    bool beyond = q->waits_for_room && refusals != q->refusals;
-    if (q->adds && !q->only_looks)
-        q->part = q->reserved = must_queue(q, h) ? 0 : held_reserve(h, q->part, beyond);
-    if (q->terms.room == KEY_ROOM_ENDS && q->reserved > 0 && q->part < q->count) {
-        if (held_give_back(h, q->reserved))
-            log_filter_changed(q->filter);
-        q->part = q->reserved = 0;
-    }
-    if (q->terms.room == KEY_ROOM_LOOKS && q->part == 0) {
-        q->only_looks = true;
-        q->part = q->count - q->from;
-    }
-    if (q->part == 0 && q->terms.room == KEY_ROOM_ENDS)
-        return false;
-    if (q->part == 0) {
-        if (!q->waits_for_room) {
-            atomic_fetch_add(&q->filter->waiting, 1);
-            q->refusals = refusals;
-        }
-        q->waits_for_room = true;
-        return false;
-    }
-    (void)stop_waiting(q);
-    if (q->reserved > 0)
-        atomic_fetch_add(&q->filter->adding, 1);
-    q->held = h;
-    held_keep(h);
-    return true;
-}
-
-/* Beyond its share of the log the process has adds wait; beyond half of it more and more of them for a tick
- * of their port, so that they come no faster than is folded, and none waits for long. */
-static enum binding slow_down(struct key_request *q)
-{
-    struct log_filter *f = q->filter;
-    unsigned full = log_filter_fullness(f);
-    if (full >= SHARE_WHOLE && !atomic_exchange(&f->wants_fold, true))
-        f->wake(f->wake_arg);
-    if (full >= SHARE_WHOLE &&
-        log_filter_fullness(f) >= SHARE_WHOLE) /* the control may have made room before it was told */
-        return BINDING_WAITS;
-    if (full <= SHARE_WHOLE / 2 || q->was_slowed)
-        return BINDING_DONE;
-    q->port->slowness += 2 * full - SHARE_WHOLE;
-    q->was_slowed = q->port->slowness >= SHARE_WHOLE;
-    q->port->slowness %= SHARE_WHOLE;
-    return q->was_slowed ? BINDING_SLOWED : BINDING_DONE;
-}
-
-static enum binding bind_locked(struct key_request *q, uint64_t *seed, unsigned *lanes)
-{
-    struct log_filter *f = q->filter;
-    q->code = f->state == FILTER_CLOSED ? f->closed : q->adds ? f->adds : ERR_OK;
-    if (q->code != ERR_OK) {
-        (void)snprintf(q->text, sizeof(q->text), "%s", f->state == FILTER_CLOSED ? f->why : f->why_adds);
-        return BINDING_OVER;
-    }
-    if (f->is_missing && f->missed <= q->looks) {
-        log_filter_look(f);
-        return BINDING_WAITS;
-    }
-    if (f->is_missing) {
-        q->code = ERR_LOST;
-        (void)snprintf(q->text, sizeof(q->text),
-                       "the filter lost its view; BF.RESERVE creates it again, empty");
-        return BINDING_OVER;
-    }
-    if (f->state != FILTER_OPEN)
-        return BINDING_WAITS;
-    if (q->adds && !f->registered) {
-        atomic_store(&f->wants_writer, true);
-        log_filter_look(f);
-        return BINDING_WAITS;
-    }
-    if (q->adds) {
-        enum binding slowed = slow_down(q);
-        q->waits_for_fold = slowed != BINDING_DONE;
-        if (q->waits_for_fold)
-            return slowed;
-    }
-    if (!take_room(q, f->slot[f->current])) {
-        q->code = ERR_FULL;
-        (void)snprintf(q->text, sizeof(q->text), "the filter has no room for the keys");
-        if (q->terms.room == KEY_ROOM_ENDS)
-            return BINDING_OVER;
-        f->wake(f->wake_arg);
-        return BINDING_WAITS;
-    }
-    q->was_degraded = f->degraded;
-    q->degradations = f->degradations;
-    *seed = f->seed;
-    *lanes = f->lanes;
-    return BINDING_DONE;
-}
-
-static enum binding bind_to_filter(struct key_request *q)
-{
-    uint64_t seed = 0;
-    unsigned lanes = 0;
-    release(q);
-    (void)pthread_rwlock_rdlock(&q->filter->lock);
-    enum binding binding = bind_locked(q, &seed, &lanes);
-    (void)pthread_rwlock_unlock(&q->filter->lock);
-    if (binding != BINDING_DONE)
-        return binding;
-    if (make_room(q, lanes) != ERR_OK) {
-        q->code = ERR_NOMEM;
-        (void)snprintf(q->text, sizeof(q->text), "out of memory");
-        return BINDING_OVER;
-    }
-    place_keys(q, seed);
-    return BINDING_DONE;
 }
 
 /* True if its keys are sent to their lanes. */
@@ -431,7 +199,7 @@ static void on_blocks(void *arg, const struct block_result *result)
                result->code == ERR_FENCED) { /* wait for the control; keep the text */
         (void)snprintf(q->text, sizeof(q->text), "%s", result->text);
         leave(q);
-        release(q);
+        key_request_release(q);
         log_filter_look(q->filter);
         park(q);
     } else {
@@ -510,85 +278,16 @@ static void ask_lanes(struct key_request *q)
     }
 }
 
-/* --- acknowledgements --- */
-
-static void go_on_with_next_part(struct key_request *q);
-
-static void end_acks(struct key_acks *a)
-{
-    struct key_request *q = a->request;
-    bool lacks = a->lacks;
-    free(a);
-    if (q == NULL)
-        return;
-    q->acks = NULL;
-    if (lacks)
-        TAILQ_INSERT_TAIL(&q->port->unacked, q, parked);
-    else
-        go_on_with_next_part(q);
-}
-
-static void on_acked(void *arg, enum ack_outcome outcome, const char *why)
-{
-    struct key_acks *a = arg;
-    struct key_request *q = a->request;
-    a->lacks |= outcome != ACK_GIVEN;
-    if (q != NULL && (outcome == ACK_SHORT || outcome == ACK_REFUSED)) {
-        q->code = outcome == ACK_SHORT ? ERR_TIMEOUT : ERR_REFUSED;
-        (void)snprintf(q->text, sizeof(q->text), "%s", why);
-    }
-    if (--a->under_way == 0)
-        end_acks(a);
-}
-
-/* The keys that this process met in a lane are in every lane that its reader is moved to. So ask the lane as
- * it is now. */
-static void ask_lane_acks(struct key_request *q, struct key_acks *a, unsigned i)
-{
-    struct lane lane;
-    if (lane_reader_lane(q->filter->lane[i].reader, &lane) &&
-        async_client_await_acks(q->port->async, lane.where, lane.key.text, lane.key.length, lane.era,
-                                &q->terms.need, on_acked, a))
-        a->under_way++;
-    else
-        a->lacks = true;
-}
-
-void key_request_ask_acks(struct key_request *q)
-{
-    struct key_acks *a = calloc(1, sizeof(*a));
-    if (a == NULL) {
-        TAILQ_INSERT_TAIL(&q->port->unacked, q, parked);
-        return;
-    }
-    q->acks = a;
-    a->request = q;
-    for (unsigned i = 0; i < q->parts_count; i++)
-        if (q->parts[i].count > 0)
-            ask_lane_acks(q, a, i);
-    if (a->under_way == 0)
-        end_acks(a);
-}
-
-/* Also for a key that was present before: whoever added it may not have waited for acknowledgements. */
-static void begin_acks(struct key_request *q)
-{
-    q->state = REQUEST_UNACKED;
-    q->code = ERR_OK;
-    q->text[0] = '\0';
-    key_request_ask_acks(q);
-}
-
 /* The keys of this part are answered. */
-static void end_part(struct key_request *q)
+static void acknowledge(struct key_request *q)
 {
     if (q->adds && ack_wanted(&q->terms.need))
-        begin_acks(q);
+        key_request_begin_acks(q);
     else
-        go_on_with_next_part(q);
+        key_request_end_part(q);
 }
 
-static void go_on_with_next_part(struct key_request *q)
+void key_request_end_part(struct key_request *q)
 {
     q->state = REQUEST_GOING;
     q->from += q->part;
@@ -634,7 +333,7 @@ static void answer_add(struct key_request *q)
         else /* RESIDENT_UNSURE, LANE_FRESH_UNKNOWN, or new by a generation that may not know */
             *answer = q->before[i] == RESIDENT_PRESENT ? KEY_OLD : KEY_UNSURE;
     }
-    end_part(q);
+    acknowledge(q);
 }
 
 static void answer_check(struct key_request *q, bool degraded)
@@ -643,7 +342,7 @@ static void answer_check(struct key_request *q, bool degraded)
     const uint8_t absent = q->adds ? KEY_NO_ROOM : degraded ? KEY_MAYBE : KEY_ABSENT;
     for (unsigned i = 0; i < q->left; i++)
         q->answers[q->from + q->order[i]] = q->found[i] == RESIDENT_PRESENT ? present : absent;
-    end_part(q);
+    acknowledge(q);
 }
 
 /* A check fails: answer keys by memory, and by the blocks that have come; also absent ones, if the lanes were
@@ -721,7 +420,7 @@ static void begin_to_ask(struct key_request *q, bool blocks)
     if (blocks)
         code = ask_blocks(q, &e);
     if (code == ERR_FENCED) { /* the view has changed since the request was bound */
-        release(q);
+        key_request_release(q);
         park(q);
     } else if (code != ERR_OK) {
         end(q, code, e.text);
@@ -739,9 +438,9 @@ static bool go(struct key_request *q)
     q->state = REQUEST_GOING;
     q->under_way = 0;
     q->is_sent = false;
-    switch (bind_to_filter(q)) {
+    switch (key_request_bind(q)) {
     case BINDING_OVER:
-        (void)stop_waiting(q); /* no request can be bound any more */
+        (void)key_request_stop_waiting(q); /* no request can be bound any more */
         end(q, q->code, q->text);
         return false;
     case BINDING_WAITS:
@@ -797,7 +496,7 @@ bool key_check(struct request_port *p, struct log_filter *f, struct key_request 
     if (found) {
         memset(answers, KEY_PRESENT, count);
         TAILQ_REMOVE(&p->active, q, active);
-        release(q);
+        key_request_release(q);
     }
     return found;
 }
