@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "expansion/follow/follower_internal.h"
-#include "shard/request/key_client.h"
+#include "shard/control/key_client.h"
 
 enum {
     NAP_US = 50 * 1000,

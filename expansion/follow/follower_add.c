@@ -4,7 +4,7 @@
 #include <string.h>
 #include "expansion/follow/follower_internal.h"
 #include "migrate/source/scan.h"
-#include "shard/request/key_client.h"
+#include "shard/control/key_client.h"
 
 enum { BATCH = 1000 };
 

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"
-#include "shard/request/key_client.h"
+#include "shard/control/key_client.h"
 
 enum {
     RETRY_MIN_US = 200 * 1000,

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"
 #include "migrate/verify/log_check.h"
-#include "shard/request/key_client.h"
+#include "shard/control/key_client.h"
 #include "shard/view/view_load.h"
 
 /* --- the build --- */

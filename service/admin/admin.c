@@ -8,7 +8,7 @@
 #include "service/config/users.h"
 #include "service/meter/fills.h"
 #include "shard/view/registry.h"
-#include "shard/request/key_client.h"
+#include "shard/control/key_client.h"
 
 enum { WAIT_MS = 200 };
 

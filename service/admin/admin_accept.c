@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "expansion/record/history.h"
 #include "service/admin/admin.h"
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 #include "shard/members/lost.h"
 
 /* In the form of finish.lua. */

@@ -9,7 +9,7 @@
 #include "expansion/job/memory.h"
 #include "service/admin/admin.h"
 #include "service/filters/log_shards.h"
-#include "shard/request/key_client.h"
+#include "shard/control/key_client.h"
 
 enum { COUNT_AGAIN_US = 5000 };
 

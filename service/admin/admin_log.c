@@ -5,7 +5,7 @@
 #include "service/admin/admin.h"
 #include "service/protocol/field.h"
 #include "service/filters/filter_states.h"
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 
 /* --- problems --- */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "service/admin/admin.h"
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 #include "service/protocol/field.h"
 #include "service/filters/log_shards.h"
 

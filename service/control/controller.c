@@ -15,7 +15,7 @@
 #include "service/jobs/followers.h"
 #include "service/filters/filter_states.h"
 #include "shard/view/registry.h"
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 
 enum { ACT_EVERY_US = 1000 * 1000 /* see controller_is_rate_limited() */ };
 

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 #include "shard/filter/names.h"
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 
 void service_refuse(struct service *s, const struct error *e)
 {

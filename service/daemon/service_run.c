@@ -26,7 +26,7 @@
 #include "service/resp/worker.h"
 #include "shard/fold/due.h"
 #include "shard/redis/nodes/health.h"
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 
 enum { FILTERS_LEAVE_MS = 5000 };
 _Static_assert((int)WORKERS_MAX + 1 <= (int)METERS_MAX, "a meter for each worker, and for HTTP");

@@ -10,7 +10,7 @@
 #include "shard/generations/drop.h"
 #include "shard/generations/leftover.h"
 #include "shard/generations/loading.h"
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 #include "shard/view/registry.h"
 
 static enum err may_drop(const struct view *v, enum drop_when when, struct error *e)

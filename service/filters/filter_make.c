@@ -16,7 +16,7 @@
 #include "shard/generations/grow.h"
 #include "expansion/job/memory.h"
 #include "shard/view/registry.h"
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 #include "shard/members/members.h"
 #include "shard/generations/drop.h"
 

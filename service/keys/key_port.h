@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/pool.h"
 #include "shard/redis/nodes/latency.h"
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 #include "shard/request/request_port.h"
 #include "shard/redis/async_client.h"
 

@@ -6,7 +6,7 @@
 #include "base/buffer.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 
 /* --- answers --- */
 

@@ -3,7 +3,7 @@
 #define SHARD_REQUEST_KEY_REQUEST_INTERNAL_H
 /* The parts of a request's way. Its worker calls. */
 #include "shard/request/key_request.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 
 /* The request's keys of one lane. */
 struct lane_part {

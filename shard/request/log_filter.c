@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include "base/clock.h"
 #include "shard/redis/nodes/health.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 
 enum { TICK_MS = 10, ROOM_BYTES = 1024 /* for a few keys, and one or two lanes */ };
 

@@ -9,7 +9,7 @@
 #include <time.h>
 #include "base/clock.h"
 #include "base/info.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/fold/due.h"
 #include "shard/generations/make.h"
 #include "shard/view/view_load.h"

@@ -7,7 +7,7 @@
 #include "service/filters/filter_drop.h"
 #include "service/filters/epochs.h"
 #include "service/filters/filter_states.h"
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 
 enum { LEASE_MS = 2000, REDIS_MS = 5000, LEAVE_MS = 1000 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 
 enum { TIMEOUT_MS = 2000, RUN_MS = 10000, STEP_MS = 2, LEAVE_MS = 1000 };
 

@@ -6,7 +6,7 @@
  * of events. */
 #include <pthread.h>
 #include <stdatomic.h>
-#include "shard/request/control.h"
+#include "shard/control/control.h"
 #include "shard/request/key_request.h"
 #include "tests/integration/log_members.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/generations/build.h"
 #include "shard/members/eras.h"
 #include "shard/generations/grace.h"

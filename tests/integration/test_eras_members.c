@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "shard/fold/lease.h"
 #include "shard/members/roll.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 
 enum {
     REPLY_MS = 5000,

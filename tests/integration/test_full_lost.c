@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "shard/generations/make.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/view/view_load.h"
 
 enum { GUARD_MS = 20000, KEPT = 1, LOST = 5, OTHER = 1000, TIMES = 20 };

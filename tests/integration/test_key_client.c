@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shard/request/key_client.h"
+#include "shard/control/key_client.h"
 #include "tests/lib/proxy.h"
 
 enum { TIMEOUT_MS = 300, GUARD_MS = 5000, TRIES = 20 };

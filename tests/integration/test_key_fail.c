@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 
 enum { REPLY_MS = 5000, PAUSE_MS = 150, BESIDE = 5 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/resident/header.h"
 #include "shard/members/lost.h"
 #include "shard/view/view_load.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/proxy.h"
 

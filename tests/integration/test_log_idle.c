@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/view/view_load.h"
 
 enum { SHARD_BYTES = 32768, LANES = 2, KEYS = 40, REST_US = 300 * 1000, IDLE_MS = 2500 };

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/fold/fold.h"
 #include "shard/members/roll.h"
 #include "shard/view/view_load.h"

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "migrate/build/build.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/generations/grace.h"
 #include "shard/view/view_load.h"
 

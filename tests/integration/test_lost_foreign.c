@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "shard/members/lost.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 
 enum { KEYS = 20, GUARD_MS = 20000 };
 

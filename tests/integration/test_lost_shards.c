@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/members/lost.h"
 #include "shard/members/remove.h"
 #include "shard/view/view_load.h"

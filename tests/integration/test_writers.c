@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "shard/fold/lease.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/temp_redis.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "shard/generations/make.h"
-#include "shard/request/control_internal.h"
+#include "shard/control/control_internal.h"
 
 enum {
     TEND_MS = 20,

@@ -5,7 +5,7 @@
  * block. Any thread. */
 #include <pthread.h>
 #include "base/mailbox.h"
-#include "shard/request/control.h"
+#include "shard/control/control.h"
 #include "shard/request/key_request.h"
 
 struct log_member {

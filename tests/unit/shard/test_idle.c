@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "shard/request/idle.h"
+#include "shard/control/idle.h"
 
 /* The last request came at 1000. The filter rests after 100, and its memory is released after 500. */
 static struct idle_facts at(uint64_t now, uint64_t bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "shard/request/control_thread.h"
+#include "shard/control/control_thread.h"
 
 #include <stdlib.h>
 

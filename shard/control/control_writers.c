@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The register of writers: this process, which others may have removed, and the others, which may be gone. */
-#include "shard/request/control_internal.h"
+#include "shard/control/control_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

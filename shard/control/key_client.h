@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SHARD_REQUEST_KEY_CLIENT_H
-#define SHARD_REQUEST_KEY_CLIENT_H
+#ifndef SHARD_CONTROL_KEY_CLIENT_H
+#define SHARD_CONTROL_KEY_CLIENT_H
 /* Checks and adds for a thread without an event loop: a job, a follower. They go through the log, like those
  * of every caller. Blocking; for one thread. */
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 #include "shard/request/key_request.h"
 
 struct key_client;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SHARD_REQUEST_LOG_FILTER_INTERNAL_H
-#define SHARD_REQUEST_LOG_FILTER_INTERNAL_H
+#ifndef SHARD_REQUEST_LOG_FILTER_STATE_H
+#define SHARD_REQUEST_LOG_FILTER_STATE_H
 /* What requests, ports and the control of a filter share.
  *
  * Locks: the filter's, its parking's, then a port's. */

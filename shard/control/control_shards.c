@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "shard/request/control_internal.h"
+#include "shard/control/control_internal.h"
 
 #include <string.h>
 #include "shard/log/lane_sync.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "shard/request/idle.h"
+#include "shard/control/idle.h"
 
 enum idle_action idle_decide(const struct idle_facts *f, uint64_t *next)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SHARD_REQUEST_CONTROL_INTERNAL_H
-#define SHARD_REQUEST_CONTROL_INTERNAL_H
+#ifndef SHARD_CONTROL_CONTROL_INTERNAL_H
+#define SHARD_CONTROL_CONTROL_INTERNAL_H
 /* What the parts of a control share: control.c (the view, and the order of all), control_writers.c (the
  * register of writers), control_lanes.c (lanes that broke, and where they are read from), control_shards.c
  * (generations, and their shards in memory), control_lost.c (shards that are missing in Redis),
  * control_grow.c (layers), control_fold.c (the lease, and folding), control_eras.c (shards' nodes in another
  * era), control_idle.c (rest), control_status.c (status). */
-#include "shard/request/control.h"
-#include "shard/request/log_filter_internal.h"
+#include "shard/control/control.h"
+#include "shard/request/log_filter_state.h"
 #include "shard/members/eras.h"
 #include "shard/fold/due.h"
 #include "shard/fold/folder.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "shard/request/filters.h"
+#include "shard/control/filters.h"
 
 #include <assert.h>
 #include <pthread.h>

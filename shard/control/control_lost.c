@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shards that are missing in Redis (shard/members/lost.h). */
-#include "shard/request/control_internal.h"
+#include "shard/control/control_internal.h"
 
 #include <string.h>
 #include "base/clock.h"

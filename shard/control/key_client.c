@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "shard/request/key_client.h"
+#include "shard/control/key_client.h"
 
 #include <stdlib.h>
 #include <string.h>

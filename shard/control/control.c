@@ -8,13 +8,13 @@
  * `folded` of a new view. A generation that becomes current is handled in the same way: the process holds it
  * beside the former one, and the readers go back to where it begins; the former one answers until the shards
  * of the new one are in memory. */
-#include "shard/request/control_internal.h"
+#include "shard/control/control_internal.h"
 #include "shard/view/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/request/idle.h"
+#include "shard/control/idle.h"
 #include "shard/view/view_load.h"
 
 enum {

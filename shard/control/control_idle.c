@@ -7,10 +7,10 @@
  * number); what others added is not known to be folded (the view is loaded, and memory leaves then).
  *
  * A process that leaves the register has nothing that a roll call would have to bring back. */
-#include "shard/request/control_internal.h"
+#include "shard/control/control_internal.h"
 
 #include "base/clock.h"
-#include "shard/request/idle.h"
+#include "shard/control/idle.h"
 
 enum { LEAVE_AGAIN_US = 100 * 1000 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SHARD_REQUEST_CONTROL_H
-#define SHARD_REQUEST_CONTROL_H
+#ifndef SHARD_CONTROL_CONTROL_H
+#define SHARD_CONTROL_CONTROL_H
 /* A control keeps a filter of this process in step with the filter's view in Redis: it opens the filter,
  * follows its lanes, eras, generations and layers, and loads its shards. Blocking. One thread calls
  * control_tend() when the last call said so, and soon after the filter's wake was called. Requests go on
@@ -18,7 +18,7 @@
  * it. */
 #include <stdbool.h>
 #include "shard/redis/sync_client.h"
-#include "shard/request/control_thread.h"
+#include "shard/control/control_thread.h"
 #include "shard/request/log_filter.h"
 #include "shard/request/log_status.h"
 

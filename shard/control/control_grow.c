@@ -4,7 +4,7 @@
  * counts the last key does that, and the folder finishes what another process left undone. Two processes at
  * once do no harm: log_grow() lets one of them through, and the second of two marks of a layer changes
  * nothing. */
-#include "shard/request/control_internal.h"
+#include "shard/control/control_internal.h"
 
 #include <stdlib.h>
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The status of a filter: what only the control knows is noted after each of its calls, the rest is read on
  * request. */
-#include "shard/request/control_internal.h"
+#include "shard/control/control_internal.h"
 
 #include <stdio.h>
 #include <string.h>

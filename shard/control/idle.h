@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SHARD_REQUEST_IDLE_H
-#define SHARD_REQUEST_IDLE_H
+#ifndef SHARD_CONTROL_IDLE_H
+#define SHARD_CONTROL_IDLE_H
 /* When a filter that nobody asks for rests, and what happens to its memory. Pure.
  *
  *   there was a request within `rest`, or there is work to do    it does not rest

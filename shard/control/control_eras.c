@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shards' nodes with replication ids that the view does not accept: each writer writes what it has in memory
  * (eras.h). Also after the view went back. */
-#include "shard/request/control_internal.h"
+#include "shard/control/control_internal.h"
 
 #include <string.h>
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SHARD_REQUEST_CONTROL_THREAD_H
-#define SHARD_REQUEST_CONTROL_THREAD_H
+#ifndef SHARD_CONTROL_CONTROL_THREAD_H
+#define SHARD_CONTROL_CONTROL_THREAD_H
 /* What all controls of one thread share, as they are tended one at a time: connections of an event loop for
  * tail reads, and large memory that is needed only while a control is tended. */
 #include "shard/redis/sync_client.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef SHARD_REQUEST_FILTERS_H
-#define SHARD_REQUEST_FILTERS_H
+#ifndef SHARD_CONTROL_FILTERS_H
+#define SHARD_CONTROL_FILTERS_H
 /* The filters of a process: one log_filter and one control for each name that is asked for, shared by all
  * workers; and the threads that tend the controls.
  *
@@ -10,7 +10,7 @@
  * after open_filter_since() do so, too, as the name may belong to another filter by then); its view is
  * damaged, or a foreign key has its name (likewise, with the reason); Redis does not answer a control (other
  * controls of that thread wait for its timeout, those of other threads do not). */
-#include "shard/request/control.h"
+#include "shard/control/control.h"
 
 struct filters;
 struct open_filter;
