@@ -243,20 +243,13 @@ static bool is_over(const struct control *c, enum eras_action action)
 enum err control_look_at_masters(struct control *c, enum eras_action *out, struct error *e)
 {
     struct log_filter *f = c->filter;
-    struct cluster *cluster = sync_client_nodes(c->redis)->cluster;
-    uint64_t map = cluster == NULL ? 0 : cluster_version(cluster);
+    const struct cluster *cluster = sync_client_nodes(c->redis)->cluster;
+    uint32_t moves = cluster == NULL ? 0 : cluster_moves(cluster);
     enum err code = eras_look(&c->eras, c->redis, &f->names, c->view, out, e);
-    if (code == ERR_OK && *out == ERAS_KEEP)
-        c->map = map;
-    if (code != ERR_OK || f->doubted == c->eras.doubts)
+    if (code != ERR_OK || *out != ERAS_KEEP || f->moves == moves)
         return code;
     (void)pthread_rwlock_wrlock(&f->lock);
-    f->doubted = c->eras.doubts;
-    for (unsigned s = 0; s < 2; s++)
-        if (f->slot[s] != NULL) {
-            resident_discard(f->slot[s]->resident);
-            f->slot[s]->view = resident_view(f->slot[s]->resident);
-        }
+    f->moves = moves;
     (void)pthread_rwlock_unlock(&f->lock);
     log_filter_changed(f);
     return ERR_OK;

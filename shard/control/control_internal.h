@@ -68,7 +68,6 @@ struct control {
     bool is_full;                  /* memory has no room for all shards of the current generation */
     bool is_behind;    /* the readers went back, and read nothing since: what is not folded is unknown */
     unsigned failures; /* consecutive calls that failed */
-    uint64_t map; /* version of the cluster's map before the last look that found all masters as accepted */
     uint64_t looked_at, looks; /* when the view was last loaded; how often */
     uint64_t answered_at;      /* when a doubt about this process was last answered while it wrote shards */
     struct control_thread *thread;
@@ -239,7 +238,8 @@ void control_begin_lag(struct control *c);
 struct lag_count control_count(const struct filter_lane *l);
 
 /* --- control_eras.c --- */
-/* eras_look(). While it doubts nodes that the view accepts, no block that is read counts. */
+/* eras_look(). Where the view accepts all masters, blocks of slots that moved before count. Model: moved.pml.
+ */
 MUST_CHECK enum err control_look_at_masters(struct control *c, enum eras_action *out, struct error *e);
 /* Act if the shards' nodes have replication ids that the view does not accept (eras.h). */
 MUST_CHECK enum err control_follow_eras(struct control *c, struct error *e);

@@ -480,7 +480,7 @@ static enum err check_way(struct control *c, const struct load *l, struct error 
 {
     enum eras_action action = ERAS_KEEP;
     const struct cluster *cluster = sync_client_nodes(c->redis)->cluster;
-    if (cluster == NULL || (!l->redirected && cluster_version(cluster) == c->map))
+    if (cluster == NULL || (!l->redirected && cluster_moves(cluster) == c->filter->moves))
         return ERR_OK;
     enum err code = control_look_at_masters(c, &action, e);
     if (code != ERR_OK || action == ERAS_KEEP)

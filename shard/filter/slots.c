@@ -124,16 +124,19 @@ enum err slot_map_patch(struct slot_map *m, unsigned slot, const char *host, uin
     return code;
 }
 
+bool slot_map_has_moved(const struct slot_map *a, const struct slot_map *b, unsigned slot)
+{
+    unsigned x = a->owner[slot], y = b->owner[slot];
+    if (x == SLOT_UNOWNED || y == SLOT_UNOWNED)
+        return x != y;
+    return strcmp(a->node[x].name, b->node[y].name) != 0;
+}
+
 unsigned slot_map_moved(const struct slot_map *a, const struct slot_map *b)
 {
     unsigned moved = 0;
-    for (unsigned i = 0; i < SLOTS; i++) {
-        unsigned x = a->owner[i], y = b->owner[i];
-        if (x == SLOT_UNOWNED || y == SLOT_UNOWNED)
-            moved += x != y;
-        else
-            moved += strcmp(a->node[x].name, b->node[y].name) != 0;
-    }
+    for (unsigned i = 0; i < SLOTS; i++)
+        moved += slot_map_has_moved(a, b, i);
     return moved;
 }
 

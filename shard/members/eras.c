@@ -62,22 +62,10 @@ static enum eras_action judge_accepted(const struct eras *s, uint64_t id)
     const struct replication *seen = replications_of_id(&s->seen, id);
     if (replications_of_id(&s->there, id) != NULL)
         return ERAS_KEEP;
-    bool kept = seen != NULL && seen->slots == 0;
+    bool kept = seen != NULL && !seen->has_slots;
     for (unsigned i = 0; seen != NULL && i < s->there.count && !kept; i++)
         kept = replication_goes_on(seen, &s->there.one[i]);
     return kept ? ERAS_TAKE : ERAS_WRITE;
-}
-
-/* True if a master that the view accepts may have got shards since all were accepted. */
-static bool some_got_shards(const struct eras *s, const struct log_view *v)
-{
-    bool got = false;
-    for (unsigned i = 0; i < s->there.count && !got; i++) {
-        const struct replication *seen = replications_of_id(&s->seen, s->there.one[i].id);
-        got = s->there.one[i].slots != 0 && trusted_contains(&v->eras, s->there.one[i].id) &&
-              (seen == NULL || seen->slots != s->there.one[i].slots);
-    }
-    return got;
 }
 
 static enum eras_action larger(enum eras_action a, enum eras_action b)
@@ -92,7 +80,6 @@ static enum eras_action judge(struct eras *s, const struct log_view *v, bool is_
     enum eras_action action = ERAS_KEEP;
     for (unsigned i = 0; i < v->eras.count && is_cluster; i++)
         action = larger(action, judge_accepted(s, v->eras.id[i]));
-    s->doubts = action == ERAS_WRITE && some_got_shards(s, v);
     for (unsigned i = 0; i < s->now.count; i++)
         action = larger(action, judge_node(s, v, s->now.id[i]));
     return action;
@@ -113,9 +100,9 @@ static enum err find_with_slots(const struct replications *there, struct trusted
     *out = (struct trusted){.known = true};
     for (unsigned i = 0; i < there->count; i++) {
         const struct replication *one = &there->one[i];
-        if (one->slots != 0 && one->id == 0)
+        if (one->has_slots && one->id == 0)
             return error_set(e, ERR_UNREACHABLE, "Redis node %s does not answer, or is no master", one->node);
-        if (one->slots != 0 && !trusted_add(out, one->id))
+        if (one->has_slots && !trusted_add(out, one->id))
             return error_set(e, ERR_RANGE, "there are more than %d masters", REPLICATIONS_MAX);
     }
     return ERR_OK;

@@ -44,7 +44,6 @@ struct eras {
     struct replications seen;  /* the masters when the view last accepted all of them */
     struct replications there; /* set by eras_look(): all masters */
     struct trusted now;        /* set by eras_look(): the ids of those that hold shards */
-    bool doubts; /* set by eras_look(): shards that lack bits may be on nodes that are accepted */
 };
 void eras_fini(struct eras *s);
 

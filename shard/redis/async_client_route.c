@@ -291,6 +291,7 @@ static struct async_client_peer *redirected(struct async_client *s, const struct
     if (s->closing)
         return NULL;
     if (!to->ask) {
+        cluster_note_moved(s->nodes->cluster, to->slot);
         want_map(s);
         (void)slot_map_patch(&r->map, to->slot, to->host, to->port); /* if that fails, the next command
                                                                       * gets MOVED again */

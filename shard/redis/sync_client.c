@@ -98,11 +98,6 @@ double sync_client_master_share(const struct sync_client *l, unsigned i)
     return l->route == NULL ? 1.0 / l->nodes->count : l->route->share[i];
 }
 
-uint64_t sync_client_master_slots(const struct sync_client *l, unsigned i)
-{
-    return l->route == NULL ? 0 : l->route->slots[i];
-}
-
 unsigned sync_client_master_slot(const struct sync_client *l, unsigned i)
 {
     return l->route == NULL ? SLOTS : l->route->lowest[i];

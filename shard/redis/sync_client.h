@@ -44,8 +44,6 @@ double sync_client_master_share(const struct sync_client *l, unsigned i);
 /* The index of the master that held @where, the address of a shard or another key, when sync_client_masters()
  * asked. The number of masters or more: no master held it. */
 unsigned sync_client_master_of(const struct sync_client *l, unsigned where);
-/* A hash of the slots that master @i holds; 0: it holds none, or there is no cluster. */
-uint64_t sync_client_master_slots(const struct sync_client *l, unsigned i);
 /* The lowest slot that master @i holds; SLOTS if it holds none, or if there is no cluster. */
 unsigned sync_client_master_slot(const struct sync_client *l, unsigned i);
 /* The address of a key of names_on_master() for master @i. Commands to this address follow a slot that moves;

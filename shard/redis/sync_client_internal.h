@@ -49,7 +49,6 @@ struct sync_client_route {
     double share[SLOT_NODES_MAX];
     uint16_t owner[SLOTS];           /* index of the slot's master; SLOT_NODES_MAX: none */
     uint16_t lowest[SLOT_NODES_MAX]; /* lowest slot of each master; SLOTS: none */
-    uint64_t slots[SLOT_NODES_MAX];  /* a hash of the slots of each master; 0: none */
 };
 
 /* --- sync_client.c --- */

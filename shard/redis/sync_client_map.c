@@ -3,7 +3,6 @@
  * a node that it asks over a separate connection. */
 #include <string.h>
 #include "base/clock.h"
-#include "shard/filter/hash.h"
 #include "shard/redis/nodes/cluster.h"
 #include "shard/redis/sync_client_internal.h"
 
@@ -129,16 +128,13 @@ static enum err take_masters(struct sync_client *l, const struct slot_map *map, 
             return error_set(e, ERR_NOMEM, "out of memory");
         master[i] = (uint16_t)r->masters;
         r->lowest[r->masters] = SLOTS;
-        r->slots[r->masters] = 0;
         r->share[r->masters] = (double)n->slots / SLOTS;
         r->master[r->masters++] = p;
     }
     for (unsigned slot = SLOTS; slot-- > 0;) {
         r->owner[slot] = map->owner[slot] < map->count ? master[map->owner[slot]] : SLOT_NODES_MAX;
-        if (r->owner[slot] == SLOT_NODES_MAX)
-            continue;
-        r->lowest[r->owner[slot]] = (uint16_t)slot;
-        r->slots[r->owner[slot]] += hash_scramble(slot + 1);
+        if (r->owner[slot] < SLOT_NODES_MAX)
+            r->lowest[r->owner[slot]] = (uint16_t)slot;
     }
     return ERR_OK;
 }

@@ -24,7 +24,7 @@ enum err sync_client_replications(struct sync_client *l, struct replications *ou
     out->count = 0;
     enum err code = sync_client_masters(l, &masters, e);
     for (unsigned i = 0; code == ERR_OK && i < masters; i++) {
-        struct replication one = {.slots = sync_client_master_slots(l, i)};
+        struct replication one = {.has_slots = sync_client_master_has_slots(l, i)};
         code = ask(l, sync_client_master(l, i), &one, e);
         if (code == ERR_OK)
             code = replications_add(out, &one, e);

@@ -248,6 +248,7 @@ static enum err reach_named(struct sync_client *l, const struct slot_redirect *t
                             struct sync_client_peer **out, struct error *e)
 {
     if (!to->ask) {
+        cluster_note_moved(l->nodes->cluster, to->slot);
         (void)sync_client_map_refresh(l, NULL);
         (void)slot_map_patch(&l->route->map, to->slot, to->host, to->port); /* if that fails, the next command
                                                                              * gets MOVED again */

@@ -224,8 +224,7 @@ static enum err ask_blocks(struct key_request *q, struct error *e)
     source.view = q->held->view;
     source.writer = q->held->writer;
     *q->eras = q->held->eras;
-    if (f->doubted)
-        q->eras->count = 0;
+    source.moves = f->moves;
     (void)pthread_rwlock_unlock(&f->lock);
     source.eras = q->eras;
     uint64_t now = clock_mono_us();

@@ -40,7 +40,9 @@ struct log_filter {
     unsigned lanes;
     struct held *slot[2]; /* entries are applied to these; NULL: none */
     unsigned current;     /* the slot that answers */
-    bool doubted;         /* eras_look() doubts nodes that the view accepts: no block that is read counts */
+    uint32_t
+        moves; /* cluster_moves() before the last look at which the view accepted all masters. A slot that
+                * moved later may have come from one that is not accepted: its blocks do not count */
     bool degraded;
     unsigned degradations; /* how often it became degraded */
     bool is_missing;       /* its view is not there, though nobody has deleted it */

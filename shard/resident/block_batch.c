@@ -11,9 +11,14 @@
  *   a shard is missing, another one, cut, or     | that error
  *   was made late by an attempt given up         |
  *   a node is busy, loading, without a master    | all of it again, after a pause
+ *   a slot has moved since all masters were      | is_other_era: a master that lags may have had it for a
+ *   looked at                                    | while
  *   anything else                                | blocks are taken; a block with MOVED or ASK is asked
  *                                                | for at the node named there, each slot in its own batch
- */
+ *
+ * A block from a node that ASK named counts once the node of the map has said ASK again, as a master of the
+ * same era: so it was this node that the block came from, and not a replica that took its place in between
+ * (moved.pml). */
 #include "shard/resident/block_read_internal.h"
 
 #include <inttypes.h>
@@ -21,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/info.h"
+#include "shard/redis/nodes/cluster.h"
 #include "shard/redis/wire/greeting.h"
 
 enum { REDIRECTIONS_MAX = 5 };
@@ -39,7 +45,8 @@ struct batch {
     struct slot_redirect redirect;
     unsigned taken, awaited; /* number of replies that came, and that will have come */
     bool is_broken, is_passing, is_answered, is_told;
-    uint64_t era; /* of the server, once INFO was answered; 0: it is no master */
+    bool is_asking; /* its node was named by ASK */
+    uint64_t era;   /* of the server, once INFO was answered; 0: it is no master */
     enum err code;
     struct error why;
     struct block_at at; /* the block of the error */
@@ -146,6 +153,7 @@ bool batch_send(struct block_read *r, unsigned first)
     } else {
         b->read = r;
         b->redirect = r->want[first].redirect;
+        b->is_asking = b->redirect.port != 0 && b->redirect.ask;
         write_batch(r, first, b, &t);
         if (!buffer_failed(&t.bytes))
             b->awaited = async_client_send_together(r->async, r->want[first].where, &b->redirect, b->count,
@@ -216,7 +224,10 @@ static void take(struct batch *b, const struct command *c, const redisReply *rep
     struct want *w = &b->read->want[c->want];
     struct error e = {""};
     if (b->redirect.port != 0) { /* this reply is MOVED or ASK */
-        w->redirect = b->redirect;
+        bool asks = b->redirect.ask;
+        b->is_answered |= asks;
+        if (!asks || !w->is_copied)
+            w->redirect = b->redirect;
         b->redirect.port = 0;
         return;
     }
@@ -249,25 +260,42 @@ static bool accepts(const struct block_read *r, uint64_t era)
     return era != 0 && trusted_contains(r->source.eras, era);
 }
 
+/* A slot of the batch has another master than when all were looked at. */
+static bool some_slot_moved(const struct block_read *r, const struct batch *b)
+{
+    const struct cluster *c = async_client_nodes(r->async)->cluster;
+    bool moved = false;
+    for (unsigned i = 0; i < b->count && c != NULL; i++)
+        moved |= cluster_moved(c, where_slot(r->want[b->command[i].want].where)) > r->source.moves;
+    return moved;
+}
+
 static void finish_other_era(struct block_read *r, const struct batch *b)
 {
     struct error e = {""};
     const struct want *w = &r->want[b->command[0].want];
-    enum err code = b->era == 0 ? error_set(&e, ERR_FENCED, "Redis node %s is no master",
-                                            async_client_name(r->async, w->where))
-                                : error_set(&e, ERR_FENCED,
-                                            "Redis node %s has the replication id %016" PRIx64
-                                            "..., which the view does not accept",
-                                            async_client_name(r->async, w->where), b->era);
+    enum err code =
+        accepts(r, b->era) ? error_set(&e, ERR_FENCED, "slots have moved since all masters were looked at")
+        : b->era == 0
+            ? error_set(&e, ERR_FENCED, "Redis node %s is no master", async_client_name(r->async, w->where))
+            : error_set(&e, ERR_FENCED,
+                        "Redis node %s has the replication id %016" PRIx64
+                        "..., which the view does not accept",
+                        async_client_name(r->async, w->where), b->era);
     block_read_finish(
         r, &(struct block_result){.code = code, .is_other_era = true, .at = w->at, .text = e.text});
 }
 
-static enum err take_one(struct block_read *r, struct want *w)
+static enum err take_one(struct block_read *r, const struct batch *b, struct want *w)
 {
     if (w->redirect.port != 0) {
         w->state = WANT_ASK;
         return w->redirections++ < REDIRECTIONS_MAX ? ERR_OK : ERR_UNREACHABLE;
+    }
+    if (b->is_asking && !w->is_copied) {
+        w->state = WANT_ASK;
+        w->is_copied = true;
+        return ERR_OK;
     }
     if (!resident_take_block(r->source.resident, &w->at, &w->read, w->bytes))
         return ERR_FENCED;
@@ -280,12 +308,12 @@ static void take_all(struct block_read *r, const struct batch *b)
 {
     for (unsigned i = 0; i < b->count; i++) {
         struct want *w = &r->want[b->command[i].want];
-        if (b->command[i].kind == COMMAND_HEADER && w->redirect.port == 0)
+        if (b->command[i].kind == COMMAND_HEADER && w->redirect.port == 0 && !b->is_asking)
             atomic_store_explicit(&bitmap_of(r, w)->checked[w->at.shard], r->source.view,
                                   memory_order_relaxed);
         if (b->command[i].kind != COMMAND_BLOCK)
             continue;
-        enum err code = take_one(r, w);
+        enum err code = take_one(r, b, w);
         if (code != ERR_OK) {
             block_read_finish(r, &(struct block_result){
                                      .code = code,
@@ -302,7 +330,7 @@ static void take_all(struct block_read *r, const struct batch *b)
 static void settle(struct block_read *r, const struct batch *b)
 {
     bool complete = !b->is_broken && b->awaited == b->count;
-    if (complete && b->is_answered && b->is_told && !accepts(r, b->era))
+    if (complete && b->is_answered && b->is_told && (!accepts(r, b->era) || some_slot_moved(r, b)))
         finish_other_era(r, b);
     else if (complete && b->code != ERR_OK)
         block_read_finish(r, &(struct block_result){.code = b->code, .at = b->at, .text = b->why.text});

@@ -32,14 +32,16 @@ struct block_source {
     struct writer_token writer;
     const struct layer *layers; /* of the generation: the tokens under which their shards were made */
     const struct trusted *eras; /* replication ids of the shards' nodes that the view accepts */
+    uint32_t moves; /* of a cluster: cluster_moves() before a look at which the view accepted all masters */
 };
 
 /* ERR_OK: every block is pinned and was read, or its shard is whole in memory. If keys are still unknown
  * then, read again: the lanes are being read again, a layer was added, or a shard has left memory meanwhile.
- * is_other_era (ERR_FENCED): a node is no master of an era that the view accepts; load the view. ERR_LOST,
- * ERR_FORMAT, ERR_WRONG_TYPE: the text names the shard's key, and @at the block. ERR_FENCED: there is a new
- * view, or a shard has a later writer than the view. ERR_UNREACHABLE, ERR_TIMEOUT: the deadline has passed,
- * or there were too many redirections. ERR_REFUSED: the node's error. */
+ * is_other_era (ERR_FENCED): a node is no master of an era that the view accepts, or a slot has moved since
+ * all masters were looked at; load the view. ERR_LOST, ERR_FORMAT, ERR_WRONG_TYPE: the text names the shard's
+ * key, and @at the block. ERR_FENCED: there is a new view, or a shard has a later writer than the view.
+ * ERR_UNREACHABLE, ERR_TIMEOUT: the deadline has passed, or there were too many redirections. ERR_REFUSED:
+ * the node's error. */
 struct block_result {
     enum err code;
     bool is_other_era;

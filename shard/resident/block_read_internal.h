@@ -18,6 +18,7 @@ struct want {
     unsigned where;
     uint8_t state;
     uint8_t redirections;
+    bool is_copied;                /* @bytes are of a node that ASK named: they count if it is named again */
     struct slot_redirect redirect; /* the node to ask; port 0: the one of the map */
     struct overlay_read read;      /* registered until WANT_HAVE */
     uint8_t *bytes;                /* the reply, until it counts */

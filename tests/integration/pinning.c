@@ -169,7 +169,7 @@ void pinning_turn(struct pinning *p)
     clock_sleep_us(200);
 }
 
-void pinning_ends(struct pinning_request *q, enum err code, const char *text)
+void pinning_wait(struct pinning_request *q)
 {
     uint64_t until = clock_mono_us() + PINNING_GUARD_MS * 1000ull;
     while (q->told == 0) {
@@ -178,6 +178,11 @@ void pinning_ends(struct pinning_request *q, enum err code, const char *text)
         pinning_turn(q->p);
     }
     assert_int_equal(q->told, 1);
+}
+
+void pinning_ends(struct pinning_request *q, enum err code, const char *text)
+{
+    pinning_wait(q);
     if (q->result.code != code || strstr(q->text, text) == NULL)
         fail_msg("%s: \"%s\", expected %s: \"%s\"", error_name(q->result.code), q->text, error_name(code),
                  text);

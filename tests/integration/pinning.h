@@ -67,6 +67,7 @@ void pinning_begin(struct pinning_request *q, struct pinning *p, uint64_t first,
                    unsigned timeout_ms);
 void pinning_turn(struct pinning *p);
 /* Wait for the result, which must be @code and @text. */
+void pinning_wait(struct pinning_request *q); /* until it ends, somehow */
 void pinning_ends(struct pinning_request *q, enum err code, const char *text);
 /* Get the answers of a request that has its result and is not ended: RESIDENT_... for each key. */
 void pinning_look(const struct pinning_request *q, uint8_t *answers);

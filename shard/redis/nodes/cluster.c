@@ -13,7 +13,8 @@
 struct cluster {
     struct nodes seeds;
     atomic_uint_fast64_t version;
-    pthread_mutex_t mutex; /* guards the fields below */
+    _Atomic uint32_t moves, moved[SLOTS];
+    pthread_mutex_t mutex; /* guards the fields below, and writes of those above */
     struct slot_map map;
     bool refreshing;
     uint64_t begun_at;
@@ -100,6 +101,23 @@ uint64_t cluster_version(const struct cluster *c)
     return atomic_load_explicit(&c->version, memory_order_acquire);
 }
 
+uint32_t cluster_moves(const struct cluster *c)
+{
+    return atomic_load(&c->moves);
+}
+
+uint32_t cluster_moved(const struct cluster *c, unsigned slot)
+{
+    return atomic_load(&c->moved[slot]);
+}
+
+void cluster_note_moved(struct cluster *c, unsigned slot)
+{
+    (void)pthread_mutex_lock(&c->mutex);
+    atomic_store(&c->moved[slot], atomic_fetch_add(&c->moves, 1) + 1);
+    (void)pthread_mutex_unlock(&c->mutex);
+}
+
 unsigned cluster_masters(struct cluster *c)
 {
     (void)pthread_mutex_lock(&c->mutex);
@@ -159,14 +177,22 @@ bool cluster_may_refresh(struct cluster *c)
     return may;
 }
 
-/* Take the map even if no slot moved: a new replica is one more node to ask. */
+/* Take the map even if no slot moved: a new replica is one more node to ask. Nobody routes by it before its
+ * moves are noted. */
 static void take_map(struct cluster *c, const struct slot_map *m)
 {
     struct slot_map copy;
-    unsigned moved = slot_map_moved(&c->map, m);
-    c->pause_us = moved > 0 ? CLUSTER_PAUSE_MIN_MS * 1000 : c->pause_us * 2;
+    unsigned moved = 0;
     if (slot_map_copy(&copy, m) != ERR_OK)
         return;
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (slot_map_has_moved(&c->map, m, i)) {
+            atomic_store(&c->moved[i], atomic_load(&c->moves) + 1);
+            moved++;
+        }
+    if (moved > 0)
+        atomic_fetch_add(&c->moves, 1);
+    c->pause_us = moved > 0 ? CLUSTER_PAUSE_MIN_MS * 1000 : c->pause_us * 2;
     slot_map_fini(&c->map);
     c->map = copy;
     atomic_fetch_add(&c->version, 1);

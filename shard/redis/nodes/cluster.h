@@ -32,6 +32,12 @@ unsigned cluster_candidate(struct cluster *c, unsigned turn, struct node *out);
 
 /* Grows with every map; 0: there is no map yet. */
 uint64_t cluster_version(const struct cluster *c);
+/* The number of times that a slot was seen to have another master than before; and that number when @slot
+ * was. */
+uint32_t cluster_moves(const struct cluster *c);
+uint32_t cluster_moved(const struct cluster *c, unsigned slot);
+/* A node has answered MOVED: @slot has another master than the map says. */
+void cluster_note_moved(struct cluster *c, unsigned slot);
 /* The number of masters in the map, at least 1. */
 unsigned cluster_masters(struct cluster *c);
 /* The @i-th master; without a map the @i-th seed. False: there are no more. */

@@ -26,7 +26,7 @@ struct replication {
     uint64_t run;      /* the server's process, by its run_id; 0: unknown */
     uint64_t received; /* bytes from masters of its own since the process began; REPLICATION_UNCOUNTED: it
                         * does not count them, or CONFIG RESETSTAT was called */
-    uint64_t slots;    /* a hash of the cluster slots that it holds; 0: none, or there is no cluster */
+    bool has_slots;    /* false: a master of a cluster that has none */
     bool promoted;     /* its id continues that of a former master: master_replid2 is an id */
     char node[NODE_NAME_MAX];
 };
