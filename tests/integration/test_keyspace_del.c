@@ -302,6 +302,35 @@ static void test_del__refuses_while_somebody_holds_the_mutex(void **state)
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL held"), 1);
 }
 
+static void *run_expire(void *arg)
+{
+    (void)arg;
+    static int64_t done;
+    done = keyspace_integer(&keyspace.fixture.client[0], "PEXPIREAT persisted 1 XX");
+    return &done;
+}
+
+/* The deletion waits for the mutex, and meanwhile the filter has no time any more: its condition does not
+ * hold. */
+static void test_expire__in_the_past_deletes_no_filter_that_has_no_time_by_now(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE persisted 0.001 1000");
+    keyspace_add(0, "persisted", 0, 100);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "EXPIRE persisted 1000"), 1);
+    keyspace_ask_redis("SET twinbloom:{persisted}:expansion_flag somebody:99 PX 60000");
+    assert_int_equal(pthread_create(&thread, NULL, run_expire, NULL), 0);
+    clock_sleep_us(700 * 1000);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "PERSIST persisted"), 1);
+    keyspace_ask_redis("DEL twinbloom:{persisted}:expansion_flag");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "TTL persisted"), -1);
+    assert_int_equal(keyspace_present(1, "persisted", 0, 100), 100);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "PEXPIREAT persisted 1"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "EXISTS persisted"), 0);
+}
+
 static void test_del__refuses_configured_filters_before_it_touches_any(void **state)
 {
     (void)state;
@@ -371,6 +400,7 @@ int main(void)
         cmocka_unit_test(test_del__is_completed_by_who_makes_the_name_anew),
         cmocka_unit_test(test_del__takes_all_layers),
         cmocka_unit_test(test_del__refuses_while_somebody_holds_the_mutex),
+        cmocka_unit_test(test_expire__in_the_past_deletes_no_filter_that_has_no_time_by_now),
         cmocka_unit_test(test_del__refuses_configured_filters_before_it_touches_any),
         cmocka_unit_test(test_del__is_no_loss_to_a_coordinator_that_is_not_asked),
         cmocka_unit_test(test_del__is_met_by_the_next_request_of_the_coordinator_that_did_it),
