@@ -100,8 +100,10 @@ static enum err run(struct grower *g, const char *script, bool with_shards, stru
     script_number(call, g->fold.slot);
     script_text(call, g->was);
     script_text(call, g->will_be);
-    if (with_shards)
+    if (with_shards) {
         script_number(call, generation_shards(&g->next));
+        script_number(call, g->kept);
+    }
     enum err code = script_run(call, g->redis, sync_client_home(g->redis, &g->names), &answer, e);
     if (code == ERR_REFUSED && e != NULL && strstr(e->text, "OOM command not allowed") != NULL)
         code = ERR_NOMEM;

@@ -167,6 +167,8 @@ static const struct view_row known[] = {
     {OTHER("token1", slot[1].writer, parse_token, TOKEN)},
     {OTHER("keys0", slot[0], parse_keys, KEYS), .is_optional = true},
     {OTHER("keys1", slot[1], parse_keys, KEYS), .is_optional = true},
+    {FIELD("filled0", VIEW_NUMBER, slot[0].filled), .is_optional = true},
+    {FIELD("filled1", VIEW_NUMBER, slot[1].filled), .is_optional = true},
     {FIELD("next0", VIEW_GENERATION, slot[0].next), .is_optional = true},
     {FIELD("next1", VIEW_GENERATION, slot[1].next), .is_optional = true},
     {OTHER("lost0", slot[0].lost, parse_lost, LOST), .is_optional = true},

@@ -188,6 +188,7 @@ static void behind_a_layer(uint64_t memory)
     home_goes_back();
     wait_for_layers(2);
     assert_int_equal(stored()->shape.layers[1].token, token);
+    assert_int_equal(stored()->filled, 2); /* nobody takes its shards for empty */
     has_all(4 * BATCH);
     assert_int_equal(log_member_added(folder, 4 * BATCH, BATCH), BATCH);
     assert_int_equal(log_member_added(other, 5 * BATCH, BATCH), BATCH);

@@ -103,6 +103,7 @@ static void test_grow__adds_a_layer(void **state)
     (void)snprintf(text, sizeof(text), "%s",
                    servers_text(&w.servers, 0, "HGET test:{f}:view bloom_filter_size"));
     assert_string_equal(text, shards);
+    assert_int_equal(w.view.slot[1].filled, 0);
     grows(1); /* the layer exists by now */
     has_layers(2);
     grows(2);
@@ -416,6 +417,7 @@ static void test_layers__keep_the_bits_that_are_there(void **state)
     must(log_view_load(w.link, &w.names, &w.view, &e), e);
     assert_int_equal(g->layer_count, 2);
     assert_true(g->layers[1].token > token);
+    assert_int_equal(w.view.slot[1].filled, 2);
     r = blocks_of(1, 0);
     assert_int_equal(before->len, geometry_shard_bytes(&g->layers[1].geometry));
     assert_memory_equal(before->str + 8, "keys", 4);
