@@ -8,6 +8,7 @@
  *   format=3  incarnation=<hex>  version=<n>
  *   bloom_filter_current_index=<0|1>  bloom_filter_size=<shards>
  *   last_generation=<n>  seed=<hex>  expansion=<n>
+ *   shard_bytes=<n>               the most bytes of a shard of layers that are added
  *   sourced=<0|1>  degraded=<0|1>  deleting=<0|1>
  *   lanes=<number>:<era>,...      of each lane: its stream's number, its node's replication id
  *                                 (0: none is accepted yet)
@@ -141,7 +142,8 @@ struct log_view {
     uint64_t version; /* grows with every change, except of positions and of what writers say */
     uint64_t seed;    /* secret of the keys' hashes */
     uint64_t last_generation;
-    uint32_t expansion; /* growth factor of layers; 0: the filter does not grow */
+    uint32_t expansion;   /* growth factor of layers; 0: the filter does not grow */
+    uint32_t shard_bytes; /* the most bytes of a shard of layers that are added */
     bool sourced;
     bool degraded; /* acknowledged keys may be missing: no key is "absent" */
     bool deleting;

@@ -135,9 +135,8 @@ static void wait_for_layers(unsigned layers)
 static void grows(void)
 {
     struct error e = {""};
-    const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = 32768, .growth = 2};
     struct log_view *v = malloc(sizeof(*v));
-    must(log_grow(l, &names, &o, v, &e), e);
+    must(log_grow(l, &names, 1, 1, v, &e), e);
     free(v);
 }
 
