@@ -4,8 +4,8 @@
  * that is resident. The shards are on a node of their own that is never lost. With BUILDS there is one writer, and
  * another generation is built, which is read from the cutover on. With MOVES the lane's slot goes to the other server
  * and comes back, and a replica that lags takes the place of a server, not of the other one; there is one writer.
- * With HOME_LAGS the view lies beside the lane, and goes back with it to before anything was folded: then a loader takes
- * the shard for empty, and does not read it, unless the view says that it may have bits.
+ * With HOME_LAGS the view lies beside the lane, and goes back with it to before anything was folded: a loader then
+ * takes the shard for empty, and does not read it, unless the view says that it may have bits.
  * README.md says what is left out.
  *
  * denied: a reader says "absent" of the key after its add was acknowledged.
