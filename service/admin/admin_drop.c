@@ -56,15 +56,17 @@ enum err admin_delete(struct admin *a, struct admin_call *call, struct reply *r,
 
 /* --- expiry --- */
 
-/* Set the expiry; a time in the past deletes at once. *@done: see handle_expire(). */
+/* Set the expiry. If the time is in the past, the filter is deleted at once: the one that got this time, not
+ * one that was made since, nor if it has another time by now. A controller may be faster. *@done: see
+ * handle_expire(). */
 static enum err expire(struct admin *a, const struct admin_call *call, bool *done, struct error *e)
 {
     bool past = call->expire_at_ms != 0 && call->expire_at_ms <= clock_wall_us() / 1000;
-    enum err code = handle_expire(&a->handle, call->expire_at_ms, call->flags, past, done, e);
+    enum err code = handle_expire(&a->handle, call->expire_at_ms, call->flags, done, e);
     if (code == ERR_OK && *done && past)
         code = filter_drop(a->service, a->config, &a->handle, &a->view, call->filter, call->filter_length,
-                           DROP_NOW, e);
-    return code;
+                           DROP_IF_DUE, e);
+    return *done && (code == ERR_NOT_FOUND || code == ERR_CONFLICT) ? ERR_OK : code;
 }
 
 enum err admin_expire(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)

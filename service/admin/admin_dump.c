@@ -111,6 +111,16 @@ static enum err send_chunk(struct admin *a, struct reply *r, const struct dump_h
     return code;
 }
 
+/* True if @position belongs to a dump of the view's generation; sets @h and the number of the chunk. */
+static bool is_of_dump(const struct admin *a, uint64_t position, struct dump_header *h, uint32_t *number,
+                       struct error *e)
+{
+    if (dump_header_of(h, &a->view, dump_position_layers(position), e) != ERR_OK)
+        return false;
+    dump_position_nonce(h, position);
+    return dump_position_chunk(h, position, number);
+}
+
 enum err admin_scandump(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     uint64_t items;
@@ -129,8 +139,7 @@ enum err admin_scandump(struct admin *a, struct admin_call *call, struct reply *
         reply_failure(r, ERR_CONFLICT, "the filter is not built yet: there is nothing to dump");
     else if (position == 0)
         return send_header(a, r, e);
-    else if (dump_header_of(&header, &a->view, dump_position_layers(position), e) != ERR_OK ||
-             !dump_position_chunk(&header, position, &number))
+    else if (!is_of_dump(a, position, &header, &number, e))
         reply_failure(r, ERR_FENCED, "%s", begin_again);
     else
         return send_chunk(a, r, &header, number, e);

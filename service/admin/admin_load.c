@@ -103,7 +103,7 @@ static enum err publish(struct load *l, struct mutex *mutex, struct error *e)
     if (code == ERR_OK)
         code = placement_choose(&on, &a->service->nodes, "", e);
     if (code == ERR_OK)
-        code = log_load_publish(&naming, g, &on, v, &work, e);
+        code = log_load_publish(&naming, g, &on, (uint32_t)a->config->shard_bytes, v, &work, e);
     free(v);
     if (code != ERR_OK)
         return code;

@@ -145,7 +145,7 @@ const struct config_key config_keys[] = {
       "no: the certificates of Redis are not checked. Whoever is on the network path can then read and change "
       "everything."),
     R("shard_bytes", CONFIG_BYTES, shard_bytes, TEXT(SHARD_BYTES_TEXT), SHARD_BYTES_MIN, SHARD_BYTES_MAX, 0,
-      "Largest shard, that is, the size of one Redis string."),
+      "Largest shard, that is, the size of one Redis string. Layers of a filter keep the one that it was made with."),
     R("resident_memory", CONFIG_BYTES, resident_memory, "1024TiB", 0, 1ull << 50, 0,
       "Memory for shards. What does not fit is read from Redis block by block. 1024TiB: half of what the process may "
       "use (machine, control group)."),

@@ -241,7 +241,6 @@ static enum err make_filters(struct service *s, const struct config *config, str
                                                     : config->resident_memory,
                                       .timeout_ms = s->redis_timeout_ms,
                                       .threads = MAINTAINERS,
-                                      .shard_bytes = (uint32_t)config->shard_bytes,
                                       .retain_us = LOG_RETAIN_US_DEFAULT};
     return filters_new(&s->logs, &o, e);
 }

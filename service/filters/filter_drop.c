@@ -97,6 +97,22 @@ static enum err look_for_leftover(struct handle *f, struct error *e)
     return code;
 }
 
+/* There is neither a view nor a record. Who slept may have named what was deleted since, or an earlier
+ * incarnation. It is taken away while it is known what was deleted: later it would count as lost. */
+static enum err leave_deleted(struct handle *f, struct error *e)
+{
+    struct registry_said said = {.named = false};
+    uint64_t deleted = 0;
+    enum err code = registry_look_deleted(f->redis, &f->names, &deleted, e);
+    if (code == ERR_OK && deleted != 0)
+        code = registry_look(f->redis, &f->names, &said, e);
+    const uint64_t named[] = {deleted, said.incarnation, said.before};
+    for (unsigned i = 0; i < sizeof(named) / sizeof(named[0]) && code == ERR_OK; i++)
+        if (named[i] != 0 && named[i] <= deleted)
+            code = registry_leave(f, named[i], e);
+    return code == ERR_OK ? error_set(e, ERR_NOT_FOUND, "the filter does not exist") : code;
+}
+
 enum err filter_drop(struct service *s, const struct config *config, struct handle *f, struct view *scratch,
                      const char *name, size_t length, enum drop_when when, struct error *e)
 {
@@ -110,6 +126,8 @@ enum err filter_drop(struct service *s, const struct config *config, struct hand
         code = handle_load_any(f, scratch, e);
     if (code == ERR_NOT_FOUND)
         code = look_for_leftover(f, e);
+    if (code == ERR_NOT_FOUND && when == DROP_IF_BEGUN)
+        code = leave_deleted(f, e);
     if (code == ERR_OK)
         code = mutex_acquire(&mutex, &options, options.redis_timeout_ms, e);
     if (code != ERR_OK)

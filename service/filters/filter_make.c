@@ -167,6 +167,8 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
 {
     struct filter_naming *n = arg;
     bool may_be_lost = !n->entered && !n->as_new;
+    if (n->latest >= n->handle->names.incarnation)
+        return error_set(e, ERR_CONFLICT, "a later incarnation is known already");
     enum err code = may_be_lost ? may_make(n->handle, e) : ERR_OK;
     if (code == ERR_OK && !n->entered)
         code = registry_enter(n->handle, &n->named, e);
@@ -186,10 +188,12 @@ static enum err enter_log(void *arg, bool was_left, bool *clean, struct error *e
     return code;
 }
 
-/* What a maker that was killed has named was not published: it must not look lost once its record is gone. */
+/* What a maker that was killed has named was not published: it must not look lost once its record is gone. If
+ * it only sleeps it names it yet: so the filter must be later, also where the clock was ahead. */
 static enum err leave_log(void *arg, uint64_t incarnation, struct error *e)
 {
-    const struct filter_naming *n = arg;
+    struct filter_naming *n = arg;
+    n->latest = incarnation > n->latest ? incarnation : n->latest;
     return registry_leave(n->handle, incarnation, e);
 }
 

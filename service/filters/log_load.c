@@ -145,8 +145,8 @@ static enum err fill(void *arg, const struct names *names, const struct generati
 }
 
 static enum err publish(struct copy *c, struct filter_naming *as, struct generation *shape,
-                        const struct placement *on, struct log_view *out, const struct work *w,
-                        struct error *e)
+                        const struct placement *on, uint32_t shard_bytes, struct log_view *out,
+                        const struct work *w, struct error *e)
 {
     const struct loading *l = c->load;
     struct make_content content = {.seed = l->header.seed,
@@ -156,8 +156,11 @@ static enum err publish(struct copy *c, struct filter_naming *as, struct generat
                                    .loading = l->incarnation,
                                    .dump = l->dump,
                                    .done_ms = LOADED_TTL_MS};
-    const struct make_options o = {
-        .expansion = l->header.expansion, .lanes = LANES, .placement = on, .content = &content};
+    const struct make_options o = {.expansion = l->header.expansion,
+                                   .lanes = LANES,
+                                   .placement = on,
+                                   .shard_bytes = shard_bytes,
+                                   .content = &content};
     *shape = l->shape;
     shape->seed = l->header.mix;
     for (unsigned i = 0; i < shape->layer_count; i++)
@@ -171,7 +174,7 @@ static enum err publish(struct copy *c, struct filter_naming *as, struct generat
 }
 
 enum err log_load_publish(struct filter_naming *as, const struct loading *l, const struct placement *on,
-                          struct log_view *out, const struct work *w, struct error *e)
+                          uint32_t shard_bytes, struct log_view *out, const struct work *w, struct error *e)
 {
     struct copy *c = calloc(1, sizeof(*c));
     struct generation *shape = malloc(sizeof(*shape));
@@ -179,7 +182,7 @@ enum err log_load_publish(struct filter_naming *as, const struct loading *l, con
     enum err code = ERR_NOMEM;
     if (c != NULL && shape != NULL && bytes != NULL) {
         *c = (struct copy){.handle = as->handle, .load = l, .bytes = bytes};
-        code = publish(c, as, shape, on, out, w, e);
+        code = publish(c, as, shape, on, shard_bytes, out, w, e);
     } else {
         (void)error_set(e, ERR_NOMEM, "out of memory");
     }

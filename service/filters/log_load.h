@@ -13,9 +13,9 @@
 #include "shard/generations/loading.h"
 #include "shard/generations/make.h"
 
-/* Make the filter of @as->handle->names, which gets a new incarnation; @out: its view. Errors also as of
- * log_make(). */
+/* Make the filter of @as->handle->names, which gets a new incarnation; @shard_bytes: the most of a shard of
+ * layers to come; @out: its view. Errors also as of log_make(). */
 MUST_CHECK enum err log_load_publish(struct filter_naming *as, const struct loading *l,
-                                     const struct placement *on, struct log_view *out, const struct work *w,
-                                     struct error *e);
+                                     const struct placement *on, uint32_t shard_bytes, struct log_view *out,
+                                     const struct work *w, struct error *e);
 #endif

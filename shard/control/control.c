@@ -43,8 +43,6 @@ enum err control_new(struct control **out, const struct control_options *o, stru
         c->retain_us = o->retain_us;
         c->log_max = o->log_max != 0 ? o->log_max : LOG_MAX_DEFAULT;
         c->fold_interval_us = o->fold_interval_us;
-        c->shard_bytes = o->shard_bytes != 0 ? o->shard_bytes : SHARD_BYTES_DEFAULT;
-        c->growth = o->growth > 0 ? o->growth : 2;
         c->writer_grace_us = o->writer_grace_us != 0 ? o->writer_grace_us : CONTROL_GRACE_US;
         c->look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_INTERVAL_US;
         c->rest_us = o->rest_us;

@@ -39,8 +39,6 @@ struct control_options {
     uint64_t retain_us;  /* how long folded entries stay in a lane, for readers that lag behind */
     uint64_t log_max;    /* bytes of a lane in Redis above which adds are refused; 0: LOG_MAX_DEFAULT */
     uint64_t fold_interval_us; /* 0: DUE_INTERVAL_US */
-    uint32_t shard_bytes;      /* of added layers; 0: SHARD_BYTES_DEFAULT */
-    double growth;             /* of a filter with a source (grow.h); 0: 2 */
     uint64_t writer_grace_us;  /* a writer that does not answer for so long is removed; 0: CONTROL_GRACE_US */
     uint64_t look_interval_us; /* between two loads of the view without a reason; 0: LOOK_INTERVAL_US */
     unsigned lease_ms;         /* of the folder; 0: LEASE_MS_DEFAULT */

@@ -41,13 +41,10 @@ static enum err refused(struct control *c, struct held *h, enum err code)
 /* If that fails, the generation takes more keys than it was planned for: those of the waiting adds. */
 static enum err add_layer(struct control *c, struct held *h, bool *soon, struct error *e)
 {
-    const struct grow_options o = {.generation = h->shape.number,
-                                   .layers = h->shape.layer_count,
-                                   .shard_bytes = c->shard_bytes,
-                                   .growth = c->growth};
     struct log_view *v = malloc(sizeof(*v));
-    enum err code = v == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                              : log_grow(c->redis, &c->filter->names, &o, v, e);
+    enum err code = v == NULL
+                        ? error_set(e, ERR_NOMEM, "out of memory")
+                        : log_grow(c->redis, &c->filter->names, h->shape.number, h->shape.layer_count, v, e);
     free(v);
     control_stop_folding(c); /* the grower was the writer meanwhile */
     *soon = code == ERR_OK;

@@ -43,9 +43,7 @@ struct control {
     struct log_filter *filter;
     struct sync_client *redis;
     unsigned timeout_ms;
-    uint32_t shard_bytes;
     uint64_t retain_us, log_max, fold_interval_us, look_interval_us;
-    double growth;
     uint64_t awaited_since; /* since when a lane waits for a layer that the view does not have; 0: none
                              * does */
     uint64_t grew;          /* the generation to which this process has added the newest layer */

@@ -60,7 +60,7 @@ static enum err add_layers(struct control *c, struct error *e)
     enum err code = ERR_OK;
     for (unsigned s = 0; s < 2 && code == ERR_OK; s++)
         if (control_held_of(c, s) != NULL)
-            code = held_add_layers(c->filter->slot[s], &c->view->slot[s].shape, &c->filter->names, e);
+            code = held_add_layers(c->filter->slot[s], c->view, s, &c->filter->names, e);
     return code;
 }
 

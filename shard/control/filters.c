@@ -319,7 +319,6 @@ static struct open_filter *open_filter_new(struct filters *fs, const char *name,
                                                 .timeout_ms = fs->options.timeout_ms,
                                                 .retain_us = fs->options.retain_us,
                                                 .log_max = fs->options.log_max,
-                                                .shard_bytes = fs->options.shard_bytes,
                                                 .folds = true};
         if (control_new(&f->control, &options, e) == ERR_OK)
             return f;

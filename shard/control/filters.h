@@ -21,9 +21,8 @@ struct filters_options {
     const char *owner; /* the name of this process */
     uint64_t memory;   /* bytes of shards in memory, for all filters together */
     unsigned timeout_ms;
-    unsigned threads;     /* number of threads that tend controls; each filter belongs to one of them */
-    uint32_t shard_bytes; /* of added layers */
-    uint64_t log_max;     /* as in struct control_options */
+    unsigned threads; /* number of threads that tend controls; each filter belongs to one of them */
+    uint64_t log_max; /* as in struct control_options */
     uint64_t retain_us;
 };
 

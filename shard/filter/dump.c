@@ -17,10 +17,16 @@ enum {
     LAYERS_BITS = 5,
 };
 
-/* A position consists of chunk number, number of layers, and a part of the id. It stays below 2^31, since Lua
- * clients write longer numbers as 1e+15. CHUNKS_MAX also bounds what is kept for each chunk, whatever a
- * header says. */
-enum { NUMBER_BITS = 16, ID_BITS = 10, CHUNKS_MAX = (1 << 16) - 2 };
+/* A position consists of chunk number, number of layers, a part of the id, and a part of the nonce. It stays
+ * below 2^46, since Lua clients write numbers of more than 14 digits as 1e+15. CHUNKS_MAX also bounds what is
+ * kept for each chunk, whatever a header says. */
+enum {
+    NUMBER_BITS = 16,
+    ID_BITS = 10,
+    NONCE_BITS = 15,
+    NONCE_AT = NUMBER_BITS + LAYERS_BITS + ID_BITS,
+    CHUNKS_MAX = (1 << 16) - 2
+};
 
 _Static_assert(GENERATION_LAYERS_MAX < 1 << LAYERS_BITS, "the number of layers has its bits");
 _Static_assert(HEADER_FIXED + GENERATION_LAYERS_MAX * LAYER_BYTES + AFTER_LAYERS + CHECKSUM_BYTES ==
@@ -128,7 +134,13 @@ uint32_t dump_chunk_of(const struct dump_header *h, unsigned layer, uint32_t sha
 uint64_t dump_position(const struct dump_header *h, uint32_t number)
 {
     uint64_t id_part = h->id & ((UINT64_C(1) << ID_BITS) - 1);
-    return (id_part << LAYERS_BITS | h->layer_count) << NUMBER_BITS | number;
+    uint64_t nonce_part = h->nonce & ((UINT64_C(1) << NONCE_BITS) - 1);
+    return nonce_part << NONCE_AT | (id_part << LAYERS_BITS | h->layer_count) << NUMBER_BITS | number;
+}
+
+void dump_position_nonce(struct dump_header *h, uint64_t position)
+{
+    h->nonce = position >> NONCE_AT;
 }
 
 unsigned dump_position_layers(uint64_t position)

@@ -8,7 +8,8 @@
  * A dump holds the first layers of one generation; its header names them. The dump's id is derived from
  * incarnation, generation, number of layers and chunk size. So any coordinator can tell whether a position
  * belongs to the filter that it serves, and no coordinator keeps state between two calls. All dumps of the
- * same layers have the same id, and the same positions: the header's nonce tells them apart. */
+ * same layers have the same id, and so have their chunks: the header's nonce tells them apart. Positions have
+ * a part of it, so of two dumps that are loaded at the same time no chunk is taken for one of the other. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -78,11 +79,13 @@ MUST_CHECK bool dump_run_at(const struct dump_header *h, uint32_t number, struct
 /* The number of the chunk that holds shard @shard of @layer. */
 uint32_t dump_chunk_of(const struct dump_header *h, unsigned layer, uint32_t shard);
 
-/* The position that asks for chunk @number, as clients see it: never 0, below 2^31. A client gets it together
+/* The position that asks for chunk @number, as clients see it: never 0, below 2^46. A client gets it together
  * with the chunk before (with the header, for chunk 1). */
 uint64_t dump_position(const struct dump_header *h, uint32_t number);
 /* The number of layers of the dump that @position belongs to, 1 or more; 0: @position is invalid. */
 unsigned dump_position_layers(uint64_t position);
+/* Sets h->nonce to the part of it that @position has, which is all that positions of @h have. */
+void dump_position_nonce(struct dump_header *h, uint64_t position);
 /* The chunk that @position asks for: 1 .. h->chunks + 1. False: @position does not belong to this dump. */
 MUST_CHECK bool dump_position_chunk(const struct dump_header *h, uint64_t position, uint32_t *number);
 

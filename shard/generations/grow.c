@@ -12,10 +12,6 @@ extern const char embedded_grow_back[], embedded_grow_begin[], embedded_grow_end
 /* From this number on layers grow faster, and share the rest of the promised rate evenly. */
 enum { LAYERS_EVEN = 8, END_TRIES = 3 };
 
-/* The least share of the generation's capacity, however small `growth` is: a layer must be worth a
- * take-over. */
-static const double LEAST_SHARE = 0.25;
-
 /* --- decisions --- */
 
 enum grow_action grow_decide(uint64_t keys, uint64_t capacity, unsigned layers, bool fixed)
@@ -43,28 +39,22 @@ static double next_rate(const struct generation *g, bool sourced)
     return left / (g->layer_count < LAYERS_EVEN ? 2 : to_come);
 }
 
-static bool next_capacity(const struct generation *g, uint32_t expansion, bool sourced, double growth,
-                          uint64_t *out)
+static bool next_capacity(const struct generation *g, uint32_t expansion, bool sourced, uint64_t *out)
 {
     uint32_t least = g->layer_count < LAYERS_EVEN ? 1 : g->layer_count < 2 * LAYERS_EVEN ? 2 : 4;
     uint64_t last = g->layers[g->layer_count - 1].capacity;
-    double share = growth - 1 > LEAST_SHARE ? growth - 1 : LEAST_SHARE;
-    if (!sourced)
-        return !__builtin_mul_overflow(last, expansion < least ? least : expansion, out);
-    if ((double)g->capacity * share >= 0x1p63)
-        return false;
-    *out = (uint64_t)((double)g->capacity * share) + 1;
-    return true;
+    *out = g->capacity;
+    return sourced || !__builtin_mul_overflow(last, expansion < least ? least : expansion, out);
 }
 
 enum err grow_plan(struct generation *out, const struct generation *g, uint32_t expansion, bool sourced,
-                   double growth, uint32_t shard_bytes, uint64_t token, struct error *e)
+                   uint32_t shard_bytes, uint64_t token, struct error *e)
 {
     struct layer layer = {.token = token};
     if (g->layer_count == GENERATION_LAYERS_MAX)
         return error_set(e, ERR_RANGE, "the filter has %d layers: no more can be added",
                          GENERATION_LAYERS_MAX);
-    if (!next_capacity(g, expansion, sourced, growth, &layer.capacity))
+    if (!next_capacity(g, expansion, sourced, &layer.capacity))
         return error_set(e, ERR_RANGE, "the next layer's capacity is out of range");
     layer.error_rate = next_rate(g, sourced);
     enum err code = geometry_plan(&layer.geometry, layer.capacity, layer.error_rate, shard_bytes, e);
@@ -100,8 +90,10 @@ static enum err run(struct grower *g, const char *script, bool with_shards, stru
     script_number(call, g->fold.slot);
     script_text(call, g->was);
     script_text(call, g->will_be);
-    if (with_shards)
+    if (with_shards) {
         script_number(call, generation_shards(&g->next));
+        script_number(call, g->kept);
+    }
     enum err code = script_run(call, g->redis, sync_client_home(g->redis, &g->names), &answer, e);
     if (code == ERR_REFUSED && e != NULL && strstr(e->text, "OOM command not allowed") != NULL)
         code = ERR_NOMEM;
@@ -166,18 +158,18 @@ static enum err end(struct grower *g, struct error *e)
     return code;
 }
 
-static enum err grow(struct grower *g, const struct grow_options *o, struct error *e)
+static enum err grow(struct grower *g, uint64_t generation, struct error *e)
 {
     const struct log_view *v = g->view;
-    const struct generation *shape = &v->slot[o->generation % 2].shape;
-    const struct generation *tried = &v->slot[o->generation % 2].next;
+    const struct generation *shape = &v->slot[generation % 2].shape;
+    const struct generation *tried = &v->slot[generation % 2].next;
+    uint32_t shard_bytes = v->shard_bytes != 0 ? v->shard_bytes : SHARD_BYTES_DEFAULT;
     if (tried->number == 0)
         tried = shape;
-    fold_init(&g->fold, g->redis, &g->names, o->generation);
+    fold_init(&g->fold, g->redis, &g->names, generation);
     enum err code = fold_draw(&g->fold, generation_next_token(tried), e);
     if (code == ERR_OK)
-        code = grow_plan(&g->next, shape, v->expansion, v->sourced, o->growth, o->shard_bytes,
-                         g->fold.token.number, e);
+        code = grow_plan(&g->next, shape, v->expansion, v->sourced, shard_bytes, g->fold.token.number, e);
     if (code != ERR_OK)
         return code;
     (void)generation_text(shape, g->was);
@@ -186,17 +178,16 @@ static enum err grow(struct grower *g, const struct grow_options *o, struct erro
     return code == ERR_OK ? end(g, e) : code;
 }
 
-enum err log_grow(struct sync_client *l, const struct names *names, const struct grow_options *o,
+enum err log_grow(struct sync_client *l, const struct names *names, uint64_t generation, unsigned layers,
                   struct log_view *out, struct error *e)
 {
     enum err code = log_view_load(l, names, out, e);
     if (code != ERR_OK)
         return code;
-    const struct generation *shape = &out->slot[o->generation % 2].shape;
-    if (out->deleting || shape->number != o->generation)
-        return error_set(e, ERR_NOT_FOUND, "filter %s has no generation %" PRIu64, names->filter,
-                         o->generation);
-    if (shape->layer_count > o->layers)
+    const struct generation *shape = &out->slot[generation % 2].shape;
+    if (out->deleting || shape->number != generation)
+        return error_set(e, ERR_NOT_FOUND, "filter %s has no generation %" PRIu64, names->filter, generation);
+    if (shape->layer_count > layers)
         return ERR_OK;
     struct grower *g = calloc(1, sizeof(*g));
     if (g == NULL)
@@ -205,7 +196,7 @@ enum err log_grow(struct sync_client *l, const struct names *names, const struct
     g->names = *names;
     g->names.incarnation = out->incarnation;
     g->view = out;
-    code = grow(g, o, e);
+    code = grow(g, generation, e);
     fold_fini(&g->fold);
     free(g);
     return code == ERR_OK ? log_view_load(l, names, out, e) : code;

@@ -49,27 +49,21 @@ enum grow_action grow_decide(uint64_t keys, uint64_t capacity, unsigned layers, 
 double grow_first_rate(double rate);
 
 /* @out is @g with one more layer, made under @token. Without a source the layer is @expansion times as large
- * as the last one, or larger if few more layers may follow. With a source (@expansion is ignored) it is
- * @growth - 1 times as large as the generation. All layers together keep the promised rate; with a source,
+ * as the last one, or larger if few more layers may follow. With a source (@expansion is ignored) it is as
+ * large as the generation. All layers together keep the promised rate; with a source,
  * 1.5 times that rate. ERR_RANGE: no more layers, or the layer is too large to plan. Pure. */
 MUST_CHECK enum err grow_plan(struct generation *out, const struct generation *g, uint32_t expansion,
-                              bool sourced, double growth, uint32_t shard_bytes, uint64_t token,
-                              struct error *e);
+                              bool sourced, uint32_t shard_bytes, uint64_t token, struct error *e);
 
-struct grow_options {
-    uint64_t generation; /* number of the generation */
-    unsigned layers;     /* number of layers that the caller knows; if it has more, nothing is done */
-    uint32_t shard_bytes;
-    double growth; /* for a filter with a source */
-};
-
-/* Add a layer to the generation; *@out is the view with the layer. The caller then is the generation's
- * writer, and gives that up; its folder takes over again. ERR_NOT_FOUND: there is no such filter, or it is
- * being deleted, or does not have the generation. ERR_CONFLICT: there is another grower, or the view does not
- * accept a node's replication id: try later. ERR_RANGE: grow_plan(). Also the errors of shards.h and
- * log_view_load(). */
-MUST_CHECK enum err log_grow(struct sync_client *l, const struct names *names, const struct grow_options *o,
-                             struct log_view *out, struct error *e);
+/* Add a layer to generation @generation; nothing is done if it has more than the @layers that the caller
+ * knows. *@out is the view with the layer. What the layer is like follows from the view alone, so whoever
+ * makes it again, as a maker was killed or home went back, finds shards of the same form, and keeps what is
+ * in them. The caller then is the generation's writer, and gives that up; its folder takes over again.
+ * ERR_NOT_FOUND: there is no such filter, or it is being deleted, or does not have the generation.
+ * ERR_CONFLICT: there is another grower, or the view does not accept a node's replication id: try later.
+ * ERR_RANGE: grow_plan(). Also the errors of shards.h and log_view_load(). */
+MUST_CHECK enum err log_grow(struct sync_client *l, const struct names *names, uint64_t generation,
+                             unsigned layers, struct log_view *out, struct error *e);
 
 /* True if @known is @g with more layers: then a view that has @g went back. Pure. */
 bool grow_is_behind(const struct generation *g, const struct generation *known);

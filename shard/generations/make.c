@@ -92,6 +92,7 @@ static enum err plan(struct maker *m, struct error *e)
     v->seed = o->content != NULL ? o->content->seed : random_u64();
     v->last_generation = 1;
     v->expansion = o->expansion;
+    v->shard_bytes = o->shard_bytes;
     v->sourced = o->sourced;
     v->current = 1;
     v->eras.known = true;

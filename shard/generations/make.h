@@ -53,12 +53,12 @@ struct make_options {
     uint32_t expansion; /* growth factor of layers; 0: NONSCALING */
     bool sourced;       /* the keys come from a source: until that is read, no key is "absent" */
     unsigned lanes;     /* 1 .. LOG_LANES_MAX */
-    const struct placement *placement; /* the nodes of shards, and of lanes in turn; borrowed */
-    uint32_t shard_bytes;
+    const struct placement *placement;  /* the nodes of shards, and of lanes in turn; borrowed */
+    uint32_t shard_bytes;               /* the most of a shard, also of layers to come */
     make_enter_fn *enter;               /* NULL: the incarnation is named nowhere */
     make_leave_fn *leave;               /* NULL with @enter */
     void *arg;                          /* of @enter and @leave */
-    const struct make_content *content; /* NULL: empty; else capacity, rate and shard_bytes are ignored */
+    const struct make_content *content; /* NULL: empty; else capacity and rate are ignored */
     uint64_t later_than; /* the latest incarnation of the filter that the caller knows; 0: none */
 };
 

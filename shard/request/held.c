@@ -38,12 +38,25 @@ static uint16_t tag_of(const struct generation *shape, const struct names *names
     return hash_tag(names->incarnation, names->filter, names->filter_length, shape->number);
 }
 
-enum err held_add_layers(struct held *h, const struct generation *shape, const struct names *names,
-                         struct error *e)
+/* Layers that may have entries up to `folded`, or entries that no lane has. */
+static unsigned layers_folded(const struct log_view *view, unsigned slot)
 {
-    uint16_t tag = tag_of(shape, names);
-    unsigned first = h->shape.layer_count;
-    enum err code = add_layers(h, shape, tag, e);
+    const struct log_generation *g = &view->slot[slot];
+    unsigned layers = g->filled < GENERATION_LAYERS_MAX ? (unsigned)g->filled : GENERATION_LAYERS_MAX;
+    for (unsigned i = 0; i < view->lane_count; i++) {
+        unsigned some = log_view_is_folded(view, g, i) ? g->folded[i].layers : GENERATION_LAYERS_MAX;
+        layers = some > layers ? some : layers;
+    }
+    return layers;
+}
+
+enum err held_add_layers(struct held *h, const struct log_view *view, unsigned slot,
+                         const struct names *names, struct error *e)
+{
+    uint16_t tag = tag_of(&view->slot[slot].shape, names);
+    unsigned first = h->shape.layer_count, layers = layers_folded(view, slot);
+    enum err code = add_layers(h, &view->slot[slot].shape, tag, e);
+    h->layers_folded = layers > h->layers_folded ? layers : h->layers_folded;
     for (unsigned l = first; l < h->shape.layer_count;
          l++) /* before it begins, so that all of its keys are counted */
         (void)held_load_empty(h, l, 0, h->shape.layers[l].geometry.shards);
@@ -163,18 +176,6 @@ void held_tell_others(struct held *h, uint64_t keys, uint64_t counted)
 {
     h->others = keys - counted;
     h->others_of = keys;
-}
-
-/* Layers that may have entries up to `folded`. */
-static unsigned layers_folded(const struct log_view *view, unsigned slot)
-{
-    const struct log_generation *g = &view->slot[slot];
-    unsigned layers = 0;
-    for (unsigned i = 0; i < view->lane_count; i++) {
-        unsigned some = log_view_is_folded(view, g, i) ? g->folded[i].layers : GENERATION_LAYERS_MAX;
-        layers = some > layers ? some : layers;
-    }
-    return layers;
 }
 
 void held_tell_folded(struct held *h, const struct log_view *view, unsigned slot)

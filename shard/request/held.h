@@ -86,9 +86,9 @@ void held_keep(struct held *h);
 /* The last reference frees it. @h may be NULL. */
 void held_drop(struct held *h);
 
-/* Add the layers that only @shape has. ERR_NOMEM. */
-MUST_CHECK enum err held_add_layers(struct held *h, const struct generation *shape, const struct names *names,
-                                    struct error *e);
+/* Add the layers that only @view has of the generation in @slot. ERR_NOMEM. */
+MUST_CHECK enum err held_add_layers(struct held *h, const struct log_view *view, unsigned slot,
+                                    const struct names *names, struct error *e);
 
 /* The number of keys of the generation so far, or less, as far as this process knows. */
 uint64_t held_keys(const struct held *h);

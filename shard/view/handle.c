@@ -135,8 +135,7 @@ enum err handle_drop_nothing(struct handle *f, const char *mutex, struct error *
     return script_run(c, f->redis, handle_home(f), &answer, e);
 }
 
-enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bool only_ask, bool *done,
-                       struct error *e)
+enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bool *done, struct error *e)
 {
     static const char *const words[] = {"NX,", "XX,", "GT,", "LT,"};
     char text[16] = ",";
@@ -149,7 +148,6 @@ enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bo
     put_event(f);
     script_number(c, at_ms);
     script_text(c, text);
-    script_text(c, only_ask ? "1" : "0");
     script_number(c, VIEW_FORMAT);
     script_incarnation(c, f->names.incarnation);
     long long answer;

@@ -48,9 +48,9 @@ MUST_CHECK enum err handle_look(struct handle *f, const struct view *v, struct e
 MUST_CHECK enum err handle_drop_nothing(struct handle *f, const char *mutex, struct error *e);
 
 /* Set the time at which the filter of f->names is to be deleted (wall clock, ms; 0: never), if @conditions
- * hold (a set of the bits below). @only_ask: change nothing. *@done: false if they do not hold, or if there
- * was no time to remove. ERR_NOT_FOUND: there is no filter of that incarnation. ERR_WRONG_TYPE. */
+ * hold (a set of the bits below). *@done: false if they do not hold, or if there was no time to remove.
+ * ERR_NOT_FOUND: there is no filter of that incarnation. ERR_WRONG_TYPE. */
 enum { EXPIRE_NX = 1, EXPIRE_XX = 2, EXPIRE_GT = 4, EXPIRE_LT = 8 };
-MUST_CHECK enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bool only_ask,
-                                  bool *done, struct error *e);
+MUST_CHECK enum err handle_expire(struct handle *f, uint64_t at_ms, unsigned conditions, bool *done,
+                                  struct error *e);
 #endif

@@ -71,6 +71,7 @@ void log_view_format(const struct log_view *v, view_field_fn *fn, void *arg)
     format_hex(fn, arg, "seed", v->seed);
     format_number(fn, arg, "last_generation", v->last_generation);
     format_number(fn, arg, "expansion", v->expansion);
+    format_number(fn, arg, "shard_bytes", v->shard_bytes);
     format_number(fn, arg, "sourced", v->sourced);
     format_number(fn, arg, "degraded", v->degraded);
     format_number(fn, arg, "deleting", v->deleting);

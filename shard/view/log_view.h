@@ -8,6 +8,7 @@
  *   format=3  incarnation=<hex>  version=<n>
  *   bloom_filter_current_index=<0|1>  bloom_filter_size=<shards>
  *   last_generation=<n>  seed=<hex>  expansion=<n>
+ *   shard_bytes=<n>               the most bytes of a shard of layers that are added
  *   sourced=<0|1>  degraded=<0|1>  deleting=<0|1>
  *   lanes=<number>:<era>,...      of each lane: its stream's number, its node's replication id
  *                                 (0: none is accepted yet)
@@ -18,6 +19,8 @@
  *   token0=  token1=<number> <hex>              who may write the shards of that generation
  *   folded<slot>.<lane>=<number> <position> <layers>   the number of the lane's stream; the position
  *                                 in it; how many layers of the generation had begun there
+ *   filled<slot>=<layers>         shards of so many layers may have bits of entries that no lane has:
+ *                                 they are to be read, whatever `folded` says
  *   keys<slot>=<generation> <n>[ <number>:<era> <id>...]   number of keys that were new when they
  *                                 were applied, up to that id in each lane; or up to `folded`, if
  *                                 no lanes are named, or other ones than the view has
@@ -97,6 +100,8 @@ struct log_generation {
     struct writer_token writer; /* who may write its shards; number 0: nobody yet */
     struct log_folded folded[LOG_LANES_MAX];
     struct log_full_at full[LOG_LANES_MAX];
+    uint64_t filled;  /* number of layers whose shards may have bits of entries that no lane has: lanes may
+                         have  lost entries, or the view a layer. Else `folded` says which shards are empty */
     uint64_t keys;    /* number of keys that were new, up to log_view_counted() */
     uint64_t keys_of; /* the generation that they belong to; other than shape.number: keys is 0 */
     unsigned counted_lanes;
@@ -137,7 +142,8 @@ struct log_view {
     uint64_t version; /* grows with every change, except of positions and of what writers say */
     uint64_t seed;    /* secret of the keys' hashes */
     uint64_t last_generation;
-    uint32_t expansion; /* growth factor of layers; 0: the filter does not grow */
+    uint32_t expansion;   /* growth factor of layers; 0: the filter does not grow */
+    uint32_t shard_bytes; /* the most bytes of a shard of layers that are added */
     bool sourced;
     bool degraded; /* acknowledged keys may be missing: no key is "absent" */
     bool deleting;
@@ -165,7 +171,7 @@ MUST_CHECK enum err log_view_parse(struct log_view *out, const struct view_field
                                    struct error *e);
 
 /* Call @fn for each field of the stored form, except positions, keys, full marks, the next layer, losses,
- * holds, strays and writers: only scripts store those. */
+ * holds, strays, filled layers and writers: only scripts store those. */
 void log_view_format(const struct log_view *v, view_field_fn *fn, void *arg);
 
 /* The lane of a key, out of @lanes. */

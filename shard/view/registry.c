@@ -90,6 +90,13 @@ static void put_call(struct handle *f, const char *script, const struct place *a
     script_bytes(&f->call, name, length);
 }
 
+static void put_enter(struct handle *f, const struct place *at, const char *how)
+{
+    put_call(f, embedded_enter, at, f->names.incarnation);
+    script_text(&f->call, how);
+    script_text(&f->call, at->kind);
+}
+
 /* *@least: the least of the replies. */
 static enum err enter(struct handle *f, const struct places *p, const char *how, long long *least,
                       struct error *e)
@@ -97,9 +104,7 @@ static enum err enter(struct handle *f, const struct places *p, const char *how,
     enum err code = ERR_OK;
     *least = 1;
     for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
-        put_call(f, embedded_enter, &p->one[i], f->names.incarnation);
-        script_text(&f->call, how);
-        script_text(&f->call, p->one[i].kind);
+        put_enter(f, &p->one[i], how);
         code = script_send(&f->call, f->redis, p->one[i].where, e);
     }
     for (unsigned i = 0; i < p->count && code == ERR_OK; i++) {
@@ -151,28 +156,33 @@ enum err registry_enter(struct handle *f, bool *named, struct error *e)
     return code;
 }
 
-static enum err enter_anyhow(struct handle *f, const char *how, struct error *e)
+enum err registry_succeed(struct handle *f, struct error *e)
 {
     enum { LATER_IS_NAMED = -2 };
     struct places p;
     long long least = 0;
     enum err code = find_places(f, &p, e);
     if (code == ERR_OK)
-        code = enter(f, &p, how, &least, e);
+        code = enter(f, &p, "later", &least, e);
     if (code == ERR_OK && least == LATER_IS_NAMED)
         code = error_set(e, ERR_CONFLICT, "a later incarnation is named already");
     free(p.one);
     return code;
 }
 
-enum err registry_succeed(struct handle *f, struct error *e)
-{
-    return enter_anyhow(f, "later", e);
-}
-
+/* In order: if the filter was deleted meanwhile, it is in the list behind all that names it, and a controller
+ * takes the names away. */
 enum err registry_keep(struct handle *f, struct error *e)
 {
-    return enter_anyhow(f, "keep", e);
+    struct places p;
+    long long answer;
+    enum err code = find_places(f, &p, e);
+    for (unsigned i = 0; i < p.count && code == ERR_OK; i++) {
+        put_enter(f, &p.one[i], "keep");
+        code = script_run(&f->call, f->redis, p.one[i].where, &answer, e);
+    }
+    free(p.one);
+    return code;
 }
 
 enum err registry_leave(struct handle *f, uint64_t incarnation, struct error *e)

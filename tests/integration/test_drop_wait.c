@@ -232,7 +232,7 @@ static bool persist(uint64_t incarnation)
     bool done = false;
     struct handle f = {.redis = w.link, .names = w.names};
     f.names.incarnation = incarnation;
-    enum err code = handle_expire(&f, 0, 0, false, &done, &e);
+    enum err code = handle_expire(&f, 0, 0, &done, &e);
     handle_fini(&f);
     if (code != ERR_NOT_FOUND)
         must(code, e);

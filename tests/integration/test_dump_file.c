@@ -167,24 +167,23 @@ static void test_dump__goes_on_with_a_file_that_was_cut(void **state)
 {
     enum { BEFORE_PIECE = 32, SUM_BYTES = 8 };
     struct dump d = {0};
-    char whole[128], behind_header[256];
+    static const char resume[] = "dump resumed --output $D/again --resume";
+    char whole[128], length[256];
     (void)state;
     dump_layers("resumed");
     read_layers(&d);
     size_t header_end = BEFORE_PIECE + d.piece[0].length + SUM_BYTES;
     dump_free(&d);
-    (void)snprintf(whole, sizeof(whole), "dump resumed --output $D/again --resume && cmp $D/layers $D/again");
-    (void)snprintf(behind_header, sizeof(behind_header),
-                   "%s -i %zu -n $(($(stat -c %%s $D/layers) - %zu)) && "
-                   "test $(stat -c %%s $D/layers) = $(stat -c %%s $D/again)",
-                   whole, header_end, header_end + SUM_BYTES);
+    (void)snprintf(whole, sizeof(whole), "%s && cmp $D/layers $D/again", resume);
+    (void)snprintf(length, sizeof(length), "%s && test $(stat -c %%s $D/layers) = $(stat -c %%s $D/again)",
+                   resume);
     for (unsigned cut = 0; cut < 4000; cut += 333) { /* in a header, in a piece, between two pieces */
         char make[128];
         unsigned left = cut == 333 ? 16 : cut;
         (void)snprintf(make, sizeof(make), "help > /dev/null; head -c %u $D/layers > $D/again", left);
         two_cli_says(&two.from, make, 0, "");
-        /* Without its header the file begins another dump: only the header and the last sum differ. */
-        two_cli_says(&two.from, left < header_end ? behind_header : whole, 0, "resumed dumped: ");
+        /* Without its header the file begins another dump, whose pieces have other positions. */
+        two_cli_says(&two.from, left < header_end ? length : whole, 0, "resumed dumped: ");
     }
     two_cli_says(&two.from, "dump resumed --output $D/again --resume", 0, "was dumped already");
     two_cli_says(&two.from, "dump resumed --output $D/again", 2, "exists already; --resume");

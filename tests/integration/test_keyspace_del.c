@@ -72,6 +72,49 @@ static void test_del__is_followed_by_a_later_filter_where_the_clock_went_back(vo
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL ahead"), 1);
 }
 
+/* A maker was given up, whose record is of a time when the clock was ahead. If it wakes up it names its
+ * incarnation over any earlier one. */
+static void test_a_filter_behind_a_record__is_later_than_that(void **state)
+{
+    (void)state;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE model 0.01 100");
+    keyspace_ask_redis("COPY twinbloom:{model}:view twinbloom:{behind}:leftover");
+    keyspace_ask_redis("HSET twinbloom:{behind}:leftover incarnation f000000000000000");
+    fixture_ask(&keyspace.fixture, 1, "BF.RESERVE behind 0.01 100");
+    redisReply *r = client_command(&keyspace.redis[0], "HGET twinbloom:{behind}:view incarnation");
+    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+    assert_string_equal(r->str, "f000000000000001");
+    for (unsigned i = 0; i < 2; i++) {
+        redisReply *named = client_command(&keyspace.redis[i], "HGET twinbloom:incarnations behind");
+        assert_string_equal(named->str, r->str);
+        freeReplyObject(named);
+    }
+    freeReplyObject(r);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL behind model"), 2);
+}
+
+/* A controller that sleeps names a filter between a deleter's looks at the registries. Later nobody knows any
+ * more that it was deleted, and it would count as lost. */
+static void test_keeper__takes_away_the_name_of_a_filter_that_was_deleted(void **state)
+{
+    (void)state;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE named 0.01 100");
+    keyspace_add(0, "named", 0, 50);
+    redisReply *r = client_command(&keyspace.redis[0], "HGET twinbloom:{named}:view incarnation");
+    assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL named"), 1);
+    for (unsigned i = 0; i < 2; i++)
+        freeReplyObject(client_command(&keyspace.redis[i], "HSET twinbloom:incarnations named %s", r->str));
+    freeReplyObject(r);
+    keyspace_ask_redis("SADD twinbloom:filters named");
+    keyspace_wait_integer(&keyspace.redis[0], "SISMEMBER twinbloom:filters named", 0);
+    for (unsigned i = 0; i < 2; i++)
+        keyspace_wait_integer(&keyspace.redis[i], "HEXISTS twinbloom:incarnations named", 0);
+    keyspace_ask_redis("DEL twinbloom:{named}:deleted");
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "BF.ADD named a"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL named"), 1);
+}
+
 /* A follower's marks do not expire. */
 static void test_del__takes_the_marks_of_a_follower(void **state)
 {
@@ -302,6 +345,35 @@ static void test_del__refuses_while_somebody_holds_the_mutex(void **state)
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL held"), 1);
 }
 
+static void *run_expire(void *arg)
+{
+    (void)arg;
+    static int64_t done;
+    done = keyspace_integer(&keyspace.fixture.client[0], "PEXPIREAT persisted 1 XX");
+    return &done;
+}
+
+/* The deletion waits for the mutex, and meanwhile the filter has no time any more: its condition does not
+ * hold. */
+static void test_expire__in_the_past_deletes_no_filter_that_has_no_time_by_now(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    fixture_ask(&keyspace.fixture, 0, "BF.RESERVE persisted 0.001 1000");
+    keyspace_add(0, "persisted", 0, 100);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "EXPIRE persisted 1000"), 1);
+    keyspace_ask_redis("SET twinbloom:{persisted}:expansion_flag somebody:99 PX 60000");
+    assert_int_equal(pthread_create(&thread, NULL, run_expire, NULL), 0);
+    clock_sleep_us(700 * 1000);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "PERSIST persisted"), 1);
+    keyspace_ask_redis("DEL twinbloom:{persisted}:expansion_flag");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "TTL persisted"), -1);
+    assert_int_equal(keyspace_present(1, "persisted", 0, 100), 100);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "PEXPIREAT persisted 1"), 1);
+    assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "EXISTS persisted"), 0);
+}
+
 static void test_del__refuses_configured_filters_before_it_touches_any(void **state)
 {
     (void)state;
@@ -364,6 +436,8 @@ int main(void)
         cmocka_unit_test(test_del__is_believed_where_a_registry_is_older),
         cmocka_unit_test(test_del__takes_the_marks_of_a_follower),
         cmocka_unit_test(test_del__is_followed_by_a_later_filter_where_the_clock_went_back),
+        cmocka_unit_test(test_a_filter_behind_a_record__is_later_than_that),
+        cmocka_unit_test(test_keeper__takes_away_the_name_of_a_filter_that_was_deleted),
         cmocka_unit_test(test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all),
         cmocka_unit_test(test_del__loses_no_key_whose_add_began_after_its_reply),
         cmocka_unit_test(test_del__is_completed_by_a_keeper_where_its_driver_died),
@@ -371,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_del__is_completed_by_who_makes_the_name_anew),
         cmocka_unit_test(test_del__takes_all_layers),
         cmocka_unit_test(test_del__refuses_while_somebody_holds_the_mutex),
+        cmocka_unit_test(test_expire__in_the_past_deletes_no_filter_that_has_no_time_by_now),
         cmocka_unit_test(test_del__refuses_configured_filters_before_it_touches_any),
         cmocka_unit_test(test_del__is_no_loss_to_a_coordinator_that_is_not_asked),
         cmocka_unit_test(test_del__is_met_by_the_next_request_of_the_coordinator_that_did_it),

@@ -343,6 +343,29 @@ static void test_load__of_another_dump_of_the_same_filter_starts_anew(void **sta
     dump_free(&second);
 }
 
+/* Two clients restore two dumps of one filter at the same time: keys came between the dumps. No piece of one
+ * is taken for one of the other, which would be OK by its id, number and shards. */
+static void test_load__of_two_dumps_of_the_same_filter_at_once_does_not_mix(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct dump first = {0}, second = {0};
+    two_make_layers(&two, "twice", &first);
+    must(client_madd(&two.from, "twice", fixture_code, 3000, 100, &e), e);
+    must(dump_rest(&second, &two.from, "twice", &e), e);
+    assert_int_equal(second.count, first.count);
+    must(dump_load(&first.piece[0], &two.to, "twice", &e), e);
+    must(dump_load(&second.piece[0], &two.to, "twice", &e), e);
+    for (size_t i = 1; i < first.count; i++) {
+        two_refused(dump_load(&first.piece[i], &two.to, "twice", &e), &e,
+                    "ERR invalid offset - no link found");
+        must(dump_load(&second.piece[i], &two.to, "twice", &e), e);
+    }
+    two_all_present(&two.to, "twice", 0, 3100);
+    dump_free(&first);
+    dump_free(&second);
+}
+
 /* The filter that is made first wins, and its maker does not take the load's shards for leftovers. */
 static void test_load__gives_way_to_a_filter_that_was_made_meanwhile(void **state)
 {
@@ -401,6 +424,7 @@ int main(void)
         TEST(test_load__asks_again_for_a_chunk_whose_shard_was_lost),
         TEST(test_load__of_another_dump_starts_anew),
         TEST(test_load__of_another_dump_of_the_same_filter_starts_anew),
+        TEST(test_load__of_two_dumps_of_the_same_filter_at_once_does_not_mix),
         TEST(test_load__gives_way_to_a_filter_that_was_made_meanwhile),
         TEST(test_load__leaves_nothing_that_does_not_expire),
     };

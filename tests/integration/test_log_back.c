@@ -135,9 +135,8 @@ static void wait_for_layers(unsigned layers)
 static void grows(void)
 {
     struct error e = {""};
-    const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = 32768, .growth = 2};
     struct log_view *v = malloc(sizeof(*v));
-    must(log_grow(l, &names, &o, v, &e), e);
+    must(log_grow(l, &names, 1, 1, v, &e), e);
     free(v);
 }
 
@@ -188,6 +187,7 @@ static void behind_a_layer(uint64_t memory)
     home_goes_back();
     wait_for_layers(2);
     assert_int_equal(stored()->shape.layers[1].token, token);
+    assert_int_equal(stored()->filled, 2); /* nobody takes its shards for empty */
     has_all(4 * BATCH);
     assert_int_equal(log_member_added(folder, 4 * BATCH, BATCH), BATCH);
     assert_int_equal(log_member_added(other, 5 * BATCH, BATCH), BATCH);

@@ -217,8 +217,7 @@ static void test_drop__of_one_whose_former_generation_was_forgotten(void **state
 static void grows(void)
 {
     struct error e = {""};
-    const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = w.options.shard_bytes};
-    must(log_grow(w.link, &w.names, &o, &w.view, &e), e);
+    must(log_grow(w.link, &w.names, 1, 1, &w.view, &e), e);
     assert_int_equal(w.view.slot[1].shape.layer_count, 2);
 }
 

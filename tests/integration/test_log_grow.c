@@ -15,7 +15,7 @@
 #include "shard/fold/folder.h"
 #include "shard/fold/full.h"
 
-enum { HALF = 1000, ALL = 2000, ENTRY_KEYS = 100, GROWTH_BYTES = 2048 };
+enum { HALF = 1000, ALL = 2000, ENTRY_KEYS = 100 };
 
 static struct life w;
 
@@ -56,10 +56,8 @@ static int tear_down(void **state)
 
 static enum err grow_from(unsigned layers, struct sync_client *l, struct error *e)
 {
-    const struct grow_options o = {
-        .generation = 1, .layers = layers, .shard_bytes = GROWTH_BYTES, .growth = 2};
     struct log_view *v = calloc(1, sizeof(*v));
-    enum err code = log_grow(l, &w.names, &o, v, e);
+    enum err code = log_grow(l, &w.names, 1, layers, v, e);
     if (code == ERR_OK)
         assert_true(v->slot[1].shape.layer_count > layers);
     free(v);
@@ -103,6 +101,11 @@ static void test_grow__adds_a_layer(void **state)
     (void)snprintf(text, sizeof(text), "%s",
                    servers_text(&w.servers, 0, "HGET test:{f}:view bloom_filter_size"));
     assert_string_equal(text, shards);
+    assert_int_equal(w.view.slot[1].filled, 0);
+    assert_int_equal(w.view.shard_bytes, w.options.shard_bytes); /* whatever the grower's setting is */
+    assert_true(g->layers[1].geometry.shards > 1);
+    assert_in_range(header_shard_bytes(&g->layers[1].geometry), w.options.shard_bytes / 2,
+                    w.options.shard_bytes);
     grows(1); /* the layer exists by now */
     has_layers(2);
     grows(2);
@@ -114,8 +117,7 @@ static void test_grow__needs_the_filter(void **state)
     (void)state;
     struct error e = {""};
     struct log_view *v = calloc(1, sizeof(*v));
-    const struct grow_options o = {.generation = 2, .layers = 1, .shard_bytes = GROWTH_BYTES};
-    gives(ERR_NOT_FOUND, log_grow(w.link, &w.names, &o, v, &e), e);
+    gives(ERR_NOT_FOUND, log_grow(w.link, &w.names, 2, 1, v, &e), e);
     free(v);
     assert_int_equal(servers_integer(&w.servers, 0, "HSET test:{f}:view deleting 1"), 0);
     gives(ERR_NOT_FOUND, grow_from(1, w.link, &e), e);
@@ -416,6 +418,7 @@ static void test_layers__keep_the_bits_that_are_there(void **state)
     must(log_view_load(w.link, &w.names, &w.view, &e), e);
     assert_int_equal(g->layer_count, 2);
     assert_true(g->layers[1].token > token);
+    assert_int_equal(w.view.slot[1].filled, 2);
     r = blocks_of(1, 0);
     assert_int_equal(before->len, geometry_shard_bytes(&g->layers[1].geometry));
     assert_memory_equal(before->str + 8, "keys", 4);

@@ -179,7 +179,7 @@ static void layers_are_as_planned(void)
     planned.layer_count = 1;
     planned.capacity = g->layers[0].capacity;
     for (unsigned layer = 1; layer < g->layer_count; layer++, planned = next) {
-        must(grow_plan(&next, &planned, 2, false, 2, 32768, g->layers[layer].token, &e), e);
+        must(grow_plan(&next, &planned, 2, false, 32768, g->layers[layer].token, &e), e);
         assert_memory_equal(&next.layers[layer].geometry, &g->layers[layer].geometry,
                             sizeof(next.layers[layer].geometry));
         assert_int_equal(next.layers[layer].capacity, g->layers[layer].capacity);
@@ -226,8 +226,7 @@ static void test_two_folders__make_each_layer_once(void **state)
 static void grow_from_one_layer(void)
 {
     struct error e = {""};
-    const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = 32768, .growth = 2};
-    must(log_grow(on.link, &on.names, &o, on.view, &e), e);
+    must(log_grow(on.link, &on.names, 1, 1, on.view, &e), e);
 }
 
 /* All keys must be new. */

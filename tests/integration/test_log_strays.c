@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "shard/members/roll.h"
 
-enum { GROWTH_BYTES = 2048, KILLED_MS = 300, ARRIVES_US = 50 * 1000 };
+enum { KILLED_MS = 300, ARRIVES_US = 50 * 1000 };
 
 static struct life w;
 static long long keys; /* the number of keys of the new filter */
@@ -71,9 +71,8 @@ static enum err replace(struct life *life, struct sync_client *l, struct error *
 
 static enum err grow(struct life *life, struct sync_client *l, struct error *e)
 {
-    const struct grow_options o = {.generation = 1, .layers = 1, .shard_bytes = GROWTH_BYTES, .growth = 2};
     struct log_view *v = calloc(1, sizeof(*v));
-    enum err code = log_grow(l, &life->names, &o, v, e);
+    enum err code = log_grow(l, &life->names, 1, 1, v, e);
     free(v);
     return code;
 }
@@ -206,30 +205,6 @@ static void test_shards_that_are_made_behind_a_deletion__go_when_the_filter_is_m
     assert_true(late > 0);
 }
 
-/* Another process has planned a layer of fewer shards, and the first one's shards are made late. */
-static void test_shards_of_another_plan__go_with_the_filter(void **state)
-{
-    struct error e = {""};
-    struct log_view *v = calloc(1, sizeof(*v));
-    const struct grow_options larger = {
-        .generation = 1, .layers = 1, .shard_bytes = 4 * GROWTH_BYTES, .growth = 2};
-    unsigned late = 0;
-    (void)state;
-    bool stopped = true;
-    for (uint64_t n = 1; stopped; n++) {
-        begin();
-        stopped = stops_at(grow, n, PROXY_BEFORE);
-        must(log_grow(w.link, &w.names, &larger, v, &e), e);
-        long long has = life_keys(&w);
-        is_executed_late();
-        late += life_keys(&w) > has;
-        drops();
-        life_end(&w);
-    }
-    assert_true(late > 0);
-    free(v);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,7 +213,6 @@ int main(void)
         cmocka_unit_test(test_a_stream_that_is_made_late__goes_with_the_filter),
         cmocka_unit_test(test_a_grower_that_a_deletion_overtakes__takes_its_shards_away),
         cmocka_unit_test(test_shards_that_are_made_behind_a_deletion__go_when_the_filter_is_made_anew),
-        cmocka_unit_test(test_shards_of_another_plan__go_with_the_filter),
     };
     return cmocka_run_group_tests_name("strays, two nodes", tests, start, stop);
 }

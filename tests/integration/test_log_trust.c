@@ -2,7 +2,9 @@
 /* TB.TRUST of filters that are logs: an operator accepts the loss of a shard that no process has. */
 #include "tests/integration/fixture.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shard/filter/names.h"
@@ -58,13 +60,13 @@ static void delete_shard(void)
     assert_int_equal(deleted, 1);
 }
 
-/* Delete a shard while no coordinator has it in memory. */
-static void lose_shard(void)
+/* Something happens while no coordinator has a filter in memory. */
+static void while_stopped(void (*fn)(void))
 {
     struct error e = {""};
     for (unsigned d = 0; d < 2; d++)
         assert_true(daemon_stop(&f.daemon[d], 20000));
-    delete_shard();
+    fn();
     for (unsigned d = 0; d < 2; d++) {
         must(daemon_launch(&f.daemon[d], &e), e);
         client_close(&f.client[d]);
@@ -72,12 +74,22 @@ static void lose_shard(void)
     }
 }
 
-static uint64_t present(unsigned d, uint64_t first)
+static void lose_shard(void)
+{
+    while_stopped(delete_shard);
+}
+
+static uint64_t present_in(const char *filter, unsigned d, uint64_t first)
 {
     struct error e = {""};
     uint64_t n = 0;
-    must(client_mexists(&f.client[d], "seen", fixture_code, first, KEYS, &n, NULL, &e), e);
+    must(client_mexists(&f.client[d], filter, fixture_code, first, KEYS, &n, NULL, &e), e);
     return n;
+}
+
+static uint64_t present(unsigned d, uint64_t first)
+{
+    return present_in("seen", d, first);
 }
 
 static void says(const char *filter, const char *kind, const char *part)
@@ -209,6 +221,48 @@ static void test_trust__by_the_command_line_wants_to_be_told_twice(void **state)
     assert_int_equal(fixture_cli(f.daemon[0].port, "trust nothing --yes")->code, 4);
 }
 
+static void copy_dump(const char *from, const char *to)
+{
+    char command[3 * PATH_MAX];
+    const char *directory = f.redis[0].directory;
+    (void)snprintf(command, sizeof(command), "cp '%s/%s' '%s/%s'", directory, from, directory, to);
+    assert_int_equal(system(command), 0);
+}
+
+static void home_goes_back(void)
+{
+    struct error e = {""};
+    temp_redis_kill(&f.redis[0]);
+    copy_dump("earlier.rdb", "data/dump.rdb");
+    must(temp_redis_restart(&f.redis[0], true, &e), e);
+}
+
+/* The view says that nothing was folded, and the lane beside it has no entry. What was folded is in the
+ * shards of the other node. */
+static void test_trust__behind_a_home_that_went_back_reads_shards_of_others(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client home = {0};
+    must(client_ok(&f.client[0], &e, "BF.RESERVE back 0.0001 10000"), e);
+    must(client_open(&home, f.redis[0].port, REPLY_MS, &e), e);
+    must(client_save(&home, &e), e);
+    client_close(&home);
+    copy_dump("data/dump.rdb", "earlier.rdb");
+    must(client_madd(&f.client[0], "back", fixture_code, 0, KEYS, &e), e);
+    while_stopped(home_goes_back);
+    for (unsigned d = 0; d < 2; d++) {
+        assert_int_equal(present_in("back", d, 0), KEYS);
+        must(client_wait_status(&f.client[d], "back", "degraded", "1", WAIT_MS, &e), e);
+    }
+    must(client_ok(&f.client[1], &e, "TB.TRUST back"), e);
+    for (unsigned d = 0; d < 2; d++) {
+        must(client_wait_status(&f.client[d], "back", "degraded", "0", WAIT_MS, &e), e);
+        assert_in_range(present_in("back", d, 0), KEYS / 4, KEYS - 1);
+        assert_in_range(present_in("back", d, NEVER), 0, 10);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_trust__by_http_is_the_same),
         cmocka_unit_test(test_trust__needs_all_nodes),
         cmocka_unit_test(test_trust__by_the_command_line_wants_to_be_told_twice),
+        cmocka_unit_test(test_trust__behind_a_home_that_went_back_reads_shards_of_others),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

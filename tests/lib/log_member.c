@@ -16,7 +16,6 @@ enum {
     LEAVES_MAX = 250,
     FOLD_US = 20000,
     LOOK_US = 20000,
-    LAYER_SHARD_BYTES = 32768,
     WAIT_MAX_US = 60 * 1000 * 1000
 };
 
@@ -151,7 +150,6 @@ enum err log_member_open(struct log_member *m, const struct log_member_options *
         .lease_ms = o->lease_ms,
         .look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_US,
         .fold_interval_us = o->fold_interval_us != 0 ? o->fold_interval_us : FOLD_US,
-        .shard_bytes = LAYER_SHARD_BYTES,
         .retain_us = o->retain_us,
         .writer_grace_us = o->writer_grace_us};
     enum err code = control_new(&m->control, &options, e);

@@ -10,6 +10,7 @@ redis.call('HSET', KEYS[2], ARGV[1] .. ' ' .. ARGV[3], view[3])
 redis.call('HSET', KEYS[1], 'generation' .. ARGV[2], '', 'token' .. ARGV[2], '0 0000000000000000')
 if redis.call('HGET', KEYS[1], 'near') == ARGV[3] then redis.call('HDEL', KEYS[1], 'near') end
 for lane = 0, 15 do redis.call('HDEL', KEYS[1], 'folded' .. ARGV[2] .. '.' .. lane, 'hold.' .. lane) end
+redis.call('HDEL', KEYS[1], 'filled' .. ARGV[2])
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 redis.call('DEL', KEYS[3])
 return 1

@@ -1,7 +1,8 @@
 -- Take the era of a lane, if every registered writer has said that none of its entries is missing under it. Positions
 -- in the lane go back to its first entry: the entry that they named may be gone. They never go up, as what is between
 -- may have been trimmed; but 0-0 is in a stream that took another's place (roll_replace.lua). The number of layers that
--- had begun stays: all begin with that number again.
+-- had begun stays: all begin with that number again. But shards of any layer may have bits of entries that the lane has
+-- lost, and a view that lay beside the lane may have gone back behind what was folded: so none is taken for empty.
 -- If the lane's history is known to go on under the new era, no writer needs to say anything, and positions stay.
 -- KEYS: view. ARGV: incarnation, lane, the lane's number, its era in the view, the new era, position of the first
 -- entry, 1 if the history goes on, 1 if the node that the lane has left still has its era.
@@ -11,6 +12,7 @@
 -- another stream or era there; -2: the stream has left this era before, and must be replaced.
 -- include before.lua
 -- include history.lua
+-- include layers.lua
 local view = redis.call('HGETALL', KEYS[1])
 local field, writers = {}, {}
 for i = 1, #view, 2 do
@@ -55,6 +57,7 @@ for slot = 0, 1 do
   if ARGV[7] ~= '1' and number == ARGV[3] and (id == '0-0' or not before(id, first)) then
     redis.call('HSET', KEYS[1], name, ARGV[3] .. ' ' .. ARGV[6] .. ' ' .. layers)
   end
+  if ARGV[7] ~= '1' then redis.call('HSET', KEYS[1], 'filled' .. slot, layers_of(KEYS[1], slot)) end
 end
 for _, name in ipairs(writers) do redis.call('HSET', KEYS[1], name, without[name]) end
 redis.call('HINCRBY', KEYS[1], 'version', 1)

@@ -4,6 +4,8 @@
  * that is resident. The shards are on a node of their own that is never lost. With BUILDS there is one writer, and
  * another generation is built, which is read from the cutover on. With MOVES the lane's slot goes to the other server
  * and comes back, and a replica that lags takes the place of a server, not of the other one; there is one writer.
+ * With HOME_LAGS the view lies beside the lane, and goes back with it to before anything was folded: a loader then
+ * takes the shard for empty, and does not read it, unless the view says that it may have bits.
  * README.md says what is left out.
  *
  * denied: a reader says "absent" of the key after its add was acknowledged.
@@ -35,6 +37,13 @@ bool registered[2];
 byte folded;         /* position in the view: id, and its bytes */
 byte folded_bytes = ANCHOR;
 bool shard;
+#ifdef HOME_LAGS
+#define MAY_HAVE_BITS (filled || folded_any)
+bool filled;         /* the view says that the shard may have bits which the lane lacks */
+bool folded_any;     /* `folded` was stored */
+#else
+#define MAY_HAVE_BITS true
+#endif
 bool acknowledged, denied, mistaken;
 #ifdef BUILDS
 bool begun, row;     /* the transaction that adds the key has begun; its row is committed */
@@ -140,6 +149,10 @@ end:
            at[1 - master].entry[3] = at[master].entry[3]
        }
     :: d_step { failovers < FAILOVERS -> failovers++; master = 1 - master; eras++; at[master].era = eras }
+#ifdef HOME_LAGS
+    :: d_step { failovers < FAILOVERS -> failovers++; master = 1 - master; eras++; at[master].era = eras;
+           folded = 0; folded_bytes = ANCHOR; folded_any = false; filled = false }
+#endif
     :: d_step { failovers < FAILOVERS -> failovers++; eras++; at[master].era = eras } /* nothing was lost */
 #endif
     od
@@ -263,6 +276,9 @@ end:
            fi;
 #endif
            view_era = at[master].era;
+#if defined(HOME_LAGS) && !defined(TAKEN_FOR_EMPTY)
+           filled = true;
+#endif
 #ifndef FOLDED_STAYS
            folded = 0;
            folded_bytes = at[master].entry[0];
@@ -382,7 +398,7 @@ end:
 #else
                position = folded;
                bytes = folded_bytes;
-               key = key || shard;
+               key = key || (shard && MAY_HAVE_BITS);
 #endif
 #ifdef MISTAKEN
                good = false;
@@ -418,7 +434,10 @@ end:
            }
            atomic {
                if
-               :: folds && era != 0 && position > folded && OF_THIS_ERA -> folded = position; folded_bytes = bytes
+               :: folds && era != 0 && position > folded && OF_THIS_ERA -> folded = position; folded_bytes = bytes;
+#ifdef HOME_LAGS
+                  folded_any = true
+#endif
                :: else
                fi;
                era = 0

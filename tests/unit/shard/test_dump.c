@@ -246,22 +246,28 @@ static void test_dump_run_at__covers_every_shard_once_in_order(void **state)
     assert_false(dump_run_at(&h, h.chunks + 1, &run));
 }
 
-static void test_dump_position__is_below_2_to_31_and_of_one_dump(void **state)
+static void test_dump_position__is_below_2_to_46_and_of_one_dump(void **state)
 {
     (void)state;
     struct view v = view_of_two_layers();
     struct dump_header h = header_of(&v, 2), other = header_of(&v, 1);
     v.slot[1].number += 2;
-    struct dump_header rebuilt = header_of(&v, 2);
+    struct dump_header rebuilt = header_of(&v, 2), later = h;
+    h.nonce = UINT64_C(0xfedcba9876543210);
+    later.nonce = h.nonce + 1;
     for (uint32_t n = 1; n <= h.chunks + 1; n++) {
         uint64_t position = dump_position(&h, n);
         uint32_t found;
-        assert_in_range(position, 1, INT32_MAX);
+        assert_in_range(position, 1, (UINT64_C(1) << 46) - 1);
         assert_int_equal(dump_position_layers(position), 2);
         assert_true(dump_position_chunk(&h, position, &found));
         assert_int_equal(found, n);
         assert_false(dump_position_chunk(&other, position, &found));
         assert_false(dump_position_chunk(&rebuilt, position, &found));
+        assert_false(dump_position_chunk(&later, position, &found));
+        dump_position_nonce(&later, position);
+        assert_true(dump_position_chunk(&later, position, &found));
+        later.nonce++;
         assert_false(dump_position_chunk(&h, position | UINT64_C(1) << 60, &found));
     }
     uint32_t found;
@@ -385,7 +391,7 @@ int main(void)
         cmocka_unit_test(test_dump_header__of_a_log_has_a_mix),
         cmocka_unit_test(test_dump_header__of_another_version_is_refused),
         cmocka_unit_test(test_dump_run_at__covers_every_shard_once_in_order),
-        cmocka_unit_test(test_dump_position__is_below_2_to_31_and_of_one_dump),
+        cmocka_unit_test(test_dump_position__is_below_2_to_46_and_of_one_dump),
         cmocka_unit_test(test_dump_header_of__of_successive_generations_has_other_positions),
         cmocka_unit_test(test_dump_header_of__of_a_filter_that_was_made_again_has_other_positions),
         cmocka_unit_test(test_dump_header_of__is_refused_where_there_are_too_many_chunks),
