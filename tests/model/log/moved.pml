@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A shard's slot moves in a cluster, and its node A fails over to a replica that lags, before, amid and behind that. The
- * lane has forgotten the key, so a reader of blocks says what the shard says. Node B stays, and is accepted. A control
- * looks at all masters now and then, and tells the reader under which map of the slots it last accepted all of them.
- * README.md says what is left out.
+/* A shard's slot moves in a cluster, and its node A fails over to a replica that lags, before, amid and behind that.
+ * The lane has forgotten the key, so a reader of blocks says what the shard says. Node B stays, and is accepted. A
+ * control looks at all masters now and then, and tells the reader under which map of the slots it last accepted all of
+ * them. README.md says what is left out.
  *
  * denied: a reader says "absent" of a key that was acknowledged, and folded. */
 
