@@ -204,7 +204,7 @@ static uint64_t counted_late(void)
     uint64_t keys = counted_by(&late);
     keys += log_member_added(&late, 40 * EACH, BATCH); /* and goes on counting from there */
     assert_int_equal(counted_by(&late), keys);
-    log_member_close(&late);
+    log_member_abandon(&late); /* nobody folds its entries */
     return keys - BATCH;
 }
 
