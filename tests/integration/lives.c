@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "shard/filter/block.h"
 
-enum { KILLED_MS = 500, SLEEPER_MS = 20000, CAPACITY = 3000, SHARD_BYTES = 2048, LANES = 2 };
+enum { SLEEPER_MS = 20000, CAPACITY = 3000, SHARD_BYTES = 2048, LANES = 2 };
 
 static const char job_name[] = "twinbloom-job";
 
@@ -170,23 +170,6 @@ void life_is_whole(struct life *w, long long others)
 
 /* --- jobs that are stopped --- */
 
-bool life_kill(struct life *w, life_job_fn *job, uint64_t n, enum proxy_moment moment)
-{
-    struct error e = {""};
-    struct sync_client *l = sync_client_new(&w->nodes, KILLED_MS, job_name);
-    assert_non_null(l);
-    proxy_count(w->proxy, "", n, moment);
-    enum err code = job(w, l, &e);
-    bool held = proxy_is_held(w->proxy);
-    if (held && code != ERR_TIMEOUT && code != ERR_UNREACHABLE)
-        fail_msg("held at %" PRIu64 ", and yet %s: %s", n, error_name(code), e.text);
-    if (!held)
-        must(code, e);
-    proxy_release(w->proxy, false);
-    sync_client_free(l);
-    return held;
-}
-
 static void *sleep_there(void *arg)
 {
     struct life_sleeper *s = arg;
@@ -214,4 +197,25 @@ enum err life_wake(struct life_sleeper *s)
     assert_int_equal(pthread_join(s->thread, NULL), 0);
     sync_client_free(s->link);
     return s->code;
+}
+
+/* Resets end the job at once, as a timeout would only after its time. A connection it makes anew is withheld
+ * and reset, too. */
+bool life_kill(struct life *w, life_job_fn *job, uint64_t n, enum proxy_moment moment)
+{
+    struct life_sleeper s;
+    bool held = life_put_to_sleep(&s, w, job, n, moment);
+    while (!s.ended) {
+        for (unsigned i = 0; i < w->servers.count; i++)
+            (void)proxy_reset(w->proxy, i, NULL, true);
+        clock_sleep_us(1000);
+    }
+    assert_int_equal(pthread_join(s.thread, NULL), 0);
+    if (held && s.code != ERR_TIMEOUT && s.code != ERR_UNREACHABLE)
+        fail_msg("held at %" PRIu64 ", and yet %s: %s", n, error_name(s.code), s.e.text);
+    if (!held)
+        must(s.code, s.e);
+    proxy_release(w->proxy, false);
+    sync_client_free(s.link);
+    return held;
 }
