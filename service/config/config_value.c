@@ -213,8 +213,8 @@ enum err config_key_set(const struct config_key *k, void *base, const char *text
     if (is_number(k->type) && !in_bounds(k, v.number)) {
         struct buffer bounds = {0};
         config_key_bounds(k, &bounds);
-        enum err err = error_set(e, ERR_CONFIG, "'%s' is %.60s, out of bounds; allowed is %s", k->name,
-                                 text, buffer_text(&bounds));
+        enum err err = error_set(e, ERR_CONFIG, "'%s' is %.60s, out of bounds; allowed is %s", k->name, text,
+                                 buffer_text(&bounds));
         buffer_fini(&bounds);
         return err;
     }

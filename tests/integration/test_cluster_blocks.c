@@ -202,8 +202,8 @@ static void test_a_shard_that_moved__counts_only_under_an_era_of_its_new_node(vo
     reads_present(0, 1);
 }
 
-/* A request for a slot that no node serves waits; the blocks of other slots are read meanwhile. Who serves it again may
- * be another one. */
+/* A request for a slot that no node serves waits; the blocks of other slots are read meanwhile. Who serves it
+ * again may be another one. */
 static void test_a_slot_that_is_not_served__is_waited_for(void **state)
 {
     struct error e = {""};
