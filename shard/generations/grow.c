@@ -163,13 +163,12 @@ static enum err grow(struct grower *g, uint64_t generation, struct error *e)
     const struct log_view *v = g->view;
     const struct generation *shape = &v->slot[generation % 2].shape;
     const struct generation *tried = &v->slot[generation % 2].next;
-    uint32_t shard_bytes = v->shard_bytes != 0 ? v->shard_bytes : SHARD_BYTES_DEFAULT;
     if (tried->number == 0)
         tried = shape;
     fold_init(&g->fold, g->redis, &g->names, generation);
     enum err code = fold_draw(&g->fold, generation_next_token(tried), e);
     if (code == ERR_OK)
-        code = grow_plan(&g->next, shape, v->expansion, v->sourced, shard_bytes, g->fold.token.number, e);
+        code = grow_plan(&g->next, shape, v->expansion, v->sourced, v->shard_bytes, g->fold.token.number, e);
     if (code != ERR_OK)
         return code;
     (void)generation_text(shape, g->was);

@@ -153,7 +153,7 @@ static const struct view_row known[] = {
     {FIELD("seed", VIEW_HEX, seed)},
     {FIELD("last_generation", VIEW_NUMBER, last_generation)},
     {FIELD("expansion", VIEW_WORD, expansion)},
-    {FIELD("shard_bytes", VIEW_WORD, shard_bytes), .is_optional = true},
+    {FIELD("shard_bytes", VIEW_WORD, shard_bytes)},
     {FIELD("sourced", VIEW_BIT, sourced)},
     {FIELD("degraded", VIEW_BIT, degraded)},
     {FIELD("deleting", VIEW_BIT, deleting)},

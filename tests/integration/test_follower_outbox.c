@@ -73,6 +73,59 @@ static void test_outbox__triggers_that_were_off_are_not_relied_on(void **state)
     following_running(0);
 }
 
+static void install(void)
+{
+    static const char *const outbox[] = {
+        "table=short_link", "id=id", "columns=code, deleted_at", "outbox=link_outbox", "reader=postgres",
+        "notify=true",      NULL};
+    following_psql("outbox", outbox);
+}
+
+static void made_again(uint64_t first, unsigned count)
+{
+    static const char *const outbox[] = {"outbox=link_outbox", NULL};
+    fixture_insert(following.db, first, count); /* these are lost with it */
+    following_psql("outbox_drop", outbox);
+    install();
+}
+
+static void off_for_a_while(uint64_t first, unsigned count)
+{
+    fixture_sql(following.db, "ALTER TABLE short_link DISABLE TRIGGER USER");
+    fixture_insert(following.db, first, count);
+    fixture_sql(following.db, "ALTER TABLE short_link ENABLE ALWAYS TRIGGER link_outbox_insert, "
+                              "ENABLE ALWAYS TRIGGER link_outbox_update");
+}
+
+static void while_nobody_follows(void (*change)(uint64_t first, unsigned count))
+{
+    struct error e = {""};
+    following_running(0);
+    clock_sleep_us(8 * 1000 * 1000); /* marks are noted */
+    uint64_t first = following_numbers(50);
+    for (unsigned i = 0; i < following.daemons; i++)
+        assert_true(daemon_stop(&following.daemon[i], 20000));
+    change(first, 50);
+    for (unsigned i = 0; i < following.daemons; i++) {
+        must(daemon_launch(&following.daemon[i], &e), e);
+        fixture_reconnect(&following, i);
+    }
+    following_running(0);
+    following_soon(0, first, 50);
+}
+
+static void test_outbox__that_was_made_again_while_nobody_followed_leaves_a_gap(void **state)
+{
+    (void)state;
+    while_nobody_follows(made_again);
+}
+
+static void test_outbox__whose_triggers_were_off_while_nobody_followed_leaves_a_gap(void **state)
+{
+    (void)state;
+    while_nobody_follows(off_for_a_while);
+}
+
 /* Another table that takes the name has no triggers, so a build must not rely on the first table's outbox. */
 static void test_outbox__of_another_table_is_not_relied_on(void **state)
 {
@@ -115,6 +168,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(following_test_each_phase),
         cmocka_unit_test(test_outbox__a_build_relies_on_the_tail),
         cmocka_unit_test(test_outbox__triggers_that_were_off_are_not_relied_on),
+        cmocka_unit_test(test_outbox__that_was_made_again_while_nobody_followed_leaves_a_gap),
+        cmocka_unit_test(test_outbox__whose_triggers_were_off_while_nobody_followed_leaves_a_gap),
         cmocka_unit_test(following_test_rows_keep_coming),
         cmocka_unit_test(following_test_owner_killed),
         cmocka_unit_test(following_test_redis_restarted),
