@@ -172,6 +172,21 @@ static enum err read_reporting(struct follower *t, uint64_t *out, struct error *
     return code;
 }
 
+/* What reports rows is kept beyond the follower: if it was another when rows were followed last, or none,
+ * rows may have come that nothing reported. */
+static enum err note_reporting(struct follower *t, struct error *e)
+{
+    char before[24] = "", now[24];
+    enum err code = read_reporting(t, &t->feed.reporting, e);
+    (void)snprintf(now, sizeof(now), "%016" PRIx64, t->feed.reporting);
+    if (code == ERR_OK)
+        code = follower_mark_read(t, "reporting", before, sizeof(before), e);
+    if (code != ERR_OK || strcmp(before, now) == 0)
+        return code;
+    code = follower_mark_write(t, "gap", "1", e);
+    return code == ERR_OK ? follower_mark_write(t, "reporting", now, e) : code;
+}
+
 /* Each connection is made by itself. What one server reports is not read from another one. */
 static enum err same_server(struct follower *t, struct error *e)
 {
@@ -190,7 +205,7 @@ enum err follower_feed_open(struct follower *t, struct error *e)
     t->feed = (struct follower_feed){.stream = NULL};
     enum err code = source_identity(t->source, false, "", &t->feed.identity, e);
     if (code == ERR_OK)
-        code = read_reporting(t, &t->feed.reporting, e); /* before it is checked */
+        code = note_reporting(t, e); /* before it is checked */
     if (code == ERR_OK && t->mode == FOLLOWER_LOGICAL)
         code = follower_feed_watch_slot(t, e);
     if (code == ERR_OK)
