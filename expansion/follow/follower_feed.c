@@ -3,9 +3,9 @@
  * read by id and added, the batch is confirmed. Possible failure modes are: a row is reported before it is
  * visible (wait for the batch, see stream_await_visible()); the process dies or Redis is away before a batch
  * is confirmed (the batch comes again); the slot is gone or was invalidated (make it again, with another
- * coverage); the publication or the triggers are others than when the feed was opened, so rows may not have
- * been reported in between (open it again, with another coverage); the server keeps too much WAL for it (drop
- * it, and fall back to ids). */
+ * coverage); the publication, the outbox or its triggers are others than when the feed was opened, or than
+ * for the last follower, so rows may not have been reported in between (open it again, with another
+ * coverage); the server keeps too much WAL for it (drop it, and fall back to ids). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,22 +147,18 @@ static enum err open_outbox(struct follower *t, struct error *e)
                                            .outbox = t->o->outbox,
                                            .timeout_ms = t->o->postgres_timeout_ms,
                                            .watch = {follower_watch, t}};
-    enum err code = ERR_OK;
-    for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++) {
-        struct outbox_options one = options;
-        outbox_close(f->outbox); /* each opening checks one table; the last stays open */
-        f->outbox = NULL;
-        one.table = source_table(t->source, i);
-        code = outbox_open(&f->outbox, &one, e);
-    }
-    return code == ERR_OK ? fill_gap(t, e) : code;
+    enum err code = outbox_open(&f->outbox, &options, e);
+    f->reported = calloc(source_tables(t->source), sizeof(*f->reported));
+    if (code == ERR_OK && f->reported == NULL)
+        code = error_set(e, ERR_NOMEM, "out of memory");
+    for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++)
+        code = outbox_table_state(f->outbox, source_table(t->source, i), &f->reported[i], e);
+    return code;
 }
 
-static enum err read_reporting(struct follower *t, uint64_t *out, struct error *e)
+static enum err read_publication(struct follower *t, uint64_t *out, struct error *e)
 {
     char text[24];
-    if (t->mode == FOLLOWER_OUTBOX)
-        return source_triggers(t->source, out, e);
     enum err code = connection_read(source_connection(t->source), "publication_state",
                                     SQL_BINDINGS({"publication", t->o->publication}), text, sizeof(text), e);
     int64_t state = 0; /* of a publication that does not exist */
@@ -172,12 +168,12 @@ static enum err read_reporting(struct follower *t, uint64_t *out, struct error *
     return code;
 }
 
-/* What reports rows is kept beyond the follower: if it was another when rows were followed last, or none,
- * rows may have come that nothing reported. */
-static enum err note_reporting(struct follower *t, struct error *e)
+/* What the publication sends is kept beyond the follower: if it was another when rows were followed last, or
+ * none, rows may have come that nothing reported. */
+static enum err note_publication(struct follower *t, struct error *e)
 {
     char before[24] = "", now[24];
-    enum err code = read_reporting(t, &t->feed.reporting, e);
+    enum err code = read_publication(t, &t->feed.reporting, e);
     (void)snprintf(now, sizeof(now), "%016" PRIx64, t->feed.reporting);
     if (code == ERR_OK)
         code = follower_mark_read(t, "reporting", before, sizeof(before), e);
@@ -204,13 +200,16 @@ enum err follower_feed_open(struct follower *t, struct error *e)
 {
     t->feed = (struct follower_feed){.stream = NULL};
     enum err code = source_identity(t->source, false, "", &t->feed.identity, e);
-    if (code == ERR_OK)
-        code = note_reporting(t, e); /* before it is checked */
-    if (code == ERR_OK && t->mode == FOLLOWER_LOGICAL)
+    bool outbox = t->mode == FOLLOWER_OUTBOX;
+    if (code == ERR_OK && !outbox)
+        code = note_publication(t, e); /* before it is checked */
+    if (code == ERR_OK && !outbox)
         code = follower_feed_watch_slot(t, e);
     if (code == ERR_OK)
-        code = t->mode == FOLLOWER_OUTBOX ? open_outbox(t, e) : open_stream(t, e);
-    return code == ERR_OK ? same_server(t, e) : code;
+        code = outbox ? open_outbox(t, e) : open_stream(t, e);
+    if (code == ERR_OK)
+        code = same_server(t, e);
+    return code == ERR_OK && outbox ? follower_gap_compare(t, t->feed.reported, e) : code;
 }
 
 void follower_feed_close(struct follower *t)
@@ -220,6 +219,7 @@ void follower_feed_close(struct follower *t)
     stream_close(f->stream);
     outbox_close(f->outbox);
     free(f->tables);
+    free(f->reported);
     free(f->relations);
     *f = (struct follower_feed){.stream = NULL};
 }
@@ -299,6 +299,21 @@ static enum err add_batch(struct follower *t, const struct feed_batch *batch, st
 
 /* --- requests, lag --- */
 
+static enum err same_outbox(struct follower *t, struct error *e)
+{
+    const struct follower_feed *f = &t->feed;
+    enum err code = ERR_OK;
+    for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++) {
+        int64_t now = 0;
+        code = outbox_table_state(f->outbox, source_table(t->source, i), &now, e);
+        if (code == ERR_OK && now != f->reported[i])
+            code =
+                error_set(e, ERR_CHANGED, "the outbox, or triggers of %s, changed: rows may have been missed",
+                          source_table(t->source, i));
+    }
+    return code;
+}
+
 /* If a table's name now stands for another table, that one may lack the triggers or the publication: then its
  * rows are not reported. If these changed, there may have been a time without them. */
 static enum err same_tables(struct follower *t, struct error *e)
@@ -307,15 +322,15 @@ static enum err same_tables(struct follower *t, struct error *e)
     enum err code = source_identity(t->source, false, "", &now, e);
     if (code == ERR_OK && now != t->feed.identity)
         code = error_set(e, ERR_CHANGED, "`table` changed: another table, other columns or partitions");
+    if (code == ERR_OK && t->feed.outbox != NULL)
+        return same_outbox(t, e);
     if (code == ERR_OK)
-        code = read_reporting(t, &now, e);
+        code = read_publication(t, &now, e);
     if (code != ERR_OK || now == t->feed.reporting)
         return code;
     code = follower_mark_write(t, "gap", "1", e);
-    if (code != ERR_OK)
-        return code;
-    return error_set(e, ERR_CHANGED, "%s changed: rows may have been missed",
-                     t->mode == FOLLOWER_OUTBOX ? "the table's triggers" : "the publication");
+    return code == ERR_OK ? error_set(e, ERR_CHANGED, "the publication changed: rows may have been missed")
+                          : code;
 }
 
 static enum err answer(struct follower *t, uint64_t request, struct error *e)

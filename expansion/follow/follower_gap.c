@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/log.h"
 #include "expansion/follow/follower_internal.h"
 
@@ -66,5 +67,30 @@ enum err follower_gap_fill(struct follower *t, struct error *e)
     }
     if (code == ERR_OK && t->rows > before)
         log_info("follow_gap_filled", "filter=%s rows=%" PRIu64, log_quote(t->o->filter), t->rows - before);
+    return code;
+}
+
+static enum err compare(struct follower *t, unsigned table, int64_t reported, struct error *e)
+{
+    char field[320], was[24], now[24];
+    uint64_t before = t->rows;
+    (void)snprintf(field, sizeof(field), "reported %s", source_table(t->source, table));
+    (void)snprintf(now, sizeof(now), "%" PRId64, reported);
+    enum err code = follower_mark_read(t, field, was, sizeof(was), e);
+    if (code != ERR_OK || strcmp(was, now) == 0)
+        return code;
+    if (was[0] != '\0')
+        code = follower_read_all(t, table, e);
+    if (code == ERR_OK && was[0] != '\0')
+        log_info("follow_read_again", "filter=%s table=%s rows=%" PRIu64, log_quote(t->o->filter),
+                 log_quote(source_table(t->source, table)), t->rows - before);
+    return code == ERR_OK ? follower_mark_write(t, field, now, e) : code;
+}
+
+enum err follower_gap_compare(struct follower *t, const int64_t *reported, struct error *e)
+{
+    enum err code = ERR_OK;
+    for (unsigned i = 0; t->o->always && i < source_tables(t->source) && code == ERR_OK; i++)
+        code = compare(t, i, reported[i], e);
     return code;
 }

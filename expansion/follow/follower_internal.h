@@ -38,7 +38,8 @@ struct follower_feed {
     const char *id_columns[SOURCE_ID_COLUMNS_MAX];
     uint64_t request, request_lsn; /* the pending request and its position; 0: none */
     uint64_t identity;             /* source_identity() when the source was opened */
-    uint64_t reporting;            /* the state of what reports rows then: publication or triggers */
+    uint64_t reporting;            /* the publication's state then */
+    int64_t *reported;             /* outbox_table_state() of each table then; owned */
     uint64_t history;              /* of the server that reports rows; 0: rows are read by ids */
     uint64_t looked_at;
     struct follower_noted gap; /* see follower_gap.c */
@@ -108,6 +109,8 @@ MUST_CHECK enum err follower_mark_of_table(struct follower *t, unsigned i, bool 
 
 /* --- rows by ids: follower_keyset.c --- */
 void follower_forget(struct follower_noted *n);
+/* Add all rows of a table. */
+MUST_CHECK enum err follower_read_all(struct follower *t, unsigned table, struct error *e);
 /* Add the rows with ids in (@after, @upto]. */
 MUST_CHECK enum err follower_read_range(struct follower *t, unsigned table, int64_t after, int64_t upto,
                                         struct error *e);
@@ -120,6 +123,9 @@ MUST_CHECK enum err follower_largest(struct follower *t, unsigned table, int64_t
 MUST_CHECK enum err follower_gap_note(struct follower *t, bool quiet, struct error *e);
 /* Add the rows above the safe marks: they came while there was no slot. */
 MUST_CHECK enum err follower_gap_fill(struct follower *t, struct error *e);
+/* Add all rows of each table for which @reported differs from what the last follower has noted, and note it:
+ * rows may not have been reported, and may have any id. */
+MUST_CHECK enum err follower_gap_compare(struct follower *t, const int64_t *reported, struct error *e);
 
 /* --- the modes; after an error the mode is opened again --- */
 MUST_CHECK enum err follower_keyset_open(struct follower *t, struct error *e);

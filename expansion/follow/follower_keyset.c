@@ -33,19 +33,16 @@ static void put_id(char out[SOURCE_ID_MAX], int64_t id)
         (void)snprintf(out, SOURCE_ID_MAX, "%" PRId64, id);
 }
 
-enum err follower_read_range(struct follower *t, unsigned table, int64_t after, int64_t upto, struct error *e)
+static enum err read_pages(struct follower *t, struct scan_range *range, struct error *e)
 {
-    struct scan_range range = {.table = table};
     struct buffer keys = {0};
     const struct scan_options options = {
         .limit = PAGE_ROWS, .timeout_ms = t->o->postgres_timeout_ms, .row = follower_take_row, .arg = &keys};
-    put_id(range.after, after);
-    put_id(range.upto, upto);
     enum err code = ERR_OK;
-    for (bool ended = after >= upto; code == ERR_OK && !ended;) {
+    for (bool ended = false; code == ERR_OK && !ended;) {
         size_t rows;
         buffer_clear(&keys);
-        code = scan_page(t->source, &range, &options, &rows, &ended, e);
+        code = scan_page(t->source, range, &options, &rows, &ended, e);
         if (code == ERR_OK)
             code = follower_add(t, &keys, e);
         if (code == ERR_OK)
@@ -56,6 +53,19 @@ enum err follower_read_range(struct follower *t, unsigned table, int64_t after, 
     }
     buffer_fini(&keys);
     return code;
+}
+
+enum err follower_read_range(struct follower *t, unsigned table, int64_t after, int64_t upto, struct error *e)
+{
+    struct scan_range range = {.table = table};
+    put_id(range.after, after);
+    put_id(range.upto, upto);
+    return after < upto ? read_pages(t, &range, e) : ERR_OK;
+}
+
+enum err follower_read_all(struct follower *t, unsigned table, struct error *e)
+{
+    return read_pages(t, &(struct scan_range){.table = table}, e);
 }
 
 /* --- open, close --- */

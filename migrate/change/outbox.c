@@ -104,7 +104,8 @@ static enum err check_outbox(struct outbox *o, struct error *e)
     return err;
 }
 
-static enum err check_triggers(struct outbox *o, const char *table, const char *oid, struct error *e)
+static enum err check_triggers(struct outbox *o, const char *table, const char *oid, int64_t *state,
+                               struct error *e)
 {
     PGresult *r;
     enum err err = connection_run(o->connection, "outbox_triggers",
@@ -117,6 +118,8 @@ static enum err check_triggers(struct outbox *o, const char *table, const char *
         err = error_set(e, ERR_CONFIG,
                         "table %s does not write all its rows into it; run sql/outbox.sql for this table",
                         result_text(r, "name"));
+    else if (!number_i64(result_text(r, "state"), strlen(result_text(r, "state")), state))
+        err = error_set(e, ERR_PARSE, "the state of triggers was \"%s\"", result_text(r, "state"));
     PQclear(r);
     return err;
 }
@@ -124,6 +127,7 @@ static enum err check_triggers(struct outbox *o, const char *table, const char *
 static enum err set_up(struct outbox *o, const struct outbox_options *options, struct error *e)
 {
     char table[CONNECTION_OID_MAX] = "";
+    int64_t state;
     /* under the role's own search_path, before the session is set up */
     enum err err = connection_resolve(o->connection, options->outbox, o->oid, e);
     if (err == ERR_OK && o->oid[0] == '\0')
@@ -139,7 +143,7 @@ static enum err set_up(struct outbox *o, const struct outbox_options *options, s
     if (err == ERR_OK)
         err = check_outbox(o, e);
     if (err == ERR_OK && options->table != NULL)
-        err = check_triggers(o, options->table, table, e);
+        err = check_triggers(o, options->table, table, &state, e);
     if (err == ERR_OK)
         err = connection_history(o->connection, &o->history, e);
     if (err == ERR_OK)
@@ -168,6 +172,17 @@ enum err outbox_open(struct outbox **out, const struct outbox_options *options, 
 uint64_t outbox_history(const struct outbox *o)
 {
     return o->history;
+}
+
+enum err outbox_table_state(struct outbox *o, const char *table, int64_t *out, struct error *e)
+{
+    char oid[CONNECTION_OID_MAX] = "";
+    enum err err = connection_resolve(o->connection, table, oid, e);
+    if (err == ERR_OK && oid[0] == '\0')
+        err = error_set(e, ERR_CONFIG, "table %s does not exist for this role", table);
+    if (err == ERR_OK)
+        err = check_triggers(o, table, oid, out, e);
+    return err == ERR_OK ? ERR_OK : error_prefix(e, err, "outbox %s", o->name);
 }
 
 void outbox_close(struct outbox *o)

@@ -34,9 +34,14 @@ struct outbox_options {
 
 /* Connect, check the outbox, and listen. ERR_CONFIG, with the remedy: there is no such outbox; the role lacks
  * SELECT or DELETE on it; sql/outbox.sql did not make it; the table's triggers that write to it are missing
- * or of the wrong kind; the server is a standby. ERR_UNREACHABLE, ERR_TIMEOUT. */
+ * or of the wrong kind, or their functions are others than it made; the server is a standby. ERR_UNREACHABLE,
+ * ERR_TIMEOUT. */
 MUST_CHECK enum err outbox_open(struct outbox **out, const struct outbox_options *options, struct error *e);
 void outbox_close(struct outbox *o);
+/* What reports the rows of @table, as the server quotes it: another number when the outbox, a trigger or a
+ * function of these is, or was meanwhile, another one, missing or disabled. ERR_CONFIG: they do not report
+ * all rows now. */
+MUST_CHECK enum err outbox_table_state(struct outbox *o, const char *table, int64_t *out, struct error *e);
 /* The connection_history() of the server that it reads from. */
 uint64_t outbox_history(const struct outbox *o);
 

@@ -225,21 +225,6 @@ enum err source_history(struct source *s, uint64_t *out, struct error *e)
     return err == ERR_OK ? connection_history(s->connection, out, e) : err;
 }
 
-enum err source_triggers(struct source *s, uint64_t *out, struct error *e)
-{
-    enum err err = source_ready(s, e);
-    uint64_t hash = 0;
-    for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
-        char text[24];
-        err = source_read(s, i, "triggers_state", SQL_BINDINGS({"oid", s->tables[i].oid}), text, sizeof(text),
-                          e);
-        if (err == ERR_OK)
-            hash = XXH3_64bits_withSeed(text, strlen(text), hash);
-    }
-    *out = hash;
-    return err;
-}
-
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX])
 {
     for (unsigned i = 0; i < s->id_columns; i++)

@@ -83,8 +83,6 @@ MUST_CHECK enum err source_identity(struct source *s, bool files, const char *ne
 MUST_CHECK enum err source_history(struct source *s, uint64_t *out, struct error *e);
 /* The same for the server that a connection leads to. */
 MUST_CHECK enum err connection_history(struct connection *c, uint64_t *out, struct error *e);
-/* A hash of the tables' triggers, as they are enabled now and since when. */
-MUST_CHECK enum err source_triggers(struct source *s, uint64_t *out, struct error *e);
 /* The id's columns, named as in the catalog; returns their number. */
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX]);
 /* The id's columns as text: as configured, or as found. */

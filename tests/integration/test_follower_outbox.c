@@ -2,6 +2,7 @@
 /* Rows that are only written to the table get into the filter by an outbox. */
 #include "tests/integration/following.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -81,49 +82,127 @@ static void install(void)
     following_psql("outbox", outbox);
 }
 
-static void made_again(uint64_t first, unsigned count)
+/* Rows that no mark tells of: of a low id, and of a key that changed. */
+static void write_rows_of_any_id(unsigned n)
 {
-    static const char *const outbox[] = {"outbox=link_outbox", NULL};
-    fixture_insert(following.db, first, count); /* these are lost with it */
-    following_psql("outbox_drop", outbox);
-    install();
+    char sql[300];
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO short_link (id, code, url) OVERRIDING SYSTEM VALUE VALUES (-%u, 'c%u', 'u');"
+                   "UPDATE short_link SET code = 'c%u' WHERE code = 'c%u'",
+                   n, 900000000 + n, 900000001 + n, n);
+    fixture_sql(following.db, sql);
 }
 
-static void off_for_a_while(uint64_t first, unsigned count)
-{
-    fixture_sql(following.db, "ALTER TABLE short_link DISABLE TRIGGER USER");
-    fixture_insert(following.db, first, count);
-    fixture_sql(following.db, "ALTER TABLE short_link ENABLE ALWAYS TRIGGER link_outbox_insert, "
-                              "ENABLE ALWAYS TRIGGER link_outbox_update");
-}
-
-static void while_nobody_follows(void (*change)(uint64_t first, unsigned count))
+static void await_problem(const char *part)
 {
     struct error e = {""};
+    char problem[300] = "";
+    for (int i = 0; i < 400 && strstr(problem, part) == NULL; i++) {
+        clock_sleep_us(50 * 1000);
+        must(client_status(&following.client[0], FILTER, "follow_error", problem, sizeof(problem), &e), e);
+    }
+    if (strstr(problem, part) == NULL)
+        fail_msg("%s", problem);
+}
+
+/* Its rows are lost, and its numbers begin again. */
+static void test_outbox__that_is_made_again_is_noticed(void **state)
+{
+    static const char *const outbox[] = {"outbox=link_outbox", NULL};
+    (void)state;
     following_running(0);
-    clock_sleep_us(8 * 1000 * 1000); /* marks are noted */
     uint64_t first = following_numbers(50);
+    fixture_sql(following.db, "BEGIN; LOCK TABLE link_outbox IN ACCESS EXCLUSIVE MODE");
+    fixture_insert(following.db, first, 50);
+    write_rows_of_any_id(20);
+    fixture_sql(following.db, "DROP TABLE link_outbox CASCADE; COMMIT");
+    following_psql("outbox_drop", outbox); /* there is none */
+    install();
+    following_soon(0, first, 50);
+    following_soon(0, 900000020, 2);
+    following_running(0);
+    following_expect_rows(0, 50);
+}
+
+static void stop_followers(void)
+{
     for (unsigned i = 0; i < following.daemons; i++)
         assert_true(daemon_stop(&following.daemon[i], 20000));
-    change(first, 50);
+}
+
+static void start_followers(void)
+{
+    struct error e = {""};
     for (unsigned i = 0; i < following.daemons; i++) {
         must(daemon_launch(&following.daemon[i], &e), e);
         fixture_reconnect(&following, i);
     }
+}
+
+/* Nobody was there to see it. */
+static void test_outbox__that_is_made_again_while_nobody_follows_is_noticed(void **state)
+{
+    static const char *const outbox[] = {"outbox=link_outbox", NULL};
+    (void)state;
+    following_running(0);
+    following_expect_rows(0, 50);
+    uint64_t first = following_numbers(50);
+    stop_followers();
+    fixture_insert(following.db, first, 50);
+    write_rows_of_any_id(30);
+    following_psql("outbox_drop", outbox);
+    install();
+    start_followers();
     following_running(0);
     following_soon(0, first, 50);
+    following_soon(0, 900000030, 2);
+    following_expect_rows(0, 50);
 }
 
-static void test_outbox__that_was_made_again_while_nobody_followed_leaves_a_gap(void **state)
+/* Triggers were off, and are on again. */
+static void test_outbox__whose_triggers_were_off_while_nobody_followed_is_noticed(void **state)
 {
     (void)state;
-    while_nobody_follows(made_again);
+    following_running(0);
+    stop_followers();
+    fixture_sql(following.db, "ALTER TABLE short_link DISABLE TRIGGER USER");
+    write_rows_of_any_id(40);
+    fixture_sql(following.db, "ALTER TABLE short_link ENABLE TRIGGER USER");
+    start_followers();
+    following_running(0);
+    following_soon(0, 900000040, 2);
 }
 
-static void test_outbox__whose_triggers_were_off_while_nobody_followed_leaves_a_gap(void **state)
+/* The triggers are there, and do nothing. The name of each function tells what it did. */
+static void test_outbox__whose_functions_are_replaced_is_not_relied_on(void **state)
 {
+    struct error e = {""};
+    char by[32];
     (void)state;
-    while_nobody_follows(off_for_a_while);
+    following_running(0);
+    fixture_ask(&following, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&following, 0, "job_step", "hold");
+    fixture_sql(following.db,
+                "DO $$ DECLARE f regproc; BEGIN FOR f IN SELECT DISTINCT tgfoid::regproc FROM pg_trigger "
+                "WHERE tgrelid = 'short_link'::regclass AND NOT tgisinternal LOOP EXECUTE format("
+                "'CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS "
+                "''BEGIN RETURN NULL; END''', f); END LOOP; END $$");
+    uint64_t first = following_numbers(50);
+    fixture_insert(following.db, first, 50);
+    write_rows_of_any_id(50);
+    fixture_ask(&following, 0, "TB.CUTOVER " FILTER);
+    fixture_wait(&following, 0, "phase", "SWITCHED");
+    must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
+    assert_string_equal(by, "rows");
+    fixture_ask(&following, 0, "TB.FINISH " FILTER);
+    fixture_wait(&following, 0, "job_state", "done");
+    fixture_all_present(&following, 0, first, 50);
+    await_problem("table public.short_link does not write all its rows into it; run sql/outbox.sql");
+    fixture_wait(&following, 0, "follow_state", "waiting");
+    write_rows_of_any_id(60);
+    install();
+    following_running(0);
+    following_soon(0, 900000060, 2);
 }
 
 /* Another table that takes the name has no triggers, so a build must not rely on the first table's outbox. */
@@ -131,7 +210,7 @@ static void test_outbox__of_another_table_is_not_relied_on(void **state)
 {
     (void)state;
     struct error e = {""};
-    char by[32], problem[300] = "";
+    char by[32];
     following_running(0);
     uint64_t first = following_numbers(2000);
     fixture_sql(following.db, "CREATE TABLE other (LIKE short_link INCLUDING ALL)");
@@ -147,12 +226,7 @@ static void test_outbox__of_another_table_is_not_relied_on(void **state)
     fixture_wait(&following, 0, "phase", "SWITCHED");
     must(client_status(&following.client[0], FILTER, "job_caught_up_by", by, sizeof(by), &e), e);
     assert_string_equal(by, "rows");
-    for (int i = 0; i < 200 && strstr(problem, "run sql/outbox.sql") == NULL; i++) {
-        clock_sleep_us(50 * 1000);
-        must(client_status(&following.client[0], FILTER, "follow_error", problem, sizeof(problem), &e), e);
-    }
-    if (strstr(problem, "run sql/outbox.sql") == NULL)
-        fail_msg("%s", problem);
+    await_problem("run sql/outbox.sql");
     fixture_ask(&following, 0, "TB.FINISH " FILTER);
     fixture_wait(&following, 0, "job_state", "done");
     fixture_all_present(&following, 0, first, 2000);
@@ -168,8 +242,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(following_test_each_phase),
         cmocka_unit_test(test_outbox__a_build_relies_on_the_tail),
         cmocka_unit_test(test_outbox__triggers_that_were_off_are_not_relied_on),
-        cmocka_unit_test(test_outbox__that_was_made_again_while_nobody_followed_leaves_a_gap),
-        cmocka_unit_test(test_outbox__whose_triggers_were_off_while_nobody_followed_leaves_a_gap),
+        cmocka_unit_test(test_outbox__that_is_made_again_is_noticed),
+        cmocka_unit_test(test_outbox__that_is_made_again_while_nobody_follows_is_noticed),
+        cmocka_unit_test(test_outbox__whose_triggers_were_off_while_nobody_followed_is_noticed),
+        cmocka_unit_test(test_outbox__whose_functions_are_replaced_is_not_relied_on),
         cmocka_unit_test(following_test_rows_keep_coming),
         cmocka_unit_test(following_test_owner_killed),
         cmocka_unit_test(following_test_redis_restarted),

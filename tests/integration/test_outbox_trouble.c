@@ -52,6 +52,61 @@ static void test_outbox_open__refuses_what_cannot_work_and_names_the_remedy(void
     PQfinish(pg);
 }
 
+static int64_t state_of(struct outbox *o, const char *table)
+{
+    struct error e = {0};
+    int64_t state = 0;
+    must(outbox_table_state(o, table, &state, &e), &e);
+    return state;
+}
+
+/* What a new partition gets from its parent is no gap. What is changed in a partition is one. */
+static void test_outbox_table_state__knows_partitions(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    struct error e = {0};
+    int64_t ignored;
+    database_run(pg, "CREATE TABLE cut (id int PRIMARY KEY, code text) PARTITION BY RANGE (id);"
+                     "CREATE TABLE cut_1 PARTITION OF cut FOR VALUES FROM (0) TO (10)");
+    outboxes_install(p, &(struct outboxes_setup){.table = "cut", .outbox = "of_cut"});
+    struct outbox *o = outboxes_open(p, "of_cut", "cut");
+    int64_t before = state_of(o, "public.cut");
+    database_run(pg, "CREATE TABLE cut_2 PARTITION OF cut FOR VALUES FROM (10) TO (20);"
+                     "CREATE TABLE cut_3 (LIKE cut INCLUDING ALL); ALTER TABLE cut ATTACH PARTITION cut_3 "
+                     "FOR VALUES FROM (20) TO (30)");
+    assert_int_equal(state_of(o, "public.cut"), before);
+    database_run(pg, "ALTER TABLE cut_2 DISABLE TRIGGER of_cut_insert");
+    assert_int_equal(outbox_table_state(o, "public.cut", &ignored, &e), ERR_CONFIG);
+    database_run(pg, "ALTER TABLE cut_2 ENABLE TRIGGER of_cut_insert");
+    assert_true(state_of(o, "public.cut") != before);
+    outbox_close(o);
+    PQfinish(pg);
+}
+
+/* One made by outbox.sql with settings, and one without. */
+static void test_outbox_open__refuses_a_function_that_was_replaced(void **state)
+{
+    const struct temp_postgres *p = *state;
+    PGconn *pg = database_connect(p, "postgres", "test");
+    database_run(pg, "CREATE TABLE plain (id int PRIMARY KEY, code text);"
+                     "CREATE TABLE dated (id timestamptz PRIMARY KEY, code text)");
+    static const char *const tables[] = {"plain", "dated"};
+    for (size_t i = 0; i < 2; i++) {
+        outboxes_install(p, &(struct outboxes_setup){.table = tables[i], .outbox = "of_both"});
+        outbox_close(outboxes_open(p, "of_both", tables[i]));
+    }
+    database_run(pg, "DO $$ DECLARE f regproc; BEGIN FOR f IN SELECT oid::regproc FROM pg_proc WHERE proname "
+                     "LIKE 'of\\_both\\_%%' LOOP EXECUTE format('CREATE OR REPLACE FUNCTION %%s() RETURNS "
+                     "trigger LANGUAGE plpgsql AS ''BEGIN RETURN NULL; END''', f); END LOOP; END $$");
+    for (size_t i = 0; i < 2; i++) {
+        expect_refusal(p->dsn, "of_both", tables[i], "does not write all its rows into it; run sql");
+        outboxes_install(p, &(struct outboxes_setup){.table = tables[i], .outbox = "of_both"});
+        outbox_close(outboxes_open(p, "of_both", tables[i]));
+    }
+    PQfinish(pg);
+}
+
 static void test_outbox_open__refuses_a_standby(void **state)
 {
     struct temp_postgres standby;
@@ -284,6 +339,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_outbox_open__refuses_what_cannot_work_and_names_the_remedy),
+        cmocka_unit_test(test_outbox_open__refuses_a_function_that_was_replaced),
+        cmocka_unit_test(test_outbox_table_state__knows_partitions),
         cmocka_unit_test(test_outbox_open__refuses_a_standby),
         cmocka_unit_test(test_outbox_open__needs_select_and_delete_and_no_more),
         cmocka_unit_test(test_outbox__that_is_dropped_under_its_reader_is_an_error),

@@ -52,7 +52,7 @@ static const struct row {
     {"outbox_read", {"outbox=waiting", "taken={3}", "limit=2"}, ""},
     {"outbox_session", {"statement_timeout=20000", "lock_timeout=1000"}, NULL},
     {"outbox_table", {"oid=OID"}, "public.link|f|f|t|t|public|postgres|f\n"},
-    {"outbox_triggers", {"oid=OID", "outbox=1"}, "f|public.link\n"},
+    {"outbox_triggers", {"oid=OID", "outbox=1"}, NULL},
     {"outbox_drop", {"outbox=waiting"}, ""}, /* the statements before use the outbox */
     {"page",
      {"table=link", "id=t.id", "key=t.code", "where=t.id <> 9", "after=(t.id) > ('3')",
@@ -62,7 +62,6 @@ static const struct row {
      {"table=link", "id=t.id", "key=t.code", "where=true", "after=(t.id) > ('3')", "upto=true", "limit=2"},
      NULL},
     {"parts", {"oid=OID"}, NULL},
-    {"triggers_state", {"oid=OID"}, NULL},
     {"identity", {"oid=OID", "newest=750"}, NULL},
     {"flushed", {"barrier=0/0"}, NULL},
     {"slot_place", {NULL}, NULL},
