@@ -153,7 +153,7 @@ static enum err open_outbox(struct follower *t, struct error *e)
         code = error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++)
         code = outbox_table_state(f->outbox, source_table(t->source, i), &f->reported[i], e);
-    return code;
+    return code == ERR_OK ? fill_gap(t, e) : code; /* of a slot that was followed before */
 }
 
 static enum err read_publication(struct follower *t, uint64_t *out, struct error *e)
@@ -326,11 +326,9 @@ static enum err same_tables(struct follower *t, struct error *e)
         return same_outbox(t, e);
     if (code == ERR_OK)
         code = read_publication(t, &now, e);
-    if (code != ERR_OK || now == t->feed.reporting)
-        return code;
-    code = follower_mark_write(t, "gap", "1", e);
-    return code == ERR_OK ? error_set(e, ERR_CHANGED, "the publication changed: rows may have been missed")
-                          : code;
+    return code == ERR_OK && now != t->feed.reporting
+               ? error_set(e, ERR_CHANGED, "the publication changed: rows may have been missed")
+               : code;
 }
 
 static enum err answer(struct follower *t, uint64_t request, struct error *e)

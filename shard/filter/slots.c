@@ -132,14 +132,6 @@ bool slot_map_has_moved(const struct slot_map *a, const struct slot_map *b, unsi
     return strcmp(a->node[x].name, b->node[y].name) != 0;
 }
 
-unsigned slot_map_moved(const struct slot_map *a, const struct slot_map *b)
-{
-    unsigned moved = 0;
-    for (unsigned i = 0; i < SLOTS; i++)
-        moved += slot_map_has_moved(a, b, i);
-    return moved;
-}
-
 unsigned slot_map_masters(const struct slot_map *m)
 {
     unsigned masters = 0;

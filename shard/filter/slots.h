@@ -63,9 +63,8 @@ MUST_CHECK enum err slot_map_parse_shards(struct slot_map *out, const redisReply
 
 /* The index of the node with that host and port; m->count if there is none. */
 unsigned slot_map_find(const struct slot_map *m, const char *host, uint16_t port);
-/* True if the master of @slot has another name in @b than in @a; the number of such slots. */
+/* True if the master of @slot has another name in @b than in @a. */
 bool slot_map_has_moved(const struct slot_map *a, const struct slot_map *b, unsigned slot);
-unsigned slot_map_moved(const struct slot_map *a, const struct slot_map *b);
 /* The number of masters; the number of slots that a master holds. */
 unsigned slot_map_masters(const struct slot_map *m);
 unsigned slot_map_covered(const struct slot_map *m);

@@ -101,7 +101,7 @@ struct log_generation {
     struct log_folded folded[LOG_LANES_MAX];
     struct log_full_at full[LOG_LANES_MAX];
     uint64_t filled;  /* number of layers whose shards may have bits of entries that no lane has: lanes may
-                         have  lost entries, or the view a layer. Else `folded` says which shards are empty */
+                         have lost entries, or the view a layer. Else `folded` says which shards are empty */
     uint64_t keys;    /* number of keys that were new, up to log_view_counted() */
     uint64_t keys_of; /* the generation that they belong to; other than shape.number: keys is 0 */
     unsigned counted_lanes;

@@ -195,6 +195,14 @@ void fixture_wait(struct fixture *f, unsigned d, const char *field, const char *
     must(client_wait_status(&f->client[d], FILTER, field, value, WAIT_MS, &e), e);
 }
 
+void fixture_copy_dump(const struct fixture *f, const char *from, const char *to)
+{
+    char command[3 * PATH_MAX];
+    const char *directory = f->redis[0].directory;
+    (void)snprintf(command, sizeof(command), "cp '%s/%s' '%s/%s'", directory, from, directory, to);
+    assert_int_equal(system(command), 0);
+}
+
 void fixture_reconnect(struct fixture *f, unsigned d)
 {
     struct error e = {""};

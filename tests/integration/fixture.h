@@ -106,6 +106,8 @@ void fixture_wait(struct fixture *f, unsigned d, const char *field, const char *
 
 /* Connect again to a coordinator that was restarted. */
 void fixture_reconnect(struct fixture *f, unsigned d);
+/* Copy a file of the first Redis' directory, as data/dump.rdb. */
+void fixture_copy_dump(const struct fixture *f, const char *from, const char *to);
 
 /* The exit status of the command line (-1: a signal ended it), and what it printed, both outputs. */
 struct cli_result {

@@ -96,6 +96,21 @@ void following_back(unsigned d, uint64_t first, uint64_t count)
     following_soon(d, first, count);
 }
 
+void following_stop(void)
+{
+    for (unsigned i = 0; i < following.daemons; i++)
+        assert_true(daemon_stop(&following.daemon[i], 20000));
+}
+
+void following_start_again(void)
+{
+    struct error e = {""};
+    for (unsigned i = 0; i < following.daemons; i++) {
+        must(daemon_launch(&following.daemon[i], &e), e);
+        fixture_reconnect(&following, i);
+    }
+}
+
 void following_running(unsigned d)
 {
     fixture_wait(&following, d, "follow_state", "running");

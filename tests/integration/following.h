@@ -25,6 +25,9 @@ void following_soon(unsigned d, uint64_t first, uint64_t count);
 void following_back(unsigned d, uint64_t first, uint64_t count);
 /* Wait until coordinator @d reports the follower as running. */
 void following_running(unsigned d);
+/* Stop all coordinators; start them again. */
+void following_stop(void);
+void following_start_again(void);
 /* The running coordinator that has the lease, as coordinator @d reports it. */
 unsigned following_owner(unsigned d);
 /* Run a file of sql/. */

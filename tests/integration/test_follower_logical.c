@@ -159,6 +159,21 @@ static void test_logical__rows_while_a_publication_was_off_are_read_by_ids(void 
     following_running(0);
 }
 
+static void test_logical__a_publication_that_was_off_while_nobody_followed_leaves_a_gap(void **state)
+{
+    (void)state;
+    following_running(0);
+    following_expect_rows(0, 10);
+    uint64_t first = following_numbers(50);
+    following_stop();
+    fixture_sql(following.db, "ALTER PUBLICATION links SET (publish = 'delete')");
+    fixture_insert(following.db, first, 50);
+    fixture_sql(following.db, "ALTER PUBLICATION links SET (publish = 'insert, update')");
+    following_start_again();
+    following_running(0);
+    following_soon(0, first, 50);
+}
+
 static void end_reader(void)
 {
     fixture_sql(following.db,
@@ -365,6 +380,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_logical__a_slot_that_goes_while_it_is_opened_leaves_no_gap),
         cmocka_unit_test(test_logical__a_publication_that_was_off_is_not_relied_on),
         cmocka_unit_test(test_logical__rows_while_a_publication_was_off_are_read_by_ids),
+        cmocka_unit_test(test_logical__a_publication_that_was_off_while_nobody_followed_leaves_a_gap),
         cmocka_unit_test(test_logical__a_tail_that_is_turned_off_leaves_no_slot),
         cmocka_unit_test(test_logical__a_build_goes_on_without_a_tail_that_cannot_begin),
         cmocka_unit_test(test_logical__a_wal_level_that_is_lowered_while_a_build_runs),

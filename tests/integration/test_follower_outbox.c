@@ -124,21 +124,6 @@ static void test_outbox__that_is_made_again_is_noticed(void **state)
     following_expect_rows(0, 50);
 }
 
-static void stop_followers(void)
-{
-    for (unsigned i = 0; i < following.daemons; i++)
-        assert_true(daemon_stop(&following.daemon[i], 20000));
-}
-
-static void start_followers(void)
-{
-    struct error e = {""};
-    for (unsigned i = 0; i < following.daemons; i++) {
-        must(daemon_launch(&following.daemon[i], &e), e);
-        fixture_reconnect(&following, i);
-    }
-}
-
 /* Nobody was there to see it. */
 static void test_outbox__that_is_made_again_while_nobody_follows_is_noticed(void **state)
 {
@@ -147,12 +132,12 @@ static void test_outbox__that_is_made_again_while_nobody_follows_is_noticed(void
     following_running(0);
     following_expect_rows(0, 50);
     uint64_t first = following_numbers(50);
-    stop_followers();
+    following_stop();
     fixture_insert(following.db, first, 50);
     write_rows_of_any_id(30);
     following_psql("outbox_drop", outbox);
     install();
-    start_followers();
+    following_start_again();
     following_running(0);
     following_soon(0, first, 50);
     following_soon(0, 900000030, 2);
@@ -164,11 +149,11 @@ static void test_outbox__whose_triggers_were_off_while_nobody_followed_is_notice
 {
     (void)state;
     following_running(0);
-    stop_followers();
+    following_stop();
     fixture_sql(following.db, "ALTER TABLE short_link DISABLE TRIGGER USER");
     write_rows_of_any_id(40);
     fixture_sql(following.db, "ALTER TABLE short_link ENABLE TRIGGER USER");
-    start_followers();
+    following_start_again();
     following_running(0);
     following_soon(0, 900000040, 2);
 }

@@ -222,19 +222,11 @@ static void test_trust__by_the_command_line_wants_to_be_told_twice(void **state)
     assert_int_equal(fixture_cli(f.daemon[0].port, "trust nothing --yes")->code, 4);
 }
 
-static void copy_dump(const char *from, const char *to)
-{
-    char command[3 * PATH_MAX];
-    const char *directory = f.redis[0].directory;
-    (void)snprintf(command, sizeof(command), "cp '%s/%s' '%s/%s'", directory, from, directory, to);
-    assert_int_equal(system(command), 0);
-}
-
 static void home_goes_back(void)
 {
     struct error e = {""};
     temp_redis_kill(&f.redis[0]);
-    copy_dump("earlier.rdb", "data/dump.rdb");
+    fixture_copy_dump(&f, "earlier.rdb", "data/dump.rdb");
     must(temp_redis_restart(&f.redis[0], true, &e), e);
 }
 
@@ -249,7 +241,7 @@ static void test_trust__behind_a_home_that_went_back_reads_shards_of_others(void
     must(client_open(&home, f.redis[0].port, REPLY_MS, &e), e);
     must(client_save(&home, &e), e);
     client_close(&home);
-    copy_dump("data/dump.rdb", "earlier.rdb");
+    fixture_copy_dump(&f, "data/dump.rdb", "earlier.rdb");
     must(client_madd(&f.client[0], "back", fixture_code, 0, KEYS, &e), e);
     while_stopped(home_goes_back);
     for (unsigned d = 0; d < 2; d++) {

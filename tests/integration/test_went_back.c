@@ -58,14 +58,6 @@ static int teardown(void **state)
 
 /* --- the home node --- */
 
-static void copy_dump(const char *from, const char *to)
-{
-    char command[3 * PATH_MAX];
-    const char *directory = fixture.redis[0].directory;
-    (void)snprintf(command, sizeof(command), "cp '%s/%s' '%s/%s'", directory, from, directory, to);
-    assert_int_equal(system(command), 0);
-}
-
 /* The replica has all present data, and gets none of the later writes. */
 static void part_replica(void)
 {
@@ -93,7 +85,7 @@ static void save_home(void)
     must(client_open(&c, fixture.redis[0].port, 10000, &e), e);
     must(client_save(&c, &e), e);
     client_close(&c);
-    copy_dump("data/dump.rdb", "earlier.rdb");
+    fixture_copy_dump(&fixture, "data/dump.rdb", "earlier.rdb");
 }
 
 static void restore_home(void)
@@ -104,7 +96,7 @@ static void restore_home(void)
         return;
     }
     temp_redis_kill(&fixture.redis[0]);
-    copy_dump("earlier.rdb", "data/dump.rdb");
+    fixture_copy_dump(&fixture, "earlier.rdb", "data/dump.rdb");
     must(temp_redis_restart(&fixture.redis[0], true, &e), e);
 }
 

@@ -268,6 +268,15 @@ static void test_shards_reply__names_masters_without_slots_too(void **state)
 
 /* --- maps --- */
 
+/* The number of slots that have another master in @b. */
+static unsigned moved(const struct slot_map *a, const struct slot_map *b)
+{
+    unsigned n = 0;
+    for (unsigned slot = 0; slot < SLOTS; slot++)
+        n += slot_map_has_moved(a, b, slot);
+    return n;
+}
+
 static void test_slot_map__is_patched_and_compared(void **state)
 {
     (void)state;
@@ -276,11 +285,11 @@ static void test_slot_map__is_patched_and_compared(void **state)
     for (unsigned slot = 0; slot < SLOTS; slot++)
         assert_int_equal(slot_map_patch(&a, slot, slot < 100 ? "x" : "y", 1), ERR_OK);
     assert_int_equal(slot_map_copy(&b, &a), ERR_OK);
-    assert_int_equal(slot_map_moved(&a, &b), 0);
+    assert_int_equal(moved(&a, &b), 0);
     assert_int_equal(slot_map_patch(&b, 5, "y", 1), ERR_OK);
     assert_int_equal(slot_map_patch(&b, 6, "z", 2), ERR_OK);
     assert_int_equal(slot_map_patch(&b, 6, "z", 2), ERR_OK);
-    assert_int_equal(slot_map_moved(&a, &b), 2);
+    assert_int_equal(moved(&a, &b), 2);
     assert_int_equal(b.node[slot_map_find(&b, "x", 1)].slots, 98);
     assert_int_equal(b.node[slot_map_find(&b, "z", 2)].slots, 1);
     assert_int_equal(slot_map_covered(&b), SLOTS);
@@ -369,7 +378,7 @@ static void test_cluster__lets_one_ask_at_a_time_and_not_too_often(void **state)
     slot_map_init(&copy);
     assert_int_equal(cluster_copy(c, &copy, &version), ERR_OK);
     assert_int_equal(version, 1);
-    assert_int_equal(slot_map_moved(&m, &copy), 0);
+    assert_int_equal(moved(&m, &copy), 0);
     assert_int_equal(cluster_candidate(c, 0, &n), 3);
     assert_string_equal(n.name, "z:9");
     assert_int_equal(cluster_masters(c), 1);
