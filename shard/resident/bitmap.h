@@ -41,6 +41,7 @@ struct bitmap {
     _Atomic uint32_t *state;   /* of each shard: enum bitmap_state, and a counter of changes above it */
     _Atomic uint8_t *marked;   /* of each shard: some of its marks may be set */
     uint32_t *loaded;          /* of each shard: bytes ORed so far; belongs to the thread that loads it */
+    _Atomic uint32_t *copies;  /* of each shard: odd while words are copied into it */
     _Atomic uint32_t *checked; /* of each shard: the resident_view() in which its header was checked; 0:
                                 * none */
 };
@@ -87,7 +88,8 @@ uint8_t bitmap_see(const struct bitmap *b, const struct bitmap_aim *aim);
 /* Let the processor fetch the block of @place. */
 void bitmap_fetch(const struct bitmap *b, const struct key_place *place);
 
-/* Set and mark the bits of @place. True: some bit was not set. The shard must not be BITMAP_ABSENT. */
+/* Set and mark the bits of @place. True: some bit was not set, or may have been lost to a piece that is being
+ * copied into the shard. The shard must not be BITMAP_ABSENT. */
 bool bitmap_set(struct bitmap *b, const struct key_place *place);
 
 /* OR @length bytes, which lie in Redis @offset bytes behind the header of @shard, which is loading. Both

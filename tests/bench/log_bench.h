@@ -17,7 +17,9 @@ enum {
     CONNECTIONS = 50, /* of clients, each with PIPELINE requests under way */
     PIPELINE = 16,
     BATCH = 100, /* keys of a request, where it is one of many keys */
-    LATENCIES_MAX = 1 << 20
+    LATENCIES_MAX = 1 << 20,
+    STALLS_MAX = 1 << 16,
+    STALLS_PROCESSORS = 64 /* those behind them are not watched */
 };
 #define ERROR_RATE 1e-3
 
@@ -62,6 +64,23 @@ bool member_has_loaded(struct log_member *m);
 /* Wait until the shards have all that the lanes have. */
 void member_wait_folded(struct log_member *m, struct server *s, const struct made *f);
 
+/* --- log_stalls.c: when the machine was not there --- */
+
+struct stalls {
+    pthread_t thread[STALLS_PROCESSORS];
+    bool watched[STALLS_PROCESSORS];
+    bool told; /* the system does not let us precede others, so no stall is known */
+    atomic_bool stops;
+    atomic_uint count;
+    struct stall_time {
+        uint64_t from, to; /* monotonic us */
+    } stall[STALLS_MAX];
+};
+void stalls_start(struct stalls *s);
+void stalls_stop(struct stalls *s);
+/* Whether a stall may have delayed what took from @from to @to. */
+bool stalls_touch(const struct stalls *s, uint64_t from, uint64_t to);
+
 /* --- log_drive.c: requests --- */
 
 /* "k<15 digits>", with the numbers from @first on. */
@@ -87,7 +106,8 @@ struct drive {
     /* The results of drive_wait(): */
     double seconds, own, redis;        /* by the clock; processor time of the loop's thread, of the server */
     uint64_t requests, positive, late; /* keys present, or new; requests that found no free slot in time */
-    double p50, p99;                   /* us of a request */
+    double p50, p99;                   /* us of a request that no stall of the machine touched */
+    double stalled;                    /* the share that one did; 0 where @per_second is */
 
     /* Private: */
     struct server *server;
@@ -97,7 +117,11 @@ struct drive {
     atomic_bool stops, done;
     uint64_t next, under_way, began_us;
     unsigned latencies;
-    uint32_t *latency;
+    struct taken {
+        uint64_t began; /* monotonic us */
+        uint32_t us;
+    } * latency;
+    struct stalls *stalls;
 };
 void drive_start(struct drive *d, struct server *s);
 /* Wait until all keys were checked or added. */

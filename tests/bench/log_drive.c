@@ -70,7 +70,8 @@ static void note(struct slot *s)
     d->requests++;
     d->under_way--;
     if (d->latencies < LATENCIES_MAX)
-        d->latency[d->latencies++] = (uint32_t)(clock_mono_us() - s->began);
+        d->latency[d->latencies++] =
+            (struct taken){.began = s->began, .us = (uint32_t)(clock_mono_us() - s->began)};
     s->next = d->free;
     d->free = s;
 }
@@ -180,8 +181,12 @@ void drive_start(struct drive *d, struct server *s)
         d->slot[i].next = d->free;
         d->free = &d->slot[i];
     }
-    if (d->per_second > 0)
+    d->stalls = NULL;
+    if (d->per_second > 0) {
         d->timer_fd = timer_of(d->per_second);
+        d->stalls = allocate(sizeof(*d->stalls));
+        stalls_start(d->stalls);
+    }
     d->own = thread_cpu(d->member->worker);
     d->redis = server_cpu(s);
     must(mailbox_post(d->member->mailbox, start_in_loop, d), &e);
@@ -189,8 +194,21 @@ void drive_start(struct drive *d, struct server *s)
 
 static int compare(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
+    const struct taken *x = a, *y = b;
+    return (x->us > y->us) - (x->us < y->us);
+}
+
+/* Leave out the requests that a stall touched. */
+static void leave_stalled(struct drive *d)
+{
+    unsigned left = 0;
+    stalls_stop(d->stalls);
+    for (unsigned i = 0; i < d->latencies; i++)
+        if (!stalls_touch(d->stalls, d->latency[i].began, d->latency[i].began + d->latency[i].us))
+            d->latency[left++] = d->latency[i];
+    d->stalled = d->latencies > 0 ? 1 - (double)left / d->latencies : 0;
+    d->latencies = left;
+    free(d->stalls);
 }
 
 void drive_wait(struct drive *d)
@@ -200,11 +218,13 @@ void drive_wait(struct drive *d)
     d->seconds = (double)(clock_mono_us() - d->began_us) / 1e6;
     d->own = thread_cpu(d->member->worker) - d->own;
     d->redis = server_cpu(d->server) - d->redis;
+    if (d->stalls != NULL)
+        leave_stalled(d);
     qsort(d->latency, d->latencies, sizeof(*d->latency), compare);
     if (d->latencies > 0) {
         size_t median = d->latencies / 2, late = (size_t)d->latencies * 99 / 100;
-        d->p50 = d->latency[median];
-        d->p99 = d->latency[late];
+        d->p50 = d->latency[median].us;
+        d->p99 = d->latency[late].us;
     }
     if (d->per_second > 0)
         (void)close(d->timer_fd);

@@ -5,6 +5,7 @@
 #include "tests/unit/shard/resident/memory.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include "shard/resident/dirty.h"
 
@@ -244,12 +245,76 @@ static void test_threads__fold_every_key_while_keys_are_applied(void **state)
     run(400000, 0, false);
 }
 
+/* --- a piece is copied while bits are set --- */
+
+static struct {
+    struct bitmap *b;
+    atomic_uint round, ended; /* setter and loader begin a round together; the setter ends it */
+    atomic_bool over;
+} copy;
+
+static const struct geometry one = {.shards = 1, .blocks = 1024, .block_bits = 512, .hashes = 7};
+enum { COPIES = 200, SET_KEYS = 2000 };
+
+static void *set_keys(void *arg)
+{
+    (void)arg;
+    for (unsigned round = 1;; round++) {
+        while (atomic_load(&copy.round) < round && !atomic_load(&copy.over))
+            sched_yield();
+        if (atomic_load(&copy.over))
+            return NULL;
+        for (uint64_t i = 0; i < SET_KEYS; i++) {
+            struct key_place p = place_of(&one, round * SET_KEYS + i);
+            (void)bitmap_set(copy.b, &p);
+        }
+        atomic_store(&copy.ended, round);
+    }
+}
+
+static unsigned count_lost(unsigned round)
+{
+    unsigned lost = 0;
+    for (uint64_t i = 0; i < SET_KEYS; i++) {
+        struct bitmap_aim aim;
+        bitmap_aim(copy.b, hash_mix(hash_of(round * SET_KEYS + i), MIX), &aim);
+        lost += bitmap_see(copy.b, &aim) != BITMAP_YES;
+    }
+    return lost;
+}
+
+static void test_threads__lose_no_bit_to_a_piece_that_is_copied_meanwhile(void **state)
+{
+    (void)state;
+    pthread_t setter;
+    uint8_t *redis = redis_new(&one);
+    memset(&copy, 0, sizeof(copy));
+    assert_int_equal(bitmap_new(&copy.b, &one, TAG, NULL), ERR_OK);
+    assert_int_equal(pthread_create(&setter, NULL, set_keys, NULL), 0);
+    unsigned lost = 0;
+    for (unsigned round = 1; round <= COPIES; round++) {
+        bitmap_change(copy.b, 0, BITMAP_ABSENT);
+        atomic_store(&copy.round, round);
+        do {
+            bitmap_change(copy.b, 0, BITMAP_RELOADING);
+            load_whole(copy.b, 0, redis);
+        } while (atomic_load(&copy.ended) < round);
+        lost += count_lost(round);
+    }
+    atomic_store(&copy.over, true);
+    assert_int_equal(pthread_join(setter, NULL), 0);
+    assert_int_equal(lost, 0);
+    bitmap_free(copy.b);
+    free(redis);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads__find_every_key_that_was_applied_before),
         cmocka_unit_test(test_threads__find_every_key_while_shards_leave_and_load),
         cmocka_unit_test(test_threads__fold_every_key_while_keys_are_applied),
+        cmocka_unit_test(test_threads__lose_no_bit_to_a_piece_that_is_copied_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
