@@ -17,9 +17,7 @@ enum {
     CONNECTIONS = 50, /* of clients, each with PIPELINE requests under way */
     PIPELINE = 16,
     BATCH = 100, /* keys of a request, where it is one of many keys */
-    LATENCIES_MAX = 1 << 20,
-    STALLS_MAX = 1 << 16,
-    STALLS_PROCESSORS = 64 /* those behind them are not watched */
+    LATENCIES_MAX = 1 << 20
 };
 #define ERROR_RATE 1e-3
 
@@ -63,23 +61,6 @@ void member_begin(struct log_member *m, struct server *s, const struct made *f, 
 bool member_has_loaded(struct log_member *m);
 /* Wait until the shards have all that the lanes have. */
 void member_wait_folded(struct log_member *m, struct server *s, const struct made *f);
-
-/* --- log_stalls.c: when the machine was not there --- */
-
-struct stalls {
-    pthread_t thread[STALLS_PROCESSORS];
-    bool watched[STALLS_PROCESSORS];
-    bool told; /* the system does not let us precede others, so no stall is known */
-    atomic_bool stops;
-    atomic_uint count;
-    struct stall_time {
-        uint64_t from, to; /* monotonic us */
-    } stall[STALLS_MAX];
-};
-void stalls_start(struct stalls *s);
-void stalls_stop(struct stalls *s);
-/* Whether a stall may have delayed what took from @from to @to. */
-bool stalls_touch(const struct stalls *s, uint64_t from, uint64_t to);
 
 /* --- log_drive.c: requests --- */
 

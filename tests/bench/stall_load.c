@@ -9,7 +9,7 @@
 #include "base/histogram.h"
 #include "workloads.h"
 
-enum { TIMES_MAX = 2000000, ROUND_KEYS = 1 << 28, LOADER_KEYS = 1 << 23, NAP_US = 1000 };
+enum { TIMES_MAX = 2000000, ROUND_KEYS = 1 << 28, LOADER_KEYS = 1 << 23 };
 
 uint32_t load_now(const struct load *l)
 {
@@ -46,25 +46,13 @@ static void *loader_thread(void *arg)
     return NULL;
 }
 
-static void *idle_thread(void *arg)
-{
-    struct loader *p = arg;
-    while (!atomic_load(&p->load->stop) && p->count < TIMES_MAX) {
-        struct request_time *t = &p->times[p->count++];
-        t->begin = load_now(p->load);
-        clock_sleep_us(NAP_US);
-        t->end = load_now(p->load);
-    }
-    return NULL;
-}
-
-static enum err thread_start(struct load *l, struct loader *p, void *(*run)(void *), struct error *e)
+static enum err thread_start(struct load *l, struct loader *p, struct error *e)
 {
     p->load = l;
     p->times = calloc(TIMES_MAX, sizeof(*p->times));
     if (p->times == NULL)
         return error_set(e, ERR_NOMEM, "no memory for the times of requests");
-    p->started = pthread_create(&p->thread, NULL, run, p) == 0;
+    p->started = pthread_create(&p->thread, NULL, loader_thread, p) == 0;
     return p->started ? ERR_OK : error_set(e, ERR_NOMEM, "a thread cannot be started");
 }
 
@@ -72,7 +60,7 @@ static enum err loader_start(struct load *l, struct loader *p, uint16_t port, ui
 {
     *p = (struct loader){.fresh = fresh};
     enum err err = observe_connect(&p->connection, port, TIMEOUT_MS, "the daemon", e);
-    return err != ERR_OK ? err : thread_start(l, p, loader_thread, e);
+    return err != ERR_OK ? err : thread_start(l, p, e);
 }
 
 enum err load_start(struct load *l, const uint16_t *ports, unsigned daemons, unsigned count, unsigned round,
@@ -81,8 +69,8 @@ enum err load_start(struct load *l, const uint16_t *ports, unsigned daemons, uns
     l->start_us = clock_mono_us();
     atomic_store(&l->stop, false);
     l->count = 0;
-    l->idle = (struct loader){0};
-    enum err err = thread_start(l, &l->idle, idle_thread, e);
+    enum err err = ERR_OK;
+    stalls_start(&l->stalls);
     while (err == ERR_OK && l->count < count) {
         uint64_t fresh = FRESH_FROM + (uint64_t)round * ROUND_KEYS + (uint64_t)l->count * LOADER_KEYS;
         err = loader_start(l, &l->loader[l->count], ports[l->count % daemons], fresh, e);
@@ -102,7 +90,7 @@ enum err load_stop(struct load *l, struct error *e)
 {
     enum err err = ERR_OK;
     atomic_store(&l->stop, true);
-    thread_stop(&l->idle);
+    stalls_stop(&l->stalls);
     for (unsigned i = 0; i < l->count; i++) {
         struct loader *p = &l->loader[i];
         thread_stop(p);
@@ -118,7 +106,6 @@ void load_free(struct load *l)
         redisFree(l->loader[i].connection);
         free(l->loader[i].times);
     }
-    free(l->idle.times);
     l->count = 0;
 }
 
@@ -140,6 +127,12 @@ static unsigned next_answer(const struct load *l, const size_t *at)
     return best;
 }
 
+/* Whether a stall of the machine may have delayed what took from @from to @to. */
+static bool is_stalled(const struct load *l, uint32_t from, uint32_t to)
+{
+    return stalls_touch(&l->stalls, l->start_us + from, l->start_us + to);
+}
+
 static uint32_t longest_gap(const struct load *l, uint32_t from, uint32_t to)
 {
     size_t at[LOADERS_MAX] = {0};
@@ -151,22 +144,11 @@ static uint32_t longest_gap(const struct load *l, uint32_t from, uint32_t to)
             continue;
         if (end > to)
             end = to;
-        if (end - last > longest)
+        if (end - last > longest && !is_stalled(l, last, end))
             longest = end - last;
         last = end;
     }
     return longest;
-}
-
-static uint32_t latest_end_of_nap(const struct load *l, uint32_t from, uint32_t to)
-{
-    uint32_t late = 0;
-    for (size_t k = 0; k < l->idle.count; k++) {
-        const struct request_time *t = &l->idle.times[k];
-        if (t->end >= from && t->begin <= to && t->end - t->begin > late + NAP_US)
-            late = t->end - t->begin - NAP_US;
-    }
-    return late;
 }
 
 void load_look(const struct load *l, uint32_t from, uint32_t to, struct load_figures *out)
@@ -174,19 +156,22 @@ void load_look(const struct load *l, uint32_t from, uint32_t to, struct load_fig
     static struct histogram h;
     memset(&h, 0, sizeof(h));
     uint32_t longest = 0;
+    out->requests = 0;
     for (unsigned i = 0; i < l->count; i++)
         for (size_t k = 0; k < l->loader[i].count; k++) {
             const struct request_time *t = &l->loader[i].times[k];
             if (t->end < from || t->begin > to)
+                continue;
+            out->requests += t->end <= to;
+            if (is_stalled(l, t->begin, t->end))
                 continue;
             if (t->end - t->begin > longest)
                 longest = t->end - t->begin;
             if (t->end <= to)
                 histogram_record(&h, t->end - t->begin);
         }
-    out->requests = h.count;
     out->longest_ms = ms(longest);
     out->gap_ms = ms(longest_gap(l, from, to));
-    out->machine_ms = ms(latest_end_of_nap(l, from, to));
+    out->machine_ms = (double)stalls_longest(&l->stalls, l->start_us + from, l->start_us + to) / 1000;
     out->quantile_ms = (double)histogram_quantile(&h, 0.99) / 1000;
 }

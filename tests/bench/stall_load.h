@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <hiredis/hiredis.h>
 #include "base/error.h"
+#include "measure.h"
 
 enum { LOADERS_MAX = 32 };
 
@@ -36,8 +37,7 @@ struct load {
     atomic_bool stop;
     unsigned count;
     struct loader loader[LOADERS_MAX];
-    struct loader
-        idle; /* sends nothing: its times are naps of 1 ms, and say how late the machine ends them */
+    struct stalls stalls;
 };
 
 /* Start @count connections, which are distributed over the @daemons of @ports. @round keeps the keys of
@@ -51,11 +51,12 @@ void load_free(struct load *l);
 uint32_t load_now(const struct load *l);
 
 struct load_figures {
-    uint64_t requests;  /* that ended in the window */
+    uint64_t requests; /* that ended in the window */
+    /* Of what no stall of the machine touched: */
     double longest_ms;  /* of the requests under way in the window */
     double gap_ms;      /* longest time in it without a reply on any connection */
     double quantile_ms; /* 0.99 quantile of the requests that ended in it */
-    double machine_ms;  /* the longest that a thread waited for a processor after a nap */
+    double machine_ms;  /* the longest stall of the machine itself */
 };
 
 /* After load_stop(): evaluate the window from @from to @to. */

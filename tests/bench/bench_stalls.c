@@ -2,14 +2,12 @@
 /* When a virtual machine gives its processors to others, requests wait that nobody here delays. On each
  * processor a thread that precedes all others of the system sleeps until the next of many moments: where it
  * wakes late, the processor was not there. */
-#include "log_bench.h"
-
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include "base/clock.h"
+#include "measure.h"
 
 enum {
     PERIOD_US = 200,
@@ -61,7 +59,7 @@ void stalls_start(struct stalls *s)
         s->watched[cpu] = CPU_ISSET(cpu, &set) != 0 && pthread_create(&s->thread[cpu], NULL, watch, s) == 0;
         int code = s->watched[cpu] ? pin(s, cpu) : 0;
         if (code != 0 && !s->told)
-            (void)fprintf(stderr, "bench_log: stalls of the machine cannot be told: %s\n", strerror(code));
+            (void)fprintf(stderr, "stalls of the machine cannot be told: %s\n", strerror(code));
         s->told = s->told || code != 0;
     }
 }
@@ -83,4 +81,16 @@ bool stalls_touch(const struct stalls *s, uint64_t from, uint64_t to)
         if (from < s->stall[i].to + AFTER_US && s->stall[i].from < to)
             return true;
     return false;
+}
+
+uint64_t stalls_longest(const struct stalls *s, uint64_t from, uint64_t to)
+{
+    unsigned count = atomic_load(&s->count);
+    uint64_t longest = 0;
+    for (unsigned i = 0; i < count && i < STALLS_MAX; i++) {
+        const struct stall_time *t = &s->stall[i];
+        if (from < t->to && t->from < to && t->to - t->from > longest)
+            longest = t->to - t->from;
+    }
+    return longest;
 }
