@@ -243,15 +243,17 @@ static bool note_positions(struct control *c, const struct held *h, struct folde
     return applied;
 }
 
-/* Another process may have folded since this one did: then take over, once. */
-static enum err fold_or_take_over(struct control *c, struct folder *f, struct folder_lane *lanes,
-                                  struct error *e)
+/* If another process has folded since this one did, only draw a token: see draw_or_fold(). */
+static enum err fold_or_draw(struct control *c, struct folder *f, struct folder_lane *lanes, bool *folded,
+                             struct error *e)
 {
     uint64_t token = f->fold.token.number;
     bool had_token = f->took_over;
     enum err code = folder_fold(f, lanes, c->filter->lanes, e);
-    if (code == ERR_FENCED && had_token)
-        code = folder_fold(f, lanes, c->filter->lanes, e);
+    if (code == ERR_FENCED && had_token) {
+        *folded = false;
+        code = folder_draw(f, e);
+    }
     if (f->fold.token.number != token) /* a new token was drawn, and the view names it */
         log_filter_look(c->filter);
     if (fold_is_lost(code) && f->lost_shard.generation != 0)
@@ -268,7 +270,7 @@ static enum err fold_one(struct control *c, unsigned slot, struct folder_lane *l
     for (unsigned i = 0; i < c->filter->lanes && code == ERR_OK; i++)
         c->folding[slot].folder.told[i] = log_view_counted(c->view, &c->view->slot[slot], i);
     *folded = code == ERR_OK && note_positions(c, h, lanes, bytes);
-    return *folded ? fold_or_take_over(c, &c->folding[slot].folder, lanes, e) : code;
+    return *folded ? fold_or_draw(c, &c->folding[slot].folder, lanes, folded, e) : code;
 }
 
 /* During its time of grace the former generation may become current again: it gets what is added meanwhile,
@@ -390,10 +392,28 @@ static bool own_much(const struct log_filter *f)
     return much;
 }
 
-/* Fold. A process that fails again and again gives the lease back, so that others can try. */
+/* Fold. A new token is drawn a turn before it is entered into the shards, so that this process reads the view
+ * in between. */
+static enum err draw_or_fold(struct control *c, struct error *e)
+{
+    unsigned slot = c->view->current;
+    struct folder *f = &c->folding[slot].folder;
+    struct held *h = control_held_of(c, slot);
+    if (h == NULL)
+        return control_fold(c, e);
+    enum err code = control_begin_folding(c, slot, h, e);
+    if (code == ERR_OK && (f->took_over || f->drew))
+        return control_fold(c, e);
+    if (code == ERR_OK)
+        code = folder_draw(f, e);
+    log_filter_look(c->filter);
+    return code;
+}
+
+/* A process that fails again and again gives the lease back, so that others can try. */
 static enum err fold_now(struct control *c, struct error *e)
 {
-    enum err code = control_fold(c, e);
+    enum err code = draw_or_fold(c, e);
     if (code == ERR_BUSY) /* another process has the lease by now, and folds */
         return ERR_OK;
     if (code == ERR_OK && own_much(c->filter)) /* what was folded is forgotten by the view */

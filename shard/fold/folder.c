@@ -266,6 +266,15 @@ static enum err forget(struct folder *f, unsigned layer, uint32_t shard, void *u
     return ERR_OK;
 }
 
+enum err folder_draw(struct folder *f, struct error *e)
+{
+    sync_client_forget(f->fold.redis); /* earlier replies belong to nobody */
+    f->took_over = false;
+    enum err code = fold_draw(&f->fold, 1, e);
+    f->drew = code == ERR_OK;
+    return code;
+}
+
 enum err folder_take_over(struct folder *f, struct error *e)
 {
     uint64_t later = 0;
@@ -278,7 +287,8 @@ enum err folder_take_over(struct folder *f, struct error *e)
         f->lost = 0;
         f->lost_shard.generation = 0;
         (void)for_each_shard(f, forget, NULL, e);
-        code = fold_draw(&f->fold, later + 1, e);
+        code = f->drew ? ERR_OK : fold_draw(&f->fold, later + 1, e);
+        f->drew = false;
         later = 0;
         if (code == ERR_OK)
             code = enter_all(f, &later, e);

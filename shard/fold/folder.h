@@ -75,6 +75,7 @@ struct folder {
     const struct generation *shape;    /* of the view; it may gain layers between folds, as memory does */
     struct placement placement;
     uint16_t tag;
+    bool drew;                             /* a token was drawn, and stands in no shard yet */
     bool took_over;                        /* a token was drawn, and every shard was looked at */
     struct log_id stored[LOG_LANES_MAX];   /* all shards have the entries up to there */
     unsigned layers;                       /* number of layers in @shards; the generation may have more by
@@ -109,6 +110,9 @@ MUST_CHECK enum err folder_init(struct folder *f, struct sync_client *l, const s
                                 const struct generation *shape, struct resident *resident, struct error *e);
 void folder_fini(struct folder *f);
 
+/* Draw the token that folder_take_over() would draw first. Entering it into thousands of shards takes
+ * seconds, in which only who has read the view since it was drawn can read their blocks. Errors as below. */
+MUST_CHECK enum err folder_draw(struct folder *f, struct error *e);
 /* Draw a token that is later than those of all shards, and enter it into their headers, however they will be
  * written. Errors as below. */
 MUST_CHECK enum err folder_take_over(struct folder *f, struct error *e);

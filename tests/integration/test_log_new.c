@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Which keys an add reports as new, when shards are not in memory and the view changes meanwhile, on a real
- * Redis. */
+/* Which keys an add reports as new, and which blocks count, when shards are not in memory and the view
+ * changes meanwhile, on a real Redis. */
 #include "tests/integration/log_redis.h"
 #include "tests/integration/solo.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "shard/request/log_filter_state.h"
 #include "shard/fold/fold.h"
 #include "shard/members/roll.h"
@@ -17,16 +18,20 @@ enum { PAUSE_MS = 200, TURNS = 10, KEYS = 50 };
 static const bool never = false;
 static struct solo solo;
 
-static void open_with(uint64_t memory)
+static void open_as(uint64_t memory, const struct control_options *o)
 {
     struct error e = {""};
-    const struct control_options o = {.look_interval_us = 60 * 1000 * 1000};
     must(client_ok(&on.client, &e, "FLUSHALL"), e);
     must(names_init(&on.names, "tb", "f", 1, &e), e);
     must(log_member_make(on.link, &on.names, 10000, 2, 32768, &e), e);
     must(log_view_load(on.link, &on.names, on.view, &e), e);
     on.names.incarnation = on.view->incarnation;
-    solo_open(&solo, &on.nodes, &on.names, memory, &o);
+    solo_open(&solo, &on.nodes, &on.names, memory, o);
+}
+
+static void open_with(uint64_t memory)
+{
+    open_as(memory, &(struct control_options){.look_interval_us = 60 * 1000 * 1000});
 }
 
 static int tear_down(void **state)
@@ -239,11 +244,56 @@ static void test_a_new_filter__is_whole_in_memory_without_being_read(void **stat
     solo_close(&later);
 }
 
+/* The largest token in the shards' headers; 0: there are no shards yet. */
+static uint64_t entered(void)
+{
+    const struct held *h = solo.filter->slot[solo.filter->current];
+    const struct geometry *g = &h->shape.layers[0].geometry;
+    uint64_t most = 0;
+    for (uint32_t s = 0; s < g->shards; s++) {
+        struct key_name name;
+        struct header found;
+        struct error e = {""};
+        names_log_shard(&on.names, (struct shard_id){.generation = h->shape.number, .shard = s}, &name);
+        redisReply *r =
+            client_command(&on.client, "GETRANGE %b 0 %u", name.text, name.length, header_bytes(g) - 1);
+        assert_true(r != NULL && r->type == REDIS_REPLY_STRING);
+        must(header_decode(&found, (const uint8_t *)r->str, r->len, name.text, &e), e);
+        most = found.writer.number > most ? found.writer.number : most;
+        freeReplyObject(r);
+    }
+    return most;
+}
+
+/* Entering a token into thousands of shards takes seconds, in which this process would read no block. */
+static void test_a_token__is_in_the_view_of_its_process_before_it_is_in_a_shard(void **state)
+{
+    (void)state;
+    open_as(0, &(struct control_options){.folds = true, .fold_interval_us = 1000});
+    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
+    uint64_t before = entered();
+    for (uint64_t key = 2; key <= 3; key++) { /* first as a process that has not folded yet */
+        assert_int_equal(solo_ask(&solo, true, key), KEY_ADDED);
+        uint64_t until = clock_mono_us() + 10000000, now;
+        while ((now = entered()) <= before && clock_mono_us() < until) {
+            struct error e = {""};
+            uint64_t next;
+            must(control_tend(solo.control, &next, &e), e);
+            assert_true(entered() <= solo.filter->slot[solo.filter->current]->writer.number);
+            solo_loop(&solo, &never, 10);
+        }
+        assert_true(now > before);
+        before = now + 1;
+        another_folder_draws();
+    }
+}
+
 #define NEW_TEST(name) cmocka_unit_test_teardown(name, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        NEW_TEST(test_a_token__is_in_the_view_of_its_process_before_it_is_in_a_shard),
         NEW_TEST(test_a_view_that_changes_behind_the_blocks__leaves_new_exact),
         NEW_TEST(test_a_writer_that_registers__has_no_block_read_again),
         NEW_TEST(test_views_that_change_all_the_time__leave_new_exact),
