@@ -187,10 +187,10 @@ static enum err note_publication(struct follower *t, struct error *e)
 static enum err same_server(struct follower *t, struct error *e)
 {
     struct follower_feed *f = &t->feed;
-    uint64_t history = 0;
-    enum err code = source_history(t->source, &history, e);
-    f->history = f->stream != NULL ? stream_history(f->stream) : outbox_history(f->outbox);
-    return code == ERR_OK && history != f->history
+    uint64_t server = 0;
+    enum err code = source_server(t->source, &server, e);
+    f->server = f->stream != NULL ? stream_server(f->stream) : outbox_server(f->outbox);
+    return code == ERR_OK && server != f->server
                ? error_set(e, ERR_UNREACHABLE,
                            "dsn leads to two servers: a primary was replaced, but still runs")
                : code;

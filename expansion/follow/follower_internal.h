@@ -40,7 +40,7 @@ struct follower_feed {
     uint64_t identity;             /* source_identity() when the source was opened */
     uint64_t reporting;            /* the publication's state then */
     int64_t *reported;             /* outbox_table_state() of each table then; owned */
-    uint64_t history;              /* of the server that reports rows; 0: rows are read by ids */
+    uint64_t server; /* the server that reports rows, see connection_server(); 0: rows are read by ids */
     uint64_t looked_at;
     struct follower_noted gap; /* see follower_gap.c */
     uint64_t gap_lsn;          /* end of its settle in the WAL; 0: it has not ended */

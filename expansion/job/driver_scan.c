@@ -196,7 +196,7 @@ struct readers_options driver_readers(struct driver *d, struct readers_work work
 {
     return (struct readers_options){.source = d->source,
                                     .dsn = work.primary ? "" : d->o->read_dsn,
-                                    .barrier = work.primary ? "" : d->barrier,
+                                    .barrier = d->barrier,
                                     .count = d->o->readers,
                                     .timeout_ms = d->patience_ms,
                                     .page_ms = d->o->page_ms,

@@ -211,18 +211,31 @@ enum err source_identity(struct source *s, bool files, const char *newest, uint6
     return err;
 }
 
-enum err connection_history(struct connection *c, uint64_t *out, struct error *e)
+static enum err read_hash(struct connection *c, const char *statement, uint64_t seed, uint64_t *out,
+                          struct error *e)
 {
-    char history[SOURCE_BARRIER_MAX] = "";
-    enum err err = connection_read(c, "history", NULL, history, sizeof(history), e);
-    *out = XXH3_64bits(history, strlen(history));
+    char text[SOURCE_BARRIER_MAX] = "";
+    enum err err = connection_read(c, statement, NULL, text, sizeof(text), e);
+    *out = XXH3_64bits_withSeed(text, strlen(text), seed);
     return err;
 }
 
 enum err source_history(struct source *s, uint64_t *out, struct error *e)
 {
     enum err err = source_ready(s, e);
-    return err == ERR_OK ? connection_history(s->connection, out, e) : err;
+    return err == ERR_OK ? read_hash(s->connection, "history", 0, out, e) : err;
+}
+
+enum err connection_server(struct connection *c, uint64_t *out, struct error *e)
+{
+    enum err err = read_hash(c, "history", 0, out, e);
+    return err == ERR_OK ? read_hash(c, "server_start", *out, out, e) : err;
+}
+
+enum err source_server(struct source *s, uint64_t *out, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    return err == ERR_OK ? connection_server(s->connection, out, e) : err;
 }
 
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX])

@@ -79,10 +79,13 @@ uint64_t source_tables_hash(const struct source *s);
 MUST_CHECK enum err source_identity(struct source *s, bool files, const char *newest, uint64_t *out,
                                     struct error *e);
 /* A hash of the history that rows and transaction ids belong to. It changes when a standby takes over, which
- * may lack transactions of the former primary, and when `dsn` leads to a clone. */
+ * may lack transactions of the former primary. A copy of the storage has the same. */
 MUST_CHECK enum err source_history(struct source *s, uint64_t *out, struct error *e);
+/* A hash of the history and of the server that runs there: it changes with each start of the server, and
+ * tells a copy of the storage, which has the same history, from the original while both run. */
+MUST_CHECK enum err source_server(struct source *s, uint64_t *out, struct error *e);
 /* The same for the server that a connection leads to. */
-MUST_CHECK enum err connection_history(struct connection *c, uint64_t *out, struct error *e);
+MUST_CHECK enum err connection_server(struct connection *c, uint64_t *out, struct error *e);
 /* The id's columns, named as in the catalog; returns their number. */
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX]);
 /* The id's columns as text: as configured, or as found. */
