@@ -248,6 +248,8 @@ enum err driver_scan(struct driver *d, struct error *e)
         code = driver_parts(d, d->source, e);
     if (code == ERR_OK) /* after an error the record may be another driver's */
         code = driver_unchanged(d, e);
+    if (code == ERR_OK && d->record.blocks && d->part_count != d->record.tables)
+        code = error_set(e, ERR_CHANGED, "the rights to partitions of `table` changed during the job");
     if (code == ERR_OK)
         code = driver_replayed(d, e);
     if (code == ERR_OK && d->build == NULL)

@@ -60,8 +60,8 @@ enum err driver_unchanged(struct driver *d, struct error *e)
     d->source = NULL;
     return error_set(
         e, ERR_CHANGED,
-        "`table` changed during the job: another table, other columns, partitions or files, or another "
-        "primary");
+        "`table` changed during the job: another table, other columns, partitions or files, another `key` or "
+        "`where`, or another primary");
 }
 
 enum err driver_source(struct driver *d, struct error *e)

@@ -111,7 +111,7 @@ static void add_part(struct readers *r, unsigned table, const char *after, const
 static void add_blocks(struct readers *r, unsigned part, unsigned parts)
 {
     uint64_t blocks = r->o.work.parts[part].blocks;
-    if (blocks == 0) {
+    if (r->o.work.parts[part].file[0] == '\0') {
         add_part(r, part, "0", "");
         return;
     }

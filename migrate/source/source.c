@@ -195,6 +195,8 @@ enum err source_identity(struct source *s, bool files, const char *newest, uint6
 {
     enum err err = source_ready(s, e);
     uint64_t hash = err == ERR_OK ? source_tables_hash(s) : 0;
+    hash = XXH3_64bits_withSeed(piece(s->config.key), strlen(piece(s->config.key)), hash);
+    hash = XXH3_64bits_withSeed(piece(s->config.where), strlen(piece(s->config.where)), hash);
     for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
         PGresult *r = NULL;
         err =
