@@ -75,15 +75,15 @@ struct follower_status {
     bool exists, running;
     enum follower_mode mode;
     /* Unchanged as long as no row can have been missed that is committed on the server whose
-     * connection_history() it names. */
+     * connection_server() it names. */
     char coverage[FOLLOWER_COVERAGE_MAX];
     char error[FOLLOWER_TEXT_MAX];
     uint64_t done; /* the last request that was fulfilled */
 };
 
-/* Write a coverage: of @history, and told from others by @number. */
-void follower_coverage(uint64_t history, uint64_t number, char out[FOLLOWER_COVERAGE_MAX]);
-bool follower_covers(const struct follower_status *status, uint64_t history);
+/* Write a coverage: of @server, and told from others by @number. */
+void follower_coverage(uint64_t server, uint64_t number, char out[FOLLOWER_COVERAGE_MAX]);
+bool follower_covers(const struct follower_status *status, uint64_t server);
 
 MUST_CHECK enum err follower_look(struct sync_client *l, const struct names *names,
                                   struct follower_status *out, struct error *e);

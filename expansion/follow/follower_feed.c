@@ -75,16 +75,6 @@ static enum err make_tables(struct follower *t, struct error *e)
     return ERR_OK;
 }
 
-/* Add the rows that came while nothing reported them, if that was noted. */
-static enum err fill_gap(struct follower *t, struct error *e)
-{
-    char gap[8] = "";
-    enum err code = follower_mark_read(t, "gap", gap, sizeof(gap), e);
-    if (code == ERR_OK && gap[0] != '\0')
-        code = follower_gap_fill(t, e);
-    return code == ERR_OK && gap[0] != '\0' ? follower_mark_forget(t, "gap", e) : code;
-}
-
 /* Note that the slot is ours to drop, and that rows came without a slot, before making the slot. If it goes
  * after this look, stream_start() says so, and the next attempt notes that rows came without a slot. */
 static enum err create_slot(struct follower *t, struct error *e)
@@ -109,7 +99,7 @@ static enum err create_slot(struct follower *t, struct error *e)
         code = source_take(t->source, e);
     if (code == ERR_OK && created)
         log_info("follow_slot_created", "filter=%s slot=%s lsn=%s", log_quote(t->o->filter), t->o->slot, lsn);
-    return code == ERR_OK ? fill_gap(t, e) : code;
+    return code == ERR_OK ? follower_gap_fill(t, e) : code;
 }
 
 static enum err open_stream(struct follower *t, struct error *e)
@@ -153,7 +143,7 @@ static enum err open_outbox(struct follower *t, struct error *e)
         code = error_set(e, ERR_NOMEM, "out of memory");
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++)
         code = outbox_table_state(f->outbox, source_table(t->source, i), &f->reported[i], e);
-    return code == ERR_OK ? fill_gap(t, e) : code; /* of a slot that was followed before */
+    return code == ERR_OK ? follower_gap_fill(t, e) : code; /* of a slot that was followed before */
 }
 
 static enum err read_publication(struct follower *t, uint64_t *out, struct error *e)
@@ -187,10 +177,10 @@ static enum err note_publication(struct follower *t, struct error *e)
 static enum err same_server(struct follower *t, struct error *e)
 {
     struct follower_feed *f = &t->feed;
-    uint64_t history = 0;
-    enum err code = source_history(t->source, &history, e);
-    f->history = f->stream != NULL ? stream_history(f->stream) : outbox_history(f->outbox);
-    return code == ERR_OK && history != f->history
+    uint64_t server = 0;
+    enum err code = source_server(t->source, &server, e);
+    f->server = f->stream != NULL ? stream_server(f->stream) : outbox_server(f->outbox);
+    return code == ERR_OK && server != f->server
                ? error_set(e, ERR_UNREACHABLE,
                            "dsn leads to two servers: a primary was replaced, but still runs")
                : code;

@@ -21,9 +21,45 @@ static enum err begin(struct follower *t, struct error *e)
     return code == ERR_OK ? transaction_wait_begin(&gap->settle, t->source, e) : code;
 }
 
+static bool keeps_marks(const struct follower *t)
+{
+    return t->o->always && source_id_is_integer(t->source);
+}
+
+/* Add the rows above the safe marks. */
+static enum err read_gap(struct follower *t, struct error *e)
+{
+    uint64_t before = t->rows;
+    enum err code = ERR_OK;
+    for (unsigned i = 0; keeps_marks(t) && i < source_tables(t->source) && code == ERR_OK; i++) {
+        bool found;
+        int64_t from, upto = INT64_MIN;
+        code = follower_mark_of_table(t, i, &found, &from, e);
+        if (code == ERR_OK && found)
+            code = follower_largest(t, i, &upto, e);
+        if (code == ERR_OK && found)
+            code = follower_read_range(t, i, from, upto, e);
+    }
+    if (code == ERR_OK && t->rows > before)
+        log_info("follow_gap_filled", "filter=%s rows=%" PRIu64, log_quote(t->o->filter), t->rows - before);
+    return code;
+}
+
+/* A transaction may be in the log before the slot's first position, so that the slot does not send it, while
+ * others do not see its rows yet: its commit waits for a disk, or for a standby. So the gap is read at once,
+ * and once more when all that was open then has ended. */
+static enum err close_gap(struct follower *t, struct error *e)
+{
+    enum err code = t->feed.gap_open ? read_gap(t, e) : ERR_OK;
+    if (code == ERR_OK && t->feed.gap_open)
+        code = follower_mark_forget(t, "gap", e);
+    t->feed.gap_open &= code != ERR_OK;
+    return code;
+}
+
 static enum err write_marks(struct follower *t, struct error *e)
 {
-    enum err code = ERR_OK;
+    enum err code = close_gap(t, e);
     for (unsigned i = 0; i < source_tables(t->source) && code == ERR_OK; i++)
         code = follower_mark_write_id(t, i, t->feed.gap.marks[i], e);
     follower_forget(&t->feed.gap);
@@ -36,7 +72,7 @@ enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)
     struct transaction_wait_blocker blocker;
     size_t waiting;
     bool done = false;
-    if (!t->o->always || !source_id_is_integer(t->source))
+    if (!keeps_marks(t))
         return ERR_OK;
     if (f->gap.marks == NULL)
         return begin(t, e);
@@ -53,21 +89,13 @@ enum err follower_gap_note(struct follower *t, bool quiet, struct error *e)
 
 enum err follower_gap_fill(struct follower *t, struct error *e)
 {
-    uint64_t before = t->rows;
-    enum err code = ERR_OK;
-    bool fits = t->o->always && source_id_is_integer(t->source);
-    for (unsigned i = 0; fits && i < source_tables(t->source) && code == ERR_OK; i++) {
-        bool found;
-        int64_t from, upto = INT64_MIN;
-        code = follower_mark_of_table(t, i, &found, &from, e);
-        if (code == ERR_OK && found)
-            code = follower_largest(t, i, &upto, e);
-        if (code == ERR_OK && found)
-            code = follower_read_range(t, i, from, upto, e);
-    }
-    if (code == ERR_OK && t->rows > before)
-        log_info("follow_gap_filled", "filter=%s rows=%" PRIu64, log_quote(t->o->filter), t->rows - before);
-    return code;
+    char gap[8] = "";
+    enum err code = follower_mark_read(t, "gap", gap, sizeof(gap), e);
+    if (code != ERR_OK || gap[0] == '\0')
+        return code;
+    t->feed.gap_open = keeps_marks(t);
+    code = read_gap(t, e);
+    return code == ERR_OK && !t->feed.gap_open ? follower_mark_forget(t, "gap", e) : code;
 }
 
 static enum err compare(struct follower *t, unsigned table, int64_t reported, struct error *e)

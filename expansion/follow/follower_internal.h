@@ -40,10 +40,11 @@ struct follower_feed {
     uint64_t identity;             /* source_identity() when the source was opened */
     uint64_t reporting;            /* the publication's state then */
     int64_t *reported;             /* outbox_table_state() of each table then; owned */
-    uint64_t history;              /* of the server that reports rows; 0: rows are read by ids */
+    uint64_t server; /* the server that reports rows, see connection_server(); 0: rows are read by ids */
     uint64_t looked_at;
     struct follower_noted gap; /* see follower_gap.c */
     uint64_t gap_lsn;          /* end of its settle in the WAL; 0: it has not ended */
+    bool gap_open;             /* the rows above the safe marks are to be read once more behind that settle */
     struct follower_relation {
         uint32_t relid;
         size_t table;
@@ -121,7 +122,7 @@ MUST_CHECK enum err follower_largest(struct follower *t, unsigned table, int64_t
 /* Move the safe marks while a feed is followed; @quiet: all that was committed when this step began is
  * added. */
 MUST_CHECK enum err follower_gap_note(struct follower *t, bool quiet, struct error *e);
-/* Add the rows above the safe marks: they came while there was no slot. */
+/* Add the rows above the safe marks, if it is noted that some came while nothing reported them. */
 MUST_CHECK enum err follower_gap_fill(struct follower *t, struct error *e);
 /* Add all rows of each table for which @reported differs from what the last follower has noted, and note it:
  * rows may not have been reported, and may have any id. */

@@ -68,19 +68,19 @@ static const char *text_of(const redisReply *reply, size_t i)
     return i < reply->elements && reply->element[i]->type == REDIS_REPLY_STRING ? reply->element[i]->str : "";
 }
 
-enum { HISTORY_DIGITS = 11 };
+enum { SERVER_DIGITS = 11 };
 
-void follower_coverage(uint64_t history, uint64_t number, char out[FOLLOWER_COVERAGE_MAX])
+void follower_coverage(uint64_t server, uint64_t number, char out[FOLLOWER_COVERAGE_MAX])
 {
-    (void)snprintf(out, FOLLOWER_COVERAGE_MAX, "%0*" PRIx64 "%0*" PRIx64, HISTORY_DIGITS, history >> 20,
-                   HISTORY_DIGITS, number >> 20);
+    (void)snprintf(out, FOLLOWER_COVERAGE_MAX, "%0*" PRIx64 "%0*" PRIx64, SERVER_DIGITS, server >> 20,
+                   SERVER_DIGITS, number >> 20);
 }
 
-bool follower_covers(const struct follower_status *status, uint64_t history)
+bool follower_covers(const struct follower_status *status, uint64_t server)
 {
     char expected[FOLLOWER_COVERAGE_MAX];
-    follower_coverage(history, 0, expected);
-    return strncmp(status->coverage, expected, HISTORY_DIGITS) == 0;
+    follower_coverage(server, 0, expected);
+    return strncmp(status->coverage, expected, SERVER_DIGITS) == 0;
 }
 
 enum err follower_look(struct sync_client *l, const struct names *names, struct follower_status *out,

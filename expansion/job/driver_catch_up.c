@@ -152,7 +152,11 @@ static enum err ranges_to_catch(struct driver *d, struct table_mark *marks, stru
 static enum err catch_ranges(struct driver *d, struct scan_range *ranges, size_t count, struct found *f,
                              struct error *e)
 {
-    enum err code = count > 0 ? driver_settle_now(d, e) : ERR_OK;
+    if (count == 0)
+        return ERR_OK;
+    enum err code = driver_settle_now(d, e);
+    if (code == ERR_OK)
+        code = source_barrier(d->source, d->barrier, e);
     for (size_t first = 0; first < count && code == ERR_OK; first += READERS_RANGES_MAX) {
         size_t n = count - first < READERS_RANGES_MAX ? count - first : READERS_RANGES_MAX;
         code =

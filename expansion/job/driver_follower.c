@@ -25,9 +25,9 @@ static void not_covered(const struct driver *d, const char *why)
 enum err driver_await_follower(struct driver *d, struct error *e)
 {
     struct follower_status follower;
-    uint64_t deadline = patience(d), well = clock_mono_us(), history = 0;
+    uint64_t deadline = patience(d), well = clock_mono_us(), server = 0;
     d->record.coverage[0] = '\0';
-    enum err known = source_history(d->source, &history, e);
+    enum err known = source_server(d->source, &server, e);
     if (known != ERR_OK)
         return known;
     while (d->o->follower_mode != FOLLOWER_KEYSET) {
@@ -36,7 +36,7 @@ enum err driver_await_follower(struct driver *d, struct error *e)
             return code;
         bool covers =
             follower.running && follower.mode == d->o->follower_mode && follower.coverage[0] != '\0';
-        if (covers && !follower_covers(&follower, history)) {
+        if (covers && !follower_covers(&follower, server)) {
             not_covered(d, "it follows another server: dsn leads to two of them");
             break;
         }

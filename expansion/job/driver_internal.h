@@ -29,7 +29,7 @@ struct driver {
     struct view view; /* a summary, as last read */
     struct view next; /* scratch memory */
     struct source *source;
-    char barrier[SOURCE_BARRIER_MAX]; /* of the last driver_replayed(); "": rows are read from the primary */
+    char barrier[SOURCE_BARRIER_MAX]; /* every reader's server must show all up to there */
     struct source_part *parts;        /* result of the last driver_parts() */
     size_t part_count;
     bool sweeps_primary;            /* the next sweep reads from the primary: one from a standby failed */

@@ -196,7 +196,7 @@ struct readers_options driver_readers(struct driver *d, struct readers_work work
 {
     return (struct readers_options){.source = d->source,
                                     .dsn = work.primary ? "" : d->o->read_dsn,
-                                    .barrier = work.primary ? "" : d->barrier,
+                                    .barrier = d->barrier,
                                     .count = d->o->readers,
                                     .timeout_ms = d->patience_ms,
                                     .page_ms = d->o->page_ms,
@@ -248,6 +248,8 @@ enum err driver_scan(struct driver *d, struct error *e)
         code = driver_parts(d, d->source, e);
     if (code == ERR_OK) /* after an error the record may be another driver's */
         code = driver_unchanged(d, e);
+    if (code == ERR_OK && d->record.blocks && d->part_count != d->record.tables)
+        code = error_set(e, ERR_CHANGED, "the rights to partitions of `table` changed during the job");
     if (code == ERR_OK)
         code = driver_replayed(d, e);
     if (code == ERR_OK && d->build == NULL)

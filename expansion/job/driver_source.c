@@ -60,8 +60,8 @@ enum err driver_unchanged(struct driver *d, struct error *e)
     d->source = NULL;
     return error_set(
         e, ERR_CHANGED,
-        "`table` changed during the job: another table, other columns, partitions or files, or another "
-        "primary");
+        "`table` changed during the job: another table, other columns, partitions or files, another `key` or "
+        "`where`, or another primary");
 }
 
 enum err driver_source(struct driver *d, struct error *e)
@@ -143,24 +143,21 @@ enum err driver_settle_now(struct driver *d, struct error *e)
     return code;
 }
 
-/* Open a source on the server that rows are read from: if that is a standby, wait until it has replayed all
- * that the primary has committed by now. The caller closes *@out, after an error, too. */
+/* Open a source on the server that rows are read from, and wait until that shows all that the primary has
+ * committed by now. `dsn`, too, may lead to several servers. The caller closes *@out, after an error, too. */
 static enum err open_replayed(struct driver *d, bool primary, struct source **out, struct error *e)
 {
-    struct source_replay replay = {.there = primary || d->o->read_dsn[0] == '\0'};
+    struct source_replay replay = {.there = false};
     const struct source_watch w = {watch, d};
-    const char *dsn = replay.there ? "" : d->o->read_dsn;
-    enum err code = replay.there ? ERR_OK : source_barrier(d->source, d->barrier, e);
+    const char *dsn = primary ? "" : d->o->read_dsn;
+    enum err code = source_barrier(d->source, d->barrier, e);
     if (code == ERR_OK)
         code = source_open_another(out, d->source, dsn, "twinbloom job", w, e);
     uint64_t deadline = clock_mono_us() + d->o->settle_timeout_ms * 1000;
     while (code == ERR_OK && !replay.there) {
         code = source_has_replayed(*out, d->barrier, &replay, e);
-        if (code == ERR_OK && replay.foreign)
-            code = error_set(e, ERR_TIMEOUT, "read_dsn: %s", replay.why);
-        else if (code == ERR_OK && !replay.there && clock_mono_us() > deadline)
-            code = error_set(e, ERR_TIMEOUT, "read_dsn: %s within %" PRIu64 " s", replay.why,
-                             d->o->settle_timeout_ms / 1000);
+        if (code == ERR_OK && (replay.foreign || (!replay.there && clock_mono_us() > deadline)))
+            code = readers_not_replayed(dsn, &replay, e);
         if (code == ERR_OK && !replay.there)
             code = driver_nap(d, "the standby to replay", e);
     }
@@ -170,7 +167,8 @@ static enum err open_replayed(struct driver *d, bool primary, struct source **ou
 enum err driver_replayed(struct driver *d, struct error *e)
 {
     struct source *standby = NULL;
-    enum err code = d->o->read_dsn[0] == '\0' ? ERR_OK : open_replayed(d, false, &standby, e);
+    enum err code = d->o->read_dsn[0] == '\0' ? source_barrier(d->source, d->barrier, e)
+                                              : open_replayed(d, false, &standby, e);
     source_close(standby);
     return code;
 }

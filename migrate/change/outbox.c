@@ -33,10 +33,10 @@ struct taken {
 struct outbox {
     struct connection *connection;
     char oid[CONNECTION_OID_MAX];
-    char name[288];   /* the outbox, as the server quotes it */
-    uint64_t history; /* of its server */
-    PGresult *page;   /* holds the ids of the last batch */
-    uint64_t mark;    /* mark of the last batch */
+    char name[288];  /* the outbox, as the server quotes it */
+    uint64_t server; /* as outbox_server() */
+    PGresult *page;  /* holds the ids of the last batch */
+    uint64_t mark;   /* mark of the last batch */
     struct feed_row rows[OUTBOX_BATCH_MAX];
     size_t taken_count;
     struct taken taken[OUTBOX_UNCONFIRMED_MAX]; /* sorted by mark */
@@ -145,7 +145,7 @@ static enum err set_up(struct outbox *o, const struct outbox_options *options, s
     if (err == ERR_OK && options->table != NULL)
         err = check_triggers(o, options->table, table, &state, e);
     if (err == ERR_OK)
-        err = connection_history(o->connection, &o->history, e);
+        err = connection_server(o->connection, &o->server, e);
     if (err == ERR_OK)
         err = connection_run(o->connection, "outbox_listen", SQL_BINDINGS({"outbox", o->name}), NULL, e);
     return err == ERR_OK ? ERR_OK : error_prefix(e, err, "outbox %s", options->outbox);
@@ -169,9 +169,9 @@ enum err outbox_open(struct outbox **out, const struct outbox_options *options, 
     return ERR_OK;
 }
 
-uint64_t outbox_history(const struct outbox *o)
+uint64_t outbox_server(const struct outbox *o)
 {
-    return o->history;
+    return o->server;
 }
 
 enum err outbox_table_state(struct outbox *o, const char *table, int64_t *out, struct error *e)

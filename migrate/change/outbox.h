@@ -42,8 +42,8 @@ void outbox_close(struct outbox *o);
  * function of these is, or was meanwhile, another one, missing or disabled. ERR_CONFIG: they do not report
  * all rows now. */
 MUST_CHECK enum err outbox_table_state(struct outbox *o, const char *table, int64_t *out, struct error *e);
-/* The connection_history() of the server that it reads from. */
-uint64_t outbox_history(const struct outbox *o);
+/* The connection_server() of the server that it reads from. */
+uint64_t outbox_server(const struct outbox *o);
 
 /* Get the oldest rows that were not handed out yet. If there are none, wait for some, at most @timeout_ms (0:
  * do not wait); the batch is empty if none came. Triggers may notify; without a notification the outbox is

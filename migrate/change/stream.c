@@ -74,7 +74,7 @@ enum err stream_open(struct stream **out, const struct stream_options *options, 
     if (err == ERR_OK)
         err = stream_check_publication(s, e);
     if (err == ERR_OK)
-        err = connection_history(s->connection, &s->history, e);
+        err = connection_server(s->connection, &s->server, e);
     if (err != ERR_OK) {
         stream_close(s);
         return err;
@@ -83,9 +83,9 @@ enum err stream_open(struct stream **out, const struct stream_options *options, 
     return ERR_OK;
 }
 
-uint64_t stream_history(const struct stream *s)
+uint64_t stream_server(const struct stream *s)
 {
-    return s->history;
+    return s->server;
 }
 
 void stream_close(struct stream *s)

@@ -101,8 +101,8 @@ size_t stream_table_of(const struct stream *s, uint32_t relid);
 
 /* Tells the server what was confirmed, and waits at most a second until it has released the slot. */
 void stream_close(struct stream *s);
-/* The connection_history() of the server that it reads from. */
-uint64_t stream_history(const struct stream *s);
+/* The connection_server() of the server that it reads from. */
+uint64_t stream_server(const struct stream *s);
 
 /* Slots, over any connection to their server: source_connection(), or one of connection_open(). */
 

@@ -18,7 +18,7 @@ struct stream_relation {
 struct stream {
     struct stream_options options;
     struct connection *connection;
-    uint64_t history; /* of its server */
+    uint64_t server; /* as stream_server() */
     bool started;
     enum err failed; /* returned by every later stream_next() */
     struct error problem;

@@ -2,7 +2,8 @@
 /* The happy path is: the first in the queue gets an idle connection, or makes one if there are fewer than the
  * limit, and gives it back later. Possible failure modes are: a connection was lost (its user closes it, and
  * the next user makes another); new connections lead to another server, or to one that was restarted (sources
- * that were opened before are refused); all connections are in use (the watch may end the wait). */
+ * that were opened before are refused, and their connections are closed when they come back); all connections
+ * are in use (the watch may end the wait). */
 #include "migrate/source/pool.h"
 
 #include <pthread.h>
@@ -28,7 +29,7 @@ struct pool {
     unsigned idle_count;
     TAILQ_HEAD(, waiter) queue; /* its head has its turn */
     char server[64];            /* start time of the server that connections lead to */
-    uint64_t epoch;             /* grows when the server changes */
+    uint64_t epoch;             /* of all idle connections; grows when the server changes; 0: of none */
 };
 
 struct pool *pool_new(unsigned limit)
@@ -37,6 +38,7 @@ struct pool *pool_new(unsigned limit)
     if (p == NULL)
         return NULL;
     p->limit = limit;
+    p->epoch = 1;
     TAILQ_INIT(&p->queue);
     (void)pthread_mutex_init(&p->lock, NULL);
     (void)pthread_cond_init(&p->changed, NULL);
@@ -79,31 +81,36 @@ static enum err await_turn(struct pool *p, const struct waiter *me, struct sourc
     return err;
 }
 
-/* *@out NULL: the caller may make a connection. Either way it must call give_back() later. */
-static enum err take(struct pool *p, struct source_watch watch, struct connection **out, struct error *e)
+/* *@out NULL: the caller may make a connection, otherwise it is of *@epoch. Either way it must call
+ * give_back() later. */
+static enum err take(struct pool *p, struct source_watch watch, struct connection **out, uint64_t *epoch,
+                     struct error *e)
 {
     struct waiter me;
     *out = NULL;
+    *epoch = 0;
     (void)pthread_mutex_lock(&p->lock);
     TAILQ_INSERT_TAIL(&p->queue, &me, link);
     enum err err = await_turn(p, &me, watch, e);
     TAILQ_REMOVE(&p->queue, &me, link);
     (void)pthread_cond_broadcast(&p->changed);
-    if (err == ERR_OK && p->idle_count > 0)
+    if (err == ERR_OK && p->idle_count > 0) {
         *out = p->idle[--p->idle_count];
-    else if (err == ERR_OK)
+        *epoch = p->epoch;
+    } else if (err == ERR_OK) {
         p->open++;
+    }
     (void)pthread_mutex_unlock(&p->lock);
     if (*out != NULL)
         connection_set_watch(*out, watch);
     return err;
 }
 
-/* @c NULL: the connection was closed, or none was made. */
-static void give_back(struct pool *p, struct connection *c)
+/* @c, which is of @epoch. NULL: the connection was closed, or none was made. */
+static void give_back(struct pool *p, struct connection *c, uint64_t epoch)
 {
     (void)pthread_mutex_lock(&p->lock);
-    if (c != NULL && connection_is_idle(c)) {
+    if (c != NULL && epoch == p->epoch && connection_is_idle(c)) {
         p->idle[p->idle_count++] = c;
         c = NULL;
     } else {
@@ -114,16 +121,8 @@ static void give_back(struct pool *p, struct connection *c)
     connection_close(c);
 }
 
-static uint64_t epoch_of(struct pool *p)
-{
-    (void)pthread_mutex_lock(&p->lock);
-    uint64_t epoch = p->epoch;
-    (void)pthread_mutex_unlock(&p->lock);
-    return epoch;
-}
-
-/* Compare the server of a new connection with the known one. */
-static enum err note_server(struct pool *p, struct connection *c, struct error *e)
+/* Compare the server of a new connection with the known one. *@epoch: the connection's. */
+static enum err note_server(struct pool *p, struct connection *c, uint64_t *epoch, struct error *e)
 {
     char server[sizeof(p->server)];
     enum err err = connection_read(c, "server_start", NULL, server, sizeof(server), e);
@@ -136,6 +135,7 @@ static enum err note_server(struct pool *p, struct connection *c, struct error *
         close_idle(p);
         (void)pthread_cond_broadcast(&p->changed);
     }
+    *epoch = p->epoch;
     (void)pthread_mutex_unlock(&p->lock);
     return ERR_OK;
 }
@@ -146,7 +146,8 @@ enum err pool_open(struct pool *p, struct source **out, const struct source_conf
                    unsigned timeout_ms, struct error *e)
 {
     struct connection *c;
-    enum err err = take(p, config->watch, &c, e);
+    uint64_t epoch;
+    enum err err = take(p, config->watch, &c, &epoch, e);
     if (err != ERR_OK)
         return err;
     if (c != NULL && connection_reset(c, timeout_ms, e) != ERR_OK) {
@@ -156,15 +157,15 @@ enum err pool_open(struct pool *p, struct source **out, const struct source_conf
     bool made = c == NULL;
     err = source_open_over(out, c, config, timeout_ms, e);
     if (err != ERR_OK) {
-        give_back(p, NULL);
+        give_back(p, NULL, 0);
         return err;
     }
     (void)pthread_mutex_lock(&p->lock);
     p->sources++;
     (void)pthread_mutex_unlock(&p->lock);
     (*out)->pool = p;
-    err = made ? note_server(p, (*out)->connection, e) : ERR_OK;
-    (*out)->epoch = epoch_of(p);
+    err = made ? note_server(p, (*out)->connection, &epoch, e) : ERR_OK;
+    (*out)->epoch = epoch;
     if (err != ERR_OK) {
         source_close(*out);
         *out = NULL;
@@ -176,18 +177,19 @@ enum err source_take(struct source *s, struct error *e)
 {
     if (s->pool == NULL || s->connection != NULL)
         return ERR_OK;
-    enum err err = take(s->pool, s->config.watch, &s->connection, e);
+    uint64_t epoch;
+    enum err err = take(s->pool, s->config.watch, &s->connection, &epoch, e);
     if (err != ERR_OK)
         return err;
     bool made = s->connection == NULL;
     if (made)
         err = source_connect(s, e);
     if (made && err == ERR_OK)
-        err = note_server(s->pool, s->connection, e);
-    if (err == ERR_OK && s->epoch != epoch_of(s->pool))
+        err = note_server(s->pool, s->connection, &epoch, e);
+    if (err == ERR_OK && s->epoch != epoch)
         err = error_set(e, ERR_UNREACHABLE, "Postgres: the server is another one, or was restarted");
     if (err != ERR_OK) {
-        give_back(s->pool, s->connection);
+        give_back(s->pool, s->connection, epoch);
         s->connection = NULL;
     }
     return err;
@@ -197,7 +199,7 @@ void source_rest(struct source *s)
 {
     if (s->pool == NULL || s->connection == NULL)
         return;
-    give_back(s->pool, s->connection);
+    give_back(s->pool, s->connection, s->epoch);
     s->connection = NULL;
 }
 
@@ -207,7 +209,7 @@ void pool_leave(struct source *s)
     if (s->connection != NULL && !s->resolved) { /* its session was not set up */
         connection_close(s->connection);
         s->connection = NULL;
-        give_back(p, NULL);
+        give_back(p, NULL, 0);
     }
     source_rest(s);
     (void)pthread_mutex_lock(&p->lock);

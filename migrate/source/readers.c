@@ -111,7 +111,7 @@ static void add_part(struct readers *r, unsigned table, const char *after, const
 static void add_blocks(struct readers *r, unsigned part, unsigned parts)
 {
     uint64_t blocks = r->o.work.parts[part].blocks;
-    if (blocks == 0) {
+    if (r->o.work.parts[part].file[0] == '\0') {
         add_part(r, part, "0", "");
         return;
     }
@@ -290,6 +290,12 @@ static enum err read_range(struct reader *me, struct range *range, struct error 
     return code;
 }
 
+enum err readers_not_replayed(const char *dsn, const struct source_replay *replay, struct error *e)
+{
+    const char *which = dsn == NULL || dsn[0] == '\0' ? "dsn leads to several servers" : "read_dsn";
+    return error_set(e, ERR_TIMEOUT, "%s: %s", which, replay->why);
+}
+
 /* Each connection may lead to another server. */
 static enum err await_replay(struct reader *me, struct error *e)
 {
@@ -303,7 +309,7 @@ static enum err await_replay(struct reader *me, struct error *e)
         if (code != ERR_OK || replay.there)
             return code;
         if (replay.foreign || clock_mono_us() > deadline)
-            return error_set(e, ERR_TIMEOUT, "read_dsn: %s", replay.why);
+            return readers_not_replayed(o->dsn, &replay, e);
         code = watch(me, e);
         if (code != ERR_OK)
             return code;

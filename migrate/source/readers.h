@@ -59,6 +59,9 @@ MUST_CHECK enum err readers_start(struct readers **out, const struct readers_opt
 /* Stop the readers (statements are cancelled), join the threads, free. */
 void readers_stop(struct readers *r);
 
+/* ERR_TIMEOUT: a server that @dsn ("": that of the source) leads to does not show a barrier. */
+enum err readers_not_replayed(const char *dsn, const struct source_replay *replay, struct error *e);
+
 /* True: all is read, or a reader failed, as *@code and @e tell. Waits for that, at most @wait_ms. */
 bool readers_ended(struct readers *r, unsigned wait_ms, enum err *code, struct error *e);
 void readers_progress(struct readers *r, struct readers_progress *out);

@@ -195,6 +195,8 @@ enum err source_identity(struct source *s, bool files, const char *newest, uint6
 {
     enum err err = source_ready(s, e);
     uint64_t hash = err == ERR_OK ? source_tables_hash(s) : 0;
+    hash = XXH3_64bits_withSeed(piece(s->config.key), strlen(piece(s->config.key)), hash);
+    hash = XXH3_64bits_withSeed(piece(s->config.where), strlen(piece(s->config.where)), hash);
     for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
         PGresult *r = NULL;
         err =
@@ -211,18 +213,31 @@ enum err source_identity(struct source *s, bool files, const char *newest, uint6
     return err;
 }
 
-enum err connection_history(struct connection *c, uint64_t *out, struct error *e)
+static enum err read_hash(struct connection *c, const char *statement, uint64_t seed, uint64_t *out,
+                          struct error *e)
 {
-    char history[SOURCE_BARRIER_MAX] = "";
-    enum err err = connection_read(c, "history", NULL, history, sizeof(history), e);
-    *out = XXH3_64bits(history, strlen(history));
+    char text[SOURCE_BARRIER_MAX] = "";
+    enum err err = connection_read(c, statement, NULL, text, sizeof(text), e);
+    *out = XXH3_64bits_withSeed(text, strlen(text), seed);
     return err;
 }
 
 enum err source_history(struct source *s, uint64_t *out, struct error *e)
 {
     enum err err = source_ready(s, e);
-    return err == ERR_OK ? connection_history(s->connection, out, e) : err;
+    return err == ERR_OK ? read_hash(s->connection, "history", 0, out, e) : err;
+}
+
+enum err connection_server(struct connection *c, uint64_t *out, struct error *e)
+{
+    enum err err = read_hash(c, "history", 0, out, e);
+    return err == ERR_OK ? read_hash(c, "server_start", *out, out, e) : err;
+}
+
+enum err source_server(struct source *s, uint64_t *out, struct error *e)
+{
+    enum err err = source_ready(s, e);
+    return err == ERR_OK ? connection_server(s->connection, out, e) : err;
 }
 
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX])

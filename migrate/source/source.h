@@ -71,18 +71,22 @@ unsigned source_tables(const struct source *s);
 const char *source_table(const struct source *s, unsigned table); /* as the server quotes it */
 /* A hash of the names: the same list gives the same hash. */
 uint64_t source_tables_hash(const struct source *s);
-/* A hash of which tables the names stand for, and of their columns and partitions; with @files also of the
- * files of their rows. If it changes, reading by position may have missed rows. Names are those resolved when
+/* A hash of the key and the condition, of which tables the names stand for, and of their columns and
+ * partitions; with @files also of the files of their rows. If it changes, reading by position may have missed
+ * rows. Names are those resolved when
  * @s was opened: to see whether they stand for other tables now, open another source. @newest: a
  * source_horizon(); partitions made after it are not included; "": all are. ERR_CONFIG: a table does not
  * exist. */
 MUST_CHECK enum err source_identity(struct source *s, bool files, const char *newest, uint64_t *out,
                                     struct error *e);
 /* A hash of the history that rows and transaction ids belong to. It changes when a standby takes over, which
- * may lack transactions of the former primary, and when `dsn` leads to a clone. */
+ * may lack transactions of the former primary. A copy of the storage has the same. */
 MUST_CHECK enum err source_history(struct source *s, uint64_t *out, struct error *e);
+/* A hash of the history and of the server that runs there: it changes with each start of the server, and
+ * tells a copy of the storage, which has the same history, from the original while both run. */
+MUST_CHECK enum err source_server(struct source *s, uint64_t *out, struct error *e);
 /* The same for the server that a connection leads to. */
-MUST_CHECK enum err connection_history(struct connection *c, uint64_t *out, struct error *e);
+MUST_CHECK enum err connection_server(struct connection *c, uint64_t *out, struct error *e);
 /* The id's columns, named as in the catalog; returns their number. */
 unsigned source_id_columns(const struct source *s, const char *names[SOURCE_ID_COLUMNS_MAX]);
 /* The id's columns as text: as configured, or as found. */
@@ -176,14 +180,18 @@ MUST_CHECK enum err source_last_id(struct source *s, unsigned table, char out[SO
 MUST_CHECK enum err source_split(struct source *s, unsigned table, unsigned parts, char (*ids)[SOURCE_ID_MAX],
                                  unsigned *count, struct error *e);
 
-/* A relation that holds rows: a table, or one of its partitions. */
+/* A relation that may hold rows: a table, or one of its partitions. */
 struct source_part {
     char name[288]; /* as the server quotes it */
     unsigned table;
-    uint64_t blocks; /* 0: the role may not read the partition itself, so the part is the whole table */
-    char file[16];   /* changes when the relation is rewritten; "": a whole partitioned table */
+    uint64_t blocks; /* of a whole partitioned table: 0 */
+    /* It changes when the relation is rewritten. "": the part is a whole partitioned table, as the role may
+     * not read the partitions themselves. */
+    char file[16];
 };
-/* The parts of all tables; the caller frees *@out. */
+/* The parts of all tables, empty ones included: while source_identity() stays, the list has the same parts in
+ * the same order, unless the role gets or loses rights. The caller frees *@out. ERR_TIMEOUT: a partition was
+ * dropped meanwhile. */
 MUST_CHECK enum err source_parts(struct source *s, struct source_part **out, size_t *count, struct error *e);
 
 /* Replay lag of the server's furthest standby, in seconds; 0: there is no standby or all have caught up; -1:

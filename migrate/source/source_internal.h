@@ -39,7 +39,7 @@ struct pool;
 struct source {
     struct connection *connection; /* NULL: the source rests, see pool.h */
     struct pool *pool;             /* the owner of the connection; NULL: the source */
-    uint64_t epoch;                /* the pool's, when the source was opened */
+    uint64_t epoch;                /* the pool's, of the connection with which the source was opened */
     struct source_config config;
     unsigned timeout_ms;
     char role[144];

@@ -277,8 +277,9 @@ static enum err table_parts(struct source *s, unsigned table, struct source_part
             const char *blocks = PQgetvalue(r, i, PQfnumber(r, "blocks"));
             (void)snprintf(part.name, sizeof(part.name), "%s", PQgetvalue(r, i, PQfnumber(r, "name")));
             (void)snprintf(part.file, sizeof(part.file), "%s", PQgetvalue(r, i, PQfnumber(r, "file")));
-            if (number_u64(blocks, strlen(blocks), &part.blocks) && part.blocks > 0)
-                err = add_part(parts, count, &part, e);
+            err = number_u64(blocks, strlen(blocks), &part.blocks)
+                      ? add_part(parts, count, &part, e)
+                      : error_set(e, ERR_TIMEOUT, "%s was dropped meanwhile", part.name);
         }
     }
     PQclear(r);

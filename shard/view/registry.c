@@ -212,8 +212,7 @@ static void take_history(const redisReply *reply, struct registry_said *out)
     for (unsigned i = 0; i < out->history_count; i++)
         if (out->history[i].incarnation == h.incarnation && out->history[i].id == h.id)
             return;
-    if (out->history_count < REGISTRY_HISTORIES_MAX)
-        out->history[out->history_count++] = h;
+    out->history[out->history_count++] = h; /* there is room for one of each master */
 }
 
 static void take_said(const redisReply *reply, struct registry_said *out)

@@ -38,7 +38,7 @@ MUST_CHECK enum err registry_succeed(struct handle *f, struct error *e);
 MUST_CHECK enum err registry_keep(struct handle *f, struct error *e);
 
 /* What the registries say of the filter @names. */
-enum { REGISTRY_HISTORIES_MAX = 16, REGISTRY_HISTORY_FIELD_MAX = FILTER_NAME_MAX + 16 };
+enum { REGISTRY_HISTORY_FIELD_MAX = FILTER_NAME_MAX + 16 };
 
 /* The last history of a filter's view (history.h), as a master has it. */
 struct registry_history {
@@ -52,7 +52,7 @@ struct registry_said {
     bool named_before;    /* some registry names another one */
     uint64_t before;      /* the latest one of those, as above */
     unsigned history_count;
-    struct registry_history history[REGISTRY_HISTORIES_MAX]; /* without repetition; more are left out */
+    struct registry_history history[SLOT_NODES_MAX]; /* without repetition; each master has one */
 };
 /* The field for a filter's history, "{history}<filter>"; its value is "<incarnation> <id>". Returns its
  * length. */

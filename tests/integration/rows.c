@@ -74,7 +74,7 @@ struct rows_parts rows_parts(struct source *s)
 struct scan_range rows_part_range(const struct rows_parts *parts, unsigned part)
 {
     struct scan_range range = {.table = part, .blocks = true, .after = "0"};
-    if (parts->list[part].blocks > 0)
+    if (parts->list[part].file[0] != '\0')
         (void)snprintf(range.upto, sizeof(range.upto), "%llu", (unsigned long long)parts->list[part].blocks);
     return range;
 }

@@ -95,10 +95,8 @@ static void test_logical__a_build_relies_on_the_tail(void **state)
     fixture_all_present(&following, 0, first, 2000);
 }
 
-static void test_logical__a_slot_that_is_dropped_is_made_anew(void **state)
+static void drop_slot(void)
 {
-    (void)state;
-    following_running(0);
     fixture_sql(following.db,
                 "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" SLOT
                 "'");
@@ -114,10 +112,88 @@ static void test_logical__a_slot_that_is_dropped_is_made_anew(void **state)
             "'"));
         clock_sleep_us(10 * 1000);
     }
+}
+
+static void test_logical__a_slot_that_is_dropped_is_made_anew(void **state)
+{
+    (void)state;
+    following_running(0);
+    drop_slot();
     expect_slots("1");
     fixture_wait(&following, 0, "follow_error", "");
     following_running(0);
     following_expect_rows(0, 100);
+}
+
+/* Wait until somebody waits for the end of the transaction with this id. */
+static void expect_a_wait_for(const char *xid)
+{
+    char sql[200];
+    (void)snprintf(sql, sizeof(sql),
+                   "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND transactionid::text = '%s'", xid);
+    for (uint64_t until = clock_mono_us() + FOLLOWING_SOON_MS * 1000ull;; clock_sleep_us(20 * 1000)) {
+        char *waits = following_value(sql);
+        bool is = strcmp(waits, "t") == 0;
+        free(waits);
+        if (is)
+            return;
+        if (clock_mono_us() > until)
+            fail_msg("nobody waits for transaction %s", xid);
+    }
+}
+
+/* A transaction with an id, which the caller ends by fixture_sql() and PQfinish(). */
+static PGconn *open_transaction(char *xid, size_t size)
+{
+    PGconn *db = PQconnectdb(following.postgres.dsn);
+    fixture_sql(db, "SET synchronous_commit = local");
+    fixture_sql(db, "BEGIN");
+    PGresult *r = PQexec(db, "SELECT pg_current_xact_id()::text");
+    assert_int_equal(PQresultStatus(r), PGRES_TUPLES_OK);
+    (void)snprintf(xid, size, "%s", PQgetvalue(r, 0, 0));
+    PQclear(r);
+    return db;
+}
+
+/* Its commit is in the WAL before the slot's first position, so the slot does not send it, and others see its
+ * rows only after the follower has read what came before the slot. */
+static void test_logical__a_row_that_is_not_visible_while_the_slot_is_made_is_not_missed(void **state)
+{
+    (void)state;
+    char one[24], other[24], sql[200];
+    following_running(0);
+    uint64_t first = following_numbers(10);
+    PGconn *late = PQconnectdb(following.postgres.dsn);
+    fixture_sql(late, "SET synchronous_commit = on");
+    fixture_sql(following.db, "SET synchronous_commit = local");
+    PGconn *db = open_transaction(one, sizeof(one));
+    drop_slot();
+    expect_a_wait_for(one); /* the slot is made: it waits for all that is open, twice */
+    PGconn *next = open_transaction(other, sizeof(other));
+    fixture_sql(db, "COMMIT");
+    expect_a_wait_for(other);
+    fixture_sql(following.db, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    fixture_sql(following.db, "SELECT pg_reload_conf()");
+    clock_sleep_us(500 * 1000);
+    (void)snprintf(
+        sql, sizeof(sql),
+        "INSERT INTO short_link (code, url) SELECT 'c' || n, 'u' FROM generate_series(%llu, %llu) n",
+        (unsigned long long)first, (unsigned long long)first + 9);
+    assert_int_equal(PQsendQuery(late, sql), 1);
+    clock_sleep_us(500 * 1000);
+    fixture_sql(next, "COMMIT");
+    expect_slots("1");
+    fixture_wait(&following, 0, "follow_error", "");
+    following_running(0);
+    clock_sleep_us(3000 * 1000); /* until the follower has looked at the table */
+    fixture_sql(following.db, "ALTER SYSTEM RESET synchronous_standby_names");
+    fixture_sql(following.db, "SELECT pg_reload_conf()");
+    for (PGresult *r; (r = PQgetResult(late)) != NULL; PQclear(r))
+        assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
+    PQfinish(late);
+    PQfinish(next);
+    PQfinish(db);
+    following_soon(0, first, 10);
 }
 
 /* A table that was out of its publication for a while, and is in it again when the build asks. */
@@ -377,6 +453,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(following_test_redis_restarted),
         cmocka_unit_test(following_test_postgres_restarted),
         cmocka_unit_test(test_logical__a_slot_that_is_dropped_is_made_anew),
+        cmocka_unit_test(test_logical__a_row_that_is_not_visible_while_the_slot_is_made_is_not_missed),
         cmocka_unit_test(test_logical__a_slot_that_goes_while_it_is_opened_leaves_no_gap),
         cmocka_unit_test(test_logical__a_publication_that_was_off_is_not_relied_on),
         cmocka_unit_test(test_logical__rows_while_a_publication_was_off_are_read_by_ids),

@@ -2,6 +2,7 @@
 /* Histories of a view, on two real servers: the filter lies on the first of them. */
 #include "tests/integration/log_members.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,12 @@ static struct sync_client *l;
 static struct names names;
 static struct log_view *view;
 
+/* Each is a node of its own for test_what_many_masters_name__is_compared_to_the_last(). */
+static const char *const addresses[] = {"--bind",     "127.0.0.1",  "127.0.0.2",  "127.0.0.3",  "127.0.0.4",
+                                        "127.0.0.5",  "127.0.0.6",  "127.0.0.7",  "127.0.0.8",  "127.0.0.9",
+                                        "127.0.0.10", "127.0.0.11", "127.0.0.12", "127.0.0.13", "127.0.0.14",
+                                        "127.0.0.15", "127.0.0.16", NULL};
+
 static int start(void **state)
 {
     char urls[600];
@@ -29,7 +36,7 @@ static int start(void **state)
     (void)state;
     (void)signal(SIGPIPE, SIG_IGN);
     must(temp_redis_start(&home, NULL, &e), e);
-    must(temp_redis_start(&other, NULL, &e), e);
+    must(temp_redis_start(&other, addresses, &e), e);
     must(client_open(&client, home.port, REPLY_MS, &e), e);
     must(client_open(&other_client, other.port, REPLY_MS, &e), e);
     (void)snprintf(urls, sizeof(urls), "%s,%s", home.url, other.url);
@@ -116,6 +123,36 @@ static void test_histories_that_were_missed__keep_their_order(void **state)
     assert_false(view->degraded);
 }
 
+/* Each of many masters names another history, and the last one that is asked names one that the view lacks.
+ */
+static void test_what_many_masters_name__is_compared_to_the_last(void **state)
+{
+    enum { DATABASES = 16 }; /* a node each: with home one more than sixteen */
+    struct error e = {""};
+    struct nodes many;
+    struct registry_said said;
+    char urls[DATABASES * 80], field[REGISTRY_HISTORY_FIELD_MAX];
+    (void)state;
+    (void)registry_history_field(&names, field);
+    must(client_ok(&other_client, &e, "FLUSHALL"), e);
+    int length = snprintf(urls, sizeof(urls), "%s", home.url);
+    for (unsigned i = 0; i < DATABASES; i++) {
+        char last[2 * 16 + 2];
+        uint64_t incarnation = view->incarnation - (i + 1 < DATABASES);
+        (void)snprintf(last, sizeof(last), "%016" PRIx64 " %016x", incarnation, 0x9000 + i);
+        length += snprintf(urls + length, sizeof(urls) - (size_t)length, ",redis://127.0.0.%u:%u/%u", i + 1,
+                           (unsigned)other.port, i);
+        must(client_ok(&other_client, &e, "SELECT %u", i), e);
+        freeReplyObject(client_command(&other_client, "HSET tb:incarnations %s %s", field, last));
+    }
+    must(client_ok(&other_client, &e, "SELECT 0"), e);
+    must(nodes_parse(&many, urls, &e), e);
+    struct sync_client *asker = sync_client_new(&many, REPLY_MS, NULL);
+    must(registry_look(asker, &names, &said, &e), e);
+    sync_client_free(asker);
+    assert_int_equal(history_judge(view, &said), HISTORY_MISSED);
+}
+
 #define HISTORY_TEST(name) cmocka_unit_test_setup(name, set_up)
 
 int main(void)
@@ -123,6 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         HISTORY_TEST(test_a_master_that_refuses_writes__stops_no_filter_elsewhere),
         HISTORY_TEST(test_histories_that_were_missed__keep_their_order),
+        HISTORY_TEST(test_what_many_masters_name__is_compared_to_the_last),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

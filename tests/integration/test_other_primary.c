@@ -6,14 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "tests/integration/psql.h"
+#include "tests/lib/proxy.h"
 
-enum { ROWS = 2000, LATER = 200, LOST = 300, WAIT_MS = 60000 };
+enum { ROWS = 2000, LATER = 200, LOST = 300, FEW = 20, WAIT_MS = 60000 };
 
 static struct fixture fixture;
 static struct temp_postgres standby;
+static struct proxy *proxy;
 
 static int setup(void **state)
 {
@@ -28,6 +31,8 @@ static int teardown(void **state)
 {
     (void)state;
     int stopped = fixture_stop(&fixture);
+    proxy_stop(proxy);
+    proxy = NULL;
     temp_postgres_fini(&standby);
     return stopped;
 }
@@ -92,6 +97,32 @@ static void test_read_dsn__is_not_read_once_it_is_a_primary(void **state)
     fixture_all_present(&fixture, 0, 0, ROWS + LATER);
 }
 
+/* The former standby lacks rows. A rebuild waits, and finds them when `dsn` leads to one server again. */
+static void test_dsn__that_leads_readers_to_another_primary_is_not_read(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char dsn[100];
+    unsigned route;
+    uint16_t port;
+    must(proxy_start(&proxy, &e), e);
+    must(proxy_add(proxy, WIRE_POSTGRES, fixture.postgres.port, &route, &port, &e), e);
+    (void)snprintf(dsn, sizeof(dsn), "host=127.0.0.1 port=%u user=postgres dbname=postgres", (unsigned)port);
+    start_daemon(dsn, "timeout = 3s\n", "follow = no\nsweep = no\n");
+    promote();
+    fixture_insert(fixture.db, ROWS, FEW); /* so few that the sample hardly has one of them */
+    proxy_divert(proxy, route, "twinbloom reader", standby.port);
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
+    must(client_wait_status(
+             &fixture.client[0], FILTER, "job_waiting_for",
+             "dsn leads to several servers: the server is no standby, and not the server of dsn", WAIT_MS,
+             &e),
+         e);
+    proxy_divert(proxy, route, NULL, 0);
+    fixture_wait(&fixture, 0, "job_state", "done");
+    fixture_all_present(&fixture, 0, 0, ROWS + FEW);
+}
+
 /* The new primary gives ids and transaction ids again that the job had seen on the former one. */
 static void test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again(void **state)
 {
@@ -154,15 +185,14 @@ static void await_standby(void)
 }
 
 /* The former primary still runs, and the follower still reads from it. It says that all is added; a rebuild
- * on the new primary does not believe that. */
-static void test_dsn__that_leads_to_another_primary_than_the_follower_has_is_not_covered_by_it(void **state)
+ * on the server that @succeed has made a primary does not believe that. */
+static void is_not_covered(void (*succeed)(void))
 {
-    (void)state;
     install_outbox();
     await_standby();
     start_daemon(either(), "timeout = 3s\n", "follow_by = outbox\noutbox = link_outbox\n");
     fixture_wait(&fixture, 0, "follow_state", "running");
-    promote();
+    succeed();
     fixture_sql(fixture.db,
                 "ALTER DATABASE postgres SET default_transaction_read_only = on"); /* for new sessions */
     PQfinish(fixture.db);
@@ -175,15 +205,42 @@ static void test_dsn__that_leads_to_another_primary_than_the_follower_has_is_not
     fixture_all_present(&fixture, 0, 0, ROWS + LATER);
 }
 
+static void test_dsn__that_leads_to_another_primary_than_the_follower_has_is_not_covered_by_it(void **state)
+{
+    (void)state;
+    is_not_covered(promote);
+}
+
+/* Let the standby start as a primary of the same timeline, as a copy of the primary's storage would. */
+static void start_as_copy(void)
+{
+    struct error e = {""};
+    char path[sizeof(standby.directory) + 32];
+    temp_postgres_stop(&standby);
+    (void)snprintf(path, sizeof(path), "%s/data/standby.signal", standby.directory);
+    assert_int_equal(unlink(path), 0);
+    must(temp_postgres_restart(&standby, &e), e);
+}
+
+static void test_dsn__that_leads_to_a_copy_of_the_followers_primary_is_not_covered_by_it(void **state)
+{
+    (void)state;
+    is_not_covered(start_as_copy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_read_dsn__is_not_read_once_it_is_a_primary, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_dsn__that_leads_readers_to_another_primary_is_not_read, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(
             test_dsn__that_leads_to_another_primary_than_the_follower_has_is_not_covered_by_it, setup,
             teardown),
+        cmocka_unit_test_setup_teardown(
+            test_dsn__that_leads_to_a_copy_of_the_followers_primary_is_not_covered_by_it, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

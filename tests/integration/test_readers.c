@@ -44,7 +44,7 @@ static void test_readers__hand_out_each_row_once_by_blocks(void **state)
     static const unsigned counts[] = {1, 4, 16};
     struct source *s = database_source(*state, READING_TABLES, NULL);
     struct rows_parts parts = rows_parts(s);
-    assert_int_equal(parts.count, 4);
+    assert_int_equal(parts.count, 6);
     for (size_t i = 0; i < 3; i++) {
         struct reading *reading = reading_new();
         struct readers_options o = reading_options(reading, s, parts.list, parts.count);

@@ -123,8 +123,13 @@ static void learn(const struct proxy *p, struct connection *c, const struct wire
         (void)snprintf(c->user, sizeof(c->user), "%s", r->user);
     if (r->name[0] != '\0')
         c->job = is_job(p, r->name);
-    if (r->kind == WIRE_STARTUP)
+    if (r->kind == WIRE_STARTUP) {
         c->started = true;
+        if (r->name[0] != '\0' && strcmp(r->name, c->route->diverted) == 0) { /* nothing was sent yet */
+            close_fd(&c->server, false);
+            c->server = connect_to(c->route->diversion);
+        }
+    }
     if (c->route->fault.refuse && is_hit(c))
         c->broken = true;
 }

@@ -40,6 +40,10 @@ void proxy_set(struct proxy *p, unsigned route, const struct proxy_fault *fault)
 /* Send new connections to the server at @target, and reset the existing ones, as if the address had moved. */
 void proxy_aim(struct proxy *p, unsigned route, uint16_t target);
 
+/* Send new connections of Postgres that name themselves @application to the server at @target, as if an
+ * address led to several servers. NULL: none any more. */
+void proxy_divert(struct proxy *p, unsigned route, const char *application, uint16_t target);
+
 /* Lift all faults. */
 void proxy_lift(struct proxy *p);
 

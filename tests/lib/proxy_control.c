@@ -41,6 +41,15 @@ void proxy_aim(struct proxy *p, unsigned route, uint16_t target)
     proxy_wake(p);
 }
 
+void proxy_divert(struct proxy *p, unsigned route, const char *application, uint16_t target)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    struct route *r = &p->routes[route];
+    (void)snprintf(r->diverted, sizeof(r->diverted), "%s", application == NULL ? "" : application);
+    r->diversion = target;
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
 void proxy_lift(struct proxy *p)
 {
     for (unsigned i = 0; i < p->route_count; i++)

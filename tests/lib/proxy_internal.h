@@ -15,6 +15,8 @@ struct route {
     int listener;
     struct proxy_fault fault; /* its user points to the next member, or is NULL */
     char user[32];
+    char diverted[64]; /* set by proxy_divert(); "": nobody */
+    uint16_t diversion;
 };
 
 struct stream {
