@@ -61,7 +61,7 @@ enum err driver_unchanged(struct driver *d, struct error *e)
     return error_set(
         e, ERR_CHANGED,
         "`table` changed during the job: another table, other columns, partitions or files, or another "
-        "primary");
+        "primary; or the job was begun with another `key` or `where`");
 }
 
 enum err driver_source(struct driver *d, struct error *e)

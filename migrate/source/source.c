@@ -195,8 +195,11 @@ enum err source_identity(struct source *s, bool files, const char *newest, uint6
 {
     enum err err = source_ready(s, e);
     uint64_t hash = err == ERR_OK ? source_tables_hash(s) : 0;
+    if (err == ERR_OK)
+        hash = XXH3_64bits_withSeed(s->where_piece, strlen(s->where_piece), hash);
     for (unsigned i = 0; i < s->table_count && err == ERR_OK; i++) {
         PGresult *r = NULL;
+        hash = XXH3_64bits_withSeed(s->tables[i].key_piece, strlen(s->tables[i].key_piece), hash);
         err =
             source_run(s, i, "identity", SQL_BINDINGS({"oid", s->tables[i].oid}, {"newest", newest}), &r, e);
         if (err == ERR_OK && PQntuples(r) == 0)

@@ -71,8 +71,8 @@ unsigned source_tables(const struct source *s);
 const char *source_table(const struct source *s, unsigned table); /* as the server quotes it */
 /* A hash of the names: the same list gives the same hash. */
 uint64_t source_tables_hash(const struct source *s);
-/* A hash of which tables the names stand for, and of their columns and partitions; with @files also of the
- * files of their rows. If it changes, reading by position may have missed rows. Names are those resolved when
+/* A hash of which tables the names stand for, of their columns and partitions, and of `key` and `where`; with
+ * @files also of the files of their rows. If it changes, reading by position may have missed rows. Names are those resolved when
  * @s was opened: to see whether they stand for other tables now, open another source. @newest: a
  * source_horizon(); partitions made after it are not included; "": all are. ERR_CONFIG: a table does not
  * exist. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A build that another driver goes on with, though what the job's record says is of an earlier attempt. */
+/* A build that another driver goes on with, though what the job's record says is of an earlier attempt, or of
+ * another configuration. */
 #include "tests/integration/fixture.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@ enum { ROWS = 30000, STEADY_MS = 60000 };
 #define REBUILD                                                                                              \
     "lease = 4s\npage_rows = 500\ncheckpoint_interval = 20ms\nverify_sample = 20\nrows_per_second = 20000\n"
 #define ALL "public.gate(id)"
+#define MOST "public.gate(id) AND id % 1000 <> 7"
 
 /* One row can only be read while nobody holds an advisory lock. */
 static const char gate[] =
@@ -153,12 +155,43 @@ static void test_takeover__scans_where_the_step_is_of_an_earlier_attempt(void **
     is_finished_by_the_other(before + 1);
 }
 
+static void configure(unsigned d, const char *where)
+{
+    char filters[512];
+    struct error e = {""};
+    (void)snprintf(filters, sizeof(filters),
+                   "[filter " FILTER "]\ncapacity = 60000\nerror_rate = 0.0001\ntable = short_link\n"
+                   "id_column = id\nkey = code\nwhere = %s\ngrace = 500ms\nfollow = no\n",
+                   where);
+    const struct daemon_options o = {.nodes = fixture.node_list,
+                                     .dsn = fixture.postgres.dsn,
+                                     .redis = "",
+                                     .expansion = REBUILD,
+                                     .filters = filters};
+    must(daemon_rewrite(&fixture.daemon[d], &o, &e), e);
+    must(daemon_reload(&fixture.daemon[d], &e), e);
+}
+
+/* An operator has the configuration name more rows, and stops the coordinator that builds. */
+static void test_takeover__scans_again_where_the_configuration_names_other_rows(void **state)
+{
+    (void)state;
+    int64_t before = fixture_generation(&fixture, 1);
+    for (unsigned d = 0; d < 2; d++)
+        configure(d, MOST);
+    begin_the_scan();
+    configure(1, ALL);
+    kill_the_driver();
+    is_finished_by_the_other(before + 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_takeover__scans_again_where_the_checkpoint_is_of_an_earlier_attempt),
         TEST(test_takeover__scans_where_the_step_is_of_an_earlier_attempt),
+        TEST(test_takeover__scans_again_where_the_configuration_names_other_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
