@@ -20,17 +20,25 @@ static enum err make_builder(struct driver *d, struct error *e)
     return d->builder != NULL ? ERR_OK : builder_new(&d->builder, d->redis, &d->handle.names, e);
 }
 
-/* Continue with a generation that is not completely built. */
+/* Continue with a generation that is not completely built. The mutex stays the same when its holder begins a
+ * build again. What that driver wrote into the record before, over a connection that broke, may be executed
+ * later: so progress counts only for the shards that it was made with, and no step behind the scan before the
+ * scan has ended. */
 static enum err resume(struct driver *d, struct error *e)
 {
     struct buffer rows = {0};
+    struct record *r = &d->record;
     enum err code = make_builder(d, e);
     if (code == ERR_OK)
         code = builder_resume(d->builder, &rows, e);
     buffer_fini(&rows); /* the job's record has them, or an earlier state */
-    if (code == ERR_OK && d->builder->anew)
-        d->record.generation = 0;
-    return code;
+    if (code != ERR_OK)
+        return code;
+    if (d->builder->anew || r->made != d->builder->shape.layers[0].token)
+        r->generation = 0;
+    if (!r->scan_ended && r->step > STEP_SCAN && r->step <= STEP_CUTOVER)
+        r->step = STEP_SCAN;
+    return ERR_OK;
 }
 
 enum err driver_reclaim(struct driver *d, struct error *e)

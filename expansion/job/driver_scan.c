@@ -93,6 +93,7 @@ static enum err checkpoint(struct driver *d, bool scan_ended, struct error *e)
     if (code != ERR_OK)
         return code;
     r->generation = driver_built(d)->number;
+    r->made = d->builder->shape.layers[0].token;
     r->scan_ended = scan_ended;
     record_begin(d, false);
     record_checkpoint(d, r, false);

@@ -248,6 +248,7 @@ enum err driver_settle(struct driver *d, struct error *e)
         return driver_source_failed(d, code);
     memcpy(r->swept, r->horizon, sizeof(r->swept));
     r->generation = driver_built(d)->number;
+    r->made = d->builder->shape.layers[0].token;
     r->settled = true;
     r->scan_ended = false;
     r->rows = r->skipped_null = r->skipped_empty = 0;

@@ -32,6 +32,7 @@ static const struct field fields[] = {
     }
     FIELD("id", NUMBER, BY_OTHERS, id),
     FIELD("generation", NUMBER, BY_SCAN, generation),
+    FIELD("made", NUMBER, BY_SCAN, made),
     FIELD("settled", YES_NO, BY_SETTLE, settled),
     FIELD("scan_ended", YES_NO, BY_SCAN, scan_ended),
     FIELD("horizon", TEXT, BY_SETTLE, horizon),

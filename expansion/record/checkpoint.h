@@ -24,6 +24,7 @@ struct table_mark {
 struct record {
     uint64_t id;         /* mutex_id() of the driver that began the job; 0: that driver wrote no id */
     uint64_t generation; /* the one that is built; 0: no record */
+    uint64_t made;       /* the token under which the shards were made that have what was scanned */
     enum job_step step;
     bool running; /* its last driver did not record its end */
     bool settled;

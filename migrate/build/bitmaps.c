@@ -117,17 +117,6 @@ static bool set_bits(uint64_t *block, const struct key_place *place, unsigned ha
     return unset != 0;
 }
 
-/* Several writers lock a block in turn: that is one atomic operation instead of one per bit, on a cache line
- * that has to come from memory anyway. Two writers rarely want the same block at the same time. */
-static bool set_shared(uint64_t *block, const struct key_place *place, unsigned hashes)
-{
-    while ((__atomic_fetch_or(block, LOCK, __ATOMIC_ACQUIRE) & LOCK) != 0)
-        (void)sched_yield();
-    bool changed = set_bits(block, place, hashes);
-    __atomic_store_n(block, __atomic_load_n(block, __ATOMIC_RELAXED) & ~LOCK, __ATOMIC_RELEASE);
-    return changed;
-}
-
 /* The count is stored after the bits (release), so whoever reads it in bitmaps_added() sees the bits. */
 static void count_new(struct bitmaps_writer *w, uint32_t index, bool own_lane)
 {
@@ -138,17 +127,30 @@ static void count_new(struct bitmaps_writer *w, uint32_t index, bool own_lane)
         (void)__atomic_fetch_add(added, 1, __ATOMIC_RELEASE);
 }
 
+/* Several writers lock a block in turn: that is one atomic operation instead of one per bit, on a cache line
+ * that has to come from memory anyway. Two writers rarely want the same block at the same time. What is new
+ * is counted before the block is free: a writer that finds its key's bits there may end its page, and a flush
+ * behind that page must write them. */
+static void set_shared(struct bitmaps_writer *w, uint64_t *block, const struct key_place *place)
+{
+    const struct bitmaps *b = w->bitmaps;
+    while ((__atomic_fetch_or(block, LOCK, __ATOMIC_ACQUIRE) & LOCK) != 0)
+        (void)sched_yield();
+    if (set_bits(block, place, b->geometry.hashes))
+        count_new(w, place->shard - b->first, b->lanes > 1);
+    __atomic_store_n(block, __atomic_load_n(block, __ATOMIC_RELAXED) & ~LOCK, __ATOMIC_RELEASE);
+}
+
 void bitmaps_apply(struct bitmaps_writer *w)
 {
     const struct bitmaps *b = w->bitmaps;
-    bool own_lane = b->alone || b->lanes > 1;
     for (unsigned i = 0; i < w->waiting; i++) {
         const struct key_place *place = &w->place[i];
         uint64_t *block = block_at(b, place);
-        bool changed = b->alone ? set_bits(block, place, b->geometry.hashes)
-                                : set_shared(block, place, b->geometry.hashes);
-        if (changed)
-            count_new(w, place->shard - b->first, own_lane);
+        if (!b->alone)
+            set_shared(w, block, place);
+        else if (set_bits(block, place, b->geometry.hashes))
+            count_new(w, place->shard - b->first, true);
     }
     w->waiting = 0;
 }

@@ -73,10 +73,9 @@ const char *source_table(const struct source *s, unsigned table); /* as the serv
 uint64_t source_tables_hash(const struct source *s);
 /* A hash of the key and the condition, of which tables the names stand for, and of their columns and
  * partitions; with @files also of the files of their rows. If it changes, reading by position may have missed
- * rows. Names are those resolved when
- * @s was opened: to see whether they stand for other tables now, open another source. @newest: a
- * source_horizon(); partitions made after it are not included; "": all are. ERR_CONFIG: a table does not
- * exist. */
+ * rows. Names are those resolved when @s was opened: to see whether they stand for other tables now, open
+ * another source. @newest: a source_horizon(); partitions made after it are not included; "": all are.
+ * ERR_CONFIG: a table does not exist. */
 MUST_CHECK enum err source_identity(struct source *s, bool files, const char *newest, uint64_t *out,
                                     struct error *e);
 /* A hash of the history that rows and transaction ids belong to. It changes when a standby takes over, which

@@ -25,16 +25,20 @@ static void reply_piece(struct reply *r, uint64_t next, const void *bytes, size_
 static const char degraded[] =
     "keys of the filter may be lost, until it is healed: a dump would not have them";
 
+/* Open the shards that are dumped. ERR_LOST: also if they may lack keys. */
+static enum err open_whole(struct admin *a, struct log_shards **out, struct error *e)
+{
+    enum err code = log_shards_open(out, a->redis, &a->handle.names, view_current(&a->view)->number, e);
+    return code == ERR_OK && log_shards_degraded(*out) ? error_set(e, ERR_LOST, "%s", degraded) : code;
+}
+
 static enum err begin_header(struct admin *a, struct dump_header *out, struct error *e)
 {
-    const struct generation *g = view_current(&a->view);
     struct log_shards *s = NULL;
-    if (a->view.degraded)
-        return error_set(e, ERR_LOST, "%s", degraded);
-    enum err code = dump_header_of(out, &a->view, g->layer_count, e);
+    enum err code = dump_header_of(out, &a->view, view_current(&a->view)->layer_count, e);
     if (code != ERR_OK)
         return code;
-    code = log_shards_open(&s, a->redis, &a->handle.names, g->number, e);
+    code = open_whole(a, &s, e);
     if (code == ERR_OK)
         out->seed = log_shards_seed(s);
     out->nonce = random_u64();
@@ -71,9 +75,7 @@ static enum err read_run(struct admin *a, const struct dump_header *h, const str
     for (;;) {
         struct log_shards *s = NULL;
         struct dump_header now;
-        enum err code = a->view.degraded ? error_set(e, ERR_LOST, "%s", degraded)
-                                         : log_shards_open(&s, a->redis, &a->handle.names,
-                                                           view_current(&a->view)->number, e);
+        enum err code = open_whole(a, &s, e);
         if (code == ERR_OK)
             code = log_shards_read(s, run->layer, run->first, run->count, out, e);
         log_shards_close(s);

@@ -54,6 +54,11 @@ uint64_t log_shards_seed(const struct log_shards *s)
     return s->view.seed;
 }
 
+bool log_shards_degraded(const struct log_shards *s)
+{
+    return s->view.degraded;
+}
+
 enum err log_shards_read(struct log_shards *s, unsigned layer, uint32_t first, uint32_t count, uint8_t *out,
                          struct error *e)
 {

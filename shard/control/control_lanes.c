@@ -27,6 +27,15 @@ static bool somebody_has_answered(const struct log_view *v, unsigned i)
     return false;
 }
 
+/* A lane that is lost is not there. But the address of its node may lead to another node's server. */
+static enum err replace(struct control *c, unsigned i, struct error *e)
+{
+    enum eras_action ignored;
+    bool is_cluster = sync_client_nodes(c->redis)->cluster != NULL; /* slots lead to it */
+    enum err code = is_cluster ? ERR_OK : control_look_at_masters(c, &ignored, e);
+    return code == ERR_OK ? roll_replace_lane(&c->roll, c->view, i, e) : code;
+}
+
 /* The lane's node is in an era that the view does not have: answer, if this process is a writer. The last
  * writer to answer lets the view take the era. */
 static enum err call_roll(struct control *c, unsigned i, struct error *e)
@@ -45,7 +54,7 @@ static enum err call_roll(struct control *c, unsigned i, struct error *e)
     if (code == ERR_OK)
         code = roll_take_era(&c->roll, c->view, i, NULL, &missing, e);
     if (code == ERR_LOST)
-        code = roll_replace_lane(&c->roll, c->view, i, e);
+        code = replace(c, i, e);
     if (code == ERR_OK && missing > 0)
         c->waits = WAITS_FOR_LANE;
     if (code == ERR_OK && missing > 0)
@@ -79,7 +88,7 @@ static enum err mend_lane(struct control *c, unsigned i, bool *changed, struct e
     enum err code = ERR_OK;
     *changed = true;
     if (is_to_mend(c, i, TAIL_LOST))
-        code = roll_replace_lane(&c->roll, c->view, i, e);
+        code = replace(c, i, e);
     else if (is_to_give_up(c, i))
         code = roll_give_up_lane(&c->roll, c->view, i, e);
     else if (is_to_mend(c, i, TAIL_ERA) || c->view->lane[i].era == 0 || somebody_has_answered(c->view, i))
@@ -157,7 +166,7 @@ static enum err make_readers(struct control *c, struct error *e)
 /* ERR_FENCED: the lane was replaced, so the view has changed. */
 static enum err replace_lost(struct control *c, unsigned i, struct error *e)
 {
-    enum err code = roll_replace_lane(&c->roll, c->view, i, e);
+    enum err code = replace(c, i, e);
     return code == ERR_OK ? error_set(e, ERR_FENCED, "lane %u was lost, and is replaced", i) : code;
 }
 

@@ -108,11 +108,34 @@ static enum err find_with_slots(const struct replications *there, struct trusted
     return ERR_OK;
 }
 
+/* The id that a node of a list had tells whose server it is. If another node's address leads to it now, its
+ * own address may lead back to it later; so nobody makes its shards elsewhere meanwhile. Of two nodes that
+ * lead to one server only the first one is among those that are there. */
+static enum err check_addresses(const struct eras *s, struct error *e)
+{
+    for (unsigned i = 0; i < s->seen.count; i++) {
+        const struct replication *was = &s->seen.one[i], *now = replications_of_id(&s->there, was->id);
+        if (now != NULL && strcmp(now->node, was->node) != 0)
+            return error_set(
+                e, ERR_UNREACHABLE,
+                "Redis node %s is the server that node %s was: an address leads elsewhere; if that is "
+                "meant, restart all coordinators",
+                now->node, was->node);
+        if (now == NULL && was->id != 0 && replications_of_node(&s->there, was->node) == NULL)
+            return error_set(e, ERR_UNREACHABLE,
+                             "Redis node %s is the server of another node: an address leads elsewhere",
+                             was->node);
+    }
+    return ERR_OK;
+}
+
 enum err eras_look(struct eras *s, struct sync_client *l, const struct names *names, const struct log_view *v,
                    enum eras_action *out, struct error *e)
 {
     bool is_cluster = sync_client_nodes(l)->cluster != NULL;
     enum err code = sync_client_replications(l, &s->there, e);
+    if (code == ERR_OK && !is_cluster)
+        code = check_addresses(s, e);
     if (code == ERR_OK)
         code = is_cluster ? find_with_slots(&s->there, &s->now, e) : find(l, names, v, &s->now, e);
     if (code != ERR_OK)

@@ -47,7 +47,8 @@ struct eras {
 };
 void eras_fini(struct eras *s);
 
-/* Ask all nodes that hold shards of a generation of @v. ERR_UNREACHABLE: also if one is no master. */
+/* Ask all nodes that hold shards of a generation of @v. ERR_UNREACHABLE: also if one is no master, or if the
+ * address of one leads to another node's server. */
 MUST_CHECK enum err eras_look(struct eras *s, struct sync_client *l, const struct names *names,
                               const struct log_view *v, enum eras_action *out, struct error *e);
 

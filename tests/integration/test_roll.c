@@ -13,6 +13,8 @@
 #include <string.h>
 #include "base/clock.h"
 #include "shard/fold/fold.h"
+#include "shard/generations/build.h"
+#include "shard/generations/grace.h"
 #include "shard/members/remove.h"
 #include "shard/members/roll.h"
 #include "shard/view/view_load.h"
@@ -307,6 +309,14 @@ static void roll_call(void)
     assert_int_equal(taking(&w.writer[1]), 0);
     for (unsigned i = 0; i < WRITERS; i++)
         follow(&w.writer[i]);
+}
+
+static enum err pass_over(void *arg, const struct tail_record *record, struct error *e)
+{
+    (void)arg;
+    (void)record;
+    (void)e;
+    return ERR_OK;
 }
 
 /* --- what is in the lane --- */
@@ -1025,6 +1035,52 @@ static void test_a_removal__replaces_the_lanes_that_are_as_they_were(void **stat
     assert_true(w.view->degraded);
 }
 
+/* A build has read the lane for the last time when its node fails over without an entry whose writer is gone.
+ * Who removes that writer knows that keys may be lost, and the build does not have them: so it reads again,
+ * and does not heal the filter. */
+static void test_a_removal__takes_back_that_a_cutover_is_near(void **state)
+{
+    struct error e = {""};
+    struct generation shape = w.g;
+    struct nodes home;
+    struct builder *b = NULL;
+    char id[24];
+    bool read = true;
+    (void)state;
+    replicate();
+    roll_call();
+    (void)snprintf(id, sizeof(id), "%016" PRIx64, lanes_era(&w.home_client));
+    put_field(NULL, "eras", id);
+    put_field(NULL, "lane_nodes", w.nodes.node[LANE_NODE].name);
+    must(grace_forget(w.writer[0].link, &w.names, GENERATION + 1, &e), e);
+    must(nodes_parse(&home, w.home.url, &e), e);
+    nodes_pin(&home, &shape);
+    must(builder_new(&b, w.writer[0].link, &w.names, &e), e);
+    must(builder_begin(b, &shape, &e), e);
+    must(builder_start(b, &e), e);
+    builder_note(b);
+    must(builder_cutover(b, true, &read, &e), e);
+    assert_false(read);
+    must(builder_follow(b, pass_over, NULL, &e), e);
+    builder_note(b);
+    builder_wrote(b);
+    catch_up();
+    lag();
+    add(&w.writer[1], 1);
+    fail_over();
+    answers(&w.writer[0]);
+    load_view();
+    must(remove_degraded(&w.writer[0].roll, w.view, w.writer[1].id, &e), e);
+    must(builder_cutover(b, true, &read, &e), e);
+    assert_false(read);
+    gives(ERR_LOST, builder_follow(b, pass_over, NULL, &e), e);
+    assert_int_equal(taking(&w.writer[0]), 0);
+    gives(ERR_LOST, builder_cutover(b, true, &read, &e), e);
+    load_view();
+    assert_true(w.view->degraded);
+    builder_free(b);
+}
+
 /* --- a lane that is lost --- */
 
 static void replaces(struct writer *o)
@@ -1412,6 +1468,7 @@ int main(void)
         ROLL_TEST(test_scripts__run_at_maxmemory),
         ROLL_TEST(test_a_roll_call_of_two__takes_milliseconds),
         ROLL_TEST(test_a_writer_that_is_gone__is_removed_and_the_filter_degraded),
+        cmocka_unit_test_setup_teardown(test_a_removal__takes_back_that_a_cutover_is_near, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_removal__replaces_the_lanes_that_are_as_they_were,
                                         set_up_two_lanes, tear_down),
         ROLL_TEST(test_a_lane_that_was_deleted__becomes_whole_in_another_stream),

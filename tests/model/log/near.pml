@@ -25,6 +25,8 @@ typedef state {
     byte record;     /* of the build: the id of home that it was made under; 0: there is none */
     byte under;      /* and the lane's era then */
     bool read;       /* its position is behind the key's entry */
+    bool degraded;   /* no key is called absent */
+    bool removed;    /* no roll call waits for the writer any more */
 };
 state view, other, before; /* other: an earlier state, or that of the other server */
 bool is_kept, named; /* named: the second master names the history of the other server */
@@ -34,18 +36,25 @@ bool in_lane, acknowledged, old, new; /* old, new: the generations' shards have 
 byte header;         /* token in the headers of the shards that are built */
 byte last_token;
 bool denied;
+bool gone;           /* the writer answers nothing any more */
+
+#ifdef NEAR_STAYS
+#define NEAR_ENDS skip
+#else
+#define NEAR_ENDS view.near = false
+#endif
 
 inline copy(to, from)
 {
     to.cut = from.cut; to.near = from.near; to.folded = from.folded; to.folded_new = from.folded_new;
     to.token = from.token; to.era = from.era; to.record = from.record; to.under = from.under;
-    to.read = from.read
+    to.read = from.read; to.degraded = from.degraded; to.removed = from.removed
 }
 
 inline clear(it)
 {
     it.cut = false; it.near = false; it.folded = false; it.folded_new = false; it.token = 0; it.era = 0;
-    it.record = 0; it.under = 0; it.read = false
+    it.record = 0; it.under = 0; it.read = false; it.degraded = false; it.removed = false
 }
 
 /* Whoever goes by a view of the other server has its history named first (history.pml). */
@@ -76,7 +85,10 @@ end:
     :: d_step { failovers < FAILOVERS && !in_lane -> failovers++; era++ }
     :: d_step { failovers < FAILOVERS && in_lane -> failovers++; era++; in_lane = false }
     :: d_step { failovers < FAILOVERS && in_lane -> failovers++; era++ }
-    :: d_step { view.era != era && said == era -> view.era = era; view.folded = false; view.folded_new = false }
+    :: d_step { view.era != era && (said == era || view.removed) ->
+           view.era = era; view.folded = false; view.folded_new = false }
+    :: d_step { gone && !view.removed && view.era != era && said != era -> /* a roll call waits for the writer */
+           view.removed = true; view.degraded = true; NEAR_ENDS }
     od
 }
 
@@ -95,6 +107,9 @@ end:
     :: atomic { keeps && !will && view.era == era && said == era && !MISSED && view.folded &&
                (view.cut -> view.folded_new : !(KEPT_FOR_BUILD)) -> GOES_BY_VIEW; will = true }
     :: atomic { will -> keeps = false; will = false }
+#ifdef REMOVED
+    :: atomic { gone = true; break }
+#endif
     :: atomic { said != era ->
            if
            :: keeps -> in_lane = true
@@ -172,7 +187,7 @@ proctype builder(byte n)
        :: atomic { !near && view.token == token && !view.cut -> view.record = at; view.under = under; view.read = read }
        :: atomic { view.cut || view.token != token || view.era != under || !(SAME_HOME) -> break }
        :: atomic { !view.cut && view.token == token && view.era == under && SAME_HOME && WAS_NEAR ->
-              view.cut = true; view.folded_new = read; view.near = false; view.record = 0; break }
+              view.cut = true; view.folded_new = read; view.near = false; view.record = 0; view.degraded = false; break }
        :: atomic { !view.cut && view.token == token && view.era == under && SAME_HOME && !(WAS_NEAR) ->
               view.near = true; near = true }
        fi
@@ -187,7 +202,7 @@ proctype reader()
     bool behind, has;
 end:
     do
-    :: d_step { acknowledged && view.era == era && !MISSED ->
+    :: d_step { acknowledged && view.era == era && !MISSED && !view.degraded ->
            behind = (view.cut -> view.folded_new : view.folded);
            has = (view.cut -> new : old) || (in_lane && !behind);
            denied = !has && !(behind && !in_lane); /* a position that is not in the lane is a gap */

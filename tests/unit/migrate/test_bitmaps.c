@@ -246,6 +246,50 @@ static void no_bit_is_lost(struct geometry g, unsigned writers, unsigned rounds)
         one_round(&g, writers, i);
 }
 
+/* One writer, whose keys another one puts at the same time, flushes behind each of its keys: that key must be
+ * in what was copied, whoever has set its bits. */
+static void flushes_what_it_has_put(const struct geometry *g, uint64_t seed)
+{
+    struct crowd c = {.b = made(g, g->shards, 2), .g = g, .writers = 1, .seed = seed};
+    size_t words = geometry_shard_bytes(g) / 8;
+    uint64_t *into = calloc(g->shards * words, sizeof(*into)), *seen = calloc(g->shards, sizeof(*seen));
+    struct bitmaps_writer w;
+    struct one other = {&c, 0};
+    pthread_t thread;
+    assert_non_null(into);
+    assert_non_null(seen);
+    assert_int_equal(pthread_barrier_init(&c.begin, NULL, 2), 0);
+    assert_int_equal(pthread_create(&thread, NULL, put_share, &other), 0);
+    bitmaps_writer_init(&w, c.b, 1);
+    (void)pthread_barrier_wait(&c.begin);
+    uint64_t lost = 0;
+    for (uint64_t key = 0; key < KEYS; key++) {
+        struct key_place place;
+        hash_place(g, sweep(seed, key), &place);
+        bitmaps_put(&w, sweep(seed, key));
+        bitmaps_apply(&w);
+        uint64_t added = bitmaps_added(c.b, place.shard), *copy = into + place.shard * words;
+        if (added != seen[place.shard])
+            bitmaps_copy(c.b, place.shard, copy);
+        seen[place.shard] = added;
+        lost += block_set(g, &place, (uint8_t *)copy);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(lost, 0);
+    (void)pthread_barrier_destroy(&c.begin);
+    free(seen);
+    free(into);
+    bitmaps_free(c.b);
+}
+
+static void test_bitmaps_added__counts_what_was_found_there(void **state)
+{
+    (void)state;
+    const struct geometry g = {.shards = 30, .blocks = 40, .block_bits = 1024, .hashes = 6};
+    for (uint64_t round = 0; round < 20; round++)
+        flushes_what_it_has_put(&g, round);
+}
+
 static void test_bitmaps_copy__loses_no_bit_of_one_writer(void **state)
 {
     (void)state;
@@ -275,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_bitmaps_apply__is_what_makes_the_last_keys_count),
         cmocka_unit_test(test_bitmaps_bytes__have_what_was_put),
         cmocka_unit_test(test_bitmaps_hold__empties_and_moves_them),
+        cmocka_unit_test(test_bitmaps_added__counts_what_was_found_there),
         cmocka_unit_test(test_bitmaps_copy__loses_no_bit_of_one_writer),
         cmocka_unit_test(test_bitmaps_copy__loses_no_bit_of_several_writers),
         cmocka_unit_test(test_bitmaps_copy__loses_no_bit_of_very_many_shards),

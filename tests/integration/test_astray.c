@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* For a while the address of a node leads to another node's server, and then to its own again, which has its
+ * data and its replication id of before. */
+#include "tests/integration/log_members.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "shard/view/view_load.h"
+#include "tests/lib/proxy.h"
+#include "tests/lib/temp_redis.h"
+
+enum { SERVERS = 3, REPLY_MS = 5000, KEYS = 1000, WAIT_US = 4 * 1000 * 1000, HOME = 0, ONE = 1, TWO = 2 };
+
+static struct temp_redis server[SERVERS];
+static struct client home;
+static struct proxy *proxy;
+static unsigned route[SERVERS];
+static struct nodes nodes;
+static struct sync_client *l;
+static struct names names;
+static struct log_view *view;
+static uint8_t answers[KEYS];
+
+/* All nodes but the first one are behind the proxy. */
+static int set_up_with(unsigned lanes)
+{
+    struct error e = {""};
+    char list[256];
+    int n = 0;
+    (void)signal(SIGPIPE, SIG_IGN);
+    must(proxy_start(&proxy, &e), e);
+    for (unsigned i = 0; i < SERVERS; i++) {
+        uint16_t port;
+        must(temp_redis_start(&server[i], NULL, &e), e);
+        port = server[i].port;
+        if (i != HOME)
+            must(proxy_add(proxy, WIRE_REDIS, server[i].port, &route[i], &port, &e), e);
+        n += snprintf(list + n, sizeof(list) - (size_t)n, "%sredis://127.0.0.1:%u", i == 0 ? "" : ",", port);
+    }
+    must(client_open(&home, server[HOME].port, REPLY_MS, &e), e);
+    must(nodes_parse(&nodes, list, &e), e);
+    l = sync_client_new(&nodes, REPLY_MS, NULL);
+    view = calloc(1, sizeof(*view));
+    assert_non_null(view);
+    must(names_init(&names, "tb", "f", 1, &e), e);
+    must(log_member_make(l, &names, 4 * KEYS, lanes, 1024, &e), e);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return set_up_with(1);
+}
+
+/* The second lane lies on the second node. */
+static int set_up_two_lanes(void **state)
+{
+    (void)state;
+    return set_up_with(2);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    sync_client_free(l);
+    free(view);
+    client_close(&home);
+    for (unsigned i = 0; i < SERVERS; i++)
+        temp_redis_fini(&server[i]);
+    proxy_stop(proxy);
+    return 0;
+}
+
+static void aim(unsigned node, unsigned at)
+{
+    proxy_aim(proxy, route[node], server[at].port);
+}
+
+/* Wait until the shards have all entries, or for some seconds. */
+static bool await_folded(void)
+{
+    struct error e = {""};
+    struct key_name lane;
+    uint64_t until = clock_mono_us() + WAIT_US;
+    bool folded = false;
+    lane_key(&lane, &names, 0, 1);
+    while (!folded && clock_mono_us() < until) {
+        char id[LOG_ID_TEXT_MAX];
+        clock_sleep_us(20 * 1000);
+        must(log_view_load(l, &names, view, &e), e);
+        redisReply *r = client_command(&home, "XREVRANGE %b + - COUNT 1", lane.text, lane.length);
+        (void)log_id_format(view->slot[view->current].folded[0].position.id, id);
+        folded = r->elements == 1 && strcmp(r->element[0]->element[0]->str, id) == 0;
+        freeReplyObject(r);
+    }
+    return folded;
+}
+
+static void adds(struct log_member *m, uint64_t first)
+{
+    struct error e = {""};
+    uint64_t until = clock_mono_us() + 10 * WAIT_US;
+    while (log_member_add(m, first, KEYS, answers, &e) != ERR_OK)
+        if (clock_mono_us() > until)
+            fail_msg("%s", e.text);
+}
+
+static void open_one(struct log_member *m)
+{
+    struct error e = {""};
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .retain_us = 60 * 1000 * 1000,
+                                         .writer_grace_us = 500 * 1000,
+                                         .folds = true};
+    must(log_member_open(m, &o, &e), e);
+}
+
+/* Who opens later misses nothing that was added while the nodes of @was led to those of @is. */
+static void loses_nothing(unsigned count, const unsigned *was, const unsigned *is)
+{
+    struct log_member first, later;
+    open_one(&first);
+    adds(&first, 0);
+    assert_true(await_folded());
+    for (unsigned i = 0; i < count; i++)
+        aim(was[i], is[i]);
+    adds(&first, KEYS);
+    print_message("folded meanwhile: %d\n", await_folded());
+    for (unsigned i = 0; i < count; i++)
+        aim(was[i], was[i]);
+    log_member_abandon(&first);
+    open_one(&later);
+    unsigned absent = log_member_count(&later, 0, KEYS, KEY_ABSENT);
+    absent += log_member_count(&later, KEYS, KEYS, KEY_ABSENT);
+    log_member_close(&later);
+    assert_int_equal(absent, 0);
+}
+
+static void test_an_address__that_leads_to_another_node_has_no_key_lost(void **state)
+{
+    (void)state;
+    loses_nothing(1, (const unsigned[]){ONE}, (const unsigned[]){TWO});
+}
+
+static void test_addresses__that_are_exchanged_have_no_key_lost(void **state)
+{
+    (void)state;
+    loses_nothing(2, (const unsigned[]){ONE, TWO}, (const unsigned[]){TWO, ONE});
+}
+
+/* It would stay open there. */
+static void test_a_lane__whose_address_leads_to_another_node_is_not_replaced(void **state)
+{
+    struct log_member m;
+    struct error e = {""};
+    uint64_t until = clock_mono_us() + WAIT_US;
+    (void)state;
+    open_one(&m);
+    adds(&m, 0);
+    aim(ONE, TWO);
+    enum err code = ERR_TIMEOUT;
+    while (code != ERR_OK && clock_mono_us() < until)
+        code = log_member_add(&m, KEYS, KEYS, answers, &e);
+    assert_int_not_equal(code, ERR_OK);
+    must(log_view_load(l, &names, view, &e), e);
+    assert_int_equal(view->lane[1].number, 1);
+    aim(ONE, ONE);
+    adds(&m, KEYS);
+    must(log_view_load(l, &names, view, &e), e);
+    assert_int_equal(view->lane[1].number, 1);
+    assert_int_equal(log_member_count(&m, 0, KEYS, KEY_ABSENT) + log_member_count(&m, KEYS, KEYS, KEY_ABSENT),
+                     0);
+    log_member_close(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_an_address__that_leads_to_another_node_has_no_key_lost, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_addresses__that_are_exchanged_have_no_key_lost, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_lane__whose_address_leads_to_another_node_is_not_replaced,
+                                        set_up_two_lanes, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
