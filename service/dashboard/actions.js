@@ -20,7 +20,7 @@ export const ACTIONS = [
   { name: 'hold', group: 'Rebuild', text: 'Rebuild and hold', path: 'rebuild', body: { hold: true }, why: (f) => noSource(f) || busy(f),
     ask: 'Builds a new generation from the source and verifies it. It then waits until you choose "Cut over".' },
   { name: 'cutover', group: 'Rebuild', text: 'Cut over', path: 'cutover', main: holds, why: (f) => idle(f) || rebuilds(f) || building(f) || (f.job_hold ? '' : 'the rebuild does not hold: it switches by itself'),
-    ask: 'Checks are answered by the new generation from then on. Until the grace time ends you can roll back and lose nothing.' },
+    ask: 'Checks are answered by the new generation from then on. Until the grace time ends you can roll back, and lose no added key.' },
   { name: 'rollback', group: 'Rebuild', text: 'Roll back', path: 'rollback', danger: true, why: (f) => inGrace(f) ? '' : 'there is no cutover to undo: this is possible in the grace time only',
     ask: 'Checks are answered by the former generation again. The new one is kept, and the rebuild holds.' },
   { name: 'finish', group: 'Rebuild', text: 'End the grace time', path: 'finish', why: (f) => inGrace(f) ? '' : 'no grace time runs',

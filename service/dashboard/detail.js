@@ -17,7 +17,7 @@ export const fillOf = (s) => [s[0], s[2] > 0 ? s[1] / s[2] : 0];
 // Whether the new generation may be switched to: [level, text]; null: there is nothing to say.
 function verdict(f) {
   if (!runs(f)) return null;
-  if (inGrace(f)) return ['ok', 'Switched. Until the grace time ends a rollback loses nothing.'];
+  if (inGrace(f)) return ['ok', 'Switched. Until the grace time ends a rollback loses no added key.'];
   const tested = f.job_verify_ok && f.job_verify_generation === f.alternate_generation && f.alternate_generation !== undefined;
   if (!holds(f)) return tested || f.phase !== 'BUILDING' ? null : ['busy', 'Not yet safe to switch: the new generation is not verified.'];
   if (f.degraded || f.nodes_down) return ['warn', `Not safe to switch: ${f.degraded_scope || f.nodes_down}`];
