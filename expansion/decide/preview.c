@@ -15,7 +15,7 @@ static const char *const what[STEP_COUNT] = {
     [STEP_CUTOVER] = "switch to the new generation",
     [STEP_FOLLOW] = "read the rows that came meanwhile",
     [STEP_CONFIRM] = "verify the generation in use",
-    [STEP_GRACE] = "keep both generations: a rollback loses nothing",
+    [STEP_GRACE] = "keep both generations: a rollback loses no added key",
     [STEP_FINISH] = "remove the old generation, and delete its shards",
 };
 

@@ -22,7 +22,7 @@ enum job_step {
     STEP_CUTOVER,  /* switch the pointer in the view */
     STEP_FOLLOW,   /* catch up once more, adding keys as callers do */
     STEP_CONFIRM,  /* verify once more, the generation that is now in use */
-    STEP_GRACE,    /* during this time a rollback loses nothing */
+    STEP_GRACE,    /* during this time a rollback loses no added key */
     STEP_FINISH,   /* remove the old generation from the view; delete its shards */
     STEP_ROLLBACK, /* switch the pointer back; then hold */
     STEP_ABORT,    /* remove the new generation from the view; delete its shards */
