@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/info.h"
+#include "shard/view/shards.h"
 
 enum { ROWS = 8000, OTHERS = 1000000 /* the first key without a row */ };
 
@@ -356,6 +357,37 @@ static void test_resume__begins_anew_where_home_went_back(void **state)
     assert_true(log_resumes(&b, rows));
 }
 
+/* A builder slept before it made the shards. Home went back to before that build, also the counter of tokens;
+ * another builder has built the generation with that number, and cut over. What the first one sends when it
+ * wakes up must not replace the shards that are read. */
+static void test_start__of_one_that_slept_while_home_went_back_makes_nothing(void **state)
+{
+    struct error e = {""};
+    uint64_t later;
+    (void)state;
+    if (log_servers.cluster.masters > 0)
+        return;                /* in a cluster each master also has shards */
+    log_begin(&b, UINT64_MAX); /* the counter is there */
+    must(grace_forget(b.link, &log_names, b.builder->shape.number, &e), e);
+    must(grace_delete(b.link, &log_names, &e), e);
+    log_close(&b);
+    redisReply *view = dumped("view"), *token = dumped("token");
+    log_begin(&a, UINT64_MAX);
+    must(builder_start(a.builder, &e), e);
+    const struct writer_token slept = a.builder->fold.token;
+    must(shards_remove(a.link, &log_names, &a.builder->shape, NULL, &e),
+         e); /* as if it had not come to that */
+    restored("view", view);
+    restored("token", token);
+    log_begin(&b, UINT64_MAX);
+    assert_int_equal(b.builder->shape.number, a.builder->shape.number);
+    log_rows(&b, 0, ROWS);
+    log_cuts_over(&b);
+    assert_int_equal(log_missing(0, ROWS), 0);
+    gives(ERR_FENCED, shards_make(a.link, &log_names, &b.builder->shape, 0, slept, &later, NULL, &e), e);
+    assert_int_equal(log_missing(0, ROWS), 0);
+}
+
 static void test_cutover__is_the_same_when_its_reply_was_lost(void **state)
 {
     struct error e = {""};
@@ -455,6 +487,7 @@ int main(void)
         LOG_TEST(test_build__follows_all_lanes),
         LOG_TEST(test_cutover__is_near_before_it_is_done),
         LOG_TEST(test_cutover__is_near_at_one_home_only),
+        LOG_TEST(test_start__of_one_that_slept_while_home_went_back_makes_nothing),
         LOG_TEST(test_resume__begins_anew_where_home_went_back),
         LOG_TEST(test_start__takes_back_that_a_cutover_is_near),
         LOG_TEST(test_cutover__is_the_same_when_its_reply_was_lost),
