@@ -213,11 +213,11 @@ enum err lane_make(struct sync_client *l, struct lane *lane, const uint8_t write
         r.begin = id;
         code = go_round(&r, false, e);
     }
-    if (code == ERR_OK && (r.tail.era == 0 || !r.tail.is_anchored))
-        code = error_set(e, ERR_UNREACHABLE, "lane %s: the node is no master, or lost the anchor at once",
-                         lane->key.text);
     if (code == ERR_OK)
         lane->era = r.tail.era;
+    if (code == ERR_OK && (lane->era == 0 || !r.tail.is_anchored))
+        code = error_set(e, ERR_UNREACHABLE, "lane %s: the node is no master, or lost the anchor at once",
+                         lane->key.text);
     round_fini(&r);
     return code;
 }

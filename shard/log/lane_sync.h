@@ -11,7 +11,8 @@
 
 /* Make the lane by its anchor, a notice of @writer. Call it before a view names the lane. After an error call
  * it again: that adds another notice, which is then the anchor. *@anchor is its position; @lane->era becomes
- * the era of its node. ERR_UNREACHABLE: also if the node is no master. */
+ * the era of its node. ERR_UNREACHABLE: also if the node is no master (then @lane->era is 0), or if the
+ * anchor is gone at once (then it is not). */
 MUST_CHECK enum err lane_make(struct sync_client *l, struct lane *lane,
                               const uint8_t writer[LOG_WRITER_BYTES], uint64_t sequence,
                               struct log_position *anchor, struct error *e);

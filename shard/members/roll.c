@@ -456,6 +456,8 @@ enum err roll_replace_lane(struct roll *r, const struct log_view *v, unsigned la
     next = lane_of(r, lane, &(struct log_lane){.number = number});
     next.where = where;
     code = lane_make(r->redis, &next, r->writer, 0, &anchor, e);
+    if (code == ERR_UNREACHABLE && next.era != 0) /* who put a later stream into the view has removed it */
+        return log_view_another(r->names, e);
     if (code == ERR_OK && (code = leftover_sweep_lanes(r->redis, r->names, &found, &swept, e)) != ERR_OK) {
         forget(r, &next);
         return code == ERR_CONFLICT ? log_view_another(r->names, e) : code;

@@ -67,9 +67,11 @@ void stalls_start(struct stalls *s)
 void stalls_stop(struct stalls *s)
 {
     atomic_store(&s->stops, true);
-    for (unsigned cpu = 0; cpu < STALLS_PROCESSORS; cpu++)
+    for (unsigned cpu = 0; cpu < STALLS_PROCESSORS; cpu++) {
         if (s->watched[cpu])
             (void)pthread_join(s->thread[cpu], NULL);
+        s->watched[cpu] = false;
+    }
     if (s->told)
         atomic_store(&s->count, 0);
 }
