@@ -37,6 +37,8 @@ enum err driver_reload(struct driver *d, struct error *e)
         return error_set(e, ERR_FENCED, "the filter was deleted and created again");
     if (built != 0 && d->next.slot[0].number != built && d->next.slot[1].number != built)
         return error_set(e, ERR_FENCED, "generation %" PRIu64 " is not built any more", built);
+    if (d->step != STEP_ROLLBACK && view_current(&d->next)->number < view_current(&d->view)->number)
+        return error_set(e, ERR_FENCED, "the view went back to before the cutover");
     d->view = d->next;
     return ERR_OK;
 }

@@ -80,7 +80,8 @@ unsigned driver_built_slot(const struct driver *d);
 const struct generation *driver_built(const struct driver *d);
 
 /* --- driver.c --- */
-/* Reload the view. ERR_FENCED: it belongs to another filter, or lacks the generation that is built. */
+/* Reload the view. ERR_FENCED: it belongs to another filter, lacks the generation that is built, or went back
+ * to before a cutover, so that the next driver has to begin where the view is. */
 MUST_CHECK enum err driver_reload(struct driver *d, struct error *e);
 /* Log the new state of the view. */
 void driver_tell_view(const struct driver *d);
