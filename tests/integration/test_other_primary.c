@@ -48,7 +48,7 @@ static const char *either(void)
     return dsn;
 }
 
-static void start_daemon(const char *dsn, const char *postgres, const char *follow)
+static void start_daemon_at(unsigned d, const char *dsn, const char *postgres, const char *follow)
 {
     struct error e = {""};
     char filters[400];
@@ -61,11 +61,16 @@ static void start_daemon(const char *dsn, const char *postgres, const char *foll
                                      .postgres = postgres,
                                      .expansion = "verify_sample = 1\n",
                                      .filters = filters};
-    must(daemon_start(&fixture.daemon[0], &o, &e), e);
-    fixture.daemons = 1;
-    fixture_reconnect(&fixture, 0);
-    fixture_wait(&fixture, 0, "built", "1");
-    fixture_wait(&fixture, 0, "job_state", "done");
+    must(daemon_start(&fixture.daemon[d], &o, &e), e);
+    fixture.daemons = d + 1;
+    fixture_reconnect(&fixture, d);
+    fixture_wait(&fixture, d, "built", "1");
+    fixture_wait(&fixture, d, "job_state", "done");
+}
+
+static void start_daemon(const char *dsn, const char *postgres, const char *follow)
+{
+    start_daemon_at(0, dsn, postgres, follow);
 }
 
 static void promote(void)
@@ -268,6 +273,29 @@ static void test_dsn__that_leads_to_a_copy_of_the_followers_primary_is_not_cover
     is_not_covered(start_as_copy);
 }
 
+/* An operator has the configuration name a copy of the database, and the follower is that of a coordinator
+ * which was not restarted yet. */
+static void test_dsn__that_names_another_database_than_the_followers_is_not_covered_by_it(void **state)
+{
+    (void)state;
+    char dsn[100];
+    install_outbox();
+    fixture_sql(fixture.db, "CREATE DATABASE copy TEMPLATE postgres");
+    (void)snprintf(dsn, sizeof(dsn), "host=127.0.0.1 port=%u user=postgres dbname=copy",
+                   (unsigned)fixture.postgres.port);
+    PGconn *copy = PQconnectdb(dsn);
+    start_daemon_at(0, fixture.postgres.dsn, "", "follow_by = outbox\noutbox = link_outbox\n");
+    fixture_wait(&fixture, 0, "follow_state", "running");
+    start_daemon_at(1, dsn, "", "follow_by = outbox\noutbox = link_outbox\n");
+    fixture_ask(&fixture, 1, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, 1, "job_step", "hold");
+    fixture_insert(copy, ROWS, LATER);
+    PQfinish(copy);
+    fixture_ask(&fixture, 1, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, 1, "job_state", "done");
+    fixture_all_present(&fixture, 1, 0, ROWS + LATER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +311,8 @@ int main(void)
             teardown),
         cmocka_unit_test_setup_teardown(
             test_dsn__that_leads_to_a_copy_of_the_followers_primary_is_not_covered_by_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_dsn__that_names_another_database_than_the_followers_is_not_covered_by_it, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
