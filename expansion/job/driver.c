@@ -37,6 +37,8 @@ enum err driver_reload(struct driver *d, struct error *e)
         return error_set(e, ERR_FENCED, "the filter was deleted and created again");
     if (built != 0 && d->next.slot[0].number != built && d->next.slot[1].number != built)
         return error_set(e, ERR_FENCED, "generation %" PRIu64 " is not built any more", built);
+    if (d->step != STEP_ROLLBACK && view_current(&d->next)->number < view_current(&d->view)->number)
+        return error_set(e, ERR_FENCED, "the view went back to before the cutover");
     d->view = d->next;
     return ERR_OK;
 }
@@ -79,10 +81,10 @@ static enum err (*const perform[STEP_COUNT])(struct driver *d, struct error *e) 
 
 /* --- changes of the source during the job --- */
 
-static bool relies_on_source(enum job_step step)
+bool driver_relies_on_source(const struct driver *d)
 {
-    return step == STEP_SCAN || step == STEP_CATCH_UP || step == STEP_VERIFY || step == STEP_FOLLOW ||
-           step == STEP_CONFIRM;
+    return d->step == STEP_SCAN || d->step == STEP_CATCH_UP || d->step == STEP_VERIFY ||
+           d->step == STEP_FOLLOW || d->step == STEP_CONFIRM;
 }
 
 /* Judge a step that has read the source: it is invalid if the source has changed since the settle. Swapping
@@ -90,7 +92,7 @@ static bool relies_on_source(enum job_step step)
 static enum err judge_source(struct driver *d, enum err code, struct error *why)
 {
     bool refused = code == ERR_CONFIG || code == ERR_REFUSED || code == ERR_CONFLICT;
-    if (!d->o->sourced || !relies_on_source(d->step) || (code != ERR_OK && !refused))
+    if (!d->o->sourced || !driver_relies_on_source(d) || (code != ERR_OK && !refused))
         return code;
     struct error e;
     uint64_t until = clock_mono_us() + GAP_US;
@@ -165,7 +167,7 @@ static enum job_step run_step(struct driver *d, uint64_t *pause, enum err *code,
     if (*code == ERR_OK)
         *code = judge_source(d, perform[d->step](d, why), why);
     if (*code == ERR_CHANGED)
-        *code = relies_on_source(d->step) || d->step == STEP_CUTOVER ? note_change(d, why) : ERR_CONFLICT;
+        *code = driver_relies_on_source(d) || d->step == STEP_CUTOVER ? note_change(d, why) : ERR_CONFLICT;
     while (step_waits(*code)) {
         *code = wait_and_reload(d, *code, pause, why);
         if (*code == ERR_OK)

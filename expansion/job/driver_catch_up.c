@@ -249,7 +249,7 @@ static enum err sweep(struct driver *d, struct error *e)
     if (code == ERR_OK)
         code = driver_newest(d, newest, e);
     if (code == ERR_OK)
-        code = driver_identity(d, d->source, newest, &source, e);
+        code = driver_identity(d, newest, &source, e);
     if (code == ERR_OK) /* up to here; from here on the step's end compares it */
         code = driver_unchanged(d, e);
     if (code == ERR_OK)

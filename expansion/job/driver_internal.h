@@ -29,6 +29,7 @@ struct driver {
     struct view view; /* a summary, as last read */
     struct view next; /* scratch memory */
     struct source *source;
+    uint64_t history; /* source_history() of the server that it led to when it was opened last; 0: not yet */
     char barrier[SOURCE_BARRIER_MAX]; /* every reader's server must show all up to there */
     struct source_part *parts;        /* result of the last driver_parts() */
     size_t part_count;
@@ -80,8 +81,11 @@ unsigned driver_built_slot(const struct driver *d);
 const struct generation *driver_built(const struct driver *d);
 
 /* --- driver.c --- */
-/* Reload the view. ERR_FENCED: it belongs to another filter, or lacks the generation that is built. */
+/* Reload the view. ERR_FENCED: it belongs to another filter, lacks the generation that is built, or went back
+ * to before a cutover, so that the next driver has to begin where the view is. */
 MUST_CHECK enum err driver_reload(struct driver *d, struct error *e);
+/* True if what was read of the source since the settle counts in this step. */
+bool driver_relies_on_source(const struct driver *d);
 /* Log the new state of the view. */
 void driver_tell_view(const struct driver *d);
 
@@ -192,15 +196,16 @@ const char *driver_pace_throttle(const struct driver *d);
 void driver_pace_end(struct driver *d);
 
 /* --- driver_source.c --- */
+/* Make sure that d->source exists. ERR_CHANGED: it leads to another server than it did at the settle. */
 MUST_CHECK enum err driver_source(struct driver *d, struct error *e);
-/* The source_identity() of the configuration's names now, and the source_history() of @server, on which
- * horizons and marks are read; NULL: of the server that `dsn` leads to now. */
-MUST_CHECK enum err driver_identity(struct driver *d, struct source *server, const char *newest,
-                                    uint64_t *out, struct error *e);
+/* The source_identity() of the configuration's names now, and the history of d->source, on which horizons and
+ * marks are read. */
+MUST_CHECK enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e);
 /* Right after a settle: the horizon for record.newest, so that partitions made from now on need not be part
  * of the identity. "": no sweep would find their rows. */
 MUST_CHECK enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct error *e);
-/* ERR_CHANGED: the identity differs from record.source; d->source is closed. */
+/* ERR_CHANGED: the identity differs from record.source, or `dsn` leads to another server than d->source did;
+ * d->source is closed. */
 MUST_CHECK enum err driver_unchanged(struct driver *d, struct error *e);
 /* After an error of the source, the next use opens it again. Returns @code. */
 enum err driver_source_failed(struct driver *d, enum err code);

@@ -149,7 +149,7 @@ enum err driver_open(struct driver *d, struct error *e)
         return code;
     struct generation *shape = &d->next.slot[0];
     fill_shape(d, shape);
-    code = builder_begin(d->builder, shape, e);
+    code = builder_begin(d->builder, shape, mutex_value(d->mutex), e);
     if (code == ERR_OK)
         code = driver_reload(d, e);
     if (code != ERR_OK)

@@ -26,20 +26,27 @@ static enum err open_watched(struct driver *d, struct source **out, struct error
     return source_open(out, &config, d->o->postgres_timeout_ms, e);
 }
 
-enum err driver_identity(struct driver *d, struct source *server, const char *newest, uint64_t *out,
+/* What the configuration's names stand for now, and the history of the server that `dsn` leads to now. */
+static enum err identify(struct driver *d, const char *newest, uint64_t *names, uint64_t *history,
                          struct error *e)
 {
-    uint64_t history = 0;
-    struct source *fresh = NULL; /* opened to see what the names stand for now */
+    struct source *fresh = NULL;
     enum err code = open_watched(d, &fresh, e);
     /* A sweep finds rows of a table that was rewritten. But positions in its old file are not valid in the
      * new one. */
     if (code == ERR_OK)
-        code = source_identity(fresh, d->o->scan_blocks || !d->o->sweep, newest, out, e);
+        code = source_identity(fresh, d->o->scan_blocks || !d->o->sweep, newest, names, e);
     if (code == ERR_OK)
-        code = source_history(server != NULL ? server : fresh, &history, e);
-    *out ^= history;
+        code = source_history(fresh, history, e);
     source_close(fresh);
+    return code;
+}
+
+enum err driver_identity(struct driver *d, const char *newest, uint64_t *out, struct error *e)
+{
+    uint64_t history;
+    enum err code = identify(d, newest, out, &history, e);
+    *out ^= d->history;
     return code;
 }
 
@@ -50,18 +57,37 @@ enum err driver_newest(struct driver *d, char out[SOURCE_HORIZON_MAX], struct er
     return d->o->sweep && !d->o->scan_blocks ? source_horizon(d->source, out, e) : ERR_OK;
 }
 
-enum err driver_unchanged(struct driver *d, struct error *e)
+/* The next use opens the source again, wherever that leads. */
+static enum err changed(struct driver *d, struct error *e)
 {
-    uint64_t now = 0;
-    enum err code = driver_identity(d, NULL, d->record.newest, &now, e);
-    if (code != ERR_OK || now == d->record.source)
-        return code;
     source_close(d->source);
     d->source = NULL;
+    d->history = 0;
     return error_set(
         e, ERR_CHANGED,
         "`table` changed during the job: another table, other columns, partitions or files, another `key` or "
-        "`where`, or another primary");
+        "`where`, or another primary or database");
+}
+
+enum err driver_unchanged(struct driver *d, struct error *e)
+{
+    uint64_t names = 0, now = 0;
+    enum err code = identify(d, d->record.newest, &names, &now, e);
+    if (code != ERR_OK)
+        return code;
+    bool led_there = d->history == 0 || d->history == now;
+    return led_there && (names ^ now) == d->record.source ? ERR_OK : changed(d, e);
+}
+
+/* Each time that it is opened the source may lead to another server. */
+static enum err compare_history(struct driver *d, struct error *e)
+{
+    uint64_t now = 0, before = d->history;
+    enum err code = source_history(d->source, &now, e);
+    if (code != ERR_OK)
+        return code;
+    d->history = now;
+    return before != 0 && before != now && driver_relies_on_source(d) ? changed(d, e) : ERR_OK;
 }
 
 enum err driver_source(struct driver *d, struct error *e)
@@ -75,6 +101,8 @@ enum err driver_source(struct driver *d, struct error *e)
     enum err code = open_watched(d, &d->source, e);
     if (code == ERR_OK)
         code = source_check(d->source, e);
+    if (code == ERR_OK)
+        code = compare_history(d, e);
     if (code == ERR_OK) {
         driver_pace_begin(d);
     } else {
@@ -220,7 +248,7 @@ enum err driver_settle(struct driver *d, struct error *e)
     d->source = NULL;
     enum err code = driver_source(d, e);
     if (code == ERR_OK)
-        code = driver_identity(d, d->source, "", &r->source, e);
+        code = driver_identity(d, "", &r->source, e);
     if (code != ERR_OK)
         return code;
     bool integer = source_id_is_integer(d->source);

@@ -145,7 +145,7 @@ static enum err look_at_all(struct look *l, struct error *e)
     enum err code = ERR_OK;
     if (heals(d)) {
         d->record.newest[0] = '\0';
-        code = driver_identity(d, d->source, "", &d->record.source, e);
+        code = driver_identity(d, "", &d->record.source, e);
         if (code == ERR_OK)
             code = source_horizon(d->source, horizon, e);
         if (code == ERR_OK)

@@ -3,9 +3,10 @@
 #define EXPANSION_RECORD_MUTEX_H
 /* The mutex key P:{F}:expansion_flag: a lease that one expansion job of a filter holds. Its value is
  * "<owner>/<random id, 16 hexadecimal digits>:<token>". The fencing token grows with every taking, unless its
- * node returns with older data. The value never comes twice, and every script on view and job compares it. A
- * thread renews the lease every third of its TTL. Losing the lease is no danger, only a reason to stop: the
- * scripts reject late commands. */
+ * node returns with older data. The value never comes twice. Every script that a job sends to its record or
+ * its view compares it, or the builder's token (shard/generations/build.h). A thread renews the lease every
+ * third of its TTL. Losing the lease is no danger, only a reason to stop: the scripts reject late commands.
+ */
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"

@@ -78,8 +78,9 @@ uint64_t source_tables_hash(const struct source *s);
  * ERR_CONFIG: a table does not exist. */
 MUST_CHECK enum err source_identity(struct source *s, bool files, const char *newest, uint64_t *out,
                                     struct error *e);
-/* A hash of the history that rows and transaction ids belong to. It changes when a standby takes over, which
- * may lack transactions of the former primary. A copy of the storage has the same. */
+/* A hash of the history that rows and transaction ids belong to, and of the database. It changes when a
+ * standby takes over, which may lack transactions of the former primary. A copy of the storage has the
+ * same. */
 MUST_CHECK enum err source_history(struct source *s, uint64_t *out, struct error *e);
 /* A hash of the history and of the server that runs there: it changes with each start of the server, and
  * tells a copy of the storage, which has the same history, from the original while both run. */

@@ -172,21 +172,26 @@ static enum err choose_shape(struct builder *b, const struct generation *shape, 
     return code;
 }
 
-enum err builder_begin(struct builder *b, const struct generation *shape, struct error *e)
+enum err builder_begin(struct builder *b, const struct generation *shape, const char *mutex, struct error *e)
 {
     char text[GENERATION_TEXT_MAX];
     long long result = 0;
     enum err code = choose_shape(b, shape, e);
     if (code != ERR_OK)
         return code;
-    builder_script(b, embedded_build_begin);
+    script_begin_view(&b->fold.call, embedded_build_begin, b->fold.names);
+    script_filter_key(&b->fold.call, b->fold.names, "expansion_flag");
+    script_filter_key(&b->fold.call, b->fold.names, "build");
     script_incarnation(&b->fold.call, b->fold.names->incarnation);
     script_number(&b->fold.call, b->fold.slot);
     script_number(&b->fold.call, b->shape.number);
+    script_text(&b->fold.call, mutex);
     script_bytes(&b->fold.call, text, generation_text(&b->shape, text));
     code = builder_run(b, &result, e);
     if (code == ERR_OK && result == 0)
         code = error_set(e, ERR_NOT_FOUND, "the filter has no such view any more, or is being deleted");
+    if (code == ERR_OK && result == -3)
+        code = error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
     if (code == ERR_OK && result < 0)
         code = error_set(e, ERR_CONFLICT,
                          "the filter has two generations: one is being built, or its grace is not over");

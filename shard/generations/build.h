@@ -61,10 +61,11 @@ MUST_CHECK enum err builder_new(struct builder **out, struct sync_client *l, con
 void builder_free(struct builder *b);
 
 /* Enter a generation with the layers, nodes and capacity of @shape into the view, with this builder as its
- * writer. Chooses number and mix. ERR_CONFLICT: there are two generations already, or the view changed.
- * ERR_CONFIG: a node is not configured. ERR_NOT_FOUND. After ERR_UNREACHABLE and ERR_TIMEOUT the generation
- * may be in the view: call builder_resume(). */
-MUST_CHECK enum err builder_begin(struct builder *b, const struct generation *shape, struct error *e);
+ * writer. Chooses number and mix. @mutex: see grace.h. ERR_CONFLICT: there are two generations already, or
+ * the view changed. ERR_CONFIG: a node is not configured. ERR_NOT_FOUND. After ERR_UNREACHABLE and
+ * ERR_TIMEOUT the generation may be in the view: call builder_resume(). */
+MUST_CHECK enum err builder_begin(struct builder *b, const struct generation *shape, const char *mutex,
+                                  struct error *e);
 
 /* Take over the build that the view has. The positions are those of the last record, and what the caller had
  * added to it is appended to *@rows; or the build begins again (`anew`). ERR_NOT_FOUND: there is no build.

@@ -31,7 +31,8 @@ static enum err count_shards(struct sync_client *l, const struct names *names, u
     return code;
 }
 
-enum err grace_switch(struct sync_client *l, const struct names *names, uint64_t number, struct error *e)
+enum err grace_switch(struct sync_client *l, const struct names *names, const char *mutex, uint64_t number,
+                      struct error *e)
 {
     struct script_call call = {0};
     uint64_t shards = 0;
@@ -40,9 +41,11 @@ enum err grace_switch(struct sync_client *l, const struct names *names, uint64_t
     if (code != ERR_OK)
         return code;
     script_begin_view(&call, embedded_grace_switch, names);
+    script_filter_key(&call, names, "expansion_flag");
     script_incarnation(&call, names->incarnation);
     script_number(&call, number % 2);
     script_number(&call, number);
+    script_text(&call, mutex);
     script_number(&call, shards);
     code = script_run_once(&call, l, names, &result, e);
     if (code == ERR_OK && result == 1)
@@ -51,24 +54,31 @@ enum err grace_switch(struct sync_client *l, const struct names *names, uint64_t
         return code;
     if (result == 0)
         return error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", number);
+    if (result == -3)
+        return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
     return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " cannot be read: %s", number,
                      result == -1 ? "it was not built, or lacks keys that were acknowledged"
                                   : "it was not folded in each of the lanes");
 }
 
-enum err grace_forget(struct sync_client *l, const struct names *names, uint64_t number, struct error *e)
+enum err grace_forget(struct sync_client *l, const struct names *names, const char *mutex, uint64_t number,
+                      struct error *e)
 {
     struct script_call call = {0};
     long long result = 0;
     script_begin_view(&call, embedded_grace_forget, names);
+    script_filter_key(&call, names, "expansion_flag");
     script_filter_key(&call, names, "forgotten");
     script_filter_key(&call, names, "build");
     script_incarnation(&call, names->incarnation);
     script_number(&call, number % 2);
     script_number(&call, number);
+    script_text(&call, mutex);
     enum err code = script_run_once(&call, l, names, &result, e);
     if (code == ERR_OK && result == -1)
         return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " is the one that is read", number);
+    if (code == ERR_OK && result == -3)
+        return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
     if (code == ERR_OK)
         log_view_notify(l, names);
     return code;

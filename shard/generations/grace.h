@@ -4,6 +4,9 @@
 /* The generation that was current before a cutover: for its time of grace its shards are still folded, and it
  * may become current again. Then the view drops it, and then its shards are deleted. Blocking.
  *
+ * @mutex is the value of the mutex of the filter's job, which the caller has; "": nobody may have it. It is
+ * compared when the view is changed, so a caller that slept changes nothing of a later job. ERR_MUTEX_LOST.
+ *
  * P:{F}:forgotten is a hash of what is still to be deleted: "<incarnation> <number>", and the text of the
  * generation. A number is never used twice, so a shard that is deleted late belongs to no other
  * generation. */
@@ -16,13 +19,13 @@
 
 /* Make generation @number, the other one of the view, the current one. ERR_CONFLICT: it is still being built,
  * lacks keys that were acknowledged, or was not folded in one of the lanes. ERR_NOT_FOUND. */
-MUST_CHECK enum err grace_switch(struct sync_client *l, const struct names *names, uint64_t number,
-                                 struct error *e);
+MUST_CHECK enum err grace_switch(struct sync_client *l, const struct names *names, const char *mutex,
+                                 uint64_t number, struct error *e);
 
 /* Drop generation @number, which is not current, from the view: its grace is over, or an operator ends its
  * build. ERR_OK also if the view does not have it. ERR_CONFLICT: it is the current one. */
-MUST_CHECK enum err grace_forget(struct sync_client *l, const struct names *names, uint64_t number,
-                                 struct error *e);
+MUST_CHECK enum err grace_forget(struct sync_client *l, const struct names *names, const char *mutex,
+                                 uint64_t number, struct error *e);
 
 /* Delete the shards of all dropped generations; after an error call again. ERR_CONFIG: one lies on a node
  * that is not configured. */

@@ -20,7 +20,7 @@ static int begin(void **state, unsigned layers)
     builds = (struct log_process){.link = sync_client_new(&log_servers.nodes, BUILDS_MS, NULL)};
     assert_non_null(builds.link);
     must(builder_new(&builds.builder, builds.link, &log_names, &e), e);
-    must(builder_begin(builds.builder, &shape, &e), e);
+    must(builder_begin(builds.builder, &shape, "", &e), e);
     must(builder_start(builds.builder, &e), e);
     return 0;
 }

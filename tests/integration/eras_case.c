@@ -79,7 +79,7 @@ void eras_case_heals(bool loses)
     struct builder *b;
     struct key_name key;
     must(builder_new(&b, on.link, &on.names, &e), e);
-    must(builder_begin(b, &on.view->slot[1].shape, &e), e);
+    must(builder_begin(b, &on.view->slot[1].shape, "", &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
     names_log_shard(&on.names, (struct shard_id){b->shape.number, 0, 0}, &key);

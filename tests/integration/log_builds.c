@@ -263,7 +263,7 @@ void log_begin(struct log_process *p, uint64_t memory)
     struct error e = {""};
     struct generation shape = log_shape();
     log_open(p, &log_servers.nodes);
-    must(builder_begin(p->builder, &shape, &e), e);
+    must(builder_begin(p->builder, &shape, "", &e), e);
     must(builder_start(p->builder, &e), e);
     log_bits(p, memory, NULL, NULL);
 }

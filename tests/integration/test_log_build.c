@@ -271,7 +271,7 @@ static void test_resume__makes_the_shards_that_are_missing(void **state)
     char rows[32];
     (void)state;
     log_open(&a, &log_servers.nodes);
-    must(builder_begin(a.builder, &shape, &e), e);
+    must(builder_begin(a.builder, &shape, "", &e), e);
     log_close(&a);
     assert_true(log_resumes(&b, rows));
     log_starts(&b, UINT64_MAX);
@@ -352,10 +352,10 @@ static void test_resume__begins_anew_where_something_else_has_a_shards_name(void
     assert_true(log_resumes(&b, rows));
     gives(ERR_WRONG_TYPE, builder_start(b.builder, &e), e);
     assert_non_null(strstr(e.text, key.text));
-    must(grace_forget(b.link, &log_names, b.builder->shape.number, &e), e);
+    must(grace_forget(b.link, &log_names, "", b.builder->shape.number, &e), e);
     log_close(&b);
     log_open(&b, &log_servers.nodes);
-    must(builder_begin(b.builder, &shape, &e), e);
+    must(builder_begin(b.builder, &shape, "", &e), e);
     log_starts(&b, UINT64_MAX);
     log_rows(&b, 0, ROWS);
     log_cuts_over(&b);
@@ -490,7 +490,7 @@ static void begin_by_proxy(struct proxied *x, struct log_process *p)
     must(nodes_parse(&x->nodes, list, &e), e);
     nodes_pin(&x->nodes, &shape);
     log_open(p, &x->nodes);
-    must(builder_begin(p->builder, &shape, &e), e);
+    must(builder_begin(p->builder, &shape, "", &e), e);
 }
 
 static void end_proxy(struct proxied *x, struct log_process *p)
@@ -567,7 +567,7 @@ static void starts_while_it_goes(void (*go)(struct sync_client *l))
 static void forget_build(struct sync_client *l)
 {
     struct error e = {""};
-    must(grace_forget(l, &log_names, a.builder->shape.number, &e), e);
+    must(grace_forget(l, &log_names, "", a.builder->shape.number, &e), e);
     struct generation g = a.builder->shape;
     nodes_pin(&log_servers.nodes, &g);
     must(shards_remove(l, &log_names, &g, NULL, &e), e);

@@ -169,7 +169,7 @@ static void test_start__has_the_lane_kept(void **state)
     struct log_id folded = log_stored()->slot[0].folded[0].position.id;
     log_add(OTHERS, 100);
     log_open(&a, &log_servers.nodes);
-    must(builder_begin(a.builder, &shape, &e), e);
+    must(builder_begin(a.builder, &shape, "", &e), e);
     assert_int_equal(log_stored()->hold[0].lane_number, 0);
     must(builder_start(a.builder, &e), e);
     log_bits(&a, UINT64_MAX, NULL, NULL);
@@ -272,7 +272,7 @@ static void test_start__takes_back_that_a_cutover_is_near(void **state)
     assert_int_equal(log_stored()->near, 0);
     must(builder_cutover(a.builder, false, &read, &e), e);
     assert_int_equal(log_stored()->near, LOG_OLD + 1);
-    must(grace_forget(a.link, &log_names, LOG_OLD + 1, &e), e);
+    must(grace_forget(a.link, &log_names, "", LOG_OLD + 1, &e), e);
     assert_int_equal(log_stored()->near, 0);
 }
 
@@ -368,7 +368,7 @@ static void test_start__of_one_that_slept_while_home_went_back_makes_nothing(voi
     if (log_servers.cluster.masters > 0)
         return;                /* in a cluster each master also has shards */
     log_begin(&b, UINT64_MAX); /* the counter is there */
-    must(grace_forget(b.link, &log_names, b.builder->shape.number, &e), e);
+    must(grace_forget(b.link, &log_names, "", b.builder->shape.number, &e), e);
     must(grace_delete(b.link, &log_names, &e), e);
     log_close(&b);
     redisReply *view = dumped("view"), *token = dumped("token");
@@ -408,13 +408,13 @@ static void test_begin__refuses_a_third_generation(void **state)
     log_begin(&a, UINT64_MAX);
     assert_int_equal(a.builder->shape.number, LOG_OLD + 1);
     log_open(&b, &log_servers.nodes);
-    gives(ERR_CONFLICT, builder_begin(b.builder, &shape, &e), e);
+    gives(ERR_CONFLICT, builder_begin(b.builder, &shape, "", &e), e);
     log_close(&b);
     assert_int_equal(log_stored()->last_generation, LOG_OLD + 1);
     log_rows(&a, 0, ROWS);
     log_cuts_over(&a);
     log_open(&b, &log_servers.nodes);
-    gives(ERR_CONFLICT, builder_begin(b.builder, &shape, &e), e);
+    gives(ERR_CONFLICT, builder_begin(b.builder, &shape, "", &e), e);
 }
 
 static void test_resume__needs_a_build(void **state)
@@ -464,7 +464,7 @@ static void test_start__says_that_redis_has_no_memory(void **state)
     struct generation shape = log_shape();
     (void)state;
     log_open(&a, &log_servers.nodes);
-    must(builder_begin(a.builder, &shape, &e), e);
+    must(builder_begin(a.builder, &shape, "", &e), e);
     set_maxmemory("1");
     enum err code = builder_start(a.builder, &e);
     set_maxmemory("0");

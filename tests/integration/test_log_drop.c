@@ -144,7 +144,7 @@ static struct builder *builds(void)
     struct builder *b;
     struct error e = {""};
     must(builder_new(&b, w.link, &w.names, &e), e);
-    must(builder_begin(b, &w.view.slot[1].shape, &e), e);
+    must(builder_begin(b, &w.view.slot[1].shape, "", &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
     must(builder_record(b, "all", 3, &e), e);
@@ -164,7 +164,7 @@ static void forgets(void)
 {
     struct error e = {""};
     cuts_over();
-    must(grace_forget(w.link, &w.names, 1, &e), e);
+    must(grace_forget(w.link, &w.names, "", 1, &e), e);
 }
 
 static long long count(const char *what)

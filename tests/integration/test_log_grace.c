@@ -35,12 +35,12 @@ static void build_one(bool heals)
 
 static enum err switch_to(uint64_t number, struct error *e)
 {
-    return grace_switch(p.link, &log_names, number, e);
+    return grace_switch(p.link, &log_names, "", number, e);
 }
 
 static enum err forget(uint64_t number, struct error *e)
 {
-    return grace_forget(p.link, &log_names, number, e);
+    return grace_forget(p.link, &log_names, "", number, e);
 }
 
 /* The number of entries of the lane. */

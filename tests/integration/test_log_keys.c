@@ -294,7 +294,7 @@ static void test_a_generation_that_was_built__has_its_keys(void **state)
     assert_true(log_member_added(&member[0], ROWS / 2, BATCH) > 0);
     must(log_view_load(on.link, &on.names, on.view, &e), e);
     must(builder_new(&b, on.link, &on.names, &e), e);
-    must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
+    must(builder_begin(b, &on.view->slot[on.view->current].shape, "", &e), e);
     must(builder_start(b, &e), e);
     const struct build_options options = {.memory = UINT64_MAX, .writers = 1};
     must(build_new(&build, b, &options, &e), e);
@@ -341,7 +341,7 @@ static void rebuild_and_roll_back(unsigned before)
     must(log_view_load(on.link, &on.names, on.view, &e), e);
     uint64_t old = on.view->slot[on.view->current].shape.number;
     must(builder_new(&b, on.link, &on.names, &e), e);
-    must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
+    must(builder_begin(b, &on.view->slot[on.view->current].shape, "", &e), e);
     must(builder_start(b, &e), e);
     const struct build_options options = {.memory = UINT64_MAX, .writers = 1};
     must(build_new(&build, b, &options, &e), e);
@@ -354,15 +354,15 @@ static void rebuild_and_roll_back(unsigned before)
     rows(build, b->seed, before / 2, before);
     must(build_cutover(build, false, &e), e);
     clock_sleep_us(SWITCH_US);
-    must(grace_switch(on.link, &on.names, old, &e), e);
+    must(grace_switch(on.link, &on.names, "", old, &e), e);
     clock_sleep_us(SWITCH_US);
-    must(grace_switch(on.link, &on.names, b->shape.number, &e), e);
+    must(grace_switch(on.link, &on.names, "", b->shape.number, &e), e);
     for (unsigned i = 0; i < MEMBERS; i++) {
         assert_int_equal(pthread_join(a[i].thread, NULL), 0);
         assert_false(a[i].failed);
     }
     all_agree(before + 2 * EACH);
-    must(grace_forget(on.link, &on.names, old, &e), e);
+    must(grace_forget(on.link, &on.names, "", old, &e), e);
     must(grace_delete(on.link, &on.names, &e), e);
     build_free(build);
     builder_free(b);

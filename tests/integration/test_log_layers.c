@@ -358,7 +358,7 @@ static uint64_t reads_another(void)
     struct builder *b;
     struct generation shape = stored()->shape;
     must(builder_new(&b, on.link, &on.names, &e), e);
-    must(builder_begin(b, &shape, &e), e);
+    must(builder_begin(b, &shape, "", &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
     must(cut_over(b, false, &e), e);
@@ -380,14 +380,14 @@ static void test_a_generation_of_two_layers__is_read_again(void **state)
     wait_until_folded();
     uint64_t before = reads_another();
     assert_true(comes_to(a, KEY_ABSENT) && comes_to(b, KEY_ABSENT) && comes_to(c, KEY_ABSENT));
-    must(grace_switch(on.link, &on.names, before, &e), e);
+    must(grace_switch(on.link, &on.names, "", before, &e), e);
     assert_true(comes_to(a, KEY_PRESENT) && comes_to(b, KEY_PRESENT) && comes_to(c, KEY_PRESENT));
 }
 
 static void drop(uint64_t number)
 {
     struct error e = {""};
-    must(grace_forget(on.link, &on.names, number, &e), e);
+    must(grace_forget(on.link, &on.names, "", number, &e), e);
     must(grace_delete(on.link, &on.names, &e), e);
 }
 
@@ -495,7 +495,7 @@ static void test_a_generation_that_comes_back__is_held_anew(void **state)
     on.names.incarnation = on.view->incarnation;
     names_filter_key(&on.names, "view", &view);
     freeReplyObject(client_command(&on.client, "COPY %b earlier", view.text, view.length));
-    must(grace_forget(on.link, &on.names, reads_another(), &e), e);
+    must(grace_forget(on.link, &on.names, "", reads_another(), &e), e);
     log_member_pause(a);
     names_log_shard(&on.names, (struct shard_id){.generation = stored()->shape.number}, &shard);
     freeReplyObject(client_command(&on.client, "DEL %b", shard.text, shard.length));

@@ -53,7 +53,7 @@ static void build_and_cut_over(void)
     char text[24];
     must(log_view_load(on.link, &on.names, on.view, &e), e);
     must(builder_new(&b, on.link, &on.names, &e), e);
-    must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
+    must(builder_begin(b, &on.view->slot[on.view->current].shape, "", &e), e);
     must(builder_start(b, &e), e);
     const struct build_options options = {.memory = UINT64_MAX, .writers = 1};
     must(build_new(&build, b, &options, &e), e);
@@ -126,7 +126,7 @@ static void test_the_generation_before__is_folded_and_may_be_read_again(void **s
     struct log_id end = end_of_lane();
     wait_until_folded(before, end);
     wait_until_folded(before ^ 1, end);
-    must(grace_switch(on.link, &on.names, number, &e), e);
+    must(grace_switch(on.link, &on.names, "", number, &e), e);
     all_have(ROWS + 2 * MORE);
     struct log_member late;
     log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false); /* it has the data of Redis */
@@ -136,7 +136,7 @@ static void test_the_generation_before__is_folded_and_may_be_read_again(void **s
     assert_int_equal(log_member_added(&folder, 5000, MORE), MORE);
     wait_until_folded(before, end_of_lane());
     uint64_t token = on.view->slot[before].writer.number;
-    must(grace_forget(on.link, &on.names, on.view->slot[before ^ 1].shape.number, &e), e);
+    must(grace_forget(on.link, &on.names, "", on.view->slot[before ^ 1].shape.number, &e), e);
     assert_int_equal(log_member_added(&folder, 6000, MORE), MORE);
     wait_until_let_go(&folder, before ^ 1);
     wait_until_let_go(&other, before ^ 1);
@@ -167,7 +167,7 @@ static void test_what_was_added_before_a_cutover__is_folded_though_nobody_asks(v
     log_member_pause(&folder);
     must(log_view_load(on.link, &on.names, on.view, &e), e);
     must(builder_new(&b, on.link, &on.names, &e), e);
-    must(builder_begin(b, &on.view->slot[on.view->current].shape, &e), e);
+    must(builder_begin(b, &on.view->slot[on.view->current].shape, "", &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
     assert_int_equal(log_member_added(&other, 0, 10), 10);
@@ -200,7 +200,7 @@ static void test_what_was_added_behind_the_last_read_of_a_build__outlives_the_la
     must(log_view_load(on.link, &on.names, on.view, &e), e);
     unsigned before = on.view->current;
     must(builder_new(&b, on.link, &on.names, &e), e);
-    must(builder_begin(b, &on.view->slot[before].shape, &e), e);
+    must(builder_begin(b, &on.view->slot[before].shape, "", &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
     must(builder_cutover(b, false, &read, &e), e);

@@ -12,7 +12,7 @@
 #include "tests/integration/psql.h"
 #include "tests/lib/proxy.h"
 
-enum { ROWS = 2000, LATER = 200, LOST = 300, FEW = 20, WAIT_MS = 60000 };
+enum { ROWS = 2000, LATER = 200, LOST = 300, MORE = 500, FEW = 20, WAIT_MS = 60000 };
 
 static struct fixture fixture;
 static struct temp_postgres standby;
@@ -48,7 +48,7 @@ static const char *either(void)
     return dsn;
 }
 
-static void start_daemon(const char *dsn, const char *postgres, const char *follow)
+static void start_daemon_at(unsigned d, const char *dsn, const char *postgres, const char *follow)
 {
     struct error e = {""};
     char filters[400];
@@ -61,11 +61,16 @@ static void start_daemon(const char *dsn, const char *postgres, const char *foll
                                      .postgres = postgres,
                                      .expansion = "verify_sample = 1\n",
                                      .filters = filters};
-    must(daemon_start(&fixture.daemon[0], &o, &e), e);
-    fixture.daemons = 1;
-    fixture_reconnect(&fixture, 0);
-    fixture_wait(&fixture, 0, "built", "1");
-    fixture_wait(&fixture, 0, "job_state", "done");
+    must(daemon_start(&fixture.daemon[d], &o, &e), e);
+    fixture.daemons = d + 1;
+    fixture_reconnect(&fixture, d);
+    fixture_wait(&fixture, d, "built", "1");
+    fixture_wait(&fixture, d, "job_state", "done");
+}
+
+static void start_daemon(const char *dsn, const char *postgres, const char *follow)
+{
+    start_daemon_at(0, dsn, postgres, follow);
 }
 
 static void promote(void)
@@ -123,6 +128,22 @@ static void test_dsn__that_leads_readers_to_another_primary_is_not_read(void **s
     fixture_all_present(&fixture, 0, 0, ROWS + FEW);
 }
 
+/* Whenever the job holds again, behind another settle, have it cut over. */
+static void await_cutover(void)
+{
+    struct error e = {""};
+    char text[64] = "";
+    uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
+    while (strcmp(text, "done") != 0 && clock_mono_us() < until) {
+        must(client_status(&fixture.client[0], FILTER, "job_step", text, sizeof(text), &e), e);
+        if (strcmp(text, "hold") == 0)
+            (void)!client_ok(&fixture.client[0], &e, "TB.CUTOVER " FILTER);
+        clock_sleep_us(200 * 1000);
+        must(client_status(&fixture.client[0], FILTER, "job_state", text, sizeof(text), &e), e);
+    }
+    assert_string_equal(text, "done");
+}
+
 /* The new primary gives ids and transaction ids again that the job had seen on the former one. */
 static void test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again(void **state)
 {
@@ -141,18 +162,42 @@ static void test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again(
     fixture.db = PQconnectdb(standby.dsn);
     fixture_insert(fixture.db, ROWS, LATER);
     fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
-    /* After the second settle the job holds again. */
-    for (uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000); clock_mono_us() < until;) {
-        char text[64];
+    await_cutover();
+    fixture_all_present(&fixture, 0, 0, ROWS + LATER);
+}
+
+/* The job reads from another primary in mid-catch-up, and notes which ids that one has. Then `dsn` leads to
+ * the first one again, which gives these ids to other rows. */
+static void test_dsn__that_leads_to_another_primary_for_a_moment_has_the_job_settle_again(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char dsn[100], text[64] = "hold";
+    unsigned route, redis;
+    uint16_t port;
+    must(proxy_start(&proxy, &e), e);
+    must(proxy_add(proxy, WIRE_REDIS, fixture.redis[0].port, &redis, &port, &e), e);
+    (void)snprintf(fixture.node_list, sizeof(fixture.node_list), "redis://127.0.0.1:%u", (unsigned)port);
+    must(proxy_add(proxy, WIRE_POSTGRES, fixture.postgres.port, &route, &port, &e), e);
+    (void)snprintf(dsn, sizeof(dsn), "host=127.0.0.1 port=%u user=postgres dbname=postgres", (unsigned)port);
+    start_daemon(dsn, "timeout = 3s\n", "follow = no\nsweep = no\n");
+    promote();
+    PGconn *other = PQconnectdb(standby.dsn);
+    fixture_insert(other, 1000000, MORE);
+    PQfinish(other);
+    fixture_ask(&fixture, 0, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, 0, "job_step", "hold");
+    fixture_insert(fixture.db, ROWS, LATER);
+    proxy_aim(proxy, route, standby.port);
+    proxy_count_only(proxy, "caught_up_by");
+    proxy_count(proxy, "", 1, PROXY_BEFORE);
+    fixture_ask(&fixture, 0, "TB.CUTOVER " FILTER);
+    for (uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
+         !proxy_is_held(proxy) && strcmp(text, "settle") != 0 && clock_mono_us() < until;)
         must(client_status(&fixture.client[0], FILTER, "job_step", text, sizeof(text), &e), e);
-        if (strcmp(text, "hold") == 0)
-            (void)!client_ok(&fixture.client[0], &e, "TB.CUTOVER " FILTER);
-        must(client_status(&fixture.client[0], FILTER, "job_state", text, sizeof(text), &e), e);
-        if (strcmp(text, "done") == 0)
-            break;
-        clock_sleep_us(200 * 1000);
-    }
-    fixture_wait(&fixture, 0, "job_state", "done");
+    proxy_aim(proxy, route, fixture.postgres.port);
+    proxy_release(proxy, true);
+    await_cutover();
     fixture_all_present(&fixture, 0, 0, ROWS + LATER);
 }
 
@@ -228,6 +273,29 @@ static void test_dsn__that_leads_to_a_copy_of_the_followers_primary_is_not_cover
     is_not_covered(start_as_copy);
 }
 
+/* An operator has the configuration name a copy of the database, and the follower is that of a coordinator
+ * which was not restarted yet. */
+static void test_dsn__that_names_another_database_than_the_followers_is_not_covered_by_it(void **state)
+{
+    (void)state;
+    char dsn[100];
+    install_outbox();
+    fixture_sql(fixture.db, "CREATE DATABASE copy TEMPLATE postgres");
+    (void)snprintf(dsn, sizeof(dsn), "host=127.0.0.1 port=%u user=postgres dbname=copy",
+                   (unsigned)fixture.postgres.port);
+    PGconn *copy = PQconnectdb(dsn);
+    start_daemon_at(0, fixture.postgres.dsn, "", "follow_by = outbox\noutbox = link_outbox\n");
+    fixture_wait(&fixture, 0, "follow_state", "running");
+    start_daemon_at(1, dsn, "", "follow_by = outbox\noutbox = link_outbox\n");
+    fixture_ask(&fixture, 1, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, 1, "job_step", "hold");
+    fixture_insert(copy, ROWS, LATER);
+    PQfinish(copy);
+    fixture_ask(&fixture, 1, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, 1, "job_state", "done");
+    fixture_all_present(&fixture, 1, 0, ROWS + LATER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,10 +305,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_dsn__that_leads_to_a_promoted_standby_has_the_job_settle_again,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(
+            test_dsn__that_leads_to_another_primary_for_a_moment_has_the_job_settle_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(
             test_dsn__that_leads_to_another_primary_than_the_follower_has_is_not_covered_by_it, setup,
             teardown),
         cmocka_unit_test_setup_teardown(
             test_dsn__that_leads_to_a_copy_of_the_followers_primary_is_not_covered_by_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_dsn__that_names_another_database_than_the_followers_is_not_covered_by_it, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void make_partitions(void)
 static const char rebuild[] = "lease = 2s\nverify_sample = 1\npage_rows = 100\ncheckpoint_interval = 20ms\n"
                               "readers = 1\nrows_per_second = 2000\n";
 
-static int start(const char *filter)
+static int start(const char *filter, void (*prepare)(struct fixture *f))
 {
     return fixture_start(&fixture, &(struct fixture_options){.nodes = 1,
                                                              .daemons = 1,
@@ -39,19 +39,49 @@ static int start(const char *filter)
                                                              .capacity = CAPACITY,
                                                              .rate = "0.001",
                                                              .expansion = rebuild,
-                                                             .filter = filter});
+                                                             .filter = filter,
+                                                             .prepare = prepare});
 }
 
 static int setup(void **state)
 {
     (void)state;
-    return start("");
+    return start("", NULL);
+}
+
+static const char *dsn_of(const char *database)
+{
+    static char dsn[96];
+    (void)snprintf(dsn, sizeof(dsn), "postgresql://postgres@127.0.0.1:%u/%s", (unsigned)fixture.postgres.port,
+                   database);
+    return dsn;
+}
+
+/* Another database of the server, whose catalog is the same, and which has rows with ids below all others. */
+static void make_copy(struct fixture *f)
+{
+    char sql[200];
+    fixture_sql(f->db, "CREATE DATABASE copy TEMPLATE postgres");
+    PGconn *db = PQconnectdb(dsn_of("copy"));
+    assert_int_equal(PQstatus(db), CONNECTION_OK);
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO short_link (id, code, url) OVERRIDING SYSTEM VALUE "
+                   "SELECT -n, 'c' || (%u + n), '' FROM generate_series(0, %u) AS n",
+                   (unsigned)ROWS, LAST_PART - 1);
+    fixture_sql(db, sql);
+    PQfinish(db);
+}
+
+static int setup_copy(void **state)
+{
+    (void)state;
+    return start("", make_copy);
 }
 
 static int setup_blocks(void **state)
 {
     (void)state;
-    int code = start("scan = ctid\n");
+    int code = start("scan = ctid\n", NULL);
     make_partitions();
     return code;
 }
@@ -85,7 +115,7 @@ static void next_goes_on(int64_t before, uint64_t rows)
     fixture_all_present(&fixture, 0, 0, rows);
 }
 
-static void rewrite(const char *where)
+static void rewrite(const char *dsn, const char *where)
 {
     struct error e = {""};
     char filters[300];
@@ -95,7 +125,7 @@ static void rewrite(const char *where)
                    "key = code\nwhere = %s\ngrace = 500ms\nfollow = no\n",
                    (unsigned)CAPACITY, where);
     const struct daemon_options o = {
-        .nodes = fixture.node_list, .dsn = fixture.postgres.dsn, .expansion = rebuild, .filters = filters};
+        .nodes = fixture.node_list, .dsn = dsn, .expansion = rebuild, .filters = filters};
     must(daemon_rewrite(&fixture.daemon[0], &o, &e), e);
 }
 
@@ -104,11 +134,19 @@ static void test_condition__that_differs_has_the_scan_begin_again(void **state)
 {
     (void)state;
     struct error e = {""};
-    rewrite("id > 300");
+    rewrite(fixture.postgres.dsn, "id > 300");
     must(daemon_reload(&fixture.daemon[0], &e), e);
     int64_t before = die_in_mid_scan();
-    rewrite("deleted_at IS NULL");
+    rewrite(fixture.postgres.dsn, "deleted_at IS NULL");
     next_goes_on(before, ROWS);
+}
+
+static void test_database__that_differs_has_the_scan_begin_again(void **state)
+{
+    (void)state;
+    int64_t before = die_in_mid_scan();
+    rewrite(dsn_of("copy"), "deleted_at IS NULL");
+    next_goes_on(before, ROWS + LAST_PART);
 }
 
 /* Positions count the partitions, so an empty one has its place. */
@@ -137,6 +175,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_condition__that_differs_has_the_scan_begin_again, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_database__that_differs_has_the_scan_begin_again, setup_copy,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_partition__that_gets_its_first_row_shifts_no_other, setup_blocks,
                                         teardown),

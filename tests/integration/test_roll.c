@@ -1052,11 +1052,11 @@ static void test_a_removal__takes_back_that_a_cutover_is_near(void **state)
     (void)snprintf(id, sizeof(id), "%016" PRIx64, lanes_era(&w.home_client));
     put_field(NULL, "eras", id);
     put_field(NULL, "lane_nodes", w.nodes.node[LANE_NODE].name);
-    must(grace_forget(w.writer[0].link, &w.names, GENERATION + 1, &e), e);
+    must(grace_forget(w.writer[0].link, &w.names, "", GENERATION + 1, &e), e);
     must(nodes_parse(&home, w.home.url, &e), e);
     nodes_pin(&home, &shape);
     must(builder_new(&b, w.writer[0].link, &w.names, &e), e);
-    must(builder_begin(b, &shape, &e), e);
+    must(builder_begin(b, &shape, "", &e), e);
     must(builder_start(b, &e), e);
     builder_note(b);
     must(builder_cutover(b, true, &read, &e), e);

@@ -135,10 +135,11 @@ static void learn(const struct proxy *p, struct connection *c, const struct wire
 }
 
 /* Count a request. False: it is withheld. */
-static bool count_request(struct proxy *p, struct connection *c)
+static bool count_request(struct proxy *p, struct connection *c, const char *bytes, size_t length)
 {
     bool is_counted = c->job || strcmp(p->job_name, "*") == 0;
-    if (!p->counting || !is_counted || strcmp(c->user, p->job_user) != 0)
+    if (!p->counting || !is_counted || strcmp(c->user, p->job_user) != 0 ||
+        memmem(bytes, length, p->job_text, strlen(p->job_text)) == NULL)
         return true;
     p->counted++;
     bool last = p->hold_at != 0 && p->counted == p->hold_at;
@@ -168,7 +169,7 @@ static bool take_request(struct proxy *p, struct connection *c, const struct wir
         c->broken |= send(c->client, "N", 1, MSG_NOSIGNAL) != 1;
         return true;
     }
-    if (r->kind == WIRE_REQUEST && !naming && !count_request(p, c))
+    if (r->kind == WIRE_REQUEST && !naming && !count_request(p, c, up->bytes.data + up->ready, length))
         return false;
     up->ready += length;
     c->asked += r->kind == WIRE_REQUEST || r->kind == WIRE_STARTUP;

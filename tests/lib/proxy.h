@@ -64,6 +64,8 @@ void proxy_count(struct proxy *p, const char *user, uint64_t n, enum proxy_momen
 /* Connections that name themselves @name from now on also count as a job's. "*": all connections do, whatever
  * their name. */
 void proxy_count_as_job(struct proxy *p, const char *name);
+/* From now on only requests that contain @text count. "": all do. */
+void proxy_count_only(struct proxy *p, const char *text);
 uint64_t proxy_counted(struct proxy *p);
 
 /* True once the job is held at the request that proxy_count() set. */

@@ -74,6 +74,13 @@ void proxy_count_as_job(struct proxy *p, const char *name)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
+void proxy_count_only(struct proxy *p, const char *text)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    (void)snprintf(p->job_text, sizeof(p->job_text), "%s", text);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
 void proxy_count(struct proxy *p, const char *user, uint64_t n, enum proxy_moment moment)
 {
     (void)pthread_mutex_lock(&p->lock);

@@ -49,6 +49,7 @@ struct proxy {
     bool counting, holding, is_held;
     char job_user[32];
     char job_name[32]; /* set by proxy_count_as_job() */
+    char job_text[80]; /* set by proxy_count_only() */
     enum proxy_moment moment;
     uint64_t counted, hold_at;
 };

@@ -1,7 +1,10 @@
 -- Make the other generation the current one, if its shards and the lanes still have every key.
--- KEYS: view. ARGV: incarnation, slot, number of the generation, number of its shards.
+-- KEYS: view, mutex of the job. ARGV: incarnation, slot, number of the generation, the caller's mutex, number of the
+-- generation's shards.
 -- Returns 1: it is current; 0: the view does not have it; -1: it was never built, or lacks keys; -2: it was not folded
--- in one of the view's lanes.
+-- in one of the view's lanes; -3: the mutex is another's.
+-- include mutex.lua
+if not has_mutex(KEYS[2], ARGV[4]) then return -3 end
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'bloom_filter_current_index', 'generation' .. ARGV[2], 'lanes',
   'deleting')
 if view[1] ~= ARGV[1] or view[5] ~= '0' or string.match(view[3], '^number=(%d+) ') ~= ARGV[3] then return 0 end
@@ -14,6 +17,6 @@ for number in string.gmatch(view[4], '(%d+):%x+') do
   lane = lane + 1
 end
 redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
-redis.call('HSET', KEYS[1], 'bloom_filter_current_index', ARGV[2], 'bloom_filter_size', ARGV[4])
+redis.call('HSET', KEYS[1], 'bloom_filter_current_index', ARGV[2], 'bloom_filter_size', ARGV[5])
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 return 1

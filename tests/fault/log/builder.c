@@ -152,7 +152,7 @@ static enum err build(struct turn *t, struct error *e)
         struct generation shape;
         code = choose_shape(t, &shape, e);
         if (code == ERR_OK)
-            code = builder_begin(t->builder, &shape, e);
+            code = builder_begin(t->builder, &shape, "", e);
         t->builder->anew = true;
     }
     if (code == ERR_OK)
@@ -185,7 +185,7 @@ static enum err roll_back(struct turn *t, struct error *e)
     enum err code = load_view(t, e);
     if (code != ERR_OK || !was_read(t->view))
         return code;
-    code = grace_switch(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, e);
+    code = grace_switch(t->link, t->o->names, "", t->view->slot[t->view->current ^ 1].shape.number, e);
     ledger_note(t->o->ledger, "builder %u: rolls back to generation %" PRIu64 " %s", t->o->number,
                 t->view->slot[t->view->current ^ 1].shape.number, e->text);
     if (code == ERR_OK)
@@ -199,7 +199,7 @@ static enum err retire(struct turn *t, struct error *e)
 {
     enum err code = load_view(t, e);
     if (code == ERR_OK && was_read(t->view)) {
-        code = grace_forget(t->link, t->o->names, t->view->slot[t->view->current ^ 1].shape.number, e);
+        code = grace_forget(t->link, t->o->names, "", t->view->slot[t->view->current ^ 1].shape.number, e);
         ledger_note(t->o->ledger, "builder %u: retires generation %" PRIu64 " %s", t->o->number,
                     t->view->slot[t->view->current ^ 1].shape.number, e->text);
         if (code == ERR_OK)
