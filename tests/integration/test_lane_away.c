@@ -67,7 +67,7 @@ static void await_loaded(struct log_member *m)
 {
     struct log_status *s = calloc(1, sizeof(*s));
     uint64_t until = clock_mono_us() + GUARD_US;
-    const struct resident_status *memory = &s->generation[0].memory;
+    const struct resident_status *memory;
     do {
         assert_true(clock_mono_us() < until);
         clock_sleep_us(10 * 1000);
