@@ -171,16 +171,18 @@ static enum err replace_lost(struct control *c, unsigned i, struct error *e)
 }
 
 /* Make sure that the view's lanes have what this process has appended. The readers are stopped: nothing that
- * they had read before is acknowledged, as this process may have been removed then. */
+ * they had read before is acknowledged, as this process may have been removed then. A lane in which all was
+ * met under this registration is not asked, as its node may be away, which is nothing to the other lanes. */
 static enum err enter_lanes(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
+    bool stays = c->entered != 0 && c->entered == c->roll.registration;
     enum err code = ERR_OK;
     for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++) {
         uint64_t era;
         if (f->lane[i].own == NULL && (f->lane[i].own = own_new(OWN_BYTES_MAX)) == NULL)
             return error_set(e, ERR_NOMEM, "out of memory");
-        if (own_count(f->lane[i].own) > 0)
+        if (own_count(f->lane[i].own) > 0 && !(stays && own_is_in(f->lane[i].own, &c->per_lane[i].stream)))
             code = roll_answer(&c->roll, c->view, i, f->lane[i].own, &era, e);
         if (code == ERR_LOST) /* nobody has noticed yet, as the readers stand still */
             return replace_lost(c, i, e);

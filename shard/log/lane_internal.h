@@ -115,8 +115,8 @@ bool lane_turn_begin(struct lane_reader *r, struct lane_port *p);
 /* False: the reader is stopped, and no port has it any more. True: a move by its owner was taken over. */
 bool lane_turn_may_go_on(struct lane_reader *r);
 bool lane_turn_is_waited_for(struct lane_reader *r);
-/* Let the port of a waiting request go on with the turn, after a pause. If no request waits, the turn
- * ends. */
+/* Let the port of a waiting request go on with the turn, after a pause: another one than @self, if there is
+ * one, as the connection of @self may be the only one that is down. If no request waits, the turn ends. */
 void lane_turn_go_on_later(struct lane_reader *r, const struct lane_port *self);
 /* End all requests of the turn. If more requests wait, @p or another port begins the next turn. */
 void lane_turn_end(struct lane_reader *r, struct lane_port *p, enum err code, const char *text);

@@ -197,16 +197,31 @@ bool lane_turn_is_waited_for(struct lane_reader *r)
     return yes;
 }
 
+/* Under the lock: the port of a request that waits; of @self only if no other port has one. NULL: none waits.
+ */
+static struct lane_port *another_runner(const struct lane_reader *r, const struct lane_port *self)
+{
+    const struct lane_requests *const lists[] = {&r->turn.requests, &r->queue};
+    const struct lane_request *q;
+    struct lane_port *own = NULL;
+    for (unsigned i = 0; i < 2; i++)
+        TAILQ_FOREACH(q, lists[i], list)
+        {
+            if (q->port != self)
+                return q->port;
+            own = q->port;
+        }
+    return own;
+}
+
 void lane_turn_go_on_later(struct lane_reader *r, const struct lane_port *self)
 {
     (void)pthread_mutex_lock(&r->lock);
-    const struct lane_request *q = TAILQ_FIRST(&r->turn.requests);
-    if (q == NULL) {
+    if (TAILQ_EMPTY(&r->turn.requests))
         r->in_turn = false;
-        q = TAILQ_FIRST(&r->queue);
-    }
-    r->busy = q != NULL && !r->stopped;
+    struct lane_port *next = another_runner(r, self);
+    r->busy = next != NULL && !r->stopped;
     if (r->busy)
-        lane_port_run(q->port, r, clock_mono_us() + PAUSE_US, self);
+        lane_port_run(next, r, clock_mono_us() + PAUSE_US, self);
     (void)pthread_mutex_unlock(&r->lock);
 }

@@ -68,6 +68,16 @@ void own_go_on(struct own *own, const struct lane *from, const struct lane *lane
     own_enter(own, lane);
 }
 
+bool own_is_in(struct own *own, const struct lane *lane)
+{
+    (void)pthread_mutex_lock(&own->lock);
+    bool all = is_in(own, lane);
+    for (size_t i = own->first; i < own->end && all; i++)
+        all = own->one[i].is_met;
+    (void)pthread_mutex_unlock(&own->lock);
+    return all;
+}
+
 void own_register(struct own *own, uint64_t registration)
 {
     (void)pthread_mutex_lock(&own->lock);

@@ -31,6 +31,10 @@ void own_enter(struct own *own, const struct lane *lane);
  * are not missing. */
 void own_go_on(struct own *own, const struct lane *from, const struct lane *lane);
 
+/* True if all kept entries were met in the stream of @lane, under its era: a roll call finds nothing missing.
+ */
+bool own_is_in(struct own *own, const struct lane *lane);
+
 /* Set the number of the writer's registration, which only grows. At first it is 0: no removal applies. */
 void own_register(struct own *own, uint64_t registration);
 /* A removal of the writer's registration was met: refuse entries from here on. */

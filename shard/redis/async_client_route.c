@@ -282,6 +282,16 @@ void async_client_route_tick(struct async_client *s, uint64_t now)
     drop_idle(s, now);
 }
 
+/* Nobody takes the answer before the loop runs again: let another thread ask for the map. */
+void async_client_route_rest(struct async_client *s)
+{
+    struct async_client_route *r = s->route;
+    if (r->asking)
+        cluster_refreshed(s->nodes->cluster, NULL);
+    r->asking = false;
+    r->asked = NULL;
+}
+
 /* --- commands --- */
 
 /* Where to send commands that were redirected. NULL: nowhere. */

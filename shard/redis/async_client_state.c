@@ -15,6 +15,8 @@ void async_client_rest(struct async_client *s)
     struct async_client_peer *p;
     for (unsigned i = 0; (p = each_peer(s, i)) != NULL; i++)
         async_client_peer_report(p, false);
+    if (s->route != NULL)
+        async_client_route_rest(s);
 }
 
 /* --- how the nodes fare --- */

@@ -212,7 +212,7 @@ static void take_reply(struct async_connection *c, const redisReply *reply)
         *c->events.replying = c->source;
         if (p.fn != NULL)
             p.fn(p.arg, reply);
-        if (c->node->sentinel && reply->type == REDIS_REPLY_ERROR && !c->closed &&
+        if (reply->type == REDIS_REPLY_ERROR && !c->closed &&
             strncmp(reply->str, "READONLY", strlen("READONLY")) == 0)
             end(c, ERR_UNREACHABLE, "it is a replica now");
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "shard/redis/nodes/health.h"
+#include "shard/redis/wire/greeting.h"
 #include "shard/filter/slots.h"
 
 /* How long to wait for a node that was silent: enough for one that is back. */
@@ -117,8 +118,10 @@ bool sync_client_master_has_slots(const struct sync_client *l, unsigned i)
 
 enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer *p, struct error *e)
 {
-    /* The server may have closed an idle connection, for example at a restart. Nothing is lost with it. */
-    if (p->connection != NULL && TAILQ_EMPTY(&p->sent) && sync_connection_is_stale(p->connection))
+    /* The server may have closed an idle connection, for example at a restart. Nothing is lost with it. A
+     * server that becomes a replica closes none, but the node's address may lead to another server by now. */
+    if (p->connection != NULL && TAILQ_EMPTY(&p->sent) &&
+        (p->is_replica || sync_connection_is_stale(p->connection)))
         sync_client_peer_break(p, ERR_UNREACHABLE);
     if (p->connection != NULL)
         return ERR_OK;
@@ -181,6 +184,46 @@ enum err sync_client_ask(struct sync_client *l, unsigned where, redisReply **out
     va_end(ap);
     *out = NULL;
     return code == ERR_OK ? sync_client_reply(l, where, out, e) : code;
+}
+
+/* Read the reply to INFO. If the server is a replica, the next use connects again. */
+static enum err judge_role(struct sync_client *l, unsigned where, struct error *e)
+{
+    struct error why = {""};
+    redisReply *info;
+    uint64_t id = 0;
+    enum err code = sync_client_reply(l, where, &info, e);
+    if (code != ERR_OK)
+        return code;
+    code = greeting_judge_replication(false, info, &id, &why);
+    freeReplyObject(info);
+    l->peer[where].is_replica |= id == 0;
+    return code == ERR_OK ? ERR_OK
+                          : error_set(e, code, "Redis node %s: %s", sync_client_name(l, where), why.text);
+}
+
+enum err sync_client_ask_master(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
+                                const char *format, ...)
+{
+    va_list ap;
+    bool asks = l->route == NULL;
+    va_start(ap, format);
+    enum err code = send(l, where, e, format, ap), role = ERR_OK;
+    va_end(ap);
+    *out = NULL;
+    if (code != ERR_OK)
+        return code;
+    if (asks)
+        role = sync_client_queue(l, where, greeting_ask_replication, strlen(greeting_ask_replication), e);
+    asks &= role == ERR_OK;
+    code = sync_client_reply(l, where, out, role == ERR_OK ? e : NULL);
+    if (asks)
+        role = judge_role(l, where, code == ERR_OK ? e : NULL);
+    if (code == ERR_OK && role != ERR_OK) {
+        freeReplyObject(*out);
+        *out = NULL;
+    }
+    return code == ERR_OK ? role : code;
 }
 
 enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out, struct error *e,

@@ -92,7 +92,12 @@ MUST_CHECK enum err sync_client_scan(struct sync_client *l, unsigned where, char
  * replies of pipelined commands to the same address must have been read before. */
 MUST_CHECK enum err sync_client_ask(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
                                     const char *format, ...);
-/* As above. ERR_REFUSED: Redis returned an error; its text is in @e. @out NULL: the reply is not wanted. */
+/* As above, of a master: a connection outlives that a server becomes a replica. ERR_UNREACHABLE: it is one,
+ * by INFO behind the command. In a cluster a replica answers MOVED. */
+MUST_CHECK enum err sync_client_ask_master(struct sync_client *l, unsigned where, redisReply **out,
+                                           struct error *e, const char *format, ...);
+/* As sync_client_ask(). ERR_REFUSED: Redis returned an error; its text is in @e. @out NULL: the reply is not
+ * wanted. */
 MUST_CHECK enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out,
                                         struct error *e, const char *format, ...);
 

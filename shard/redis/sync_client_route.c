@@ -199,6 +199,7 @@ void sync_client_peer_break(struct sync_client_peer *p, enum err code)
     struct sync_client_command *c;
     sync_connection_close(p->connection);
     p->connection = NULL;
+    p->is_replica = false;
     while ((c = TAILQ_FIRST(&p->sent)) != NULL) {
         TAILQ_REMOVE(&p->sent, c, sent);
         fail(c, code);
@@ -345,6 +346,12 @@ static bool takes_another_way(struct sync_client *l, struct sync_client_command 
     return true;
 }
 
+/* True if a reply says that its server is a replica. Redis 6 has other text before the error of a script. */
+static bool is_of_replica(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "READONLY ") != NULL;
+}
+
 /* Read one reply of the connection of @p. */
 static enum err read_one(struct sync_client *l, struct sync_client_peer *p, struct error *e)
 {
@@ -365,6 +372,7 @@ static enum err read_one(struct sync_client *l, struct sync_client_peer *p, stru
     }
     TAILQ_REMOVE(&p->sent, c, sent);
     c->state = COMMAND_ANSWERED;
+    p->is_replica |= l->route == NULL && is_of_replica(got);
     memcpy(host, p->node.host, sizeof(host)); /* a new map may drop the peer */
     if (c->redirect != NULL && l->route != NULL)
         note_redirect(l, c, got, host);

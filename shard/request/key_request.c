@@ -344,16 +344,24 @@ static void answer_check(struct key_request *q, bool degraded)
     acknowledge(q);
 }
 
+/* False: a lane has not answered yet, or could not be read. */
+static bool lanes_were_read(const struct key_request *q)
+{
+    bool were = true;
+    for (unsigned i = 0; i < q->parts_count; i++)
+        were &= !q->parts[i].is_under_way && q->parts[i].asked.code == ERR_OK;
+    return were;
+}
+
 /* A check fails: answer keys by memory, and by the blocks that have come; also absent ones, if the lanes were
  * read. */
 static void answer_in_part(struct key_request *q)
 {
-    unsigned lane;
     bool degraded = false, lacks = true;
     forget_others(q);
     if (q->state != REQUEST_ASKING)
         return;
-    if (!key_request_awaits_lane(q, &lane)) {
+    if (lanes_were_read(q)) {
         (void)look(q);
         struct standing now = standing(q);
         degraded = now.degraded;

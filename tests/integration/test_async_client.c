@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "shard/redis/async_client.h"
+#include "shard/redis/nodes/cluster.h"
 
 enum { TIMEOUT_MS = 600, SLACK_MS = 2000, GUARD_MS = 20000, GOOD = 0, BAD = 1 };
 
@@ -304,6 +305,31 @@ static void test_store__tries_less_and_less_often(void **state)
     (void)close(listener);
 }
 
+/* A node of a cluster does not answer, and the loop that asks it for the map does not run any more. */
+static void test_a_client_that_rests__lets_others_ask_for_the_map(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    static struct nodes seeds;
+    uint16_t port;
+    char text[64];
+    int listener = wired_listen(&port);
+    (void)snprintf(text, sizeof(text), "redis://127.0.0.1:%u", port);
+    must(cluster_parse_seeds(&seeds, text, &e), e);
+    struct nodes n = {.cluster = cluster_new(&seeds)};
+    struct async_client *one = async_client_new(base, &n, TIMEOUT_MS, NULL);
+    assert_false(async_client_send(one, WHERE_SLOT, ping, sizeof(ping) - 1, NULL, NULL));
+    clock_sleep_us(2 * CLUSTER_PAUSE_MAX_MS * 1000);
+    assert_false(cluster_may_refresh(n.cluster));
+    async_client_rest(one);
+    clock_sleep_us(2 * CLUSTER_PAUSE_MAX_MS * 1000);
+    assert_true(cluster_may_refresh(n.cluster));
+    cluster_refreshed(n.cluster, NULL);
+    async_client_free(one);
+    cluster_free(n.cluster);
+    (void)close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +339,7 @@ int main(void)
         cmocka_unit_test_teardown(test_store__is_not_held_up_by_a_host_that_is_looked_up, close_async),
         cmocka_unit_test_teardown(test_store__says_why_a_login_is_refused, close_async),
         cmocka_unit_test_teardown(test_store__tries_less_and_less_often, close_async),
+        cmocka_unit_test(test_a_client_that_rests__lets_others_ask_for_the_map),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -456,16 +456,18 @@ static void test_a_fork__is_met_by_the_bytes_of_the_anchor(void **state)
     temp_redis_fini(&replica);
 }
 
-/* A connection outlives the demotion of its master: its replies, even errors, count no more. */
+/* A connection outlives the demotion of its master: its replies count no more. Behind READONLY it is not used
+ * again. */
 static void test_a_master_that_became_a_replica__counts_no_more(void **state)
 {
     struct error e = {""};
+    enum tail_state got;
     (void)state;
     appends_as(TAIL_COMPLETE);
     must(client_ok(&w.client, &e, "REPLICAOF 127.0.0.1 1"), e); /* no server there: the node keeps its data */
     w.lane.era = lanes_era(&w.client);
     reads_as(TAIL_ERA);
-    appends_as(TAIL_ERA);
+    gives(ERR_UNREACHABLE, append_by(w.link, 2, &got, &e), e);
     must(client_ok(&w.client, &e, "REPLICAOF NO ONE"), e);
     w.lane.era = lanes_era(&w.client);
     reads_as(TAIL_COMPLETE);

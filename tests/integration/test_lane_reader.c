@@ -5,11 +5,13 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tests/lib/process.h"
 
 /* --- gathering --- */
 
@@ -206,6 +208,30 @@ static void test_a_port_that_rests__lets_go_of_the_lane(void **state)
     while (a->told == 0)
         (void)event_base_loop(readers_w.base[0], EVLOOP_ONCE);
     readers_ends_as(a, ERR_OK);
+}
+
+/* Redis takes no more connections, and one worker has none: the others read for all. */
+static void test_a_worker_without_a_connection__leaves_its_read_to_another(void **state)
+{
+    struct error e = {""};
+    static struct nodes away;
+    char url[64];
+    (void)state;
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%u", process_free_port());
+    must(nodes_parse(&away, url, &e), e);
+    readers_w.base[1] = event_base_new();
+    readers_w.store[1] = async_client_new(readers_w.base[1], &away, STORE_MS, NULL);
+    readers_w.port[1] = lane_port_new(readers_w.base[1], readers_w.store[1], PORT_MS);
+    readers_ends_as(readers_ask_by(0), ERR_OK);
+    struct readers_asked *a = readers_add_by(1, 1, 1);
+    for (unsigned i = 0; i < 4; i++)
+        readers_turn_loops(); /* the second port has the turn */
+    struct readers_asked *b = readers_add_by(0, 2, 1);
+    while (a->told == 0 || b->told == 0)
+        readers_turn_loops();
+    assert_true(a->fresh[0] == 1 && b->fresh[0] == 1);
+    readers_ends_as(a, ERR_OK);
+    readers_ends_as(b, ERR_OK);
 }
 
 static void test_what_is_cancelled__is_not_told(void **state)
@@ -417,6 +443,7 @@ int main(void)
         READER_TEST(test_a_worker_that_goes__leaves_its_read_to_another),
         READER_TEST(test_a_port_whose_loop_rests__leaves_the_next_read_to_another),
         READER_TEST(test_a_port_that_rests__lets_go_of_the_lane),
+        READER_TEST(test_a_worker_without_a_connection__leaves_its_read_to_another),
         READER_TEST(test_what_is_cancelled__is_not_told),
         READER_TEST(test_who_stops_or_frees_a_reader__waits_until_its_owner_is_told),
         READER_TEST(test_four_workers__are_told_what_is_new_once),

@@ -75,6 +75,10 @@ static void lane_is_refused(enum err code, const char *length, const char *text)
     assert_int_equal(solo_error(&solo, false, KEYS, why), code);
     assert_non_null(strstr(why, lane));
     assert_non_null(strstr(why, text));
+    struct solo_request r;
+    solo_begin(&solo, &r, false, KEYS);
+    solo_run(&solo, &r.told, 0);
+    assert_int_equal(r.answer, KEY_NO_ANSWER);
     int64_t before = number(length, lane);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(solo_error(&solo, true, KEYS + i, why), code);

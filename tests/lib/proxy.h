@@ -39,6 +39,9 @@ void proxy_set(struct proxy *p, unsigned route, const struct proxy_fault *fault)
 
 /* Send new connections to the server at @target, and reset the existing ones, as if the address had moved. */
 void proxy_aim(struct proxy *p, unsigned route, uint16_t target);
+/* Send new connections to the server at @target. The existing ones stay, as if a name had got another
+ * address. */
+void proxy_lead(struct proxy *p, unsigned route, uint16_t target);
 
 /* Send new connections of Postgres that name themselves @application to the server at @target, as if an
  * address led to several servers. NULL: none any more. */

@@ -32,6 +32,13 @@ void proxy_set(struct proxy *p, unsigned route, const struct proxy_fault *fault)
     proxy_wake(p);
 }
 
+void proxy_lead(struct proxy *p, unsigned route, uint16_t target)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    p->routes[route].target = target;
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
 void proxy_aim(struct proxy *p, unsigned route, uint16_t target)
 {
     (void)pthread_mutex_lock(&p->lock);

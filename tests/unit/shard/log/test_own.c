@@ -229,6 +229,20 @@ static void test_room__is_bounded_and_says_so(void **state)
 
 #define OWN_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+static void test_all_is_in_a_lane__where_none_is_missing(void **state)
+{
+    (void)state;
+    assert_true(own_is_in(own, &lane) && !own_is_in(own, &next));
+    assert_int_equal(meet(&lane, 1, 10), ERR_OK);
+    assert_true(own_is_in(own, &lane) && !own_is_in(own, &next));
+    own_enter(own, &next);
+    assert_true(!own_is_in(own, &lane) && !own_is_in(own, &next));
+    assert_int_equal(meet(&next, 2, 20), ERR_OK);
+    assert_false(own_is_in(own, &next));
+    own_found(own, &next, 1, (struct log_id){30, 0});
+    assert_true(own_is_in(own, &next));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +253,7 @@ int main(void)
         OWN_TEST(test_what_is_met_under_another_era__is_refused),
         OWN_TEST(test_folded_under_another_era__forgets_nothing),
         OWN_TEST(test_the_look__begins_where_the_first_missing_one_was),
+        OWN_TEST(test_all_is_in_a_lane__where_none_is_missing),
         OWN_TEST(test_room__is_bounded_and_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
