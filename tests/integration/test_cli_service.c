@@ -353,6 +353,22 @@ static void test_completion__knows_the_filters(void **state)
         0, "short-link\n");
 }
 
+/* Bash puts a name into the line as it is: one with a semicolon would be a command of whoever made it. */
+static void test_completion__offers_no_name_that_is_more_than_a_word(void **state)
+{
+    static const char *const names[] = {"s;reboot", "s&reboot", "s|reboot", "s>f",
+                                        "s(f)",     "s*",       "s!x",      "--yes"};
+    char line[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)snprintf(line, sizeof(line),
+                       "$T add -- '%s' x > /dev/null && $T completion filters | grep -cFx -- '%s'; "
+                       "$T delete --yes -- '%s' > /dev/null",
+                       names[i], names[i], names[i]);
+        assert_says(line, 0, "0\n");
+    }
+}
+
 /* --- top, in a terminal --- */
 
 static char screen[TEXT_MAX];
@@ -505,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_bench__needs_a_server_of_filters),
         cmocka_unit_test(test_cli__says_that_another_server_answers),
         cmocka_unit_test(test_completion__knows_the_filters),
+        cmocka_unit_test(test_completion__offers_no_name_that_is_more_than_a_word),
         cmocka_unit_test_setup_teardown(test_top__lives_in_a_terminal_and_leaves_it_as_it_was, begin_tmux,
                                         end_tmux),
         cmocka_unit_test_setup_teardown(test_top__shows_a_job_and_ends_by_ctrl_c, begin_tmux, end_tmux),
