@@ -199,6 +199,9 @@ static void test_dump__that_cannot_be_written_says_so(void **state)
     (void)state;
     dump_layers("full");
     two_cli_says(&two.from, "dump full > /dev/full", 5, "the dump could not be written: No space left");
+    /* The connection must not have the number of standard output: the dump would go to the service. */
+    two_cli_says(&two.from, "add closed a", 0, "added");
+    two_cli_says(&two.from, "dump closed < /dev/null >&-", 5, "could not be written: Bad file descriptor");
 }
 
 #define TEST(name) cmocka_unit_test(name)
