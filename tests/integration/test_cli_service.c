@@ -225,6 +225,8 @@ static void test_config__shows_gets_and_sets(void **state)
     assert_says("$T config get listen", 0, "listen  127.0.0.1:");
     assert_says("$T config get nothing 2>&1", 4, "no key of the configuration matches");
     assert_says("$T config set filter.short-link.growth many 2>&1", 4, "CONFIG SET failed");
+    assert_says("$T config set 'filter.odd*[\\.add_acks' 1", 0, "filter.odd*[\\\\.add_acks  1\n");
+    assert_says("$T config set 'filter.odd*[\\.add_acks' 0", 0, ".add_acks  0\n");
     assert_says("$T config set a 2>&1", 2, "needs KEY VALUE");
     assert_says("$T config get 2>&1", 2, "needs KEY");
     assert_says("$T config reset 2>&1", 2, "expected show, get or set");
@@ -491,7 +493,13 @@ static int start(void **state)
 {
     (void)state;
     static const struct fixture_options options = {
-        .nodes = 1, .daemons = 1, .postgres = true, .rows = ROWS, .capacity = CAPACITY, .rate = "0.01"};
+        .nodes = 1,
+        .daemons = 1,
+        .postgres = true,
+        .rows = ROWS,
+        .capacity = CAPACITY,
+        .rate = "0.01",
+        .filter = "[filter odd*[\\]\ncapacity = 1000\nerror_rate = 0.01\n"};
     if (fixture_start(&fixture, &options) != 0)
         return 1;
     char *text = output_of("$T help --json", 0);
