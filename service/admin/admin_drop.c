@@ -33,6 +33,8 @@ enum err admin_drop(struct admin *a, struct admin_call *call, struct reply *r, s
     }
     for (size_t i = 0; i < call->names.count; i++) {
         const struct argument *name = &call->names.name[i];
+        if (atomic_load(&a->service->stop)) /* no client waits any more, but a million names may follow */
+            return error_set(e, ERR_CANCELLED, "the coordinator is shutting down");
         enum err code =
             filter_drop(a->service, a->config, &a->handle, &a->view, name->bytes, name->length, DROP_NOW, e);
         dropped += code == ERR_OK;

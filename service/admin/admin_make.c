@@ -5,8 +5,11 @@
 enum err admin_create(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
     (void)r;
+    struct error ignored;
     uint64_t bytes = filter_make_bytes(a->config, call->filter, call->filter_length, &call->creation);
     enum err code = admin_quota(a, call, QUOTA_MAKE, bytes, e);
+    if (code == ERR_CONFLICT && admin_open(a, call, &ignored) == ERR_OK) /* nothing would be made */
+        return error_set(e, ERR_EXISTS, "the filter exists already");
     return code != ERR_OK ? code
                           : filter_make(a->service, a->config, &a->handle, call->filter, call->filter_length,
                                         &call->creation, e);

@@ -106,8 +106,8 @@ const struct command cli_command_table[] = {
      "twinbloom add short-link < keys.txt", cli_add},
     {"import", "FILTER", 1, 1, WITH_KEYS | WITH_INPUT | GROWTH, "add many keys from a file or standard input",
      "Keys are lines, or end in NUL (--null), or are a column of CSV (--csv). Empty keys are skipped. "
-     "Refused keys are counted, and the first few are shown; the exit code is 4 then. After Ctrl-C the "
-     "command says how to continue. --capacity and --error-rate are for a filter that does not exist yet.",
+     "A key that is refused ends the import. The command says how to continue then, and after Ctrl-C. "
+     "--capacity and --error-rate are for a filter that does not exist yet.",
      "twinbloom import short-link --csv code < links.csv", cli_import},
     {"dump", "FILTER", 1, 1, WITH_OUTPUT, "write a filter to a file or standard output",
      "A dump holds every key that was added before it began. Whoever has the dump can check keys against it, "

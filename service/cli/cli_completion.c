@@ -14,8 +14,9 @@ extern const char embedded_complete_bash[], embedded_complete_zsh[], embedded_co
 
 /* --- names of filters --- */
 
-/* Print the names that begin with @begin, one per line; skip names that a shell's word cannot hold. Prints
- * nothing if the service does not answer. */
+/* Print the names that begin with @begin, one per line; skip names that are more than a word for a shell, as
+ * bash puts them into the line unquoted: whoever makes a filter must not write commands there, or options.
+ * Prints nothing if the service does not answer. */
 static int print_filters(struct cli *cli, const char *begin)
 {
     struct error e = {""};
@@ -29,7 +30,8 @@ static int print_filters(struct cli *cli, const char *begin)
         struct buffer escaped = {0};
         if (name->type == REDIS_REPLY_STRING && strncmp(name->str, begin, strlen(begin)) == 0)
             output_escape(&escaped, name->str, (size_t)name->len);
-        if (escaped.length == (size_t)name->len && strpbrk(name->str, " '\"$`\\") == NULL)
+        if (escaped.length == (size_t)name->len && name->str[0] != '-' &&
+            strpbrk(name->str, " '\"$`\\;&|<>()*?[!#~") == NULL)
             (void)puts(name->str);
         buffer_fini(&escaped);
     }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/glob.h"
+#include "base/standard_files.h"
 #include "service/cli/cli_table.h"
 
 enum { COMPLETE_MS = 1000 /* the shell and its user wait */ };
@@ -197,6 +198,7 @@ int main(int argc, char **argv)
                       .timeout_ms = 10000,
                       .interval = 2,
                       .bench = {.adds = 0.1, .batch = 1, .pipeline = 1, .connections = 8, .key_size = 16}};
+    standard_files_fill();
     cli.terminal = isatty(STDOUT_FILENO) == 1;
     cli.color = wants_color(cli.terminal);
 
@@ -221,7 +223,7 @@ int main(int argc, char **argv)
         code = run(&cli, words > 0 ? argv[0] : NULL, given, given_count);
     }
     free(given);
-    if (fflush(stdout) != 0 && code == CLI_OK)
+    if ((fflush(stdout) != 0 || ferror(stdout) != 0) && code == CLI_OK)
         code = cli_fail_with(ERR_IO, "standard output could not be written");
     return code;
 }

@@ -75,8 +75,11 @@ const char *command_take_creation(const struct command_words *w, struct admin_ca
 
 struct insert {
     struct creation creation;
-    bool out_of_range; /* a value is out of range; reported after all words were read */
-    size_t items;      /* index of the first item; 0: there is no ITEMS */
+    /* Values that are out of range; reported after all words were read, as a later value may replace one. */
+    struct {
+        bool error, capacity, expansion;
+    } bad;
+    size_t items; /* index of the first item; 0: there is no ITEMS */
 };
 
 /* Read one option with a value. Returns the error; NULL: the value is valid, or out of range. */
@@ -87,13 +90,13 @@ static const char *insert_value(const struct argument *name, const struct argume
         double *to = &out->creation.error_rate;
         if (!rate(value, to))
             return "Bad error rate";
-        out->out_of_range |= *to <= 0 || *to >= 1;
+        out->bad.error = *to <= 0 || *to >= 1;
         return NULL;
     }
     bool capacity = argument_is(name, "CAPACITY");
     if (!whole_number(value, &n) || (!capacity && n > EXPANSION_MAX))
         return capacity ? "Bad capacity" : "Bad expansion";
-    out->out_of_range |= n < 1;
+    *(capacity ? &out->bad.capacity : &out->bad.expansion) = n < 1;
     if (capacity)
         out->creation.capacity = (uint64_t)n;
     else
@@ -136,7 +139,7 @@ void command_bf_insert(struct client *c, const struct argument *a, size_t count)
         client_error(c, "%s", error);
     else if (insert.items == 0 || insert.items >= count)
         client_error(c, "ERR wrong number of arguments for 'bf.insert' command");
-    else if (insert.out_of_range)
+    else if (insert.bad.error || insert.bad.capacity || insert.bad.expansion)
         client_error(c, "Bad argument received");
     else
         client_operate(c, OPERATION_ADD, &a[1], &a[insert.items], count - insert.items, REPLY_ARRAY,

@@ -135,9 +135,10 @@ void command_client_tracking(struct client *c, const struct argument *a, size_t 
 /* The only client type here is "normal". */
 static bool choose_type(struct client *c, struct client_choice *out, const struct argument *type)
 {
-    out->nobody = !argument_is(type, "NORMAL");
-    if (!out->nobody || argument_is(type, "MASTER") || argument_is(type, "REPLICA") ||
-        argument_is(type, "SLAVE") || argument_is(type, "PUBSUB"))
+    bool normal = argument_is(type, "NORMAL");
+    out->nobody |= !normal; /* another filter may have chosen nobody already */
+    if (normal || argument_is(type, "MASTER") || argument_is(type, "REPLICA") || argument_is(type, "SLAVE") ||
+        argument_is(type, "PUBSUB"))
         return true;
     client_error(c, "ERR Unknown client type '%.*s'", command_shown(type->length), type->bytes);
     return false;

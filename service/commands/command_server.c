@@ -110,7 +110,7 @@ void command_help(struct client *c, const struct argument *a, size_t count)
 {
     (void)count;
     const struct command *command = command_find(a[0].bytes, a[0].length);
-    char line[128];
+    char line[192]; /* longer than any line of the table */
     struct fields lines;
     fields_begin(&lines, c->protocol);
     (void)snprintf(line, sizeof(line),

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/standard_files.h"
 #include "service/daemon/daemon_check.h"
 #include "service/daemon/daemon_options.h"
 #include "service/daemon/describe.h"
@@ -106,9 +107,19 @@ static bool describe(const struct daemon_wish *wish)
     return false;
 }
 
+/* What was printed may be a file for later: it must be whole. */
+static int printed(int status)
+{
+    bool whole = fflush(stdout) == 0 && ferror(stdout) == 0;
+    if (!whole)
+        (void)fputs("twinbloomd: standard output could not be written\n", stderr);
+    return whole || status != EXIT_SUCCESS ? status : EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     struct daemon_wish wish;
+    standard_files_fill();
     if (daemon_options_read(argc, argv, &wish) != 0) {
         daemon_options_help(stderr);
         return EXIT_USAGE;
@@ -118,7 +129,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (describe(&wish))
-        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+        return printed(EXIT_SUCCESS);
     const char *path = wish.config != NULL ? wish.config : DAEMON_CONFIG_FILE;
     struct config *config;
     struct error e = {.text = ""};
@@ -136,5 +147,5 @@ int main(int argc, char **argv)
     else
         status = start(config, path);
     config_release(config);
-    return status;
+    return printed(status);
 }

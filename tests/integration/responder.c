@@ -100,7 +100,7 @@ static void answer_status(struct responder *r, struct buffer *b)
     flat(b, pairs, sizeof(pairs) / sizeof(pairs[0]));
 }
 
-/* Keys that begin with p are present; those with e end the reply with an error. */
+/* Keys that begin with p are present; those with e end the reply with an error, those with o are errors. */
 static void answer_keys(const redisReply *command, struct buffer *b)
 {
     size_t count = 0;
@@ -110,6 +110,7 @@ static void answer_keys(const redisReply *command, struct buffer *b)
     for (size_t i = 0; i < count; i++) {
         char first = command->element[2 + i]->str[0];
         buffer_puts(b, first == 'e'   ? "-ERR non scaling filter is full\r\n"
+                       : first == 'o' ? "-OOM out of memory\r\n"
                        : first == 'p' ? ":1\r\n"
                                       : ":0\r\n");
     }

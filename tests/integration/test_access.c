@@ -356,6 +356,8 @@ static void test_quotas__bound_what_a_user_makes(void **state)
                "user writer may take 16384 bytes of Redis (bytes_max)");
     access_gives(&writer, "BF.RESERVE quota-2 0.01 1000", "OK");
     access_gives(&writer, "BF.RESERVE quota-2 0.01 1000", "ERR item exists");
+    access_gives(&writer, "BF.RESERVE quota-2 0.01 1000000", "ERR item exists"); /* it would make nothing */
+    access_gives(&writer, "TB.INIT quota-2 0.01 1000000", "0");
     is_refused(&writer, "BF.RESERVE quota-3 0.01 10", "user writer may have 2 filters (filters_max)");
     is_refused(&writer, "BF.ADD quota-3 x", "user writer may have 2 filters (filters_max)");
     access_gives(&chief, "BF.RESERVE quota-3 0.01 1000000", "OK"); /* the chief has no quota */
@@ -432,6 +434,7 @@ static void test_quotas__leave_memory_to_others_by_default(void **state)
     is_refused(&writer, "BF.INSERT a-large CAPACITY 15000000 ITEMS x", "a quarter of the memory");
     access_gives(&chief, "EXISTS a-large", "0");
     access_gives(&writer, "BF.RESERVE a-small 0.001 1000000", "OK");
+    access_gives(&writer, "BF.RESERVE a-small 0.001 15000000", "ERR item exists");
     access_gives(&chief, "BF.RESERVE a-large 0.001 15000000", "OK"); /* admins have no such limit */
     access_gives(&chief, "DEL a-large", "1");
     access_reload(SERVICE, own);

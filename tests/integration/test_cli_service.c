@@ -225,6 +225,8 @@ static void test_config__shows_gets_and_sets(void **state)
     assert_says("$T config get listen", 0, "listen  127.0.0.1:");
     assert_says("$T config get nothing 2>&1", 4, "no key of the configuration matches");
     assert_says("$T config set filter.short-link.growth many 2>&1", 4, "CONFIG SET failed");
+    assert_says("$T config set 'filter.odd*[\\.add_acks' 1", 0, "filter.odd*[\\\\.add_acks  1\n");
+    assert_says("$T config set 'filter.odd*[\\.add_acks' 0", 0, ".add_acks  0\n");
     assert_says("$T config set a 2>&1", 2, "needs KEY VALUE");
     assert_says("$T config get 2>&1", 2, "needs KEY");
     assert_says("$T config reset 2>&1", 2, "expected show, get or set");
@@ -353,6 +355,22 @@ static void test_completion__knows_the_filters(void **state)
         0, "short-link\n");
 }
 
+/* Bash puts a name into the line as it is: one with a semicolon would be a command of whoever made it. */
+static void test_completion__offers_no_name_that_is_more_than_a_word(void **state)
+{
+    static const char *const names[] = {"s;reboot", "s&reboot", "s|reboot", "s>f",
+                                        "s(f)",     "s*",       "s!x",      "--yes"};
+    char line[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)snprintf(line, sizeof(line),
+                       "$T add -- '%s' x > /dev/null && $T completion filters | grep -cFx -- '%s'; "
+                       "$T delete --yes -- '%s' > /dev/null",
+                       names[i], names[i], names[i]);
+        assert_says(line, 0, "0\n");
+    }
+}
+
 /* --- top, in a terminal --- */
 
 static char screen[TEXT_MAX];
@@ -475,7 +493,13 @@ static int start(void **state)
 {
     (void)state;
     static const struct fixture_options options = {
-        .nodes = 1, .daemons = 1, .postgres = true, .rows = ROWS, .capacity = CAPACITY, .rate = "0.01"};
+        .nodes = 1,
+        .daemons = 1,
+        .postgres = true,
+        .rows = ROWS,
+        .capacity = CAPACITY,
+        .rate = "0.01",
+        .filter = "[filter odd*[\\]\ncapacity = 1000\nerror_rate = 0.01\n"};
     if (fixture_start(&fixture, &options) != 0)
         return 1;
     char *text = output_of("$T help --json", 0);
@@ -505,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_bench__needs_a_server_of_filters),
         cmocka_unit_test(test_cli__says_that_another_server_answers),
         cmocka_unit_test(test_completion__knows_the_filters),
+        cmocka_unit_test(test_completion__offers_no_name_that_is_more_than_a_word),
         cmocka_unit_test_setup_teardown(test_top__lives_in_a_terminal_and_leaves_it_as_it_was, begin_tmux,
                                         end_tmux),
         cmocka_unit_test_setup_teardown(test_top__shows_a_job_and_ends_by_ctrl_c, begin_tmux, end_tmux),

@@ -138,6 +138,10 @@ static void test_config_set__is_all_or_nothing(void **state)
              "ERR CONFIG REWRITE is not offered: the configuration file is yours; write into it what is to "
              "outlast the next SIGHUP or restart");
     is_error(c, "CONFIG RESETSTAT", "ERR unknown subcommand 'RESETSTAT'. Try CONFIG HELP.");
+    redisReply *help = client_command(c, "CONFIG HELP");
+    assert_true(help != NULL && help->type == REDIS_REPLY_ARRAY && help->elements > 3);
+    assert_non_null(strstr(help->element[3]->str, "other than those of filters and users.")); /* not cut */
+    freeReplyObject(help);
     GIVES("CONFIG GET max_clients log_level", "max_clients", "10000", "log_level", "info");
     must(client_ok(c, &e, "CONFIG SET max_clients 9 rebuild.lease 20s filter.a.b.grace 1s"), e);
     GIVES("CONFIG GET max_clients lease filter.a.b.grace", "max_clients", "9", "lease", "20s",

@@ -253,6 +253,8 @@ static void test_bf_insert__takes_options_in_any_order_and_the_last_counts(void 
         {"BF.INSERT i3 EXPANSION 3 ITEMS a", "*1\r\n:1"},
         {"BF.INFO i3 EXPANSION", "*1\r\n:3"},
         {"BF.INSERT twice CAPACITY 10 CAPACITY 5000 ITEMS a", "*1\r\n:1"},
+        {"BF.INSERT twice CAPACITY 0 ERROR 2 EXPANSION 0 CAPACITY 5000 ERROR 0.01 EXPANSION 2 ITEMS b",
+         "*1\r\n:1"},
         {"BF.INFO twice CAPACITY", "*1\r\n:5000"},
         {"BF.INSERT plain ITEMS a", "*1\r\n:1"},
         {"BF.INFO plain CAPACITY", "*1\r\n:100"},

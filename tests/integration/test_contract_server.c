@@ -85,6 +85,8 @@ static void test_client__refuses_what_it_does_not_know(void **state)
         {"CLIENT KILL SKIPME maybe", "-ERR syntax error"},
         {"CLIENT KILL FOO bar", "-ERR syntax error"},
         {"CLIENT KILL TYPE pubsub", ":0"},
+        {"CLIENT KILL ADDR \"\" TYPE normal", ":0"},
+        {"CLIENT KILL TYPE pubsub TYPE normal", ":0"},
         {"PING", "+PONG"},
     };
     RUN(rows);

@@ -186,6 +186,11 @@ static void test_dump__goes_on_with_a_file_that_was_cut(void **state)
         two_cli_says(&two.from, left < header_end ? length : whole, 0, "resumed dumped: ");
     }
     two_cli_says(&two.from, "dump resumed --output $D/again --resume", 0, "was dumped already");
+    two_cli_says(&two.from, "add other a", 0, "added");
+    two_cli_says(&two.from, "dump other --output $D/again --resume", 4,
+                 "again is a whole dump, but not of other as it is now");
+    two_cli_says(&two.from, "dump nosuch --output $D/again --resume", 4, "'nosuch' does not exist");
+    two_cli_says(&two.from, "help > /dev/null; test $(stat -c %s $D/layers) = $(stat -c %s $D/again)", 0, "");
     two_cli_says(&two.from, "dump resumed --output $D/again", 2, "exists already; --resume");
     two_cli_says(&two.from, "dump resumed --output $D/nosuch --resume", 2, "No such file");
     two_cli_says(&two.from, "dump resumed --resume", 2, "--resume needs --output FILE");
@@ -199,6 +204,9 @@ static void test_dump__that_cannot_be_written_says_so(void **state)
     (void)state;
     dump_layers("full");
     two_cli_says(&two.from, "dump full > /dev/full", 5, "the dump could not be written: No space left");
+    /* The connection must not have the number of standard output: the dump would go to the service. */
+    two_cli_says(&two.from, "add closed a", 0, "added");
+    two_cli_says(&two.from, "dump closed < /dev/null >&-", 5, "could not be written: Bad file descriptor");
 }
 
 #define TEST(name) cmocka_unit_test(name)

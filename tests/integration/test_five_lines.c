@@ -196,6 +196,50 @@ static void test_check_config__says_what_was_chosen(void **state)
     assert_true(daemon_fini(&d));
 }
 
+/* Else a line of the log would go over whatever connection has the number of standard error. */
+static void test_twinbloomd__has_standard_files_where_they_were_closed(void **state)
+{
+    (void)state;
+    static const char *const wrapper[] = {"sh", "-c", "exec \"$@\" <&- >&- 2>&-", "sh", NULL};
+    struct daemon d;
+    struct error e = {""};
+    const struct daemon_options o = options(ACCOUNT);
+    must(daemon_prepare(&d, &o, &e), e);
+    d.wrapper = wrapper;
+    must(daemon_launch(&d, &e), e);
+    for (unsigned fd = 0; fd < 3; fd++) {
+        char path[64], file[PATH_MAX] = "";
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)d.process.pid, fd);
+        assert_true(readlink(path, file, sizeof(file) - 1) > 0);
+        assert_string_equal(file, "/dev/null");
+    }
+    assert_true(daemon_fini(&d));
+}
+
+/* A configuration that was written for later must be whole. */
+static void test_twinbloomd__says_that_its_output_was_not_written(void **state)
+{
+    (void)state;
+    static const char *const wishes[] = {"--print-config", "--check-config", "--doctor",
+                                         "--describe-commands"};
+    struct daemon d;
+    struct error e = {""};
+    const struct daemon_options o = options(ACCOUNT);
+    must(daemon_prepare(&d, &o, &e), e);
+    for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]); i++) {
+        const char *argv[] = {"/bin/sh",  "-c",      "exec \"$0\" \"$1\" -c \"$2\" > /dev/full",
+                              TWINBLOOMD, wishes[i], d.config,
+                              NULL};
+        char *output = NULL;
+        int status = -1;
+        must(process_run(argv, 20000, &output, &status, &e), e);
+        if (status != 1 || strstr(output, "standard output could not be written") == NULL)
+            fail_msg("%s: status %d: %s", wishes[i], status, output);
+        free(output);
+    }
+    assert_true(daemon_fini(&d));
+}
+
 /* Fails the test unless --check-config exits with status 2. Returns what it printed; free() it. */
 static char *check_dsn(const char *dsn)
 {
@@ -285,6 +329,8 @@ int main(void)
         cmocka_unit_test(test_five_lines__warn_where_rows_cannot_be_followed),
         cmocka_unit_test(test_password_file__logs_in_and_is_read_again),
         cmocka_unit_test(test_check_config__says_what_was_chosen),
+        cmocka_unit_test(test_twinbloomd__has_standard_files_where_they_were_closed),
+        cmocka_unit_test(test_twinbloomd__says_that_its_output_was_not_written),
         cmocka_unit_test(test_check_config__says_once_that_postgres_refuses_and_what_to_check),
         cmocka_unit_test(test_check_config__says_that_a_password_is_wrong_or_missing),
         cmocka_unit_test(test_twinbloomd__reads_the_packaged_file),

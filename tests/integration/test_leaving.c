@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "tests/lib/http.h"
+#include "tests/lib/raw.h"
 
 enum { ROWS = 100000, WAIT_MS = 30000, DELAY_MS = 4000 };
 
@@ -111,6 +113,28 @@ static void test_leaving__more_signals_do_not_break_off_a_clean_end(void **state
     start_again(1);
 }
 
+/* So many names would take a minute or more. */
+static void test_leaving__is_not_held_up_by_names_that_are_to_be_deleted(void **state)
+{
+    (void)state;
+    enum { NAMES = 500000 };
+    struct error e = {""};
+    struct buffer command = {0};
+    must(client_ok(&fixture.client[1], &e, "CONFIG SET shutdown_delay 0s"), e);
+    buffer_printf(&command, "*%d\r\n$3\r\nDEL\r\n", NAMES + 1);
+    for (unsigned i = 0; i < NAMES; i++)
+        buffer_printf(&command, "$8\r\nn%07u\r\n", i);
+    assert_false(buffer_failed(&command));
+    int fd = raw_open(fixture.daemon[1].port);
+    assert_true(raw_send(fd, command.data, command.length));
+    buffer_fini(&command);
+    clock_sleep_us(1000 * 1000);
+    process_signal(&fixture.daemon[1].process, SIGTERM);
+    wait_end(1);
+    raw_close(fd);
+    start_again(1);
+}
+
 static void test_leaving__its_job_goes_on_at_another_one_at_once(void **state)
 {
     (void)state;
@@ -149,6 +173,7 @@ int main(void)
         cmocka_unit_test(test_leaving__balancers_are_told_while_clients_are_served),
         cmocka_unit_test(test_leaving__a_second_signal_ends_the_wait),
         cmocka_unit_test(test_leaving__more_signals_do_not_break_off_a_clean_end),
+        cmocka_unit_test(test_leaving__is_not_held_up_by_names_that_are_to_be_deleted),
         cmocka_unit_test(test_leaving__its_job_goes_on_at_another_one_at_once),
     };
     return fixture_run_tests(&fixture, &options, tests);

@@ -61,30 +61,60 @@ static enum err skip_whole_pieces(struct dumping *d, bool *complete, struct erro
     return ERR_OK;
 }
 
-/* Write one piece to the file. *@end: there was none. */
-static enum err next_piece(struct dumping *d, bool *end, struct error *e)
+static bool is_piece(const redisReply *r)
+{
+    return r->type == REDIS_REPLY_ARRAY && r->elements == 2 && r->element[0]->type == REDIS_REPLY_INTEGER &&
+           r->element[1]->type == REDIS_REPLY_STRING && r->element[1]->len <= FILE_PIECE_MAX;
+}
+
+/* Request the piece at the present position. */
+static enum err ask_piece(const struct dumping *d, redisReply **out, struct error *e)
 {
     char position[24];
     (void)snprintf(position, sizeof(position), "%" PRIu64, d->position);
     const char *argv[] = {"BF.SCANDUMP", d->cli->arguments[0], position};
+    enum err code = cli_call(d->cli, out, 3, argv, NULL, e);
+    if (code != ERR_OK || is_piece(*out))
+        return code;
+    freeReplyObject(*out);
+    *out = NULL;
+    (void)error_set(e, ERR_IO, "the service's reply has an unexpected form");
+    return ERR_IO;
+}
+
+static bool begins_again(enum err code, const struct error *e)
+{
+    return code != ERR_OK && strstr(e->text, "begin again") != NULL;
+}
+
+/* Write one piece to the file. *@end: there was none. */
+static enum err next_piece(struct dumping *d, bool *end, struct error *e)
+{
     redisReply *r = NULL;
-    enum err code = cli_call(d->cli, &r, 3, argv, NULL, e);
-    if (code != ERR_OK && strstr(e->text, "begin again") != NULL)
+    enum err code = ask_piece(d, &r, e);
+    if (begins_again(code, e))
         return error_set(e, code, "%s was rebuilt during the dump: start the dump again",
                          d->cli->arguments[0]);
     if (code != ERR_OK)
         return code;
-    if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 || r->element[0]->type != REDIS_REPLY_INTEGER ||
-        r->element[1]->type != REDIS_REPLY_STRING || r->element[1]->len > FILE_PIECE_MAX) {
-        code = error_set(e, ERR_IO, "the service's reply has an unexpected form");
-    } else {
-        d->position = (uint64_t)r->element[0]->integer;
-        *end = d->position == 0;
-        code = d->file.bytes == 0 ? dump_file_write_start(&d->file, e) : ERR_OK;
-    }
+    d->position = (uint64_t)r->element[0]->integer;
+    *end = d->position == 0;
+    code = d->file.bytes == 0 ? dump_file_write_start(&d->file, e) : ERR_OK;
     if (code == ERR_OK)
         code = *end ? dump_file_write_end(&d->file, e)
                     : dump_file_write(&d->file, d->position, r->element[1]->str, r->element[1]->len, e);
+    freeReplyObject(r);
+    return code;
+}
+
+/* The file is complete. Is it a dump of this filter? */
+static enum err check_whole(const struct dumping *d, struct error *e)
+{
+    redisReply *r = NULL;
+    enum err code = ask_piece(d, &r, e);
+    if (begins_again(code, e))
+        return error_set(e, ERR_CONFLICT, "%s is a whole dump, but not of %s as it is now", d->cli->output,
+                         d->cli->arguments[0]);
     freeReplyObject(r);
     return code;
 }
@@ -111,6 +141,8 @@ static int run_dump(struct dumping *d)
     struct error e = {""};
     bool end = false;
     enum err code = d->cli->resume ? skip_whole_pieces(d, &end, &e) : ERR_OK;
+    if (end && code == ERR_OK)
+        code = check_whole(d, &e);
     progress_begin(&d->progress, "pieces", 0, d->file.bytes);
     if (end && code == ERR_OK) {
         print_dumped(d, "was dumped already");

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* import. The happy path is: read bytes, split them into keys, gather keys into batches, send several batches
- * before the first reply. Possible failure modes are: a key is rejected (counted, the first few are shown,
- * the import goes on); Redis is away for some time (the batch is sent again); a batch is rejected for good,
- * the connection breaks, or Ctrl-C (the import ends, and prints the --skip with which the next run continues:
- * all keys before it are in). */
+ * before the first reply. Possible failure modes are: Redis is away for some time (the batch is sent again);
+ * keys are refused for good, the connection breaks, or Ctrl-C (the import ends, and prints the --skip with
+ * which the next run continues: all keys before it are in). */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,8 +24,7 @@ enum {
     PREFIX_WORDS = 9,
     READ_BYTES = 1 << 18,
     RETRY_US = 30000000, /* how long a batch is retried */
-    PAUSE_US = 100000,
-    ERRORS_SHOWN = 5
+    PAUSE_US = 100000
 };
 
 struct batch {
@@ -44,8 +42,9 @@ struct import {
     uint64_t bytes; /* bytes read */
     uint64_t seen;  /* keys read, including skipped ones */
     uint64_t skip;
-    uint64_t settled; /* keys that are in or were rejected individually, without a gap from the beginning */
+    uint64_t settled; /* keys that are in, without a gap from the beginning */
     uint64_t added, present, refused;
+    bool ended; /* by a reply: what is behind it does not count */
     bool carriage_return;
     struct error error; /* why the import ended */
     enum err status;
@@ -59,38 +58,34 @@ struct import {
 
 /* --- replies --- */
 
-static void show_refused(struct import *im, const char *key, size_t length, const redisReply *why)
+static bool end_by(struct import *im, enum err status)
 {
-    if (im->refused++ >= ERRORS_SHOWN)
-        return;
-    struct buffer b = {0};
-    output_escape(&b, key, length < 200 ? length : 200);
-    progress_end(&im->progress);
-    (void)cli_fail_with(error_of_reply(why->str, why->len), "%s: %s", buffer_text(&b), why->str);
-    buffer_fini(&b);
+    im->ended = true;
+    im->status = status;
+    return false;
 }
 
-/* Take each key's reply. False: the array is too short, or the reply is not an array; im->error says why. */
+/* Take each key's reply. False: a key was refused, or the reply has another form; im->error says why. An
+ * error is never that of one key alone, and the keys behind it may be in or not: they are sent again by the
+ * next run. */
 static bool take_reply(struct import *im, const struct batch *b, const redisReply *r)
 {
     if (r->type == REDIS_REPLY_ERROR) {
-        im->status = error_set(&im->error, error_of_reply(r->str, r->len), "%s", r->str);
-        im->status = cli_name_filter(im->cli, im->status, &im->error);
-        return false;
+        enum err code = error_set(&im->error, error_of_reply(r->str, r->len), "%s", r->str);
+        return end_by(im, cli_name_filter(im->cli, code, &im->error));
     }
     size_t answers = r->type == REDIS_REPLY_ARRAY ? r->elements : 0;
     for (size_t i = 0; i < b->count; i++, im->settled++) {
         const redisReply *answer = i < answers ? r->element[i] : NULL;
-        bool refused = answer != NULL && answer->type == REDIS_REPLY_ERROR;
-        if (answer == NULL || (refused && i + 1 == answers && answers < b->count)) {
-            im->status =
-                refused ? error_set(&im->error, error_of_reply(answer->str, answer->len), "%s", answer->str)
-                        : error_set(&im->error, ERR_IO, "the service's reply has an unexpected form");
-            return false; /* the filter is full: no later key was tried */
+        if (answer == NULL)
+            return end_by(im, error_set(&im->error, ERR_IO, "the service's reply has an unexpected form"));
+        if (answer->type == REDIS_REPLY_ERROR) {
+            for (; i < answers; i++)
+                im->refused += r->element[i]->type == REDIS_REPLY_ERROR;
+            return end_by(im,
+                          error_set(&im->error, error_of_reply(answer->str, answer->len), "%s", answer->str));
         }
-        if (refused)
-            show_refused(im, b->keys.data + b->offset[i], b->offset[i + 1] - b->offset[i], answer);
-        else if (answer->integer != 0)
+        if (answer->integer != 0)
             im->added++;
         else
             im->present++;
@@ -233,7 +228,7 @@ static void finish(struct import *im)
     struct error first = im->error;
     enum err status = im->status;
     bool usable = status == ERR_OK || status == ERR_PARSE || status == ERR_RANGE || status == ERR_IO;
-    if (usable && (progress_interrupted() || send_batch(im)))
+    if (usable && !im->ended && (progress_interrupted() || send_batch(im)))
         while (im->in_flight > 0 && take_batch(im))
             ;
     if (status != ERR_OK) {
@@ -300,7 +295,7 @@ static int judge(const struct import *im)
         return cli_fail_as(why, im->status != ERR_OK ? error_name(im->status) : "interrupted", "%s%s",
                            im->status != ERR_OK ? im->error.text : "interrupted", skip);
     }
-    return im->refused > 0 ? CLI_REFUSED : im->split.malformed > 0 ? CLI_FAILED : CLI_OK;
+    return im->split.malformed > 0 ? CLI_FAILED : CLI_OK;
 }
 
 static void choose_command(struct import *im)

@@ -99,6 +99,32 @@ static int show(struct cli *cli, char **patterns, size_t count)
     return code;
 }
 
+/* The pattern of CONFIG GET that only @key matches: the name of a filter may have its special characters. */
+static char *pattern_of(const char *key)
+{
+    char *pattern = malloc(2 * strlen(key) + 1), *to = pattern;
+    for (; pattern != NULL && *key != '\0'; *to++ = *key++)
+        if (strchr("*?[]\\", *key) != NULL)
+            *to++ = '\\';
+    if (pattern != NULL)
+        *to = '\0';
+    return pattern;
+}
+
+/* Show what was set. */
+static int show_set(struct cli *cli, char **pairs, size_t count)
+{
+    char **patterns = calloc(count, sizeof(*patterns));
+    bool made = patterns != NULL;
+    for (size_t i = 0; i < count && made; i++)
+        made = (patterns[i] = pattern_of(pairs[2 * i])) != NULL;
+    int code = made ? show(cli, patterns, count) : cli_fail_with(ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < count && patterns != NULL; i++)
+        free(patterns[i]);
+    free(patterns);
+    return code;
+}
+
 static int set(struct cli *cli, char **pairs, size_t count)
 {
     if (count == 0 || count % 2 != 0)
@@ -107,9 +133,7 @@ static int set(struct cli *cli, char **pairs, size_t count)
     if (reply == NULL)
         return cli->failure;
     freeReplyObject(reply);
-    for (size_t i = 0; i < count / 2; i++)
-        pairs[i] = pairs[2 * i];
-    return show(cli, pairs, count / 2);
+    return show_set(cli, pairs, count / 2);
 }
 
 int cli_config(struct cli *cli)
