@@ -27,7 +27,6 @@ struct slots {
     unsigned home;
     struct connection *server;
     char place[STREAM_PLACE_MAX];
-    bool marked;     /* a filter has noted a slot, in the form of an earlier version */
     uint64_t now_ms; /* Redis' clock, which all coordinators share */
 };
 
@@ -212,43 +211,6 @@ static enum err each(struct slots *s,
     return code;
 }
 
-static enum err take_over(struct slots *s, const char *filter, size_t length, struct error *e)
-{
-    struct names names;
-    struct key_name marks;
-    redisReply *r;
-    if (names_init(&names, s->o->prefix, filter, length, e) != ERR_OK)
-        return ERR_OK;
-    names_filter_key(&names, "marks", &marks);
-    enum err code =
-        sync_client_command(s->redis, nodes_key(sync_client_nodes(s->redis), marks.text, marks.length), &r, e,
-                            "HGET %b slot", marks.text, marks.length);
-    if (code != ERR_OK)
-        return code;
-    bool marked = r->type == REDIS_REPLY_STRING && r->len > 0;
-    s->marked |= marked;
-    if (marked && s->place[0] != '\0')
-        code = sync_client_command(s->redis, s->home, NULL, e, "HSETNX %b %s/%s %llu:%s", s->key.text,
-                                   s->key.length, s->place, r->str, (unsigned long long)s->now_ms, filter);
-    freeReplyObject(r);
-    return code;
-}
-
-/* Take over notes of an earlier version: if the server is known, add them to P:slots; otherwise only find out
- * whether there are any. */
-static enum err take_over_all(struct slots *s, struct error *e)
-{
-    redisReply *r;
-    enum err code = sync_client_command(s->redis, sync_client_filters(s->redis, s->o->prefix), &r, e,
-                                        "SMEMBERS %s:filters", s->o->prefix);
-    if (code != ERR_OK)
-        return code;
-    for (size_t i = 0; i < r->elements && code == ERR_OK && !atomic_load(s->o->stop); i++)
-        code = take_over(s, r->element[i]->str, r->element[i]->len, e);
-    freeReplyObject(r);
-    return code;
-}
-
 static enum err watch(void *arg, struct error *e)
 {
     const struct slots_options *o = arg;
@@ -262,17 +224,13 @@ static enum err reconcile(struct slots *s, struct error *e)
     enum err code = redis_now(s->redis, s->home, &s->now_ms, e);
     if (code == ERR_OK)
         code = each(s, name_it, &count, e);
-    if (code == ERR_OK && o->first)
-        code = take_over_all(s, e);
-    if (code != ERR_OK || (count == 0 && !s->marked))
+    if (code != ERR_OK || count == 0)
         return code; /* no slot, so do not connect to Postgres */
     if (o->dsn[0] != '\0') {
         code = connection_open(&s->server, CONNECTION_SQL, o->dsn, "twinbloom slots", o->postgres_timeout_ms,
                                (struct source_watch){watch, (void *)(uintptr_t)o}, e);
         if (code == ERR_OK)
             code = stream_slot_place(s->server, s->place, e);
-        if (code == ERR_OK && s->marked)
-            code = take_over_all(s, e);
     }
     return code == ERR_OK ? each(s, look_at, &count, e) : code;
 }

@@ -25,8 +25,6 @@ struct slots_options {
     uint64_t grace_ms;
     uint64_t slot_wal_max;
     uint64_t watched_ms; /* time since this process's first look */
-    /* The process's first look: slots that an earlier version noted with their filters only count, too. */
-    bool first;
     unsigned redis_timeout_ms;
     unsigned postgres_timeout_ms;
     const atomic_bool *stop;
