@@ -24,15 +24,7 @@ struct copy {
 
 static struct header header_of(const struct copy *c, uint32_t shard)
 {
-    const struct geometry *g = &c->g->layers[c->layer].geometry;
-    return (struct header){.tag = c->tag,
-                           .incarnation = c->fold.names->incarnation,
-                           .generation = c->g->number,
-                           .layer = c->layer,
-                           .shard = shard,
-                           .blocks = g->blocks,
-                           .block_bits = (uint16_t)g->block_bits,
-                           .hashes = (uint16_t)g->hashes};
+    return header_of_shard(c->g, c->fold.names->incarnation, c->tag, c->layer, shard);
 }
 
 static enum err send_get(struct copy *c, uint32_t shard, struct error *e)
