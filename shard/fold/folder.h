@@ -32,7 +32,6 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/filter/generation.h"
-#include "shard/redis/nodes/nodes.h"
 #include "shard/resident/resident.h"
 #include "shard/fold/fold.h"
 #include "shard/view/log_view.h"
@@ -70,17 +69,15 @@ struct folder {
      * them. */
     folder_count_fn *count;
     void *tend_arg;
-    struct log_id told[LOG_LANES_MAX]; /* set by the caller: the view has counted the keys up to there */
-    struct resident *resident;         /* borrowed, like @shape */
-    const struct generation *shape;    /* of the view; it may gain layers between folds, as memory does */
-    struct placement placement;
-    uint16_t tag;
-    bool drew;                             /* a token was drawn, and stands in no shard yet */
-    bool took_over;                        /* a token was drawn, and every shard was looked at */
-    struct log_id stored[LOG_LANES_MAX];   /* all shards have the entries up to there */
-    unsigned layers;                       /* number of layers in @shards; the generation may have more by
-                                            * now */
-    struct folder_shard *shards;           /* those of layer 0, then those of layer 1, ... */
+    struct log_id told[LOG_LANES_MAX];   /* set by the caller: the view has counted the keys up to there */
+    struct resident *resident;           /* borrowed, like the shape, which may gain layers between folds, as
+                                          * memory does */
+    bool drew;                           /* a token was drawn, and stands in no shard yet */
+    bool took_over;                      /* a token was drawn, and every shard was looked at */
+    struct log_id stored[LOG_LANES_MAX]; /* all shards have the entries up to there */
+    unsigned layers;                     /* number of layers in @shards; the generation may have more by
+                                          * now */
+    struct folder_shard *shards;         /* those of layer 0, then those of layer 1, ... */
     uint64_t first[GENERATION_LAYERS_MAX]; /* index of each layer's first shard in @shards */
     bool counted;                          /* in this fold the number of keys was stored before the pages */
     unsigned lost;                         /* number of lost shards in this fold */

@@ -115,7 +115,7 @@ static void *move_shards(void *arg)
             break;
         l = (struct load){.resident = reader.resident,
                           .names = &folding_names,
-                          .placement = &busy.p->folder.placement,
+                          .placement = &busy.p->folder.fold.placement,
                           .generation = GENERATION,
                           .writer = {.number = UINT64_MAX},
                           .eras = &folding_any_era,
