@@ -14,6 +14,7 @@
 #include "expansion/follow/follower.h"
 #include "migrate/source/connection.h"
 #include "shard/filter/names.h"
+#include "shard/members/members.h"
 
 enum {
     QUIET_MS = 2 * 60 * 1000, /* time in which coordinators that restart name their slots */
@@ -54,19 +55,6 @@ static unsigned key_of(const struct sync_client *l, const char *prefix, struct k
     return nodes_key(sync_client_nodes(l), out->text, out->length);
 }
 
-static enum err redis_now(struct sync_client *l, unsigned home, uint64_t *ms, struct error *e)
-{
-    redisReply *r;
-    enum err code = sync_client_command(l, home, &r, e, "TIME");
-    if (code != ERR_OK)
-        return code;
-    uint64_t seconds = 0;
-    bool fine = r->elements == 2 && number_u64(r->element[0]->str, r->element[0]->len, &seconds);
-    *ms = seconds * 1000;
-    freeReplyObject(r);
-    return fine ? ERR_OK : error_set(e, ERR_PARSE, "TIME: unexpected reply");
-}
-
 static enum err write_note(struct sync_client *l, unsigned home, const struct key_name *key,
                            const char *field, uint64_t ms, const char *filter, struct error *e)
 {
@@ -82,7 +70,7 @@ enum err slots_note(struct sync_client *l, const char *prefix, const char *place
     uint64_t now = 0;
     unsigned home = key_of(l, prefix, &key);
     (void)snprintf(field, sizeof(field), "%s/%s", place, slot);
-    enum err code = redis_now(l, home, &now, e);
+    enum err code = members_clock(l, prefix, &now, e);
     return code == ERR_OK ? write_note(l, home, &key, field, now, filter, e) : code;
 }
 
@@ -221,7 +209,7 @@ static enum err reconcile(struct slots *s, struct error *e)
 {
     const struct slots_options *o = s->o;
     size_t count = 0;
-    enum err code = redis_now(s->redis, s->home, &s->now_ms, e);
+    enum err code = members_clock(s->redis, o->prefix, &s->now_ms, e);
     if (code == ERR_OK)
         code = each(s, name_it, &count, e);
     if (code != ERR_OK || count == 0)
