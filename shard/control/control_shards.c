@@ -397,7 +397,7 @@ enum err control_follow_generations(struct control *c, bool *soon, struct error 
         code = take_view(c, e);
     if (code == ERR_OK)
         code = control_resume_lanes(c, soon, e);
-    if (code == ERR_OK && control_wants_memory(c))
+    if (code == ERR_OK)
         code = control_load_some(c, f->slot[slot], &full, &more, e);
     c->is_full = full;
     bool is_over = f->current == slot && f->slot[slot ^ 1] != NULL && !control_is_in_grace(c);
