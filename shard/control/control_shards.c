@@ -562,7 +562,7 @@ enum err control_load_some(struct control *c, struct held *h, bool *full, bool *
     uint64_t before = control_missing_shards(h);
     bool loaded = false;
     h->counts = h->counts && before == 0; /* shards are missing: a layer that others have begun, or shards
-                                           * that left memory */
+                                           * that are loaded again */
     enum err code = ERR_OK;
     for (unsigned layer = 0; layer < h->shape.layer_count && code == ERR_OK && !*full && !loaded; layer++)
         code = load_first(c, h, layer, full, &loaded, &lost, e);

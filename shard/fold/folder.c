@@ -202,7 +202,7 @@ static enum err read_pieces(struct folder *f, struct pieces *p, struct error *e)
         if (code == ERR_OK && shard->state == FOLDER_ENTERED) { /* no piece of the shard has failed */
             code = join_piece(f, one, e);
             if (code == ERR_CONFLICT ||
-                (code == ERR_OK && one->is_last)) { /* it has left memory, or all of it was joined */
+                (code == ERR_OK && one->is_last)) { /* it is loaded again, or all of it was joined */
                 shard->state = FOLDER_JOINED;
                 code = ERR_OK;
             }

@@ -2,8 +2,8 @@
 #ifndef SHARD_FOLD_FOLDER_H
 #define SHARD_FOLD_FOLDER_H
 /* The folder of one generation: it writes those parts of its shards that differ from Redis, and stores up to
- * which position of each lane Redis has every entry. Blocking; one thread, while others look up, apply, load
- * shards and let them leave.
+ * which position of each lane Redis has every entry. Blocking; one thread, while others look up, apply, and
+ * load shards.
  *
  * The happy path is: take over once; then, when it is due (due.h), note the positions, fold, trim (retain.h).
  * Possible failure modes are: another folder takes over (ERR_FENCED). A connection breaks, and what was sent
@@ -17,10 +17,9 @@
  *                         overwrite what another folder wrote
  *   not whole at some     by its keys in the overlay, block by block: read under the token, completed,
  *   time                  written. The overlay has all that Redis may lack: it gets every entry while the
- *                         shard is not resident, and a shard finishes leaving only once `folded` has passed
- *                         what was applied before (resident_leave_end())
+ *                         shard is not resident
  *
- * So each fold ends, and stores its positions, however shards load and leave meanwhile.
+ * So each fold ends, and stores its positions, however shards load meanwhile.
  *
  * The caller holds the filter's folder lease: two folders without it would take over from each other for
  * ever. The lease guards nothing. A folder that goes on after its lease has expired is fenced by tokens: it
