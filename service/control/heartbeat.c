@@ -90,11 +90,9 @@ static void find_masters(struct heartbeat *p)
 static void look_at_node(struct heartbeat *p, unsigned i)
 {
     struct error e = {.text = ""};
-    redisReply *pong = NULL;
     struct node_state *n = &p->node[i];
-    n->down = sync_client_command(p->redis, n->where, &pong, &e, "PING") != ERR_OK;
+    n->down = sync_client_command(p->redis, n->where, NULL, &e, "PING") != ERR_OK;
     (void)snprintf(n->why, sizeof(n->why), "%.*s", (int)sizeof(n->why) - 1, n->down ? e.text : "");
-    freeReplyObject(pong);
 }
 
 /* In a list the first node has the list of members; in a cluster no node is special. */
