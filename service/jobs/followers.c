@@ -46,7 +46,6 @@ struct slots_look {
     uint64_t due_at, first_at;
     const struct config *config;
     char (*slot)[FOLLOWER_SLOT_MAX];
-    const char **named;
     struct slots_options options;
     atomic_bool stop, ended;
     pthread_t thread;
@@ -243,9 +242,7 @@ static void end_slots(struct slots_look *l)
     if (l->runs)
         (void)pthread_join(l->thread, NULL);
     free(l->slot);
-    free(l->named);
     l->slot = NULL;
-    l->named = NULL;
     config_release(l->config);
     l->config = NULL;
     l->runs = false;
@@ -256,18 +253,14 @@ static bool name_slots(struct slots_look *l)
     const struct config *c = l->config;
     size_t n = 0;
     l->slot = calloc(c->filter_count + 1, sizeof(*l->slot));
-    l->named = calloc(c->filter_count + 1, sizeof(*l->named));
-    for (size_t i = 0; l->slot != NULL && l->named != NULL && i < c->filter_count; i++) {
+    for (size_t i = 0; l->slot != NULL && i < c->filter_count; i++) {
         const struct config_filter *f = &c->filter[i];
-        if (f->follow_by != FOLLOW_BY_LOGICAL || f->table[0] == '\0')
-            continue;
-        follower_slot_of(l->slot[n], f->slot, f->name);
-        l->named[n] = l->slot[n];
-        n++;
+        if (f->follow_by == FOLLOW_BY_LOGICAL && f->table[0] != '\0')
+            follower_slot_of(l->slot[n++], f->slot, f->name);
     }
-    l->options.named = l->named;
+    l->options.named = (const char(*)[FOLLOWER_SLOT_MAX])l->slot;
     l->options.named_count = n;
-    return l->slot != NULL && l->named != NULL;
+    return l->slot != NULL;
 }
 
 /* Every half grace time at the latest, or others would consider our slots unnamed. */
