@@ -153,12 +153,7 @@ static void add_postgres(struct heartbeat *p, const struct config *c)
 static void add_nodes(struct heartbeat *p)
 {
     struct buffer list = {0};
-    const struct nodes *nodes = &p->service->nodes;
-    const char *name;
-    struct placement all;
-    if (placement_choose(&all, nodes, "", NULL) == ERR_OK)
-        for (unsigned i = 0; (name = placement_name(&all, nodes, i)) != NULL; i++)
-            buffer_printf(&list, "%s%s", i > 0 ? "\n" : "", name);
+    members_list_nodes(&p->service->nodes, &list);
     members_text(&p->heartbeat, MEMBERS_NODES, buffer_text(&list));
     buffer_fini(&list);
 }
