@@ -12,7 +12,6 @@ enum { LOAD_SHARDS = 1024, LOAD_BYTES = 16 << 20 };
 
 /* --- holding a generation --- */
 
-/* The positions behind which the log has all that the shards of the generation in @slot may lack. */
 enum err control_base_of(const struct control *c, unsigned slot, struct log_position *at, struct error *e)
 {
     const struct log_generation *g = &c->view->slot[slot];
