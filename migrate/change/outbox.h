@@ -7,7 +7,6 @@
  * commits does not matter: a late commit is found late. A reader that dies before it confirms finds its rows
  * again. Several readers get the same rows and do not disturb each other. One thread owns the outbox, which
  * has one connection. */
-#include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "migrate/change/feed.h"

@@ -4,7 +4,6 @@
 /* The table of metrics: /metrics and the reference are generated from it, and only metrics in it can be
  * written. To add one: a row in METRICS, and a sample of it where its value is known (metrics_filters.c,
  * metrics_nodes.c, metrics_process.c, metrics_requests.c). */
-#include <stddef.h>
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
 

@@ -27,7 +27,6 @@
  * still have its own token is true, and the other folder reads it later; its positions are refused. Nothing
  * is lost, and nothing need be undone: what remains unwritten is in the lane. */
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/filter/generation.h"

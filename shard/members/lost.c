@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/members/lost.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shard/filter/block.h"

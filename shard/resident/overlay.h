@@ -7,7 +7,6 @@
  *
  * Any thread may call all functions. */
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include "base/error.h"
