@@ -6,7 +6,6 @@
  * Assumes that shards are spread evenly over nodes of equal size. Estimates the times of those parts of a
  * rebuild that grow with the filter, from measurements on loopback (tests/bench/RESULTS.md): without the
  * settle, the verification of a sample and the grace time. */
-#include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/filter/geometry.h"

@@ -5,7 +5,6 @@
 #include "expansion/follow/follower.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

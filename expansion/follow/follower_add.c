@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Adds the keys that the follower has read, as any caller adds keys: a build, too, gets them from the log. */
-#include <stdlib.h>
 #include <string.h>
 #include "expansion/follow/follower_internal.h"
 #include "migrate/source/scan.h"

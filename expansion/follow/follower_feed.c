@@ -363,10 +363,10 @@ static enum err look(struct follower *t, bool quiet, struct error *e)
         return noted;
     if (f->stream != NULL)
         return follower_feed_watch_slot(t, e);
-    struct outbox_lag lag;
-    enum err code = quiet ? ERR_OK : outbox_lag(f->outbox, &lag, e);
+    double seconds = 0;
+    enum err code = quiet ? ERR_OK : outbox_lag(f->outbox, &seconds, e);
     if (code == ERR_OK && !quiet)
-        t->lag_ms = lag.age_seconds > 0 ? (uint64_t)(lag.age_seconds * 1000) : 0;
+        t->lag_ms = seconds > 0 ? (uint64_t)(seconds * 1000) : 0;
     return code;
 }
 

@@ -14,6 +14,7 @@
 #include "expansion/follow/follower.h"
 #include "migrate/source/connection.h"
 #include "shard/filter/names.h"
+#include "shard/members/members.h"
 
 enum {
     QUIET_MS = 2 * 60 * 1000, /* time in which coordinators that restart name their slots */
@@ -27,7 +28,6 @@ struct slots {
     unsigned home;
     struct connection *server;
     char place[STREAM_PLACE_MAX];
-    bool marked;     /* a filter has noted a slot, in the form of an earlier version */
     uint64_t now_ms; /* Redis' clock, which all coordinators share */
 };
 
@@ -55,19 +55,6 @@ static unsigned key_of(const struct sync_client *l, const char *prefix, struct k
     return nodes_key(sync_client_nodes(l), out->text, out->length);
 }
 
-static enum err redis_now(struct sync_client *l, unsigned home, uint64_t *ms, struct error *e)
-{
-    redisReply *r;
-    enum err code = sync_client_command(l, home, &r, e, "TIME");
-    if (code != ERR_OK)
-        return code;
-    uint64_t seconds = 0;
-    bool fine = r->elements == 2 && number_u64(r->element[0]->str, r->element[0]->len, &seconds);
-    *ms = seconds * 1000;
-    freeReplyObject(r);
-    return fine ? ERR_OK : error_set(e, ERR_PARSE, "TIME: unexpected reply");
-}
-
 static enum err write_note(struct sync_client *l, unsigned home, const struct key_name *key,
                            const char *field, uint64_t ms, const char *filter, struct error *e)
 {
@@ -83,7 +70,7 @@ enum err slots_note(struct sync_client *l, const char *prefix, const char *place
     uint64_t now = 0;
     unsigned home = key_of(l, prefix, &key);
     (void)snprintf(field, sizeof(field), "%s/%s", place, slot);
-    enum err code = redis_now(l, home, &now, e);
+    enum err code = members_clock(l, prefix, &now, e);
     return code == ERR_OK ? write_note(l, home, &key, field, now, filter, e) : code;
 }
 
@@ -212,43 +199,6 @@ static enum err each(struct slots *s,
     return code;
 }
 
-static enum err take_over(struct slots *s, const char *filter, size_t length, struct error *e)
-{
-    struct names names;
-    struct key_name marks;
-    redisReply *r;
-    if (names_init(&names, s->o->prefix, filter, length, e) != ERR_OK)
-        return ERR_OK;
-    names_filter_key(&names, "marks", &marks);
-    enum err code =
-        sync_client_command(s->redis, nodes_key(sync_client_nodes(s->redis), marks.text, marks.length), &r, e,
-                            "HGET %b slot", marks.text, marks.length);
-    if (code != ERR_OK)
-        return code;
-    bool marked = r->type == REDIS_REPLY_STRING && r->len > 0;
-    s->marked |= marked;
-    if (marked && s->place[0] != '\0')
-        code = sync_client_command(s->redis, s->home, NULL, e, "HSETNX %b %s/%s %llu:%s", s->key.text,
-                                   s->key.length, s->place, r->str, (unsigned long long)s->now_ms, filter);
-    freeReplyObject(r);
-    return code;
-}
-
-/* Take over notes of an earlier version: if the server is known, add them to P:slots; otherwise only find out
- * whether there are any. */
-static enum err take_over_all(struct slots *s, struct error *e)
-{
-    redisReply *r;
-    enum err code = sync_client_command(s->redis, sync_client_filters(s->redis, s->o->prefix), &r, e,
-                                        "SMEMBERS %s:filters", s->o->prefix);
-    if (code != ERR_OK)
-        return code;
-    for (size_t i = 0; i < r->elements && code == ERR_OK && !atomic_load(s->o->stop); i++)
-        code = take_over(s, r->element[i]->str, r->element[i]->len, e);
-    freeReplyObject(r);
-    return code;
-}
-
 static enum err watch(void *arg, struct error *e)
 {
     const struct slots_options *o = arg;
@@ -259,20 +209,16 @@ static enum err reconcile(struct slots *s, struct error *e)
 {
     const struct slots_options *o = s->o;
     size_t count = 0;
-    enum err code = redis_now(s->redis, s->home, &s->now_ms, e);
+    enum err code = members_clock(s->redis, o->prefix, &s->now_ms, e);
     if (code == ERR_OK)
         code = each(s, name_it, &count, e);
-    if (code == ERR_OK && o->first)
-        code = take_over_all(s, e);
-    if (code != ERR_OK || (count == 0 && !s->marked))
+    if (code != ERR_OK || count == 0)
         return code; /* no slot, so do not connect to Postgres */
     if (o->dsn[0] != '\0') {
         code = connection_open(&s->server, CONNECTION_SQL, o->dsn, "twinbloom slots", o->postgres_timeout_ms,
                                (struct source_watch){watch, (void *)(uintptr_t)o}, e);
         if (code == ERR_OK)
             code = stream_slot_place(s->server, s->place, e);
-        if (code == ERR_OK && s->marked)
-            code = take_over_all(s, e);
     }
     return code == ERR_OK ? each(s, look_at, &count, e) : code;
 }

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "expansion/follow/follower.h"
 #include "migrate/change/stream.h"
 #include "shard/redis/sync_client.h"
 #include "shard/redis/nodes/nodes.h"
@@ -19,14 +20,12 @@
 struct slots_options {
     const struct nodes *nodes;
     const char *prefix;
-    const char *dsn;          /* "": no Postgres */
-    const char *const *named; /* slots in this coordinator's configuration */
+    const char *dsn;                        /* "": no Postgres */
+    const char (*named)[FOLLOWER_SLOT_MAX]; /* slots in this coordinator's configuration */
     size_t named_count;
     uint64_t grace_ms;
     uint64_t slot_wal_max;
     uint64_t watched_ms; /* time since this process's first look */
-    /* The process's first look: slots that an earlier version noted with their filters only count, too. */
-    bool first;
     unsigned redis_timeout_ms;
     unsigned postgres_timeout_ms;
     const atomic_bool *stop;

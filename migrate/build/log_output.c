@@ -16,22 +16,16 @@ static const struct geometry *geometry_of(const struct log_output *o)
     return &o->builder->shape.layers[o->layer].geometry;
 }
 
-static unsigned where_of(const struct log_output *o, unsigned slot)
-{
-    return placement_where(&o->builder->placement, o->layer, o->slot[slot].shard);
-}
-
 /* --- reading --- */
 
 static enum err ask(struct log_output *o, unsigned slot, struct error *e)
 {
     const struct geometry *g = geometry_of(o);
-    const struct header h = builder_header(o->builder, o->layer, o->slot[slot].shard);
-    uint32_t bytes = geometry_shard_bytes(g);
+    uint32_t bytes = geometry_shard_bytes(g), shard = o->slot[slot].shard;
     enum err code = ERR_OK;
     for (uint32_t at = 0; at < bytes && code == ERR_OK; at += PIECE_BYTES) {
         uint32_t length = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-        code = fold_read(&o->builder->fold, where_of(o, slot), &h, header_bytes(g) + at, length, e);
+        code = fold_read(&o->builder->fold, o->layer, shard, header_bytes(g) + at, length, e);
     }
     return code;
 }
@@ -39,13 +33,13 @@ static enum err ask(struct log_output *o, unsigned slot, struct error *e)
 static enum err take_piece(struct log_output *o, unsigned slot, uint32_t at, uint32_t length, struct error *e)
 {
     struct fold *f = &o->builder->fold;
-    const struct header h = builder_header(o->builder, o->layer, o->slot[slot].shard);
+    uint32_t shard = o->slot[slot].shard;
     redisReply *r;
-    enum err code = sync_client_reply(f->redis, where_of(o, slot), &r, e);
+    enum err code = sync_client_reply(f->redis, fold_where(f, o->layer, shard), &r, e);
     if (code != ERR_OK)
         return code;
     if (r->type == REDIS_REPLY_ERROR)
-        code = fold_refused(f, where_of(o, slot), &h, r, e);
+        code = fold_refused(f, o->layer, shard, r, e);
     else if (r->type != REDIS_REPLY_STRING || r->len != length)
         code = error_set(e, ERR_LOST, "it is missing or truncated");
     else
@@ -57,7 +51,7 @@ static enum err take_piece(struct log_output *o, unsigned slot, uint32_t at, uin
 static enum err take_shard(struct log_output *o, unsigned slot, struct error *e)
 {
     const struct geometry *g = geometry_of(o);
-    const uint8_t tag[] = {(uint8_t)(o->builder->tag >> 8), (uint8_t)o->builder->tag};
+    const uint8_t tag[] = {(uint8_t)(o->builder->fold.tag >> 8), (uint8_t)o->builder->fold.tag};
     uint32_t bytes = geometry_shard_bytes(g), block = g->block_bits / 8;
     enum err code = ERR_OK;
     for (uint32_t at = 0; at < bytes && code == ERR_OK; at += PIECE_BYTES)
@@ -66,10 +60,8 @@ static enum err take_shard(struct log_output *o, unsigned slot, struct error *e)
         if (memcmp(o->had + at, tag, sizeof(tag)) != 0)
             code = error_set(e, ERR_LOST, "a block lacks the tag of its generation");
     if (code == ERR_LOST) {
-        const struct builder *b = o->builder;
         struct key_name key;
-        names_log_shard(b->fold.names, (struct shard_id){b->shape.number, o->layer, o->slot[slot].shard},
-                        &key);
+        fold_key(&o->builder->fold, o->layer, o->slot[slot].shard, &key);
         return error_prefix(e, code, "shard %.*s", (int)key.length, key.text);
     }
     return code;
@@ -108,21 +100,20 @@ static enum err send_writes(struct log_output *o, unsigned slot, struct error *e
 {
     struct fold *f = &o->builder->fold;
     const struct geometry *g = geometry_of(o);
-    struct header h = builder_header(o->builder, o->layer, o->slot[slot].shard);
     uint32_t bytes = geometry_shard_bytes(g), at = 0, length = 0, sum = 0;
     unsigned pieces = 0;
     enum err code = ERR_OK;
     while (code == ERR_OK) {
         bool found = next_piece(o->had, o->slot[slot].bits, bytes, FOLD_WRITE_BYTES - sum, &at, &length);
         if (found && pieces++ == 0)
-            fold_begin(f, &h);
+            fold_begin(f, o->layer, o->slot[slot].shard);
         if (found) {
             fold_piece(f, (uint64_t)header_bytes(g) + at, o->had + at, length);
             at += length;
             sum += length;
         }
         if (pieces > 0 && (!found || sum == FOLD_WRITE_BYTES || pieces == PIECES_MAX)) {
-            code = fold_send(f, where_of(o, slot), e);
+            code = fold_send(f, o->layer, o->slot[slot].shard, e);
             o->slot[slot].scripts++;
             pieces = sum = 0;
         }
@@ -142,11 +133,9 @@ static enum err finish_all(struct log_output *o, struct error *e)
         if (code == ERR_OK)
             code = send_writes(o, i, e);
     }
-    for (unsigned i = 0; i < o->count && code == ERR_OK; i++) {
-        const struct header h = builder_header(o->builder, o->layer, o->slot[i].shard);
+    for (unsigned i = 0; i < o->count && code == ERR_OK; i++)
         for (; o->slot[i].scripts > 0 && code == ERR_OK; o->slot[i].scripts--)
-            code = fold_reply(&o->builder->fold, where_of(o, i), &h, e);
-    }
+            code = fold_reply(&o->builder->fold, o->layer, o->slot[i].shard, e);
     o->count = 0;
     return code;
 }

@@ -317,18 +317,15 @@ enum err outbox_confirm(struct outbox *o, uint64_t mark, struct error *e)
     return ERR_OK;
 }
 
-enum err outbox_lag(struct outbox *o, struct outbox_lag *out, struct error *e)
+enum err outbox_lag(struct outbox *o, double *seconds, struct error *e)
 {
-    char bound[24];
-    (void)snprintf(bound, sizeof(bound), "%d", (int)OUTBOX_LAG_MAX);
     PGresult *r;
-    enum err err = run_open(o, "outbox_lag", SQL_BINDINGS({"outbox", o->name}, {"bound", bound}), &r, e);
+    enum err err = run_open(o, "outbox_lag", SQL_BINDINGS({"outbox", o->name}), &r, e);
     if (err != ERR_OK)
         return err;
-    const char *seconds = result_text(r, "seconds");
-    if (!result_number(r, "rows", &out->rows) || !number_double(seconds, strlen(seconds), &out->age_seconds))
-        err = error_set(e, ERR_PARSE, "outbox %s: its lag was \"%s\", \"%s\"", o->name,
-                        result_text(r, "rows"), seconds);
+    const char *text = result_text(r, "seconds");
+    if (!number_double(text, strlen(text), seconds))
+        err = error_set(e, ERR_PARSE, "outbox %s: its lag was \"%s\"", o->name, text);
     PQclear(r);
     return err;
 }

@@ -7,16 +7,14 @@
  * commits does not matter: a late commit is found late. A reader that dies before it confirms finds its rows
  * again. Several readers get the same rows and do not disturb each other. One thread owns the outbox, which
  * has one connection. */
-#include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "migrate/change/feed.h"
 #include "migrate/source/source.h"
 
 enum {
-    OUTBOX_BATCH_MAX = 5000,        /* rows */
-    OUTBOX_UNCONFIRMED_MAX = 50000, /* rows handed out and not confirmed */
-    OUTBOX_LAG_MAX = 1000 * 1000    /* rows are counted up to this number */
+    OUTBOX_BATCH_MAX = 5000,       /* rows */
+    OUTBOX_UNCONFIRMED_MAX = 50000 /* rows handed out and not confirmed */
 };
 
 struct outbox;
@@ -59,11 +57,6 @@ MUST_CHECK enum err outbox_next(struct outbox *o, struct feed_batch *batch, unsi
  * this mark. Other errors as of outbox_next(). */
 MUST_CHECK enum err outbox_confirm(struct outbox *o, uint64_t mark, struct error *e);
 
-struct outbox_lag {
-    uint64_t rows;      /* rows in the outbox, including those handed out; at most OUTBOX_LAG_MAX */
-    double age_seconds; /* age of the oldest row; 0: there is none */
-};
-
-/* Reads the outbox, up to the bound. Errors as of outbox_next(). */
-MUST_CHECK enum err outbox_lag(struct outbox *o, struct outbox_lag *out, struct error *e);
+/* The age of the oldest row, including those handed out; 0: there is none. Errors as of outbox_next(). */
+MUST_CHECK enum err outbox_lag(struct outbox *o, double *seconds, struct error *e);
 #endif

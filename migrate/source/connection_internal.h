@@ -3,7 +3,6 @@
 #define MIGRATE_SOURCE_CONNECTION_INTERNAL_H
 /* What the parts of a connection share: waits and error texts. These functions leave the statement under way
  * after an error; the connection_*() function that called them stops it. */
-#include "base/buffer.h"
 #include "migrate/source/connection.h"
 
 struct connection {

@@ -7,7 +7,6 @@
 #include "migrate/source/readers.h"
 
 #include <limits.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

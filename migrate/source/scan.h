@@ -5,7 +5,6 @@
  * <= upto ORDER BY id LIMIT n, never OFFSET), or in the order of the table's blocks. Rows come by COPY. */
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include "base/buffer.h"
 #include "migrate/source/source.h"
 

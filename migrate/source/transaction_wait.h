@@ -7,7 +7,6 @@
  * until all that they wrote is on the server's disk. */
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include "migrate/source/source.h"
 
 struct transaction_wait;

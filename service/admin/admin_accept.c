@@ -22,19 +22,13 @@ static void put_value(struct buffer *out, const char *name, const char *text)
 static enum err put_history(struct admin *a, const struct buffer *entry, struct error *e)
 {
     struct key_name key;
-    redisReply *reply;
     names_filter_key(&a->handle.names, "history", &key);
     unsigned home = handle_home(&a->handle);
-    enum err code = sync_client_command(a->redis, home, &reply, e, "LPUSH %b %b", key.text, key.length,
+    enum err code = sync_client_command(a->redis, home, NULL, e, "LPUSH %b %b", key.text, key.length,
                                         entry->data, entry->length);
-    if (code != ERR_OK)
-        return code;
-    freeReplyObject(reply);
-    code = sync_client_command(a->redis, home, &reply, e, "LTRIM %b 0 %d", key.text, key.length,
-                               HISTORY_ENTRIES_MAX - 1);
-    if (code == ERR_OK)
-        freeReplyObject(reply);
-    return code;
+    return code == ERR_OK ? sync_client_command(a->redis, home, NULL, e, "LTRIM %b 0 %d", key.text,
+                                                key.length, HISTORY_ENTRIES_MAX - 1)
+                          : code;
 }
 
 /* Runs after the acceptance, which cannot be undone: a failed history entry is logged and is no error. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* TB.COORDINATORS: the list of members, for people and programs. Times are those of Redis' clock. */
 #include <string.h>
-#include "base/number.h"
 #include "service/admin/admin.h"
 #include "service/protocol/field.h"
 #include "shard/members/members.h"
@@ -12,13 +11,6 @@ struct listing {
     struct fields entries;
     uint64_t now_ms; /* Redis' clock */
 };
-
-static uint64_t number_of(const struct members_entry *entry, enum members_field field)
-{
-    uint64_t n = 0;
-    const char *text = members_value(entry, field);
-    return number_u64(text, strlen(text), &n) && n <= INT64_MAX ? n : 0;
-}
 
 /* --- lists --- */
 
@@ -94,21 +86,21 @@ static void take_entry(void *arg, const struct members_entry *entry)
     struct listing *l = arg;
     struct fields f;
     fields_begin(&f, l->entries.reply.protocol);
-    uint64_t uptime_ms = number_of(entry, MEMBERS_UPTIME), since_ms = uptime_ms + entry->age_ms;
+    uint64_t uptime_ms = members_figure(entry, MEMBERS_UPTIME), since_ms = uptime_ms + entry->age_ms;
     field_text(&f, "coordinator", entry->id);
     field_text(&f, "state", entry->gone ? "gone" : members_value(entry, MEMBERS_STATE));
     field_text(&f, "version", members_value(entry, MEMBERS_VERSION));
-    field_number(&f, "format", number_of(entry, MEMBERS_FORMAT));
+    field_number(&f, "format", members_figure(entry, MEMBERS_FORMAT));
     field_text(&f, "host", members_value(entry, MEMBERS_HOST));
-    field_number(&f, "pid", number_of(entry, MEMBERS_PID));
+    field_number(&f, "pid", members_figure(entry, MEMBERS_PID));
     field_text(&f, "listen", members_value(entry, MEMBERS_LISTEN));
     field_text(&f, "http", members_value(entry, MEMBERS_HTTP));
     field_time(&f, "started_at", l->now_ms > since_ms ? l->now_ms - since_ms : 0);
     field_number(&f, "uptime_ms", uptime_ms);
     field_number(&f, "age_ms", entry->age_ms);
-    field_number(&f, "clients", number_of(entry, MEMBERS_CLIENTS));
-    field_number(&f, "filters", number_of(entry, MEMBERS_SERVES));
-    field_number(&f, "behind", number_of(entry, MEMBERS_BEHIND));
+    field_number(&f, "clients", members_figure(entry, MEMBERS_CLIENTS));
+    field_number(&f, "filters", members_figure(entry, MEMBERS_SERVES));
+    field_number(&f, "behind", members_figure(entry, MEMBERS_BEHIND));
     filter_list(&f, l->call, "behind_filters", members_value(entry, MEMBERS_BEHIND_FILTERS));
     filter_list(&f, l->call, "jobs", members_value(entry, MEMBERS_JOBS));
     node_list(&f, l->call->visible == NULL ? members_value(entry, MEMBERS_NODES) : "");

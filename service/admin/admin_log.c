@@ -127,7 +127,7 @@ void admin_log_fields(struct fields *f, struct admin *a, const char *name, size_
         return;
     bool is_open = filters_status(a->service->logs, name, length, s);
     health_fields(f, s, &a->view, note, degraded);
-    field_text(f, "log_state", !is_open ? "unused" : s->rests ? "resting" : log_filter_state_name(s->state));
+    field_text(f, "log_state", is_open ? log_filter_state_name(s->state) : "unused");
     if (is_open) {
         error_field(f, s);
         memory_fields(f, s);

@@ -205,7 +205,7 @@ static void take_shard(void *arg, const struct resident_shard *shard)
     if (shard->layer != s->layer || shard->shard >= m->shards)
         return;
     uint32_t cell = shard->shard / m->per_cell;
-    m->resident[cell] += shard->state == BITMAP_RESIDENT || shard->state == BITMAP_LEAVING;
+    m->resident[cell] += shard->state == BITMAP_RESIDENT;
     m->loading[cell] += shard->state == BITMAP_LOADING || shard->state == BITMAP_RELOADING;
     m->dirty[cell] += shard->dirty_bytes > 0;
 }

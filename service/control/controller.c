@@ -297,22 +297,12 @@ static enum err look(struct controller *k, const char *name, size_t length)
  * put back: a deletion of the previous filter removed the name late. */
 static void look_at_unlisted(struct controller *k)
 {
-    struct error e;
     struct filter_states *watch = k->service->watch;
     for (struct filter_state *w = filter_states_next(watch, NULL);
-         w != NULL && !atomic_load(&k->service->stop); w = filter_states_next(watch, w)) {
-        bool unlisted = w->round != k->round && filter_states_seen(w->watch, w->name, w->length) != 0 &&
-                        look(k, w->name, w->length) == ERR_OK;
-        enum err code = ERR_OK;
-        if (unlisted)
-            code = registry_keep(&k->handle, &e);
-        /* It may be deleted by now, and its deleter may have left the registries before. */
-        if (unlisted && code == ERR_OK && handle_load_any(&k->handle, &k->view, &e) == ERR_NOT_FOUND)
-            code = registry_leave(&k->handle, k->handle.names.incarnation, &e);
-        if (code != ERR_OK)
-            log_warn("filter_not_registered", "filter=%s code=%s error=%s", log_quote(w->name),
-                     error_name(code), log_quote(e.text));
-    }
+         w != NULL && !atomic_load(&k->service->stop); w = filter_states_next(watch, w))
+        if (w->round != k->round && filter_states_seen(w->watch, w->name, w->length) != 0 &&
+            look(k, w->name, w->length) == ERR_OK)
+            filter_keep_name(&k->handle, &k->view);
 }
 
 static void look_at_all(struct controller *k)

@@ -90,11 +90,9 @@ static void find_masters(struct heartbeat *p)
 static void look_at_node(struct heartbeat *p, unsigned i)
 {
     struct error e = {.text = ""};
-    redisReply *pong = NULL;
     struct node_state *n = &p->node[i];
-    n->down = sync_client_command(p->redis, n->where, &pong, &e, "PING") != ERR_OK;
+    n->down = sync_client_command(p->redis, n->where, NULL, &e, "PING") != ERR_OK;
     (void)snprintf(n->why, sizeof(n->why), "%.*s", (int)sizeof(n->why) - 1, n->down ? e.text : "");
-    freeReplyObject(pong);
 }
 
 /* In a list the first node has the list of members; in a cluster no node is special. */
@@ -155,12 +153,7 @@ static void add_postgres(struct heartbeat *p, const struct config *c)
 static void add_nodes(struct heartbeat *p)
 {
     struct buffer list = {0};
-    const struct nodes *nodes = &p->service->nodes;
-    const char *name;
-    struct placement all;
-    if (placement_choose(&all, nodes, "", NULL) == ERR_OK)
-        for (unsigned i = 0; (name = placement_name(&all, nodes, i)) != NULL; i++)
-            buffer_printf(&list, "%s%s", i > 0 ? "\n" : "", name);
+    members_list_nodes(&p->service->nodes, &list);
     members_text(&p->heartbeat, MEMBERS_NODES, buffer_text(&list));
     buffer_fini(&list);
 }

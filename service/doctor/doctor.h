@@ -9,7 +9,6 @@
  * cannot be reached (a problem, reported once by the probe for that; probes that need the server report
  * nothing), or it replies in an unexpected form (a problem). With servers that do not reply a run takes a few
  * times redis.timeout and postgres.timeout. */
-#include <stddef.h>
 #include <stdio.h>
 #include "service/config/config.h"
 #include "shard/redis/nodes/nodes.h"

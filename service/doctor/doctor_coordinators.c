@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/buffer.h"
-#include "base/number.h"
 #include "shard/view/claim.h"
 #include "shard/members/members.h"
 #include "shard/filter/view.h"
@@ -45,17 +44,6 @@ struct listing {
     unsigned count, told;
 };
 
-/* One name per line, as in a record. */
-static void put_nodes(const struct nodes *nodes, struct buffer *out)
-{
-    struct placement all;
-    struct error ignored;
-    const char *name;
-    if (placement_choose(&all, nodes, "", &ignored) == ERR_OK)
-        for (unsigned i = 0; (name = placement_name(&all, nodes, i)) != NULL; i++)
-            buffer_printf(out, "%s%s", i > 0 ? "\n" : "", name);
-}
-
 /* Join the lines. */
 static const char *one_line(const char *list, char *out, size_t size)
 {
@@ -67,13 +55,6 @@ static const char *one_line(const char *list, char *out, size_t size)
     }
     out[n] = '\0';
     return out;
-}
-
-static uint64_t number_of(const struct members_entry *entry, enum members_field field)
-{
-    uint64_t n = 0;
-    const char *text = members_value(entry, field);
-    return number_u64(text, strlen(text), &n) ? n : 0;
 }
 
 static void judge_entry(void *arg, const struct members_entry *entry)
@@ -98,10 +79,10 @@ static void judge_entry(void *arg, const struct members_entry *entry)
     else if (strcmp(version, d->o->version) != 0)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "upgrade all coordinators to the same version",
                     "its version is %s; here it is %s", version, d->o->version);
-    else if (number_of(entry, MEMBERS_FORMAT) != VIEW_FORMAT)
+    else if (members_figure(entry, MEMBERS_FORMAT) != VIEW_FORMAT)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "upgrade all coordinators to the same version",
                     "it knows filters up to format %" PRIu64 "; here it is %d",
-                    number_of(entry, MEMBERS_FORMAT), VIEW_FORMAT);
+                    members_figure(entry, MEMBERS_FORMAT), VIEW_FORMAT);
     else if (strcmp(members_value(entry, MEMBERS_REDIS), "ok") != 0)
         doctor_tell(d, DOCTOR_WARNING, entry->id, "see whether its host reaches these nodes",
                     "it does not reach all of Redis: %.300s", members_value(entry, MEMBERS_REDIS));
@@ -121,7 +102,7 @@ void doctor_coordinators(struct doctor *d)
         up += d->node[i].info != NULL;
     if (up < d->node_count || up == 0)
         return; /* the missing one is reported, and it may hold the list of members */
-    put_nodes(d->o->nodes, &l.nodes);
+    members_list_nodes(d->o->nodes, &l.nodes);
     if (members_read(d->redis, d->o->config->prefix, NULL, judge_entry, &l, &e) != ERR_OK)
         doctor_tell(d, DOCTOR_PROBLEM, "", "see what the probe \"commands\" says", "they are not known: %s",
                     e.text);

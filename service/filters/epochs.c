@@ -22,7 +22,7 @@ struct entry {
     unsigned times_behind;
     struct held found; /* the view in Redis, as far as known */
     struct held served;
-    char *filter;
+    char filter[];
 };
 
 TAILQ_HEAD(entry_list, entry);
@@ -52,7 +52,6 @@ void epochs_free(struct epochs *e)
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct entry *n = e->bucket[i], *next; n != NULL; n = next) {
             next = n->next;
-            free(n->filter);
             free(n);
         }
     (void)pthread_mutex_destroy(&e->lock);
@@ -71,11 +70,10 @@ static struct entry **find(struct epochs *e, const char *filter)
 
 static struct entry *make(struct entry **at, const char *filter)
 {
-    struct entry *n = calloc(1, sizeof(*n));
-    if (n == NULL || (n->filter = strdup(filter)) == NULL) {
-        free(n); /* it is not reported, which is harmless */
-        return NULL;
-    }
+    size_t size = strlen(filter) + 1;
+    struct entry *n = calloc(1, sizeof(*n) + size);
+    if (n != NULL) /* else it is not reported, which is harmless */
+        memcpy(n->filter, filter, size);
     *at = n;
     return n;
 }
@@ -116,7 +114,6 @@ static void drop_if_idle(struct epochs *e, struct entry *n)
     if (n->served.epoch != 0 || n->changed)
         return;
     *find(e, n->filter) = n->next;
-    free(n->filter);
     free(n);
 }
 

@@ -38,14 +38,14 @@ static enum err drop_leftover(struct handle *f, struct mutex *mutex, struct erro
     return code != ERR_OK ? code : error_set(e, ERR_NOT_FOUND, "the filter does not exist");
 }
 
-/* The filter is still there, but its name was taken out of the registries. */
-static void name_again(struct handle *f, struct view *v)
+void filter_keep_name(struct handle *f, struct view *scratch)
 {
     struct error e;
-    enum err code = handle_load(f, v, &e);
+    enum err code = handle_load(f, scratch, &e);
     if (code == ERR_OK)
         code = registry_keep(f, &e);
-    if (code == ERR_OK && handle_load_any(f, v, &e) == ERR_NOT_FOUND) /* deleted since, by another deleter */
+    /* It may be deleted by now, and its deleter may have left the registries before. */
+    if (code == ERR_OK && handle_load_any(f, scratch, &e) == ERR_NOT_FOUND)
         code = registry_leave(f, f->names.incarnation, &e);
     if (code != ERR_OK && code != ERR_NOT_FOUND)
         log_warn("filter_not_registered", "filter=%s code=%s error=%s", log_quote(f->names.filter),
@@ -69,7 +69,7 @@ static enum err drop_under_mutex(struct service *s, struct handle *f, struct vie
                         e);
     filters_look(s->logs, name, length);
     if (code == ERR_CONFLICT)
-        name_again(f, v);
+        filter_keep_name(f, v);
     /* A controller may have registered the name meanwhile: without a view it would count as lost. */
     if (code == ERR_OK)
         code = registry_leave(f, v->incarnation, e);

@@ -16,4 +16,7 @@ enum drop_when { DROP_NOW, DROP_IF_DUE, DROP_IF_BEGUN };
 MUST_CHECK enum err filter_drop(struct service *s, const struct config *config, struct handle *f,
                                 struct view *scratch, const char *name, size_t length, enum drop_when when,
                                 struct error *e);
+
+/* Put the name of a filter that is there back into the registries. Failures are logged. */
+void filter_keep_name(struct handle *f, struct view *scratch);
 #endif

@@ -26,7 +26,6 @@ struct filter_states *filter_states_new(void)
 static void watched_free(struct filter_state *w)
 {
     source_look_free(w->look);
-    free(w->name);
     free(w);
 }
 
@@ -63,13 +62,10 @@ static struct filter_state *find_or_make_locked(struct filter_states *watch, con
                         **head = &watch->bucket[bucket_of(name, length)];
     if (w != NULL)
         return w;
-    w = calloc(1, sizeof(*w));
-    if (w == NULL || (w->name = malloc(length + 1)) == NULL) {
-        free(w);
+    w = calloc(1, sizeof(*w) + length + 1);
+    if (w == NULL)
         return NULL;
-    }
     memcpy(w->name, name, length);
-    w->name[length] = '\0';
     w->length = length;
     w->watch = watch;
     w->schedule_from = (time_t)(clock_wall_us() / 1000000);

@@ -41,8 +41,6 @@ uint64_t filter_states_seen(struct filter_states *watch, const char *name, size_
 /* One filter. Only the controller uses and frees it; other threads use `seen`, `dropped` and `told` only. */
 struct filter_state {
     struct filter_states *watch;
-    char *name;
-    size_t length;
     struct source_look *look; /* under way; NULL: none; owned; see sources.h */
     uint64_t look_source;     /* the source of the look, as @source */
     uint64_t rows_at;         /* when a look was last requested */
@@ -60,6 +58,8 @@ struct filter_state {
     struct filter_note note;   /* the controller's */
     struct filter_note told;   /* the copy for other threads */
     struct filter_state *next; /* next entry of the hash chain */
+    size_t length;
+    char name[]; /* and a NUL */
 };
 
 /* For the controller: the entry behind @w; @w NULL: the first one. NULL: there is none. */

@@ -15,24 +15,14 @@ struct copy {
     const struct loading *load;
     struct names stored;
     struct fold fold; /* writes the new filter */
-    const struct generation *g;
-    struct placement placement;
-    uint16_t tag_stored, tag;
+    uint16_t tag_stored;
     unsigned layer;
     uint8_t *bytes; /* buffer for one batch */
 };
 
-static struct header header_of(const struct copy *c, uint32_t shard)
+static const struct geometry *geometry_of(const struct copy *c)
 {
-    const struct geometry *g = &c->g->layers[c->layer].geometry;
-    return (struct header){.tag = c->tag,
-                           .incarnation = c->fold.names->incarnation,
-                           .generation = c->g->number,
-                           .layer = c->layer,
-                           .shard = shard,
-                           .blocks = g->blocks,
-                           .block_bits = (uint16_t)g->block_bits,
-                           .hashes = (uint16_t)g->hashes};
+    return &c->fold.shape->layers[c->layer].geometry;
 }
 
 static enum err send_get(struct copy *c, uint32_t shard, struct error *e)
@@ -43,15 +33,14 @@ static enum err send_get(struct copy *c, uint32_t shard, struct error *e)
     names_new_shard(&c->stored, id, g->layers[c->layer].token, &name);
     const char *const argv[] = {"GET", name.text};
     const size_t lengths[] = {3, name.length};
-    return sync_client_append(c->fold.redis, placement_where(&c->placement, c->layer, shard), 2, argv,
-                              lengths, e);
+    return sync_client_append(c->fold.redis, fold_where(&c->fold, c->layer, shard), 2, argv, lengths, e);
 }
 
 /* Read a shard; its tags are replaced by those of the new filter. */
 static enum err take_get(struct copy *c, uint32_t shard, uint8_t *out, struct error *e)
 {
-    const struct geometry *g = &c->g->layers[c->layer].geometry;
-    unsigned where = placement_where(&c->placement, c->layer, shard);
+    const struct geometry *g = geometry_of(c);
+    unsigned where = fold_where(&c->fold, c->layer, shard);
     uint32_t bytes = geometry_shard_bytes(g);
     redisReply *reply;
     enum err code = sync_client_reply(c->fold.redis, where, &reply, e);
@@ -64,7 +53,7 @@ static enum err take_get(struct copy *c, uint32_t shard, uint8_t *out, struct er
         memcpy(out, reply->str, bytes);
     freeReplyObject(reply);
     if (code == ERR_OK &&
-        (!whole || !dump_tags_strip(g, c->tag_stored, out) || !dump_tags_put(g, c->tag, out)))
+        (!whole || !dump_tags_strip(g, c->tag_stored, out) || !dump_tags_put(g, c->fold.tag, out)))
         code = error_set(e, ERR_LOST,
                          "shard %" PRIu32 " of layer %u was lost while it was loaded: send any chunk again",
                          shard, c->layer);
@@ -73,32 +62,30 @@ static enum err take_get(struct copy *c, uint32_t shard, uint8_t *out, struct er
 
 static enum err send_shard(struct copy *c, uint32_t shard, const uint8_t *from, struct error *e)
 {
-    const struct geometry *g = &c->g->layers[c->layer].geometry;
-    const struct header h = header_of(c, shard);
+    const struct geometry *g = geometry_of(c);
     uint32_t bytes = geometry_shard_bytes(g);
     enum err code = ERR_OK;
     for (uint32_t at = 0; at < bytes && code == ERR_OK; at += FOLD_WRITE_BYTES) {
-        fold_begin(&c->fold, &h);
+        fold_begin(&c->fold, c->layer, shard);
         fold_piece(&c->fold, header_bytes(g) + at, from + at,
                    bytes - at < FOLD_WRITE_BYTES ? bytes - at : FOLD_WRITE_BYTES);
-        code = fold_send(&c->fold, placement_where(&c->placement, c->layer, shard), e);
+        code = fold_send(&c->fold, c->layer, shard, e);
     }
     return code;
 }
 
 static enum err take_shard(struct copy *c, uint32_t shard, struct error *e)
 {
-    const struct header h = header_of(c, shard);
-    uint32_t bytes = geometry_shard_bytes(&c->g->layers[c->layer].geometry);
+    uint32_t bytes = geometry_shard_bytes(geometry_of(c));
     enum err code = ERR_OK;
     for (uint32_t at = 0; at < bytes && code == ERR_OK; at += FOLD_WRITE_BYTES)
-        code = fold_reply(&c->fold, placement_where(&c->placement, c->layer, shard), &h, e);
+        code = fold_reply(&c->fold, c->layer, shard, e);
     return code;
 }
 
 static enum err copy_batch(struct copy *c, uint32_t first, uint32_t end, struct error *e)
 {
-    size_t bytes = geometry_shard_bytes(&c->g->layers[c->layer].geometry);
+    size_t bytes = geometry_shard_bytes(geometry_of(c));
     enum err code = ERR_OK;
     for (uint32_t s = first; s < end && code == ERR_OK; s++)
         code = send_get(c, s, e);
@@ -113,7 +100,7 @@ static enum err copy_batch(struct copy *c, uint32_t first, uint32_t end, struct 
 
 static enum err copy_layer(struct copy *c, const struct work *w, struct error *e)
 {
-    const struct geometry *g = &c->g->layers[c->layer].geometry;
+    const struct geometry *g = geometry_of(c);
     uint32_t fit = BATCH_BYTES / geometry_shard_bytes(g), batch = fit < BATCH_SHARDS ? fit : BATCH_SHARDS;
     enum err code = ERR_OK;
     for (uint32_t first = 0, end; first < g->shards && code == ERR_OK; first = end) {
@@ -130,12 +117,8 @@ static enum err fill(void *arg, const struct names *names, const struct generati
                      struct error *e)
 {
     struct copy *c = arg;
-    c->g = g;
-    c->tag = hash_tag(names->incarnation, names->filter, names->filter_length, g->number);
-    enum err code = placement_resolve(&c->placement, names, g, sync_client_nodes(c->handle->redis), e);
-    if (code != ERR_OK)
-        return code;
     fold_init(&c->fold, c->handle->redis, names, g->number);
+    enum err code = fold_place(&c->fold, g, e);
     for (c->layer = 0; c->layer < g->layer_count && code == ERR_OK; c->layer++)
         code = copy_layer(c, w, e);
     fold_fini(&c->fold);

@@ -42,14 +42,12 @@ struct entry {
 
 /* The look at all slots of the installation, in a temporary thread. */
 struct slots_look {
-    bool runs, looked; /* looked: completed once in this process */
+    bool runs;
     uint64_t due_at, first_at;
     const struct config *config;
     char (*slot)[FOLLOWER_SLOT_MAX];
-    const char **named;
     struct slots_options options;
     atomic_bool stop, ended;
-    enum err code;
     pthread_t thread;
 };
 
@@ -232,23 +230,19 @@ static void *look_at_slots(void *arg)
 {
     struct slots_look *l = arg;
     struct error e = {.text = ""};
-    l->code = slots_reconcile(&l->options, &e);
-    if (l->code != ERR_OK && l->code != ERR_CANCELLED)
-        log_warn("slots_not_checked", "code=%s error=%s", error_name(l->code), log_quote(e.text));
+    enum err code = slots_reconcile(&l->options, &e);
+    if (code != ERR_OK && code != ERR_CANCELLED)
+        log_warn("slots_not_checked", "code=%s error=%s", error_name(code), log_quote(e.text));
     atomic_store(&l->ended, true);
     return NULL;
 }
 
 static void end_slots(struct slots_look *l)
 {
-    if (l->runs) {
+    if (l->runs)
         (void)pthread_join(l->thread, NULL);
-        l->looked |= l->code == ERR_OK;
-    }
     free(l->slot);
-    free(l->named);
     l->slot = NULL;
-    l->named = NULL;
     config_release(l->config);
     l->config = NULL;
     l->runs = false;
@@ -259,18 +253,14 @@ static bool name_slots(struct slots_look *l)
     const struct config *c = l->config;
     size_t n = 0;
     l->slot = calloc(c->filter_count + 1, sizeof(*l->slot));
-    l->named = calloc(c->filter_count + 1, sizeof(*l->named));
-    for (size_t i = 0; l->slot != NULL && l->named != NULL && i < c->filter_count; i++) {
+    for (size_t i = 0; l->slot != NULL && i < c->filter_count; i++) {
         const struct config_filter *f = &c->filter[i];
-        if (f->follow_by != FOLLOW_BY_LOGICAL || f->table[0] == '\0')
-            continue;
-        follower_slot_of(l->slot[n], f->slot, f->name);
-        l->named[n] = l->slot[n];
-        n++;
+        if (f->follow_by == FOLLOW_BY_LOGICAL && f->table[0] != '\0')
+            follower_slot_of(l->slot[n++], f->slot, f->name);
     }
-    l->options.named = l->named;
+    l->options.named = (const char(*)[FOLLOWER_SLOT_MAX])l->slot;
     l->options.named_count = n;
-    return l->slot != NULL && l->named != NULL;
+    return l->slot != NULL;
 }
 
 /* Every half grace time at the latest, or others would consider our slots unnamed. */
@@ -289,7 +279,6 @@ static void begin_slots(struct followers *t)
                                         .grace_ms = c->slot_grace_ms,
                                         .slot_wal_max = c->slot_wal_max,
                                         .watched_ms = (now - l->first_at) / 1000,
-                                        .first = !l->looked,
                                         .redis_timeout_ms = (unsigned)c->redis_timeout_ms,
                                         .postgres_timeout_ms = (unsigned)c->postgres_timeout_ms,
                                         .stop = &l->stop};

@@ -16,11 +16,11 @@ struct ring {
 
 struct sampled {
     struct sampled *link;
-    char *name;
-    size_t length;
     uint64_t incarnation;
     struct ring fine, coarse;
     struct fill fine_ones[FILLS_FINE], coarse_ones[FILLS_COARSE];
+    size_t length;
+    char name[];
 };
 
 struct fills {
@@ -43,7 +43,6 @@ void fills_free(struct fills *s)
         return;
     for (struct sampled *one = s->filters, *next; one != NULL; one = next) {
         next = one->link;
-        free(one->name);
         free(one);
     }
     (void)pthread_mutex_destroy(&s->lock);
@@ -90,7 +89,6 @@ static void forget_old(struct fills *s, uint32_t now_s)
             continue;
         }
         *link = one->link;
-        free(one->name);
         free(one);
         s->count--;
     }
@@ -100,13 +98,10 @@ static struct sampled *make(struct fills *s, const char *name, size_t length, ui
 {
     if (s->count >= FILLS_FILTERS_MAX)
         forget_old(s, now_s);
-    struct sampled *one = s->count >= FILLS_FILTERS_MAX ? NULL : calloc(1, sizeof(*one));
-    if (one == NULL || (one->name = malloc(length + 1)) == NULL) {
-        free(one);
+    struct sampled *one = s->count >= FILLS_FILTERS_MAX ? NULL : calloc(1, sizeof(*one) + length);
+    if (one == NULL)
         return NULL;
-    }
     memcpy(one->name, name, length);
-    one->name[length] = '\0';
     one->length = length;
     one->fine = (struct ring){.array = one->fine_ones, .size = FILLS_FINE};
     one->coarse = (struct ring){.array = one->coarse_ones, .size = FILLS_COARSE};

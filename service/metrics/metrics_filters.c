@@ -101,7 +101,7 @@ static void put_phase(const struct named *n, const redisReply *status)
 
 static void put_log(const struct named *n, const redisReply *status)
 {
-    static const char *const states[] = {"opening", "open", "closed", "resting", "unused", NULL};
+    static const char *const states[] = {"opening", "open", "closed", "unused", NULL};
     if (text(status, "log_state")[0] != '\0')
         put_words(n, METRIC_OF_FILTER_LOG, states, text(status, "log_state"));
 }

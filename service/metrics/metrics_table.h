@@ -4,7 +4,6 @@
 /* The table of metrics: /metrics and the reference are generated from it, and only metrics in it can be
  * written. To add one: a row in METRICS, and a sample of it where its value is known (metrics_filters.c,
  * metrics_nodes.c, metrics_process.c, metrics_requests.c). */
-#include <stddef.h>
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
 
@@ -62,7 +61,7 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO }
     X(FILTER_EXPECTED, GAUGE, "twinbloom_filter_rebuild_expected_timestamp_seconds", "seconds", "filter", "rebuild_expected_at", "When the next rebuild is expected to start.") \
     X(FILTER_NEXT_ATTEMPT, GAUGE, "twinbloom_filter_next_attempt_timestamp_seconds", "seconds", "filter", "next_attempt_at", "When the next build starts, after the last one failed or was aborted.") \
     X(FILTER_EXPIRES, GAUGE, "twinbloom_filter_expire_timestamp_seconds", "seconds", "filter", "expires_at", "When the filter expires and is deleted.") \
-    X(FILTER_LOG, GAUGE, "twinbloom_filter_log_state", "", "filter,state", "", "1 for how this coordinator has the filter (opening, open, closed, resting or unused), 0 for the others.") \
+    X(FILTER_LOG, GAUGE, "twinbloom_filter_log_state", "", "filter,state", "", "1 for how this coordinator has the filter (opening, open, closed or unused), 0 for the others.") \
     X(FILTER_RESIDENT, GAUGE, "twinbloom_filter_resident_shards", "", "filter", "resident_shards", "Shards that are wholly in the memory of this coordinator.") \
     X(FILTER_LOADING, GAUGE, "twinbloom_filter_loading_shards", "", "filter", "loading_shards", "Shards that are being loaded into the memory of this coordinator.") \
     X(FILTER_DIRTY, GAUGE, "twinbloom_filter_dirty_shards", "", "filter", "dirty_shards", "Resident shards that have bits which Redis lacks.") \

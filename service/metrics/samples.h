@@ -2,7 +2,6 @@
 #ifndef SERVICE_METRICS_SAMPLES_H
 #define SERVICE_METRICS_SAMPLES_H
 /* Samples of metrics as text: added in any order, written in the order of the table. Pure. */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/buffer.h"

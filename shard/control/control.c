@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "shard/control/idle.h"
 #include "shard/view/view_load.h"
 
 enum {
@@ -45,11 +44,6 @@ enum err control_new(struct control **out, const struct control_options *o, stru
         c->fold_interval_us = o->fold_interval_us;
         c->writer_grace_us = o->writer_grace_us != 0 ? o->writer_grace_us : CONTROL_GRACE_US;
         c->look_interval_us = o->look_interval_us != 0 ? o->look_interval_us : LOOK_INTERVAL_US;
-        c->rest_us = o->rest_us;
-        c->resident_idle_us = o->resident_idle_us;
-        c->dear_bytes = o->dear_bytes != 0 ? o->dear_bytes : IDLE_DEAR_BYTES;
-        c->tailed_at = clock_mono_us();
-        atomic_store(&o->filter->asked_at, c->tailed_at);
         c->folds = o->folds;
         init_lease(c, o);
         c->thread = o->thread;
@@ -392,8 +386,6 @@ enum err control_tend(struct control *c, uint64_t *next, struct error *e)
     struct error why = {""};
     bool soon = false;
     enum err code = take_view(c, &why);
-    if (code == ERR_OK && control_rests(c, next))
-        return ERR_OK;
     c->waits = WAITS_FOR_NOTHING;
     if (code == ERR_OK)
         code = tend_and_remove(c, &soon, &why);
@@ -408,8 +400,6 @@ enum err control_tend(struct control *c, uint64_t *next, struct error *e)
     }
     c->failures = 0;
     *next = soon ? 0 : look_at < c->fold_next ? look_at : c->fold_next;
-    if (!soon)
-        control_rest(c, next);
     return ERR_OK;
 }
 
@@ -419,12 +409,11 @@ enum err control_leave(struct control *c, struct error *e)
     size_t kept = 0;
     uint64_t next;
     c->leaves = true;
-    c->rest_us = 0;
     atomic_store(&f->wants_look, true); /* load the latest `folded` */
     enum err code = control_tend(c, &next, e);
     for (unsigned i = 0; i < f->lanes; i++)
         kept += own_count(f->lane[i].own);
-    if (code != ERR_OK || (!f->registered && !c->leaving))
+    if (code != ERR_OK || !f->registered)
         return code;
     if (kept > 0) {
         code = control_ask_to_fold(c, e);

@@ -8,10 +8,7 @@
  *
  * The control loads the view when something says that it may have changed: a notice in a lane, a lane that
  * cannot be read on, a block or shard of another view, a request that wants to append. It also does so now
- * and then, for changes that nothing tells of. For a filter that nobody asks for it does nothing else; with
- * @rest_us it does not even do that: once all that the process has added is folded, it leaves the register of
- * writers, and sends nothing until the next request, which wakes it (control_idle.c). A new control rests no
- * sooner than after a request.
+ * and then, for changes that nothing tells of. For a filter that nobody asks for it does nothing else.
  *
  * Nothing relies on the view being the latest one: a lane that no longer belongs to the filter cannot be read
  * under its era, and a generation that is no longer current stays right as long as entries are applied to
@@ -42,12 +39,6 @@ struct control_options {
     uint64_t writer_grace_us;  /* a writer that does not answer for so long is removed; 0: CONTROL_GRACE_US */
     uint64_t look_interval_us; /* between two loads of the view without a reason; 0: LOOK_INTERVAL_US */
     unsigned lease_ms;         /* of the folder; 0: LEASE_MS_DEFAULT */
-    uint64_t rest_us;          /* after so long without a request the control rests; 0: it never does */
-    uint64_t resident_idle_us; /* `resident_idle`: after so long without a request shards leave memory, unless
-                                * they are expensive to load again (idle.h), and come back with the next
-                                * request. Needs @rest_us. 0: they stay */
-    uint64_t dear_bytes;       /* from so many bytes on a filter is expensive to load again; 0:
-                                * IDLE_DEAR_BYTES */
     bool folds;                /* take the folder's lease when there is something to fold, and fold */
 };
 

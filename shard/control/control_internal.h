@@ -5,7 +5,7 @@
  * register of writers), control_lanes.c (lanes that broke, and where they are read from), control_shards.c
  * (generations, and their shards in memory), control_lost.c (shards that are missing in Redis),
  * control_grow.c (layers), control_fold.c (the lease, and folding), control_eras.c (shards' nodes in another
- * era), control_idle.c (rest), control_status.c (status). */
+ * era), control_status.c (status). */
 #include "shard/control/control.h"
 #include "shard/request/log_filter_state.h"
 #include "shard/members/eras.h"
@@ -47,22 +47,18 @@ struct control {
     uint64_t awaited_since; /* since when a lane waits for a layer that the view does not have; 0: none
                              * does */
     uint64_t grew;          /* the generation to which this process has added the newest layer */
-    uint64_t rest_us, resident_idle_us, dear_bytes, tailed_at; /* tailed_at: when the lanes were last read at
-                                                                * rest */
-    _Atomic bool folds; /* may take the folder's lease; tests change it, from any thread */
+    _Atomic bool folds;     /* may take the folder's lease; tests change it, from any thread */
     bool leaves;
-    bool rests;               /* send nothing until filter->rests is cleared, or the time has come */
-    bool leaving;             /* the process is leaving the register, and lets no add in until it has */
     bool lacks_shards;        /* this process cannot make all lost shards again, and has said so */
     bool has_shards;          /* it has them in memory, but something else has their names */
     bool is_new;              /* block reads do not use the latest view yet */
     bool vouched;             /* the last look has asked the registries: they name no later incarnation */
     uint64_t vouched_history; /* if @vouched: the last history of the view, which they name, too */
     struct history_seen histories; /* of the last view */
+    uint64_t back_eras;            /* control_eras_sum() of the view that went back */
     bool went_back;                /* a later view had been seen: Redis is older than it was */
     bool wrote_back;               /* the shards were written since, and the view says so */
     bool meets_foreign;            /* somebody else's key lies where a shard was: not all can be written */
-    uint64_t back_eras;            /* control_eras_sum() of the view that went back */
     bool is_full;                  /* memory has no room for all shards of the current generation */
     bool is_behind;    /* the readers went back, and read nothing since: what is not folded is unknown */
     unsigned failures; /* consecutive calls that failed */
@@ -78,10 +74,10 @@ struct control {
     struct log_lane known_lane[LOG_LANES_MAX]; /* the lanes of the latest view */
     struct log_writer *known;                  /* the writers of the latest view */
     unsigned known_lanes, known_count, left_count;
+    enum control_wait waits;
     uint64_t entered; /* the registration under which this process's entries are met */
     struct control_removal removal;
     uint64_t writer_grace_us;
-    enum control_wait waits;
     struct log_position *at, *position; /* scratch, one for each lane; the thread's */
     uint64_t version;                   /* of the latest view that was seen */
     uint64_t fenced_version;            /* of the view when a shard had a later token; 0: none had */
@@ -205,17 +201,6 @@ bool control_waits_for_shards(const struct control *c);
  * must be loaded again are written, too. */
 MUST_CHECK enum err control_make_missing(struct control *c, struct held *h, const struct log_lost *named,
                                          bool again, struct fold *fold, uint64_t *missing, struct error *e);
-
-/* --- control_idle.c --- */
-/* True: the control rests, until *@next or a request. */
-bool control_rests(struct control *c, uint64_t *next);
-/* Rest from now on, if possible. *@next is that of control_tend(): it becomes earlier, or later if the
- * control rests. */
-void control_rest(struct control *c, uint64_t *next);
-/* True if entries of this process are not known to be folded. */
-bool control_keeps_any(const struct log_filter *f);
-/* True if shards should be loaded: a request came recently. */
-bool control_wants_memory(const struct control *c);
 
 /* --- control_fold.c --- */
 /* Called between shards that are written: renew the lease, and answer doubts. @arg: the control. */

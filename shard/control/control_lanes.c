@@ -98,7 +98,6 @@ static enum err mend_lane(struct control *c, unsigned i, bool *changed, struct e
     return code;
 }
 
-/* Mend lanes that are lost, or in another era. *@again: the view has changed. */
 enum err control_mend_lanes(struct control *c, bool *again, struct error *e)
 {
     enum err code = ERR_OK;
@@ -137,9 +136,7 @@ void control_stop_readers(struct control *c)
         lane_reader_stop(c->filter->lane[i].reader);
 }
 
-/* Let the readers go on from c->at, in the view's lanes. */
-void control_move_readers(struct control *c, void (*move)(struct lane_reader *r, const struct lane *lane,
-                                                          const struct log_position *at))
+void control_move_readers(struct control *c, control_move_fn *move)
 {
     struct log_filter *f = c->filter;
     for (unsigned i = 0; i < f->lanes; i++) {

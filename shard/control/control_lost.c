@@ -41,8 +41,6 @@ enum err control_make_missing(struct control *c, struct held *h, const struct lo
                               struct fold *fold, uint64_t *missing, struct error *e)
 {
     struct lost_work w = {.fold = fold,
-                          .shape = &h->shape,
-                          .placement = &h->placement,
                           .resident = h->resident,
                           .tend = control_tend_writing,
                           .join = again ? control_join : NULL,
@@ -50,7 +48,9 @@ enum err control_make_missing(struct control *c, struct held *h, const struct lo
                           .named = named};
     control_stop_folding(c); /* its token is no longer the latest one */
     fold_init(fold, c->redis, &c->filter->names, h->shape.number);
-    enum err code = fold_draw(fold, generation_next_token(&h->shape), e);
+    enum err code = fold_place(fold, &h->shape, e);
+    if (code == ERR_OK)
+        code = fold_draw(fold, generation_next_token(&h->shape), e);
     if (code == ERR_OK)
         code = control_read_tails(c, e);
     if (code == ERR_OK)
@@ -102,8 +102,10 @@ static enum err still_lacks(struct control *c, bool *lacks, struct error *e)
     if (!*lacks || !c->has_shards)
         return ERR_OK;
     fold_init(&fold, c->redis, &c->filter->names, h->shape.number);
-    struct lost_work w = {.fold = &fold, .shape = &h->shape, .placement = &h->placement};
-    enum err code = lost_are_taken(&w, c->lost_shard, c->lost_named, lacks, e);
+    struct lost_work w = {.fold = &fold};
+    enum err code = fold_place(&fold, &h->shape, e);
+    if (code == ERR_OK)
+        code = lost_are_taken(&w, c->lost_shard, c->lost_named, lacks, e);
     fold_fini(&fold);
     return code;
 }

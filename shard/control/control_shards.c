@@ -12,7 +12,6 @@ enum { LOAD_SHARDS = 1024, LOAD_BYTES = 16 << 20 };
 
 /* --- holding a generation --- */
 
-/* The positions behind which the log has all that the shards of the generation in @slot may lack. */
 enum err control_base_of(const struct control *c, unsigned slot, struct log_position *at, struct error *e)
 {
     const struct log_generation *g = &c->view->slot[slot];
@@ -397,7 +396,7 @@ enum err control_follow_generations(struct control *c, bool *soon, struct error 
         code = take_view(c, e);
     if (code == ERR_OK)
         code = control_resume_lanes(c, soon, e);
-    if (code == ERR_OK && control_wants_memory(c))
+    if (code == ERR_OK)
         code = control_load_some(c, f->slot[slot], &full, &more, e);
     c->is_full = full;
     bool is_over = f->current == slot && f->slot[slot ^ 1] != NULL && !control_is_in_grace(c);
@@ -562,7 +561,7 @@ enum err control_load_some(struct control *c, struct held *h, bool *full, bool *
     uint64_t before = control_missing_shards(h);
     bool loaded = false;
     h->counts = h->counts && before == 0; /* shards are missing: a layer that others have begun, or shards
-                                           * that left memory */
+                                           * that are loaded again */
     enum err code = ERR_OK;
     for (unsigned layer = 0; layer < h->shape.layer_count && code == ERR_OK && !*full && !loaded; layer++)
         code = load_first(c, h, layer, full, &loaded, &lost, e);

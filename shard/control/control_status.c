@@ -94,7 +94,6 @@ static void fill_filter(struct log_filter *f, struct log_status *out, struct hel
     }
     (void)pthread_rwlock_unlock(&f->lock);
     out->parked = log_filter_parked(f);
-    out->rests = atomic_load(&f->rests);
 }
 
 static void fill_lane(struct control *c, unsigned i, struct log_lane_status *out)

@@ -26,8 +26,8 @@ void control_set_registered(struct log_filter *f, bool registered)
 static bool has_to_register(struct control *c)
 {
     struct log_filter *f = c->filter;
-    if (!f->registered) /* also if an entry was met after leaving: it must be folded first */
-        return atomic_load(&f->wants_writer) || (c->roll.left != 0 && !c->leaves && control_keeps_any(f));
+    if (!f->registered)
+        return atomic_load(&f->wants_writer);
     for (unsigned i = 0; i < f->lanes; i++) {
         uint64_t least = own_is_removed(f->lane[i].own);
         if (least > c->roll.registration)
@@ -52,7 +52,6 @@ static enum err register_writer(struct control *c, struct error *e)
     if (code != ERR_OK)
         return code;
     atomic_store(&f->wants_writer, false);
-    c->leaving = false;
     if (!f->registered)
         control_set_registered(f, true);
     return ERR_OK;

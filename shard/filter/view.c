@@ -185,7 +185,7 @@ static enum phase phase_of(const struct view *v)
 {
     const struct generation *current = view_current(v), *other = view_alternate(v);
     if (other == NULL)
-        return phase_alone(current->layer_count);
+        return current->layer_count > 1 ? PHASE_OVERFLOW : PHASE_STEADY;
     return other->number > current->number ? PHASE_BUILDING : PHASE_SWITCHED;
 }
 

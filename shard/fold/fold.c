@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/random.h"
+#include "shard/filter/hash.h"
 #include "shard/view/log_view.h"
 
 extern const char embedded_fold_adopt[], embedded_fold_count[], embedded_fold_draw[], embedded_fold_store[],
@@ -20,6 +21,19 @@ void fold_init(struct fold *f, struct sync_client *l, const struct names *names,
 void fold_fini(struct fold *f)
 {
     script_fini(&f->call);
+}
+
+enum err fold_place(struct fold *f, const struct generation *shape, struct error *e)
+{
+    const struct names *n = f->names;
+    f->shape = shape;
+    f->tag = hash_tag(n->incarnation, n->filter, n->filter_length, shape->number);
+    return placement_resolve(&f->placement, n, shape, sync_client_nodes(f->redis), e);
+}
+
+struct header fold_header(const struct fold *f, unsigned layer, uint32_t shard)
+{
+    return header_of_shard(f->shape, f->names->incarnation, f->tag, layer, shard);
 }
 
 enum err fold_fenced(const struct fold *f, const char *more, struct error *e)
@@ -70,17 +84,35 @@ void fold_add_token(const struct fold *f, struct script_call *c)
     script_text(c, token);
 }
 
-/* Write the header of the shard with this writer's token. */
-static void header_of(const struct fold *f, const struct header *h, uint8_t *out)
+/* The header of the shard with this writer's token. */
+static struct header own_header(const struct fold *f, unsigned layer, uint32_t shard)
 {
-    struct header mine = *h;
-    mine.writer = f->token;
-    header_encode(&mine, out);
+    struct header h = fold_header(f, layer, shard);
+    h.writer = f->token;
+    return h;
 }
 
-static void shard_key(struct fold *f, const struct header *h, struct key_name *out)
+void fold_key(const struct fold *f, unsigned layer, uint32_t shard, struct key_name *out)
 {
-    names_log_shard(f->names, (struct shard_id){h->generation, h->layer, h->shard}, out);
+    names_log_shard(f->names, (struct shard_id){f->generation, layer, shard}, out);
+}
+
+static uint32_t block_bytes(const struct fold *f, unsigned layer)
+{
+    return f->shape->layers[layer].geometry.block_bits / 8;
+}
+
+/* Begin a script whose key is the shard, and whose first argument is its header. */
+static void begin(struct fold *f, const char *script, unsigned layer, uint32_t shard)
+{
+    uint8_t header[BLOCK_BITS_MAX / 8];
+    struct key_name key;
+    const struct header own = own_header(f, layer, shard);
+    header_encode(&own, header);
+    fold_key(f, layer, shard, &key);
+    script_begin(&f->call, script);
+    script_key(&f->call, &key);
+    script_bytes(&f->call, header, HEADER_BYTES);
 }
 
 bool fold_is_lost(enum err code)
@@ -88,61 +120,54 @@ bool fold_is_lost(enum err code)
     return code == ERR_LOST || code == ERR_WRONG_TYPE || code == ERR_FORMAT;
 }
 
-enum err fold_refused(struct fold *f, unsigned where, const struct header *h, const redisReply *r,
-                      struct error *e)
+enum err fold_refused(struct fold *f, unsigned layer, uint32_t shard, const redisReply *r, struct error *e)
 {
     struct key_name key;
-    shard_key(f, h, &key);
+    fold_key(f, layer, shard, &key);
     if (strncmp(r->str, "WRONGTYPE", strlen("WRONGTYPE")) == 0)
         return header_refused(key.text, r->str, e);
-    return error_prefix(e, sync_client_refusal(f->redis, where, r, e), "shard %s", key.text);
+    return error_prefix(e, sync_client_refusal(f->redis, fold_where(f, layer, shard), r, e), "shard %s",
+                        key.text);
 }
 
-/* Judge what was found instead of @h. */
-static enum err judge(struct fold *f, const struct header *h, const void *bytes, size_t length,
-                      struct error *e)
+/* Judge what was found instead of the shard. */
+static enum err judge(struct fold *f, unsigned layer, uint32_t shard, const redisReply *r, struct error *e)
 {
     struct key_name key;
-    struct header found, mine = *h;
-    mine.writer = f->token;
-    shard_key(f, h, &key);
-    enum err code = header_judge(&found, bytes, length, &mine, h->writer.number, key.text, e);
+    struct header found;
+    const struct header own = own_header(f, layer, shard);
+    fold_key(f, layer, shard, &key);
+    enum err code = header_judge(&found, (const uint8_t *)r->str, r->len, &own, f->shape->layers[layer].token,
+                                 key.text, e);
     if (code == ERR_OK) /* its token is an older one: the shard went back */
         code = error_set(e, ERR_FENCED, "shard %s has token %" PRIu64 ", not %" PRIu64, key.text,
                          found.writer.number, f->token.number);
     return code;
 }
 
-enum err fold_enter(struct fold *f, unsigned where, const struct header *h, struct error *e)
+enum err fold_enter(struct fold *f, unsigned layer, uint32_t shard, struct error *e)
 {
-    uint8_t header[BLOCK_BITS_MAX / 8];
-    struct key_name key;
-    header_of(f, h, header);
-    shard_key(f, h, &key);
-    script_begin(&f->call, embedded_fold_adopt);
-    script_key(&f->call, &key);
-    script_bytes(&f->call, header, HEADER_BYTES);
+    begin(f, embedded_fold_adopt, layer, shard);
     script_number(&f->call, HEADER_WRITER_AT);
     script_number(&f->call, HEADER_WRITER_BYTES);
     script_number(&f->call, HEADER_BYTES - HEADER_SUM_BYTES);
-    script_number(&f->call, h->writer.number);
-    return script_send(&f->call, f->redis, where, e);
+    script_number(&f->call, f->shape->layers[layer].token);
+    return fold_send(f, layer, shard, e);
 }
 
-enum err fold_entered(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
-                      struct error *e)
+enum err fold_entered(struct fold *f, unsigned layer, uint32_t shard, uint64_t *later, struct error *e)
 {
     struct key_name key;
     redisReply *r;
     *later = 0;
-    enum err code = sync_client_reply(f->redis, where, &r, e);
+    enum err code = sync_client_reply(f->redis, fold_where(f, layer, shard), &r, e);
     if (code != ERR_OK)
         return code;
-    shard_key(f, h, &key);
+    fold_key(f, layer, shard, &key);
     if (r->type == REDIS_REPLY_ERROR)
-        code = fold_refused(f, where, h, r, e);
+        code = fold_refused(f, layer, shard, r, e);
     else if (r->type == REDIS_REPLY_STRING)
-        code = judge(f, h, r->str, r->len, e);
+        code = judge(f, layer, shard, r, e);
     else if (r->type != REDIS_REPLY_INTEGER)
         code = error_set(e, ERR_REFUSED, "shard %s: unexpected reply to a script", key.text);
     else if (r->integer != -1) {
@@ -154,30 +179,24 @@ enum err fold_entered(struct fold *f, unsigned where, const struct header *h, ui
     return code;
 }
 
-enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint64_t *later, struct error *e)
+enum err fold_adopt(struct fold *f, unsigned layer, uint32_t shard, uint64_t *later, struct error *e)
 {
-    enum err code = fold_enter(f, where, h, e);
-    return code == ERR_OK ? fold_entered(f, where, h, later, e) : code;
+    enum err code = fold_enter(f, layer, shard, e);
+    return code == ERR_OK ? fold_entered(f, layer, shard, later, e) : code;
 }
 
-enum err fold_read(struct fold *f, unsigned where, const struct header *h, uint64_t offset, uint32_t length,
+enum err fold_read(struct fold *f, unsigned layer, uint32_t shard, uint64_t offset, uint32_t length,
                    struct error *e)
 {
     struct key_name key;
-    shard_key(f, h, &key);
-    return sync_client_send(f->redis, where, e, "GETRANGE %s %" PRIu64 " %" PRIu64, key.text, offset,
-                            offset + length - 1);
+    fold_key(f, layer, shard, &key);
+    return sync_client_send(f->redis, fold_where(f, layer, shard), e, "GETRANGE %s %" PRIu64 " %" PRIu64,
+                            key.text, offset, offset + length - 1);
 }
 
-void fold_begin(struct fold *f, const struct header *h)
+void fold_begin(struct fold *f, unsigned layer, uint32_t shard)
 {
-    uint8_t header[BLOCK_BITS_MAX / 8];
-    struct key_name key;
-    header_of(f, h, header);
-    shard_key(f, h, &key);
-    script_begin(&f->call, embedded_fold_write);
-    script_key(&f->call, &key);
-    script_bytes(&f->call, header, HEADER_BYTES);
+    begin(f, embedded_fold_write, layer, shard);
 }
 
 void fold_piece(struct fold *f, uint64_t offset, const void *bytes, size_t length)
@@ -186,55 +205,55 @@ void fold_piece(struct fold *f, uint64_t offset, const void *bytes, size_t lengt
     script_bytes(&f->call, bytes, length);
 }
 
-void fold_batch(struct fold *f, const struct header *h, const struct dirty_batch *b)
+void fold_batch(struct fold *f, unsigned layer, const struct dirty_batch *b)
 {
     const uint8_t *bytes = b->bytes;
-    fold_begin(f, h);
+    fold_begin(f, layer, b->shard);
     for (unsigned p = 0; p < b->count; p++) {
-        fold_piece(f, (uint64_t)h->block_bits / 8 + b->piece[p].offset, bytes, b->piece[p].length);
+        fold_piece(f, (uint64_t)block_bytes(f, layer) + b->piece[p].offset, bytes, b->piece[p].length);
         bytes += b->piece[p].length;
     }
 }
 
-enum err fold_send(struct fold *f, unsigned where, struct error *e)
+enum err fold_send(struct fold *f, unsigned layer, uint32_t shard, struct error *e)
 {
-    return script_send(&f->call, f->redis, where, e);
+    return script_send(&f->call, f->redis, fold_where(f, layer, shard), e);
 }
 
-enum err fold_reply(struct fold *f, unsigned where, const struct header *h, struct error *e)
+enum err fold_reply(struct fold *f, unsigned layer, uint32_t shard, struct error *e)
 {
     redisReply *r;
-    enum err code = sync_client_reply(f->redis, where, &r, e);
+    enum err code = sync_client_reply(f->redis, fold_where(f, layer, shard), &r, e);
     if (code != ERR_OK)
         return code;
     if (r->type == REDIS_REPLY_ERROR)
-        code = fold_refused(f, where, h, r, e);
+        code = fold_refused(f, layer, shard, r, e);
     else if (r->type == REDIS_REPLY_STRING)
-        code = judge(f, h, r->str, r->len, e);
+        code = judge(f, layer, shard, r, e);
     freeReplyObject(r);
     return code;
 }
 
-enum err fold_get(struct fold *f, unsigned where, const struct header *h, uint32_t block, struct error *e)
+enum err fold_get(struct fold *f, unsigned layer, uint32_t shard, uint32_t block, struct error *e)
 {
-    uint32_t bytes = h->block_bits / 8U;
-    return fold_read(f, where, h, (block + UINT64_C(1)) * bytes, bytes, e); /* behind the header */
+    uint32_t bytes = block_bytes(f, layer);
+    return fold_read(f, layer, shard, (block + UINT64_C(1)) * bytes, bytes, e); /* behind the header */
 }
 
-enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32_t block, uint8_t *out,
+enum err fold_got(struct fold *f, unsigned layer, uint32_t shard, uint32_t block, uint8_t *out,
                   struct error *e)
 {
     struct key_name key;
     redisReply *r;
-    enum err code = sync_client_reply(f->redis, where, &r, e);
+    enum err code = sync_client_reply(f->redis, fold_where(f, layer, shard), &r, e);
     if (code != ERR_OK)
         return code;
-    shard_key(f, h, &key);
+    fold_key(f, layer, shard, &key);
     const uint8_t *bytes = (const uint8_t *)r->str;
     if (r->type == REDIS_REPLY_ERROR)
-        code = fold_refused(f, where, h, r, e);
-    else if (r->type != REDIS_REPLY_STRING || r->len != h->block_bits / 8U ||
-             (bytes[0] << 8 | bytes[1]) != h->tag)
+        code = fold_refused(f, layer, shard, r, e);
+    else if (r->type != REDIS_REPLY_STRING || r->len != block_bytes(f, layer) ||
+             (bytes[0] << 8 | bytes[1]) != f->tag)
         code = error_set(e, ERR_LOST, "shard %s: its block %" PRIu32 " is missing, or has not its tag",
                          key.text, block);
     else

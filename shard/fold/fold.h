@@ -13,7 +13,9 @@
 #include "base/error.h"
 #include "shard/redis/sync_client.h"
 #include "shard/log/position.h"
+#include "shard/filter/generation.h"
 #include "shard/filter/names.h"
+#include "shard/redis/nodes/nodes.h"
 #include "shard/resident/dirty.h"
 #include "shard/resident/header.h"
 #include "shard/redis/script_call.h"
@@ -27,16 +29,31 @@ struct fold_bound {
 };
 
 struct fold {
-    struct sync_client *redis; /* borrowed, like @names */
+    struct sync_client *redis; /* borrowed, like @names and @shape */
     const struct names *names;
     unsigned slot; /* of the generation */
     uint64_t generation;
-    struct writer_token token; /* the token that was drawn */
-    struct script_call call;   /* scratch: the script that is being written or run */
+    struct writer_token token;      /* the token that was drawn */
+    struct script_call call;        /* scratch: the script that is being written or run */
+    const struct generation *shape; /* from here on: set by fold_place() */
+    struct placement placement;
+    uint16_t tag; /* of the shards' blocks */
 };
 
 void fold_init(struct fold *f, struct sync_client *l, const struct names *names, uint64_t generation);
 void fold_fini(struct fold *f);
+
+/* Say which shards there are, before any function below that names one: those of @shape, which has this
+ * generation's number, and may gain layers. ERR_CONFIG: they lie on nodes that are not configured. */
+MUST_CHECK enum err fold_place(struct fold *f, const struct generation *shape, struct error *e);
+/* The header of a shard; the number of its writer is the token under which its layer was made. */
+struct header fold_header(const struct fold *f, unsigned layer, uint32_t shard);
+/* The key of a shard, and its address. */
+void fold_key(const struct fold *f, unsigned layer, uint32_t shard, struct key_name *out);
+static inline unsigned fold_where(const struct fold *f, unsigned layer, uint32_t shard)
+{
+    return placement_where(&f->placement, layer, shard);
+}
 
 /* Draw a token with a number of at least @at_least, and enter it into the view as the writer of the
  * generation. ERR_NOT_FOUND: the view does not have this generation, or has another incarnation.
@@ -54,42 +71,41 @@ void fold_add_token(const struct fold *f, struct script_call *c);
  * was written. */
 bool fold_is_lost(enum err code);
 
-/* Enter the token into the header of a shard at the address @where. @h says which shard it is; the number of
- * its writer is the token under which the shards of its layer were made: a shard with an earlier token is not
- * one of them (header_check_made()). ERR_FENCED: the shard has a later token, whose number is *@later (else
- * 0); draw one above it, if the view still names this writer. Also the errors of fold_is_lost(). */
-MUST_CHECK enum err fold_adopt(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
+/* Enter the token into the header of a shard. A shard with an earlier token than the one under which its
+ * layer was made is not one of them (header_check_made()). ERR_FENCED: the shard has a later token, whose
+ * number is
+ * *@later (else 0); draw one above it, if the view still names this writer. Also the errors of
+ * fold_is_lost(). */
+MUST_CHECK enum err fold_adopt(struct fold *f, unsigned layer, uint32_t shard, uint64_t *later,
                                struct error *e);
 /* fold_adopt() in two steps, for many shards: queue it; take its reply, in order. */
-MUST_CHECK enum err fold_enter(struct fold *f, unsigned where, const struct header *h, struct error *e);
-MUST_CHECK enum err fold_entered(struct fold *f, unsigned where, const struct header *h, uint64_t *later,
+MUST_CHECK enum err fold_enter(struct fold *f, unsigned layer, uint32_t shard, struct error *e);
+MUST_CHECK enum err fold_entered(struct fold *f, unsigned layer, uint32_t shard, uint64_t *later,
                                  struct error *e);
 
 /* Queue a read of @length bytes of a shard. sync_client_reply() reads the reply, fold_refused() judges an
  * error. */
-MUST_CHECK enum err fold_read(struct fold *f, unsigned where, const struct header *h, uint64_t offset,
+MUST_CHECK enum err fold_read(struct fold *f, unsigned layer, uint32_t shard, uint64_t offset,
                               uint32_t length, struct error *e);
 /* The error for an error reply to a command on the shard. */
-MUST_CHECK enum err fold_refused(struct fold *f, unsigned where, const struct header *h, const redisReply *r,
+MUST_CHECK enum err fold_refused(struct fold *f, unsigned layer, uint32_t shard, const redisReply *r,
                                  struct error *e);
 
 /* Queue what to write into one shard: fold_begin(), any number of fold_piece(), fold_send(). fold_reply()
  * reads the replies: one for each fold_send() to that address, in order. */
-void fold_begin(struct fold *f, const struct header *h);
+void fold_begin(struct fold *f, unsigned layer, uint32_t shard);
 void fold_piece(struct fold *f, uint64_t offset, const void *bytes, size_t length);
-MUST_CHECK enum err fold_send(struct fold *f, unsigned where, struct error *e);
+MUST_CHECK enum err fold_send(struct fold *f, unsigned layer, uint32_t shard, struct error *e);
 /* fold_begin(), and all pieces of @b. */
-void fold_batch(struct fold *f, const struct header *h, const struct dirty_batch *b);
+void fold_batch(struct fold *f, unsigned layer, const struct dirty_batch *b);
 /* ERR_FENCED: the shard has another writer; nothing was written. Also the errors of fold_is_lost(). */
-MUST_CHECK enum err fold_reply(struct fold *f, unsigned where, const struct header *h, struct error *e);
+MUST_CHECK enum err fold_reply(struct fold *f, unsigned layer, uint32_t shard, struct error *e);
 
 /* Queue a read of one block of a shard. fold_got() reads the replies, in order with those above. */
-MUST_CHECK enum err fold_get(struct fold *f, unsigned where, const struct header *h, uint32_t block,
+MUST_CHECK enum err fold_get(struct fold *f, unsigned layer, uint32_t shard, uint32_t block, struct error *e);
+/* Take the block into @out. The errors of fold_is_lost(), also if the block does not have its tag. */
+MUST_CHECK enum err fold_got(struct fold *f, unsigned layer, uint32_t shard, uint32_t block, uint8_t *out,
                              struct error *e);
-/* Take h->block_bits / 8 bytes into @out. The errors of fold_is_lost(), also if the block does not have its
- * tag. */
-MUST_CHECK enum err fold_got(struct fold *f, unsigned where, const struct header *h, uint32_t block,
-                             uint8_t *out, struct error *e);
 
 struct log_counted; /* defined in log_view.h */
 /* Store that the generation had @keys keys at these positions of all its @lanes lanes. Call it before bits of

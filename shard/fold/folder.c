@@ -16,12 +16,12 @@ enum {
 static enum err widen(struct folder *f, struct error *e)
 {
     uint64_t count = 0;
-    for (unsigned layer = 0; layer < f->shape->layer_count; layer++) {
+    for (unsigned layer = 0; layer < f->fold.shape->layer_count; layer++) {
         f->first[layer] = count;
-        count += f->shape->layers[layer].geometry.shards;
+        count += f->fold.shape->layers[layer].geometry.shards;
     }
     if (count == 0)
-        return error_set(e, ERR_RANGE, "generation %" PRIu64 " has no shards", f->shape->number);
+        return error_set(e, ERR_RANGE, "generation %" PRIu64 " has no shards", f->fold.shape->number);
     struct folder_shard *wider = calloc(count, sizeof(*wider));
     if (wider == NULL)
         return error_set(e, ERR_NOMEM, "no memory to fold %" PRIu64 " shards", count);
@@ -29,17 +29,16 @@ static enum err widen(struct folder *f, struct error *e)
         memcpy(wider, f->shards, f->first[f->layers] * sizeof(*wider));
     free(f->shards);
     f->shards = wider;
-    f->layers = f->shape->layer_count;
+    f->layers = f->fold.shape->layer_count;
     return ERR_OK;
 }
 
 enum err folder_init(struct folder *f, struct sync_client *l, const struct names *names,
                      const struct generation *shape, struct resident *resident, struct error *e)
 {
-    *f = (struct folder){.resident = resident, .shape = shape};
+    *f = (struct folder){.resident = resident};
     fold_init(&f->fold, l, names, shape->number);
-    f->tag = hash_tag(names->incarnation, names->filter, names->filter_length, shape->number);
-    enum err code = placement_resolve(&f->placement, names, shape, sync_client_nodes(l), e);
+    enum err code = fold_place(&f->fold, shape, e);
     if (code == ERR_OK)
         code = widen(f, e);
     if (code != ERR_OK)
@@ -61,8 +60,8 @@ typedef enum err shard_fn(struct folder *f, unsigned layer, uint32_t shard, void
 static enum err for_each_shard(struct folder *f, shard_fn *fn, void *arg, struct error *e)
 {
     enum err code = ERR_OK;
-    for (unsigned layer = 0; layer < f->shape->layer_count; layer++)
-        for (uint32_t s = 0; s < f->shape->layers[layer].geometry.shards && code == ERR_OK; s++) {
+    for (unsigned layer = 0; layer < f->fold.shape->layer_count; layer++)
+        for (uint32_t s = 0; s < f->fold.shape->layers[layer].geometry.shards && code == ERR_OK; s++) {
             code = fn(f, layer, s, arg, e);
             if (code == ERR_OK)
                 code = folder_tend(f, e);
@@ -77,7 +76,8 @@ enum err folder_go_on(struct folder *f, unsigned layer, uint32_t shard, enum err
     shard_of(f, layer, shard)->state = FOLDER_FOREIGN;
     memset(f->stored, 0, sizeof(f->stored));
     if (code == ERR_LOST)
-        f->lost_shard = (struct log_lost){.generation = f->shape->number, .layer = layer, .shard = shard};
+        f->lost_shard =
+            (struct log_lost){.generation = f->fold.shape->number, .layer = layer, .shard = shard};
     if (f->lost++ == 0) {
         f->lost_code = code;
         f->lost_why = e == NULL ? (struct error){""} : *e;
@@ -113,8 +113,7 @@ static enum err take_entered(struct folder *f, struct entering *n, struct error 
     uint32_t shard;
     uint64_t later;
     pop(&n->window, &layer, &shard);
-    struct header h = header_of(f, layer, shard);
-    enum err code = fold_entered(&f->fold, where_of(f, layer, shard), &h, &later, e);
+    enum err code = fold_entered(&f->fold, layer, shard, &later, e);
     if (code == ERR_OK)
         shard_of(f, layer, shard)->state = FOLDER_ENTERED;
     if (later > n->later)
@@ -125,12 +124,11 @@ static enum err take_entered(struct folder *f, struct entering *n, struct error 
 static enum err enter(struct folder *f, unsigned layer, uint32_t shard, void *arg, struct error *e)
 {
     struct entering *n = arg;
-    struct header h = header_of(f, layer, shard);
     if (shard_of(f, layer, shard)->state != FOLDER_FOREIGN)
         return ERR_OK;
     enum err code = n->window.count == WINDOW ? take_entered(f, n, e) : ERR_OK;
     if (code == ERR_OK)
-        code = fold_enter(&f->fold, where_of(f, layer, shard), &h, e);
+        code = fold_enter(&f->fold, layer, shard, e);
     if (code == ERR_OK)
         push(&n->window, layer, shard);
     return code;
@@ -167,13 +165,12 @@ static enum err ask_pieces(struct folder *f, struct pieces *p, struct error *e)
     unsigned asked = 0;
     for (; asked < p->count && code == ERR_OK; asked++) {
         const struct piece *one = &p->piece[asked];
-        struct header h = header_of(f, one->layer, one->shard);
-        uint32_t from = header_bytes(&f->shape->layers[one->layer].geometry) + one->offset;
-        code = fold_read(&f->fold, where_of(f, one->layer, one->shard), &h, from, one->length, e);
+        uint32_t from = header_bytes(&f->fold.shape->layers[one->layer].geometry) + one->offset;
+        code = fold_read(&f->fold, one->layer, one->shard, from, one->length, e);
     }
     for (unsigned i = 0; i < asked && code == ERR_OK; i++) {
         struct piece *one = &p->piece[i];
-        code = sync_client_reply(f->fold.redis, where_of(f, one->layer, one->shard), &one->reply, e);
+        code = sync_client_reply(f->fold.redis, fold_where(&f->fold, one->layer, one->shard), &one->reply, e);
     }
     return code;
 }
@@ -182,15 +179,14 @@ static enum err join_piece(struct folder *f, const struct piece *p, struct error
 {
     struct key_name key;
     const redisReply *r = p->reply;
-    struct header h = header_of(f, p->layer, p->shard);
     if (r->type == REDIS_REPLY_ERROR)
-        return fold_refused(&f->fold, where_of(f, p->layer, p->shard), &h, r, e);
+        return fold_refused(&f->fold, p->layer, p->shard, r, e);
     enum err code =
         r->type != REDIS_REPLY_STRING || r->len != p->length
             ? error_set(e, ERR_LOST, "it is cut: some of its %u bytes at %u are missing", p->length,
                         p->offset)
             : resident_join_piece(f->resident, p->layer, p->shard, p->offset, r->str, p->length, e);
-    names_log_shard(f->fold.names, (struct shard_id){f->shape->number, p->layer, p->shard}, &key);
+    fold_key(&f->fold, p->layer, p->shard, &key);
     return code == ERR_LOST ? error_prefix(e, code, "shard %s", key.text) : code;
 }
 
@@ -206,7 +202,7 @@ static enum err read_pieces(struct folder *f, struct pieces *p, struct error *e)
         if (code == ERR_OK && shard->state == FOLDER_ENTERED) { /* no piece of the shard has failed */
             code = join_piece(f, one, e);
             if (code == ERR_CONFLICT ||
-                (code == ERR_OK && one->is_last)) { /* it has left memory, or all of it was joined */
+                (code == ERR_OK && one->is_last)) { /* it is loaded again, or all of it was joined */
                 shard->state = FOLDER_JOINED;
                 code = ERR_OK;
             }
@@ -221,7 +217,7 @@ static enum err read_pieces(struct folder *f, struct pieces *p, struct error *e)
 static enum err read_shard(struct folder *f, unsigned layer, uint32_t shard, struct pieces *p,
                            struct error *e)
 {
-    uint32_t bytes = geometry_shard_bytes(&f->shape->layers[layer].geometry), length;
+    uint32_t bytes = geometry_shard_bytes(&f->fold.shape->layers[layer].geometry), length;
     enum err code = ERR_OK;
     for (uint32_t offset = 0; offset < bytes && code == ERR_OK; offset += length) {
         length = bytes - offset < PIECE_BYTES ? bytes - offset : PIECE_BYTES;
@@ -278,7 +274,7 @@ enum err folder_draw(struct folder *f, struct error *e)
 enum err folder_take_over(struct folder *f, struct error *e)
 {
     uint64_t later = 0;
-    enum err code = f->layers < f->shape->layer_count ? widen(f, e) : ERR_OK;
+    enum err code = f->layers < f->fold.shape->layer_count ? widen(f, e) : ERR_OK;
     sync_client_forget(f->fold.redis); /* earlier replies belong to nobody */
     memset(f->stored, 0, sizeof(f->stored));
     if (code != ERR_OK)
@@ -306,8 +302,7 @@ static enum err take_reply(struct folder *f, struct work *w, struct error *e)
     unsigned layer;
     uint32_t shard;
     pop(&w->window, &layer, &shard);
-    struct header h = header_of(f, layer, shard);
-    return folder_go_on(f, layer, shard, fold_reply(&f->fold, where_of(f, layer, shard), &h, e), e);
+    return folder_go_on(f, layer, shard, fold_reply(&f->fold, layer, shard, e), e);
 }
 
 enum err folder_take_replies(struct folder *f, struct work *w, struct error *e)
@@ -322,7 +317,7 @@ enum err folder_send_script(struct folder *f, struct work *w, unsigned layer, ui
 {
     enum err code = w->window.count == WINDOW ? take_reply(f, w, e) : ERR_OK;
     if (code == ERR_OK)
-        code = fold_send(&f->fold, where_of(f, layer, shard), e);
+        code = fold_send(&f->fold, layer, shard, e);
     if (code == ERR_OK)
         push(&w->window, layer, shard);
     return code;
@@ -337,14 +332,6 @@ static enum err note_stamp(struct folder *f, unsigned layer, uint32_t shard, voi
     (void)e;
     one->stamp = one->state == FOLDER_JOINED ? bitmap_stamp(f->resident->layer[layer], shard) : 0;
     return ERR_OK;
-}
-
-static enum err send_batch(struct folder *f, struct work *w, unsigned layer, const struct dirty_batch *b,
-                           struct error *e)
-{
-    struct header h = header_of(f, layer, b->shard);
-    fold_batch(&f->fold, &h, b);
-    return folder_send_script(f, w, layer, b->shard, e);
 }
 
 /* Store the number of keys before the copied pages are sent: the pages hold no entry that is applied after
@@ -368,8 +355,10 @@ static enum err count_copied(struct folder *f, struct work *w, struct error *e)
 static enum err send_copied(struct folder *f, struct work *w, struct error *e)
 {
     enum err code = w->copies > 0 ? count_copied(f, w, e) : ERR_OK;
-    for (unsigned i = 0; i < w->copies && code == ERR_OK; i++)
-        code = send_batch(f, w, w->copied[i].layer, &w->copied[i].batch, e);
+    for (unsigned i = 0; i < w->copies && code == ERR_OK; i++) {
+        fold_batch(&f->fold, w->copied[i].layer, &w->copied[i].batch);
+        code = folder_send_script(f, w, w->copied[i].layer, w->copied[i].batch.shard, e);
+    }
     w->copies = 0;
     return code;
 }
@@ -392,7 +381,7 @@ static enum err write_shard(struct folder *f, struct work *w, unsigned layer, ui
 static enum err write_marked(struct folder *f, struct work *w, struct error *e)
 {
     enum err code = ERR_OK;
-    for (unsigned layer = 0; layer < f->shape->layer_count && code == ERR_OK; layer++)
+    for (unsigned layer = 0; layer < f->fold.shape->layer_count && code == ERR_OK; layer++)
         for (uint32_t s = 0; code == ERR_OK && dirty_next(f->resident->layer[layer], &s); s++)
             if (shard_of(f, layer, s)->stamp != 0 && (code = folder_tend(f, e)) == ERR_OK)
                 code = write_shard(f, w, layer, s, e);
@@ -408,11 +397,12 @@ static enum err write_marked(struct folder *f, struct work *w, struct error *e)
 static enum err check(struct folder *f, unsigned lanes, struct error *e)
 {
     unsigned layers = atomic_load_explicit(&f->resident->layer_count, memory_order_acquire);
-    if (layers != f->shape->layer_count || lanes != f->resident->lanes || lanes > LOG_LANES_MAX)
+    if (layers != f->fold.shape->layer_count || lanes != f->resident->lanes || lanes > LOG_LANES_MAX)
         return error_set(e, ERR_CONFLICT,
                          "generation %" PRIu64 " has %u layers and %u lanes in memory, not %u and %u: load "
                          "the view again",
-                         f->shape->number, layers, f->resident->lanes, f->shape->layer_count, lanes);
+                         f->fold.shape->number, layers, f->resident->lanes, f->fold.shape->layer_count,
+                         lanes);
     return f->layers < layers ? widen(f, e) : ERR_OK;
 }
 

@@ -2,8 +2,8 @@
 #ifndef SHARD_FOLD_FOLDER_H
 #define SHARD_FOLD_FOLDER_H
 /* The folder of one generation: it writes those parts of its shards that differ from Redis, and stores up to
- * which position of each lane Redis has every entry. Blocking; one thread, while others look up, apply, load
- * shards and let them leave.
+ * which position of each lane Redis has every entry. Blocking; one thread, while others look up, apply, and
+ * load shards.
  *
  * The happy path is: take over once; then, when it is due (due.h), note the positions, fold, trim (retain.h).
  * Possible failure modes are: another folder takes over (ERR_FENCED). A connection breaks, and what was sent
@@ -17,10 +17,9 @@
  *                         overwrite what another folder wrote
  *   not whole at some     by its keys in the overlay, block by block: read under the token, completed,
  *   time                  written. The overlay has all that Redis may lack: it gets every entry while the
- *                         shard is not resident, and a shard finishes leaving only once `folded` has passed
- *                         what was applied before (resident_leave_end())
+ *                         shard is not resident
  *
- * So each fold ends, and stores its positions, however shards load and leave meanwhile.
+ * So each fold ends, and stores its positions, however shards load meanwhile.
  *
  * The caller holds the filter's folder lease: two folders without it would take over from each other for
  * ever. The lease guards nothing. A folder that goes on after its lease has expired is fenced by tokens: it
@@ -28,11 +27,9 @@
  * still have its own token is true, and the other folder reads it later; its positions are refused. Nothing
  * is lost, and nothing need be undone: what remains unwritten is in the lane. */
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/filter/generation.h"
-#include "shard/redis/nodes/nodes.h"
 #include "shard/resident/resident.h"
 #include "shard/fold/fold.h"
 #include "shard/view/log_view.h"
@@ -70,17 +67,15 @@ struct folder {
      * them. */
     folder_count_fn *count;
     void *tend_arg;
-    struct log_id told[LOG_LANES_MAX]; /* set by the caller: the view has counted the keys up to there */
-    struct resident *resident;         /* borrowed, like @shape */
-    const struct generation *shape;    /* of the view; it may gain layers between folds, as memory does */
-    struct placement placement;
-    uint16_t tag;
-    bool drew;                             /* a token was drawn, and stands in no shard yet */
-    bool took_over;                        /* a token was drawn, and every shard was looked at */
-    struct log_id stored[LOG_LANES_MAX];   /* all shards have the entries up to there */
-    unsigned layers;                       /* number of layers in @shards; the generation may have more by
-                                            * now */
-    struct folder_shard *shards;           /* those of layer 0, then those of layer 1, ... */
+    struct log_id told[LOG_LANES_MAX];   /* set by the caller: the view has counted the keys up to there */
+    struct resident *resident;           /* borrowed, like the shape, which may gain layers between folds, as
+                                          * memory does */
+    bool drew;                           /* a token was drawn, and stands in no shard yet */
+    bool took_over;                      /* a token was drawn, and every shard was looked at */
+    struct log_id stored[LOG_LANES_MAX]; /* all shards have the entries up to there */
+    unsigned layers;                     /* number of layers in @shards; the generation may have more by
+                                          * now */
+    struct folder_shard *shards;         /* those of layer 0, then those of layer 1, ... */
     uint64_t first[GENERATION_LAYERS_MAX]; /* index of each layer's first shard in @shards */
     bool counted;                          /* in this fold the number of keys was stored before the pages */
     unsigned lost;                         /* number of lost shards in this fold */

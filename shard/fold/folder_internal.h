@@ -39,16 +39,6 @@ static inline struct folder_shard *shard_of(struct folder *f, unsigned layer, ui
     return &f->shards[f->first[layer] + shard];
 }
 
-static inline unsigned where_of(struct folder *f, unsigned layer, uint32_t shard)
-{
-    return placement_where(&f->placement, layer, shard);
-}
-
-static inline struct header header_of(const struct folder *f, unsigned layer, uint32_t shard)
-{
-    return header_of_shard(f->shape, f->fold.names->incarnation, f->tag, layer, shard);
-}
-
 static inline enum err folder_tend(const struct folder *f, struct error *e)
 {
     return f->tend == NULL ? ERR_OK : f->tend(f->tend_arg, e);

@@ -35,7 +35,7 @@ static unsigned in_one_block(const struct overlay_met *met, unsigned count)
 /* Set the bits of @count keys of one block. Returns the number of keys that set some. */
 static unsigned complete(struct folder *f, const struct overlay_met *met, unsigned count, uint8_t *block)
 {
-    const struct geometry *g = &f->shape->layers[met->layer].geometry;
+    const struct geometry *g = &f->fold.shape->layers[met->layer].geometry;
     struct key_place place;
     unsigned changed = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -54,16 +54,14 @@ static enum err read_blocks(struct folder *f, struct work *w, const struct overl
     enum err code = ERR_OK;
     unsigned blocks = 0, at = 0;
     for (; blocks < BLOCKS && at < count && code == ERR_OK; blocks++) {
-        struct header h = header_of(f, met[at].layer, met[at].key.shard);
-        code = fold_get(&f->fold, where_of(f, met[at].layer, met[at].key.shard), &h, met[at].key.block, e);
+        code = fold_get(&f->fold, met[at].layer, met[at].key.shard, met[at].key.block, e);
         at += in_one_block(met + at, count - at);
     }
     *taken = at;
     at = 0;
     for (unsigned i = 0; i < blocks && code == ERR_OK; i++) {
         const struct overlay_met *m = &met[at];
-        struct header h = header_of(f, m->layer, m->key.shard);
-        code = fold_got(&f->fold, where_of(f, m->layer, m->key.shard), &h, m->key.block, w->block[i], e);
+        code = fold_got(&f->fold, m->layer, m->key.shard, m->key.block, w->block[i], e);
         code = folder_go_on(f, m->layer, m->key.shard, code, e);
         at += in_one_block(m, count - at);
     }
@@ -202,9 +200,9 @@ static enum err write_blocks(struct folder *f, struct work *w, const struct over
                              struct error *e)
 {
     unsigned layer = met->layer, at = 0;
-    uint32_t shard = met->key.shard, bytes = f->shape->layers[layer].geometry.block_bits / 8, written = 0;
-    struct header h = header_of(f, layer, shard);
-    fold_begin(&f->fold, &h);
+    uint32_t shard = met->key.shard, bytes = f->fold.shape->layers[layer].geometry.block_bits / 8,
+             written = 0;
+    fold_begin(&f->fold, layer, shard);
     while (at < count && met[at].layer == layer && met[at].key.shard == shard &&
            written + bytes <= FOLD_WRITE_BYTES) {
         unsigned n = in_one_block(met + at, count - at);

@@ -7,7 +7,6 @@
  * times too, but of another clock, which may jump. A folder that has just begun keeps all. Pure.
  *
  * The happy path is: after each fold note its position, ask for the bound, trim to it (lane_trim()), tell. */
-#include <stddef.h>
 #include <stdint.h>
 #include "shard/log/position.h"
 #include "shard/fold/fold.h"

@@ -90,21 +90,14 @@ enum err builder_note_home(struct builder *b, struct error *e)
 
 /* --- shards --- */
 
-struct header builder_header(const struct builder *b, unsigned layer, uint32_t shard)
-{
-    return header_of_shard(&b->shape, b->fold.names->incarnation, b->tag, layer, shard);
-}
-
 /* Enter the token into the headers of all shards. */
 static enum err adopt_shards(struct builder *b, uint64_t *later, struct error *e)
 {
     enum err code = ERR_OK;
     *later = 0;
     for (unsigned layer = 0; layer < b->shape.layer_count; layer++)
-        for (uint32_t s = 0; s < b->shape.layers[layer].geometry.shards && code == ERR_OK; s++) {
-            struct header h = builder_header(b, layer, s);
-            code = fold_adopt(&b->fold, placement_where(&b->placement, layer, s), &h, later, e);
-        }
+        for (uint32_t s = 0; s < b->shape.layers[layer].geometry.shards && code == ERR_OK; s++)
+            code = fold_adopt(&b->fold, layer, s, later, e);
     return code;
 }
 
@@ -144,10 +137,9 @@ enum err builder_settle_shape(struct builder *b, uint64_t filter_seed, struct er
     b->seed = filter_seed;
     b->anew = true;
     b->took_over = false;
-    b->tag = hash_tag(names->incarnation, names->filter, names->filter_length, b->shape.number);
     fold_fini(&b->fold);
     fold_init(&b->fold, l, names, b->shape.number);
-    return placement_resolve(&b->placement, names, &b->shape, sync_client_nodes(l), e);
+    return fold_place(&b->fold, &b->shape, e);
 }
 
 /* The least number above all former ones whose slot is not the current one. */

@@ -26,7 +26,6 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "shard/log/lane_sync.h"
-#include "shard/redis/nodes/nodes.h"
 #include "shard/fold/fold.h"
 #include "shard/view/log_view.h"
 
@@ -34,8 +33,6 @@
 struct builder {
     struct fold fold; /* of the new generation; its client and names are borrowed */
     struct generation shape;
-    struct placement placement;
-    uint16_t tag;
     uint64_t seed;  /* of the filter: secret of the keys' hashes */
     bool took_over; /* the headers of all shards have the token */
     bool near;      /* the view says that the cutover is near, and did so before the last builder_follow() */
@@ -105,8 +102,4 @@ MUST_CHECK enum err builder_record(struct builder *b, const void *rows, size_t l
  * longer degraded. The view stores the number of keys. After ERR_UNREACHABLE and ERR_TIMEOUT take over, and
  * call again. ERR_LOST, with `anew`. ERR_FENCED: another builder took over. */
 MUST_CHECK enum err builder_cutover(struct builder *b, bool heals, bool *read, struct error *e);
-
-/* The header of shard @shard of @layer; the number of its writer is the token under which the layer was made,
- * as fold_adopt() needs it. */
-struct header builder_header(const struct builder *b, unsigned layer, uint32_t shard);
 #endif

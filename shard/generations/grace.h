@@ -12,10 +12,8 @@
  * generation. */
 #include <stdint.h>
 #include "base/error.h"
-#include "shard/filter/generation.h"
 #include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
-#include "shard/resident/header.h"
 
 /* Make generation @number, the other one of the view, the current one. ERR_CONFLICT: it is still being built,
  * lacks keys that were acknowledged, or was not folded in one of the lanes. ERR_NOT_FOUND. */

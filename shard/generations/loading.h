@@ -6,7 +6,6 @@
  * and shards expire LOADING_TTL_MS after the last chunk came (a shard: after it was written). */
 #include <stdbool.h>
 #include <stdint.h>
-#include "base/buffer.h"
 #include "base/error.h"
 #include "shard/filter/dump.h"
 #include "shard/view/handle.h"

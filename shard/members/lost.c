@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/members/lost.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "shard/filter/block.h"
-#include "shard/filter/hash.h"
 #include "shard/resident/dirty.h"
 
 extern const char embedded_shard_make[];
@@ -16,18 +14,6 @@ enum {
 };
 
 /* --- shards in Redis --- */
-
-static struct header header_of(const struct lost_work *w, unsigned layer, uint32_t shard)
-{
-    const struct names *names = w->fold->names;
-    uint16_t tag = hash_tag(names->incarnation, names->filter, names->filter_length, w->shape->number);
-    return header_of_shard(w->shape, names->incarnation, tag, layer, shard);
-}
-
-static unsigned where_of(const struct lost_work *w, unsigned layer, uint32_t shard)
-{
-    return placement_where(w->placement, layer, shard);
-}
 
 enum found {
     IS_THERE,
@@ -50,14 +36,11 @@ static enum err look_at_ends(struct lost_work *w, unsigned layer, uint32_t first
 {
     uint8_t block[BLOCK_BITS_MAX / 8];
     enum err code = ERR_OK;
-    uint32_t last = w->shape->layers[layer].geometry.blocks - 1;
+    uint32_t last = w->fold->shape->layers[layer].geometry.blocks - 1;
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++)
+        code = fold_get(w->fold, layer, first + i, last, e);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        struct header h = header_of(w, layer, first + i);
-        code = fold_get(w->fold, where_of(w, layer, first + i), &h, last, e);
-    }
-    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        struct header h = header_of(w, layer, first + i);
-        code = fold_got(w->fold, where_of(w, layer, first + i), &h, last, block, e);
+        code = fold_got(w->fold, layer, first + i, last, block, e);
         found[i] = judge(&code);
     }
     return code;
@@ -68,17 +51,16 @@ static enum err look_at_all(struct lost_work *w, unsigned layer, uint32_t shard,
                             struct error *e)
 {
     uint8_t block[BLOCK_BITS_MAX / 8];
-    struct header h = header_of(w, layer, shard);
-    unsigned where = where_of(w, layer, shard);
+    uint32_t blocks = w->fold->shape->layers[layer].geometry.blocks;
     uint64_t later;
-    enum err code = fold_adopt(w->fold, where, &h, &later, e);
-    for (uint32_t first = 0, end; first < h.blocks && code == ERR_OK; first = end) {
+    enum err code = fold_adopt(w->fold, layer, shard, &later, e);
+    for (uint32_t first = 0, end; first < blocks && code == ERR_OK; first = end) {
         enum err got;
-        end = h.blocks - first < LOOKS ? h.blocks : first + LOOKS;
+        end = blocks - first < LOOKS ? blocks : first + LOOKS;
         for (uint32_t i = first; i < end && code == ERR_OK; i++)
-            code = fold_get(w->fold, where, &h, i, e);
+            code = fold_get(w->fold, layer, shard, i, e);
         for (uint32_t i = first; i < end && (code == ERR_OK || fold_is_lost(code)); i++) /* all replies */
-            if ((got = fold_got(w->fold, where, &h, i, block, e)) != ERR_OK)
+            if ((got = fold_got(w->fold, layer, shard, i, block, e)) != ERR_OK)
                 code = got;
     }
     *found = judge(&code);
@@ -110,83 +92,84 @@ static enum err look(struct lost_work *w, unsigned layer, uint32_t first, uint32
 
 /* --- making --- */
 
+/* A shard to write: one that is missing and whole in memory, with its stamp; or one that must be loaded
+ * again. */
+struct again {
+    unsigned layer;
+    uint32_t shard, stamp;
+    bool was_there;
+};
+
 /* Make a shard with our token in its header, and with blocks without tags, in place of one with an earlier
  * token. *@found: IS_FOREIGN: it is no shard of this filter, and was left as it is. */
-static enum err make_blank(struct lost_work *w, const struct header *h, enum found *found, struct error *e)
+static enum err make_blank(struct lost_work *w, unsigned layer, uint32_t shard, enum found *found,
+                           struct error *e)
 {
     uint8_t block[BLOCK_BITS_MAX / 8] = {0};
     struct script_call *c = &w->fold->call;
-    unsigned where = where_of(w, h->layer, h->shard);
-    struct header mine = *h;
+    struct header h = fold_header(w->fold, layer, shard);
     struct key_name key;
     long long made = 0;
-    names_log_shard(w->fold->names, (struct shard_id){h->generation, h->layer, h->shard}, &key);
+    fold_key(w->fold, layer, shard, &key);
     script_begin(c, embedded_shard_make);
     script_key(c, &key);
-    mine.writer = w->fold->token;
-    header_encode(&mine, block);
-    script_bytes(c, block, h->block_bits / 8U);
+    h.writer = w->fold->token;
+    header_encode(&h, block);
+    script_bytes(c, block, h.block_bits / 8U);
     memset(block, 0, sizeof(block));
-    script_bytes(c, block, h->block_bits / 8U);
-    script_number(c, h->blocks);
+    script_bytes(c, block, h.block_bits / 8U);
+    script_number(c, h.blocks);
     script_number(c, HEADER_WRITER_AT);
     script_number(c, HEADER_WRITER_BYTES);
-    enum err code = script_run(c, w->fold->redis, where, &made, e);
+    enum err code = script_run(c, w->fold->redis, fold_where(w->fold, layer, shard), &made, e);
     if (code == ERR_OK && made == -2)
         *found = IS_FOREIGN;
     return code;
 }
 
-static enum err send_batch(struct lost_work *w, const struct header *h, const struct dirty_batch *b,
-                           struct error *e)
-{
-    fold_batch(w->fold, h, b);
-    return fold_send(w->fold, where_of(w, h->layer, h->shard), e);
-}
-
 typedef bool next_fn(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out);
 
 /* Write all blocks from memory, in batches. After an error, the next take-over finds what was not written. */
-static enum err write_all(struct lost_work *w, const struct header *h, next_fn *next, struct dirty_batch *b,
+static enum err write_all(struct lost_work *w, const struct again *a, next_fn *next, struct dirty_batch *b,
                           struct error *e)
 {
-    struct bitmap *bitmap = w->resident->layer[h->layer];
-    unsigned where = where_of(w, h->layer, h->shard), under_way = 0;
+    struct bitmap *bitmap = w->resident->layer[a->layer];
+    unsigned under_way = 0;
     enum err code = ERR_OK;
-    for (uint32_t page = 0; code == ERR_OK && next(bitmap, h->shard, &page, b);) {
+    for (uint32_t page = 0; code == ERR_OK && next(bitmap, a->shard, &page, b);) {
         if (under_way == WINDOW) {
-            code = fold_reply(w->fold, where, h, e);
+            code = fold_reply(w->fold, a->layer, a->shard, e);
             under_way--;
         }
+        fold_batch(w->fold, a->layer, b);
         if (code == ERR_OK)
-            code = send_batch(w, h, b, e);
+            code = fold_send(w->fold, a->layer, a->shard, e);
         under_way++;
     }
     for (; under_way > 0 && code == ERR_OK; under_way--)
-        code = fold_reply(w->fold, where, h, e);
+        code = fold_reply(w->fold, a->layer, a->shard, e);
     return code;
 }
 
 /* Write all blocks, with their tags and without any bit. */
-static enum err write_empty(struct lost_work *w, const struct header *h, struct error *e)
+static enum err write_empty(struct lost_work *w, const struct again *a, struct error *e)
 {
-    const struct geometry *g = &w->shape->layers[h->layer].geometry;
+    const struct geometry *g = &w->fold->shape->layers[a->layer].geometry;
     uint32_t block = g->block_bits / 8, end = header_shard_bytes(g);
     const struct geometry piece = {
         .shards = 1, .blocks = FOLD_WRITE_BYTES / block, .block_bits = g->block_bits, .hashes = g->hashes};
-    unsigned where = where_of(w, h->layer, h->shard);
     enum err code = ERR_OK;
     uint8_t *bytes = malloc(geometry_shard_bytes(&piece));
     if (bytes == NULL)
         return error_set(e, ERR_NOMEM, "no memory to make shards again");
-    block_fill(&piece, h->tag, bytes);
+    block_fill(&piece, w->fold->tag, bytes);
     for (uint32_t at = header_bytes(g), n; at < end && code == ERR_OK; at += n) {
         n = end - at < geometry_shard_bytes(&piece) ? end - at : geometry_shard_bytes(&piece);
-        fold_begin(w->fold, h);
+        fold_begin(w->fold, a->layer, a->shard);
         fold_piece(w->fold, at, bytes, n);
-        code = fold_send(w->fold, where, e);
+        code = fold_send(w->fold, a->layer, a->shard, e);
         if (code == ERR_OK)
-            code = fold_reply(w->fold, where, h, e);
+            code = fold_reply(w->fold, a->layer, a->shard, e);
     }
     free(bytes);
     return code;
@@ -200,14 +183,6 @@ static enum err tend(const struct lost_work *w, struct error *e)
 }
 
 enum { UNSTAMPED = 1 /* not the stamp of a whole shard */ };
-
-/* A shard to write: one that is missing and whole in memory, with its stamp; or one that must be loaded
- * again. */
-struct again {
-    unsigned layer;
-    uint32_t shard, stamp;
-    bool was_there;
-};
 
 static bool is_to_load_again(const struct lost_work *w, unsigned layer, uint32_t shard)
 {
@@ -229,16 +204,13 @@ static enum err enter_some(struct lost_work *w, unsigned layer, uint32_t first, 
 {
     enum err code = ERR_OK;
     uint64_t later;
-    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        struct header h = header_of(w, layer, first + i);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++)
         if (found[i] == IS_THERE && is_to_load_again(w, layer, first + i))
-            code = fold_enter(w->fold, where_of(w, layer, first + i), &h, e);
-    }
+            code = fold_enter(w->fold, layer, first + i, e);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        struct header h = header_of(w, layer, first + i);
         if (found[i] != IS_THERE || !is_to_load_again(w, layer, first + i))
             continue;
-        code = fold_entered(w->fold, where_of(w, layer, first + i), &h, &later, e);
+        code = fold_entered(w->fold, layer, first + i, &later, e);
         found[i] = judge(&code);
     }
     return code;
@@ -255,13 +227,12 @@ static enum err blank_some(struct lost_work *w, unsigned layer, uint32_t first, 
     if (code == ERR_OK)
         code = enter_some(w, layer, first, count, found, e);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        struct header h = header_of(w, layer, first + i);
         const struct again one = {.layer = layer,
                                   .shard = first + i,
                                   .stamp = stamp_of(w, layer, first + i),
                                   .was_there = found[i] == IS_THERE};
         if (found[i] == IS_MISSING && one.stamp != 0)
-            code = make_blank(w, &h, &found[i], e);
+            code = make_blank(w, layer, first + i, &found[i], e);
         bool is_to_write = found[i] == IS_MISSING
                                ? one.stamp != 0
                                : found[i] == IS_THERE && is_to_load_again(w, layer, first + i);
@@ -269,7 +240,7 @@ static enum err blank_some(struct lost_work *w, unsigned layer, uint32_t first, 
             again[(*n)++] = one;
         } else if (found[i] != IS_THERE && w->left_count < LOST_NAMED_MAX) {
             w->left[w->left_count++] =
-                (struct log_lost){.generation = w->shape->number, .layer = layer, .shard = first + i};
+                (struct log_lost){.generation = w->fold->shape->number, .layer = layer, .shard = first + i};
         }
         w->missing += found[i] != IS_THERE;
         w->lacks |= found[i] != IS_THERE && one.stamp == 0;
@@ -280,8 +251,8 @@ static enum err blank_some(struct lost_work *w, unsigned layer, uint32_t first, 
 static enum err blank_all(struct lost_work *w, struct again *again, uint64_t *n, struct error *e)
 {
     enum err code = ERR_OK;
-    for (unsigned layer = 0; layer < w->shape->layer_count; layer++) {
-        uint32_t shards = w->shape->layers[layer].geometry.shards;
+    for (unsigned layer = 0; layer < w->fold->shape->layer_count; layer++) {
+        uint32_t shards = w->fold->shape->layers[layer].geometry.shards;
         for (uint32_t s = 0; s < shards && code == ERR_OK; s += LOOKS)
             code = blank_some(w, layer, s, shards - s < LOOKS ? shards - s : LOOKS, again, n, e);
     }
@@ -312,19 +283,18 @@ static enum err check_token(struct lost_work *w, struct error *e)
 static enum err write_one(struct lost_work *w, const struct again *a, struct dirty_batch *b, bool *whole,
                           struct error *e)
 {
-    struct header h = header_of(w, a->layer, a->shard);
     struct bitmap *bitmap = w->resident == NULL ? NULL : w->resident->layer[a->layer];
     bool stays = bitmap == NULL || a->stamp == UNSTAMPED; /* nobody changes its state meanwhile */
     enum err code;
     if (bitmap == NULL) {
-        code = write_empty(w, &h, e);
+        code = write_empty(w, a, e);
     } else if (stays) {
-        code = write_all(w, &h, dirty_copy, b, e);
+        code = write_all(w, a, dirty_copy, b, e);
     } else {
-        dirty_mark_all(bitmap, h.shard);
-        code = write_all(w, &h, dirty_take_from, b, e);
+        dirty_mark_all(bitmap, a->shard);
+        code = write_all(w, a, dirty_take_from, b, e);
     }
-    *whole = code == ERR_OK && (stays || bitmap_stayed(bitmap, h.shard, a->stamp));
+    *whole = code == ERR_OK && (stays || bitmap_stayed(bitmap, a->shard, a->stamp));
     return code;
 }
 
@@ -364,7 +334,7 @@ static enum err write_again(struct lost_work *w, const struct again *again, uint
 enum err lost_make(struct lost_work *w, struct error *e)
 {
     uint64_t n = 0;
-    struct again *again = calloc(generation_shards(w->shape), sizeof(*again));
+    struct again *again = calloc(generation_shards(w->fold->shape), sizeof(*again));
     if (again == NULL)
         return error_set(e, ERR_NOMEM, "no memory to make shards again");
     w->missing = w->made = 0;

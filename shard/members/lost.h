@@ -44,9 +44,7 @@ enum { LOST_NAMED_MAX = 16 };
 
 /* Shards of one generation that are checked, and made again, under one token. */
 struct lost_work {
-    struct fold *fold; /* has drawn a token */
-    const struct generation *shape;
-    const struct placement *placement;
+    struct fold *fold;            /* has drawn a token, and knows the shards */
     struct resident *resident;    /* NULL: missing shards are made empty */
     const struct log_lost *named; /* the view's lost shard: all of it is checked; NULL: none */
     enum err (*tend)(void *arg, struct error *e); /* called between shards; an error ends it; may be NULL */

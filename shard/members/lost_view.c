@@ -187,7 +187,7 @@ static enum err make_empty(struct lost_work *w, struct log_view *v, uint64_t *ma
 {
     struct key_name key;
     /* the next one, so nobody else has made the shard meanwhile, and lost it again */
-    enum err code = fold_draw_next(w->fold, generation_next_token(w->shape), e);
+    enum err code = fold_draw_next(w->fold, generation_next_token(w->fold->shape), e);
     if (code == ERR_OK)
         code = check_again(w->fold, v, e);
     if (code == ERR_OK)
@@ -195,8 +195,7 @@ static enum err make_empty(struct lost_work *w, struct log_view *v, uint64_t *ma
     *made += w->made;
     if (code != ERR_OK || w->missing == 0)
         return code;
-    names_log_shard(w->fold->names,
-                    (struct shard_id){w->left[0].generation, w->left[0].layer, w->left[0].shard}, &key);
+    fold_key(w->fold, w->left[0].layer, w->left[0].shard, &key);
     return error_set(e, ERR_CONFLICT,
                      "%s is no shard of this filter, or a later version wrote it: delete or rename that key",
                      key.text);
@@ -206,7 +205,6 @@ static enum err accept_once(struct sync_client *l, const struct names *names, st
                             uint64_t *made, struct error *e)
 {
     struct names own = *names;
-    struct placement placement;
     struct fold fold;
     bool nothing = false;
     enum err code = log_view_load(l, names, v, e);
@@ -216,15 +214,15 @@ static enum err accept_once(struct sync_client *l, const struct names *names, st
     const struct log_generation *g = &v->slot[v->current];
     const struct log_lost *named = g->lost.generation == g->shape.number ? &g->lost : NULL;
     code = check_view(l, &own, v, &nothing, e);
+    fold_init(&fold, l, &own, g->shape.number);
     if (code == ERR_OK && !nothing)
-        code = placement_resolve(&placement, &own, &g->shape, sync_client_nodes(l), e);
+        code = fold_place(&fold, &g->shape, e);
     if (code == ERR_OK && !nothing && named != NULL)
         code = check_memory(l, &own, named, e);
     if (code != ERR_OK || nothing)
         return code;
-    fold_init(&fold, l, &own, g->shape.number);
     fold.token = g->writer;
-    struct lost_work w = {.fold = &fold, .shape = &g->shape, .placement = &placement, .named = named};
+    struct lost_work w = {.fold = &fold, .named = named};
     code = make_empty(&w, v, made, e);
     if (code == ERR_OK)
         code = say_accepted(&fold, named, e);

@@ -156,6 +156,22 @@ const char *members_value(const struct members_entry *entry, enum members_field 
     return v->type == REDIS_REPLY_STRING ? v->str : "";
 }
 
+uint64_t members_figure(const struct members_entry *entry, enum members_field field)
+{
+    uint64_t n = 0;
+    const char *text = members_value(entry, field);
+    return number_u64(text, strlen(text), &n) && n <= INT64_MAX ? n : 0;
+}
+
+void members_list_nodes(const struct nodes *nodes, struct buffer *out)
+{
+    struct placement all;
+    const char *name;
+    if (placement_choose(&all, nodes, "", NULL) == ERR_OK)
+        for (unsigned i = 0; (name = placement_name(&all, nodes, i)) != NULL; i++)
+            buffer_printf(out, "%s%s", i > 0 ? "\n" : "", name);
+}
+
 static int by_text(const void *a, const void *b)
 {
     const char *const *x = a, *const *y = b;

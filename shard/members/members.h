@@ -94,6 +94,10 @@ struct members_entry {
 
 /* A field's value as text; "" if there is none. */
 const char *members_value(const struct members_entry *entry, enum members_field field);
+/* A field's value as a number that fits into an int64_t; 0 if there is none. */
+uint64_t members_figure(const struct members_entry *entry, enum members_field field);
+/* Write the names of @nodes as they stand in MEMBERS_NODES. */
+void members_list_nodes(const struct nodes *nodes, struct buffer *out);
 
 /* The time of the Redis node that has the list, Unix time in ms. */
 MUST_CHECK enum err members_clock(struct sync_client *l, const char *prefix, uint64_t *ms, struct error *e);

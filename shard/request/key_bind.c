@@ -14,11 +14,8 @@ void key_request_release(struct key_request *q)
     q->blocks = NULL;
     free(q->eras);
     q->eras = NULL;
-    if (q->reserved > 0) {
-        atomic_fetch_sub(&q->filter->adding, 1);
-        if (held_give_back(q->held, q->reserved))
-            log_filter_changed(q->filter);
-    }
+    if (q->reserved > 0 && held_give_back(q->held, q->reserved))
+        log_filter_changed(q->filter);
     q->reserved = 0;
     held_drop(q->held);
     q->held = NULL;
@@ -121,8 +118,6 @@ static bool take_room(struct key_request *q, struct held *h)
         return false;
     }
     (void)key_request_stop_waiting(q);
-    if (q->reserved > 0)
-        atomic_fetch_add(&q->filter->adding, 1);
     q->held = h;
     held_keep(h);
     return true;

@@ -54,16 +54,6 @@ void log_filter_look(struct log_filter *f)
     f->wake(f->wake_arg);
 }
 
-/* Many workers share the time, so it is written only now and then. A worker that does not write it knows that
- * another one has, so the control has not gone to rest since. */
-void log_filter_asked(struct log_filter *f, uint64_t now)
-{
-    if (now >= atomic_load_explicit(&f->asked_at, memory_order_relaxed) + LOG_ASKED_US)
-        atomic_store(&f->asked_at, now);
-    if (atomic_load(&f->rests) && atomic_exchange(&f->rests, false))
-        f->wake(f->wake_arg);
-}
-
 /* --- lanes --- */
 
 /* @fresh gets an enum resident_added of each key: from the generation that answers; if that is not sure, from

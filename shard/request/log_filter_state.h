@@ -55,22 +55,19 @@ struct log_filter {
     _Atomic bool is_closed;    /* `state` for readers without the lock */
     _Atomic bool wants_writer; /* an add waits for the registration */
     _Atomic bool wants_look;   /* the view is to be loaded */
-    _Atomic bool rests;        /* the control does nothing until it is woken */
     _Atomic unsigned waiting;  /* adds that found no room: others queue behind them */
-    _Atomic unsigned adding;   /* adds that may send, or have sent, and have not ended */
     _Atomic size_t
         own_share; /* bytes of a lane's own entries from which on adds wait for a fold; 0: not known yet */
-    _Atomic bool wants_fold;   /* an add waits for that */
-    _Atomic uint64_t asked_at; /* when the last request came, or up to LOG_ASKED_US later */
-    _Atomic uint64_t looks;    /* number of looks that were begun */
-    _Atomic uint64_t looked;   /* when the last look began that found a usable view; clock_mono_us() */
-    _Atomic uint64_t changes;  /* number of changes that the control has told of */
+    _Atomic bool wants_fold;  /* an add waits for that */
+    _Atomic uint64_t looks;   /* number of looks that were begun */
+    _Atomic uint64_t looked;  /* when the last look began that found a usable view; clock_mono_us() */
+    _Atomic uint64_t changes; /* number of changes that the control has told of */
     pthread_mutex_t parking;
     struct key_requests parked; /* until something changes */
     struct log_lost lost;       /* guarded by @parking: a shard that was missed; generation 0: none */
 };
 
-enum { LOG_ASKED_US = 50 * 1000, SHARE_WHOLE = 1024 };
+enum { SHARE_WHOLE = 1024 };
 
 enum key_request_state {
     REQUEST_GOING, /* its port has it */
@@ -108,8 +105,6 @@ MUST_CHECK bool log_filter_park(struct log_filter *f, struct key_request *q, uin
 void log_filter_unpark(struct log_filter *f, struct key_request *q);
 /* Something has changed: let all parked requests try again. */
 void log_filter_changed(struct log_filter *f);
-/* A request has come at @now: the control no longer rests. Any thread. */
-void log_filter_asked(struct log_filter *f, uint64_t now);
 /* How much of its share of a lane this process has in entries that are not folded: of the fullest lane, of
  * SHARE_WHOLE; or more. Any thread. */
 unsigned log_filter_fullness(struct log_filter *f);

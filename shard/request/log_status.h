@@ -69,7 +69,6 @@ struct log_status {
     struct log_lost_status lost;
     bool registered;  /* this process may append */
     bool loads;       /* memory has room for all shards of the current generation */
-    bool rests;       /* nobody asks: nothing is sent */
     unsigned writers; /* number of registered writers */
     unsigned parked;  /* number of requests that wait for the control */
     unsigned lanes;

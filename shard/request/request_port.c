@@ -28,7 +28,6 @@ void request_port_begin(struct request_port *p, struct key_request *q)
     uint64_t now = p->now != 0 ? p->now : clock_mono_us();
     p->now = 0;
     q->deadline = now + p->timeout_us;
-    log_filter_asked(q->filter, now);
     tick(p);
     struct key_request *before = TAILQ_LAST(&p->active, key_requests);
     while (before != NULL && before->deadline > q->deadline)

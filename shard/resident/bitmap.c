@@ -178,12 +178,9 @@ uint32_t bitmap_stamp(const struct bitmap *b, uint32_t shard)
     return state % BITMAP_STATES >= BITMAP_RESIDENT ? state : 0;
 }
 
-/* A shard that begins to leave is as whole as before; no other change keeps a shard whole. */
 bool bitmap_stayed(const struct bitmap *b, uint32_t shard, uint32_t stamp)
 {
-    uint32_t now = bitmap_stamp(b, shard);
-    bool leaves = now % BITMAP_STATES == BITMAP_LEAVING && now >> STATE_BITS == (stamp >> STATE_BITS) + 1;
-    return stamp != 0 && (now == stamp || leaves);
+    return stamp != 0 && bitmap_stamp(b, shard) == stamp;
 }
 
 void bitmap_change(struct bitmap *b, uint32_t shard, enum bitmap_state state)
@@ -243,8 +240,8 @@ static inline bool all_there(const struct bitmap *b, const struct bitmap_aim *ai
     return all != 0;
 }
 
-/* A shard that leaves while it is looked at reads as zeros: "no" counts only if its state was the same before
- * and after. A set bit is true forever. */
+/* A shard may have to be loaded again while it is looked at: "no" counts only if its state was the same
+ * before and after. A set bit is true forever. */
 static uint8_t answer(const struct bitmap *b, uint32_t shard, uint32_t before, bool all)
 {
     bool whole = before % BITMAP_STATES >= BITMAP_RESIDENT && state_of(b, shard) == before;

@@ -22,8 +22,7 @@ enum bitmap_state {
     BITMAP_ABSENT,    /* not in memory; nothing is known */
     BITMAP_LOADING,   /* set bits are true; unset bits say nothing */
     BITMAP_RELOADING, /* as BITMAP_LOADING; it was whole before, and is being loaded again */
-    BITMAP_RESIDENT,  /* whole: an unset bit was not added */
-    BITMAP_LEAVING    /* whole, for some time still */
+    BITMAP_RESIDENT   /* whole: an unset bit was not added */
 };
 enum { BITMAP_STATES = 8 };
 
@@ -54,8 +53,7 @@ void bitmap_free(struct bitmap *b);
 enum bitmap_state bitmap_state(const struct bitmap *b, uint32_t shard);
 /* True if the state is BITMAP_LOADING or BITMAP_RELOADING. */
 bool bitmap_is_loading(const struct bitmap *b, uint32_t shard);
-/* A number that changes with each change of the shard's state; 0 if the shard is not BITMAP_RESIDENT or
- * BITMAP_LEAVING. */
+/* A number that changes with each change of the shard's state; 0 if the shard is not BITMAP_RESIDENT. */
 uint32_t bitmap_stamp(const struct bitmap *b, uint32_t shard);
 /* True if the shard has been whole since bitmap_stamp() returned @stamp. */
 bool bitmap_stayed(const struct bitmap *b, uint32_t shard, uint32_t stamp);

@@ -36,7 +36,7 @@ struct block_source {
 };
 
 /* ERR_OK: every block is pinned and was read, or its shard is whole in memory. If keys are still unknown
- * then, read again: the lanes are being read again, a layer was added, or a shard has left memory meanwhile.
+ * then, read again: the lanes are being read again, a layer was added, or a shard has to be loaded again.
  * is_other_era (ERR_FENCED): a node is no master of an era that the view accepts, or a slot has moved since
  * all masters were looked at; load the view. ERR_LOST, ERR_FORMAT, ERR_WRONG_TYPE: the text names the shard's
  * key, and @at the block. ERR_FENCED: there is a new view, or a shard has a later writer than the view.

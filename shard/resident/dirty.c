@@ -85,9 +85,9 @@ static void take_pages(struct bitmap *b, uint32_t *page, struct dirty_batch *out
     }
 }
 
-/* Only a whole shard is copied: one that is not lacks bits that Redis has, and would overwrite them. A shard
- * that left meanwhile may have been copied as zeros. The shard's flag @marked is cleared at the first page
- * only, as marks that come later set it again. */
+/* Only a whole shard is copied: one that is not lacks bits that Redis has, and would overwrite them. So may
+ * one that has to be loaded again since. The shard's flag @marked is cleared at the first page only, as marks
+ * that come later set it again. */
 bool dirty_take_from(struct bitmap *b, uint32_t shard, uint32_t *page, struct dirty_batch *out)
 {
     uint32_t stamp = bitmap_stamp(b, shard);

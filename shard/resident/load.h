@@ -12,7 +12,6 @@
  * does not answer, or is not the one that the view means. Such a shard leaves memory again and is reported;
  * the others go on. A shard is never taken for zeros. */
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
 #include "shard/redis/wire/replication.h"

@@ -310,14 +310,6 @@ void overlay_folded(struct overlay *o, const struct log_id *folded)
     pthread_mutex_unlock(&o->lock);
 }
 
-bool overlay_is_folded(struct overlay *o, unsigned lane, struct log_id id)
-{
-    pthread_mutex_lock(&o->lock);
-    bool passed = log_id_compare(id, o->folded[lane]) <= 0;
-    pthread_mutex_unlock(&o->lock);
-    return passed;
-}
-
 void overlay_read_begin(struct overlay *o, struct overlay_read *read)
 {
     pthread_mutex_lock(&o->lock);

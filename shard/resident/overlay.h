@@ -7,7 +7,6 @@
  *
  * Any thread may call all functions. */
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include "base/error.h"
@@ -72,8 +71,6 @@ void overlay_reset(struct overlay *o);
 
 /* Set `folded` of each lane, read in one command with the layers of the view in use. It never goes back. */
 void overlay_folded(struct overlay *o, const struct log_id *folded);
-/* True if `folded` is known to have passed @id. */
-bool overlay_is_folded(struct overlay *o, unsigned lane, struct log_id id);
 
 /* Walk through the keys of the entries, lane by lane, oldest first. Each overlay_walk_next() takes the lock;
  * entries that are dropped between two calls are left out. */

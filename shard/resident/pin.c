@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pinned blocks, while shards load and leave. A whole block lacks nothing:
+/* Pinned blocks, while shards load. A whole block lacks nothing:
  *
  *   an entry is applied                      | and is in the block, because
  *   -----------------------------------------+------------------------------------------------------------
@@ -7,8 +7,7 @@
  *   before it, the shard not resident then   | it is in the overlay when the reply is taken; or it was
  *                                            | dropped there: `folded` had passed it before the read began,
  *                                            | so the reply has it
- *   before it, the shard resident then       | the shard has left since, and leaves only once `folded` has
- *                                            | passed the entry; before it leaves, no block is asked for
+ *   before it, the shard resident then       | no block is asked for while the shard is resident
  *
  * Two locks decide what "behind the pin" means. States change under the write lock of `changing`; entries and
  * pins take its read lock, so a shard has one state for both. An entry of a shard that is not resident goes

@@ -8,7 +8,7 @@
 
 enum { AHEAD = 16 /* keys whose blocks are on the way from memory */ };
 
-/* Writers go first: a shard that loads or leaves must not wait for ever while requests pin blocks. */
+/* Writers go first: a shard that loads must not wait for ever while requests pin blocks. */
 static bool make_lock(pthread_rwlock_t *lock)
 {
     pthread_rwlockattr_t kind;
@@ -31,13 +31,12 @@ enum err resident_new(struct resident **out, uint64_t mix, unsigned lanes, struc
     r->blocks = blocks_new(budget);
     r->applied = calloc(lanes, sizeof(*r->applied));
     r->counted = calloc(lanes, sizeof(*r->counted));
-    r->left = calloc(lanes, sizeof(*r->left));
     r->begun = calloc(lanes, sizeof(*r->begun));
     r->keys = calloc(lanes, sizeof(*r->keys));
     r->pinned_keys = calloc(lanes, sizeof(*r->pinned_keys));
     bool made = make_lock(&r->changing);
     if (!made || r->overlay == NULL || r->blocks == NULL || r->applied == NULL || r->counted == NULL ||
-        r->left == NULL || r->begun == NULL || r->keys == NULL || r->pinned_keys == NULL) {
+        r->begun == NULL || r->keys == NULL || r->pinned_keys == NULL) {
         resident_free(r);
         return error_set(e, ERR_NOMEM, "out of memory");
     }
@@ -73,7 +72,6 @@ void resident_free(struct resident *r)
     (void)pthread_rwlock_destroy(&r->changing);
     free(r->applied);
     free(r->counted);
-    free(r->left);
     free(r->begun);
     free(r->keys);
     free(r->pinned_keys);
@@ -361,19 +359,14 @@ bool resident_load_empty(struct resident *r, unsigned layer, uint32_t first, uin
     return done;
 }
 
-static void give_back(struct resident *r, struct bitmap *b, uint32_t shard)
-{
-    bitmap_change(b, shard, BITMAP_ABSENT);
-    budget_give(r->budget, b->shard_bytes);
-}
-
 void resident_load_cancel(struct resident *r, unsigned layer, uint32_t shard)
 {
     if (bitmap_state(r->layer[layer], shard) != BITMAP_LOADING) /* only the thread that loads the shard
                                                                  * cancels it */
         return;
     pthread_rwlock_wrlock(&r->changing);
-    give_back(r, r->layer[layer], shard);
+    bitmap_change(r->layer[layer], shard, BITMAP_ABSENT);
+    budget_give(r->budget, r->layer[layer]->shard_bytes);
     pthread_rwlock_unlock(&r->changing);
 }
 
@@ -409,7 +402,6 @@ void resident_rebase(struct resident *r)
     overlay_reset(r->overlay);
     r->folded_keys = 0;
     memset(r->applied, 0, r->lanes * sizeof(*r->applied));
-    memset(r->left, 0, r->lanes * sizeof(*r->left));
     atomic_fetch_add(&r->view, 1);
     atomic_fetch_add(&r->base, 1);
     note_change(r);
@@ -423,26 +415,4 @@ enum err resident_join_piece(struct resident *r, unsigned layer, uint32_t shard,
     enum err code = bitmap_join(r->layer[layer], shard, offset, bytes, length, e);
     pthread_rwlock_unlock(&r->changing);
     return code;
-}
-
-void resident_leave_begin(struct resident *r, unsigned layer, uint32_t shard)
-{
-    pthread_rwlock_wrlock(&r->changing);
-    if (bitmap_state(r->layer[layer], shard) == BITMAP_RESIDENT) {
-        bitmap_change(r->layer[layer], shard, BITMAP_LEAVING);
-        memcpy(r->left, r->applied, r->lanes * sizeof(*r->left));
-    }
-    pthread_rwlock_unlock(&r->changing);
-}
-
-bool resident_leave_end(struct resident *r, unsigned layer, uint32_t shard)
-{
-    pthread_rwlock_wrlock(&r->changing);
-    bool may = bitmap_state(r->layer[layer], shard) == BITMAP_LEAVING;
-    for (unsigned i = 0; i < r->lanes; i++)
-        may &= overlay_is_folded(r->overlay, i, r->left[i]);
-    if (may)
-        give_back(r, r->layer[layer], shard);
-    pthread_rwlock_unlock(&r->changing);
-    return may;
 }

@@ -68,14 +68,13 @@ struct resident {
                                     * counts them, too */
     _Atomic uint64_t folded_keys;  /* keys that set a bit in Redis, of a shard that is not whole; belongs to
                                     * the folder */
-    struct log_id *left;           /* of each lane: its position when a shard last began to leave */
     _Atomic unsigned layer_count;
     struct bitmap *layer[GENERATION_LAYERS_MAX];
 };
 
 /* What is in memory, for people. */
 struct resident_status {
-    uint64_t shards, resident, loading, dirty; /* numbers of shards; those that leave count as resident */
+    uint64_t shards, resident, loading, dirty; /* numbers of shards */
     uint64_t shard_bytes;                      /* of all shards */
     uint64_t resident_bytes, loading_bytes, dirty_bytes;
     uint64_t overhead_bytes; /* beside bitmaps and overlay */
@@ -158,15 +157,9 @@ void resident_rebase(struct resident *r);
 MUST_CHECK enum err resident_join_piece(struct resident *r, unsigned layer, uint32_t shard, uint32_t offset,
                                         const void *bytes, uint32_t length, struct error *e);
 
-/* A shard in memory begins to leave: from now on entries also go to the overlay. */
-void resident_leave_begin(struct resident *r, unsigned layer, uint32_t shard);
-/* Give the shard's memory back. False: the overlay's `folded` has not passed all entries that were applied
- * before the shard began to leave; they would be lost. */
-MUST_CHECK bool resident_leave_end(struct resident *r, unsigned layer, uint32_t shard);
-
 /* --- blocks of shards that are not whole in memory ---
  * Pin; send GETRANGE; take its reply; look the key up, or send its entry and let it be applied; unpin. Any
- * thread. The shard may load and leave meanwhile: a pinned block takes all entries in any case, so it stays
+ * thread. The shard may load meanwhile: a pinned block takes all entries in any case, so it stays
  * whole. */
 
 /* The number of the view; it changes with each resident_discard() and resident_rebase(). */

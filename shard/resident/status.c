@@ -8,7 +8,7 @@ static void add_shard(const struct bitmap *b, uint32_t shard, struct resident_st
     uint64_t dirty = dirty_bytes(b, shard);
     out->shards++;
     out->shard_bytes += b->shard_bytes;
-    out->resident += state == BITMAP_RESIDENT || state == BITMAP_LEAVING;
+    out->resident += state == BITMAP_RESIDENT;
     out->loading += bitmap_is_loading(b, shard);
     out->dirty += dirty > 0;
     out->dirty_bytes += dirty;

@@ -87,7 +87,7 @@ void folding_load_some(struct folding_member *p, struct load *l, unsigned layer,
     struct error e = {""};
     *l = (struct load){.resident = p->resident,
                        .names = &folding_names,
-                       .placement = &p->folder.placement,
+                       .placement = &p->folder.fold.placement,
                        .generation = GENERATION,
                        .layer = layer,
                        .writer = {.number = UINT64_MAX},

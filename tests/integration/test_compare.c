@@ -326,7 +326,7 @@ static void test_compare__of_a_lost_shard_is_no_answer(void **state)
     struct key_name name;
     names_log_shard(&log_names, (struct shard_id){builds.builder->shape.number, 0, 3}, &name);
     unsigned at = header_bytes(g) + (g->blocks - 1) * g->block_bits / 8;
-    const char tag[2] = {(char)(builds.builder->tag >> 8), (char)builds.builder->tag};
+    const char tag[2] = {(char)(builds.builder->fold.tag >> 8), (char)builds.builder->fold.tag};
     (void)servers_integer(&log_servers, 1, "SETRANGE %b %u %b", name.text, name.length, at, "\1\1",
                           (size_t)2);
     reading_gives(state, ERR_LOST); /* the last block has another tag */

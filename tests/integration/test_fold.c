@@ -109,6 +109,8 @@ static int setup(void **state)
     make_shard((struct writer_token){0});
     fold_init(&one, l, &names, GENERATION);
     fold_init(&other, l, &names, GENERATION);
+    must(fold_place(&one, &g, &e), e);
+    must(fold_place(&other, &g, &e), e);
     return 0;
 }
 
@@ -129,7 +131,7 @@ static void draw(struct fold *f, uint64_t at_least)
 static enum err adopt(struct fold *f, uint64_t *later)
 {
     struct error e = {""};
-    return fold_adopt(f, 0, &header, later, &e);
+    return fold_adopt(f, 0, 0, later, &e);
 }
 
 static void adopts(struct fold *f)
@@ -141,10 +143,10 @@ static void adopts(struct fold *f)
 static enum err write_at(struct fold *f, uint64_t offset, const char *bytes)
 {
     struct error e = {""};
-    fold_begin(f, &header);
+    fold_begin(f, 0, 0);
     fold_piece(f, offset, bytes, strlen(bytes));
-    enum err code = fold_send(f, 0, &e);
-    return code == ERR_OK ? fold_reply(f, 0, &header, &e) : code;
+    enum err code = fold_send(f, 0, 0, &e);
+    return code == ERR_OK ? fold_reply(f, 0, 0, &e) : code;
 }
 
 static void shard_has(uint64_t offset, const char *bytes)
@@ -301,32 +303,32 @@ static void test_adopt__of_two_with_one_number_lets_one_write(void **state)
 }
 
 /* The error must name the shard's key. */
-static void names_it(enum err code, const struct error *e)
+static void names_it(enum err code, uint32_t shard, const struct error *e)
 {
     char name[KEY_NAME_MAX + 1];
     struct key_name key;
-    names_log_shard(&names, (struct shard_id){GENERATION, 0, header.shard}, &key);
+    names_log_shard(&names, (struct shard_id){GENERATION, 0, shard}, &key);
     (void)snprintf(name, sizeof(name), "%.*s", (int)key.length, key.text);
     assert_true(fold_is_lost(code));
     assert_non_null(strstr(e->text, name));
 }
 
 /* Neither way of writing may create or change a key that is no such shard. */
-static void is_left_alone(enum err expected)
+static void is_left_alone(enum err expected, uint32_t shard)
 {
     uint64_t later;
     struct error e = {""};
     uint8_t block[BLOCK_BITS_MAX / 8];
-    gives(expected, fold_adopt(&one, 0, &header, &later, &e), e);
-    names_it(expected, &e);
-    fold_begin(&one, &header);
+    gives(expected, fold_adopt(&one, 0, shard, &later, &e), e);
+    names_it(expected, shard, &e);
+    fold_begin(&one, 0, shard);
     fold_piece(&one, 200, "x", 1);
-    must(fold_send(&one, 0, &e), e);
-    must(fold_get(&one, 0, &header, 3, &e), e);
-    gives(expected, fold_reply(&one, 0, &header, &e), e);
-    names_it(expected, &e);
-    enum err got = fold_got(&one, 0, &header, 3, block, &e);
-    names_it(got, &e);
+    must(fold_send(&one, 0, shard, &e), e);
+    must(fold_get(&one, 0, shard, 3, &e), e);
+    gives(expected, fold_reply(&one, 0, shard, &e), e);
+    names_it(expected, shard, &e);
+    enum err got = fold_got(&one, 0, shard, 3, block, &e);
+    names_it(got, shard, &e);
 }
 
 static void test_adopt__leaves_what_is_no_such_shard(void **state)
@@ -336,24 +338,22 @@ static void test_adopt__leaves_what_is_no_such_shard(void **state)
     redisReply *r = NULL;
     struct key_name key;
     draw(&one, 0);
-    header.shard++; /* a name without a key */
-    is_left_alone(ERR_LOST);
-    header.shard--;
-    header.tag ^= 1; /* the key has another content */
-    is_left_alone(ERR_LOST);
-    header.tag ^= 1;
+    is_left_alone(ERR_LOST, 1); /* a name without a key */
+    one.tag ^= 1;               /* the key has another content */
+    is_left_alone(ERR_LOST, 0);
+    one.tag ^= 1;
     shard_has(200, "");
     names_log_shard(&names, (struct shard_id){GENERATION, 0, 0}, &key);
     must(sync_client_command(l, 0, &r, &e, "SET %b something", key.text, key.length), e);
     freeReplyObject(r);
-    is_left_alone(ERR_LOST);
+    is_left_alone(ERR_LOST, 0);
     shard_has(0, "something");
     servers_flush(&servers);
-    is_left_alone(ERR_LOST);
+    is_left_alone(ERR_LOST, 0);
     assert_int_equal(exists(), 0);
     must(sync_client_command(l, 0, &r, &e, "LPUSH %b x", key.text, key.length), e);
     freeReplyObject(r);
-    is_left_alone(ERR_WRONG_TYPE);
+    is_left_alone(ERR_WRONG_TYPE, 0);
 }
 
 static void test_got__is_a_block_with_its_tag(void **state)
@@ -369,14 +369,14 @@ static void test_got__is_a_block_with_its_tag(void **state)
     memcpy(expected + 2, "bits", sizeof("bits"));
     assert_int_equal(write_at(&one, (uint64_t)bytes * 4 + 2, "bits"),
                      ERR_OK); /* after the header and 3 blocks */
-    must(fold_get(&one, 0, &header, 3, &e), e);
-    must(fold_get(&one, 0, &header, header.blocks, &e), e);
-    must(fold_got(&one, 0, &header, 3, block, &e), e);
+    must(fold_get(&one, 0, 0, 3, &e), e);
+    must(fold_get(&one, 0, 0, header.blocks, &e), e);
+    must(fold_got(&one, 0, 0, 3, block, &e), e);
     assert_memory_equal(block, expected, bytes);
-    gives(ERR_LOST, fold_got(&one, 0, &header, header.blocks, block, &e), e); /* there is no such block */
+    gives(ERR_LOST, fold_got(&one, 0, 0, header.blocks, block, &e), e); /* there is no such block */
     assert_int_equal(write_at(&one, (uint64_t)bytes * 4, "??"), ERR_OK);
-    must(fold_get(&one, 0, &header, 3, &e), e);
-    gives(ERR_LOST, fold_got(&one, 0, &header, 3, block, &e), e);
+    must(fold_get(&one, 0, 0, 3, &e), e);
+    gives(ERR_LOST, fold_got(&one, 0, 0, 3, block, &e), e);
     assert_non_null(strstr(e.text, "block 3"));
 }
 
@@ -410,15 +410,15 @@ static void test_write__takes_many_pieces(void **state)
     struct error e = {""};
     draw(&one, 0);
     adopts(&one);
-    fold_begin(&one, &header);
+    fold_begin(&one, 0, 0);
     fold_piece(&one, 128, "aaaa", 4);
     fold_piece(&one, 256, "bbbb", 4);
-    must(fold_send(&one, 0, &e), e);
-    fold_begin(&one, &header);
+    must(fold_send(&one, 0, 0, &e), e);
+    fold_begin(&one, 0, 0);
     fold_piece(&one, 384, "cccc", 4);
-    must(fold_send(&one, 0, &e), e);
-    must(fold_reply(&one, 0, &header, &e), e);
-    must(fold_reply(&one, 0, &header, &e), e);
+    must(fold_send(&one, 0, 0, &e), e);
+    must(fold_reply(&one, 0, 0, &e), e);
+    must(fold_reply(&one, 0, 0, &e), e);
     shard_has(128, "aaaa");
     shard_has(256, "bbbb");
     shard_has(384, "cccc");

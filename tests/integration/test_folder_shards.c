@@ -1,193 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Folding on a real Redis while shards leave memory, are loaded and are lost; without memory; and with a lane
- * that is trimmed. */
+/* Folding on a real Redis while shards are lost; without memory; and with a lane that is trimmed. */
 #include "tests/integration/folding.h"
 #include "tests/integration/lane_append.h"
 
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "shard/log/lane_sync.h"
-#include "shard/resident/dirty.h"
 #include "shard/fold/retain.h"
-
-/* --- shards leave --- */
-
-/* Keys that only memory has are folded before the shard has left; later keys are in the overlay. */
-static void test_fold__of_a_shard_that_leaves(void **state)
-{
-    (void)state;
-    struct resident *r = folding_member[0].resident;
-    folding_load(&folding_member[0]);
-    folding_apply(&folding_member[0], 0, 1000);
-    folding_folds(&folding_member[0], 1000);
-    folding_apply(&folding_member[0], 1000, 2000);
-    resident_leave_begin(r, 0, 1);
-    folding_apply(&folding_member[0], 2000, 3000);
-    assert_false(resident_leave_end(r, 0, 1));
-    folding_folds(&folding_member[0], 3000);
-    assert_int_equal(folding_missing(0, 3000), 0);
-    overlay_folded(r->overlay, &(struct log_id){3000, 0});
-    folding_apply(&folding_member[0], 3000, 4000);
-    assert_true(resident_leave_end(r, 0, 1));
-    folding_apply(&folding_member[0], 4000, 5000);
-    folding_folds(&folding_member[0], 5000);
-    assert_int_equal(folding_missing(0, 5000), 0);
-    assert_int_equal(folding_folded(), 5000);
-}
-
-struct folding {
-    struct folding_member *p;
-    uint64_t position;
-    enum err code;
-    struct error e;
-};
-
-static void *fold_beside(void *arg)
-{
-    struct folding *f = arg;
-    f->code = folding_fold_to(f->p, f->position, &f->e);
-    return NULL;
-}
-
-/* The fold has begun and waits for replies when the shard leaves, before the shard's turn. */
-static void test_fold__of_a_shard_that_has_left_when_its_turn_comes(void **state)
-{
-    (void)state;
-    unsigned layer = folding_g.layer_count - 1;
-    uint32_t last = folding_g.layers[layer].geometry.shards - 1;
-    struct folding_member p;
-    pthread_t thread;
-    assert_true(folding_g.layers[0].geometry.shards + last >
-                8); /* more scripts under way than come before the shard's own */
-    proxy_count_as_job(folding_proxy, "folds");
-    folding_begin_named(&p, "folds", 20 * 1000);
-    struct folding f = {.p = &p, .position = 3000};
-    folding_load(&p);
-    folding_apply(&p, 0, 2000);
-    resident_leave_begin(p.resident, layer, last);
-    folding_folds(&p, 2000);
-    folding_apply(&p, 2000, 3000);
-    for (unsigned l = 0; l <= layer; l++)
-        for (uint32_t s = 0; s < folding_g.layers[l].geometry.shards; s++)
-            dirty_mark_all(p.resident->layer[l], s);
-    proxy_count(folding_proxy, "", 1, PROXY_BEFORE);
-    assert_int_equal(pthread_create(&thread, NULL, fold_beside, &f), 0);
-    for (unsigned i = 0; i < 1000 && !proxy_is_held(folding_proxy); i++)
-        clock_sleep_us(10 * 1000);
-    assert_true(proxy_is_held(folding_proxy));
-    clock_sleep_us(50 * 1000);
-    overlay_folded(p.resident->overlay, &(struct log_id){2000, 0});
-    assert_true(resident_leave_end(p.resident, layer, last));
-    proxy_release(folding_proxy, true);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    must(f.code, f.e);
-    assert_int_equal(folding_missing(0, 3000), 0);
-    assert_int_equal(folding_folded(), 3000);
-    folding_end(&p);
-}
-
-/* Shards come and go all the time while entries are applied: no fold may fail for that. */
-static struct {
-    struct folding_member *p;
-    struct sync_client *link;
-    _Atomic uint64_t applied;
-    _Atomic bool ended;
-    _Atomic unsigned moved, failed;
-} busy;
-
-static void *move_shards(void *arg)
-{
-    (void)arg;
-    struct load l;
-    struct folding_member reader = *busy.p;
-    reader.link = busy.link;
-    for (uint32_t s = 0; !busy.ended; s = (s + 1) % folding_g.layers[0].geometry.shards) {
-        resident_leave_begin(reader.resident, 0, s);
-        while (!resident_leave_end(reader.resident, 0, s) && !busy.ended)
-            clock_sleep_us(100);
-        if (busy.ended)
-            break;
-        l = (struct load){.resident = reader.resident,
-                          .names = &folding_names,
-                          .placement = &busy.p->folder.placement,
-                          .generation = GENERATION,
-                          .writer = {.number = UINT64_MAX},
-                          .eras = &folding_any_era,
-                          .piece_bytes = 4096,
-                          .first = s,
-                          .count = 1};
-        if (load_begin(&l, NULL) != ERR_OK)
-            busy.failed++;
-        load_and_wait(&l, reader.link);
-        busy.failed += load_end(&l) != 1;
-        busy.moved++;
-    }
-    return NULL;
-}
-
-/* Apply keys slowly, and so few that most bits stay unset. */
-static void *apply_keys(void *arg)
-{
-    enum { AT_ONCE = 5 };
-    (void)arg;
-    struct key_hash keys[AT_ONCE];
-    uint8_t added[AT_ONCE];
-    for (uint64_t at = 0; !busy.ended; at += AT_ONCE) {
-        for (unsigned i = 0; i < AT_ONCE; i++)
-            keys[i] = folding_key(at + i);
-        if (resident_apply(busy.p->resident, 0, (struct log_id){at + AT_ONCE, 0}, keys, AT_ONCE, added,
-                           NULL) != ERR_OK)
-            busy.failed++;
-        busy.applied = at + AT_ONCE;
-        clock_sleep_us(at < CAPACITY ? 500 : 20 * 1000);
-    }
-    return NULL;
-}
-
-static void test_fold__goes_on_while_shards_come_and_go(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    pthread_t mover, applier;
-    memset(&busy, 0, sizeof(busy));
-    busy.p = &folding_member[0];
-    busy.link = sync_client_new(&folding_nodes, SYNC_CLIENT_MS, NULL);
-    folding_load(&folding_member[0]);
-    assert_int_equal(pthread_create(&mover, NULL, move_shards, NULL), 0);
-    assert_int_equal(pthread_create(&applier, NULL, apply_keys, NULL), 0);
-    unsigned folds_made = 0, taken_over = 0;
-    enum err code = ERR_OK;
-    uint64_t deadline = clock_mono_us() + UINT64_C(60) * 1000 * 1000;
-    while (code == ERR_OK && (folds_made < 200 || busy.moved < 20) && clock_mono_us() < deadline) {
-        uint64_t to = busy.applied;
-        if (to == 0)
-            continue;
-        if (++folds_made % 16 == 7) {
-            folding_member[0].folder.took_over = false;
-            taken_over++;
-        }
-        code = folding_fold_to(&folding_member[0], to, &e);
-        if (code == ERR_OK)
-            overlay_folded(folding_member[0].resident->overlay, &(struct log_id){to, 0});
-    }
-    busy.ended = true;
-    assert_int_equal(pthread_join(mover, NULL), 0);
-    assert_int_equal(pthread_join(applier, NULL), 0);
-    must(code, e);
-    folding_folds(&folding_member[0], busy.applied);
-    print_message("folds %u, take-overs %u, shards moved %u, keys %llu\n", folds_made, taken_over, busy.moved,
-                  (unsigned long long)busy.applied);
-    assert_int_equal(busy.failed, 0);
-    assert_true(busy.moved >= 20);
-    assert_int_equal(folding_missing(0, busy.applied), 0);
-    sync_client_free(busy.link);
-}
 
 /* --- shards that are lost --- */
 
@@ -434,16 +256,12 @@ static void test_trim__follows_what_is_folded(void **state)
 int main(void)
 {
     const struct CMUnitTest all[] = {
-        FOLDER_TEST(test_fold__of_a_shard_that_leaves),
-        FOLDER_TEST(test_fold__goes_on_while_shards_come_and_go),
         FOLDER_TEST(test_fold__says_that_a_shard_is_lost_and_folds_the_others),
         FOLDER_TEST(test_fold__by_keys_says_that_a_shard_is_lost_and_folds_the_others),
         FOLDER_TEST(test_fold__whose_read_of_a_shard_is_refused_does_not_say_that_it_is_lost),
         FOLDER_TEST(test_trim__follows_what_is_folded),
     };
     const struct CMUnitTest single[] = {
-        cmocka_unit_test_setup_teardown(test_fold__of_a_shard_that_has_left_when_its_turn_comes,
-                                        folding_setup_two_layers, folding_teardown),
         FOLDER_TEST(test_fold__goes_on_at_maxmemory),
     };
     int failed = cmocka_run_group_tests_name("folder, shards", all, folding_start, folding_stop);

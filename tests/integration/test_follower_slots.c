@@ -134,27 +134,6 @@ static void test_slot__that_was_not_made_by_us_stays(void **state)
     fixture_sql(following.db, "SELECT pg_drop_replication_slot('twinbloom_other')");
 }
 
-/* An earlier version noted its slot only with the filter. */
-static void test_slot__of_an_earlier_version_is_dropped(void **state)
-{
-    (void)state;
-    struct error e = {""};
-    struct client redis = {0};
-    begin();
-    for (unsigned d = 0; d < 2; d++)
-        assert_true(daemon_stop(&following.daemon[d], 30000));
-    must(client_open(&redis, following.redis[0].port, 10000, &e), e);
-    freeReplyObject(client_command(&redis, "DEL twinbloom:slots"));
-    client_close(&redis);
-    const struct daemon_options o = options_of("");
-    for (unsigned d = 0; d < 2; d++) {
-        must(daemon_rewrite(&following.daemon[d], &o, &e), e);
-        must(daemon_launch(&following.daemon[d], &e), e);
-        fixture_reconnect(&following, d);
-    }
-    expect_slot(SLOT, false);
-}
-
 static int setup(void **state)
 {
     (void)state;
@@ -169,7 +148,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_slot__is_dropped_when_rows_are_followed_by_ids),
         cmocka_unit_test(test_slot__that_another_coordinator_names_stays),
         cmocka_unit_test(test_slot__that_was_not_made_by_us_stays),
-        cmocka_unit_test(test_slot__of_an_earlier_version_is_dropped),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

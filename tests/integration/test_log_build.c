@@ -187,7 +187,7 @@ static void test_build__writes_the_bits_of_its_keys(void **state)
     uint8_t *expected = calloc(shape->shards, bytes);
     assert_non_null(expected);
     for (uint32_t s = 0; s < shape->shards; s++)
-        block_fill(shape, a.builder->tag, expected + (size_t)s * bytes);
+        block_fill(shape, a.builder->fold.tag, expected + (size_t)s * bytes);
     for (uint64_t i = 0; i < ROWS + 100; i++) {
         struct key_place place;
         hash_place(shape, hash_mix(log_key(i < ROWS ? i : OTHERS + i - ROWS), g->seed), &place);

@@ -103,7 +103,7 @@ static void test_compare__reads_the_lanes_again_for_each_run(void **state)
         log_add(added, 1);
         must(log_input_read(&input, 0, s, 1, &e), e);
         const uint8_t *shard = (const uint8_t *)(read->words + (size_t)s * read->shard_words);
-        assert_int_equal(block_test(g, a.builder->tag, &at, shard + (size_t)at.block * g->block_bits / 8,
+        assert_int_equal(block_test(g, a.builder->fold.tag, &at, shard + (size_t)at.block * g->block_bits / 8,
                                     g->block_bits / 8),
                          BLOCK_PRESENT);
     }

@@ -227,7 +227,7 @@ static void load_layer(struct member *p, unsigned layer, uint32_t expected)
     struct load l = {.resident = p->resident,
                      .layer = layer,
                      .names = &w.names,
-                     .placement = &p->folder.placement,
+                     .placement = &p->folder.fold.placement,
                      .generation = 1,
                      .writer = {.number = UINT64_MAX},
                      .made = p->shape.layers[layer].token,
@@ -441,11 +441,10 @@ static void test_layers__take_no_shard_that_came_late(void **state)
     join(&p);
     apply(&p, 0, ALL);
     folds(&p, ALL);
-    unsigned where = placement_where(&p.folder.placement, 1, 1);
     for (uint32_t i = 0; i < 2; i++) {
         names_log_shard(&w.names, (struct shard_id){1, 1, i}, &name);
-        must(sync_client_command(w.link, placement_where(&p.folder.placement, 1, i), &r, &e, "DEL %b",
-                                 name.text, name.length),
+        must(sync_client_command(w.link, fold_where(&p.folder.fold, 1, i), &r, &e, "DEL %b", name.text,
+                                 name.length),
              e);
         assert_int_equal(r->integer, 1);
         freeReplyObject(r);
@@ -471,17 +470,8 @@ static void test_layers__take_no_shard_that_came_late(void **state)
 
     fold_init(&f, w.link, &w.names, 1);
     must(fold_draw(&f, 0, &e), e);
-    const struct geometry *shape = &p.shape.layers[1].geometry;
-    const struct header h = {.tag = tag,
-                             .incarnation = w.names.incarnation,
-                             .generation = 1,
-                             .writer = {.number = p.shape.layers[1].token},
-                             .layer = 1,
-                             .shard = 1,
-                             .blocks = shape->blocks,
-                             .block_bits = (uint16_t)shape->block_bits,
-                             .hashes = (uint16_t)shape->hashes};
-    gives(ERR_LOST, fold_adopt(&f, where, &h, &later, &e), e);
+    must(fold_place(&f, &p.shape, &e), e);
+    gives(ERR_LOST, fold_adopt(&f, 1, 1, &later, &e), e);
     fold_fini(&f);
     leave(&p);
 }

@@ -47,7 +47,7 @@ static const struct row {
      {"table=link", "id=id", "columns=code, deleted_at", "outbox=waiting", "reader=postgres", "notify=true"},
      ""},
     {"outbox_delete", {"outbox=waiting", "oid=1", "taken={1,2}"}, ""},
-    {"outbox_lag", {"outbox=waiting", "bound=100"}, "0|0\n"},
+    {"outbox_lag", {"outbox=waiting"}, "0\n"},
     {"outbox_listen", {NULL}, ""},
     {"outbox_read", {"outbox=waiting", "taken={3}", "limit=2"}, ""},
     {"outbox_session", {"statement_timeout=20000", "lock_timeout=1000"}, NULL},

@@ -12,6 +12,7 @@
 #include "base/number.h"
 #include "base/utf8.h"
 #include "service/cli/common/cli_output.h"
+#include "service/protocol/json.h"
 
 /* --- numbers and times --- */
 
@@ -276,11 +277,7 @@ void json_name(struct json *j, const char *name)
 void json_string(struct json *j, const char *bytes, size_t length)
 {
     separate(j);
-    buffer_puts(j->out, "\"");
-    char text[UTF8_JSON_MAX + 1];
-    for (size_t i = 0, taken; i < length; i += taken)
-        buffer_append(j->out, text, utf8_json(text, bytes + i, length - i, &taken));
-    buffer_puts(j->out, "\"");
+    json_put_text(j->out, bytes, length);
 }
 
 void json_text(struct json *j, const char *name, const char *text)

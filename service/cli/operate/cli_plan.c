@@ -8,6 +8,7 @@
 #include "expansion/decide/estimate.h"
 #include "service/cli/common/cli_sheet.h"
 #include "service/cli/operate/cli_operate.h"
+#include "service/protocol/field.h"
 
 static void node_cells(struct table *t, const redisReply *node)
 {
@@ -89,104 +90,77 @@ void cli_print_steps(const struct cli *cli, const redisReply *plan)
 
 enum { NODES_MAX = 10000 };
 
-/* --- the reply --- */
-
-/* A flat list of names and values in RESP. */
-struct list {
-    struct buffer items;
-    size_t count;
-};
-
-static void put_text(struct list *l, const char *name, const char *value)
-{
-    buffer_printf(&l->items, "$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(name), name, strlen(value), value);
-    l->count += 2;
-}
-
-static void put_number(struct list *l, const char *name, uint64_t value)
-{
-    buffer_printf(&l->items, "$%zu\r\n%s\r\n:%llu\r\n", strlen(name), name, (unsigned long long)value);
-    l->count += 2;
-}
-
-static void put_decimal(struct list *l, const char *name, double value)
-{
-    char text[32];
-    (void)snprintf(text, sizeof(text), "%.6g", value);
-    put_text(l, name, text);
-}
-
 /* NULL: no memory. */
-static redisReply *list_reply(struct list *l)
+static redisReply *reply_of(struct fields *f)
 {
-    struct buffer all = {0};
+    struct buffer bytes = {0};
+    struct reply r = {.out = &bytes, .protocol = 2};
     void *reply = NULL;
-    buffer_printf(&all, "*%zu\r\n", l->count);
-    buffer_append(&all, l->items.data, l->items.length);
-    redisReader *reader = buffer_failed(&all) || buffer_failed(&l->items) ? NULL : redisReaderCreate();
-    if (reader != NULL && redisReaderFeed(reader, all.data, all.length) == REDIS_OK)
+    fields_end(f, &r);
+    redisReader *reader = buffer_failed(&bytes) ? NULL : redisReaderCreate();
+    if (reader != NULL && redisReaderFeed(reader, bytes.data, bytes.length) == REDIS_OK)
         (void)redisReaderGetReply(reader, &reply);
     if (reader != NULL)
         redisReaderFree(reader);
-    buffer_fini(&all);
+    buffer_fini(&bytes);
     return reply;
 }
 
-static void put_filter(struct list *l, const struct estimate_input *in, const struct estimate *est)
+static void put_filter(struct fields *f, const struct estimate_input *in, const struct estimate *est)
 {
     const struct geometry *g = &est->geometry;
-    put_number(l, "keys", in->keys);
-    put_decimal(l, "error_rate", in->error_rate);
-    put_number(l, "shards", g->shards);
-    put_number(l, "blocks", g->blocks);
-    put_number(l, "block_bits", g->block_bits);
-    put_number(l, "hashes", g->hashes);
-    put_number(l, "shard_bytes", geometry_shard_bytes(g));
-    put_number(l, "shard_memory_bytes", est->shard_memory);
-    put_number(l, "size_bytes", geometry_bytes(g));
-    put_decimal(l, "bits_per_key", 8 * (double)geometry_bytes(g) / (double)in->keys);
-    put_number(l, "memory_bytes", est->memory);
+    field_number(f, "keys", in->keys);
+    field_decimal(f, "error_rate", in->error_rate);
+    field_number(f, "shards", g->shards);
+    field_number(f, "blocks", g->blocks);
+    field_number(f, "block_bits", g->block_bits);
+    field_number(f, "hashes", g->hashes);
+    field_number(f, "shard_bytes", geometry_shard_bytes(g));
+    field_number(f, "shard_memory_bytes", est->shard_memory);
+    field_number(f, "size_bytes", geometry_bytes(g));
+    field_decimal(f, "bits_per_key", 8 * (double)geometry_bytes(g) / (double)in->keys);
+    field_number(f, "memory_bytes", est->memory);
 }
 
-static void put_rebuild(struct list *l, const struct estimate_input *in, const struct estimate *est,
+static void put_rebuild(struct fields *f, const struct estimate_input *in, const struct estimate *est,
                         bool assumed)
 {
-    put_number(l, "next_capacity", est->next_keys);
-    put_number(l, "next_shards", est->next.shards);
-    put_number(l, "next_memory_bytes", est->next_memory);
+    field_number(f, "next_capacity", est->next_keys);
+    field_number(f, "next_shards", est->next.shards);
+    field_number(f, "next_memory_bytes", est->next_memory);
     if (in->build_memory != 0)
-        put_number(l, "partitions", est->partitions);
+        field_number(f, "partitions", est->partitions);
     if (est->spilled != 0) {
-        put_number(l, "spilled_bytes", est->spilled);
-        put_number(l, "spill_peak_bytes", est->spill_peak);
+        field_number(f, "spilled_bytes", est->spilled);
+        field_number(f, "spill_peak_bytes", est->spill_peak);
     }
-    put_number(l, "rows_per_second", (uint64_t)(in->scan_rate * in->readers));
-    put_text(l, "rows_per_second_by", assumed ? "assumed; see --scan-rate" : "given");
-    put_decimal(l, "create_seconds", est->create_s);
-    put_decimal(l, "scan_seconds", est->scan_s);
-    put_decimal(l, "upload_seconds", est->upload_s);
-    put_decimal(l, "sweep_seconds", est->sweep_s);
-    put_decimal(l, "rebuild_seconds", est->rebuild_s);
+    field_number(f, "rows_per_second", (uint64_t)(in->scan_rate * in->readers));
+    field_text(f, "rows_per_second_by", assumed ? "assumed; see --scan-rate" : "given");
+    field_decimal(f, "create_seconds", est->create_s);
+    field_decimal(f, "scan_seconds", est->scan_s);
+    field_decimal(f, "upload_seconds", est->upload_s);
+    field_decimal(f, "sweep_seconds", est->sweep_s);
+    field_decimal(f, "rebuild_seconds", est->rebuild_s);
 }
 
-static void put_nodes(struct list *l, const struct estimate_input *in, const struct estimate *est)
+static void put_nodes(struct fields *f, const struct estimate_input *in, const struct estimate *est)
 {
     if (in->node_memory != 0) {
-        put_number(l, "node_memory_bytes", in->node_memory);
-        put_number(l, "node_room_bytes", est->node_room);
+        field_number(f, "node_memory_bytes", in->node_memory);
+        field_number(f, "node_room_bytes", est->node_room);
     }
     if (est->nodes_needed != 0)
-        put_number(l, "nodes_needed", est->nodes_needed);
-    put_number(l, "node_count", est->nodes);
-    put_number(l, "node_shards", est->node_shards);
-    put_number(l, "node_before_bytes", est->before);
-    put_number(l, "node_during_bytes", est->during);
-    put_number(l, "node_after_bytes", est->after);
+        field_number(f, "nodes_needed", est->nodes_needed);
+    field_number(f, "node_count", est->nodes);
+    field_number(f, "node_shards", est->node_shards);
+    field_number(f, "node_before_bytes", est->before);
+    field_number(f, "node_during_bytes", est->during);
+    field_number(f, "node_after_bytes", est->after);
 }
 
-static int show(const struct cli *cli, struct list *l)
+static int show(const struct cli *cli, struct fields *f)
 {
-    redisReply *reply = list_reply(l);
+    redisReply *reply = reply_of(f);
     if (reply == NULL)
         return cli_fail_with(ERR_NOMEM, "out of memory");
     if (cli->json)
@@ -220,7 +194,7 @@ int cli_estimate(struct cli *cli)
                                 .spill_bytes = UINT64_C(64) << 30};
     struct estimate est;
     struct error e = {""};
-    struct list l = {.count = 0};
+    struct fields f;
     if (o->keys == 0 || cli->error_rate == NULL)
         return cli_fail(CLI_USAGE,
                         "a plan needs FILTER, or --keys and --error-rate; see twinbloom help plan");
@@ -233,14 +207,14 @@ int cli_estimate(struct cli *cli)
     if (estimate_make(&est, &in, &e) != ERR_OK)
         return cli_fail(CLI_NO, "no plan is possible: %s", e.text);
     enum err fits = estimate_fits(&est, &in, &e);
-    put_filter(&l, &in, &est);
-    put_rebuild(&l, &in, &est, o->scan_rate == 0);
-    put_nodes(&l, &in, &est);
+    fields_begin(&f, 2);
+    put_filter(&f, &in, &est);
+    put_rebuild(&f, &in, &est, o->scan_rate == 0);
+    put_nodes(&f, &in, &est);
     if (fits != ERR_OK || in.node_memory != 0)
-        put_number(&l, "fits", fits == ERR_OK);
+        field_number(&f, "fits", fits == ERR_OK);
     if (fits != ERR_OK)
-        put_text(&l, "refused", e.text);
-    int code = show(cli, &l);
-    buffer_fini(&l.items);
+        field_text(&f, "refused", e.text);
+    int code = show(cli, &f);
     return code != CLI_OK ? code : fits == ERR_OK ? CLI_OK : CLI_NO;
 }

@@ -81,8 +81,6 @@ static void test_bitmap_look__says_no_only_of_what_is_whole(void **state)
     while (place_of(g, absent).shard != shard)
         absent++;
     assert_int_equal(look(b, absent), BITMAP_NO);
-    bitmap_change(b, shard, BITMAP_LEAVING);
-    assert_int_equal(look(b, absent), BITMAP_NO);
     bitmap_change(b, shard, BITMAP_ABSENT);
     assert_int_equal(look(b, absent), BITMAP_UNKNOWN);
     assert_int_equal(look(b, 1), BITMAP_UNKNOWN);
@@ -328,7 +326,7 @@ static void test_dirty_take_from__takes_each_page_once(void **state)
     free(redis);
 }
 
-static void test_bitmap_stayed__while_it_begins_to_leave_and_not_longer(void **state)
+static void test_bitmap_stayed__until_the_next_change(void **state)
 {
     (void)state;
     struct bitmap *b = bitmap_of(&geometries[0], NULL);
@@ -338,18 +336,11 @@ static void test_bitmap_stayed__while_it_begins_to_leave_and_not_longer(void **s
     bitmap_change(b, 0, BITMAP_RESIDENT);
     uint32_t stamp = bitmap_stamp(b, 0);
     assert_true(bitmap_stayed(b, 0, stamp));
-    bitmap_change(b, 0, BITMAP_LEAVING);
-    assert_true(bitmap_stayed(b, 0, stamp));
-    uint32_t leaving = bitmap_stamp(b, 0);
     bitmap_change(b, 0, BITMAP_ABSENT);
     assert_false(bitmap_stayed(b, 0, stamp));
     bitmap_change(b, 0, BITMAP_LOADING);
     bitmap_change(b, 0, BITMAP_RESIDENT);
     assert_false(bitmap_stayed(b, 0, stamp));
-    assert_false(bitmap_stayed(b, 0, leaving));
-    bitmap_change(b, 0, BITMAP_LEAVING);
-    assert_false(bitmap_stayed(b, 0, stamp));
-    assert_false(bitmap_stayed(b, 0, leaving));
     bitmap_free(b);
 }
 
@@ -368,7 +359,7 @@ int main(void)
         cmocka_unit_test(test_dirty__takes_nothing_of_a_shard_that_is_not_whole),
         cmocka_unit_test(test_dirty__keeps_a_batch_within_its_bytes_and_leaves_the_rest),
         cmocka_unit_test(test_dirty_take_from__takes_each_page_once),
-        cmocka_unit_test(test_bitmap_stayed__while_it_begins_to_leave_and_not_longer),
+        cmocka_unit_test(test_bitmap_stayed__until_the_next_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -376,7 +376,7 @@ static void test_rebase__has_blocks_read_again(void **state)
     fini(&f);
 }
 
-/* --- shards that load and leave meanwhile --- */
+/* --- shards that load meanwhile --- */
 
 static void test_a_shard_in_memory__needs_no_pin(void **state)
 {
@@ -384,12 +384,9 @@ static void test_a_shard_in_memory__needs_no_pin(void **state)
     struct fixture f;
     struct request q;
     init(&f, 1);
-    uint32_t shard = block_of(1).shard;
     load_layer(f.r, 0, f.redis);
     pins(&q, &f, 1, PIN_NEEDLESS);
-    resident_leave_begin(f.r, 0, shard);
-    pins(&q, &f, 1, PIN_NEEDLESS); /* the shard may have entries that neither Redis nor the overlay has */
-    assert_true(resident_leave_end(f.r, 0, shard));
+    resident_rebase(f.r);
     pins(&q, &f, 1, PIN_ASK);
     resident_drop_read(f.r, &q.read);
     unpins(&q);
@@ -404,7 +401,7 @@ static void load_shard(struct fixture *f, uint32_t shard)
 }
 
 /* The overlay does not have the entries of a shard in memory, so the block itself must have them. */
-static void test_a_block__keeps_whole_while_its_shard_loads_and_leaves(void **state)
+static void test_a_block__keeps_whole_while_its_shard_loads(void **state)
 {
     (void)state;
     struct fixture f;
@@ -434,7 +431,6 @@ static void test_a_block__keeps_whole_while_its_shard_loads_and_leaves(void **st
     assert_int_equal(apply_one_key(f.r, 0, 4, twin[1]), RESIDENT_NEW);
     assert_int_equal(apply_one_key(f.r, 0, 5, key[1]), RESIDENT_OLD);
     assert_int_equal(overlay_keys(&f), 2);
-    resident_leave_begin(f.r, 0, shard);
     assert_int_equal(apply_one_key(f.r, 0, 6, key[2]), RESIDENT_NEW);
     assert_int_equal(apply_one_key(f.r, 0, 7, twin[2]), RESIDENT_NEW);
     for (unsigned i = 0; i < 3; i++) {
@@ -442,7 +438,6 @@ static void test_a_block__keeps_whole_while_its_shard_loads_and_leaves(void **st
         (void)redis_set(&g, f.redis, twin[i]);
     }
     fold(&f, 7);
-    assert_true(resident_leave_end(f.r, 0, shard));
 
     takes(&asked); /* this reply is older than all entries */
     for (unsigned i = 0; i < 3; i++) {
@@ -537,7 +532,7 @@ int main(void)
         cmocka_unit_test(test_discard__leaves_blocks_whole),
         cmocka_unit_test(test_rebase__has_blocks_read_again),
         cmocka_unit_test(test_a_shard_in_memory__needs_no_pin),
-        cmocka_unit_test(test_a_block__keeps_whole_while_its_shard_loads_and_leaves),
+        cmocka_unit_test(test_a_block__keeps_whole_while_its_shard_loads),
         cmocka_unit_test(test_a_block__decides_what_is_new_before_a_shard_that_was_loaded_later),
         cmocka_unit_test(test_pins__have_a_bound_of_their_own),
         cmocka_unit_test(test_many_pins__are_all_found),

@@ -71,8 +71,6 @@ static void test_overlay_folded__drops_what_was_passed_lane_by_lane(void **state
     assert_true(has(o, 0, 5) && has(o, 0, 101));
     folded(o, 2, 9); /* `folded` does not go back */
     assert_int_equal(held(o), 7);
-    assert_true(overlay_is_folded(o, 0, (struct log_id){4, 0}));
-    assert_false(overlay_is_folded(o, 0, (struct log_id){4, 1}));
     folded(o, 10, 10);
     assert_int_equal(held(o), 0);
     overlay_free(o);

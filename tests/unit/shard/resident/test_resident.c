@@ -274,31 +274,6 @@ static void test_resident_rebase__keeps_what_is_set_and_is_loaded_again(void **s
     fini(&f);
 }
 
-static void test_resident_leave__gives_memory_back_when_all_was_folded(void **state)
-{
-    (void)state;
-    struct fixture f;
-    init(&f, 1);
-    load_layer(f.r, 0, f.redis);
-    uint32_t shard = place_of(&g, 1).shard;
-    uint64_t later = 2;
-    while (place_of(&g, later).shard != shard)
-        later++;
-    assert_int_equal(apply_one_key(f.r, 0, 1, 1), RESIDENT_NEW);
-    assert_false(resident_leave_end(f.r, 0, shard));
-    resident_leave_begin(f.r, 0, shard);
-    assert_int_equal(apply_one_key(f.r, 0, 2, later), RESIDENT_NEW);
-    assert_int_equal(look_one_key(f.r, later), RESIDENT_PRESENT);
-    assert_false(resident_leave_end(f.r, 0, shard)); /* only memory has the first key */
-    (void)redis_set(&g, f.redis, 1);
-    fold(&f, 1);
-    assert_true(resident_leave_end(f.r, 0, shard));
-    assert_int_equal(look_one_key(f.r, 1), RESIDENT_UNKNOWN);
-    assert_true(read_one_key(&f, 1) && read_one_key(&f, later));
-    assert_int_equal(f.budget.used, 3 * geometry_shard_bytes(&g));
-    fini(&f);
-}
-
 static void test_resident__keeps_within_its_memory(void **state)
 {
     (void)state;
@@ -351,7 +326,6 @@ int main(void)
         cmocka_unit_test(test_resident_load_cancel__loses_no_entry),
         cmocka_unit_test(test_resident_begin_layer__in_one_lane),
         cmocka_unit_test(test_resident_rebase__keeps_what_is_set_and_is_loaded_again),
-        cmocka_unit_test(test_resident_leave__gives_memory_back_when_all_was_folded),
         cmocka_unit_test(test_resident__keeps_within_its_memory),
         cmocka_unit_test(test_resident_status__counts_shards_and_bytes),
     };
