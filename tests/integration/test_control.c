@@ -366,7 +366,7 @@ static void test_verify__says_what_is_missing_and_why_and_adds_it(void **state)
     assert_non_null(strstr(log + before, "event=verify_key_missing"));
     assert_non_null(strstr(log + before, "finding=written_after_the_build_began"));
     free(log);
-    refused(1, "TB.VERIFY nothing", "does not exist");
+    refused(1, "TB.VERIFY nothing", "not found");
     must(client_status(&fixture.client[0], FILTER, "job_reason", text, sizeof(text), &e), e);
     assert_non_null(strstr(text, "verification"));
 }
