@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "service/cli/operate/cli_operate.h"
+#include "shard/filter/names.h"
 
 /* CONFIG GET also returns what generic Redis tools ask for; Twinbloom's keys have a section. */
 static bool is_shown(const redisReply *name, const redisReply *value, bool all)
@@ -99,29 +101,19 @@ static int show(struct cli *cli, char **patterns, size_t count)
     return code;
 }
 
-/* The pattern of CONFIG GET that only @key matches: the name of a filter may have its special characters. */
-static char *pattern_of(const char *key)
-{
-    char *pattern = malloc(2 * strlen(key) + 1), *to = pattern;
-    for (; pattern != NULL && *key != '\0'; *to++ = *key++)
-        if (strchr("*?[]\\", *key) != NULL)
-            *to++ = '\\';
-    if (pattern != NULL)
-        *to = '\0';
-    return pattern;
-}
-
-/* Show what was set. */
+/* Show what was set: each key literally, as the name of a filter may have characters of a pattern. */
 static int show_set(struct cli *cli, char **pairs, size_t count)
 {
-    char **patterns = calloc(count, sizeof(*patterns));
-    bool made = patterns != NULL;
-    for (size_t i = 0; i < count && made; i++)
-        made = (patterns[i] = pattern_of(pairs[2 * i])) != NULL;
-    int code = made ? show(cli, patterns, count) : cli_fail_with(ERR_NOMEM, "out of memory");
-    for (size_t i = 0; i < count && patterns != NULL; i++)
-        free(patterns[i]);
-    free(patterns);
+    struct buffer patterns = {0};
+    for (size_t i = 0; i < count; i++) {
+        names_literally(&patterns, pairs[2 * i], strlen(pairs[2 * i]));
+        buffer_append(&patterns, "", 1);
+    }
+    char *at = patterns.data;
+    for (size_t i = 0; i < count && !buffer_failed(&patterns); i++, at += strlen(at) + 1)
+        pairs[i] = at;
+    int code = buffer_failed(&patterns) ? cli_fail_with(ERR_NOMEM, "out of memory") : show(cli, pairs, count);
+    buffer_fini(&patterns);
     return code;
 }
 
