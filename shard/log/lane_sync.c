@@ -75,7 +75,7 @@ static enum err make_round(struct round *r, bool with_length, struct error *e)
     if (buffer_failed(&c->bytes))
         return error_set(e, ERR_NOMEM, "out of memory");
     enum err code = sync_client_append_together(r->redis, r->lane->where, &r->redirect, c->count,
-                                                c->bytes.data, c->end, e);
+                                                c->bytes.data, c->end, NULL, e);
     return code == ERR_OK ? take_all(r, e) : code;
 }
 

@@ -128,9 +128,10 @@ enum err sync_client_peer_connect(struct sync_client *l, struct sync_client_peer
     bool silent = clock_mono_us() < p->silent_until;
     unsigned ms = silent && l->timeout_ms > SILENT_MS ? SILENT_MS : l->timeout_ms;
     enum err code = sync_connection_open(&p->connection, l->nodes, &p->node, l->name, ms, l->timeout_ms, e);
-    if (code == ERR_OK && p->had_one)
+    if (code == ERR_OK && p->number != 0)
         node_health_reconnected(l->nodes, &p->node);
-    p->had_one |= code == ERR_OK;
+    if (code == ERR_OK)
+        p->number = ++l->connections;
     if (!silent || code != ERR_TIMEOUT)
         p->silent_until = code == ERR_TIMEOUT ? clock_mono_us() + (uint64_t)l->timeout_ms * 1000 : 0;
     return code == ERR_TIMEOUT ? ERR_UNREACHABLE : code;

@@ -64,10 +64,12 @@ MUST_CHECK enum err sync_client_send(struct sync_client *l, unsigned where, stru
  * their ends. sync_client_reply() reads each reply. In a cluster these commands are not redirected one by
  * one: a reply MOVED or ASK is returned as it is, and sets *@redirect. Pass *@redirect to the next call,
  * which goes there (behind ASKING, if that is what the node asks for) and clears it. *@redirect must live
- * until the last reply is read or forgotten. On error nothing is queued. */
+ * until the last reply is read or forgotten. *@connection (may be NULL): the number of that connection, which
+ * no other connection of @l has. On error nothing is queued. */
 MUST_CHECK enum err sync_client_append_together(struct sync_client *l, unsigned where,
                                                 struct slot_redirect *redirect, unsigned count,
-                                                const char *commands, const size_t *ends, struct error *e);
+                                                const char *commands, const size_t *ends,
+                                                uint64_t *connection, struct error *e);
 
 /* Send what is queued, and read the next reply of @where. The caller frees *@out with freeReplyObject(). An
  * error reply of Redis is a reply, not an error. ERR_UNREACHABLE, ERR_TIMEOUT. */

@@ -16,7 +16,7 @@ TAILQ_HEAD(sync_client_commands, sync_client_command);
 struct sync_client_peer {
     struct node node;
     struct sync_connection *connection;
-    bool had_one;
+    uint64_t number; /* of the connection; 0: there was none yet */
     bool is_replica; /* the server has said that it is one: the next use connects again. Not in a cluster */
     struct sync_client_commands sent; /* commands in the order of their replies */
     uint64_t silent_until;            /* clock_mono_us(); connecting exceeded its deadline, so until then wait
@@ -29,6 +29,7 @@ struct sync_client {
     const struct nodes *nodes;
     unsigned timeout_ms;
     const char *name;
+    uint64_t connections; /* that were made */
     struct buffer command;
     struct sync_client_commands all; /* whose replies were not taken, in the order in which they came */
     struct sync_client_peer *peer;   /* one for each node of the list */

@@ -260,7 +260,7 @@ static enum err reach_named(struct sync_client *l, const struct slot_redirect *t
 
 enum err sync_client_append_together(struct sync_client *l, unsigned where, struct slot_redirect *redirect,
                                      unsigned count, const char *commands, const size_t *ends,
-                                     struct error *e)
+                                     uint64_t *connection, struct error *e)
 {
     struct sync_client_peer *p = NULL;
     const struct slot_redirect to = *redirect;
@@ -282,6 +282,8 @@ enum err sync_client_append_together(struct sync_client *l, unsigned where, stru
         send_to(c, commands + begin, ends[i] - begin, p, to.port != 0 && to.ask);
         code = c->state == COMMAND_SENT ? ERR_OK : c->code;
     }
+    if (connection != NULL)
+        *connection = p->number;
     if (code == ERR_OK)
         return ERR_OK;
     sync_client_peer_break(p, ERR_UNREACHABLE); /* some of the commands may be queued in it */

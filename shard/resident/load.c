@@ -11,21 +11,34 @@
 #include "base/info.h"
 #include "shard/redis/wire/greeting.h"
 
-enum { WINDOW = 2 /* pieces under way */, REDIRECTIONS_MAX = 16 };
+enum {
+    WINDOW = 2,                            /* pieces under way */
+    JUDGED_TOGETHER = 4,                   /* pieces of a group, all of one shard; an INFO costs Redis as
+                                            * much as a piece */
+    PIECES_MAX = WINDOW + JUDGED_TOGETHER, /* with those that are asked for again */
+    REDIRECTIONS_MAX = 16
+};
 
-/* A GETRANGE of @length bytes of blocks, @offset bytes behind the header, and the INFO that tells whether the
- * reply counts. The first piece of a shard has the header, too. */
+/* A GETRANGE of @length bytes of blocks, @offset bytes behind the header. The first piece of a shard has the
+ * header, too. */
 struct piece {
     uint32_t shard, offset, length;
     unsigned where, redirections;
+    bool judges;   /* an INFO is behind it: do the replies of its group count? */
+    bool is_alone; /* it is its own group, since it was asked for again */
     bool sent;
+    uint64_t connection;
     struct slot_redirect redirect; /* port 0: no other node has it */
+    redisReply *bytes;             /* that came; NULL: the connection broke */
 };
 
-/* Pieces under way, in the order in which they were asked for. Replies of one node come in that order. */
+/* @piece: those under way, in the order in which they were asked for. Replies of one node come in that order.
+ */
 struct window {
-    struct piece piece[WINDOW]; /* a ring */
+    struct piece piece[PIECES_MAX]; /* a ring */
     unsigned first, count;
+    struct piece came[JUDGED_TOGETHER]; /* of a group whose INFO has not come */
+    unsigned came_count;
     struct buffer commands; /* those that are sent */
 };
 
@@ -55,7 +68,8 @@ enum err load_begin(struct load *l, struct error *e)
 /* The place behind the last piece. */
 static struct piece *free_piece(struct window *w)
 {
-    return &w->piece[(w->first + w->count) % WINDOW];
+    assert(w->count < PIECES_MAX);
+    return &w->piece[(w->first + w->count) % PIECES_MAX];
 }
 
 /* False: there is no shard left. */
@@ -78,6 +92,7 @@ static bool next_piece(struct load *l, struct piece *p)
                         .shard = l->next,
                         .offset = l->offset,
                         .length = left < l->piece_bytes ? left : l->piece_bytes};
+    p->judges = p->length == left || p->offset / l->piece_bytes % JUDGED_TOGETHER == JUDGED_TOGETHER - 1;
     l->offset += p->length;
     if (p->length == left) {
         l->next++;
@@ -100,11 +115,12 @@ static void ask(const struct load *l, struct sync_client *redis, struct window *
     buffer_clear(&w->commands);
     buffer_command(&w->commands, 4, (const char *const[]){"GETRANGE", name.text, from, to}, NULL);
     ends[0] = w->commands.length;
-    buffer_puts(&w->commands, greeting_ask_replication);
+    if (p->judges)
+        buffer_puts(&w->commands, greeting_ask_replication);
     ends[1] = w->commands.length;
-    p->sent =
-        !buffer_failed(&w->commands) &&
-        sync_client_append_together(redis, p->where, &p->redirect, 2, w->commands.data, ends, NULL) == ERR_OK;
+    p->sent = !buffer_failed(&w->commands) &&
+              sync_client_append_together(redis, p->where, &p->redirect, p->judges ? 2 : 1, w->commands.data,
+                                          ends, &p->connection, NULL) == ERR_OK;
     w->count++;
 }
 
@@ -138,9 +154,9 @@ static enum err check_header(const struct load *l, uint32_t shard, const redisRe
     return header_judge(&found, (const uint8_t *)reply->str, reply->len, &expected, l->made, name, e);
 }
 
-static enum err take_bytes(struct load *l, const struct piece *p, const redisReply *reply, const char *name,
-                           struct error *e)
+static enum err take_bytes(struct load *l, const struct piece *p, const char *name, struct error *e)
 {
+    const redisReply *reply = p->bytes;
     uint32_t header = p->offset == 0 ? header_bytes(&bitmap_of(l)->geometry) : 0;
     if (reply->type == REDIS_REPLY_ERROR)
         return header_refused(name, reply->str, e);
@@ -156,9 +172,9 @@ static enum err take_bytes(struct load *l, const struct piece *p, const redisRep
     return code == ERR_OK ? ERR_OK : error_prefix(e, code, "shard %s", name);
 }
 
-/* Take the replies of a piece; NULL: the connection broke. Bytes that do not count never reach memory: a
- * shard that is loaded again keeps what it has, and would be taken for whole. */
-static void take(struct load *l, const struct piece *p, const redisReply *bytes, const redisReply *info)
+/* Take a piece that came; @info is behind @judge, NULL: the connection broke. Bytes that do not count never
+ * reach memory: a shard that is loaded again keeps what it has, and would be taken for whole. */
+static void take(struct load *l, const struct piece *p, const struct piece *judge, const redisReply *info)
 {
     struct error e = {""};
     struct key_name name;
@@ -166,10 +182,10 @@ static void take(struct load *l, const struct piece *p, const redisReply *bytes,
     enum err code = check_info(l, info, &e);
     if (p->redirect.port != 0)
         code = error_set(&e, ERR_UNREACHABLE, "its slot moves");
-    else if (code == ERR_OK && bytes == NULL)
-        code = error_set(&e, ERR_UNREACHABLE, "its node did not answer");
-    if (code == ERR_OK && bytes != NULL)
-        code = take_bytes(l, p, bytes, name.text, &e);
+    else if (code == ERR_OK && p->connection != judge->connection)
+        code = error_set(&e, ERR_UNREACHABLE, "its pieces came over several connections");
+    if (code == ERR_OK)
+        code = take_bytes(l, p, name.text, &e);
     else
         code = error_prefix(&e, code, "shard %s", name.text);
     if (code == ERR_OK)
@@ -180,28 +196,59 @@ static void take(struct load *l, const struct piece *p, const redisReply *bytes,
         l->failed(l->arg, p->shard, code, e.text);
 }
 
+/* If another node has the shard by now, ask it for the whole group, behind what is under way. */
+static void end_group(struct load *l, struct sync_client *redis, struct window *w, struct piece *group,
+                      unsigned count, const redisReply *info)
+{
+    const struct piece *judge = &group[count - 1];
+    for (struct piece *p = group; p <= judge; p++) {
+        bool is_loading = bitmap_is_loading(bitmap_of(l), p->shard); /* false: an earlier piece has failed */
+        if (is_loading && judge->redirect.port != 0 && p->redirections < REDIRECTIONS_MAX) {
+            struct piece *again = free_piece(w);
+            *again = *p;
+            again->redirections++;
+            again->redirect = judge->redirect;
+            again->judges = again->is_alone = true;
+            ask(l, redis, w);
+        } else if (is_loading) {
+            take(l, p, judge, info);
+        }
+        freeReplyObject(p->bytes);
+    }
+}
+
 static redisReply *next_reply(struct sync_client *redis, const struct piece *p)
 {
     redisReply *reply = NULL;
     return p->sent && sync_client_reply(redis, p->where, &reply, NULL) == ERR_OK ? reply : NULL;
 }
 
-/* If another node has the piece, ask for it again, behind what is under way. */
+static void drop(struct window *w)
+{
+    while (w->came_count > 0)
+        freeReplyObject(w->came[--w->came_count].bytes);
+}
+
 static void take_first(struct load *l, struct sync_client *redis, struct window *w)
 {
-    struct piece *p = &w->piece[w->first];
-    redisReply *bytes = next_reply(redis, p), *info = next_reply(redis, p);
-    w->first = (w->first + 1) % WINDOW;
+    struct piece *first = &w->piece[w->first];
+    first->bytes = next_reply(redis, first);
+    redisReply *info = first->judges ? next_reply(redis, first) : NULL;
+    struct piece p = *first;
+    bool is_last = p.judges || p.redirect.port != 0 || p.bytes == NULL;
+    l->redirected |= p.redirect.port != 0;
+    w->first = (w->first + 1) % PIECES_MAX;
     w->count--;
-    l->redirected |= p->redirect.port != 0;
-    bool is_loading = bitmap_is_loading(bitmap_of(l), p->shard); /* false: an earlier piece has failed */
-    if (is_loading && p->redirect.port != 0 && p->redirections++ < REDIRECTIONS_MAX) {
-        *free_piece(w) = *p;
-        ask(l, redis, w);
-    } else if (is_loading) {
-        take(l, p, bytes, info);
+    if (p.is_alone) {
+        end_group(l, redis, w, &p, 1, info);
+    } else {
+        if (w->came_count > 0 && w->came[0].shard != p.shard)
+            drop(w); /* its shard has failed, so no INFO was asked for */
+        w->came[w->came_count++] = p;
+        if (is_last)
+            end_group(l, redis, w, w->came, w->came_count, info);
+        w->came_count = is_last ? 0 : w->came_count;
     }
-    freeReplyObject(bytes);
     freeReplyObject(info);
 }
 
@@ -216,14 +263,17 @@ static void wait_for(const struct load *l, const struct piece *p)
 static void carry(struct load *l, struct sync_client *redis, uint64_t until)
 {
     struct window w = {.count = 0};
+    bool is_judged = true; /* the last piece that was asked for */
     do {
-        while (w.count < WINDOW && clock_mono_us() < until && next_piece(l, free_piece(&w))) {
+        while (w.count < WINDOW && (!is_judged || clock_mono_us() < until) && next_piece(l, free_piece(&w))) {
+            is_judged = free_piece(&w)->judges;
             wait_for(l, free_piece(&w));
             ask(l, redis, &w);
         }
         if (w.count > 0)
             take_first(l, redis, &w);
     } while (w.count > 0);
+    drop(&w);
     buffer_fini(&w.commands);
 }
 

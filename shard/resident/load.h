@@ -4,9 +4,9 @@
 /* Load shards of one layer from Redis into memory, in pieces, while entries are applied.
  *
  * The happy path is: load_begin(); pieces are asked for and taken by a job (load_and_wait()); the
- * tail of the lanes is applied past the `folded` that was known at the beginning; load_end(). Behind each
- * piece the node tells its role and its replication id, on the same connection: the piece counts only if it
- * is a master of an era that the view accepts.
+ * tail of the lanes is applied past the `folded` that was known at the beginning; load_end(). Behind some
+ * pieces the node tells its role and its replication id, on the same connection: they count only if it is a
+ * master of an era that the view accepts.
  *
  * Possible failure modes are: a shard is missing, is another one, or has a block without its tag; its node
  * does not answer, or is not the one that the view means. Such a shard leaves memory again and is reported;
