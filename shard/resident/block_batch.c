@@ -327,15 +327,16 @@ static void take_all(struct block_read *r, const struct batch *b)
     block_read_go_on(r);
 }
 
+/* If a reply says that the node will answer later, nothing of the batch is taken, so nothing is judged. */
 static void settle(struct block_read *r, const struct batch *b)
 {
     bool complete = !b->is_broken && b->awaited == b->count;
-    if (complete && b->is_answered && b->is_told && (!accepts(r, b->era) || some_slot_moved(r, b)))
-        finish_other_era(r, b);
-    else if (complete && b->code != ERR_OK)
-        block_read_finish(r, &(struct block_result){.code = b->code, .at = b->at, .text = b->why.text});
-    else if (!complete || b->is_passing)
+    if (!complete || (b->is_passing && b->code == ERR_OK))
         again(r, b);
+    else if (b->is_answered && b->is_told && (!accepts(r, b->era) || some_slot_moved(r, b)))
+        finish_other_era(r, b);
+    else if (b->code != ERR_OK)
+        block_read_finish(r, &(struct block_result){.code = b->code, .at = b->at, .text = b->why.text});
     else
         take_all(r, b);
 }
