@@ -46,9 +46,13 @@ static enum err look(struct admin *a, const struct argument *names, size_t count
         enum err code = ERR_OK;
         for (size_t i = first; i < end && code == ERR_OK; i++)
             code = send_look(a, &names[i], &is[i], &where[i - first], e);
+        if (code == ERR_OK)
+            code = sync_client_send_role(a->redis, NODE_HOME, e);
         for (size_t i = first; i < end && code == ERR_OK; i++)
             if (is[i])
                 code = read_look(a, where[i - first], &is[i], e);
+        if (code == ERR_OK)
+            code = sync_client_read_role(a->redis, NODE_HOME, e);
         if (code != ERR_OK) {
             sync_client_forget(a->redis);
             return code;

@@ -101,11 +101,17 @@ static enum err mend_lane(struct control *c, unsigned i, bool *changed, struct e
 enum err control_mend_lanes(struct control *c, bool *again, struct error *e)
 {
     enum err code = ERR_OK;
+    struct error why;
     *again = false;
-    for (unsigned i = 0; i < c->view->lane_count && code == ERR_OK; i++) {
+    for (unsigned i = 0; i < c->view->lane_count; i++) {
         bool changed;
-        code = mend_lane(c, i, &changed, e);
-        *again |= changed;
+        enum err one = mend_lane(c, i, &changed, &why);
+        c->per_lane[i].waits = one == ERR_BUSY;
+        *again |= changed && one == ERR_OK;
+        if (one != ERR_OK && (code == ERR_OK || code == ERR_BUSY))
+            code = error_set(e, one, "%s", why.text);
+        if (one != ERR_OK)
+            sync_client_forget(c->redis);
     }
     return code;
 }
@@ -125,8 +131,8 @@ bool control_lanes_are_as_read(const struct control *c)
     bool same =
         f->state == FILTER_OPEN && c->view->lane_count == f->lanes && c->entered == c->roll.registration;
     for (unsigned i = 0; i < c->view->lane_count && same; i++)
-        same = c->lane[i].number == c->view->lane[i].number && c->lane[i].era == c->view->lane[i].era &&
-               !is_broken(&f->lane[i]);
+        same = c->per_lane[i].waits || (c->lane[i].number == c->view->lane[i].number &&
+                                        c->lane[i].era == c->view->lane[i].era && !is_broken(&f->lane[i]));
     return same;
 }
 
@@ -195,12 +201,13 @@ static enum err enter_lanes(struct control *c, struct error *e)
 /* Read the lanes again, from `folded` of the view. */
 static enum err begin_again(struct control *c, struct error *e)
 {
+    enum err code = control_base_of(c, c->view->current, c->at, e);
+    if (code != ERR_OK)
+        return code;
     control_stop_folding(c);
     control_stop_readers(c);
     bool stays = c->entered != 0 && c->entered == c->roll.registration;
-    enum err code = control_base_of(c, c->view->current, c->at, e);
-    if (code == ERR_OK)
-        code = enter_lanes(c, e);
+    code = enter_lanes(c, e);
     if (code == ERR_OK)
         code = make_readers(c, e);
     if (code == ERR_OK)

@@ -4,6 +4,12 @@
 /* The channel P:events, on the metadata node or any node of a cluster: "view F" after each change of a view,
  * "released F" when a mutex is given back (F is the escaped name). Messages are hints. A message may be lost
  * with its connection, or come twice; whoever waits for one must also have another way to learn of the event.
+ *
+ * A metadata node that becomes a replica keeps its subscribers. It repeats what its master publishes, so they
+ * go on to hear. One that follows another server does not: then changes are seen as without messages. A view
+ * is read once a second by a registered writer, every ten seconds by others (shard/control), the controller
+ * looks at every `check_interval`, and who waits for a mutex waits until its lease ends.
+ *
  * Blocking, for one thread. Every wait has a deadline. */
 #include <stddef.h>
 #include <stdint.h>

@@ -176,50 +176,48 @@ enum err sync_client_send(struct sync_client *l, unsigned where, struct error *e
     return code;
 }
 
-enum err sync_client_ask(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
-                         const char *format, ...)
+/* In a cluster a replica answers MOVED to commands for a slot. */
+static bool is_to_ask(const struct sync_client *l, unsigned where)
 {
-    va_list ap;
-    va_start(ap, format);
-    enum err code = send(l, where, e, format, ap);
-    va_end(ap);
-    *out = NULL;
-    return code == ERR_OK ? sync_client_reply(l, where, out, e) : code;
+    return l->route == NULL || (where & WHERE_MASTER) != 0;
 }
 
-/* Read the reply to INFO. If the server is a replica, the next use connects again. */
-static enum err judge_role(struct sync_client *l, unsigned where, struct error *e)
+enum err sync_client_send_role(struct sync_client *l, unsigned where, struct error *e)
+{
+    return is_to_ask(l, where)
+               ? sync_client_queue(l, where, greeting_ask_replication, strlen(greeting_ask_replication), e)
+               : ERR_OK;
+}
+
+enum err sync_client_read_role(struct sync_client *l, unsigned where, struct error *e)
 {
     struct error why = {""};
     redisReply *info;
     uint64_t id = 0;
+    if (!is_to_ask(l, where))
+        return ERR_OK;
     enum err code = sync_client_reply(l, where, &info, e);
     if (code != ERR_OK)
         return code;
     code = greeting_judge_replication(false, info, &id, &why);
     freeReplyObject(info);
-    l->peer[where].is_replica |= id == 0;
+    if (l->route == NULL)
+        l->peer[where].is_replica |= id == 0; /* the next use connects again */
     return code == ERR_OK ? ERR_OK
                           : error_set(e, code, "Redis node %s: %s", sync_client_name(l, where), why.text);
 }
 
-enum err sync_client_ask_master(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
-                                const char *format, ...)
+static enum err ask(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
+                    const char *format, va_list ap)
 {
-    va_list ap;
-    bool asks = l->route == NULL;
-    va_start(ap, format);
-    enum err code = send(l, where, e, format, ap), role = ERR_OK;
-    va_end(ap);
     *out = NULL;
+    enum err code = send(l, where, e, format, ap);
     if (code != ERR_OK)
         return code;
-    if (asks)
-        role = sync_client_queue(l, where, greeting_ask_replication, strlen(greeting_ask_replication), e);
-    asks &= role == ERR_OK;
+    enum err role = sync_client_send_role(l, where, e);
     code = sync_client_reply(l, where, out, role == ERR_OK ? e : NULL);
-    if (asks)
-        role = judge_role(l, where, code == ERR_OK ? e : NULL);
+    if (role == ERR_OK)
+        role = sync_client_read_role(l, where, code == ERR_OK ? e : NULL);
     if (code == ERR_OK && role != ERR_OK) {
         freeReplyObject(*out);
         *out = NULL;
@@ -227,23 +225,29 @@ enum err sync_client_ask_master(struct sync_client *l, unsigned where, redisRepl
     return code == ERR_OK ? role : code;
 }
 
+enum err sync_client_ask(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
+                         const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    enum err code = ask(l, where, out, e, format, ap);
+    va_end(ap);
+    return code;
+}
+
 enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
                              const char *format, ...)
 {
-    redisReply *reply = NULL;
+    redisReply *reply;
     va_list ap;
     va_start(ap, format);
-    enum err code = send(l, where, e, format, ap);
+    enum err code = ask(l, where, &reply, e, format, ap);
     va_end(ap);
-    if (out != NULL)
-        *out = NULL;
-    if (code == ERR_OK)
-        code = sync_client_reply(l, where, &reply, e);
     if (code == ERR_OK && reply->type == REDIS_REPLY_ERROR)
         code = sync_client_refusal(l, where, reply, e);
-    if (code == ERR_OK && out != NULL)
-        *out = reply;
-    else
+    if (out != NULL)
+        *out = code == ERR_OK ? reply : NULL;
+    if (out == NULL || code != ERR_OK)
         freeReplyObject(reply);
     return code;
 }

@@ -90,14 +90,18 @@ MUST_CHECK enum err sync_client_scan(struct sync_client *l, unsigned where, char
                                      const struct buffer *pattern, const char *type, redisReply **out,
                                      struct error *e);
 
-/* Send one command and read its reply, which may be an error of Redis. @format: as sync_client_send(). All
- * replies of pipelined commands to the same address must have been read before. */
+/* Ask, behind commands that were queued for @where, whether their server is a master; and read the answer,
+ * behind their replies: a connection outlives that a server becomes a replica, which still answers. In a
+ * cluster both do nothing for a slot: there a replica answers MOVED. ERR_UNREACHABLE: it is a replica, and
+ * the replies do not count; the next use connects again. */
+MUST_CHECK enum err sync_client_send_role(struct sync_client *l, unsigned where, struct error *e);
+MUST_CHECK enum err sync_client_read_role(struct sync_client *l, unsigned where, struct error *e);
+
+/* Send one command and read its reply, which may be an error of Redis, and counts only from a master, as
+ * above. @format: as sync_client_send(). All replies of pipelined commands to the same address must have been
+ * read before. */
 MUST_CHECK enum err sync_client_ask(struct sync_client *l, unsigned where, redisReply **out, struct error *e,
                                     const char *format, ...);
-/* As above, of a master: a connection outlives that a server becomes a replica. ERR_UNREACHABLE: it is one,
- * by INFO behind the command. In a cluster a replica answers MOVED. */
-MUST_CHECK enum err sync_client_ask_master(struct sync_client *l, unsigned where, redisReply **out,
-                                           struct error *e, const char *format, ...);
 /* As sync_client_ask(). ERR_REFUSED: Redis returned an error; its text is in @e. @out NULL: the reply is not
  * wanted. */
 MUST_CHECK enum err sync_client_command(struct sync_client *l, unsigned where, redisReply **out,

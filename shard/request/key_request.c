@@ -460,10 +460,13 @@ static bool go(struct key_request *q)
         break;
     }
     q->left = q->part;
+    /* A look may use a block that another request has pinned. An add pins it, too: it needs the block until
+     * its entry is applied. */
+    bool pins = sends(q) && blocks_any(q->held->resident->blocks);
     struct sight s = look(q);
     if (!q->adds && s.missing == 0) /* an add also needs a tail read in which the lane had its era */
         return true;
-    begin_to_ask(q, s.unknown > 0 && !q->is_blind);
+    begin_to_ask(q, (s.unknown > 0 || (pins && s.missing > 0)) && !q->is_blind);
     return false;
 }
 

@@ -81,7 +81,7 @@ static enum err load(struct sync_client *l, const struct names *names, const cha
     struct key_name key;
     redisReply *reply = NULL;
     names_filter_key(names, what, &key);
-    enum err code = sync_client_ask_master(l, home, &reply, e, "HGETALL %s", key.text);
+    enum err code = sync_client_ask(l, home, &reply, e, "HGETALL %s", key.text);
     if (code != ERR_OK)
         return code;
     code = take(out, reply, e);

@@ -14,6 +14,7 @@
 #include "shard/redis/nodes/cluster.h"
 #include "shard/redis/script_call.h"
 #include "shard/filter/slots.h"
+#include "shard/redis/acks.h"
 #include "shard/redis/async_client.h"
 
 enum { KEYS = 2000, WAIT_MS = 30000 };
@@ -422,6 +423,58 @@ static void test_store__asks_where_a_slot_is_on_its_way(void **state)
     must(temp_cluster_agree(&cluster, WAIT_MS, &e), e);
 }
 
+struct acked {
+    bool is_told;
+    enum ack_outcome outcome;
+};
+
+static void on_acked(void *arg, enum ack_outcome outcome, const char *why)
+{
+    (void)why;
+    *(struct acked *)arg = (struct acked){.is_told = true, .outcome = outcome};
+}
+
+/* Ask until the outcome is @wanted, as adds do until their deadline. */
+static void await_acks(struct async_client *s, struct event_base *base, enum ack_outcome wanted)
+{
+    const struct ack_need need = {.timeout_ms = 100};
+    uint64_t until = clock_mono_us() + WAIT_MS * 1000ull;
+    char key[32];
+    unsigned where = key_of(0, key);
+    struct acked a;
+    (void)snprintf(key, sizeof(key), "{key0}:log1");
+    do {
+        a = (struct acked){.is_told = false};
+        if (async_client_await_acks(s, where, key, strlen(key), 0, &need, on_acked, &a))
+            while (!a.is_told)
+                turn(base);
+        turn(base);
+    } while ((!a.is_told || a.outcome != wanted) && clock_mono_us() < until);
+    assert_true(a.is_told);
+    assert_int_equal(a.outcome, wanted);
+}
+
+/* The small write before WAIT is a new key, which a slot on its way does not take. */
+static void test_store__is_refused_acknowledgements_until_a_slot_has_moved(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct event_base *base = event_base_new();
+    struct async_client *s = async_client_new(base, &nodes, SYNC_CLIENT_MS, NULL);
+    unsigned moved, slot = slot_of(0), from = temp_cluster_owner(&cluster, 0, slot), to = (from + 1) % 3;
+    must(temp_cluster_open(&cluster, slot, from, to, &e), e);
+    await_acks(s, base, ACK_REFUSED);
+    must(temp_cluster_migrate(&cluster, slot, from, to, 10, &moved, &e), e);
+    await_acks(s, base, ACK_REFUSED);
+    must(temp_cluster_close(&cluster, slot, from, to, &e), e);
+    await_acks(s, base, ACK_GIVEN);
+    async_client_free(s);
+    event_base_free(base);
+    must(temp_cluster_agree(&cluster, WAIT_MS, &e), e);
+    move(slot, to, from);
+    must(temp_cluster_agree(&cluster, WAIT_MS, &e), e);
+}
+
 /* Two nodes redirect the command to each other. */
 static void test_store__gives_up_a_command_that_is_sent_round(void **state)
 {
@@ -477,6 +530,7 @@ int main(void)
         TEST(test_link__reports_what_was_on_a_connection_that_broke),
         TEST(test_store__follows_slots_that_have_moved_and_asks_for_the_map_once),
         TEST(test_store__asks_where_a_slot_is_on_its_way),
+        TEST(test_store__is_refused_acknowledgements_until_a_slot_has_moved),
         TEST(test_store__gives_up_a_command_that_is_sent_round),
         TEST(test_store__tells_everybody_when_it_is_freed),
     };

@@ -12,7 +12,10 @@
 #include "base/clock.h"
 #include "shard/control/key_client.h"
 #include "shard/redis/acks.h"
+#include "shard/view/handle.h"
+#include "shard/view/registry.h"
 #include "shard/view/view_load.h"
+#include "tests/lib/daemon.h"
 #include "tests/lib/proxy.h"
 #include "tests/lib/temp_redis.h"
 
@@ -155,6 +158,111 @@ static void test_a_view__is_not_read_from_a_replica(void **state)
     free(view);
 }
 
+/* --- which filters there are --- */
+
+static enum err look_at_registry(struct sync_client *c, struct error *e)
+{
+    struct registry_said said;
+    return registry_look(c, &names, &said, e);
+}
+
+static enum err look_at_deleted(struct sync_client *c, struct error *e)
+{
+    uint64_t deleted;
+    return registry_look_deleted(c, &names, &deleted, e);
+}
+
+static enum err scan(struct sync_client *c, struct error *e)
+{
+    struct buffer pattern = {0};
+    char cursor[SYNC_CLIENT_CURSOR] = "0";
+    redisReply *page;
+    buffer_puts(&pattern, "*");
+    enum err code = sync_client_scan(c, NODE_HOME, cursor, &pattern, NULL, &page, e);
+    buffer_fini(&pattern);
+    freeReplyObject(page);
+    return code;
+}
+
+static enum err load_handle(struct sync_client *c, struct error *e)
+{
+    struct handle f = {.redis = c, .names = names};
+    struct view *v = calloc(1, sizeof(*v));
+    enum err code = handle_load(&f, v, e);
+    handle_fini(&f);
+    free(v);
+    return code;
+}
+
+static enum err list_names(struct sync_client *c, struct error *e)
+{
+    return sync_client_command(c, NODE_HOME, NULL, e, "SMEMBERS tb:filters");
+}
+
+/* Each question over a connection of its own, which was made before. */
+static void test_what_there_is__is_not_asked_of_a_replica(void **state)
+{
+    enum err (*const ask[])(struct sync_client * c, struct error * e) = {look_at_registry, look_at_deleted,
+                                                                         scan, load_handle, list_names};
+    enum { QUESTIONS = sizeof(ask) / sizeof(ask[0]) };
+    struct sync_client *old[QUESTIONS];
+    struct error e = {""};
+    (void)state;
+    for (unsigned i = 0; i < QUESTIONS; i++) {
+        old[i] = sync_client_new(&nodes, REPLY_MS, NULL);
+        must(ask[i](old[i], &e), e);
+    }
+    fail_over();
+    for (unsigned i = 0; i < QUESTIONS; i++) {
+        gives(ERR_UNREACHABLE, ask[i](old[i], &e), e);
+        must(ask[i](old[i], &e), e);
+        sync_client_free(old[i]);
+    }
+}
+
+/* The reply to @command, once the node answers. */
+static int64_t told(struct client *c, const char *command)
+{
+    struct error e = {""};
+    int64_t n = -1;
+    uint64_t until = clock_mono_us() + GUARD_US;
+    while (client_integer(c, &n, &e, command) != ERR_OK)
+        if (clock_mono_us() > until)
+            fail_msg("%s", e.text);
+    return n;
+}
+
+static void test_names__are_not_denied_by_a_replica(void **state)
+{
+    enum { STOP_MS = 10000 };
+    static struct daemon d;
+    struct client c = {0};
+    struct error e = {""};
+    char list[NODE_NAME_MAX + 16];
+    (void)state;
+    (void)snprintf(list, sizeof(list), "redis://%s", nodes.node[0].name);
+    const struct daemon_options o = {.nodes = list, .redis = "prefix = tb\n"};
+    must(daemon_start(&d, &o, &e), e);
+    must(client_open(&c, d.port, REPLY_MS, &e), e);
+    assert_int_equal(told(&c, "EXISTS f g"), 1);
+    assert_int_equal(told(&c, "DBSIZE"), 0);
+    fail_over();
+    struct sync_client *fresh = sync_client_new(&nodes, REPLY_MS, NULL);
+    struct names later;
+    must(names_init(&later, "tb", "g", 1, &e), e);
+    must(log_member_make(fresh, &later, 100 * KEYS, 1, 32768, &e), e);
+    must(sync_client_command(fresh, NODE_HOME, NULL, &e, "SADD tb:filters g"), e);
+    assert_int_equal(told(&c, "EXISTS f g"), 2);
+    must(client_ok(&client[NEXT], &e, "REPLICAOF 127.0.0.1 1"), e); /* the daemon is connected to it by now */
+    must(client_ok(&client[FORMER], &e, "REPLICAOF NO ONE"), e);
+    proxy_lead(proxy, route, server[FORMER].port);
+    assert_int_equal(told(&c, "DBSIZE"), 0);
+    sync_client_free(fresh);
+    client_close(&c);
+    assert_true(daemon_stop(&d, STOP_MS));
+    assert_true(daemon_fini(&d));
+}
+
 /* --- acknowledgements --- */
 
 struct acked {
@@ -201,6 +309,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_process__goes_on_at_the_next_master, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_filter__is_not_denied_by_a_replica, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_view__is_not_read_from_a_replica, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_there_is__is_not_asked_of_a_replica, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_names__are_not_denied_by_a_replica, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_acknowledgements__are_asked_of_the_next_master, set_up,
                                         tear_down),
     };

@@ -77,6 +77,17 @@ static void await_loaded(struct log_member *m)
     free(s);
 }
 
+/* The last error of the control. */
+static const char *failing(struct log_member *m)
+{
+    static char text[sizeof(m->last.text)];
+    clock_sleep_us(10 * 1000);
+    (void)pthread_mutex_lock(&m->lock);
+    (void)snprintf(text, sizeof(text), "%s", m->failing == ERR_OK ? "" : m->last.text);
+    (void)pthread_mutex_unlock(&m->lock);
+    return text;
+}
+
 static void test_a_node_that_is_away__holds_up_no_lane_of_another(void **state)
 {
     struct error e = {""};
@@ -103,9 +114,57 @@ static void test_a_node_that_is_away__holds_up_no_lane_of_another(void **state)
     log_member_abandon(&m);
 }
 
+/* The roll call of one lane waits for a writer that is gone. The other lane's node gets another id with
+ * nothing lost, so that its lane goes on at once. */
+static void test_a_roll_call_that_waits__holds_up_no_lane_of_another_node(void **state)
+{
+    struct error e = {""};
+    static struct log_member m, gone;
+    struct temp_redis replica;
+    struct client away;
+    char port[8];
+    uint8_t answer;
+    uint64_t key = key_of_home(KEYS), until;
+    const struct log_member_options o = {.nodes = &nodes,
+                                         .names = &names,
+                                         .memory = UINT64_MAX,
+                                         .timeout_ms = REPLY_MS,
+                                         .writer_grace_us = 3600 * 1000000ull};
+    (void)state;
+    must(log_member_open(&m, &o, &e), e);
+    must(log_member_open(&gone, &o, &e), e);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    assert_int_equal(log_member_added(&gone, 0, KEYS), 0);
+    await_loaded(&m);
+    log_member_abandon(&gone);
+    must(client_open(&away, server[AWAY].port, REPLY_MS, &e), e);
+    must(client_save(&away, &e), e);
+    client_close(&away);
+    temp_redis_kill(&server[AWAY]);
+    must(temp_redis_restart(&server[AWAY], true, &e), e);
+    until = clock_mono_us() + GUARD_US;
+    while (strstr(failing(&m), "have not answered") == NULL)
+        assert_true(clock_mono_us() < until);
+    (void)snprintf(port, sizeof(port), "%u", server[HOME].port);
+    const char *const extra[] = {"--replicaof", "127.0.0.1", port, NULL};
+    must(client_ok(&home, &e, "CONFIG SET repl-diskless-sync-delay 0"), e);
+    must(temp_redis_start(&replica, extra, &e), e);
+    for (unsigned i = 0; i < 3; i++) {
+        while (log_member_add(&m, key, 1, &answer, &e) != ERR_OK)
+            if (clock_mono_us() > until)
+                fail_msg("%s", e.text);
+        key = key_of_home(key + 1);
+        clock_sleep_us(500 * 1000);
+    }
+    temp_redis_fini(&replica);
+    log_member_abandon(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_roll_call_that_waits__holds_up_no_lane_of_another_node, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_that_is_away__holds_up_no_lane_of_another, set_up,
                                         tear_down),
     };

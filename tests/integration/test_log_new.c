@@ -152,6 +152,26 @@ static void test_views_that_change_all_the_time__leave_new_exact(void **state)
     }
 }
 
+/* The first add keeps the block in memory only until it is answered. The second one is applied behind that.
+ */
+static void test_a_block_that_another_add_has_read__is_kept_by_the_next_add_too(void **state)
+{
+    struct error e = {""};
+    struct solo_request first, second;
+    (void)state;
+    open_with(0);
+    assert_int_equal(solo_ask(&solo, true, 1), KEY_ADDED);
+    must(client_ok(&on.client, &e, "CLIENT PAUSE %d WRITE", PAUSE_MS), e);
+    solo_begin(&solo, &first, true, 2);
+    while (!first.q->is_sent)
+        solo_loop(&solo, &never, 1);
+    solo_begin(&solo, &second, true, 2);
+    solo_run(&solo, &first.told, 0);
+    solo_run(&solo, &second.told, 0);
+    assert_int_equal(first.answer, KEY_ADDED);
+    assert_int_equal(second.answer, KEY_OLD);
+}
+
 static void read_again(unsigned i)
 {
     struct error e = {""};
@@ -297,6 +317,7 @@ int main(void)
         NEW_TEST(test_a_view_that_changes_behind_the_blocks__leaves_new_exact),
         NEW_TEST(test_a_writer_that_registers__has_no_block_read_again),
         NEW_TEST(test_views_that_change_all_the_time__leave_new_exact),
+        NEW_TEST(test_a_block_that_another_add_has_read__is_kept_by_the_next_add_too),
         NEW_TEST(test_a_base_that_is_lost__leaves_old_what_was_there),
         NEW_TEST(test_a_new_filter__is_whole_in_memory_without_being_read),
     };

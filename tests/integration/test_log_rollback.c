@@ -233,6 +233,15 @@ static void test_what_was_added_behind_the_last_read_of_a_build__outlives_the_la
     assert_int_equal(found, 10);
 }
 
+static void delete_shard(uint64_t generation)
+{
+    struct key_name shard;
+    names_log_shard(&on.names, (struct shard_id){generation, 0, 0}, &shard);
+    redisReply *r = client_command(&on.client, "DEL %b", shard.text, shard.length);
+    assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 1);
+    freeReplyObject(r);
+}
+
 static bool is_degraded(void)
 {
     (void)stored(0);
@@ -243,18 +252,13 @@ static bool is_degraded(void)
  * no key is absent. As no process has the shard, the filter is degraded, which a build heals. */
 static void test_a_shard_that_went_behind_a_cutover__degrades_the_filter(void **state)
 {
-    struct key_name shard;
     (void)state;
     assert_int_equal(log_member_added(&other, 0, ROWS), ROWS);
     log_member_pause(&folder);
     log_member_pause(&other);
     build_and_cut_over();
     (void)stored(0);
-    const struct generation *g = &on.view->slot[on.view->current].shape;
-    names_log_shard(&on.names, (struct shard_id){g->number, 0, 0}, &shard);
-    redisReply *r = client_command(&on.client, "DEL %b", shard.text, shard.length);
-    assert_true(r != NULL && r->type == REDIS_REPLY_INTEGER && r->integer == 1);
-    freeReplyObject(r);
+    delete_shard(on.view->slot[on.view->current].shape.number);
     log_member_go_on(&folder);
     log_member_go_on(&other);
     uint64_t until = clock_mono_us() + WAIT_US;
@@ -268,6 +272,35 @@ static void test_a_shard_that_went_behind_a_cutover__degrades_the_filter(void **
     all_have(ROWS);
 }
 
+/* Nobody makes a shard of the generation before again. So there is no rollback, and the lane is not kept for
+ * one. */
+static void test_a_shard_of_the_generation_before_that_is_lost__ends_its_grace(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    assert_int_equal(log_member_added(&other, 0, ROWS), ROWS);
+    unsigned before = stored(0)->shape.number != 0 ? 0 : 1;
+    uint64_t number = on.view->slot[before].shape.number;
+    build_and_cut_over();
+    assert_int_equal(log_member_added(&other, ROWS, MORE), MORE);
+    (void)stored(0);
+    wait_until_folded(before, end_of_lane());
+    delete_shard(number);
+    uint64_t until = clock_mono_us() + WAIT_US;
+    for (unsigned first = ROWS + MORE; stored(before)->shape.built; first += MORE) {
+        if (clock_mono_us() > until)
+            fail_msg("the lane is kept: %s", folder.last.text);
+        assert_int_equal(log_member_added(&other, first, 1), 1);
+        clock_sleep_us(100 * 1000);
+    }
+    gives(ERR_CONFLICT, grace_switch(on.link, &on.names, "", number, &e), e);
+    assert_false(on.view->degraded);
+    struct log_id end = end_of_lane();
+    wait_until_folded(before ^ 1, end);
+    assert_true(log_id_compare(stored(before)->folded[0].position.id, end) < 0);
+    all_have(ROWS + MORE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +310,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             test_what_was_added_behind_the_last_read_of_a_build__outlives_the_lane, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_shard_of_the_generation_before_that_is_lost__ends_its_grace,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_shard_that_went_behind_a_cutover__degrades_the_filter, set_up,
                                         tear_down),
     };

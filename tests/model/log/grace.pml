@@ -4,6 +4,8 @@
  * stop for any time; a reader by blocks. One lane, trimmed by the least position of all generations in the view.
  * README.md says what is left out.
  *
+ * With LOSS a shard of the generation that is not read is lost, and the view may say so: then no lane is kept for it.
+ *
  * denied: the reader says "absent" of the key after its add was acknowledged.
  * mistaken: the generation that the view reads has no shards, or its position is before the lane's first entry. */
 
@@ -16,6 +18,8 @@ byte slot[2];                         /* in the view: number of each generation,
 byte folded[2];                       /* of each slot */
 bit current = 1;
 bool shard[3], there[3];              /* of each generation: the key's bits; its shards are there */
+bool lost[3];                         /* of each: its shards went while the view had it; nobody says "absent" by it */
+bool given_up[2];                     /* of each slot: it was not read when the view said that it had lost a shard */
 bool denied, mistaken;
 
 #ifdef STORED_WITHOUT_TOKEN
@@ -26,8 +30,14 @@ bool denied, mistaken;
 #ifdef TRIM_BY_READ_GENERATION
 #define LEAST folded[current]
 #else
-#define LEAST (slot[1 - current] == NOBODY || folded[1 - current] > folded[current] -> folded[current] : \
-               folded[1 - current])
+#define LEAST (slot[1 - current] == NOBODY || given_up[1 - current] || folded[1 - current] > folded[current] -> \
+               folded[current] : folded[1 - current])
+#endif
+
+#ifdef LOST_READ_AGAIN
+#define MAY_BE_READ(s) true
+#else
+#define MAY_BE_READ(s) (!given_up[s])
 #endif
 
 proctype caller()
@@ -51,7 +61,7 @@ end:
            shard[g] = shard[g] || (there[g] && at > 0 && at <= applied) }
        atomic {
            if
-           :: IS_OURS && noted > folded[g % 2] -> folded[g % 2] = noted
+           :: IS_OURS && !lost[g] && noted > folded[g % 2] -> folded[g % 2] = noted
            :: else
            fi
        }
@@ -68,7 +78,7 @@ proctype operator()
     :: true -> /* a rollback */
         atomic {
             if
-            :: slot[1 - current] != NOBODY -> current = 1 - current;
+            :: slot[1 - current] != NOBODY && MAY_BE_READ(1 - current) -> current = 1 - current;
 #ifdef FOLDED_OF_OTHER_GENERATION
                 folded[current] = folded[1 - current]
 #endif
@@ -78,6 +88,28 @@ proctype operator()
     :: true
     fi
 }
+
+#ifdef LOSS
+proctype loss()
+{
+    byte g;
+    bit s;
+    atomic {
+        s = 1 - current;
+        g = slot[s];
+        if
+        :: g != NOBODY -> there[g] = false; shard[g] = false; lost[g] = true
+        :: else
+        fi
+    }
+    atomic {
+        if
+        :: g != NOBODY && slot[s] == g && s != current -> given_up[s] = true
+        :: else
+        fi
+    }
+}
+#endif
 
 /* Retires what is not read, deletes its shards, and builds a generation in its slot. */
 proctype job()
@@ -105,9 +137,10 @@ proctype job()
 #endif
         if
         :: s == 0 -> /* build.pml has how */
-            atomic { there[2] = true; shard[2] = at > 0; slot[0] = 2; folded[0] = last }
+            atomic { there[2] = true; shard[2] = at > 0; slot[0] = 2; folded[0] = last;
+                given_up[0] = false }
             if
-            :: current = 0
+            :: atomic { MAY_BE_READ(0) -> current = 0 }
             :: true
             fi
         :: else
@@ -129,7 +162,7 @@ end:
 #else
            good = there[g];
 #endif
-           mistaken = mistaken || (!there[g] && g == slot[current]);
+           mistaken = mistaken || (!there[g] && !lost[g] && g == slot[current]);
            key = shard[g]
        }
        assert(!mistaken);
@@ -157,6 +190,9 @@ init {
         run folder(2);
         run operator();
         run job();
+#ifdef LOSS
+        run loss();
+#endif
         run reader()
     }
 }
