@@ -100,12 +100,13 @@ static enum job_step resume_build(const struct view *view, uint64_t record_gener
     case STEP_SCAN:
     case STEP_CATCH_UP:
     case STEP_VERIFY:
+    case STEP_ROLLBACK: /* the view was switched back, and the record does not say so yet */
         return record_step;
     case STEP_HOLD: /* the hold may have been long: catch up again */
     case STEP_CUTOVER:
         return STEP_CATCH_UP;
-    default:
-        return STEP_SETTLE;
+    default: /* the cutover is done again where home went back behind it */
+        return alternate->built && step_is_switched(record_step) ? STEP_CATCH_UP : STEP_SETTLE;
     }
 }
 

@@ -153,8 +153,11 @@ static enum job_step after(struct driver *d, enum job_step step, enum err code, 
         return STEP_ABORT;
     if (code != ERR_OK && step_next(step, code) == STEP_CONFIRM)
         driver_distrust(d, why->text);
-    if (step == STEP_RECLAIM && code == ERR_OK)
-        return step_resume(&d->view, d->record.generation, d->record.step, d->o->kind);
+    if (step == STEP_RECLAIM && code == ERR_OK) {
+        enum job_step resumed = step_resume(&d->view, d->record.generation, d->record.step, d->o->kind);
+        d->unconfirmed = resumed == STEP_ROLLBACK && d->record.unconfirmed;
+        return resumed;
+    }
     return step_next(step, code);
 }
 

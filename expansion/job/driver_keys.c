@@ -9,11 +9,14 @@
  * the step is retried). */
 #include <inttypes.h>
 #include <stdlib.h>
+#include "base/clock.h"
 #include "base/log.h"
 #include "expansion/job/driver_internal.h"
 #include "migrate/verify/log_check.h"
 #include "shard/control/key_client.h"
 #include "shard/view/view_load.h"
+
+enum { LOOK_US = 1000 * 1000 };
 
 /* --- the build --- */
 
@@ -127,7 +130,8 @@ static enum err open_client(struct driver *d, struct error *e)
 }
 
 /* After a cutover a process answers from the old generation until it has the new one in memory. So wait
- * before keys are looked up in the new one. */
+ * before keys are looked up in the new one, but not for one that the view does not read any more: the
+ * metadata node may have gone back. */
 enum err driver_await_generation(struct driver *d, struct error *e)
 {
     struct log_status *status = malloc(sizeof(*status));
@@ -135,13 +139,17 @@ enum err driver_await_generation(struct driver *d, struct error *e)
     if (status == NULL)
         return error_set(e, ERR_NOMEM, "out of memory");
     code = open_client(d, e);
-    for (uint64_t looked_at = 0; code == ERR_OK && !is_read_here(d, status);) {
-        if (driver_is_degraded(d, &looked_at)) { /* shards may be lost: a new generation heals that */
-            code = error_set(e, ERR_LOST, "the filter is degraded, and this coordinator has not loaded it");
-            break;
-        }
+    for (uint64_t looked_at = 0, now; code == ERR_OK && !is_read_here(d, status);) {
         filters_look(d->o->logs, d->o->filter, d->o->filter_length);
         code = driver_nap(d, "this coordinator to load the new generation", e);
+        now = clock_mono_us();
+        if (code == ERR_OK && now - looked_at >= LOOK_US) {
+            looked_at = now;
+            code = driver_reload(d, e);
+            if (code == ERR_OK && d->view.degraded && view_current(&d->view)->built) /* a build heals that */
+                code =
+                    error_set(e, ERR_LOST, "the filter is degraded, and this coordinator has not loaded it");
+        }
         if (code == ERR_OK)
             code = open_client(d, e); /* it may have had an earlier filter of this name */
     }

@@ -147,6 +147,8 @@ enum err record_step(struct driver *d, enum job_step step, struct error *e)
     record_text(d, "state", "running");
     record_text(d, "waiting_for", "");
     put_end_of_grace(d, step);
+    if (step == STEP_ROLLBACK)
+        record_text(d, "unconfirmed", d->unconfirmed ? "1" : "0");
     record_number(d, "id", d->record.id);
     record_text(d, "owner", d->o->owner);
     record_number(d, "token", mutex_token(d->mutex));

@@ -53,6 +53,7 @@ static const struct field fields[] = {
     FIELD("switched_ms", NUMBER, BY_OTHERS, switched_ms),
     FIELD("dead_generation", NUMBER, BY_OTHERS, dead_generation),
     FIELD("dead_at_build", NUMBER, BY_OTHERS, dead_at_build),
+    FIELD("unconfirmed", YES_NO, BY_OTHERS, unconfirmed),
     FIELD("verify_full", YES_NO, BY_OTHERS, verify_full),
     FIELD("healed", REMARK, BY_OTHERS, healed),
     FIELD("reason", REMARK, BY_OTHERS, reason),

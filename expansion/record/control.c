@@ -78,7 +78,7 @@ static const struct wish wishes[] = {
     [WISH_THROTTLE] = {",BUILDING,SWITCHED,", true, "rows_per_second", 0, ""},
 };
 
-enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, struct error *e)
+enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, uint64_t job, struct error *e)
 {
     const struct wish *w = &wishes[wish];
     struct script_call *c = &f->call;
@@ -91,6 +91,7 @@ enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, s
     script_text(c, w->field);
     script_number(c, wish == WISH_THROTTLE ? value : w->value);
     script_number(c, VIEW_FORMAT);
+    script_number(c, job);
     long long answer;
     enum err code = script_run(c, f->redis, handle_home(f), &answer, e);
     if (code != ERR_OK)
@@ -102,6 +103,9 @@ enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, s
         return error_set(e, ERR_NOT_FOUND, "the filter does not exist");
     case -1:
         return error_set(e, ERR_CONFLICT, "no job is running");
+    case -5:
+        return error_set(e, ERR_CONFLICT,
+                         "the job that the request is meant for has ended, and another one runs");
     case -4:
         return error_set(e, ERR_CONFLICT, "the former generation was not built: nothing to roll back to");
     case -3:

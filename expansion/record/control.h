@@ -36,9 +36,11 @@ MUST_CHECK enum err control_job(struct handle *f, uint64_t *id, struct error *e)
  * started for; 0: no such job, or its driver wrote no id. */
 MUST_CHECK enum err control_unfinished(struct handle *f, uint64_t *id, struct error *e);
 
-/* Make a request. One script checks view and mutex and writes the request: a rejected request has changed
- * nothing, an accepted one will be read by the job's driver or the next one. ERR_NOT_FOUND: no such filter.
- * ERR_CONFLICT: no job is running, or it is past that point; the text says which. ERR_UNREACHABLE,
+/* Make a request to @job, as control_job() told: whoever sleeps before this asks nothing of a later job. One
+ * script checks view, mutex and id and writes the request: a rejected request has changed nothing, an
+ * accepted one will be read by the job's driver or the next one. ERR_NOT_FOUND: no such filter. ERR_CONFLICT:
+ * no job is running, or another one, or it is past that point; the text says which. ERR_UNREACHABLE,
  * ERR_TIMEOUT. */
-MUST_CHECK enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, struct error *e);
+MUST_CHECK enum err control_ask(struct handle *f, enum control_wish wish, uint64_t value, uint64_t job,
+                                struct error *e);
 #endif

@@ -112,14 +112,12 @@ enum err admin_verify(struct admin *a, struct admin_call *call, struct reply *r,
 
 enum err admin_control(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    struct error ignored;
     enum err code = names_init(&a->handle.names, a->config->prefix, call->filter, call->filter_length, e);
+    if (code == ERR_OK && call->job == 0) /* the caller has named none */
+        code = control_job(&a->handle, &call->job, e);
     if (code == ERR_OK)
-        code = control_ask(&a->handle, (enum control_wish)call->flags, call->rows_per_second, e);
-    if (code != ERR_OK)
-        return code;
-    if (control_job(&a->handle, &call->job, &ignored) != ERR_OK)
-        call->job = 0; /* the request was made; only its job's number is unknown */
-    reply_simple(r, "OK");
-    return ERR_OK;
+        code = control_ask(&a->handle, (enum control_wish)call->flags, call->rows_per_second, call->job, e);
+    if (code == ERR_OK)
+        reply_simple(r, "OK");
+    return code;
 }

@@ -117,7 +117,7 @@ command_fn command_bf_insert;
 command_take_fn command_take_creation, command_take_field, command_take_position, command_take_chunk;
 command_take_fn command_take_names, command_take_scan, command_take_usage, command_take_expiry;
 command_take_fn command_take_nodes, command_take_doctor, command_take_history, command_take_job,
-    command_take_rate;
+    command_take_request;
 command_fn command_ping, command_echo, command_quit, command_hello, command_auth, command_acl, command_select,
     command_reset, command_sub, command_command, command_info, command_multi, command_exec, command_discard,
     command_watch, command_unwatch, command_time, command_module;

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "service/commands/command.h"
 #include "service/config/users.h"
+#include "service/protocol/job_id.h"
 
 /* The value of an option; NULL: there is none. */
 static const struct argument *value_of(const struct argument *a, size_t count, size_t i)
@@ -70,10 +71,24 @@ const char *command_take_job(const struct command_words *w, struct admin_call *c
     return error;
 }
 
-const char *command_take_rate(const struct command_words *w, struct admin_call *call)
+/* FILTER [JOB id], or FILTER ROWS [JOB id] */
+const char *command_take_request(const struct command_words *w, struct admin_call *call)
 {
-    bool whole = number_u64(w->a[2].bytes, w->a[2].length, &call->rows_per_second);
-    return whole ? NULL : "RANGE ROWS is not a whole number";
+    size_t i = 2;
+    struct buffer name = {0};
+    if (w->command->value == WISH_THROTTLE) {
+        if (!number_u64(w->a[i].bytes, w->a[i].length, &call->rows_per_second))
+            return "RANGE ROWS is not a whole number";
+        i++;
+    }
+    if (w->count == i)
+        return NULL;
+    if (w->count != i + 2 || !argument_is(&w->a[i], "JOB"))
+        return "ERR syntax error";
+    bool is_its = job_id_take(&name, &call->job, w->a[i + 1].bytes, w->a[i + 1].length) &&
+                  name.length == call->filter_length && memcmp(name.data, call->filter, name.length) == 0;
+    buffer_fini(&name);
+    return is_its ? NULL : "RANGE JOB is not the id of a job of this filter";
 }
 
 /* Needs the right to all filters, as GET /v1/nodes does: the nodes belong to no single filter. */

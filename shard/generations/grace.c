@@ -31,8 +31,8 @@ static enum err count_shards(struct sync_client *l, const struct names *names, u
     return code;
 }
 
-enum err grace_switch(struct sync_client *l, const struct names *names, const char *mutex, uint64_t number,
-                      struct error *e)
+enum err grace_switch(struct sync_client *l, const struct names *names, const char *mutex, uint64_t version,
+                      uint64_t number, struct error *e)
 {
     struct script_call call = {0};
     uint64_t shards = 0;
@@ -47,6 +47,7 @@ enum err grace_switch(struct sync_client *l, const struct names *names, const ch
     script_number(&call, number);
     script_text(&call, mutex);
     script_number(&call, shards);
+    script_number(&call, version);
     code = script_run_once(&call, l, names, &result, e);
     if (code == ERR_OK && result == 1)
         log_view_notify(l, names);
@@ -56,6 +57,8 @@ enum err grace_switch(struct sync_client *l, const struct names *names, const ch
         return error_set(e, ERR_NOT_FOUND, "the view has no generation %" PRIu64 " any more", number);
     if (result == -3)
         return error_set(e, ERR_MUTEX_LOST, "the mutex %s was lost", mutex);
+    if (result == -4)
+        return error_set(e, ERR_TIMEOUT, "the view has changed meanwhile");
     return error_set(e, ERR_CONFLICT, "generation %" PRIu64 " cannot be read: %s", number,
                      result == -1 ? "it was not built, or lacks keys that were acknowledged"
                                   : "it was not folded in each of the lanes");

@@ -15,10 +15,11 @@
 #include "shard/redis/sync_client.h"
 #include "shard/filter/names.h"
 
-/* Make generation @number, the other one of the view, the current one. ERR_CONFLICT: it is still being built,
+/* Make generation @number, the other one of the view, the current one. @version is that of the view that the
+ * caller goes by. ERR_TIMEOUT: the view has changed since. ERR_CONFLICT: the generation is still being built,
  * lacks keys that were acknowledged, or was not folded in one of the lanes. ERR_NOT_FOUND. */
 MUST_CHECK enum err grace_switch(struct sync_client *l, const struct names *names, const char *mutex,
-                                 uint64_t number, struct error *e);
+                                 uint64_t version, uint64_t number, struct error *e);
 
 /* Drop generation @number, which is not current, from the view: its grace is over, or an operator ends its
  * build. ERR_OK also if the view does not have it. ERR_CONFLICT: it is the current one. */

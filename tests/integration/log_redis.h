@@ -16,6 +16,10 @@ struct log_redis {
 };
 extern struct log_redis on;
 
+/* Make generation @number current, by the view as it is now. */
+MUST_CHECK enum err log_switch(struct sync_client *l, const struct names *names, uint64_t number,
+                               struct error *e);
+
 /* Setup of a group. */
 int log_redis_start(void **state);
 int log_redis_stop(void **state);

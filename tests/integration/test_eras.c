@@ -269,7 +269,7 @@ static void test_a_generation_that_was_not_written__is_not_read_again(void **sta
     eras_case_load();
     assert_true(!on.view->slot[before % 2].shape.built && on.view->slot[on.view->current].shape.built &&
                 !on.view->degraded);
-    gives(ERR_CONFLICT, grace_switch(on.link, &on.names, "", before, &e), e);
+    gives(ERR_CONFLICT, log_switch(on.link, &on.names, before, &e), e);
 }
 
 /* A writer must report again when it knows of writers that have left since. */
@@ -316,7 +316,7 @@ static void test_what_was_written_of_another_generation__says_nothing(void **sta
     renew();
     assert_int_equal(eras_case_look(), ERAS_WRITE);
     must(say(0, true, &e), e);
-    must(grace_switch(on.link, &on.names, "", before, &e), e);
+    must(log_switch(on.link, &on.names, before, &e), e);
     assert_int_equal(say(0, true, &e), ERR_FENCED); /* the writer has not read that view */
     assert_int_equal(take(ERAS_WRITE), 1);
     must(say(0, true, &e), e);

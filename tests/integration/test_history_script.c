@@ -148,13 +148,33 @@ static void test_control_ask__refuses_a_rollback_to_what_was_never_built(void **
             &servers, 0,
             "HSET " KEY("view") " format %d bloom_filter_current_index 1 generation0 %s generation1 %s",
             VIEW_FORMAT, former, current);
-        enum err code = control_ask(&f.handle, WISH_ROLLBACK, 0, &e);
+        enum err code = control_ask(&f.handle, WISH_ROLLBACK, 0, 0, &e);
         gives(built == 1 ? ERR_OK : ERR_CONFLICT, code, e);
         if (built == 0)
             assert_non_null(strstr(e.text, "the former generation was not built"));
         assert_string_equal(servers_text(&servers, 0, "HGET " KEY("job") " rollback"), built == 1 ? "1" : "");
-        must(control_ask(&f.handle, WISH_FINISH, 0, &e), e);
+        must(control_ask(&f.handle, WISH_FINISH, 0, 0, &e), e);
     }
+}
+
+static void test_control_ask__asks_nothing_of_another_job(void **state)
+{
+    (void)state;
+    static const char generation[] = "number=%d seed=0000000000000001 built=1 capacity=10 rate=0.01";
+    struct error e = {""};
+    char former[128], current[128];
+    (void)snprintf(former, sizeof(former), generation, 2);
+    (void)snprintf(current, sizeof(current), generation, 3);
+    (void)servers_integer(
+        &servers, 0,
+        "HSET " KEY("view") " format %d bloom_filter_current_index 1 generation0 %s generation1 %s",
+        VIEW_FORMAT, former, current);
+    (void)servers_integer(&servers, 0, "HSET " KEY("job") " id 77");
+    gives(ERR_CONFLICT, control_ask(&f.handle, WISH_ROLLBACK, 0, 76, &e), e);
+    assert_non_null(strstr(e.text, "another one runs"));
+    assert_string_equal(servers_text(&servers, 0, "HGET " KEY("job") " rollback"), "");
+    must(control_ask(&f.handle, WISH_ROLLBACK, 0, 77, &e), e);
+    assert_string_equal(servers_text(&servers, 0, "HGET " KEY("job") " rollback"), "1");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -167,6 +187,7 @@ int main(void)
         TEST(test_finish__is_refused_without_the_mutex),
         TEST(test_finish__writes_a_line_that_is_read_back),
         TEST(test_control_ask__refuses_a_rollback_to_what_was_never_built),
+        TEST(test_control_ask__asks_nothing_of_another_job),
         TEST(test_control_unfinished__is_the_job_of_a_view_with_two_generations),
     };
     return cmocka_run_group_tests(tests, start, stop);

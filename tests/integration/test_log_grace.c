@@ -35,7 +35,7 @@ static void build_one(bool heals)
 
 static enum err switch_to(uint64_t number, struct error *e)
 {
-    return grace_switch(p.link, &log_names, "", number, e);
+    return grace_switch(p.link, &log_names, "", log_stored()->version, number, e);
 }
 
 static enum err forget(uint64_t number, struct error *e)

@@ -354,9 +354,9 @@ static void rebuild_and_roll_back(unsigned before)
     rows(build, b->seed, before / 2, before);
     must(build_cutover(build, false, &e), e);
     clock_sleep_us(SWITCH_US);
-    must(grace_switch(on.link, &on.names, "", old, &e), e);
+    must(log_switch(on.link, &on.names, old, &e), e);
     clock_sleep_us(SWITCH_US);
-    must(grace_switch(on.link, &on.names, "", b->shape.number, &e), e);
+    must(log_switch(on.link, &on.names, b->shape.number, &e), e);
     for (unsigned i = 0; i < MEMBERS; i++) {
         assert_int_equal(pthread_join(a[i].thread, NULL), 0);
         assert_false(a[i].failed);

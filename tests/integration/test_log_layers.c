@@ -380,7 +380,7 @@ static void test_a_generation_of_two_layers__is_read_again(void **state)
     wait_until_folded();
     uint64_t before = reads_another();
     assert_true(comes_to(a, KEY_ABSENT) && comes_to(b, KEY_ABSENT) && comes_to(c, KEY_ABSENT));
-    must(grace_switch(on.link, &on.names, "", before, &e), e);
+    must(log_switch(on.link, &on.names, before, &e), e);
     assert_true(comes_to(a, KEY_PRESENT) && comes_to(b, KEY_PRESENT) && comes_to(c, KEY_PRESENT));
 }
 

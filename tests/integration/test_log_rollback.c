@@ -126,7 +126,7 @@ static void test_the_generation_before__is_folded_and_may_be_read_again(void **s
     struct log_id end = end_of_lane();
     wait_until_folded(before, end);
     wait_until_folded(before ^ 1, end);
-    must(grace_switch(on.link, &on.names, "", number, &e), e);
+    must(log_switch(on.link, &on.names, number, &e), e);
     all_have(ROWS + 2 * MORE);
     struct log_member late;
     log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false); /* it has the data of Redis */

@@ -16,7 +16,7 @@ static struct fixture fixture;
 static struct proxy *proxy;
 
 /* Both reach Redis through the proxy, which can hold the sleeper's requests, as those of the user `held`. */
-static int start(const char *grace)
+static int start(const char *grace, const char *of_redis)
 {
     static const char *const user[] = {[SLEEPER] = "held:pw@", [OTHER] = ""};
     struct error e = {""};
@@ -40,6 +40,7 @@ static int start(const char *grace)
         const struct daemon_options o = {.nodes = node,
                                          .dsn = fixture.postgres.dsn,
                                          .service = "check_interval = 200ms\n",
+                                         .redis = of_redis,
                                          .expansion = "lease = 2s\nverify_sample = 1\n",
                                          .filters = filters};
         must(daemon_start(&fixture.daemon[d], &o, &e), e);
@@ -56,13 +57,19 @@ static int start(const char *grace)
 static int set_up(void **state)
 {
     (void)state;
-    return start("60s");
+    return start("60s", "");
 }
 
 static int set_up_short_grace(void **state)
 {
     (void)state;
-    return start("2s");
+    return start("2s", "");
+}
+
+static int set_up_patient(void **state)
+{
+    (void)state;
+    return start("5s", "timeout = 20s\n");
 }
 
 static int tear_down(void **state)
@@ -97,7 +104,7 @@ static void stop_at(const char *text, enum proxy_moment moment)
 
 #define BEGINS(step) "step\r\n$" step "\r\n$5\r\nstate\r\n"
 
-static void sleeps(void)
+static void is_held(void)
 {
     uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
     while (!proxy_is_held(proxy)) {
@@ -105,6 +112,11 @@ static void sleeps(void)
             fail_msg("the job was not stopped");
         clock_sleep_us(1000);
     }
+}
+
+static void sleeps(void)
+{
+    is_held();
     daemon_pause(&fixture.daemon[SLEEPER]);
 }
 
@@ -160,6 +172,51 @@ static void test_rollback__by_who_slept_before_it_undoes_no_later_cutover(void *
     is_not_rolled_back(BEGINS("8\r\nrollback"), PROXY_AFTER);
 }
 
+/* The driver dies where the view is switched back, and its record does not say so yet. */
+static void test_rollback__ends_in_a_hold_when_its_driver_dies_behind_the_switch(void **state)
+{
+    (void)state;
+    int64_t before = fixture_generation(&fixture, OTHER);
+    ask(SLEEPER, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, OTHER, "job_step", "grace");
+    stop_at("hold\r\n$1\r\n1\r\n$8\r\nrollback\r\n$1\r\n0\r\n", PROXY_BEFORE);
+    ask(OTHER, "TB.ROLLBACK " FILTER);
+    sleeps();
+    is("phase", "BUILDING");
+    fixture_wait(&fixture, OTHER, "job_step", "hold");
+    assert_int_equal(fixture_generation(&fixture, OTHER), before);
+    wakes_up();
+    ask(OTHER, "TB.CUTOVER " FILTER); /* the request for the rollback was fulfilled, and is over */
+    fixture_wait(&fixture, OTHER, "job_step", "grace");
+    clock_sleep_us(LEASE_US);
+    is("phase", "SWITCHED");
+    fixture_all_present(&fixture, OTHER, 0, ROWS);
+}
+
+/* The request to switch back comes late over a connection that broke. The driver has sent it again, and has
+ * cut over again since. */
+static void test_rollback__that_is_executed_late_undoes_no_later_cutover_of_its_driver(void **state)
+{
+    (void)state;
+    fixture_insert(fixture.db, ROWS, LATER);
+    ask(SLEEPER, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, OTHER, "job_step", "grace");
+    int64_t later = fixture_generation(&fixture, OTHER);
+    stop_at("Make the other generation the current one", PROXY_BEFORE);
+    ask(OTHER, "TB.ROLLBACK " FILTER);
+    is_held();
+    proxy_count_only(proxy, "no later request");
+    fixture_wait(&fixture, OTHER, "job_step", "hold");
+    ask(OTHER, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, OTHER, "job_step", "grace");
+    fixture_all_present(&fixture, OTHER, 0, ROWS + LATER);
+    proxy_release(proxy, true);
+    clock_sleep_us(LEASE_US);
+    is("phase", "SWITCHED");
+    assert_int_equal(fixture_generation(&fixture, OTHER), later);
+    fixture_all_present(&fixture, OTHER, 0, ROWS + LATER);
+}
+
 /* --- finish, abort --- */
 
 static void test_finish__by_who_slept_ends_no_later_grace(void **state)
@@ -200,6 +257,30 @@ static void test_abort__by_who_slept_ends_no_later_build(void **state)
     fixture_all_present(&fixture, OTHER, 0, ROWS + LATER);
 }
 
+/* --- an operator's request --- */
+
+/* A coordinator sleeps while it asks a job for something, and the next one runs when it wakes up. */
+static void test_request__by_who_slept_is_not_one_to_a_later_job(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    ask(OTHER, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, OTHER, "job_step", "hold");
+    proxy_count_as_job(proxy, "*");
+    stop_at("Make a request to a running job", PROXY_BEFORE);
+    (void)!client_ok(&fixture.client[SLEEPER], &e, "TB.ABORT " FILTER); /* its deadline passes */
+    is_held();
+    ask(OTHER, "TB.ABORT " FILTER);
+    fixture_wait(&fixture, OTHER, "job_state", "aborted");
+    ask(OTHER, "TB.REBUILD " FILTER " HOLD");
+    fixture_wait(&fixture, OTHER, "job_step", "hold");
+    proxy_release(proxy, true);
+    clock_sleep_us(LEASE_US);
+    is("job_step", "hold");
+    ask(OTHER, "TB.ABORT " FILTER);
+    fixture_wait(&fixture, OTHER, "job_state", "aborted");
+}
+
 /* --- open --- */
 
 static void test_generation__is_not_entered_for_a_job_that_was_ended(void **state)
@@ -235,21 +316,15 @@ static void copy(const char *from, const char *to)
     client_close(&redis);
 }
 
-/* The metadata node is an older one, from before the cutover, while the job is in its grace time. */
-static void test_home__that_went_back_behind_a_cutover_has_the_job_cut_over_again(void **state)
+/* The job is asked to cut over, though it may hold again, until it is done. */
+static void is_cut_over(int64_t before)
 {
-    (void)state;
     struct error e = {""};
     char text[64] = "";
-    int64_t before = rebuilds_later_rows("TB.REBUILD " FILTER " HOLD", "hold");
-    copy("", "saved:");
-    ask(OTHER, "TB.CUTOVER " FILTER);
-    fixture_wait(&fixture, OTHER, "job_step", "grace");
-    copy("saved:", "");
     uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
     while (strcmp(text, "done") != 0) {
         clock_sleep_us(200 * 1000);
-        (void)!client_ok(&fixture.client[OTHER], &e, "TB.CUTOVER " FILTER); /* it may hold again */
+        (void)!client_ok(&fixture.client[OTHER], &e, "TB.CUTOVER " FILTER);
         must(client_status(&fixture.client[OTHER], FILTER, "job_state", text, sizeof(text), &e), e);
         if (clock_mono_us() > until)
             fail_msg("the job is %s", text);
@@ -258,17 +333,69 @@ static void test_home__that_went_back_behind_a_cutover_has_the_job_cut_over_agai
     fixture_all_present(&fixture, OTHER, 0, ROWS + LATER);
 }
 
+/* The metadata node is an older one, from before the cutover, while the job is in its grace time. */
+static void test_home__that_went_back_behind_a_cutover_has_the_job_cut_over_again(void **state)
+{
+    (void)state;
+    int64_t before = rebuilds_later_rows("TB.REBUILD " FILTER " HOLD", "hold");
+    copy("", "saved:");
+    ask(OTHER, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, OTHER, "job_step", "grace");
+    copy("saved:", "");
+    is_cut_over(before);
+}
+
+/* The view loses what the script that switches to a generation has written, and changes since, so its version
+ * does not tell that it went back. */
+static void lose_the_switch(unsigned current)
+{
+    struct error e = {""};
+    struct client redis;
+    must(client_open(&redis, fixture.redis[0].port, WAIT_MS, &e), e);
+    freeReplyObject(
+        client_command(&redis, "HSET twinbloom:{" FILTER "}:view bloom_filter_current_index %u", current));
+    freeReplyObject(client_command(&redis, "HINCRBY twinbloom:{" FILTER "}:view version 1"));
+    freeReplyObject(client_command(&redis, "PUBLISH twinbloom:events %s", "view " FILTER));
+    client_close(&redis);
+}
+
+/* As above, but nothing is degraded, and the job is about to look up keys in the generation that it has cut
+ * over to, when this coordinator does not answer from it any more. */
+static void test_home__that_went_back_while_a_job_confirms_has_the_job_cut_over_again(void **state)
+{
+    (void)state;
+    fixture_insert(fixture.db, ROWS, LATER);
+    ask(SLEEPER, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, OTHER, "job_step", "grace");
+    ask(OTHER, "TB.ROLLBACK " FILTER);
+    fixture_wait(&fixture, OTHER, "job_step", "hold");
+    int64_t before = fixture_generation(&fixture, OTHER);
+    stop_at(BEGINS("7\r\nconfirm"), PROXY_BEFORE);
+    ask(OTHER, "TB.CUTOVER " FILTER);
+    is_held();
+    lose_the_switch((unsigned)before % 2);
+    clock_sleep_us(LEASE_US); /* both have loaded the generation before, and answer from it */
+    proxy_release(proxy, true);
+    is_cut_over(before);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_rollback__that_is_executed_late_undoes_no_later_cutover),
         TEST(test_rollback__by_who_slept_before_it_undoes_no_later_cutover),
+        TEST(test_rollback__ends_in_a_hold_when_its_driver_dies_behind_the_switch),
+        TEST(test_rollback__that_is_executed_late_undoes_no_later_cutover_of_its_driver),
         TEST(test_finish__by_who_slept_ends_no_later_grace),
         TEST(test_abort__by_who_slept_ends_no_later_build),
+        TEST(test_request__by_who_slept_is_not_one_to_a_later_job),
         TEST(test_generation__is_not_entered_for_a_job_that_was_ended),
         cmocka_unit_test_setup_teardown(test_home__that_went_back_behind_a_cutover_has_the_job_cut_over_again,
                                         set_up_short_grace, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_home__that_went_back_while_a_job_confirms_has_the_job_cut_over_again, set_up_patient,
+            tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 #include "base/number.h"
 #include "service/cli/operate/cli_operate.h"
 
+enum { JOB_ID_MAX = 2048 /* bytes; a name has at most 512, escaped */ };
+
 /* --- confirmation of what cannot be undone --- */
 
 /* Print @question up to its %s, the filter's name escaped, and the rest. */
@@ -98,13 +100,36 @@ static void say(const struct cli *cli, const struct control *c, const uint64_t *
     buffer_fini(&name);
 }
 
-/* Confirm, if this cannot be undone, and send the command. @rows: of throttle, else NULL. */
+/* Who is asked may take long to answer, and means the job of now. @id "": there is none. */
+static bool job_of_now(struct cli *cli, const struct control *c, char *id, size_t size)
+{
+    const char *argv[] = {"TB.STATUS", cli->arguments[0]};
+    id[0] = '\0';
+    if (strcmp(c->verb, "TB.ABORT") != 0 && strcmp(c->verb, "TB.FINISH") != 0)
+        return true;
+    redisReply *status = cli_send(cli, 2, argv);
+    if (status == NULL)
+        return false;
+    (void)client_text(status, "job_id", id, size);
+    freeReplyObject(status);
+    return true;
+}
+
+/* Confirm, if this cannot be undone, and send the command. @argv has room for two more words. @rows: of
+ * throttle, else NULL. */
 static int control(struct cli *cli, size_t argc, const char **argv, const uint64_t *rows)
 {
     const struct control *c = find(cli->command);
     struct error e = {""};
     argv[0] = c->verb;
     argv[1] = cli->arguments[0];
+    char job[JOB_ID_MAX];
+    if (!job_of_now(cli, c, job, sizeof(job)))
+        return cli->failure;
+    if (job[0] != '\0') {
+        argv[argc++] = "JOB";
+        argv[argc++] = job;
+    }
     int code = c->why == NULL ? CLI_OK : cli_confirm(cli, c->why, c->question);
     redisReply *reply = code != CLI_OK ? NULL : cli_send(cli, argc, argv);
     if (reply == NULL)
@@ -119,7 +144,7 @@ static int control(struct cli *cli, size_t argc, const char **argv, const uint64
 
 int cli_control(struct cli *cli)
 {
-    const char *argv[2];
+    const char *argv[4];
     return control(cli, 2, argv, NULL);
 }
 
@@ -127,7 +152,7 @@ int cli_throttle(struct cli *cli)
 {
     char text[32];
     uint64_t rows;
-    const char *argv[3] = {[2] = text};
+    const char *argv[5] = {[2] = text};
     if (!parse_rows(cli->arguments[1], &rows))
         return cli_fail(CLI_USAGE, "%s: expected rows a second, such as 5000 or 5k, or none for no limit",
                         cli->arguments[1]);
@@ -138,7 +163,7 @@ int cli_throttle(struct cli *cli)
 int cli_create(struct cli *cli)
 {
     char capacity[24], expansion[24];
-    const char *argv[6] = {[2] = cli->error_rate, [3] = capacity};
+    const char *argv[8] = {[2] = cli->error_rate, [3] = capacity};
     size_t argc = 4;
     if (cli->capacity == 0 || cli->error_rate == NULL)
         return cli_fail(CLI_USAGE, "create needs --capacity and --error-rate");

@@ -1,14 +1,16 @@
 -- Make the other generation the current one, if its shards and the lanes still have every key.
 -- KEYS: view, mutex of the job. ARGV: incarnation, slot, number of the generation, the caller's mutex, number of the
--- generation's shards.
+-- generation's shards, the version of the view that the caller goes by: a request that is executed late, over a
+-- connection that broke, must not undo what its sender has done since.
 -- Returns 1: it is current; 0: the view does not have it; -1: it was never built, or lacks keys; -2: it was not folded
--- in one of the view's lanes; -3: the mutex is another's.
+-- in one of the view's lanes; -3: the mutex is another's; -4: the view has changed.
 -- include mutex.lua
 if not has_mutex(KEYS[2], ARGV[4]) then return -3 end
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'bloom_filter_current_index', 'generation' .. ARGV[2], 'lanes',
-  'deleting')
+  'deleting', 'version')
 if view[1] ~= ARGV[1] or view[5] ~= '0' or string.match(view[3], '^number=(%d+) ') ~= ARGV[3] then return 0 end
 if view[2] == ARGV[2] then return 1 end
+if view[6] ~= ARGV[6] then return -4 end
 if not string.find(view[3], ' built=1 ', 1, true) then return -1 end
 local lane = 0
 for number in string.gmatch(view[4], '(%d+):%x+') do

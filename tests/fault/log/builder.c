@@ -185,14 +185,15 @@ static enum err roll_back(struct turn *t, struct error *e)
     enum err code = load_view(t, e);
     if (code != ERR_OK || !was_read(t->view))
         return code;
-    code = grace_switch(t->link, t->o->names, "", t->view->slot[t->view->current ^ 1].shape.number, e);
+    code = grace_switch(t->link, t->o->names, "", t->view->version,
+                        t->view->slot[t->view->current ^ 1].shape.number, e);
     ledger_note(t->o->ledger, "builder %u: rolls back to generation %" PRIu64 " %s", t->o->number,
                 t->view->slot[t->view->current ^ 1].shape.number, e->text);
     if (code == ERR_OK)
         atomic_fetch_add(&t->o->ledger->rollbacks, 1);
-    return code == ERR_CONFLICT
-               ? ERR_OK
-               : code; /* a conflict: a lane was replaced meanwhile, or the generation lacks keys */
+    /* A conflict: a lane was replaced meanwhile, or the generation lacks keys. Timeout: the view has changed.
+     */
+    return code == ERR_CONFLICT || code == ERR_TIMEOUT ? ERR_OK : code;
 }
 
 static enum err retire(struct turn *t, struct error *e)

@@ -313,13 +313,27 @@ static void test_step_resume__goes_on_with_a_build_from_its_own_record(void **st
     for (int s = 0; s < STEP_COUNT; s++)
         for (int kind = JOB_FINISH; kind <= JOB_CHECK; kind++) {
             enum job_step on = STEP_SETTLE;
-            if (s == STEP_SCAN || s == STEP_CATCH_UP || s == STEP_VERIFY || s == STEP_ABORT)
+            if (s == STEP_SCAN || s == STEP_CATCH_UP || s == STEP_VERIFY || s == STEP_ABORT ||
+                s == STEP_ROLLBACK)
                 on = (enum job_step)s;
             else if (s == STEP_HOLD || s == STEP_CUTOVER) /* rows may have been added in the meantime */
                 on = STEP_CATCH_UP;
             assert_step(step_resume(&v, ALTERNATE, (enum job_step)s, (enum job_kind)kind), on,
                         (enum job_step)s, "resumed");
         }
+}
+
+static void test_step_resume__cuts_over_again_where_the_view_went_back_behind_a_cutover(void **state)
+{
+    (void)state;
+    static struct view v;
+    view_in(&v, PHASE_BUILDING);
+    v.slot[1].built = true;
+    for (int s = 0; s < STEP_COUNT; s++)
+        if (step_is_switched((enum job_step)s))
+            assert_step(step_resume(&v, ALTERNATE, (enum job_step)s, JOB_FINISH), STEP_CATCH_UP,
+                        (enum job_step)s, "resumed");
+    assert_step(step_resume(&v, ALTERNATE, STEP_SETTLE, JOB_FINISH), STEP_SETTLE, STEP_SETTLE, "resumed");
 }
 
 static void test_step_resume__trusts_no_record_of_another_generation(void **state)
@@ -370,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_step_resume__begins_or_ends_where_nothing_is_unfinished),
         cmocka_unit_test(test_step_resume__follows_after_a_cutover_whatever_the_record_says),
         cmocka_unit_test(test_step_resume__goes_on_with_a_build_from_its_own_record),
+        cmocka_unit_test(test_step_resume__cuts_over_again_where_the_view_went_back_behind_a_cutover),
         cmocka_unit_test(test_step_resume__trusts_no_record_of_another_generation),
         cmocka_unit_test(test_step_resume__never_begins_at_the_cutover),
     };
