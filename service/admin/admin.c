@@ -22,6 +22,7 @@ bool admin_call_name(struct admin_call *call, const char *filter, size_t filter_
         memcpy(call->filter, filter, filter_length);
     call->filter[filter_length] = '\0';
     call->filter_length = filter_length;
+    call->named = filter != NULL;
     return true;
 }
 

@@ -58,8 +58,9 @@ struct admin_call {
     mailbox_fn *done;
     void *subject; /* for a client: its request; for a scrape: the collector */
     int protocol;  /* the reply's: 2, 3 or REPLY_JSON */
-    char *filter;  /* name as clients write it; "": none */
+    char *filter;  /* name as clients write it */
     size_t filter_length;
+    bool named;    /* a filter is named; its name may be "" */
     char *user;    /* the requester; NULL: nobody with a quota */
     char *visible; /* patterns of the filters that the user may see; NULL: all */
     struct creation creation;
@@ -90,7 +91,7 @@ struct admin_call {
     struct buffer reply;
 };
 
-/* NULL: no memory. */
+/* @filter NULL: no filter is named. NULL: no memory. */
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length);
 void admin_call_free(struct admin_call *call);
 /* Replace the filter's name. False: no memory. */

@@ -23,8 +23,7 @@ static int by_order(const void *one, const void *other)
 static bool is_wanted(const struct admin_call *call, const struct argument *name)
 {
     const struct argument cursor = {.bytes = call->filter, .length = call->filter_length};
-    return (cursor.length == 0 || order(name, &cursor) > 0) &&
-           admin_call_shows(call, name->bytes, name->length);
+    return (!call->named || order(name, &cursor) > 0) && admin_call_shows(call, name->bytes, name->length);
 }
 
 /* The wanted names of the configuration and of Redis, sorted, each once. NULL: no memory. The caller frees

@@ -310,7 +310,7 @@ static void take_filter(void *arg, const char *name, size_t length)
 
 enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    if (call->filter_length > 0)
+    if (call->named)
         return admin_status_one(a, r, call->filter, call->filter_length, e);
     struct all_statuses all = {.a = a, .call = call};
     fields_begin(&all.list, r->protocol);

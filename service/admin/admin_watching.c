@@ -82,7 +82,7 @@ static void take(void *arg, const char *name, size_t length)
 
 static void take_list(struct look *l, enum watching_kind kind, admin_fn *fn)
 {
-    struct admin_call *call = admin_call_new(fn, "", 0);
+    struct admin_call *call = admin_call_new(fn, NULL, 0);
     struct error ignored;
     if (call == NULL)
         return;

@@ -371,8 +371,9 @@ static bool is_asked_from_here(struct http_request *r)
 
 static bool may_serve(struct http_request *r)
 {
+    bool named = strchr(r->route->pattern, '{') != NULL; /* a job's filter may have the name "" */
     http_sync(r->http);
-    return http_authorise(r, r->route->role, r->filter.length > 0 ? r->filter.data : NULL, r->filter.length);
+    return http_authorise(r, r->route->role, named ? buffer_text(&r->filter) : NULL, r->filter.length);
 }
 
 /* Serve the request, now that the user is known. */
