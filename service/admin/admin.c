@@ -164,9 +164,10 @@ static void run_call(void *arg)
     call->status = call->fn(this_admin, call, &r, &call->error);
     config_release(this_admin->config);
     this_admin->config = NULL;
-    if (call->status == ERR_ASIDE) { /* repeat the call in the thread where no other call waits for it */
+    if (call->status == ERR_ASIDE) { /* run it again, where no other call waits for it, or behind those */
+        struct admin_threads *t = this_admin->threads;
         buffer_clear(&call->reply);
-        post(this_admin->threads->aside, call);
+        post(call->fn == admin_drop ? t->making : t->aside, call);
         return;
     }
     if (call->status != ERR_OK && call->reply.length == 0 && call->protocol != REPLY_JSON)

@@ -71,7 +71,7 @@ struct admin_call {
     bool verify_full;         /* TB.REBUILD, TB.VERIFY */
     bool dry_run;             /* TB.REBUILD */
     uint64_t rows_per_second; /* TB.THROTTLE */
-    uint64_t count;           /* TB.HISTORY; 0: not given */
+    uint64_t count;           /* TB.HISTORY; 0: not given. DEL: filters deleted until now */
     char field[32];           /* BF.INFO */
     /* BF.SCANDUMP, BF.LOADCHUNK */
     bool position_given; /* the position is a number */
@@ -82,7 +82,7 @@ struct admin_call {
         size_t count;
     } names;               /* DEL, EXISTS */
     uint64_t expire_at_ms; /* EXPIRE and the like; 0: PERSIST */
-    uint64_t cursor;       /* SCAN; for a scrape: when it came */
+    uint64_t cursor;       /* SCAN; DEL: the next of its names; for a scrape: when it came */
     unsigned flags;        /* depend on the command: EXPIRE_NX ..., TTL_..., LIST_..., an enum control_wish */
     enum err status;
     struct error error;
