@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/mailbox.h"
+#include "base/span.h"
 #include "expansion/record/control.h"
 #include "migrate/source/pooled.h"
 #include "service/protocol/resp.h"
@@ -202,14 +203,16 @@ enum { LIST_COUNT = 2, LIST_ANY = 4 }; /* of all names; neither: those that matc
 /* Copy the names into the call, NUL-terminated. False: no memory. */
 MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);
 
-/* The names of all filters in Redis, sorted by bytes: the order of a set differs from look to look. The
- * caller frees *@names. */
-MUST_CHECK enum err admin_names(struct admin *a, redisReply **names, struct error *e);
-
-/* Call @fn for each filter: those of the configuration, then the others that Redis names, sorted. On an error
- * of Redis only for the first. */
-typedef void admin_each_fn(void *arg, const char *name, size_t length);
-MUST_CHECK enum err admin_each(struct admin *a, admin_each_fn *fn, void *arg, struct error *e);
+/* The names of all filters: those of the configuration, then the others that Redis names, sorted. They live
+ * as long as the configuration and @stored. */
+struct filter_names {
+    struct span *name;
+    size_t count;
+    redisReply *stored;
+};
+/* On an error of Redis only the first. admin_names_free() in any case. */
+MUST_CHECK enum err admin_names(struct admin *a, struct filter_names *to, struct error *e);
+void admin_names_free(struct filter_names *n);
 
 /* The beginning of an error about a filter that was not made, in RedisBloom's words. */
 const char *admin_creation_failure(const struct admin_call *call, enum err code);
