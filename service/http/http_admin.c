@@ -34,7 +34,7 @@ static void answer_created(struct http_request *r, const struct admin_call *call
 {
     struct buffer json = {0}, location = {0};
     buffer_puts(&location, "/v1/filters/");
-    http_percent_encode(&location, call->filter, call->filter_length);
+    buffer_percent(&location, call->filter, call->filter_length);
     buffer_puts(&json, "{\"filter\":");
     json_put_bytes(&json, call->filter, call->filter_length);
     buffer_puts(&json, "}");
