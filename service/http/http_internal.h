@@ -117,6 +117,8 @@ struct http_request {
     uint64_t began_us;
     char id[HTTP_ID_MAX + 1]; /* id in the answer, and in the log if the request was slow */
     struct event *deadline;
+    void (*late)(void *arg); /* answers at the deadline; NULL: 504 */
+    void *late_arg;
     atomic_bool *login_is_vain; /* NULL: no password is being verified; set to true when the request ends */
     char user[USERS_NAME_MAX + 1]; /* "": no user */
     unsigned references;
@@ -156,6 +158,9 @@ void http_refusal(struct http_request *r, int status, const char *why);
 void http_no_memory(struct http_request *r);
 /* Add a header to the answer. Call before the answer. */
 void http_header(struct http_request *r, const char *name, const char *value);
+/* Have @late answer with what is known when @ms have passed, or http_timeout. False: no memory; it is
+ * answered. */
+MUST_CHECK bool http_deadline(struct http_request *r, uint64_t ms, void (*late)(void *arg), void *arg);
 /* The value of a request's header; NULL: the header is missing. */
 const char *http_asked(const struct http_request *r, const char *header);
 /* Begin an answer of unknown length. The connection is closed at its end. False: no memory. */
