@@ -35,7 +35,6 @@ struct http_connection;
 struct http_events;
 TAILQ_HEAD(http_connection_list, http_connection);
 LIST_HEAD(http_request_list, http_request);
-TAILQ_HEAD(lingering_list, lingering);
 
 struct http {
     struct http_options o;
@@ -55,11 +54,9 @@ struct http {
     bool draining;
     bool stopped; /* this thread and the admin thread have ended */
     /* used by http_connection.c */
-    struct http_connection_list waiting, busy, gone;
-    size_t connection_count;
-    bool paused;                     /* too many connections, or accepting failed: no more are accepted */
-    struct lingering_list lingering; /* the oldest first */
-    size_t lingering_count;
+    struct http_connection_list waiting, busy, lingering, gone;
+    size_t connection_count, lingering_count;
+    bool paused;                /* too many connections, or accepting failed: no more are accepted */
     struct http_events *events; /* see http_events.c */
     unsigned char csrf_key[CSRF_KEY_SIZE];
     struct buffer policy; /* security policy of the dashboard; see http_dashboard.c */
@@ -84,6 +81,7 @@ struct http_connection {
     struct http_connection_list *list; /* of `http`: where it is */
     struct http *http;
     struct bufferevent *io;
+    struct event *rest;           /* while it lingers: reads what nobody wants */
     struct http_request *request; /* set from the head of the request to its answer */
     struct http_parser parser;
     /* Set for a stream: called whenever the client has taken all that was sent, until the answer ends. */
@@ -218,13 +216,6 @@ void http_connection_answered(struct http_connection *c, bool last);
 size_t http_connection_unread(const struct http_connection *c);
 /* Close the connection at once, with the request that it serves. */
 void http_connection_drop(struct http_connection *c, const char *why);
-
-/* --- http_linger.c --- */
-/* The connection of @fd is about to be closed before all its bytes were read: make sure that its answer
- * arrives. */
-void http_linger(struct http *h, int fd);
-/* Close those that wait longest until only @most are left. */
-void http_linger_keep(struct http *h, size_t most);
 
 /* --- http_id.c --- */
 /* Use the id that came with the request if it is valid. Otherwise generate one. */
