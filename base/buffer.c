@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/buffer.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,15 @@ void buffer_append(struct buffer *b, const void *bytes, size_t n)
 void buffer_puts(struct buffer *b, const char *text)
 {
     buffer_append(b, text, strlen(text));
+}
+
+void buffer_percent(struct buffer *b, const char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        bool plain = isalnum(c) || (c != '\0' && strchr("-._~", c) != NULL);
+        buffer_printf(b, plain ? "%c" : "%%%02X", c);
+    }
 }
 
 /* Nearly always there is room: then the text is made once. */

@@ -25,6 +25,8 @@ void buffer_clear(struct buffer *b);
 char *buffer_reserve(struct buffer *b, size_t n);
 void buffer_append(struct buffer *b, const void *bytes, size_t n);
 void buffer_puts(struct buffer *b, const char *text);
+/* Percent-encoded, as one part of a URL. */
+void buffer_percent(struct buffer *b, const char *bytes, size_t length);
 void buffer_printf(struct buffer *b, const char *format, ...) PRINTF_LIKE(2, 3);
 bool buffer_failed(const struct buffer *b);
 

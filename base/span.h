@@ -30,6 +30,15 @@ static inline bool span_cut(struct span *rest, char separator, struct span *piec
     return true;
 }
 
+/* Compares two spans for qsort() and the like: by their bytes; of two that begin alike the shorter is first. */
+static inline int span_order(const void *a, const void *b)
+{
+    const struct span *one = a, *other = b;
+    size_t least = one->length < other->length ? one->length : other->length;
+    int order = least == 0 ? 0 : memcmp(one->at, other->at, least);
+    return order != 0 ? order : (one->length > other->length) - (one->length < other->length);
+}
+
 /* As span_cut(), for a piece that is a number. */
 static inline bool span_cut_u64(struct span *rest, char separator, uint64_t *out)
 {

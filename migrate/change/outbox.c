@@ -205,6 +205,20 @@ static void put_taken(const struct outbox *o, size_t count, struct buffer *out)
     buffer_puts(out, "}");
 }
 
+/* run_open() of a statement about the first @count taken rows. */
+static enum err run_taken(struct outbox *o, const char *name, size_t count, struct sql_binding more,
+                          PGresult **out, struct error *e)
+{
+    struct buffer taken = {0};
+    put_taken(o, count, &taken);
+    const char *text = buffer_text(&taken);
+    enum err err = buffer_failed(&taken)
+                       ? error_set(e, ERR_NOMEM, "out of memory")
+                       : run_open(o, name, SQL_BINDINGS({"outbox", o->name}, {"taken", text}, more), out, e);
+    buffer_fini(&taken);
+    return err;
+}
+
 /* The maximum number of rows of the next batch. */
 static size_t room_of(const struct outbox *o)
 {
@@ -216,18 +230,9 @@ static enum err read_page(struct outbox *o, struct error *e)
 {
     char limit[24];
     (void)snprintf(limit, sizeof(limit), "%zu", room_of(o));
-    struct buffer taken = {0};
-    put_taken(o, o->taken_count, &taken);
-    const char *text = buffer_text(&taken);
     PQclear(o->page);
     o->page = NULL;
-    enum err err =
-        buffer_failed(&taken)
-            ? error_set(e, ERR_NOMEM, "out of memory")
-            : run_open(o, "outbox_read", SQL_BINDINGS({"outbox", o->name}, {"taken", text}, {"limit", limit}),
-                       &o->page, e);
-    buffer_fini(&taken);
-    return err;
+    return run_taken(o, "outbox_read", o->taken_count, (struct sql_binding){"limit", limit}, &o->page, e);
 }
 
 /* Copy row @i of the page to the batch and to `taken`. The caller counts it only when the whole page was
@@ -301,15 +306,7 @@ enum err outbox_confirm(struct outbox *o, uint64_t mark, struct error *e)
         count++;
     if (count == 0)
         return ERR_OK;
-    struct buffer taken = {0};
-    put_taken(o, count, &taken);
-    const char *text = buffer_text(&taken);
-    enum err err =
-        buffer_failed(&taken)
-            ? error_set(e, ERR_NOMEM, "out of memory")
-            : run_open(o, "outbox_delete",
-                       SQL_BINDINGS({"outbox", o->name}, {"taken", text}, {"oid", o->oid}), NULL, e);
-    buffer_fini(&taken);
+    enum err err = run_taken(o, "outbox_delete", count, (struct sql_binding){"oid", o->oid}, NULL, e);
     if (err != ERR_OK)
         return err;
     o->taken_count -= count;

@@ -53,38 +53,31 @@ void pooled_tidy(struct pooled *k, const char *dsn, unsigned timeout_ms, uint64_
         drop(k);
 }
 
-/* False: no connection is pooled, or it was unusable and is closed now. */
-static bool open_over_kept(struct pooled *k, struct source **out, const struct source_config *config)
+/* The pooled connection, or NULL: there is none, or it was unusable and is closed now. */
+static struct connection *take_kept(struct pooled *k)
 {
     struct error e;
     struct connection *c = k->connection;
     k->connection = NULL;
-    if (c == NULL)
-        return false;
-    if (connection_reset(c, k->timeout_ms < ANSWER_MS ? k->timeout_ms : ANSWER_MS, &e) != ERR_OK) {
-        connection_close(c);
-        return false;
-    }
-    if (source_open_over(out, c, config, k->timeout_ms, &e) != ERR_OK)
-        return false;
-    if (source_check(*out, &e) == ERR_OK)
-        return true;
-    source_close(*out);
-    *out = NULL;
-    return false;
+    if (c == NULL || connection_reset(c, k->timeout_ms < ANSWER_MS ? k->timeout_ms : ANSWER_MS, &e) == ERR_OK)
+        return c;
+    connection_close(c);
+    return NULL;
 }
 
-static enum err open_new(struct pooled *k, struct source **out, const struct source_config *config,
-                         unsigned timeout_ms, struct error *e)
+/* Over @c; NULL: over a new connection. */
+static enum err open_over(struct source **out, struct connection *c, const struct source_config *config,
+                          unsigned timeout_ms, struct error *e)
 {
-    drop(k);
-    k->dsn = strdup(config->dsn);
-    if (k->dsn == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    k->timeout_ms = timeout_ms;
-    k->opened_at = clock_mono_us();
-    enum err code = source_open(out, config, timeout_ms, e);
-    return code == ERR_OK ? source_check(*out, e) : code;
+    *out = NULL;
+    enum err code = source_open_over(out, c, config, timeout_ms, e);
+    if (code == ERR_OK)
+        code = source_check(*out, e);
+    if (code != ERR_OK) {
+        source_close(*out);
+        *out = NULL;
+    }
+    return code;
 }
 
 enum err pooled_open(struct pooled *k, struct source **out, const struct source_config *config,
@@ -95,14 +88,16 @@ enum err pooled_open(struct pooled *k, struct source **out, const struct source_
     own.watch = (struct source_watch){0};
     *out = NULL;
     pooled_tidy(k, own.dsn, timeout_ms, clock_mono_us());
-    if (open_over_kept(k, out, &own))
+    struct connection *kept = take_kept(k);
+    if (kept != NULL && open_over(out, kept, &own, timeout_ms, e) == ERR_OK)
         return ERR_OK;
-    enum err code = open_new(k, out, &own, timeout_ms, e);
-    if (code != ERR_OK) {
-        source_close(*out);
-        *out = NULL;
-    }
-    return code;
+    drop(k);
+    k->dsn = strdup(own.dsn);
+    if (k->dsn == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    k->timeout_ms = timeout_ms;
+    k->opened_at = clock_mono_us();
+    return open_over(out, NULL, &own, timeout_ms, e);
 }
 
 void pooled_close(struct pooled *k, struct source *s)

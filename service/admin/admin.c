@@ -22,6 +22,7 @@ bool admin_call_name(struct admin_call *call, const char *filter, size_t filter_
         memcpy(call->filter, filter, filter_length);
     call->filter[filter_length] = '\0';
     call->filter_length = filter_length;
+    call->named = filter != NULL;
     return true;
 }
 
@@ -90,35 +91,32 @@ enum err admin_open(struct admin *a, const struct admin_call *call, struct error
     return code == ERR_OK ? handle_load(&a->handle, &a->view, e) : code;
 }
 
-static int by_bytes(const void *one, const void *other)
-{
-    const redisReply *a = *(redisReply *const *)one, *b = *(redisReply *const *)other;
-    size_t least = a->len < b->len ? a->len : b->len;
-    int order = memcmp(a->str, b->str, least);
-    return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
-}
-
-enum err admin_names(struct admin *a, redisReply **names, struct error *e)
-{
-    enum err code = sync_client_command(a->redis, sync_client_filters(a->redis, a->config->prefix), names, e,
-                                        "SMEMBERS %s:filters", a->config->prefix);
-    if (code == ERR_OK && (*names)->elements > 1)
-        qsort((*names)->element, (*names)->elements, sizeof(void *), by_bytes);
-    return code;
-}
-
-enum err admin_each(struct admin *a, admin_each_fn *fn, void *arg, struct error *e)
+enum err admin_names(struct admin *a, struct filter_names *to, struct error *e)
 {
     const struct config *config = a->config;
-    redisReply *names = NULL;
-    enum err code = admin_names(a, &names, e);
+    redisReply *stored = NULL;
+    enum err code = sync_client_command(a->redis, sync_client_filters(a->redis, config->prefix), &stored, e,
+                                        "SMEMBERS %s:filters", config->prefix);
+    size_t more = code == ERR_OK ? stored->elements : 0;
+    *to = (struct filter_names){.name = calloc(config->filter_count + more + 1, sizeof(*to->name)),
+                                .stored = stored};
+    if (to->name == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < config->filter_count; i++)
-        fn(arg, config->filter[i].name, strlen(config->filter[i].name));
-    for (size_t i = 0; code == ERR_OK && i < names->elements; i++)
-        if (config_find(config, names->element[i]->str, (size_t)names->element[i]->len) == NULL)
-            fn(arg, names->element[i]->str, (size_t)names->element[i]->len);
-    freeReplyObject(names);
+        to->name[to->count++] = (struct span){config->filter[i].name, strlen(config->filter[i].name)};
+    for (size_t i = 0; i < more; i++) {
+        const struct span name = {stored->element[i]->str, stored->element[i]->len};
+        if (config_find(config, name.at, name.length) == NULL)
+            to->name[to->count++] = name;
+    }
+    qsort(to->name + config->filter_count, to->count - config->filter_count, sizeof(*to->name), span_order);
     return code;
+}
+
+void admin_names_free(struct filter_names *n)
+{
+    freeReplyObject(n->stored);
+    free(n->name);
 }
 
 /* --- the threads --- */
@@ -163,9 +161,10 @@ static void run_call(void *arg)
     call->status = call->fn(this_admin, call, &r, &call->error);
     config_release(this_admin->config);
     this_admin->config = NULL;
-    if (call->status == ERR_ASIDE) { /* repeat the call in the thread where no other call waits for it */
+    if (call->status == ERR_ASIDE) { /* run it again, where no other call waits for it, or behind those */
+        struct admin_threads *t = this_admin->threads;
         buffer_clear(&call->reply);
-        post(this_admin->threads->aside, call);
+        post(call->fn == admin_drop ? t->making : t->aside, call);
         return;
     }
     if (call->status != ERR_OK && call->reply.length == 0 && call->protocol != REPLY_JSON)

@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/mailbox.h"
+#include "base/span.h"
 #include "expansion/record/control.h"
 #include "migrate/source/pooled.h"
 #include "service/protocol/resp.h"
@@ -58,8 +59,9 @@ struct admin_call {
     mailbox_fn *done;
     void *subject; /* for a client: its request; for a scrape: the collector */
     int protocol;  /* the reply's: 2, 3 or REPLY_JSON */
-    char *filter;  /* name as clients write it; "": none */
+    char *filter;  /* name as clients write it */
     size_t filter_length;
+    bool named;    /* a filter is named; its name may be "" */
     char *user;    /* the requester; NULL: nobody with a quota */
     char *visible; /* patterns of the filters that the user may see; NULL: all */
     struct creation creation;
@@ -70,7 +72,7 @@ struct admin_call {
     bool verify_full;         /* TB.REBUILD, TB.VERIFY */
     bool dry_run;             /* TB.REBUILD */
     uint64_t rows_per_second; /* TB.THROTTLE */
-    uint64_t count;           /* TB.HISTORY; 0: not given */
+    uint64_t count;           /* TB.HISTORY; 0: not given. DEL: filters deleted until now */
     char field[32];           /* BF.INFO */
     /* BF.SCANDUMP, BF.LOADCHUNK */
     bool position_given; /* the position is a number */
@@ -81,7 +83,7 @@ struct admin_call {
         size_t count;
     } names;               /* DEL, EXISTS */
     uint64_t expire_at_ms; /* EXPIRE and the like; 0: PERSIST */
-    uint64_t cursor;       /* SCAN; for a scrape: when it came */
+    uint64_t cursor;       /* SCAN; DEL: the next of its names; for a scrape: when it came */
     unsigned flags;        /* depend on the command: EXPIRE_NX ..., TTL_..., LIST_..., an enum control_wish */
     enum err status;
     struct error error;
@@ -90,7 +92,7 @@ struct admin_call {
     struct buffer reply;
 };
 
-/* NULL: no memory. */
+/* @filter NULL: no filter is named. NULL: no memory. */
 struct admin_call *admin_call_new(admin_fn *fn, const char *filter, size_t filter_length);
 void admin_call_free(struct admin_call *call);
 /* Replace the filter's name. False: no memory. */
@@ -201,14 +203,16 @@ enum { LIST_COUNT = 2, LIST_ANY = 4 }; /* of all names; neither: those that matc
 /* Copy the names into the call, NUL-terminated. False: no memory. */
 MUST_CHECK bool admin_call_names(struct admin_call *call, const struct argument *names, size_t count);
 
-/* The names of all filters in Redis, sorted by bytes: the order of a set differs from look to look. The
- * caller frees *@names. */
-MUST_CHECK enum err admin_names(struct admin *a, redisReply **names, struct error *e);
-
-/* Call @fn for each filter: those of the configuration, then the others that Redis names, sorted. On an error
- * of Redis only for the first. */
-typedef void admin_each_fn(void *arg, const char *name, size_t length);
-MUST_CHECK enum err admin_each(struct admin *a, admin_each_fn *fn, void *arg, struct error *e);
+/* The names of all filters: those of the configuration, then the others that Redis names, sorted. They live
+ * as long as the configuration and @stored. */
+struct filter_names {
+    struct span *name;
+    size_t count;
+    redisReply *stored;
+};
+/* On an error of Redis only the first. admin_names_free() in any case. */
+MUST_CHECK enum err admin_names(struct admin *a, struct filter_names *to, struct error *e);
+void admin_names_free(struct filter_names *n);
 
 /* The beginning of an error about a filter that was not made, in RedisBloom's words. */
 const char *admin_creation_failure(const struct admin_call *call, enum err code);

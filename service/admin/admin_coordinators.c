@@ -70,7 +70,7 @@ static bool is_current(const struct listing *l, const struct members_entry *entr
 
 static void epoch_fields(struct fields *f, const struct listing *l, const struct members_entry *entry)
 {
-    if (l->call->filter_length == 0)
+    if (!l->call->named)
         return;
     field_bytes(f, "filter", l->call->filter, l->call->filter_length);
     if (entry->epoch == 0)
@@ -117,7 +117,7 @@ static enum err list(struct listing *l, struct error *e)
 {
     struct admin *a = l->a;
     const struct admin_call *call = l->call;
-    bool one = call->filter_length > 0;
+    bool one = call->named;
     enum err code = members_clock(a->redis, a->config->prefix, &l->now_ms, e);
     if (code == ERR_OK && one)
         code = admin_open(a, call, e);

@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "service/admin/admin.h"
 
+enum { NAMES_AT_ONCE = 16 }; /* of one DEL; then those that wait for the thread have their turn */
+
 /* --- DEL --- */
 
 static const char configured[] =
@@ -25,23 +27,24 @@ static enum err explain(const struct argument *name, enum err code, struct error
 
 enum err admin_drop(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    int64_t dropped = 0;
-    for (size_t i = 0; i < call->names.count; i++) { /* before any filter is deleted */
+    for (size_t i = 0; call->cursor == 0 && i < call->names.count; i++) { /* before any filter is deleted */
         const struct argument *name = &call->names.name[i];
         if (config_find(a->config, name->bytes, name->length) != NULL)
             return refuse_configured(name->bytes, name->length, e);
     }
-    for (size_t i = 0; i < call->names.count; i++) {
-        const struct argument *name = &call->names.name[i];
+    for (size_t n = 0; call->cursor < call->names.count; n++) {
+        if (n == NAMES_AT_ONCE)
+            return ERR_ASIDE;
+        const struct argument *name = &call->names.name[call->cursor++];
         if (atomic_load(&a->service->stop)) /* no client waits any more, but a million names may follow */
             return error_set(e, ERR_CANCELLED, "the coordinator is shutting down");
         enum err code =
             filter_drop(a->service, a->config, &a->handle, &a->view, name->bytes, name->length, DROP_NOW, e);
-        dropped += code == ERR_OK;
+        call->count += code == ERR_OK;
         if (code != ERR_OK && code != ERR_NOT_FOUND && code != ERR_RANGE)
             return code == ERR_WRONG_TYPE ? code : explain(name, code, e);
     }
-    reply_integer(r, dropped);
+    reply_integer(r, (int64_t)call->count);
     return ERR_OK;
 }
 

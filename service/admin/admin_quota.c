@@ -2,7 +2,6 @@
 /* Limits how much of Redis a user may use. With filters_max or bytes_max, the filters that match the user's
  * patterns are counted when it makes a filter, or when one grows. Without bytes_max, a new filter may take a
  * share of the free memory. Two filters that are made at the same time may both pass the check. */
-#include <string.h>
 #include "expansion/job/memory.h"
 #include "service/admin/admin.h"
 #include "service/config/users.h"
@@ -15,19 +14,18 @@ struct taken {
 };
 
 /* Add what is stored under @name, unless it is the filter that the call is about. */
-static enum err add_filter(struct admin *a, const struct admin_call *call, const redisReply *name,
+static enum err add_filter(struct admin *a, const struct admin_call *call, const struct span *name,
                            struct taken *taken, struct error *e)
 {
     struct error ignored;
-    if (names_init(&a->handle.names, a->config->prefix, name->str, (size_t)name->len, &ignored) != ERR_OK)
+    if (names_init(&a->handle.names, a->config->prefix, name->at, name->length, &ignored) != ERR_OK)
         return ERR_OK; /* too long for a filter's name */
     enum err code = handle_load(&a->handle, &a->view, e);
     if (code == ERR_NOT_FOUND)
         return ERR_OK;
     if (code != ERR_OK)
         return code;
-    bool same =
-        (size_t)name->len == call->filter_length && memcmp(name->str, call->filter, call->filter_length) == 0;
+    bool same = span_order(name, &(struct span){call->filter, call->filter_length}) == 0;
     taken->filters += !same;
     taken->bytes += memory_of_view(&a->view);
     taken->own += same ? memory_of_view(&a->view) : 0;
@@ -37,14 +35,12 @@ static enum err add_filter(struct admin *a, const struct admin_call *call, const
 static enum err count(struct admin *a, const struct admin_call *call, const struct config_user *u,
                       struct taken *taken, struct error *e)
 {
-    redisReply *names;
-    enum err code = admin_names(a, &names, e);
-    if (code != ERR_OK)
-        return code;
-    for (size_t i = 0; names->type == REDIS_REPLY_ARRAY && i < names->elements && code == ERR_OK; i++)
-        if (user_may_filter(u, names->element[i]->str, (size_t)names->element[i]->len))
-            code = add_filter(a, call, names->element[i], taken, e);
-    freeReplyObject(names);
+    struct filter_names all;
+    enum err code = admin_names(a, &all, e);
+    for (size_t i = 0; i < all.count && code == ERR_OK; i++)
+        if (user_may_filter(u, all.name[i].at, all.name[i].length))
+            code = add_filter(a, call, &all.name[i], taken, e);
+    admin_names_free(&all);
     return code;
 }
 

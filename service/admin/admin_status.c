@@ -294,28 +294,20 @@ enum err admin_status_one(struct admin *a, struct reply *r, const char *name, si
     return code;
 }
 
-struct all_statuses {
-    struct admin *a;
-    const struct admin_call *call;
-    struct fields list;
-};
-
-static void take_filter(void *arg, const char *name, size_t length)
-{
-    struct all_statuses *all = arg;
-    struct error ignored;
-    all->list.count += admin_call_shows(all->call, name, length) &&
-                       admin_status_one(all->a, &all->list.reply, name, length, &ignored) == ERR_OK;
-}
-
 enum err admin_status(struct admin *a, struct admin_call *call, struct reply *r, struct error *e)
 {
-    if (call->filter_length > 0)
+    if (call->named)
         return admin_status_one(a, r, call->filter, call->filter_length, e);
-    struct all_statuses all = {.a = a, .call = call};
-    fields_begin(&all.list, r->protocol);
-    enum err code = admin_each(a, take_filter, &all, e);
-    (void)code; /* Redis is away: the statuses of configured filters report it */
-    fields_end_list(&all.list, r);
+    struct fields list;
+    struct filter_names all;
+    struct error ignored; /* Redis is away: the statuses of configured filters report it */
+    enum err code = admin_names(a, &all, &ignored);
+    (void)code;
+    fields_begin(&list, r->protocol);
+    for (const struct span *n = all.name; n < all.name + all.count; n++)
+        list.count += admin_call_shows(call, n->at, n->length) &&
+                      admin_status_one(a, &list.reply, n->at, n->length, &ignored) == ERR_OK;
+    fields_end_list(&list, r);
+    admin_names_free(&all);
     return ERR_OK;
 }

@@ -62,9 +62,8 @@ static bool look_at(struct look *l, const char *name, size_t length, struct buff
     return true;
 }
 
-static void take(void *arg, const char *name, size_t length)
+static void take(struct look *l, const char *name, size_t length)
 {
-    struct look *l = arg;
     struct buffer reply = {0};
     uint64_t index = l->index++;
     bool now = index >= l->from && !l->over;
@@ -82,7 +81,7 @@ static void take(void *arg, const char *name, size_t length)
 
 static void take_list(struct look *l, enum watching_kind kind, admin_fn *fn)
 {
-    struct admin_call *call = admin_call_new(fn, "", 0);
+    struct admin_call *call = admin_call_new(fn, NULL, 0);
     struct error ignored;
     if (call == NULL)
         return;
@@ -102,7 +101,11 @@ enum err admin_watching(struct admin *a, struct admin_call *call, struct reply *
                      .from = call->cursor,
                      .deadline_us = clock_mono_us() + (uint64_t)WATCHING_BUDGET_MS * 1000};
     call->cursor = 0;
-    enum err code = admin_each(a, take, &l, e);
+    struct filter_names all;
+    enum err code = admin_names(a, &all, e);
+    for (size_t i = 0; i < all.count; i++)
+        take(&l, all.name[i].at, all.name[i].length);
+    admin_names_free(&all);
     (void)r;
     if ((call->flags & WATCHING_STATUS) == 0)
         return code;

@@ -497,7 +497,8 @@ static void ask(struct client *c, const struct command *command, const struct ar
     const struct command_keys *keys = &command->keys;
     size_t at = keys->first > 1 ? (size_t)keys->first : 1;
     bool named = at < count && keys->first == keys->last; /* commands with several names take them */
-    struct admin_call *call = admin_call_new(command->fn, named ? a[at].bytes : "", named ? a[at].length : 0);
+    struct admin_call *call =
+        admin_call_new(command->fn, named ? a[at].bytes : NULL, named ? a[at].length : 0);
     const struct command_words words = {
         .user = c->session.rights, .command = command, .a = a, .count = count};
     const char *error = call == NULL ? "OOM out of memory" : NULL;

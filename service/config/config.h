@@ -174,6 +174,12 @@ unsigned config_readers(const struct config *c);
 enum { CONFIG_CAPACITY_DEFAULT = 100, CONFIG_CAPACITY_SOURCED = 10000 };
 uint64_t config_capacity(const struct config_filter *f);
 
+struct nodes;
+/* The nodes that @c names: those of the list, the seeds of the cluster, or, with *@sentinels, the names of the
+ * masters. Without sentinels their count is 0. ERR_PARSE, as of nodes_parse(). */
+MUST_CHECK enum err config_nodes(const struct config *c, struct nodes *nodes, struct nodes *sentinels,
+                                 struct error *e);
+
 const struct config_filter *config_find(const struct config *c, const char *name, size_t length);
 
 /* "host:port" or ":port" or "[v6]:port" to parts; port 0 stands for any free one. ERR_PARSE. */

@@ -60,41 +60,37 @@ static enum err refuse_nodes(const struct config_check *c, const char *key, cons
     return err;
 }
 
-static enum err check_sentinels(const struct config_check *c)
+enum err config_nodes(const struct config *c, struct nodes *nodes, struct nodes *sentinels, struct error *e)
 {
-    struct nodes masters, asked;
-    struct error why = {{0}};
-    const struct config *config = c->config;
-    if (*config->cluster != '\0')
-        return config_refuse_key(c, CONFIG_REDIS, NULL, "sentinel",
-                                 "'cluster' and 'sentinel' exclude each other; remove one of them");
-    if (strcmp(config->nodes, CONFIG_NODES_DEFAULT) != 0)
-        return config_refuse_key(c, CONFIG_REDIS, NULL, "sentinel",
-                                 "'nodes' and 'sentinel' exclude each other; remove one of them");
-    if (*config->sentinel == '\0' || *config->master == '\0')
-        return config_refuse_key(c, CONFIG_REDIS, NULL, *config->sentinel == '\0' ? "master" : "sentinel",
-                                 "'sentinel' and 'master' belong together; give both or none");
-    if (sentinels_parse(&masters, &asked, config->sentinel, config->master, &why) != ERR_OK)
-        return refuse_nodes(c, "sentinel", why.text);
-    return check_redis_tls(c, nodes_use_tls(&masters) || nodes_use_tls(&asked));
+    sentinels->count = 0;
+    if (*c->sentinel != '\0')
+        return sentinels_parse(nodes, sentinels, c->sentinel, c->master, e);
+    return *c->cluster != '\0' ? cluster_parse_seeds(nodes, c->cluster, e) : nodes_parse(nodes, c->nodes, e);
 }
 
 static enum err check_nodes(const struct config_check *c)
 {
-    struct nodes nodes;
+    struct nodes nodes, asked;
     struct error why = {{0}};
-    if (nodes_parse(&nodes, c->config->nodes, &why) != ERR_OK)
+    const struct config *config = c->config;
+    bool sentinel = *config->sentinel != '\0' || *config->master != '\0', cluster = *config->cluster != '\0';
+    const char *key = sentinel ? "sentinel" : cluster ? "cluster" : "nodes";
+    if (nodes_parse(&nodes, config->nodes, &why) != ERR_OK)
         return refuse_nodes(c, "nodes", why.text);
-    if (*c->config->sentinel != '\0' || *c->config->master != '\0')
-        return check_sentinels(c);
-    if (*c->config->cluster == '\0')
-        return check_redis_tls(c, nodes_use_tls(&nodes));
-    if (strcmp(c->config->nodes, CONFIG_NODES_DEFAULT) != 0)
-        return config_refuse_key(c, CONFIG_REDIS, NULL, "cluster",
-                                 "'cluster' and 'nodes' exclude each other; remove one of them");
-    if (cluster_parse_seeds(&nodes, c->config->cluster, &why) != ERR_OK)
-        return refuse_nodes(c, "cluster", why.text);
-    return check_redis_tls(c, nodes_use_tls(&nodes));
+    bool twice = strcmp(config->nodes, CONFIG_NODES_DEFAULT) != 0;
+    if ((sentinel || twice) && cluster)
+        return config_refuse_key(c, CONFIG_REDIS, NULL, key,
+                                 "'cluster' and '%s' exclude each other; remove one of them",
+                                 sentinel ? "sentinel" : "nodes");
+    if (sentinel && twice)
+        return config_refuse_key(c, CONFIG_REDIS, NULL, key,
+                                 "'nodes' and 'sentinel' exclude each other; remove one of them");
+    if (sentinel && (*config->sentinel == '\0' || *config->master == '\0'))
+        return config_refuse_key(c, CONFIG_REDIS, NULL, *config->sentinel == '\0' ? "master" : "sentinel",
+                                 "'sentinel' and 'master' belong together; give both or none");
+    if (config_nodes(config, &nodes, &asked, &why) != ERR_OK)
+        return refuse_nodes(c, key, why.text);
+    return check_redis_tls(c, nodes_use_tls(&nodes) || nodes_use_tls(&asked));
 }
 
 static enum err check_service(const struct config_check *c)
@@ -170,11 +166,9 @@ static enum err check_placement(const struct config_check *c, const struct confi
     if (c->config->cluster[0] != '\0' && f->nodes[0] != '\0')
         return config_refuse_key(c, CONFIG_FILTER, f->name, "nodes",
                                  "'nodes' has no effect in a Redis Cluster, where slots decide; remove it");
-    enum err parsed = *c->config->sentinel != '\0'
-                          ? sentinels_parse(&nodes, &asked, c->config->sentinel, c->config->master, &why)
-                          : nodes_parse(&nodes, c->config->nodes, &why);
-    if (parsed != ERR_OK || placement_choose(&on, &nodes, f->nodes, &why) == ERR_OK)
-        return ERR_OK; /* the first is said elsewhere */
+    if (c->config->cluster[0] != '\0' || config_nodes(c->config, &nodes, &asked, &why) != ERR_OK ||
+        placement_choose(&on, &nodes, f->nodes, &why) == ERR_OK)
+        return ERR_OK; /* the second is said elsewhere */
     return config_refuse_key(c, CONFIG_FILTER, f->name, "nodes", "'nodes': %.400s", why.text);
 }
 

@@ -64,15 +64,6 @@ static enum err read_secret(const struct config_check *c, enum config_section se
 
 /* --- URLs of Redis --- */
 
-static void put_encoded(struct buffer *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        bool plain = strchr("-._~", *text) != NULL || (*text >= '0' && *text <= '9') ||
-                     (*text >= 'A' && *text <= 'Z') || (*text >= 'a' && *text <= 'z');
-        buffer_printf(out, plain ? "%c" : "%%%02X", (unsigned char)*text);
-    }
-}
-
 /* One node, from @at up to @end, with the password where it has none. */
 static void put_node(struct buffer *out, const char *at, const char *end, const char *password)
 {
@@ -89,7 +80,7 @@ static void put_node(struct buffer *out, const char *at, const char *end, const 
         buffer_puts(out, "redis://");
     buffer_append(out, at, (size_t)((host != NULL ? host : login) - at));
     buffer_puts(out, ":");
-    put_encoded(out, password);
+    buffer_percent(out, password, strlen(password));
     buffer_puts(out, host != NULL ? "" : "@");
     const char *rest = host != NULL ? host : login;
     buffer_append(out, rest, (size_t)(end - rest));
@@ -142,7 +133,7 @@ static enum err into_dsn(char **dsn, const char *password, struct error *e)
     buffer_puts(&out, *dsn);
     if (strncmp(*dsn, "postgresql://", 13) == 0 || strncmp(*dsn, "postgres://", 11) == 0) {
         buffer_printf(&out, "%cpassword=", strchr(*dsn, '?') != NULL ? '&' : '?');
-        put_encoded(&out, password);
+        buffer_percent(&out, password, strlen(password));
     } else {
         buffer_puts(&out, " password='");
         for (const char *p = password; *p != '\0'; p++)

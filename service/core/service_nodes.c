@@ -9,29 +9,15 @@
 #include "shard/redis/sentinel_watch.h"
 #include "shard/view/claim.h"
 
-static enum err take_nodes(struct service *s, const struct config *config, struct error *e)
+static enum err take_nodes(struct service *s, const struct config *config, const struct nodes *nodes,
+                           struct error *e)
 {
-    struct nodes *nodes = calloc(1, sizeof(*nodes));
-    bool clustered = config->cluster[0] != '\0';
-    if (nodes != NULL && config->sentinel[0] != '\0') {
-        enum err parsed = sentinels_parse(&s->nodes, nodes, config->sentinel, config->master, e);
-        free(nodes); /* only checked here; parsed again when the sentinels are asked */
-        return parsed;
-    }
-    if (nodes == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code =
-        clustered ? cluster_parse_seeds(nodes, config->cluster, e) : nodes_parse(nodes, config->nodes, e);
-    if (code == ERR_OK && clustered)
-        s->nodes.cluster = cluster_new(nodes);
-    else if (code == ERR_OK)
+    if (config->cluster[0] == '\0') {
         s->nodes = *nodes;
-    free(nodes);
-    if (code != ERR_OK)
-        return code;
-    if (clustered && s->nodes.cluster == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    return ERR_OK;
+        return ERR_OK;
+    }
+    s->nodes.cluster = cluster_new(nodes);
+    return s->nodes.cluster != NULL ? ERR_OK : error_set(e, ERR_NOMEM, "out of memory");
 }
 
 static enum err load_certificates(struct service *s, const struct config *config, struct error *e)
@@ -64,30 +50,31 @@ static void await_masters(struct service *s)
             clock_sleep_us(10 * 1000);
 }
 
-static enum err ask_sentinels(struct service *s, const struct config *config, struct error *e)
+static enum err ask_sentinels(struct service *s, const struct nodes *masters, struct nodes *asked,
+                              struct error *e)
 {
-    struct nodes *both = calloc(2, sizeof(*both));
-    if (both == NULL)
-        return error_set(e, ERR_NOMEM, "out of memory");
-    enum err code = sentinels_parse(&both[0], &both[1], config->sentinel, config->master, e);
-    both[1].tls = s->nodes.tls;
+    asked->tls = s->nodes.tls;
+    enum err code = sentinels_new(&s->nodes.sentinels, masters, e);
     if (code == ERR_OK)
-        code = sentinels_new(&s->nodes.sentinels, &both[0], e);
-    if (code == ERR_OK)
-        code = sentinel_watch_start(&s->sentinel_watch, s->nodes.sentinels, &both[1], s->redis_timeout_ms, e);
+        code = sentinel_watch_start(&s->sentinel_watch, s->nodes.sentinels, asked, s->redis_timeout_ms, e);
     if (code == ERR_OK)
         await_masters(s);
-    free(both);
     return code;
 }
 
 enum err service_reach_nodes(struct service *s, const struct config *config, struct error *e)
 {
-    enum err code = take_nodes(s, config, e);
+    struct nodes *both = calloc(2, sizeof(*both));
+    if (both == NULL)
+        return error_set(e, ERR_NOMEM, "out of memory");
+    enum err code = config_nodes(config, &both[0], &both[1], e);
+    if (code == ERR_OK)
+        code = take_nodes(s, config, &both[0], e);
     if (code == ERR_OK)
         code = load_certificates(s, config, e);
-    if (code == ERR_OK && config->sentinel[0] != '\0')
-        code = ask_sentinels(s, config, e);
+    if (code == ERR_OK && both[1].count > 0)
+        code = ask_sentinels(s, &both[0], &both[1], e);
+    free(both);
     return code;
 }
 

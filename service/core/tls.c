@@ -72,12 +72,8 @@ static enum err load_own(SSL_CTX **out, const struct config *c, struct error *e)
 static bool redis_speaks_tls(const struct config *c)
 {
     struct nodes nodes, asked;
-    if (*c->sentinel != '\0')
-        return sentinels_parse(&nodes, &asked, c->sentinel, c->master, NULL) == ERR_OK &&
-               (nodes_use_tls(&nodes) || nodes_use_tls(&asked));
-    enum err code = *c->cluster != '\0' ? cluster_parse_seeds(&nodes, c->cluster, NULL)
-                                        : nodes_parse(&nodes, c->nodes, NULL);
-    return code == ERR_OK && nodes_use_tls(&nodes);
+    return config_nodes(c, &nodes, &asked, NULL) == ERR_OK &&
+           (nodes_use_tls(&nodes) || nodes_use_tls(&asked));
 }
 
 enum err tls_load(struct tls_contexts *out, const struct config *c, struct error *e)

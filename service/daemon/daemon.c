@@ -69,42 +69,30 @@ static int start(const struct config *config, const char *path)
 /* What is printed without a configuration. False: @wish is nothing of that kind. */
 static bool describe(const struct daemon_wish *wish)
 {
-    switch (wish->wish) {
-    case DAEMON_VERSION:
+    static const struct {
+        enum daemon_option wish;
+        const char *page, *from;
+    } pages[] = {{DAEMON_DESCRIBE_COMMANDS, "commands.md", "# "},
+                 {DAEMON_DESCRIBE_CONFIG, "configuration.md", "# "},
+                 {DAEMON_DESCRIBE_ERRORS, "errors.md", "# "},
+                 {DAEMON_DESCRIBE_HTTP, "http.md", "# "},
+                 {DAEMON_DESCRIBE_METRICS, "metrics.md", "| metric"}};
+    size_t i = 0, count = sizeof(pages) / sizeof(pages[0]);
+    while (i < count && pages[i].wish != wish->wish)
+        i++;
+    if (wish->wish == DAEMON_VERSION)
         (void)printf("twinbloomd %s\n", TWINBLOOMD_VERSION);
-        return true;
-    case DAEMON_HELP:
+    else if (wish->wish == DAEMON_HELP)
         daemon_options_help(stdout);
-        return true;
-    case DAEMON_MAN:
+    else if (wish->wish == DAEMON_MAN)
         describe_daemon_man(stdout);
-        return true;
-    case DAEMON_DESCRIBE_COMMANDS:
-        describe_page(stdout, "commands.md", "# ");
-        return true;
-    case DAEMON_DESCRIBE_ERRORS:
-        describe_page(stdout, "errors.md", "# ");
-        return true;
-    case DAEMON_DESCRIBE_HTTP:
-        describe_page(stdout, "http.md", "# ");
-        return true;
-    case DAEMON_DESCRIBE_METRICS:
-        describe_page(stdout, "metrics.md", "| metric");
-        return true;
-    case DAEMON_DESCRIBE_CONFIG:
-        if (wish->form != NULL && strcmp(wish->form, "man") == 0)
-            describe_config_man(stdout);
-        else
-            describe_page(stdout, "configuration.md", "# ");
-        return true;
-    case DAEMON_NONE:
-    case DAEMON_CONFIG:
-    case DAEMON_CHECK_CONFIG:
-    case DAEMON_DOCTOR:
-    case DAEMON_PRINT_CONFIG:
-        break;
-    }
-    return false;
+    else if (wish->wish == DAEMON_DESCRIBE_CONFIG && wish->form != NULL && strcmp(wish->form, "man") == 0)
+        describe_config_man(stdout);
+    else if (i < count)
+        describe_page(stdout, pages[i].page, pages[i].from);
+    else
+        return false;
+    return true;
 }
 
 /* What was printed may be a file for later: it must be whole. */

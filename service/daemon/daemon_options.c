@@ -32,15 +32,6 @@ const size_t daemon_option_count = sizeof(daemon_options) / sizeof(daemon_option
 
 enum { LONG_BASE = 256, ROWS = sizeof(daemon_options) / sizeof(daemon_options[0]) };
 
-static const struct daemon_option_row *row_of(int option)
-{
-    for (size_t i = 0; i < ROWS; i++)
-        if (option == LONG_BASE + (int)i ||
-            (daemon_options[i].letter != '\0' && option == daemon_options[i].letter))
-            return &daemon_options[i];
-    return NULL;
-}
-
 int daemon_options_read(int argc, char **argv, struct daemon_wish *out)
 {
     struct option options[ROWS + 1] = {{0}};
@@ -53,7 +44,7 @@ int daemon_options_read(int argc, char **argv, struct daemon_wish *out)
                                      .has_arg = row->argument == NULL
                                                     ? no_argument
                                                     : (optional ? optional_argument : required_argument),
-                                     .val = LONG_BASE + (int)i};
+                                     .val = row->letter != '\0' ? row->letter : LONG_BASE + (int)i};
         if (row->letter == '\0')
             continue;
         letters[n++] = row->letter;
@@ -65,9 +56,12 @@ int daemon_options_read(int argc, char **argv, struct daemon_wish *out)
     int option;
     optind = 0; /* glibc: from the beginning */
     while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
-        const struct daemon_option_row *row = row_of(option);
-        if (row == NULL)
+        size_t i = 0;
+        while (i < ROWS && options[i].val != option)
+            i++;
+        if (i == ROWS)
             return -1;
+        const struct daemon_option_row *row = &daemon_options[i];
         if (row->option == DAEMON_CONFIG)
             out->config = optarg;
         else

@@ -34,6 +34,7 @@ _Static_assert((int)WORKERS_MAX + 1 <= (int)METERS_MAX, "a meter for each worker
 /* All that is started. */
 struct daemon {
     struct service *service;
+    struct event_base *base; /* of the main thread */
     struct workers workers;
     struct mailbox *loops[WORKERS_MAX + 1]; /* of workers, then of HTTP where it is served */
     struct admin_threads admin;
@@ -48,12 +49,6 @@ struct daemon {
     struct controller_options controller;
     pthread_t blocking[2]; /* the threads for all else of admin, and of the controller */
     unsigned blocking_count;
-};
-
-struct loop {
-    struct daemon *daemon;
-    struct event_base *base;
-    struct event *patience; /* runs out at the end of shutdown_delay */
 };
 
 static void warn_of_few_files(struct service *s, const struct config *config)
@@ -78,35 +73,28 @@ static void begin_to_leave(struct daemon *d)
     heartbeat_wake(d->heartbeat);
 }
 
-static void on_patience(evutil_socket_t fd, short events, void *arg)
-{
-    (void)fd;
-    (void)events;
-    (void)event_base_loopbreak(((struct loop *)arg)->base);
-}
-
 /* The second one ends the delay. */
 static void on_signal(evutil_socket_t signal_number, short events, void *arg)
 {
     (void)events;
-    struct loop *l = arg;
-    struct service *s = l->daemon->service;
+    struct daemon *d = arg;
+    struct service *s = d->service;
     const struct config *c = live_config_acquire(s->config);
     uint64_t delay_ms = atomic_load(&s->leaving) ? 0 : c->shutdown_delay_ms;
     const struct timeval delay = {(time_t)(delay_ms / 1000), (suseconds_t)(delay_ms % 1000 * 1000)};
     config_release(c);
     log_info("stopping", "signal=%d delay_ms=%" PRIu64 " note=\"stopping\"", (int)signal_number, delay_ms);
-    begin_to_leave(l->daemon);
-    supervisor_stopping(l->daemon->supervisor, delay_ms);
-    if (delay_ms == 0 || evtimer_add(l->patience, &delay) != 0)
-        (void)event_base_loopbreak(l->base);
+    begin_to_leave(d);
+    supervisor_stopping(d->supervisor, delay_ms);
+    if (delay_ms == 0 || event_base_loopexit(d->base, &delay) != 0)
+        (void)event_base_loopbreak(d->base);
 }
 
 static void on_hangup(evutil_socket_t signal_number, short events, void *arg)
 {
     (void)signal_number;
     (void)events;
-    struct daemon *d = ((struct loop *)arg)->daemon;
+    struct daemon *d = arg;
     supervisor_reloading(d->supervisor);
     reload_file(d->service);
     supervisor_reloaded(d->supervisor);
@@ -135,7 +123,7 @@ void service_block_signals(void)
 }
 
 /* Take signals and connections until one of the signals says stop. */
-static enum err take_signals(struct loop *l, const struct config *config, struct error *e)
+static enum err take_signals(struct daemon *d, const struct config *config, struct error *e)
 {
     const struct {
         int number;
@@ -145,16 +133,16 @@ static enum err take_signals(struct loop *l, const struct config *config, struct
     struct event *event[SIGNALS] = {0};
     bool good = true;
     for (size_t i = 0; i < SIGNALS && good; i++) {
-        event[i] = evsignal_new(l->base, signals[i].number, signals[i].fn, l);
+        event[i] = evsignal_new(d->base, signals[i].number, signals[i].fn, d);
         good = event[i] != NULL && event_add(event[i], NULL) == 0;
     }
     if (good) {
-        log_info(
-            "ready", "listen=%s listen_tls=%s unix_socket=%s version=%s coordinator=%s filters=%zu users=%zu",
-            log_quote(config->listen), log_quote(config->listen_tls), log_quote(config->unix_socket),
-            l->daemon->service->version, l->daemon->service->owner, config->filter_count, config->user_count);
+        log_info("ready",
+                 "listen=%s listen_tls=%s unix_socket=%s version=%s coordinator=%s filters=%zu users=%zu",
+                 log_quote(config->listen), log_quote(config->listen_tls), log_quote(config->unix_socket),
+                 d->service->version, d->service->owner, config->filter_count, config->user_count);
         hold_signals(false, false);
-        (void)event_base_dispatch(l->base);
+        (void)event_base_dispatch(d->base);
         hold_signals(true, false);
     }
     for (size_t i = 0; i < SIGNALS; i++)
@@ -169,23 +157,20 @@ static enum err serve(struct daemon *d, const struct config *config, struct erro
                                           .loops = d->loops,
                                           .worker_count = d->workers.count,
                                           .loop_count = d->workers.count + (d->http != NULL)};
-    struct loop l = {.daemon = d, .base = event_base_new()};
     struct listen *listen = NULL;
-    l.patience = l.base == NULL ? NULL : evtimer_new(l.base, on_patience, &l);
-    enum err code = l.patience == NULL ? error_set(e, ERR_NOMEM, "out of memory")
-                                       : listen_open(&listen, d->service, &d->workers, l.base, config, e);
+    d->base = event_base_new();
+    enum err code = d->base == NULL ? error_set(e, ERR_NOMEM, "out of memory")
+                                    : listen_open(&listen, d->service, &d->workers, d->base, config, e);
     if (code == ERR_OK)
         warn_of_few_files(d->service, config);
     if (code == ERR_OK)
-        code = supervisor_begin(d->supervisor, &supervised, l.base, e);
+        code = supervisor_begin(d->supervisor, &supervised, d->base, e);
     if (code == ERR_OK)
-        code = take_signals(&l, config, e);
+        code = take_signals(d, config, e);
     supervisor_end(d->supervisor);
     listen_close(listen);
-    if (l.patience != NULL)
-        event_free(l.patience);
-    if (l.base != NULL)
-        event_base_free(l.base);
+    if (d->base != NULL)
+        event_base_free(d->base);
     return code;
 }
 

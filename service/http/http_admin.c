@@ -34,7 +34,7 @@ static void answer_created(struct http_request *r, const struct admin_call *call
 {
     struct buffer json = {0}, location = {0};
     buffer_puts(&location, "/v1/filters/");
-    http_percent_encode(&location, call->filter, call->filter_length);
+    buffer_percent(&location, call->filter, call->filter_length);
     buffer_puts(&json, "{\"filter\":");
     json_put_bytes(&json, call->filter, call->filter_length);
     buffer_puts(&json, "}");
@@ -99,8 +99,7 @@ static void on_done(void *arg)
 void http_ask(struct http_request *r)
 {
     struct http *h = r->http;
-    struct admin_call *call =
-        admin_call_new(r->route->fn, r->filter.length == 0 ? "" : r->filter.data, r->filter.length);
+    struct admin_call *call = admin_call_new(r->route->fn, r->filter.data, r->filter.length);
     if (call == NULL || !http_limit(r, call)) {
         http_no_memory(r);
     } else if (r->route->take != NULL && !r->route->take(r, call)) {
@@ -134,7 +133,7 @@ bool http_take_filter(struct http_request *r, struct admin_call *call)
 {
     char *filter = http_query(r, "filter");
     size_t length = filter == NULL ? 0 : strlen(filter);
-    bool may = length == 0 ||
+    bool may = filter == NULL ||
                (http_authorise(r, r->route->role, filter, length) && name_filter(r, call, filter, length));
     free(filter);
     return may;
@@ -179,10 +178,10 @@ bool http_take_page(struct http_request *r, struct admin_call *call)
     }
     char *text = http_query(r, "cursor");
     bool good = text == NULL || job_id_take_name(&name, text, strlen(text));
-    free(text);
     if (!good)
         http_error(r, ERR_RANGE, "the parameter 'cursor' is not the 'next' of a page");
-    good = good && name_filter(r, call, buffer_text(&name), name.length);
+    good = good && (text == NULL || name_filter(r, call, buffer_text(&name), name.length));
+    free(text);
     buffer_fini(&name);
     return good;
 }

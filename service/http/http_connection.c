@@ -11,6 +11,7 @@
 #include "service/http/http_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@
 #include "service/core/tls.h"
 #include "service/keys/loop.h"
 
-enum { READ_AHEAD = 16 * 1024 };
+enum { READ_AHEAD = 16 * 1024, SILENCE_SECONDS = 2 };
 
 /* Move to the end of another list. Each list is ordered by since_us. */
 static void move_to(struct http_connection *c, struct http_connection_list *list)
@@ -38,7 +39,7 @@ static void move_to(struct http_connection *c, struct http_connection_list *list
 
 static bool is_gone(const struct http_connection *c)
 {
-    return c->list == &c->http->gone;
+    return c->list == &c->http->gone || c->list == &c->http->lingering;
 }
 
 static void look_soon(struct http *h)
@@ -71,6 +72,53 @@ static void account(struct http_connection *c)
 
 /* --- closing --- */
 
+/* A request may be answered before all of it was read. Closing the socket would then reset the connection,
+ * and the answer could be lost on its way. So a second handle of the socket is read, and the bytes are
+ * dropped, until the other side has closed, or is silent, or http_timeout has passed. Such connections count
+ * for http_max_clients. */
+
+static void end_lingering(struct http_connection *c)
+{
+    (void)close(event_get_fd(c->rest));
+    event_free(c->rest);
+    c->http->lingering_count--;
+    move_to(c, &c->http->gone);
+    look_soon(c->http);
+}
+
+/* Of those that wait longest. */
+static void keep_lingering(struct http *h, size_t most)
+{
+    while (h->lingering_count > most)
+        end_lingering(TAILQ_FIRST(&h->lingering));
+}
+
+static void on_rest(evutil_socket_t fd, short events, void *arg)
+{
+    char nothing[READ_AHEAD];
+    struct http_connection *c = arg;
+    if ((events & EV_TIMEOUT) != 0 ||
+        clock_mono_us() - c->since_us > c->http->config->http_timeout_ms * 1000 ||
+        recv(fd, nothing, sizeof(nothing), 0) <= 0)
+        end_lingering(c);
+}
+
+/* False: it cannot. */
+static bool linger(struct http_connection *c)
+{
+    static const struct timeval patience = {SILENCE_SECONDS, 0};
+    int fd = bufferevent_getfd(c->io), copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    c->rest = copy < 0 ? NULL : event_new(c->http->base, copy, EV_READ | EV_PERSIST, on_rest, c);
+    if (c->rest != NULL && event_add(c->rest, &patience) == 0) {
+        c->http->lingering_count++;
+        return true;
+    }
+    loop_event_free(c->rest);
+    if (copy >= 0)
+        (void)close(copy);
+    return false;
+}
+
 /* Close the connection. Its memory stays for this turn of the loop, as callers may still use it. */
 void http_connection_drop(struct http_connection *c, const char *why)
 {
@@ -80,12 +128,10 @@ void http_connection_drop(struct http_connection *c, const char *why)
     log_debug("http_request_dropped", "reason=\"%s\"", why);
     if (c->request != NULL)
         http_request_end(c->request);
-    move_to(c, &h->gone);
     h->connection_count--;
     h->held -= c->held;
     tls_farewell(c->io);
-    if (c->last && !h->stopped)
-        http_linger(h, bufferevent_getfd(c->io));
+    move_to(c, c->last && !h->stopped && linger(c) ? &h->lingering : &h->gone);
     (void)shutdown(bufferevent_getfd(c->io), SHUT_WR);
     bufferevent_free(c->io);
     http_parser_reset(&c->parser);
@@ -292,7 +338,7 @@ static void keep_to_count(struct http *h)
 {
     struct http_connection *c;
     uint64_t most = h->o.max_clients;
-    http_linger_keep(h, h->connection_count < most ? most - h->connection_count : 0);
+    keep_lingering(h, h->connection_count < most ? most - h->connection_count : 0);
     while (h->connection_count > most && (c = TAILQ_FIRST(&h->waiting)) != NULL &&
            TAILQ_NEXT(c, link) != NULL)
         http_connection_drop(c, "too many connections");
@@ -432,9 +478,8 @@ void http_connections_fini(struct http *h)
         evconnlistener_free(h->listener);
     while (h->turn != NULL && ((c = TAILQ_FIRST(&h->waiting)) != NULL || (c = TAILQ_FIRST(&h->busy)) != NULL))
         http_connection_drop(c, "the coordinator is shutting down");
-    if (h->turn != NULL && h->tick != NULL)
-        free_gone(h);
-    http_linger_keep(h, 0);
+    keep_lingering(h, 0);
+    free_gone(h);
     loop_event_free(h->turn);
     loop_event_free(h->tick);
 }

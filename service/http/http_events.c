@@ -239,7 +239,7 @@ static bool is_anybody_restricted(const struct http_events *ev)
 
 static void look(struct http_events *ev)
 {
-    struct admin_call *call = admin_call_new(admin_watching, "", 0);
+    struct admin_call *call = admin_call_new(admin_watching, NULL, 0);
     if (call == NULL)
         return;
     call->asker = ev;

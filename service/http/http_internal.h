@@ -35,7 +35,6 @@ struct http_connection;
 struct http_events;
 TAILQ_HEAD(http_connection_list, http_connection);
 LIST_HEAD(http_request_list, http_request);
-TAILQ_HEAD(lingering_list, lingering);
 
 struct http {
     struct http_options o;
@@ -55,11 +54,9 @@ struct http {
     bool draining;
     bool stopped; /* this thread and the admin thread have ended */
     /* used by http_connection.c */
-    struct http_connection_list waiting, busy, gone;
-    size_t connection_count;
-    bool paused;                     /* too many connections, or accepting failed: no more are accepted */
-    struct lingering_list lingering; /* the oldest first */
-    size_t lingering_count;
+    struct http_connection_list waiting, busy, lingering, gone;
+    size_t connection_count, lingering_count;
+    bool paused;                /* too many connections, or accepting failed: no more are accepted */
     struct http_events *events; /* see http_events.c */
     unsigned char csrf_key[CSRF_KEY_SIZE];
     struct buffer policy; /* security policy of the dashboard; see http_dashboard.c */
@@ -84,6 +81,7 @@ struct http_connection {
     struct http_connection_list *list; /* of `http`: where it is */
     struct http *http;
     struct bufferevent *io;
+    struct event *rest;           /* while it lingers: reads what nobody wants */
     struct http_request *request; /* set from the head of the request to its answer */
     struct http_parser parser;
     /* Set for a stream: called whenever the client has taken all that was sent, until the answer ends. */
@@ -117,6 +115,8 @@ struct http_request {
     uint64_t began_us;
     char id[HTTP_ID_MAX + 1]; /* id in the answer, and in the log if the request was slow */
     struct event *deadline;
+    void (*late)(void *arg); /* answers at the deadline; NULL: 504 */
+    void *late_arg;
     atomic_bool *login_is_vain; /* NULL: no password is being verified; set to true when the request ends */
     char user[USERS_NAME_MAX + 1]; /* "": no user */
     unsigned references;
@@ -156,6 +156,9 @@ void http_refusal(struct http_request *r, int status, const char *why);
 void http_no_memory(struct http_request *r);
 /* Add a header to the answer. Call before the answer. */
 void http_header(struct http_request *r, const char *name, const char *value);
+/* Have @late answer with what is known when @ms have passed, or http_timeout. False: no memory; it is
+ * answered. */
+MUST_CHECK bool http_deadline(struct http_request *r, uint64_t ms, void (*late)(void *arg), void *arg);
 /* The value of a request's header; NULL: the header is missing. */
 const char *http_asked(const struct http_request *r, const char *header);
 /* Begin an answer of unknown length. The connection is closed at its end. False: no memory. */
@@ -213,13 +216,6 @@ void http_connection_answered(struct http_connection *c, bool last);
 size_t http_connection_unread(const struct http_connection *c);
 /* Close the connection at once, with the request that it serves. */
 void http_connection_drop(struct http_connection *c, const char *why);
-
-/* --- http_linger.c --- */
-/* The connection of @fd is about to be closed before all its bytes were read: make sure that its answer
- * arrives. */
-void http_linger(struct http *h, int fd);
-/* Close those that wait longest until only @most are left. */
-void http_linger_keep(struct http *h, size_t most);
 
 /* --- http_id.c --- */
 /* Use the id that came with the request if it is valid. Otherwise generate one. */

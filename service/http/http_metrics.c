@@ -5,13 +5,11 @@
  * previous figures are written. So a scrape is answered even if Redis and Postgres are unreachable. */
 #include <arpa/inet.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/http/http_internal.h"
 #include "service/metrics/collector.h"
-#include "service/keys/loop.h"
 
 enum { SCRAPE_MS = 1000 };
 
@@ -95,62 +93,35 @@ bool http_scrapes_freely(struct http_request *r)
 
 /* --- a scrape --- */
 
-struct scrape {
-    struct http_request *r; /* held */
-    struct event *patience;
-    enum exposition format;
-};
-
-static void answer(struct scrape *s)
+static void answer(void *request)
 {
     struct buffer text = {0};
-    struct http_request *r = s->r;
+    struct http_request *r = request;
     if (r->connection == NULL)
         return;
-    collector_write(r->http->o.collector, &text, s->format, r->http->connection_count);
-    http_answer_as(r, 200, exposition_type(s->format), &text);
-}
-
-static void end(struct scrape *s)
-{
-    loop_event_free(s->patience);
-    http_request_release(s->r);
-    free(s);
-}
-
-static void on_patience(evutil_socket_t fd, short events, void *arg)
-{
-    (void)fd;
-    (void)events;
-    answer(arg);
+    enum exposition format = exposition_negotiate(http_asked(r, "Accept"));
+    collector_write(r->http->o.collector, &text, format, r->http->connection_count);
+    http_answer_as(r, 200, exposition_type(format), &text);
 }
 
 /* Runs in the HTTP thread, perhaps long after the answer. */
 static void on_told(void *arg)
 {
     struct admin_call *call = arg;
-    struct scrape *s = call->asker;
-    if (!s->r->http->stopped)
-        answer(s);
-    end(s);
+    struct http_request *r = call->asker;
+    if (!r->http->stopped)
+        answer(r);
+    http_request_release(r);
     admin_call_free(call);
 }
 
 void http_metrics(struct http_request *r)
 {
-    static const struct timeval patience = {SCRAPE_MS / 1000, SCRAPE_MS % 1000 * 1000};
     struct http *h = r->http;
-    struct scrape *s = calloc(1, sizeof(*s));
-    if (s == NULL) {
-        http_no_memory(r);
+    if (!http_deadline(r, SCRAPE_MS, answer, r))
         return;
-    }
-    s->r = http_request_hold(r);
-    s->format = exposition_negotiate(http_asked(r, "Accept"));
-    s->patience = evtimer_new(h->base, on_patience, s);
-    if (s->patience == NULL || evtimer_add(s->patience, &patience) != 0 ||
-        collector_ask(h->o.collector, h->mailbox, on_told, s) != ERR_OK) {
-        http_no_memory(r);
-        end(s);
-    }
+    if (collector_ask(h->o.collector, h->mailbox, on_told, http_request_hold(r)) == ERR_OK)
+        return;
+    http_no_memory(r);
+    http_request_release(r);
 }

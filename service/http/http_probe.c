@@ -41,7 +41,6 @@ void http_errors(struct http_request *r)
 struct probe {
     struct http_request *r; /* held; NULL: answered */
     struct http *http;
-    struct event *patience;
     unsigned asked;   /* how many have still to respond */
     unsigned workers; /* workers that have not responded yet */
     bool home;        /* the metadata node has responded */
@@ -54,8 +53,9 @@ static unsigned home_of(const struct http *h)
     return nodes_filters(&h->service->nodes, h->service->prefix);
 }
 
-static void answer(struct probe *p)
+static void answer(void *arg)
 {
+    struct probe *p = arg;
     struct buffer json = {0}, reasons = {0};
     bool ends = p->http->draining || atomic_load(&p->http->service->leaving);
     bool ready = p->home && p->workers == 0 && !ends;
@@ -79,7 +79,6 @@ static void answer(struct probe *p)
     buffer_fini(&reasons);
     http_request_release(p->r);
     p->r = NULL;
-    event_free(p->patience);
 }
 
 /* One of those that were asked has responded. The probe is freed when all have, which may be long after the
@@ -92,13 +91,6 @@ static void answer_came(struct probe *p)
     if (p->r != NULL)
         answer(p);
     free(p);
-}
-
-static void on_patience(evutil_socket_t fd, short events, void *arg)
-{
-    (void)fd;
-    (void)events;
-    answer(arg);
 }
 
 static void note_why(struct probe *p, const char *why)
@@ -167,13 +159,8 @@ void http_readyz(struct http_request *r)
 {
     struct http *h = r->http;
     unsigned ms = h->service->redis_timeout_ms < PROBE_MS_MAX ? h->service->redis_timeout_ms : PROBE_MS_MAX;
-    const struct timeval patience = {ms / 1000, (suseconds_t)(ms % 1000 * 1000)};
     struct probe *p = calloc(1, sizeof(*p));
-    if (p != NULL)
-        p->patience = evtimer_new(h->base, on_patience, p);
-    if (p == NULL || p->patience == NULL || evtimer_add(p->patience, &patience) != 0) {
-        if (p != NULL && p->patience != NULL)
-            event_free(p->patience);
+    if (p == NULL || !http_deadline(r, ms, answer, p)) {
         free(p);
         http_no_memory(r);
         return;

@@ -228,7 +228,9 @@ static void on_deadline(evutil_socket_t fd, short events, void *arg)
     (void)fd;
     (void)events;
     struct http_request *r = arg;
-    if (r->connection != NULL && r->connection->reading == READING_BODY)
+    if (r->late != NULL)
+        r->late(r->late_arg);
+    else if (r->connection != NULL && r->connection->reading == READING_BODY)
         http_connection_drop(r->connection, "no request came in time"); /* frees @r, too */
     else
         http_error(r, ERR_TIMEOUT, "no answer within http_timeout (%llu ms); the operation continues",
@@ -334,9 +336,12 @@ static bool take_body(struct http_request *r)
     return true;
 }
 
-static bool set_deadline(struct http_request *r)
+bool http_deadline(struct http_request *r, uint64_t ms, void (*late)(void *arg), void *arg)
 {
-    uint64_t ms = r->http->config->http_timeout_ms;
+    r->late = late;
+    r->late_arg = arg;
+    if (ms > r->http->config->http_timeout_ms)
+        ms = r->http->config->http_timeout_ms;
     const struct timeval patience = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
     if (r->deadline == NULL)
         r->deadline = evtimer_new(r->http->base, on_deadline, r);
@@ -371,8 +376,9 @@ static bool is_asked_from_here(struct http_request *r)
 
 static bool may_serve(struct http_request *r)
 {
+    bool named = strchr(r->route->pattern, '{') != NULL; /* a job's filter may have the name "" */
     http_sync(r->http);
-    return http_authorise(r, r->route->role, r->filter.length > 0 ? r->filter.data : NULL, r->filter.length);
+    return http_authorise(r, r->route->role, named ? buffer_text(&r->filter) : NULL, r->filter.length);
 }
 
 /* Serve the request, now that the user is known. */
@@ -386,7 +392,7 @@ void http_request_whole(struct http_request *r)
 {
     (void)http_request_hold(r);
     /* Rights may have been withdrawn while the body was read. */
-    if (set_deadline(r) && may_serve(r) && (r->route->body == 0 || take_body(r)))
+    if (http_deadline(r, UINT64_MAX, NULL, NULL) && may_serve(r) && (r->route->body == 0 || take_body(r)))
         (r->route->run != NULL ? r->route->run : http_ask)(r);
     http_request_release(r);
 }
@@ -411,7 +417,7 @@ void http_request_begin(struct http *h, struct http_connection *c)
     if (p->method == NULL || p->status != 0)
         return;
     (void)http_request_hold(r);
-    if (find_route(r, p->method) && http_query_is_sound(r) && set_deadline(r))
+    if (find_route(r, p->method) && http_query_is_sound(r) && http_deadline(r, UINT64_MAX, NULL, NULL))
         http_authenticate(r, serve_known);
     http_request_release(r);
 }

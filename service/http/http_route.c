@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/http/http_route.h"
 
-#include <ctype.h>
 #include <string.h>
 #include "base/number.h"
 
@@ -83,17 +82,6 @@ bool http_percent_decode(struct buffer *out, const char *text, size_t length)
         buffer_append(out, &byte, 1);
     }
     return true;
-}
-
-void http_percent_encode(struct buffer *out, const char *bytes, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)bytes[i];
-        if (isalnum(c) || strchr("-._~", c == '\0' ? '%' : c) != NULL)
-            buffer_append(out, &bytes[i], 1);
-        else
-            buffer_printf(out, "%%%02X", c);
-    }
 }
 
 /* --- matching --- */

@@ -52,8 +52,6 @@ void http_route_allow(const char *path, struct buffer *out);
 
 /* Append @text with each %XX decoded. False: one of them is invalid. */
 bool http_percent_decode(struct buffer *out, const char *text, size_t length);
-/* Append @bytes as one segment of a path. */
-void http_percent_encode(struct buffer *out, const char *bytes, size_t length);
 
 /* --- handlers, by file --- */
 http_handler http_livez, http_readyz, http_openapi, http_errors, http_metrics;

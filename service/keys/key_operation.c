@@ -451,7 +451,7 @@ bool key_operation_found(const struct key_operation *op, size_t i)
 bool key_operation_any_no(const struct key_operation *op)
 {
     for (size_t i = 0; i < op->count; i++)
-        if (told(op, i) == ANSWER_NO)
+        if (key_operation_answer(op, i) == ANSWER_NO)
             return true;
     return false;
 }

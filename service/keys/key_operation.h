@@ -84,7 +84,7 @@ size_t key_operation_plain(const struct key_operation *op, size_t from, size_t c
 size_t key_operation_until_full(const struct key_operation *op);
 /* For a check, at any time: true if key @i was found. The outcome of the operation does not change that. */
 bool key_operation_found(const struct key_operation *op, size_t i);
-/* True if the filter answered ANSWER_NO for a key. One that was never created answers nothing. */
+/* True if a key is answered ANSWER_NO, also because the filter does not exist. */
 bool key_operation_any_no(const struct key_operation *op);
 /* True if the operation was retried or delayed: a later operation of the same client may have overtaken
  * it. */

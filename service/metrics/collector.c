@@ -61,7 +61,7 @@ static enum err take_ask(struct admin *a, struct admin_call *call, struct reply 
 
 enum err collector_ask(struct collector *c, struct mailbox *back, mailbox_fn *done, void *asker)
 {
-    struct admin_call *call = admin_call_new(take_ask, "", 0);
+    struct admin_call *call = admin_call_new(take_ask, NULL, 0);
     if (call == NULL)
         return ERR_NOMEM;
     call->asker = asker;

@@ -221,20 +221,6 @@ static enum status_is ask(void *arg, const char *name, size_t length, struct buf
 
 /* --- all filters --- */
 
-struct naming {
-    struct statuses *to;
-    uint64_t count;
-};
-
-/* Filters beyond METER_FILTERS_MAX are only counted. */
-static void take_name(void *arg, const char *name, size_t length)
-{
-    struct naming *n = arg;
-    n->count++;
-    if (n->to->count < METER_FILTERS_MAX)
-        (void)statuses_add(n->to, name, length);
-}
-
 /* True: the filter has samples. */
 static bool put_one(struct samples *to, const struct status *s)
 {
@@ -252,10 +238,13 @@ void metrics_of_filters(struct admin *a, struct collection *to)
 {
     struct asker asker = {.admin = a, .to = to};
     struct statuses now = {0};
-    struct naming naming = {.to = &now};
+    struct filter_names all;
     struct error ignored;
-    to->reached = admin_each(a, take_name, &naming, &ignored) == ERR_OK;
-    uint64_t count = naming.count, shown = 0;
+    to->reached = admin_names(a, &all, &ignored) == ERR_OK;
+    uint64_t count = all.count, shown = 0;
+    for (size_t i = 0; i < all.count && now.count < METER_FILTERS_MAX; i++) /* the others are only counted */
+        (void)statuses_add(&now, all.name[i].at, all.name[i].length);
+    admin_names_free(&all);
     statuses_ask(&now, to->statuses, &(struct questions){.ask = ask, .late = is_late, .arg = &asker});
     for (size_t i = 0; i < now.count; i++) {
         shown += put_one(to->samples, &now.of[i]);

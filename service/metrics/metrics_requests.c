@@ -2,6 +2,7 @@
 /* Metrics of requests: the sums of what the workers and the HTTP thread have counted. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/span.h"
 #include "service/meter/meter.h"
 #include "service/metrics/metrics_internal.h"
 
@@ -57,9 +58,7 @@ static int by_name(const void *a, const void *b)
 {
     const struct meter_filter *l = ((const struct answers *)a)->filter,
                               *r = ((const struct answers *)b)->filter;
-    size_t shorter = l->length < r->length ? l->length : r->length;
-    int order = memcmp(l->name, r->name, shorter);
-    return order != 0 ? order : (l->length > r->length) - (l->length < r->length);
+    return span_order(&(struct span){l->name, l->length}, &(struct span){r->name, r->length});
 }
 
 static void put_answers(const struct answers *a, struct samples *to)

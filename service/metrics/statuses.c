@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/span.h"
 
 void statuses_fini(struct statuses *s)
 {
@@ -36,8 +37,7 @@ bool statuses_add(struct statuses *s, const char *name, size_t length)
 static int by_name(const void *a, const void *b)
 {
     const struct status *l = a, *r = b;
-    int order = memcmp(l->name, r->name, l->length < r->length ? l->length : r->length);
-    return order != 0 ? order : (l->length > r->length) - (l->length < r->length);
+    return span_order(&(struct span){l->name, l->length}, &(struct span){r->name, r->length});
 }
 
 /* Move the previous status. */

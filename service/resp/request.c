@@ -263,9 +263,8 @@ static void on_done(struct key_operation *op, void *arg);
 static bool ask_again(struct request *r)
 {
     struct key_operation *op = r->op;
-    if (!r->overtaken || op == NULL || key_operation_query(op)->kind != OPERATION_CHECK)
-        return false;
-    if (key_operation_failed(op) || !key_operation_any_no(op))
+    if (!r->overtaken || op == NULL || key_operation_query(op)->kind != OPERATION_CHECK ||
+        !key_operation_any_no(op))
         return false;
     r->overtaken = false;
     r->done = key_operation_start(op, on_done, r);

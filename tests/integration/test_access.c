@@ -250,6 +250,7 @@ static void test_http__knows_users_tokens_roles_and_patterns(void **state)
         {"POST", "/v1/filters/beta/add", BASIC_WRITER, 403},
         {"GET", "/v1/jobs/alpha.0123456789abcdef", BASIC_READER, 404},
         {"GET", "/v1/jobs/beta.0123456789abcdef", BASIC_READER, 403},
+        {"GET", "/v1/jobs/.0123456789abcdef", BASIC_READER, 403}, /* of the filter "" */
         {"DELETE", "/v1/filters/alpha", BASIC_READER, 403},
         {"DELETE", "/v1/filters/beta", BASIC_WRITER, 403},
         {"DELETE", "/v1/filters/alpha-none", BASIC_WRITER, 404},

@@ -74,6 +74,12 @@ static void test_coordinators__each_lists_all_of_them(void **state)
     redisReply *r = client_command(&fixture.client[0], "TB.COORDINATORS nobody");
     assert_true(r != NULL && r->type == REDIS_REPLY_ERROR && strstr(r->str, "not found") != NULL);
     freeReplyObject(r);
+    r = client_command(&fixture.client[0], "TB.COORDINATORS %s", ""); /* a name, too: not all filters */
+    assert_true(r != NULL && r->type == REDIS_REPLY_ERROR && strstr(r->str, "not found") != NULL);
+    freeReplyObject(r);
+    r = client_command(&fixture.client[0], "TB.STATUS %s", "");
+    assert_true(r != NULL && r->type == REDIS_REPLY_ERROR && strstr(r->str, "not found") != NULL);
+    freeReplyObject(r);
     r = client_command(&fixture.client[0], "TB.COORDINATORS a b");
     assert_true(r != NULL && r->type == REDIS_REPLY_ERROR);
     freeReplyObject(r);

@@ -209,9 +209,12 @@ static void test_http__lists_all_filters(void **state)
  * blank. */
 static void page_through(unsigned limit, struct buffer *names)
 {
+    enum { PAGES_MAX = 100 };
     char path[600];
+    unsigned pages = 0;
     (void)snprintf(path, sizeof(path), "/v1/filters?limit=%u", limit);
-    for (bool more = true; more;) {
+    for (bool more = true; more; pages++) {
+        assert_true(pages < PAGES_MAX);
         json_t *root = ask("GET", path, NULL, 200), *one;
         const char *next = json_string_value(json_object_get(root, "next"));
         size_t i;
@@ -233,7 +236,13 @@ static void test_http__lists_filters_a_page_at_a_time(void **state)
     (void)state;
     static const char *const names[] = {"page 1", "page%2", "page/3", "zz-last", "page&limit=9"};
     struct buffer all = {0}, pages = {0};
+    struct error e = {""};
     char body[128];
+    int64_t deleted = 0;
+    /* Its cursor is empty, too. */
+    must(client_ok(&fixture.client[0], &e, "BF.RESERVE %s 0.01 10", ""), e);
+    must(client_status(&fixture.client[0], "", "phase", body, sizeof(body), &e), e);
+    assert_string_equal(body, "STEADY");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         (void)snprintf(body, sizeof(body), "{\"name\":\"%s\",\"capacity\":10}", names[i]);
         gives("POST", "/v1/filters", body, 201);
@@ -245,6 +254,8 @@ static void test_http__lists_filters_a_page_at_a_time(void **state)
         page_through(limit, &pages);
         assert_string_equal(buffer_text(&pages), buffer_text(&all));
     }
+    must(client_integer(&fixture.client[0], &deleted, &e, "DEL %s", ""), e);
+    assert_int_equal(deleted, 1);
     says("GET", "/v1/filters?limit=0", NULL, 422, "'limit'");
     says("GET", "/v1/filters?limit=1001", NULL, 422, "1000");
     says("GET", "/v1/filters?cursor=a%2fb", NULL, 422, "'cursor'");

@@ -163,6 +163,35 @@ static void test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all(vo
     assert_int_equal(keyspace_integer(&keyspace.fixture.client[1], "DEL stopped"), 1);
 }
 
+/* The add finds the lane of its view closed, and makes the filter anew. The check behind it was sent together
+ * with it, and found no filter. */
+static void test_del__makes_no_check_overtake_the_add_before_it(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 20 };
+    redisContext *pipeline = keyspace.fixture.client[1].redis;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        fixture_ask(&keyspace.fixture, 0, "BF.RESERVE order 0.001 1000");
+        keyspace_add(1, "order", 0, 1);
+        daemon_pause(&keyspace.fixture.daemon[1]);
+        assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL order"), 1);
+        assert_int_equal(redisAppendCommand(pipeline, "BF.ADD order k%u", i), REDIS_OK);
+        assert_int_equal(redisAppendCommand(pipeline, "BF.EXISTS order k%u", i), REDIS_OK);
+        int done = 0;
+        while (!done)
+            assert_int_equal(redisBufferWrite(pipeline, &done), REDIS_OK);
+        daemon_resume(&keyspace.fixture.daemon[1]);
+        for (unsigned command = 0; command < 2; command++) {
+            redisReply *reply;
+            assert_int_equal(redisGetReply(pipeline, (void **)&reply), REDIS_OK);
+            assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+            assert_int_equal(reply->integer, 1);
+            freeReplyObject(reply);
+        }
+        assert_int_equal(keyspace_integer(&keyspace.fixture.client[0], "DEL order"), 1);
+    }
+}
+
 /* One connection that adds without pause, and remembers when each add began. */
 struct adder {
     struct client client;
@@ -439,6 +468,7 @@ int main(void)
         cmocka_unit_test(test_a_filter_behind_a_record__is_later_than_that),
         cmocka_unit_test(test_keeper__takes_away_the_name_of_a_filter_that_was_deleted),
         cmocka_unit_test(test_del__is_met_by_a_coordinator_that_was_stopped_through_it_all),
+        cmocka_unit_test(test_del__makes_no_check_overtake_the_add_before_it),
         cmocka_unit_test(test_del__loses_no_key_whose_add_began_after_its_reply),
         cmocka_unit_test(test_del__is_completed_by_a_keeper_where_its_driver_died),
         cmocka_unit_test(test_keeper__removes_what_a_killed_deleter_has_left),

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "tests/lib/proxy.h"
 #include "tests/lib/raw.h"
@@ -290,6 +291,29 @@ static void test_make__does_not_wait_for_counts(void **state)
     assert_int_equal(integer(&w.client[0], "DEL large fresh"), 2);
 }
 
+/* Names are deleted one by one, a few at a time: whoever makes a filter does not wait for all of them. */
+static void test_make__does_not_wait_for_names_that_are_deleted(void **state)
+{
+    (void)state;
+    enum { NAMES = 20000, BEGUN = 50 };
+    struct buffer command = {0};
+    uint64_t before = calls_of(0, "exists");
+    buffer_printf(&command, "*%d\r\n$3\r\nDEL\r\n", NAMES + 1);
+    for (unsigned i = 0; i < NAMES; i++)
+        buffer_printf(&command, "$8\r\nn%07u\r\n", i);
+    assert_false(buffer_failed(&command));
+    int fd = raw_open(w.daemon[0].port);
+    assert_true(raw_send(fd, command.data, command.length));
+    buffer_fini(&command);
+    while (calls_of(0, "exists") < before + BEGUN)
+        clock_sleep_us(1000);
+    assert_int_equal(integer(&w.client[0], "BF.ADD beside key"), 1);
+    assert_int_equal(replied(&fd, 1), 0);
+    assert_int_equal(integer(&w.client[0], "DEL beside"), 1);
+    assert_true(raw_expect(fd, ":0\r\n"));
+    raw_close(fd);
+}
+
 /* --- two nodes --- */
 
 /* Wait until both coordinators have scanned node 1, so that they do not write the results later. */
@@ -405,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_stop__waits_for_a_filter_that_is_being_made_aside),
         cmocka_unit_test(test_make__scans_nothing_and_takes_few_commands),
         cmocka_unit_test(test_make__does_not_wait_for_counts),
+        cmocka_unit_test(test_make__does_not_wait_for_names_that_are_deleted),
         cmocka_unit_test(test_make__costs_the_same_for_the_hundredth),
         cmocka_unit_test(test_make__is_listed_and_expires_however_often_it_was_deleted),
         cmocka_unit_test(test_make__is_not_taken_off_the_list_by_who_comes_late),

@@ -108,7 +108,7 @@ static void test_http_percent__encodes_what_it_decodes(void **state)
     struct buffer text = {0}, back = {0};
     for (size_t i = 0; i < sizeof(all); i++)
         all[i] = (char)i;
-    http_percent_encode(&text, all, sizeof(all));
+    buffer_percent(&text, all, sizeof(all));
     assert_null(memchr(text.data, '/', text.length));
     assert_null(memchr(text.data, '\0', text.length));
     assert_true(http_percent_decode(&back, text.data, text.length));
