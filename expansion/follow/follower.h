@@ -2,7 +2,7 @@
 #ifndef EXPANSION_FOLLOW_FOLLOWER_H
 #define EXPANSION_FOLLOW_FOLLOWER_H
 /* The follower: adds rows that come into a filter's tables without BF.ADD. One coordinator at a time follows
- * for a filter, by a lease without a fencing token: adding twice is harmless. Three modes:
+ * for a filter, by a lease: adding twice is harmless, and marks are written under it. Three modes:
  * - keyset: by ids, which must be growing integers. Reads rows above the ids seen so far, and rereads rows
  *   above the ids below which nothing can be committed any more. A row with an explicit low id, or whose key
  *   changed, is left to the next build's sweep.

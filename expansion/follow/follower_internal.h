@@ -83,7 +83,8 @@ bool follower_stops(const struct follower *t);
 enum err follower_watch(void *arg, struct error *e);
 
 /* --- follower_lease.c --- */
-/* Take or renew the lease, and write the status. ERR_BUSY: another coordinator has the lease. */
+/* Take or renew the lease, and write the status. ERR_BUSY: another coordinator has the lease, or may have had
+ * it meanwhile: begin again, from the marks. */
 MUST_CHECK enum err follower_hold(struct follower *t, struct error *e);
 /* follower_hold(), if it is due. */
 MUST_CHECK enum err follower_tend(struct follower *t, struct error *e);
@@ -99,6 +100,7 @@ void follower_take_row(void *arg, const char *key, size_t length);
 /* Read a field of P:{F}:marks; *@out "": it does not exist. */
 MUST_CHECK enum err follower_mark_read(struct follower *t, const char *field, char *out, size_t size,
                                        struct error *e);
+/* Compares the lease: ERR_BUSY, if it has ended. */
 MUST_CHECK enum err follower_mark_write(struct follower *t, const char *field, const char *value,
                                         struct error *e);
 /* Write the mark of a table. INT64_MIN: the table was empty, so every row of it is to be read. */

@@ -22,6 +22,7 @@ enum err follower_hold(struct follower *t, struct error *e)
     script_filter_key(&t->call, &t->handle.names, "tail");
     script_text(&t->call, t->o->owner);
     script_number(&t->call, t->o->lease_ms);
+    script_text(&t->call, t->held ? "1" : "0");
     script_field(&t->call, "state", t->state);
     script_field(&t->call, "mode", follower_mode_name(t->mode));
     script_field(&t->call, "error", t->problem.text[0] != '\0' ? t->problem.text : t->fallback);
@@ -36,7 +37,7 @@ enum err follower_hold(struct follower *t, struct error *e)
         return code;
     t->held = answer >= 0;
     if (!t->held)
-        return error_set(e, ERR_BUSY, "another coordinator follows the table");
+        return error_set(e, ERR_BUSY, "another coordinator follows the table, or has done so meanwhile");
     t->request = (uint64_t)answer;
     if (t->request < t->done) /* the hash had expired, so requests start again at 1 */
         t->done = 0;

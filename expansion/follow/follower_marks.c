@@ -7,26 +7,21 @@
 #include "expansion/record/checkpoint.h"
 #include "expansion/follow/follower_internal.h"
 
+extern const char embedded_follower_lower[], embedded_follower_mark[];
+
 enum err follower_text_to_id(const char *text, int64_t *out, struct error *e)
 {
     return number_i64(text, strlen(text), out) ? ERR_OK
                                                : error_set(e, ERR_PARSE, "an id was \"%.40s\"", text);
 }
 
-/* Run @command, which has the key P:{F}:marks as %b, then @field and maybe @value as %s. */
-static enum err run(struct follower *t, const char *command, const char *field, const char *value,
-                    redisReply **reply, struct error *e)
-{
-    struct key_name name;
-    names_filter_key(&t->handle.names, "marks", &name);
-    return sync_client_command(t->redis, handle_home(&t->handle), reply, e, command, name.text, name.length,
-                               field, value);
-}
-
 enum err follower_mark_read(struct follower *t, const char *field, char *out, size_t size, struct error *e)
 {
     redisReply *reply;
-    enum err code = run(t, "HGET %b %s", field, "", &reply, e);
+    struct key_name name;
+    names_filter_key(&t->handle.names, "marks", &name);
+    enum err code = sync_client_command(t->redis, handle_home(&t->handle), &reply, e, "HGET %b %s", name.text,
+                                        name.length, field);
     if (code != ERR_OK)
         return code;
     (void)snprintf(out, size, "%s", reply->type == REDIS_REPLY_STRING ? reply->str : "");
@@ -34,9 +29,27 @@ enum err follower_mark_read(struct follower *t, const char *field, char *out, si
     return ERR_OK;
 }
 
+/* @value NULL: delete the field. */
+static enum err change(struct follower *t, const char *field, const char *value, struct error *e)
+{
+    long long answer;
+    script_begin(&t->call, embedded_follower_mark);
+    script_filter_key(&t->call, &t->handle.names, "tail");
+    script_filter_key(&t->call, &t->handle.names, "marks");
+    script_text(&t->call, t->held ? t->o->owner : "");
+    script_text(&t->call, field);
+    if (value != NULL)
+        script_text(&t->call, value);
+    enum err code = script_run(&t->call, t->redis, handle_home(&t->handle), &answer, e);
+    if (code != ERR_OK || answer == 1)
+        return code;
+    t->held = false;
+    return error_set(e, ERR_BUSY, "the lease of this follower has ended");
+}
+
 enum err follower_mark_write(struct follower *t, const char *field, const char *value, struct error *e)
 {
-    return run(t, "HSET %b %s %s", field, value, NULL, e);
+    return change(t, field, value, e);
 }
 
 enum err follower_mark_write_id(struct follower *t, unsigned table, int64_t id, struct error *e)
@@ -48,7 +61,7 @@ enum err follower_mark_write_id(struct follower *t, unsigned table, int64_t id, 
 
 enum err follower_mark_forget(struct follower *t, const char *field, struct error *e)
 {
-    return run(t, "HDEL %b %s", field, "", NULL, e);
+    return change(t, field, NULL, e);
 }
 
 /* The last job's low-water mark, if the job read our tables and its generation is in the view. */
@@ -89,21 +102,33 @@ enum err follower_mark_of_table(struct follower *t, unsigned i, bool *found, int
 enum err follower_lower_mark(struct sync_client *l, const struct names *names, const char *table,
                              const char *upto, struct error *e)
 {
-    struct key_name key;
-    redisReply *reply;
-    int64_t mark, lower = INT64_MIN;
+    struct script_call c = {0};
     char text[24];
-    names_filter_key(names, "marks", &key);
-    unsigned home = nodes_key(sync_client_nodes(l), key.text, key.length);
+    int64_t mark, lower = INT64_MIN;
+    long long answer = 0;
     enum err code = upto[0] == '\0' ? ERR_OK : follower_text_to_id(upto, &lower, e);
-    if (code == ERR_OK)
-        code = sync_client_command(l, home, &reply, e, "HGET %b %s", key.text, key.length, table);
-    if (code != ERR_OK)
-        return code;
-    bool higher =
-        reply->type == REDIS_REPLY_STRING && number_i64(reply->str, reply->len, &mark) && mark > lower;
-    freeReplyObject(reply);
     (void)snprintf(text, sizeof(text), "%" PRId64, lower);
-    return higher ? sync_client_command(l, home, NULL, e, "HSET %b %s %s", key.text, key.length, table, text)
-                  : ERR_OK;
+    while (code == ERR_OK && answer == 0) {
+        struct key_name key;
+        redisReply *reply;
+        names_filter_key(names, "marks", &key);
+        code = sync_client_command(l, sync_client_home(l, names), &reply, e, "HGET %b %s", key.text,
+                                   key.length, table);
+        if (code != ERR_OK)
+            return code;
+        bool higher =
+            reply->type == REDIS_REPLY_STRING && number_i64(reply->str, reply->len, &mark) && mark > lower;
+        if (higher) {
+            script_begin(&c, embedded_follower_lower);
+            script_filter_key(&c, names, "marks");
+            script_text(&c, table);
+            script_text(&c, reply->str);
+            script_text(&c, text);
+            code = script_run_once(&c, l, names, &answer, e);
+        }
+        freeReplyObject(reply);
+        if (!higher)
+            break;
+    }
+    return code;
 }

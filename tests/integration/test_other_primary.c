@@ -51,7 +51,7 @@ static const char *either(void)
 static void start_daemon_at(unsigned d, const char *dsn, const char *postgres, const char *follow)
 {
     struct error e = {""};
-    char filters[400];
+    char filters[500];
     (void)snprintf(filters, sizeof(filters),
                    "[filter " FILTER "]\ncapacity = 20000\nerror_rate = 0.0001\ntable = short_link\n"
                    "id_column = id\nkey = code\ngrace = 0s\n%s",
@@ -296,6 +296,43 @@ static void test_dsn__that_names_another_database_than_the_followers_is_not_cove
     fixture_all_present(&fixture, 1, 0, ROWS + LATER);
 }
 
+/* The connection that hears of rows is made again, and leads to another primary than the one that reads them.
+ */
+static void test_dsn__that_leads_the_follower_to_two_servers_loses_no_row(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    char dsn[100];
+    unsigned route;
+    uint16_t port;
+    must(proxy_start(&proxy, &e), e);
+    must(proxy_add(proxy, WIRE_POSTGRES, fixture.postgres.port, &route, &port, &e), e);
+    (void)snprintf(dsn, sizeof(dsn), "host=127.0.0.1 port=%u user=postgres dbname=postgres", (unsigned)port);
+    install_outbox();
+    await_standby();
+    start_daemon(dsn, "timeout = 3s\n",
+                 "follow_by = outbox\noutbox = link_outbox\n"
+                 "[filter other]\ncapacity = 20000\nerror_rate = 0.0001\n"
+                 "table = short_link\nid_column = id\nkey = code\nfollow_by = ids\n");
+    fixture_wait(&fixture, 0, "follow_state", "running");
+    promote();
+    PGconn *other = PQconnectdb(standby.dsn);
+    fixture_insert(other, ROWS, LATER);
+    PQfinish(other);
+    proxy_divert(proxy, route, "twinbloom follower", standby.port);
+    fixture_sql(fixture.db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = "
+                            "'twinbloom follower' AND query LIKE '%FROM public.link_outbox%'");
+    must(client_wait_status(&fixture.client[0], FILTER, "follow_error",
+                            "dsn leads to two servers: a primary was replaced, but still runs", WAIT_MS, &e),
+         e);
+    proxy_aim(proxy, route, standby.port);
+    for (uint64_t present = 0, until = clock_mono_us() + WAIT_MS * UINT64_C(1000); present < LATER;) {
+        must(client_mexists(&fixture.client[0], FILTER, fixture_code, ROWS, LATER, &present, NULL, &e), e);
+        assert_true(clock_mono_us() < until);
+        clock_sleep_us(50 * 1000);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +350,8 @@ int main(void)
             test_dsn__that_leads_to_a_copy_of_the_followers_primary_is_not_covered_by_it, setup, teardown),
         cmocka_unit_test_setup_teardown(
             test_dsn__that_names_another_database_than_the_followers_is_not_covered_by_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_dsn__that_leads_the_follower_to_two_servers_loses_no_row, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,8 +264,11 @@ static void test_request__by_who_slept_is_not_one_to_a_later_job(void **state)
 {
     (void)state;
     struct error e = {""};
+    char former[600], command[700];
     ask(OTHER, "TB.REBUILD " FILTER " HOLD");
     fixture_wait(&fixture, OTHER, "job_step", "hold");
+    must(client_status(&fixture.client[OTHER], FILTER, "job_id", former, sizeof(former), &e), e);
+    (void)snprintf(command, sizeof(command), "TB.ABORT " FILTER " JOB %s", former);
     proxy_count_as_job(proxy, "*");
     stop_at("Make a request to a running job", PROXY_BEFORE);
     (void)!client_ok(&fixture.client[SLEEPER], &e, "TB.ABORT " FILTER); /* its deadline passes */
@@ -277,6 +280,9 @@ static void test_request__by_who_slept_is_not_one_to_a_later_job(void **state)
     proxy_release(proxy, true);
     clock_sleep_us(LEASE_US);
     is("job_step", "hold");
+    assert_int_not_equal(client_ok(&fixture.client[OTHER], &e, command),
+                         ERR_OK); /* nor if it names the former one */
+    assert_non_null(strstr(e.text, "another one runs"));
     ask(OTHER, "TB.ABORT " FILTER);
     fixture_wait(&fixture, OTHER, "job_state", "aborted");
 }

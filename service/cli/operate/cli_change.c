@@ -123,7 +123,7 @@ static int control(struct cli *cli, size_t argc, const char **argv, const uint64
     struct error e = {""};
     argv[0] = c->verb;
     argv[1] = cli->arguments[0];
-    char job[JOB_ID_MAX];
+    static char job[JOB_ID_MAX]; /* the caller keeps argv */
     if (!job_of_now(cli, c, job, sizeof(job)))
         return cli->failure;
     if (job[0] != '\0') {
