@@ -71,8 +71,18 @@ void history_note(struct history_seen *seen, const struct log_view *v)
     memcpy(seen->id, v->history, sizeof(seen->id));
 }
 
-/* *@out: this process has seen all histories that masters name, and the metadata node's server is new to it.
- * So no key was acknowledged that this process could not know of. */
+/* A server whose id the view accepts was there before: a view has no history of the ids with which it was
+ * made. */
+static bool accepts(const struct log_view *v, uint64_t id)
+{
+    bool is = trusted_contains(&v->eras, id);
+    for (unsigned i = 0; i < v->lane_count; i++)
+        is |= v->lane[i].era == id;
+    return is;
+}
+
+/* *@out: this process has seen all histories that masters name, and the metadata node's server is new to it,
+ * and to the view. So no key was acknowledged that this process could not know of. */
 static enum err has_lived(struct sync_client *l, const struct names *names, const struct log_view *v,
                           const struct registry_said *said, const struct history_seen *seen, bool *out,
                           struct error *e)
@@ -87,7 +97,8 @@ static enum err has_lived(struct sync_client *l, const struct names *names, cons
     enum err code = sync_client_replications(l, &now, e);
     const struct replication *there =
         replications_of_node(&now, sync_client_name(l, sync_client_home(l, names)));
-    *out = code == ERR_OK && there != NULL && there->id != 0 && !has(seen->id, seen->count, there->id);
+    *out = code == ERR_OK && there != NULL && there->id != 0 && !has(seen->id, seen->count, there->id) &&
+           !accepts(v, there->id);
     replications_fini(&now);
     return code;
 }

@@ -31,8 +31,9 @@ void history_note(struct history_seen *seen, const struct log_view *v);
 
 /* Bring registries and view together; @seen may also be later than the view. Either name the view's last
  * history on all masters; or let the view record what it missed. In the second case the view becomes
- * degraded, unless @seen has all of that, and the metadata node is no server that was left behind: then it
- * was restarted or promoted, and a roll call makes the filter whole. *@again: the view has changed: read it
+ * degraded, unless @seen has all of that, and the metadata node is no server that was left behind, as neither
+ * @seen nor the view knows its replication id: then it was restarted or promoted, and a roll call makes the
+ * filter whole. *@again: the view has changed: read it
  * again. Errors: those of registry_look() for the metadata node; ERR_FENCED: there is no such view. */
 MUST_CHECK enum err history_follow(struct sync_client *l, const struct names *names, const struct log_view *v,
                                    const struct registry_said *said, const struct history_seen *seen,

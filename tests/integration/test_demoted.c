@@ -158,6 +158,45 @@ static void test_a_view__is_not_read_from_a_replica(void **state)
     free(view);
 }
 
+/* --- a server that was left behind --- */
+
+/* The former master runs on, as it was, and its address leads back to it. The view has never taken its
+ * replication id, as it had it from the beginning. */
+static void test_a_server_that_was_left_behind__is_not_a_new_one(void **state)
+{
+    struct error e = {""};
+    static struct log_member m, reader;
+    uint64_t until = clock_mono_us() + GUARD_US;
+    (void)state;
+    await_replica();
+    must(client_ok(&client[FORMER], &e, "FLUSHALL"), e); /* its id is another one since the replica came */
+    must(log_member_make(l, &names, 100 * KEYS, 1, 32768, &e), e);
+    log_members_open(&m, &nodes, &names, 0, true);
+    log_members_open(&reader, &nodes, &names, 0, false);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    assert_int_equal(log_member_count(&reader, 0, KEYS, KEY_PRESENT), KEYS);
+    await_replica();
+    must(client_ok(&client[NEXT], &e, "REPLICAOF NO ONE"), e);
+    proxy_aim(proxy, route, server[NEXT].port);
+    while (log_member_add(&m, KEYS, KEYS, answers, &e) != ERR_OK)
+        if (clock_mono_us() > until)
+            fail_msg("%s", e.text);
+    while (log_member_check(&reader, KEYS, KEYS, answers, &e) != ERR_OK)
+        if (clock_mono_us() > until)
+            fail_msg("%s", e.text);
+    log_member_pause(&m);
+    proxy_aim(proxy, route, server[FORMER].port);
+    for (unsigned i = 0; i < 100; i++) {
+        if (log_member_check(&reader, KEYS, KEYS, answers, &e) == ERR_OK)
+            for (unsigned k = 0; k < KEYS; k++)
+                assert_int_not_equal(answers[k], KEY_ABSENT);
+        clock_sleep_us(20 * 1000);
+    }
+    log_member_go_on(&m);
+    log_member_abandon(&m);
+    log_member_abandon(&reader);
+}
+
 /* --- which filters there are --- */
 
 static enum err look_at_registry(struct sync_client *c, struct error *e)
@@ -309,6 +348,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_process__goes_on_at_the_next_master, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_filter__is_not_denied_by_a_replica, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_view__is_not_read_from_a_replica, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_server_that_was_left_behind__is_not_a_new_one, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_what_there_is__is_not_asked_of_a_replica, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_names__are_not_denied_by_a_replica, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_acknowledgements__are_asked_of_the_next_master, set_up,

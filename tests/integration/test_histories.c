@@ -114,6 +114,8 @@ static void test_histories_that_were_missed__keep_their_order(void **state)
     said.history_count = 1;
     said.history[0].incarnation = view->incarnation;
     said.history[0].id = 0x3333;
+    must(client_ok(&client, &e, "REPLICAOF 127.0.0.1 1"), e);
+    must(client_ok(&client, &e, "REPLICAOF NO ONE"), e);
     must(history_follow(l, &names, view, &said, &seen, &again, &e), e);
     assert_true(again);
     must(log_view_load(l, &names, view, &e), e);

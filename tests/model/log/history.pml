@@ -3,7 +3,8 @@
  * either server at any time, as it was left. One incarnation; a second master stays and has a registry, as each server
  * has. A view says which histories it comes from: every replication id that it took adds one. One key; takers have the
  * view take the replication id of its server; a writer and readers, which may sleep between any two commands.
- * README.md says what is left out.
+ * README.md says what is left out. With REMEMBERS the view was made with a replication id that is no history of it, and
+ * a reader remembers the histories of the view that it believed last.
  *
  * denied: a reader says "absent" of the key after its add was acknowledged. */
 
@@ -55,6 +56,12 @@ inline name(at_, h, k)
     }
 }
 
+#ifdef ACCEPTED_IS_NEW
+#define IS_NEW true
+#else
+#define IS_NEW (era[home] != home + 1)
+#endif
+
 /* Read the view, then the registries; @good: it is believed. One that does not know what a registry names has
  * missed something. It is degraded, and gets a history of its own. */
 inline look()
@@ -66,7 +73,16 @@ inline look()
     n = named[2];
     m = named[home];
     if
+#ifdef REMEMBERS
+    :: ((BIT(n) & k) == 0 || (BIT(m) & k) == 0) && (BIT(n) & seen) != 0 && (BIT(m) & seen) != 0 &&
+       (BIT(home + 1) & seen) == 0 && IS_NEW ->
+       atomic { known[home] = known[home] | seen; latest[home] = n } /* it only notes them: its server is a new one */
+       good = false
+    :: ((BIT(n) & k) == 0 || (BIT(m) & k) == 0) && !((BIT(n) & seen) != 0 && (BIT(m) & seen) != 0 &&
+       (BIT(home + 1) & seen) == 0 && IS_NEW) ->
+#else
     :: (BIT(n) & k) == 0 || (BIT(m) & k) == 0 ->
+#endif
 #ifdef ONLY_REFUSED
        good = false
 #else
@@ -100,7 +116,7 @@ inline look()
 
 proctype taker()
 {
-    byte k, l, e, n, m, at, to;
+    byte k, l, e, n, m, at, to, seen;
     bool d, good;
 end:
     do
@@ -131,7 +147,7 @@ end:
 /* Entries count on the connection, and under the replication id, that the look was for. */
 proctype writer()
 {
-    byte k, l, e, n, m, at;
+    byte k, l, e, n, m, at, seen;
     bool d, good;
     do
     :: atomic { at = switches; good = false };
@@ -145,12 +161,20 @@ proctype writer()
 
 proctype reader()
 {
-    byte k, l, e, n, m, at;
+    byte k, l, e, n, m, at, seen;
     bool d, good;
 end:
     do
     :: atomic { k = 0; l = 0; e = 0; d = 0; good = false; at = switches };
        look();
+#ifdef REMEMBERS
+       atomic {
+           if
+           :: good -> seen = k
+           :: else
+           fi
+       };
+#endif
        if
        :: atomic { good && e == home + 1 && acknowledged &&
 #ifdef READS_ON
@@ -166,8 +190,13 @@ end:
 
 init {
     atomic {
-        known[0] = BIT(1); latest[0] = 1; era[0] = 1;
+        era[0] = 1;
+#ifdef REMEMBERS
+        known[0] = BIT(0); /* no history is number 0 */
+#else
+        known[0] = BIT(1); latest[0] = 1;
         named[0] = 1; named[2] = 1;
+#endif
         run address();
         run taker();
         run writer();
