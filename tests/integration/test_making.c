@@ -14,7 +14,7 @@
 #include "tests/lib/proxy.h"
 #include "tests/lib/raw.h"
 
-enum { FOREIGN = 200000, REPLY_MS = 30000, FILTERS = 300, COMMANDS_MAX = 17, KEYS = 300, COUNTS = 40 };
+enum { FOREIGN = 200000, REPLY_MS = 30000, FILTERS = 300, COMMANDS_MAX = 24, KEYS = 300, COUNTS = 40 };
 
 /* Redis nodes, a coordinator, and another one behind a proxy that stops single threads of it. */
 static struct world {
