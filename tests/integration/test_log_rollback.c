@@ -293,7 +293,7 @@ static void test_a_shard_of_the_generation_before_that_is_lost__ends_its_grace(v
         assert_int_equal(log_member_added(&other, first, 1), 1);
         clock_sleep_us(100 * 1000);
     }
-    gives(ERR_CONFLICT, grace_switch(on.link, &on.names, "", number, &e), e);
+    gives(ERR_CONFLICT, log_switch(on.link, &on.names, number, &e), e);
     assert_false(on.view->degraded);
     struct log_id end = end_of_lane();
     wait_until_folded(before ^ 1, end);
