@@ -11,7 +11,7 @@
  * - several processes do this: the later token replaces what the earlier one has made, and the earlier one
  *   writes no more
  * - the generation is not the one that is read: nobody makes the shard again, and the view does not go back
- * to that generation (lost_say.lua)
+ *   to that generation (lost_say.lua)
  * - one stops in the middle: the shard is blank, at least at its end, and still counts as lost
  * - nobody has the shard in memory: each writer says so, and the last one degrades the filter; the folder
  *   says so for a writer that no longer answers. Then a build heals the filter; if it has no source, an

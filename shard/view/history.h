@@ -33,8 +33,8 @@ void history_note(struct history_seen *seen, const struct log_view *v);
  * history on all masters; or let the view record what it missed. In the second case the view becomes
  * degraded, unless @seen has all of that, and the metadata node is no server that was left behind, as neither
  * @seen nor the view knows its replication id: then it was restarted or promoted, and a roll call makes the
- * filter whole. *@again: the view has changed: read it
- * again. Errors: those of registry_look() for the metadata node; ERR_FENCED: there is no such view. */
+ * filter whole. *@again: the view has changed: read it again. Errors: those of registry_look() for the
+ * metadata node; ERR_FENCED: there is no such view. */
 MUST_CHECK enum err history_follow(struct sync_client *l, const struct names *names, const struct log_view *v,
                                    const struct registry_said *said, const struct history_seen *seen,
                                    bool *again, struct error *e);
