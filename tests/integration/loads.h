@@ -23,7 +23,7 @@ extern struct loads {
     bool changes;        /* the first node's id changes while shards are loaded */
     struct names names;
     struct placement placement;
-    struct sync_client *link, *other; /* @other has no pending replies during a load */
+    struct sync_client *link;
     struct budget budget;
     struct resident *r;
     uint8_t *shards;

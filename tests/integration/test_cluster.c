@@ -172,7 +172,7 @@ static void test_cluster__refuses_what_one_master_has_no_room_for(void **state)
     long long used = value_of(planned_node(answer, 1), "used_bytes")->integer;
     long long needed = value_of(planned_node(answer, 1), "after_bytes")->integer;
     freeReplyObject(answer);
-    freeReplyObject(client_command(&f.cluster.client[1], "CONFIG SET maxmemory %lld", used + needed / 2));
+    freeReplyObject(client_command(&f.cluster.client[1], "CONFIG SET maxmemory %lld", used + needed / 8));
     answer = plan();
     freeReplyObject(client_command(&f.cluster.client[1], "CONFIG SET maxmemory 0"));
     char name[64];
