@@ -175,8 +175,8 @@ enum { CONFIG_CAPACITY_DEFAULT = 100, CONFIG_CAPACITY_SOURCED = 10000 };
 uint64_t config_capacity(const struct config_filter *f);
 
 struct nodes;
-/* The nodes that @c names: those of the list, the seeds of the cluster, or, with *@sentinels, the names of the
- * masters. Without sentinels their count is 0. ERR_PARSE, as of nodes_parse(). */
+/* The nodes that @c names: those of the list, the seeds of the cluster, or, with *@sentinels, the names of
+ * the masters. Without sentinels their count is 0. ERR_PARSE, as of nodes_parse(). */
 MUST_CHECK enum err config_nodes(const struct config *c, struct nodes *nodes, struct nodes *sentinels,
                                  struct error *e);
 
