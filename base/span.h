@@ -30,8 +30,7 @@ static inline bool span_cut(struct span *rest, char separator, struct span *piec
     return true;
 }
 
-/* Compares two spans for qsort() and the like: by their bytes; of two that begin alike the shorter is first.
- */
+/* For qsort() and the like: by bytes; of two that begin alike the shorter is first. */
 static inline int span_order(const void *a, const void *b)
 {
     const struct span *one = a, *other = b;

@@ -282,10 +282,11 @@ enum err sync_client_append_together(struct sync_client *l, unsigned where, stru
         send_to(c, commands + begin, ends[i] - begin, p, to.port != 0 && to.ask);
         code = c->state == COMMAND_SENT ? ERR_OK : c->code;
     }
-    if (connection != NULL)
-        *connection = p->number;
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
+        if (connection != NULL)
+            *connection = p->number;
         return ERR_OK;
+    }
     sync_client_peer_break(p, ERR_UNREACHABLE); /* some of the commands may be queued in it */
     for (; first != NULL; first = next) {
         next = TAILQ_NEXT(first, all);

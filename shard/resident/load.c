@@ -24,10 +24,9 @@ enum {
 struct piece {
     uint32_t shard, offset, length;
     unsigned where, redirections;
-    bool judges;   /* an INFO is behind it: do the replies of its group count? */
-    bool is_alone; /* it is its own group, since it was asked for again */
-    bool sent;
-    uint64_t connection;
+    bool judges;                   /* an INFO is behind it: do the replies of its group count? */
+    bool is_alone;                 /* it is its own group, since it was asked for again */
+    uint64_t connection;           /* that it was asked for over; 0: it could not be sent */
     struct slot_redirect redirect; /* port 0: no other node has it */
     redisReply *bytes;             /* that came; NULL: the connection broke */
 };
@@ -118,9 +117,10 @@ static void ask(const struct load *l, struct sync_client *redis, struct window *
     if (p->judges)
         buffer_puts(&w->commands, greeting_ask_replication);
     ends[1] = w->commands.length;
-    p->sent = !buffer_failed(&w->commands) &&
-              sync_client_append_together(redis, p->where, &p->redirect, p->judges ? 2 : 1, w->commands.data,
-                                          ends, &p->connection, NULL) == ERR_OK;
+    p->connection = 0;
+    if (!buffer_failed(&w->commands))
+        (void)!sync_client_append_together(redis, p->where, &p->redirect, p->judges ? 2 : 1, w->commands.data,
+                                           ends, &p->connection, NULL);
     w->count++;
 }
 
@@ -220,7 +220,7 @@ static void end_group(struct load *l, struct sync_client *redis, struct window *
 static redisReply *next_reply(struct sync_client *redis, const struct piece *p)
 {
     redisReply *reply = NULL;
-    return p->sent && sync_client_reply(redis, p->where, &reply, NULL) == ERR_OK ? reply : NULL;
+    return p->connection != 0 && sync_client_reply(redis, p->where, &reply, NULL) == ERR_OK ? reply : NULL;
 }
 
 static void drop(struct window *w)
