@@ -119,15 +119,9 @@ static void test_leaving__is_not_held_up_by_names_that_are_to_be_deleted(void **
     (void)state;
     enum { NAMES = 500000 };
     struct error e = {""};
-    struct buffer command = {0};
     must(client_ok(&fixture.client[1], &e, "CONFIG SET shutdown_delay 0s"), e);
-    buffer_printf(&command, "*%d\r\n$3\r\nDEL\r\n", NAMES + 1);
-    for (unsigned i = 0; i < NAMES; i++)
-        buffer_printf(&command, "$8\r\nn%07u\r\n", i);
-    assert_false(buffer_failed(&command));
     int fd = raw_open(fixture.daemon[1].port);
-    assert_true(raw_send(fd, command.data, command.length));
-    buffer_fini(&command);
+    assert_true(raw_send_del(fd, NAMES));
     clock_sleep_us(1000 * 1000);
     process_signal(&fixture.daemon[1].process, SIGTERM);
     wait_end(1);

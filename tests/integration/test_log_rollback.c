@@ -110,14 +110,22 @@ static void all_have(unsigned count)
     assert_int_equal(log_member_count(&other, 0, count, KEY_PRESENT), count);
 }
 
+/* The slot and the *@number of a generation with rows that a build has replaced. */
+static unsigned replaced_by_a_build(uint64_t *number)
+{
+    assert_int_equal(log_member_added(&other, 0, ROWS), ROWS);
+    unsigned before = stored(0)->shape.number != 0 ? 0 : 1;
+    *number = on.view->slot[before].shape.number;
+    build_and_cut_over();
+    return before;
+}
+
 static void test_the_generation_before__is_folded_and_may_be_read_again(void **state)
 {
     struct error e = {""};
     (void)state;
-    assert_int_equal(log_member_added(&other, 0, ROWS), ROWS);
-    unsigned before = stored(0)->shape.number != 0 ? 0 : 1;
-    uint64_t number = on.view->slot[before].shape.number;
-    build_and_cut_over();
+    uint64_t number;
+    unsigned before = replaced_by_a_build(&number);
     assert_int_equal(stored(before)->shape.number, number);
     assert_int_equal(on.view->current, before ^ 1);
     all_have(ROWS);
@@ -278,10 +286,8 @@ static void test_a_shard_of_the_generation_before_that_is_lost__ends_its_grace(v
 {
     struct error e = {""};
     (void)state;
-    assert_int_equal(log_member_added(&other, 0, ROWS), ROWS);
-    unsigned before = stored(0)->shape.number != 0 ? 0 : 1;
-    uint64_t number = on.view->slot[before].shape.number;
-    build_and_cut_over();
+    uint64_t number;
+    unsigned before = replaced_by_a_build(&number);
     assert_int_equal(log_member_added(&other, ROWS, MORE), MORE);
     (void)stored(0);
     wait_until_folded(before, end_of_lane());

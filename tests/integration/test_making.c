@@ -296,15 +296,9 @@ static void test_make__does_not_wait_for_names_that_are_deleted(void **state)
 {
     (void)state;
     enum { NAMES = 20000, BEGUN = 50 };
-    struct buffer command = {0};
     uint64_t before = calls_of(0, "exists");
-    buffer_printf(&command, "*%d\r\n$3\r\nDEL\r\n", NAMES + 1);
-    for (unsigned i = 0; i < NAMES; i++)
-        buffer_printf(&command, "$8\r\nn%07u\r\n", i);
-    assert_false(buffer_failed(&command));
     int fd = raw_open(w.daemon[0].port);
-    assert_true(raw_send(fd, command.data, command.length));
-    buffer_fini(&command);
+    assert_true(raw_send_del(fd, NAMES));
     while (calls_of(0, "exists") < before + BEGUN)
         clock_sleep_us(1000);
     assert_int_equal(integer(&w.client[0], "BF.ADD beside key"), 1);

@@ -81,6 +81,18 @@ static void promote(void)
     PQfinish(db);
 }
 
+/* A route through the proxy to the primary, which may be led elsewhere. */
+static unsigned to_primary(char *dsn, size_t size)
+{
+    struct error e = {""};
+    unsigned route;
+    uint16_t port;
+    must(proxy_start(&proxy, &e), e);
+    must(proxy_add(proxy, WIRE_POSTGRES, fixture.postgres.port, &route, &port, &e), e);
+    (void)snprintf(dsn, size, "host=127.0.0.1 port=%u user=postgres dbname=postgres", (unsigned)port);
+    return route;
+}
+
 /* Rows that only the primary gets are not missed by a rebuild that reads the former standby. */
 static void test_read_dsn__is_not_read_once_it_is_a_primary(void **state)
 {
@@ -108,11 +120,7 @@ static void test_dsn__that_leads_readers_to_another_primary_is_not_read(void **s
     (void)state;
     struct error e = {""};
     char dsn[100];
-    unsigned route;
-    uint16_t port;
-    must(proxy_start(&proxy, &e), e);
-    must(proxy_add(proxy, WIRE_POSTGRES, fixture.postgres.port, &route, &port, &e), e);
-    (void)snprintf(dsn, sizeof(dsn), "host=127.0.0.1 port=%u user=postgres dbname=postgres", (unsigned)port);
+    unsigned route = to_primary(dsn, sizeof(dsn));
     start_daemon(dsn, "timeout = 3s\n", "follow = no\nsweep = no\n");
     promote();
     fixture_insert(fixture.db, ROWS, FEW); /* so few that the sample hardly has one of them */
@@ -303,11 +311,7 @@ static void test_dsn__that_leads_the_follower_to_two_servers_loses_no_row(void *
     (void)state;
     struct error e = {""};
     char dsn[100];
-    unsigned route;
-    uint16_t port;
-    must(proxy_start(&proxy, &e), e);
-    must(proxy_add(proxy, WIRE_POSTGRES, fixture.postgres.port, &route, &port, &e), e);
-    (void)snprintf(dsn, sizeof(dsn), "host=127.0.0.1 port=%u user=postgres dbname=postgres", (unsigned)port);
+    unsigned route = to_primary(dsn, sizeof(dsn));
     install_outbox();
     await_standby();
     start_daemon(dsn, "timeout = 3s\n",

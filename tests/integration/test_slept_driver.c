@@ -193,6 +193,30 @@ static void test_rollback__ends_in_a_hold_when_its_driver_dies_behind_the_switch
     fixture_all_present(&fixture, OTHER, 0, ROWS);
 }
 
+/* As above, of a generation that failed its verification: it is discarded, and the job has failed. */
+static void test_rollback__of_what_failed_fails_when_its_driver_dies_behind_the_switch(void **state)
+{
+    (void)state;
+    struct error e = {""};
+    struct client redis;
+    int64_t before = fixture_generation(&fixture, OTHER);
+    ask(SLEEPER, "TB.REBUILD " FILTER);
+    fixture_wait(&fixture, OTHER, "job_step", "grace");
+    stop_at("hold\r\n$1\r\n1\r\n$8\r\nrollback\r\n$1\r\n0\r\n", PROXY_BEFORE);
+    ask(OTHER, "TB.ROLLBACK " FILTER);
+    is_held();
+    must(client_open(&redis, fixture.redis[0].port, WAIT_MS, &e), e);
+    freeReplyObject(client_command(&redis, "HSET twinbloom:{" FILTER "}:job unconfirmed 1"));
+    client_close(&redis);
+    sleeps();
+    fixture_wait(&fixture, OTHER, "job_state", "failed");
+    assert_int_equal(fixture_generation(&fixture, OTHER), before);
+    is("phase", "STEADY");
+    wakes_up();
+    is("phase", "STEADY");
+    fixture_all_present(&fixture, OTHER, 0, ROWS);
+}
+
 /* The request to switch back comes late over a connection that broke. The driver has sent it again, and has
  * cut over again since. */
 static void test_rollback__that_is_executed_late_undoes_no_later_cutover_of_its_driver(void **state)
@@ -392,6 +416,7 @@ int main(void)
         TEST(test_rollback__that_is_executed_late_undoes_no_later_cutover),
         TEST(test_rollback__by_who_slept_before_it_undoes_no_later_cutover),
         TEST(test_rollback__ends_in_a_hold_when_its_driver_dies_behind_the_switch),
+        TEST(test_rollback__of_what_failed_fails_when_its_driver_dies_behind_the_switch),
         TEST(test_rollback__that_is_executed_late_undoes_no_later_cutover_of_its_driver),
         TEST(test_finish__by_who_slept_ends_no_later_grace),
         TEST(test_abort__by_who_slept_ends_no_later_build),

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
+#include "base/buffer.h"
 
 int raw_open_from(const char *address, uint16_t port)
 {
@@ -57,6 +58,17 @@ bool raw_send(int fd, const void *bytes, size_t length)
 bool raw_puts(int fd, const char *text)
 {
     return raw_send(fd, text, strlen(text));
+}
+
+bool raw_send_del(int fd, unsigned count)
+{
+    struct buffer command = {0};
+    buffer_printf(&command, "*%u\r\n$3\r\nDEL\r\n", count + 1);
+    for (unsigned i = 0; i < count; i++)
+        buffer_printf(&command, "$8\r\nn%07u\r\n", i);
+    bool sent = !buffer_failed(&command) && raw_send(fd, command.data, command.length);
+    buffer_fini(&command);
+    return sent;
 }
 
 bool raw_expect(int fd, const char *expected)

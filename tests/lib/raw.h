@@ -15,6 +15,8 @@ void raw_close(int fd);
 
 bool raw_send(int fd, const void *bytes, size_t length);
 bool raw_puts(int fd, const char *text);
+/* Send one DEL of @count names that no filter has. */
+bool raw_send_del(int fd, unsigned count);
 
 /* Read exactly strlen(@expected) bytes and compare them. On a difference both are printed to standard
  * error. */
