@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "shard/view/claim.h"
 #include "tests/lib/proxy.h"
 
@@ -77,9 +76,7 @@ static struct start *start_held(uint64_t n, enum proxy_moment moment)
     assert_non_null(s->link);
     proxy_count(proxy, "", n, moment);
     assert_int_equal(pthread_create(&s->thread, NULL, claim, s), 0);
-    uint64_t until = clock_mono_us() + HELD_MS * UINT64_C(1000);
-    while (!proxy_is_held(proxy) && clock_mono_us() < until)
-        clock_sleep_us(1000);
+    (void)proxy_await_held(proxy, HELD_MS);
     return s;
 }
 

@@ -104,19 +104,9 @@ static void stop_at(const char *text, enum proxy_moment moment)
 
 #define BEGINS(step) "step\r\n$" step "\r\n$5\r\nstate\r\n"
 
-static void is_held(void)
-{
-    uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
-    while (!proxy_is_held(proxy)) {
-        if (clock_mono_us() > until)
-            fail_msg("the job was not stopped");
-        clock_sleep_us(1000);
-    }
-}
-
 static void sleeps(void)
 {
-    is_held();
+    assert_true(proxy_await_held(proxy, WAIT_MS));
     daemon_pause(&fixture.daemon[SLEEPER]);
 }
 
@@ -204,7 +194,7 @@ static void test_rollback__of_what_failed_fails_when_its_driver_dies_behind_the_
     fixture_wait(&fixture, OTHER, "job_step", "grace");
     stop_at("hold\r\n$1\r\n1\r\n$8\r\nrollback\r\n$1\r\n0\r\n", PROXY_BEFORE);
     ask(OTHER, "TB.ROLLBACK " FILTER);
-    is_held();
+    assert_true(proxy_await_held(proxy, WAIT_MS));
     must(client_open(&redis, fixture.redis[0].port, WAIT_MS, &e), e);
     freeReplyObject(client_command(&redis, "HSET twinbloom:{" FILTER "}:job unconfirmed 1"));
     client_close(&redis);
@@ -228,7 +218,7 @@ static void test_rollback__that_is_executed_late_undoes_no_later_cutover_of_its_
     int64_t later = fixture_generation(&fixture, OTHER);
     stop_at("Make the other generation the current one", PROXY_BEFORE);
     ask(OTHER, "TB.ROLLBACK " FILTER);
-    is_held();
+    assert_true(proxy_await_held(proxy, WAIT_MS));
     proxy_count_only(proxy, "no later request");
     fixture_wait(&fixture, OTHER, "job_step", "hold");
     ask(OTHER, "TB.CUTOVER " FILTER);
@@ -296,7 +286,7 @@ static void test_request__by_who_slept_is_not_one_to_a_later_job(void **state)
     proxy_count_as_job(proxy, "*");
     stop_at("Make a request to a running job", PROXY_BEFORE);
     (void)!client_ok(&fixture.client[SLEEPER], &e, "TB.ABORT " FILTER); /* its deadline passes */
-    is_held();
+    assert_true(proxy_await_held(proxy, WAIT_MS));
     ask(OTHER, "TB.ABORT " FILTER);
     fixture_wait(&fixture, OTHER, "job_state", "aborted");
     ask(OTHER, "TB.REBUILD " FILTER " HOLD");
@@ -402,7 +392,7 @@ static void test_home__that_went_back_while_a_job_confirms_has_the_job_cut_over_
     int64_t before = fixture_generation(&fixture, OTHER);
     stop_at(BEGINS("7\r\nconfirm"), PROXY_BEFORE);
     ask(OTHER, "TB.CUTOVER " FILTER);
-    is_held();
+    assert_true(proxy_await_held(proxy, WAIT_MS));
     lose_the_switch((unsigned)before % 2);
     clock_sleep_us(LEASE_US); /* both have loaded the generation before, and answer from it */
     proxy_release(proxy, true);

@@ -66,14 +66,6 @@ static void get(char out[64], const char *key, const char *field)
     freeReplyObject(reply);
 }
 
-static void is_held(void)
-{
-    for (uint64_t until = clock_mono_us() + WAIT_MS * UINT64_C(1000); !proxy_is_held(proxy);) {
-        assert_true(clock_mono_us() < until);
-        clock_sleep_us(1000);
-    }
-}
-
 static void set(const char *key, const char *field, const char *value)
 {
     freeReplyObject(client_command(&redis, "HSET %s %s %s", key, field, value));
@@ -89,7 +81,7 @@ static void test_mark__that_comes_late_replaces_none_of_a_later_follower(void **
     proxy_count_only(proxy, ":marks\r\n");
     proxy_count(proxy, "held", 1, PROXY_BEFORE);
     fixture_insert(fixture.db, ROWS, 1);
-    is_held();
+    assert_true(proxy_await_held(proxy, WAIT_MS));
     set(TAIL, "owner", "another");
     freeReplyObject(client_command(&redis, "PERSIST " TAIL));
     set(MARKS, "public.short_link", "20");
@@ -108,7 +100,7 @@ static void test_mark__that_a_job_lowers_late_stays_lower(void **state)
     proxy_count_only(proxy, ":marks\r\n");
     proxy_count(proxy, "held", 2, PROXY_BEFORE); /* it reads the mark first */
     fixture_ask(&fixture, 0, "TB.REBUILD " FILTER);
-    is_held();
+    assert_true(proxy_await_held(proxy, WAIT_MS));
     set(MARKS, "public.short_link", "20");
     proxy_release(proxy, true);
     fixture_wait(&fixture, 0, "job_step", "grace");

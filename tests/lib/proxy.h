@@ -73,6 +73,8 @@ uint64_t proxy_counted(struct proxy *p);
 
 /* True once the job is held at the request that proxy_count() set. */
 bool proxy_is_held(struct proxy *p);
+/* Wait for that. False: it was not within @ms. */
+bool proxy_await_held(struct proxy *p, unsigned ms);
 
 /* Release the job and stop counting. @deliver: the withheld requests reach their servers now, even if their
  * sender is dead. Otherwise they never do: their connections are reset. */

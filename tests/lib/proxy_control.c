@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "tests/lib/proxy_internal.h"
 
 /* --- faults --- */
@@ -114,6 +115,14 @@ bool proxy_is_held(struct proxy *p)
     bool held = p->is_held;
     (void)pthread_mutex_unlock(&p->lock);
     return held;
+}
+
+bool proxy_await_held(struct proxy *p, unsigned ms)
+{
+    uint64_t until = clock_mono_us() + ms * UINT64_C(1000);
+    while (!proxy_is_held(p) && clock_mono_us() < until)
+        clock_sleep_us(1000);
+    return proxy_is_held(p);
 }
 
 void proxy_release(struct proxy *p, bool deliver)
