@@ -7,7 +7,7 @@
 #include "shard/generations/grace.h"
 #include "shard/view/view_load.h"
 
-enum { REPLY_MS = 5000 };
+enum { REPLY_MS = 5000, SWITCHES_MAX = 100 }; /* others fold meanwhile */
 
 struct log_redis on;
 
@@ -15,9 +15,13 @@ enum err log_switch(struct sync_client *l, const struct names *names, uint64_t n
 {
     struct log_view *v = malloc(sizeof(*v));
     assert_non_null(v);
-    enum err code = log_view_load(l, names, v, e);
-    if (code == ERR_OK)
-        code = grace_switch(l, names, "", v->version, number, e);
+    enum err code;
+    unsigned attempts = 0;
+    do {
+        code = log_view_load(l, names, v, e);
+        if (code == ERR_OK)
+            code = grace_switch(l, names, "", v->version, number, e);
+    } while (code == ERR_TIMEOUT && ++attempts < SWITCHES_MAX);
     free(v);
     return code;
 }

@@ -16,7 +16,7 @@ struct log_redis {
 };
 extern struct log_redis on;
 
-/* Make generation @number current, by the view as it is now. */
+/* Make generation @number current, by the view as it is now; again if that changes meanwhile. */
 MUST_CHECK enum err log_switch(struct sync_client *l, const struct names *names, uint64_t number,
                                struct error *e);
 
