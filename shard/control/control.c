@@ -239,7 +239,7 @@ static enum err load_view(struct control *c, bool *again, struct error *e)
         c->histories.count == 0 || (c->view->history_count > 0 && c->view->history[0] == c->histories.id[0]);
     if (c->view->version < c->version && is_same) {
         c->went_back = true;
-        c->wrote_back = false;
+        c->writes_again = true;
         c->back_eras = control_eras_sum(c->view);
     }
     if (f->names.incarnation == 0) {

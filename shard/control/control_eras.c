@@ -132,7 +132,7 @@ static enum err write_and_say(struct control *c, struct error *e)
     bool said = false;
     enum err code = ERR_OK;
     what.knows_left = what.all && knows_left(c, h, &what.left);
-    if (!c->went_back || c->wrote_back)
+    if (!c->writes_again)
         code = eras_has_said(&c->eras, c->redis, &f->names, c->view, f->writer, &what, &said, e);
     if (code == ERR_OK && !said && what.all) {
         code = lease_take(&c->lease, &c->report, e);
@@ -143,7 +143,7 @@ static enum err write_and_say(struct control *c, struct error *e)
     }
     if (code == ERR_OK && !said) {
         code = eras_say(&c->eras, c->redis, &f->names, c->view, f->writer, &what, e);
-        c->wrote_back = c->went_back && code == ERR_OK;
+        c->writes_again &= code != ERR_OK;
     }
     lease_give_back(&c->lease);
     c->wrote_all = code == ERR_OK && what.all;
@@ -154,10 +154,12 @@ static enum err write_and_say(struct control *c, struct error *e)
 
 /* Others have yet to write, or are gone; the latter are removed once their removals are folded. A process
  * that has written all that it has in memory may fold: the shards have every entry that it has applied. Then
- * it is another one's turn. */
+ * it is another one's turn. A shard that was lost since is written again; if it cannot be, this process has
+ * not written all, and nobody waits for those that are gone. */
 static enum err fold_while_waiting(struct control *c, struct error *e)
 {
     enum err code = control_fold_if_due(c, e);
+    c->writes_again |= fold_is_lost(code);
     lease_give_back(&c->lease);
     return code;
 }
@@ -220,7 +222,7 @@ static enum err store_again(struct control *c, struct error *e)
     if (code == ERR_OK && writes)
         code = write_all(c, h, false, e);
     c->went_back &= code != ERR_OK;
-    c->wrote_back &= c->went_back;
+    c->writes_again &= code != ERR_OK;
     return code;
 }
 
@@ -274,7 +276,7 @@ enum err control_follow_eras(struct control *c, struct error *e)
     if (code == ERR_OK)
         control_watch_lanes(c);
     if (c->went_back && code == ERR_OK && is_over(c, action))
-        c->went_back = c->wrote_back = false;
+        c->went_back = c->writes_again = false;
     if (c->went_back && code == ERR_OK && action == ERAS_KEEP && !home_has_shards(c)) {
         code = store_again(c, e);
         /* A shard is lost, or a foreign key lies there: what mends that comes behind this in a look, and
@@ -310,6 +312,6 @@ enum err control_follow_eras(struct control *c, struct error *e)
                          "shards' nodes have other replication ids, and %u writers have not answered",
                          missing);
     c->went_back &= code != ERR_OK;
-    c->wrote_back &= c->went_back;
+    c->writes_again &= code != ERR_OK;
     return code == ERR_OK ? control_read_view(c, e) : code;
 }

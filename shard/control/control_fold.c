@@ -441,7 +441,7 @@ static enum err fold_as_due(struct control *c, struct error *e)
              interval = c->fold_interval_us != 0 ? c->fold_interval_us : DUE_INTERVAL_US;
     bool held = lease_is_held(&c->lease);
     /* reasons: what others have added; removals that must be folded; what the readers went back behind */
-    bool reads = held || c->removal.step == REMOVES_WHEN_FOLDED || (c->folds && c->is_behind);
+    bool reads = held || c->removal.begun || (c->folds && c->is_behind);
     enum err code = reads ? control_read_tails(c, e) : ERR_OK;
     if (code != ERR_OK)
         return code;

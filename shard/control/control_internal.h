@@ -22,11 +22,22 @@
 /* What is waiting for a writer that does not answer. */
 enum control_wait { WAITS_FOR_NOTHING, WAITS_FOR_LANE, WAITS_FOR_SHARDS };
 
-/* The check of another writer: the control checks them one after the other, in rounds. */
+enum { DOUBTS_MAX = 8 }; /* at a time */
+
+/* A writer that this process has put in doubt. */
+struct control_doubt {
+    uint8_t writer[LOG_WRITER_BYTES];
+    uint64_t registration, since;
+};
+
+/* The check of other writers, in rounds: one is put in doubt in each look, so that one that lives has
+ * answered before the next. Who is gone is removed one after the other. */
 struct control_removal {
-    enum { REMOVES_NOBODY, REMOVES_IN_DOUBT, REMOVES_WHEN_FOLDED } step;
-    unsigned next;            /* index in the view's writers */
-    uint64_t since, round_at; /* when the step began; when the next round begins */
+    unsigned next;     /* index in the view's writers */
+    uint64_t round_at; /* when the next round begins */
+    unsigned doubts;   /* who has not answered, first who was doubted first */
+    struct control_doubt doubt[DOUBTS_MAX];
+    bool begun; /* @it, of the first doubt, is in the lanes, and not folded yet */
     struct removal it;
 };
 
@@ -58,11 +69,12 @@ struct control {
     struct history_seen histories; /* of the last view */
     uint64_t back_eras;            /* control_eras_sum() of the view that went back */
     bool went_back;                /* a later view had been seen: Redis is older than it was */
-    bool wrote_back;               /* the shards were written since, and the view says so */
-    bool meets_foreign;            /* somebody else's key lies where a shard was: not all can be written */
-    bool is_full;                  /* memory has no room for all shards of the current generation */
-    bool is_behind;    /* the readers went back, and read nothing since: what is not folded is unknown */
-    unsigned failures; /* consecutive calls that failed */
+    bool writes_again;  /* whatever the view says that this process has written, the shards may lack it: the
+                         * view went back, or one was lost since */
+    bool meets_foreign; /* somebody else's key lies where a shard was: not all can be written */
+    bool is_full;       /* memory has no room for all shards of the current generation */
+    bool is_behind;     /* the readers went back, and read nothing since: what is not folded is unknown */
+    unsigned failures;  /* consecutive calls that failed */
     uint64_t looked_at, looks; /* when the view was last loaded; how often */
     uint64_t answered_at;      /* when a doubt about this process was last answered while it wrote shards */
     struct control_thread *thread;

@@ -137,13 +137,44 @@ enum err control_read_view(struct control *c, struct error *e)
 
 /* --- the others --- */
 
-/* Begin to check the next writer, unless the round is over. */
+static bool is_doubted(const struct control_removal *m, const struct log_writer *w)
+{
+    for (unsigned i = 0; i < m->doubts; i++)
+        if (memcmp(m->doubt[i].writer, w->id, LOG_WRITER_BYTES) == 0)
+            return true;
+    return false;
+}
+
+static void drop_doubt(struct control_removal *m, unsigned i)
+{
+    m->doubts--;
+    memmove(&m->doubt[i], &m->doubt[i + 1], (m->doubts - i) * sizeof(m->doubt[0]));
+    m->begun &= i != 0;
+}
+
+/* Forget who has answered, or has left. */
+static void forget_answered(struct control *c)
+{
+    struct control_removal *m = &c->removal;
+    for (unsigned i = m->doubts; i-- > 0;) {
+        const struct log_writer *w = log_view_writer(c->view, m->doubt[i].writer);
+        if (w == NULL || w->registration != m->doubt[i].registration)
+            drop_doubt(m, i);
+    }
+}
+
+/* Put the next writer in doubt, unless the round is over, or the one before may yet answer. */
 static enum err doubt_next(struct control *c, uint64_t now, struct error *e)
 {
     struct control_removal *m = &c->removal;
     const struct log_view *v = c->view;
+    bool waits = c->waits != WAITS_FOR_NOTHING;
+    if (m->doubts == DOUBTS_MAX || (now < m->round_at && !waits) ||
+        (m->doubts > 0 && now - m->doubt[m->doubts - 1].since < c->look_interval_us))
+        return ERR_OK;
     while (m->next < v->writer_count &&
-           memcmp(v->writer[m->next].id, c->filter->writer, LOG_WRITER_BYTES) == 0)
+           (is_doubted(m, &v->writer[m->next]) ||
+            memcmp(v->writer[m->next].id, c->filter->writer, LOG_WRITER_BYTES) == 0))
         m->next++;
     if (m->next >= v->writer_count) {
         m->next = 0;
@@ -151,13 +182,13 @@ static enum err doubt_next(struct control *c, uint64_t now, struct error *e)
         return ERR_OK;
     }
     const struct log_writer *w = &v->writer[m->next++];
-    m->it = (struct removal){.registration = w->registration};
-    memcpy(m->it.writer, w->id, LOG_WRITER_BYTES);
-    m->since = now;
     enum err code = remove_doubt(&c->roll, w, e);
-    if (code == ERR_OK)
-        m->step = REMOVES_IN_DOUBT;
-    return code;
+    if (code != ERR_OK)
+        return code;
+    struct control_doubt *d = &m->doubt[m->doubts++];
+    *d = (struct control_doubt){.registration = w->registration, .since = now};
+    memcpy(d->writer, w->id, LOG_WRITER_BYTES);
+    return ERR_OK;
 }
 
 /* While a lane waits for a writer nothing is folded; while shards wait, only who wrote all of them folds. */
@@ -171,17 +202,19 @@ static enum err begin_removal(struct control *c, const struct log_writer *w, boo
     struct control_removal *m = &c->removal;
     if (c->waits == WAITS_FOR_LANE) { /* that lane is not folded until the writer has answered or is
                                        * removed */
-        m->step = REMOVES_NOBODY;
+        drop_doubt(m, 0);
         *soon = true;
         return remove_degraded(&c->roll, c->view, w->id, e);
     }
     if (!may_fold(c)) { /* who wrote all removes the writer; if nobody did,
                          * the doubt is enough (eras_take.lua) */
-        m->step = REMOVES_NOBODY;
+        drop_doubt(m, 0);
         return ERR_OK;
     }
     enum err code = remove_begin(&c->roll, c->view, w, &m->it, e);
-    m->step = code == ERR_OK ? REMOVES_WHEN_FOLDED : REMOVES_NOBODY;
+    m->begun = code == ERR_OK;
+    if (code != ERR_OK)
+        drop_doubt(m, 0);
     return code;
 }
 
@@ -203,7 +236,7 @@ static enum err end_removal(struct control *c, bool *soon, struct error *e)
     enum err code = remove_end(&c->roll, &c->removal.it, e);
     if (code == ERR_BUSY)
         return ERR_OK;
-    c->removal.step = REMOVES_NOBODY;
+    drop_doubt(&c->removal, 0);
     *soon |= code == ERR_OK;
     return code;
 }
@@ -229,20 +262,26 @@ static bool awaits_lost(const struct control *c)
  * has them, it makes them all the same. */
 static enum err lack_for(struct control *c, const struct log_writer *w, struct error *e)
 {
-    c->removal.step = REMOVES_NOBODY;
+    drop_doubt(&c->removal, 0);
     return lost_lack(c->redis, &c->filter->names, &c->lost, w->id, false, e);
 }
 
+/* End the first doubt, if it is old enough. A writer that writes gets as much time again, behind the others.
+ */
 static enum err end_doubt(struct control *c, const struct log_writer *w, uint64_t now, bool *soon,
                           struct error *e)
 {
+    struct control_doubt again = c->removal.doubt[0];
     unsigned graces = c->waits == WAITS_FOR_NOTHING ? 1 : WAITING_GRACES;
     bool writes = false;
-    if (now - c->removal.since < graces * c->writer_grace_us)
+    if (now - again.since < graces * c->writer_grace_us)
         return ERR_OK;
     enum err code = is_writing(c, w, &writes, e);
-    if (writes)
-        c->removal.since = now;
+    if (writes) {
+        again.since = now;
+        drop_doubt(&c->removal, 0);
+        c->removal.doubt[c->removal.doubts++] = again;
+    }
     if (code != ERR_OK || writes)
         return code;
     return awaits_lost(c) ? lack_for(c, w, e) : begin_removal(c, w, soon, e);
@@ -251,15 +290,13 @@ static enum err end_doubt(struct control *c, const struct log_writer *w, uint64_
 static enum err remove_one(struct control *c, bool *soon, struct error *e)
 {
     struct control_removal *m = &c->removal;
-    const struct log_writer *w = log_view_writer(c->view, m->it.writer);
     uint64_t now = clock_mono_us();
-    if (m->step == REMOVES_NOBODY)
-        return now >= m->round_at || c->waits != WAITS_FOR_NOTHING ? doubt_next(c, now, e) : ERR_OK;
-    if (w == NULL || w->registration != m->it.registration) {
-        m->step = REMOVES_NOBODY; /* it answered, or has left */
-        return ERR_OK;
-    }
-    if (m->step == REMOVES_IN_DOUBT || !may_fold(c))
+    forget_answered(c);
+    enum err code = doubt_next(c, now, e);
+    if (code != ERR_OK || m->doubts == 0)
+        return code;
+    const struct log_writer *w = log_view_writer(c->view, m->doubt[0].writer);
+    if (!m->begun || !may_fold(c))
         return end_doubt(c, w, now, soon, e);
     if (awaits_lost(c))
         return lack_for(c, w, e);

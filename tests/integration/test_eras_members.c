@@ -195,6 +195,36 @@ static void test_two_writers_that_are_gone__are_not_waited_for_where_one_lacks_m
     log_member_close(&m);
 }
 
+static bool is_in_doubt(const uint8_t id[LOG_WRITER_BYTES])
+{
+    const struct log_writer *w = log_view_writer(on.view, id);
+    assert_non_null(w);
+    return w->in_doubt;
+}
+
+/* Several are gone: all of them have the time to answer at once, so nothing waits for one after the other. */
+static void test_two_writers_that_are_gone__are_in_doubt_together(void **state)
+{
+    struct log_member m;
+    (void)state;
+    opens_with(&m, UINT64_MAX, LEASE_MS * UINT64_C(1000));
+    assert_int_equal(log_member_added(&m, 0, 10), 10);
+    eras_case_registers(eras_case_writer[1]);
+    eras_case_registers(eras_case_writer[2]);
+    loses_what_it_had();
+    answers_the_roll_call();
+    answers_the_roll_call_of(eras_case_writer[2]);
+    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    eras_case_load();
+    while (!(is_in_doubt(eras_case_writer[1]) && is_in_doubt(eras_case_writer[2])) &&
+           clock_mono_us() < until) {
+        clock_sleep_us(5000);
+        eras_case_load();
+    }
+    assert_true(is_in_doubt(eras_case_writer[1]) && is_in_doubt(eras_case_writer[2]));
+    log_member_close(&m);
+}
+
 /* Those that are left only check, so none of them is a writer, and nobody writes or says anything. */
 static void who_only_checks(uint64_t memory)
 {
@@ -237,6 +267,29 @@ static unsigned removals(const struct lane *lane)
     return n;
 }
 
+/* The second writer has the folder's lease. */
+static struct sync_client *second_writes(struct lease *lease)
+{
+    struct error e = {""};
+    static char name[LEASE_OWNER_MAX];
+    const struct lease_report report = {.folds = 0};
+    lease_name(name, "the second", eras_case_writer[1]);
+    struct sync_client *link = sync_client_new(&on.nodes, REPLY_MS, "second");
+    assert_non_null(link);
+    lease_init(lease, link, &on.names, name, LEASE_MS);
+    while (lease_take(lease, &report, &e) == ERR_BUSY)
+        clock_sleep_us(1000);
+    assert_true(lease_is_held(lease));
+    return link;
+}
+
+static void second_has_ended(struct lease *lease, struct sync_client *link)
+{
+    lease_give_back(lease);
+    lease_fini(lease);
+    sync_client_free(link);
+}
+
 /* It may have gigabytes to write, and holds the folder's lease meanwhile. */
 static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **state)
 {
@@ -244,19 +297,11 @@ static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **stat
     struct log_member m;
     struct lease of_second;
     struct lane lane;
-    char name[LEASE_OWNER_MAX];
-    const struct lease_report report = {.folds = 0};
     (void)state;
     opens(&m, UINT64_MAX);
     assert_int_equal(log_member_added(&m, 0, 10), 10);
     eras_case_registers(eras_case_writer[1]);
-    lease_name(name, "the second", eras_case_writer[1]);
-    struct sync_client *link = sync_client_new(&on.nodes, REPLY_MS, "second");
-    assert_non_null(link);
-    lease_init(&of_second, link, &on.names, name, LEASE_MS);
-    while (lease_take(&of_second, &report, &e) == ERR_BUSY)
-        clock_sleep_us(1000);
-    assert_true(lease_is_held(&of_second));
+    struct sync_client *link = second_writes(&of_second);
     loses_what_it_had();
     answers_the_roll_call();
     must(log_view_lane_at(on.view, &on.names, &on.nodes, 0, &lane, &e), e);
@@ -265,9 +310,7 @@ static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **stat
     assert_non_null(log_view_writer(on.view, eras_case_writer[1]));
     assert_int_equal(removals(&lane), 0);
     assert_int_equal(eras_case_look(), ERAS_WRITE);
-    lease_give_back(&of_second);
-    lease_fini(&of_second);
-    sync_client_free(link);
+    second_has_ended(&of_second, link);
     uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
     while (log_view_writer(on.view, eras_case_writer[1]) != NULL && clock_mono_us() < until) {
         clock_sleep_us(5000);
@@ -328,7 +371,7 @@ static void test_a_filter_that_was_healed__is_degraded_until_it_is_loaded(void *
 
 /* --- a writer that adds, folds and leaves; its node then goes back to before that --- */
 
-enum { KEYS = 20, SHARDS_MAX = 16 };
+enum { KEYS = 20, SHARDS_MAX = 16, MANY = 100 };
 
 /* Data of the node at a moment: its shards, and the end of its lane. */
 struct past {
@@ -572,6 +615,67 @@ static void test_a_shard_that_nobody_can_write__degrades_the_filter(void **state
     log_member_abandon(&m); /* its entries are never folded */
 }
 
+/* The second writer's last entry has keys of all shards. */
+static void second_adds(uint64_t first)
+{
+    struct error e = {""};
+    struct key_hash keys[MANY];
+    struct lane_put put;
+    struct lane lane;
+    eras_case_load();
+    for (unsigned i = 0; i < MANY; i++) {
+        char text[24];
+        int length = snprintf(text, sizeof(text), "%u", (unsigned)first + i);
+        keys[i] = hash_key(on.view->seed, text, (size_t)length);
+    }
+    put.length = log_entry_encode(put.bytes, eras_case_writer[1], 1, keys, MANY);
+    must(log_view_lane_at(on.view, &on.names, &on.nodes, 0, &lane, &e), e);
+    must(lane_put(on.link, &lane, &put, 1, &e), e);
+}
+
+/* A shard is lost when all have written, but a writer that is gone. It is removed when the shards are folded,
+ * and one of them cannot be. @is_replaced: by another client's key. */
+static void loses_a_shard_while_it_waits(bool is_replaced)
+{
+    struct log_member m;
+    struct lease of_second;
+    struct key_name key;
+    shard_key(0, &key);
+    opens_patiently(&m, UINT64_MAX);
+    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
+    eras_case_registers(eras_case_writer[1]);
+    loses_what_it_had();
+    answers_the_roll_call();
+    wait_until_said(&m);
+    struct sync_client *link = second_writes(&of_second);
+    second_adds(1000);
+    assert_int_equal(eras_case_look(), ERAS_WRITE);
+    freeReplyObject(is_replaced ? client_command(&on.client, "SET %b theirs", key.text, key.length)
+                                : client_command(&on.client, "DEL %b", key.text, key.length));
+    second_has_ended(&of_second, link);
+    is_taken_degraded(&m);
+    assert_int_equal(log_member_count(&m, 0, KEYS, KEY_PRESENT), KEYS);
+    assert_int_equal(log_member_count(&m, 1000, MANY, KEY_PRESENT), MANY);
+    log_member_abandon(&m);
+}
+
+static void test_a_shard_that_is_lost_while_others_wait__is_made_again(void **state)
+{
+    (void)state;
+    loses_a_shard_while_it_waits(false);
+    struct key_name key;
+    shard_key(0, &key);
+    redisReply *there = client_command(&on.client, "EXISTS %b", key.text, key.length);
+    assert_true(there != NULL && there->integer == 1);
+    freeReplyObject(there);
+}
+
+static void test_a_shard_that_is_overwritten_while_others_wait__degrades_the_filter(void **state)
+{
+    (void)state;
+    loses_a_shard_while_it_waits(true);
+}
+
 /* Another client's key has replaced a shard. Wait until the process knows that the view says so. */
 static void wait_until_told(const struct log_member *m, const struct key_name *key)
 {
@@ -754,7 +858,10 @@ int main(void)
         ERAS_TEST(test_writers__write_one_after_the_other),
         ERAS_TEST(test_a_writer_that_is_gone__is_removed_while_others_wait),
         ERAS_TEST(test_a_writer_that_is_gone__is_removed_where_a_shard_was_lost_before),
+        ERAS_TEST(test_a_shard_that_is_lost_while_others_wait__is_made_again),
+        ERAS_TEST(test_a_shard_that_is_overwritten_while_others_wait__degrades_the_filter),
         ERAS_TEST(test_two_writers_that_are_gone__are_not_waited_for_where_one_lacks_memory),
+        ERAS_TEST(test_two_writers_that_are_gone__are_in_doubt_together),
         ERAS_TEST(test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks),
         ERAS_TEST(test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks_without_memory),
         ERAS_TEST(test_who_has_all__stands_in_before_who_has_not),
