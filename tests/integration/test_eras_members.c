@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shards' nodes in another era, on a real Redis: what members write, and for whom they wait. */
-#include "tests/integration/eras_case.h"
-#include "tests/integration/log_members.h"
+#include "tests/integration/eras_members.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +11,7 @@
 #include "shard/members/roll.h"
 #include "shard/request/log_filter_state.h"
 
-enum {
-    REPLY_MS = 5000,
-    GUARD_MS = 20000,
-    LEASE_MS = 60000,
-    PAUSE_US = 600 * 1000,
-    GONE_US = 20 * 1000,
-    PATIENT_US = 400 * 1000
-};
+enum { REPLY_MS = 5000, LEASE_MS = 60000, PAUSE_US = 600 * 1000 };
 
 /* The second writer, which has no process, reports that it has written everything. */
 static void second_has_written(void)
@@ -27,52 +19,6 @@ static void second_has_written(void)
     struct error e = {""};
     const struct eras_written what = {.all = true, .knows_left = true};
     must(eras_say(&eras_case_watch, on.link, &on.names, on.view, eras_case_writer[1], &what, &e), e);
-}
-
-static bool has_said(const struct log_member *m)
-{
-    const struct eras_written all = {.all = true};
-    bool said;
-    struct error e = {""};
-    eras_case_load();
-    must(eras_has_said(&eras_case_watch, on.link, &on.names, on.view, m->filter->writer, &all, &said, &e), e);
-    return said;
-}
-
-static void wait_until_said(const struct log_member *m)
-{
-    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
-    while (!has_said(m) && clock_mono_us() < until)
-        clock_sleep_us(1000);
-    if (!has_said(m))
-        fail_msg("it does not write: %s", m->last.text);
-}
-
-/* Answer the roll call as @id, which has no entry to append again. */
-static void answers_the_roll_call_of(const uint8_t id[LOG_WRITER_BYTES])
-{
-    struct error e = {""};
-    struct own *own = own_new(1000);
-    struct roll r;
-    uint64_t era;
-    eras_case_load();
-    roll_init(&r, on.link, &on.names, id);
-    must(roll_answer(&r, on.view, 0, own, &era, &e), e);
-    roll_fini(&r);
-    own_free(own);
-}
-
-static void answers_the_roll_call(void)
-{
-    answers_the_roll_call_of(eras_case_writer[1]);
-}
-
-static void loses_what_it_had(void)
-{
-    struct error e = {""};
-    must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
-    must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
-    assert_int_equal(eras_case_look(), ERAS_WRITE);
 }
 
 /* If a writer wrote again while it waits, it would take the shards from another writer, which would begin
@@ -84,9 +30,9 @@ static void test_what_was_written__is_not_written_again(void **state)
     log_members_open(&m, &on.nodes, &on.names, UINT64_MAX, true);
     assert_int_equal(log_member_added(&m, 0, 10), 10);
     eras_case_registers(eras_case_writer[1]);
-    loses_what_it_had();
-    answers_the_roll_call();
-    wait_until_said(&m);
+    eras_lose();
+    eras_answer_roll_call(eras_case_writer[1]);
+    eras_await_written(&m);
     uint64_t token = on.view->slot[on.view->current].writer.number;
     clock_sleep_us(PAUSE_US);
     eras_case_load();
@@ -111,212 +57,16 @@ static void test_writers__write_one_after_the_other(void **state)
     must(lease_take(&other, &report, &e), e);
     eras_case_registers(eras_case_writer[1]);
     uint64_t token = on.view->slot[on.view->current].writer.number;
-    loses_what_it_had();
-    answers_the_roll_call();
+    eras_lose();
+    eras_answer_roll_call(eras_case_writer[1]);
     clock_sleep_us(PAUSE_US);
-    assert_false(has_said(&m));
+    assert_false(eras_has_written(&m));
     assert_int_equal(on.view->slot[on.view->current].writer.number, token);
     lease_give_back(&other);
     lease_fini(&other);
     sync_client_free(link);
-    wait_until_said(&m);
+    eras_await_written(&m);
     second_has_written();
-    log_member_close(&m);
-}
-
-/* A member that must wait for writers that are gone. @memory: limit of its shards in memory. */
-static void opens_with(struct log_member *m, uint64_t memory, uint64_t grace_us)
-{
-    struct error e = {""};
-    const struct log_member_options o = {.nodes = &on.nodes,
-                                         .names = &on.names,
-                                         .memory = memory,
-                                         .timeout_ms = REPLY_MS,
-                                         .writer_grace_us = grace_us,
-                                         .folds = true};
-    must(log_member_open(m, &o, &e), e);
-}
-
-static void opens(struct log_member *m, uint64_t memory)
-{
-    opens_with(m, memory, GONE_US);
-}
-
-/* Its graces can be told apart on a busy machine. */
-static void opens_patiently(struct log_member *m, uint64_t memory)
-{
-    opens_with(m, memory, PATIENT_US);
-}
-
-/* Wait until the view takes the node's id, and is degraded. */
-static void is_taken_degraded(const struct log_member *m)
-{
-    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
-    while (eras_case_look() != ERAS_KEEP && clock_mono_us() < until) {
-        clock_sleep_us(5000);
-        eras_case_load();
-    }
-    if (eras_case_look() != ERAS_KEEP)
-        fail_msg("it waits: %s", m->last.text);
-    assert_true(on.view->degraded);
-}
-
-/* A dead writer is removed when folding has reached its removal, though the nodes are not accepted yet. It
- * may have added keys that were folded, and lost with the node before another process read them. */
-static void test_a_writer_that_is_gone__is_removed_while_others_wait(void **state)
-{
-    struct log_member m;
-    (void)state;
-    opens(&m, UINT64_MAX);
-    assert_int_equal(log_member_added(&m, 0, 10), 10);
-    eras_case_registers(eras_case_writer[1]);
-    loses_what_it_had();
-    answers_the_roll_call();
-    is_taken_degraded(&m);
-    assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
-    log_member_close(&m);
-}
-
-/* The member has no shards in memory, so it says that it did not write all, and folds nothing: no removal
- * ends, and the doubt about each of the two must do. */
-static void test_two_writers_that_are_gone__are_not_waited_for_where_one_lacks_memory(void **state)
-{
-    struct log_member m;
-    (void)state;
-    opens(&m, 0);
-    assert_int_equal(log_member_added(&m, 0, 10), 10);
-    eras_case_registers(eras_case_writer[1]);
-    eras_case_registers(eras_case_writer[2]);
-    loses_what_it_had();
-    answers_the_roll_call();
-    answers_the_roll_call_of(eras_case_writer[2]);
-    is_taken_degraded(&m);
-    assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
-    log_member_close(&m);
-}
-
-static bool is_in_doubt(const uint8_t id[LOG_WRITER_BYTES])
-{
-    const struct log_writer *w = log_view_writer(on.view, id);
-    assert_non_null(w);
-    return w->in_doubt;
-}
-
-/* Several are gone: all of them have the time to answer at once, so nothing waits for one after the other. */
-static void test_two_writers_that_are_gone__are_in_doubt_together(void **state)
-{
-    struct log_member m;
-    (void)state;
-    opens_with(&m, UINT64_MAX, LEASE_MS * UINT64_C(1000));
-    assert_int_equal(log_member_added(&m, 0, 10), 10);
-    eras_case_registers(eras_case_writer[1]);
-    eras_case_registers(eras_case_writer[2]);
-    loses_what_it_had();
-    answers_the_roll_call();
-    answers_the_roll_call_of(eras_case_writer[2]);
-    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
-    eras_case_load();
-    while (!(is_in_doubt(eras_case_writer[1]) && is_in_doubt(eras_case_writer[2])) &&
-           clock_mono_us() < until) {
-        clock_sleep_us(5000);
-        eras_case_load();
-    }
-    assert_true(is_in_doubt(eras_case_writer[1]) && is_in_doubt(eras_case_writer[2]));
-    log_member_close(&m);
-}
-
-/* Those that are left only check, so none of them is a writer, and nobody writes or says anything. */
-static void who_only_checks(uint64_t memory)
-{
-    struct log_member m;
-    eras_case_registers(eras_case_writer[1]);
-    opens(&m, memory);
-    assert_int_equal(log_member_count(&m, 0, 10, KEY_ABSENT), 10);
-    loses_what_it_had();
-    answers_the_roll_call();
-    is_taken_degraded(&m);
-    log_member_close(&m);
-}
-
-static void test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks(void **state)
-{
-    (void)state;
-    who_only_checks(UINT64_MAX);
-}
-
-static void test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks_without_memory(void **state)
-{
-    (void)state;
-    who_only_checks(0);
-}
-
-/* How many removals have begun, by the entries of the lane. */
-static unsigned removals(const struct lane *lane)
-{
-    unsigned n = 0;
-    redisReply *r = client_command(&on.client, "XRANGE %b - +", lane->key.text, lane->key.length);
-    assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY);
-    for (size_t i = 0; i < r->elements; i++) {
-        const redisReply *bytes = r->element[i]->element[1]->element[1];
-        struct log_entry entry;
-        struct error e = {""};
-        must(log_entry_decode(&entry, bytes->str, bytes->len, &e), e);
-        n += entry.kind == LOG_REMOVAL;
-    }
-    freeReplyObject(r);
-    return n;
-}
-
-/* The second writer has the folder's lease. */
-static struct sync_client *second_writes(struct lease *lease)
-{
-    struct error e = {""};
-    static char name[LEASE_OWNER_MAX];
-    const struct lease_report report = {.folds = 0};
-    lease_name(name, "the second", eras_case_writer[1]);
-    struct sync_client *link = sync_client_new(&on.nodes, REPLY_MS, "second");
-    assert_non_null(link);
-    lease_init(lease, link, &on.names, name, LEASE_MS);
-    while (lease_take(lease, &report, &e) == ERR_BUSY)
-        clock_sleep_us(1000);
-    assert_true(lease_is_held(lease));
-    return link;
-}
-
-static void second_has_ended(struct lease *lease, struct sync_client *link)
-{
-    lease_give_back(lease);
-    lease_fini(lease);
-    sync_client_free(link);
-}
-
-/* It may have gigabytes to write, and holds the folder's lease meanwhile. */
-static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **state)
-{
-    struct error e = {""};
-    struct log_member m;
-    struct lease of_second;
-    struct lane lane;
-    (void)state;
-    opens(&m, UINT64_MAX);
-    assert_int_equal(log_member_added(&m, 0, 10), 10);
-    eras_case_registers(eras_case_writer[1]);
-    struct sync_client *link = second_writes(&of_second);
-    loses_what_it_had();
-    answers_the_roll_call();
-    must(log_view_lane_at(on.view, &on.names, &on.nodes, 0, &lane, &e), e);
-    clock_sleep_us(PAUSE_US);
-    eras_case_load();
-    assert_non_null(log_view_writer(on.view, eras_case_writer[1]));
-    assert_int_equal(removals(&lane), 0);
-    assert_int_equal(eras_case_look(), ERAS_WRITE);
-    second_has_ended(&of_second, link);
-    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
-    while (log_view_writer(on.view, eras_case_writer[1]) != NULL && clock_mono_us() < until) {
-        clock_sleep_us(5000);
-        eras_case_load();
-    }
-    assert_null(log_view_writer(on.view, eras_case_writer[1]));
     log_member_close(&m);
 }
 
@@ -324,7 +74,7 @@ static void test_a_writer_that_writes__is_not_removed_before_it_ends(void **stat
 
 static void wait_for_answer(struct log_member *m, uint64_t key, enum key_answer answer)
 {
-    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
     while (log_member_count(m, key, 1, answer) == 0 && clock_mono_us() < until)
         clock_sleep_us(1000);
     assert_int_equal(log_member_count(m, key, 1, answer), 1);
@@ -371,18 +121,13 @@ static void test_a_filter_that_was_healed__is_degraded_until_it_is_loaded(void *
 
 /* --- a writer that adds, folds and leaves; its node then goes back to before that --- */
 
-enum { KEYS = 20, SHARDS_MAX = 16, MANY = 100 };
+enum { KEYS = 20, SHARDS_MAX = 16 };
 
 /* Data of the node at a moment: its shards, and the end of its lane. */
 struct past {
     redisReply *shard[SHARDS_MAX];
     uint32_t shards;
 };
-
-static void shard_key(uint32_t i, struct key_name *key)
-{
-    names_log_shard(&on.names, (struct shard_id){on.view->slot[1].shape.number, 0, i}, key);
-}
 
 static void note(struct past *p)
 {
@@ -391,7 +136,7 @@ static void note(struct past *p)
     assert_true(p->shards <= SHARDS_MAX);
     for (uint32_t i = 0; i < p->shards; i++) {
         struct key_name key;
-        shard_key(i, &key);
+        eras_shard_key(i, &key);
         p->shard[i] = client_command(&on.client, "GET %b", key.text, key.length);
     }
 }
@@ -405,7 +150,7 @@ static void go_back(struct past *p)
     lane_key(&lane.key, &on.names, 0, 1);
     for (uint32_t i = 0; i < p->shards; i++) {
         struct key_name key;
-        shard_key(i, &key);
+        eras_shard_key(i, &key);
         must(client_ok(&on.client, &e, "SET %b %b", key.text, key.length, p->shard[i]->str, p->shard[i]->len),
              e);
         freeReplyObject(p->shard[i]);
@@ -428,7 +173,7 @@ static void adds_folds_and_leaves(void)
 
 static bool has_taken(void)
 {
-    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
     bool has = false;
     for (; !has && clock_mono_us() < until; eras_case_load())
         has = trusted_contains(&on.view->eras, lanes_era(&on.client));
@@ -461,7 +206,7 @@ static void test_keys_of_a_writer_that_left__are_written_by_who_has_them(void **
     assert_true(log_member_count(&m, KEYS, KEYS, KEY_ABSENT) > KEYS - 3);
     note(&past);
     adds_folds_and_leaves();
-    uint64_t looks = 0, until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    uint64_t looks = 0, until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
     for (struct log_status s; looks < 3 && clock_mono_us() < until; looks += s.version == on.view->version) {
         control_status(m.control, &s); /* until it has read the view that says who left */
         clock_sleep_us(20 * 1000);
@@ -500,7 +245,7 @@ static void forget_behind(const struct lane *lane, const char *last)
  * usually on another node, says so. */
 static void wait_until_forgotten(struct log_member *m)
 {
-    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
     while (own_count(m->filter->lane[0].own) > 0 && clock_mono_us() < until)
         clock_sleep_us(1000);
     assert_int_equal(own_count(m->filter->lane[0].own), 0);
@@ -514,9 +259,9 @@ static void test_who_has_all__stands_in_before_who_has_not(void **state)
     struct log_member all, none, late, gone;
     uint8_t id[LOG_WRITER_BYTES];
     (void)state;
-    opens_patiently(&none, 0);
-    opens_patiently(&all, UINT64_MAX);
-    opens_patiently(&gone, UINT64_MAX);
+    eras_open(&none, 0, ERAS_PATIENT_US);
+    eras_open(&all, UINT64_MAX, ERAS_PATIENT_US);
+    eras_open(&gone, UINT64_MAX, ERAS_PATIENT_US);
     assert_int_equal(log_member_count(&all, 0, 1, KEY_ABSENT), 1);
     note(&past);
     assert_int_equal(log_member_added(&gone, 0, KEYS), KEYS);
@@ -526,8 +271,8 @@ static void test_who_has_all__stands_in_before_who_has_not(void **state)
     memcpy(id, gone.filter->writer, sizeof(id));
     log_member_abandon(&gone);
     go_back(&past);
-    answers_the_roll_call_of(id);
-    is_taken_degraded(&all);
+    eras_answer_roll_call(id);
+    eras_await_degraded(&all);
     log_members_open(&late, &on.nodes, &on.names, UINT64_MAX, false);
     assert_int_equal(log_member_count(&late, 0, KEYS, KEY_PRESENT), KEYS);
     log_member_close(&late);
@@ -561,13 +306,13 @@ static void one_writes_before_the_other(bool lost)
     go_back(&past);
     for (uint32_t i = 0; lost && i < past.shards; i++) {
         struct key_name key;
-        shard_key(i, &key);
+        eras_shard_key(i, &key);
         freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
     }
     assert_int_equal(eras_case_look(), ERAS_WRITE);
-    answers_the_roll_call_of(second.filter->writer);
+    eras_answer_roll_call(second.filter->writer);
     log_member_go_on(&first);
-    wait_until_said(&first);
+    eras_await_written(&first);
     log_member_go_on(&second);
     assert_true(has_taken());
     assert_false(on.view->degraded);
@@ -605,7 +350,7 @@ static void test_a_shard_that_nobody_can_write__degrades_the_filter(void **state
     assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
     wait_until_forgotten(&m);
     log_member_pause(&m);
-    shard_key(0, &key);
+    eras_shard_key(0, &key);
     must(client_ok(&on.client, &e, "SET %b theirs", key.text, key.length), e);
     must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
     must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
@@ -613,103 +358,6 @@ static void test_a_shard_that_nobody_can_write__degrades_the_filter(void **state
     assert_true(has_taken());
     assert_true(on.view->degraded);
     log_member_abandon(&m); /* its entries are never folded */
-}
-
-/* The second writer's last entry has keys of all shards. */
-static void second_adds(uint64_t first)
-{
-    struct error e = {""};
-    struct key_hash keys[MANY];
-    struct lane_put put;
-    struct lane lane;
-    eras_case_load();
-    for (unsigned i = 0; i < MANY; i++) {
-        char text[24];
-        int length = snprintf(text, sizeof(text), "%u", (unsigned)first + i);
-        keys[i] = hash_key(on.view->seed, text, (size_t)length);
-    }
-    put.length = log_entry_encode(put.bytes, eras_case_writer[1], 1, keys, MANY);
-    must(log_view_lane_at(on.view, &on.names, &on.nodes, 0, &lane, &e), e);
-    must(lane_put(on.link, &lane, &put, 1, &e), e);
-}
-
-/* A shard is lost when all have written, but a writer that is gone. It is removed when the shards are folded,
- * and one of them cannot be. @is_replaced: by another client's key. */
-static void loses_a_shard_while_it_waits(bool is_replaced)
-{
-    struct log_member m;
-    struct lease of_second;
-    struct key_name key;
-    shard_key(0, &key);
-    opens_patiently(&m, UINT64_MAX);
-    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
-    eras_case_registers(eras_case_writer[1]);
-    loses_what_it_had();
-    answers_the_roll_call();
-    wait_until_said(&m);
-    struct sync_client *link = second_writes(&of_second);
-    second_adds(1000);
-    assert_int_equal(eras_case_look(), ERAS_WRITE);
-    freeReplyObject(is_replaced ? client_command(&on.client, "SET %b theirs", key.text, key.length)
-                                : client_command(&on.client, "DEL %b", key.text, key.length));
-    second_has_ended(&of_second, link);
-    is_taken_degraded(&m);
-    assert_int_equal(log_member_count(&m, 0, KEYS, KEY_PRESENT), KEYS);
-    assert_int_equal(log_member_count(&m, 1000, MANY, KEY_PRESENT), MANY);
-    log_member_abandon(&m);
-}
-
-static void test_a_shard_that_is_lost_while_others_wait__is_made_again(void **state)
-{
-    (void)state;
-    loses_a_shard_while_it_waits(false);
-    struct key_name key;
-    shard_key(0, &key);
-    redisReply *there = client_command(&on.client, "EXISTS %b", key.text, key.length);
-    assert_true(there != NULL && there->integer == 1);
-    freeReplyObject(there);
-}
-
-static void test_a_shard_that_is_overwritten_while_others_wait__degrades_the_filter(void **state)
-{
-    (void)state;
-    loses_a_shard_while_it_waits(true);
-}
-
-/* Another client's key has replaced a shard. Wait until the process knows that the view says so. */
-static void wait_until_told(const struct log_member *m, const struct key_name *key)
-{
-    struct error e = {""};
-    struct log_status s = {.looks = 0};
-    const struct log_lost lost = {.generation = on.view->slot[1].shape.number};
-    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
-    must(client_ok(&on.client, &e, "SET %b theirs", key->text, key->length), e);
-    must(lost_say(on.link, &on.names, &lost, &e), e);
-    for (; s.lost.since_ms == 0 && clock_mono_us() < until; clock_sleep_us(1000))
-        control_status(m->control, &s);
-    assert_true(s.lost.since_ms != 0);
-}
-
-/* The loss ends while the shards' node fails over: then the shards are written, and the writer that is gone
- * is removed, though the process has not yet noticed that nothing is lost. */
-static void test_a_writer_that_is_gone__is_removed_where_a_shard_was_lost_before(void **state)
-{
-    struct log_member m;
-    struct key_name key;
-    (void)state;
-    shard_key(0, &key);
-    opens(&m, UINT64_MAX);
-    assert_int_equal(log_member_added(&m, 0, 10), 10);
-    wait_until_told(&m, &key);
-    log_member_pause(&m);
-    eras_case_registers(eras_case_writer[1]);
-    freeReplyObject(client_command(&on.client, "DEL %b", key.text, key.length));
-    loses_what_it_had();
-    answers_the_roll_call();
-    log_member_go_on(&m);
-    is_taken_degraded(&m);
-    assert_int_equal(log_member_count(&m, 0, 10, KEY_PRESENT), 10);
-    log_member_close(&m);
 }
 
 /* --- a view that went back, and gets another generation of the same number --- */
@@ -758,7 +406,7 @@ static void has_made(uint64_t number)
 static void wait_until_reads(struct log_member *m, uint64_t number)
 {
     struct log_status s = {.version = 0};
-    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
     for (; clock_mono_us() < until; clock_sleep_us(1000)) {
         control_status(m->control, &s);
         for (unsigned i = 0; i < 2; i++)
@@ -835,7 +483,7 @@ static void test_a_generation_that_is_read_no_more__is_not_written(void **state)
     must(client_ok(&on.client, &e, "REPLICAOF 127.0.0.1 1"), e);
     must(client_ok(&on.client, &e, "REPLICAOF NO ONE"), e);
     log_member_go_on(&m);
-    uint64_t until = clock_mono_us() + GUARD_MS * UINT64_C(1000);
+    uint64_t until = clock_mono_us() + ERAS_GUARD_MS * UINT64_C(1000);
     while (!trusted_contains(&on.view->eras, lanes_era(&on.client)) && clock_mono_us() < until)
         eras_case_load();
     assert_true(trusted_contains(&on.view->eras, lanes_era(&on.client)));
@@ -856,16 +504,7 @@ int main(void)
         ERAS_TEST(test_a_generation_that_is_read_no_more__is_not_written),
         ERAS_TEST(test_what_was_written__is_not_written_again),
         ERAS_TEST(test_writers__write_one_after_the_other),
-        ERAS_TEST(test_a_writer_that_is_gone__is_removed_while_others_wait),
-        ERAS_TEST(test_a_writer_that_is_gone__is_removed_where_a_shard_was_lost_before),
-        ERAS_TEST(test_a_shard_that_is_lost_while_others_wait__is_made_again),
-        ERAS_TEST(test_a_shard_that_is_overwritten_while_others_wait__degrades_the_filter),
-        ERAS_TEST(test_two_writers_that_are_gone__are_not_waited_for_where_one_lacks_memory),
-        ERAS_TEST(test_two_writers_that_are_gone__are_in_doubt_together),
-        ERAS_TEST(test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks),
-        ERAS_TEST(test_a_writer_that_is_gone__is_not_waited_for_by_who_only_checks_without_memory),
         ERAS_TEST(test_who_has_all__stands_in_before_who_has_not),
-        ERAS_TEST(test_a_writer_that_writes__is_not_removed_before_it_ends),
         ERAS_TEST(test_keys_of_a_degraded_filter__are_not_said_to_be_new),
         ERAS_TEST(test_a_filter_that_was_healed__is_degraded_until_it_is_loaded),
     };
