@@ -13,6 +13,7 @@
 #include "migrate/build/build.h"
 #include "shard/generations/grace.h"
 #include "shard/generations/make.h"
+#include "shard/members/lost.h"
 #include "shard/view/view_load.h"
 #include "tests/lib/client.h"
 #include "tests/lib/temp_redis.h"
@@ -153,25 +154,35 @@ static void calls_none_absent(struct log_member *m)
     assert_int_equal(absent, 0);
 }
 
-/* The member has read the view before that. The folder notices it, and degrades the filter. */
-static void test_a_build_that_is_resumed_by_an_older_view__empties_no_shard_that_is_read(void **state)
+/* Keys are added, and a generation is built, which both members read; then they sleep. *@before: the number
+ * of the generation before. */
+static uint64_t is_read_by_sleepers(uint64_t *before)
 {
     struct error e = {""};
-    enum err code;
-    (void)state;
     assert_int_equal(log_member_added(&folder, 0, KEYS), KEYS);
-    uint64_t before = current();
+    *before = current();
     struct builder *b = builds();
     must(client_save(&client, &e), e);
     must(cut_over(b, false, &e), e);
     builder_free(b);
     uint64_t built = current();
-    assert_int_not_equal(built, before);
+    assert_int_not_equal(built, *before);
     wait_until_read(&folder, built);
     wait_until_read(&sleeper, built);
     assert_int_equal(log_member_count(&sleeper, 0, KEYS, KEY_PRESENT), KEYS);
     log_member_pause(&sleeper);
     log_member_pause(&folder);
+    return built;
+}
+
+/* The folder notices that the view is an older one, and degrades the filter. */
+static void test_a_build_that_is_resumed_by_an_older_view__empties_no_shard_that_is_read(void **state)
+{
+    struct error e = {""};
+    enum err code;
+    uint64_t before;
+    (void)state;
+    uint64_t built = is_read_by_sleepers(&before);
     home_goes_back();
     assert_int_equal(current(), before);
     assert_int_equal(begins_again(&code), built);
@@ -192,11 +203,33 @@ static void test_a_build_that_is_resumed_by_an_older_view__empties_no_shard_that
     assert_int_equal(log_member_count(&sleeper, 0, KEYS, KEY_ABSENT), 0);
 }
 
+/* Behind a rollback the generation loses a shard, so that it may not be read again, and is built anew. */
+static void test_a_build_behind_a_rollback__empties_no_shard_that_is_read(void **state)
+{
+    struct error e = {""};
+    enum err code;
+    uint64_t before;
+    (void)state;
+    uint64_t built = is_read_by_sleepers(&before);
+    must(grace_switch(l, &names, "", view->version, before, &e), e);
+    const struct log_lost lost = {.generation = built};
+    must(lost_say(l, &names, &lost, &e), e);
+    assert_int_equal(current(), before);
+    assert_true(begins_again(&code) > built);
+    gives(ERR_OK, code, e);
+    calls_none_absent(&sleeper);
+    log_member_go_on(&folder);
+    log_member_go_on(&sleeper);
+    assert_int_equal(log_member_count(&sleeper, 0, KEYS, KEY_PRESENT), KEYS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             test_a_build_that_is_resumed_by_an_older_view__empties_no_shard_that_is_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_build_behind_a_rollback__empties_no_shard_that_is_read, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,16 @@
 /* Home goes back behind a cutover, and a build that its view has is begun again, while a reader reads the generation
  * block by block. Lanes and shards lie on a node that lasts; a second master has a registry that stays. The key was
  * there all the time, and each build has it. A reader checks the token in a shard's header once for each view. Each may
- * sleep between any two commands. README.md says what is left out.
+ * sleep between any two commands. README.md says what is left out. With ROLLS an operator rolls back, and then the
+ * generation loses a shard: it may not be read again, so its build begins again, too.
  *
  * denied: the reader finds that a block of the generation which is read by its view lacks the key. */
 
 #ifndef BUILDERS
 #define BUILDERS 2
+#endif
+#ifndef BACKS
+#define BACKS 1 /* how often home goes back */
 #endif
 #define BIT(n) (1 << (n))
 typedef state {
@@ -40,7 +44,7 @@ proctype home()
 {
 end:
     do
-    :: d_step { !is_kept && backs < 1 -> is_kept = true; copy(before, view) }
+    :: d_step { !is_kept && backs < BACKS -> is_kept = true; copy(before, view) }
     :: d_step { is_kept -> is_kept = false; backs++; id++; copy(view, before); copy(before, view) }
     od
 }
@@ -120,6 +124,17 @@ end:
     od
 }
 
+#ifdef ROLLS
+proctype operator()
+{
+    atomic { view.cut -> view.cut = false; view.token = 0;
+#ifndef NUMBER_KEPT
+        view.number++
+#endif
+    }
+}
+#endif
+
 proctype reader()
 {
     byte known, latest, number, token;
@@ -160,6 +175,9 @@ init {
         od;
         i = 0;
         run control();
+#ifdef ROLLS
+        run operator();
+#endif
         run reader()
     }
 }
