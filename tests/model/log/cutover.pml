@@ -3,7 +3,8 @@
  * and not in the first one. The view says which generation is read, and its histories; a second master stays, and has
  * a registry, as home has. Drivers cut over, an operator has the pointer go back and forth. One reader
  * remembers the histories of the view that it believed last, and its generation; one is started again and again. Each
- * may sleep between any two commands. Home's server is a new one when it has gone back. README.md says what is left out.
+ * may sleep between any two commands. Home's server is a new one when it has gone back. README.md says what is left
+ * out.
  *
  * denied: a reader says "absent" of the row by a look that began behind an answer from a generation with the row, if
  * nobody has rolled back since. */
