@@ -2,8 +2,8 @@
 /* The happy path is: read P:slots, ask the server for the state of each slot that lies there, record the time
  * for those that are needed. Possible failure modes are: Redis or Postgres is away (retried at the next
  * look); another coordinator drops the slot at the same time (harmless), or names it at the same time (so the
- * note is read again just before the drop; a stream whose slot is gone makes it again, and reads the gap by
- * ids). */
+ * note is read again just before the drop, and a later note stays; a stream whose slot is gone makes it
+ * again, and reads the gap by ids). */
 #include "expansion/follow/slots.h"
 
 #include <inttypes.h>
@@ -15,6 +15,9 @@
 #include "migrate/source/connection.h"
 #include "shard/filter/names.h"
 #include "shard/members/members.h"
+#include "shard/redis/script_call.h"
+
+extern const char embedded_slot_forget[];
 
 enum {
     QUIET_MS = 2 * 60 * 1000, /* time in which coordinators that restart name their slots */
@@ -106,9 +109,17 @@ static enum err still_unnamed(struct slots *s, const char *field, const char *va
     return ERR_OK;
 }
 
-static enum err forget(struct slots *s, const char *field, struct error *e)
+static enum err forget(struct slots *s, const char *field, const char *value, struct error *e)
 {
-    return sync_client_command(s->redis, s->home, NULL, e, "HDEL %b %s", s->key.text, s->key.length, field);
+    struct script_call call = {0};
+    long long unused;
+    script_begin(&call, embedded_slot_forget);
+    script_key(&call, &s->key);
+    script_text(&call, field);
+    script_text(&call, value);
+    enum err code = script_run(&call, s->redis, s->home, &unused, e);
+    script_fini(&call);
+    return code;
 }
 
 static enum err drop(struct slots *s, const char *field, const char *value, const char *slot,
@@ -125,7 +136,7 @@ static enum err drop(struct slots *s, const char *field, const char *value, cons
         log_warn("slot_dropped",
                  "slot=%s filter=%s retained_bytes=%" PRIu64 " reason=\"no configuration names it\"", slot,
                  log_quote(filter), state->retained);
-    return code == ERR_OK ? forget(s, field, e) : code;
+    return code == ERR_OK ? forget(s, field, value, e) : code;
 }
 
 /* Log less and less often. */
@@ -144,7 +155,7 @@ static enum err look_at(struct slots *s, const char *field, const char *value, s
     const char *slot = strrchr(field, '/'), *filter;
     uint64_t ms = 0;
     if (slot == NULL || !parse_note(value, &ms, &filter))
-        return forget(s, field, e); /* malformed: not written by a coordinator */
+        return forget(s, field, value, e); /* malformed: not written by a coordinator */
     size_t place = (size_t)(slot++ - field);
     uint64_t unnamed = s->now_ms > ms ? s->now_ms - ms : 0;
     if (s->server == NULL || strlen(s->place) != place || memcmp(s->place, field, place) != 0) {
@@ -167,7 +178,7 @@ static enum err look_at(struct slots *s, const char *field, const char *value, s
     case SLOT_DROP:
         return drop(s, field, value, slot, filter, &state, e);
     case SLOT_FORGET:
-        return forget(s, field, e);
+        return forget(s, field, value, e);
     }
     return ERR_OK;
 }

@@ -287,8 +287,8 @@ static void forget_own(struct control *c)
     }
 }
 
-/* Load the view, and do what must precede all else. A lane whose roll call waits for other writers keeps no
- * other one from being read on. */
+/* Load the view, and do what must precede all else. A lane whose roll call waits keeps no other one from
+ * being read on. */
 static enum err look(struct control *c, struct error *e)
 {
     bool again = false;
@@ -306,7 +306,7 @@ static enum err look(struct control *c, struct error *e)
         code = control_read_view(c, e);
     if (code == ERR_OK && c->filter->state != FILTER_OPEN && sync_client_nodes(c->redis)->cluster != NULL)
         code = control_look_at_masters(c, &ignored, e); /* before blocks are read */
-    if (code == ERR_OK && (mended == ERR_OK || mended == ERR_BUSY) && !control_lanes_are_as_read(c))
+    if (code == ERR_OK && !control_lanes_are_as_read(c))
         code = control_read_lanes(c, e);
     if (code == ERR_OK && mended != ERR_OK)
         return error_set(e, mended, "%s", why.text);

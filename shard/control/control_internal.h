@@ -48,7 +48,8 @@ struct control_lane {
     struct lag lag;
     struct log_id gap;  /* a position of the view that was not in the lane */
     uint64_t gap_since; /* since when; 0: none was met */
-    bool waits;         /* its roll call waits for other writers, by this look */
+    bool waits;         /* its roll call waits for other writers, or for its node, by this look */
+    bool fails;         /* it could not be mended, by this look, and does not wait */
 };
 
 struct control {
@@ -150,7 +151,7 @@ MUST_CHECK enum err control_mend_lanes(struct control *c, bool *again, struct er
  * a look that ended well there are none. */
 bool control_lanes_are_as_read(const struct control *c);
 /* Let the readers read the view's lanes: from where they are, if these lanes go on from those that they read;
- * else again, from `folded` of the view. */
+ * else again, from `folded` of the view. While a lane fails, nothing is done. */
 MUST_CHECK enum err control_read_lanes(struct control *c, struct error *e);
 /* Note the state of the lanes' nodes, while they are in the eras of the view. */
 void control_watch_lanes(struct control *c);

@@ -106,7 +106,9 @@ enum err control_mend_lanes(struct control *c, bool *again, struct error *e)
     for (unsigned i = 0; i < c->view->lane_count; i++) {
         bool changed;
         enum err one = mend_lane(c, i, &changed, &why);
-        c->per_lane[i].waits = one == ERR_BUSY;
+        bool is_away = one == ERR_UNREACHABLE || one == ERR_TIMEOUT;
+        c->per_lane[i].waits = one == ERR_BUSY || (is_away && is_to_mend(c, i, TAIL_ERA));
+        c->per_lane[i].fails = one != ERR_OK && !c->per_lane[i].waits;
         *again |= changed && one == ERR_OK;
         if (one != ERR_OK && (code == ERR_OK || code == ERR_BUSY))
             code = error_set(e, one, "%s", why.text);
@@ -175,7 +177,9 @@ static enum err replace_lost(struct control *c, unsigned i, struct error *e)
 
 /* Make sure that the view's lanes have what this process has appended. The readers are stopped: nothing that
  * they had read before is acknowledged, as this process may have been removed then. A lane in which all was
- * met under this registration is not asked, as its node may be away, which is nothing to the other lanes. */
+ * met under this registration is not asked, as its node may be away, which is nothing to the other lanes. Nor
+ * is one that waits: what it has read in the view's era is not acknowledged, if it has answered in another
+ * one. */
 static enum err enter_lanes(struct control *c, struct error *e)
 {
     struct log_filter *f = c->filter;
@@ -185,6 +189,8 @@ static enum err enter_lanes(struct control *c, struct error *e)
         uint64_t era;
         if (f->lane[i].own == NULL && (f->lane[i].own = own_new(OWN_BYTES_MAX)) == NULL)
             return error_set(e, ERR_NOMEM, "out of memory");
+        if (stays && c->per_lane[i].waits)
+            continue;
         if (own_count(f->lane[i].own) > 0 && !(stays && own_is_in(f->lane[i].own, &c->per_lane[i].stream)))
             code = roll_answer(&c->roll, c->view, i, f->lane[i].own, &era, e);
         if (code == ERR_LOST) /* nobody has noticed yet, as the readers stand still */
@@ -262,7 +268,8 @@ static enum err go_on(struct control *c, struct error *e)
     for (unsigned i = 0; i < f->lanes; i++) {
         struct lane before = c->per_lane[i].stream;
         before.era = c->lane[i].era;
-        own_go_on(f->lane[i].own, &before, &c->per_lane[i].stream);
+        if (!c->per_lane[i].waits)
+            own_go_on(f->lane[i].own, &before, &c->per_lane[i].stream);
         lane_reader_position(f->lane[i].reader, &c->at[i]);
     }
     enum err code = enter_lanes(c, e);
@@ -276,6 +283,9 @@ static enum err go_on(struct control *c, struct error *e)
 enum err control_read_lanes(struct control *c, struct error *e)
 {
     bool is_same;
+    for (unsigned i = 0; i < c->filter->lanes; i++)
+        if (c->per_lane[i].fails)
+            return ERR_OK;
     enum err code = goes_on(c, &is_same, e);
     if (code != ERR_OK)
         return code;

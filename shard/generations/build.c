@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/info.h"
 #include "base/random.h"
+#include "shard/view/history.h"
 #include "shard/view/notify.h"
 #include "shard/view/shards.h"
 #include "shard/view/view_load.h"
@@ -260,12 +261,34 @@ static enum err check_eras(struct builder *b, struct error *e)
     return code;
 }
 
+/* Check that the view is no older one. Otherwise the generation may have been read since, and whoever slept
+ * reads it still, block by block: blocks of a shard that is made again are empty. Model: remade.pml. */
+static enum err check_history(struct builder *b, struct error *e)
+{
+    struct registry_said said;
+    struct log_view *v;
+    enum err code = builder_load_view(b, &v, e);
+    if (code != ERR_OK) {
+        free(v);
+        return code;
+    }
+    code = registry_look(b->fold.redis, b->fold.names, &said, e);
+    if (code == ERR_UNREACHABLE || code == ERR_TIMEOUT) /* by those masters that answered */
+        code = ERR_OK;
+    if (code == ERR_OK && history_judge(v, &said) == HISTORY_MISSED)
+        code = error_set(e, ERR_LOST, "the view is older than what other masters have noted of it");
+    free(v);
+    return code;
+}
+
 enum err builder_start(struct builder *b, struct error *e)
 {
     struct log_view *v = NULL;
     b->anew = true;
     b->keys = 0;
     enum err code = builder_note_home(b, e);
+    if (code == ERR_OK)
+        code = check_history(b, e);
     if (code == ERR_OK)
         code = hold_and_make(b, e);
     if (code == ERR_OK)

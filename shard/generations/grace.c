@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include "base/number.h"
+#include "base/random.h"
 #include "shard/redis/script_call.h"
 #include "shard/view/log_view.h"
 #include "shard/view/notify.h"
@@ -48,6 +49,7 @@ enum err grace_switch(struct sync_client *l, const struct names *names, const ch
     script_text(&call, mutex);
     script_number(&call, shards);
     script_number(&call, version);
+    script_incarnation(&call, random_u64() | 1);
     code = script_run_once(&call, l, names, &result, e);
     if (code == ERR_OK && result == 1)
         log_view_notify(l, names);

@@ -256,7 +256,9 @@ enum err eras_take(struct eras *s, struct sync_client *l, const struct names *na
     struct script_call c = {0};
     long long result = 0;
     *missing = 0;
-    begin(&c, embedded_eras_take, names);
+    script_begin_view(&c, embedded_eras_take, names);
+    script_filter_key(&c, names, "forgotten");
+    script_incarnation(&c, names->incarnation);
     log_eras_text(&v->eras, script_argument(&c));
     log_eras_text(&s->now, script_argument(&c));
     script_number(&c, action == ERAS_TAKE);

@@ -39,11 +39,12 @@ const char *lost_remedy_text(enum lost_remedy remedy)
 
 /* --- the view --- */
 
-/* Begin a script on the view. */
+/* Begin a script on the view, and on what is to be deleted. */
 static struct script_call begin(const char *text, const struct names *names, uint64_t generation)
 {
     struct script_call c = {0};
     script_begin_view(&c, text, names);
+    script_filter_key(&c, names, "forgotten");
     script_incarnation(&c, names->incarnation);
     script_number(&c, generation % 2);
     return c;

@@ -33,7 +33,7 @@ enum history_state history_judge(const struct log_view *v, const struct registry
     return state;
 }
 
-/* Masters that do not answer are left out. */
+/* Masters that do not answer are left out. What was named behind a look counts from the next look on. */
 static enum err name_on_all(struct sync_client *l, const struct names *names, const struct log_view *v,
                             bool *again, struct error *e)
 {
@@ -68,6 +68,7 @@ static enum err name_on_all(struct sync_client *l, const struct names *names, co
 void history_note(struct history_seen *seen, const struct log_view *v)
 {
     seen->count = v->history_count;
+    seen->generation = v->slot[v->current].shape.number;
     memcpy(seen->id, v->history, sizeof(seen->id));
 }
 
@@ -82,13 +83,14 @@ static bool accepts(const struct log_view *v, uint64_t id)
 }
 
 /* *@out: this process has seen all histories that masters name, and the metadata node's server is new to it,
- * and to the view. So no key was acknowledged that this process could not know of. */
+ * and to the view. So no key was acknowledged that this process could not know of. The generation that is
+ * read is the same: no roll call brings back rows that only a rebuild has found. */
 static enum err has_lived(struct sync_client *l, const struct names *names, const struct log_view *v,
                           const struct registry_said *said, const struct history_seen *seen, bool *out,
                           struct error *e)
 {
     struct replications now = {0};
-    *out = seen->count > 0;
+    *out = seen->count > 0 && seen->generation == v->slot[v->current].shape.number;
     for (unsigned i = 0; i < said->history_count; i++)
         if (said->history[i].incarnation == v->incarnation)
             *out &= said->history[i].id == 0 || has(seen->id, seen->count, said->history[i].id);
@@ -114,6 +116,7 @@ static enum err miss(struct sync_client *l, const struct names *names, const str
         return code;
     script_begin_view(&call, embedded_history_miss, names);
     script_filter_key(&call, names, "build");
+    script_filter_key(&call, names, "forgotten");
     script_incarnation(&call, v->incarnation);
     script_incarnation(&call, lived ? 0 : random_u64() | 1);
     for (unsigned i = seen->count; i-- > 0;)

@@ -33,8 +33,8 @@
  *   near=<generation>             the cutover to it is near: writers keep their entries, too
  *   strays=1                      there may be streams or shards that the view does not name
  *                                 (leftover.h)
- *   history=<id> <id>...          replication ids that the view has taken, and losses that were
- *                                 noticed (history.h), the last ones first
+ *   history=<id> <id>...          replication ids that the view has taken, cutovers, and losses
+ *                                 that were noticed (history.h), the last ones first
  *   left=<id>:<registration> ...  writers that left or were removed, the last ones first
  *   writer.<id>=<registration>[?] <lane>.<number>:<era> ...   a writer, "?": in doubt; the lanes,
  *                                 with eras that are not accepted yet, in which it has looked for

@@ -107,7 +107,8 @@ static void test_histories_that_were_missed__keep_their_order(void **state)
 {
     struct error e = {""};
     bool again;
-    const struct history_seen seen = {.count = 3, .id = {0x3333, 0x2222, 0x1111}};
+    const struct history_seen seen = {
+        .generation = view->slot[view->current].shape.number, .count = 3, .id = {0x3333, 0x2222, 0x1111}};
     struct registry_said said = {.named = true};
     (void)state;
     said.incarnation = view->incarnation;

@@ -114,37 +114,44 @@ static void test_a_node_that_is_away__holds_up_no_lane_of_another(void **state)
     log_member_abandon(&m);
 }
 
-/* The roll call of one lane waits for a writer that is gone. The other lane's node gets another id with
- * nothing lost, so that its lane goes on at once. */
-static void test_a_roll_call_that_waits__holds_up_no_lane_of_another_node(void **state)
+/* One lane's node is started again, and its roll call waits for the writer @gone, which is gone. Returns a
+ * key of the other lane that was not added. */
+static uint64_t waits_for_a_roll_call(struct log_member *m, struct log_member *gone)
 {
     struct error e = {""};
-    static struct log_member m, gone;
-    struct temp_redis replica;
     struct client away;
-    char port[8];
-    uint8_t answer;
-    uint64_t key = key_of_home(KEYS), until;
     const struct log_member_options o = {.nodes = &nodes,
                                          .names = &names,
                                          .memory = UINT64_MAX,
                                          .timeout_ms = REPLY_MS,
                                          .writer_grace_us = 3600 * 1000000ull};
-    (void)state;
-    must(log_member_open(&m, &o, &e), e);
-    must(log_member_open(&gone, &o, &e), e);
-    assert_int_equal(log_member_added(&m, 0, KEYS), KEYS);
-    assert_int_equal(log_member_added(&gone, 0, KEYS), 0);
-    await_loaded(&m);
-    log_member_abandon(&gone);
+    must(log_member_open(m, &o, &e), e);
+    must(log_member_open(gone, &o, &e), e);
+    assert_int_equal(log_member_added(m, 0, KEYS), KEYS);
+    assert_int_equal(log_member_added(gone, 0, KEYS), 0);
+    await_loaded(m);
+    log_member_abandon(gone);
     must(client_open(&away, server[AWAY].port, REPLY_MS, &e), e);
     must(client_save(&away, &e), e);
     client_close(&away);
     temp_redis_kill(&server[AWAY]);
     must(temp_redis_restart(&server[AWAY], true, &e), e);
-    until = clock_mono_us() + GUARD_US;
-    while (strstr(failing(&m), "have not answered") == NULL)
+    uint64_t until = clock_mono_us() + GUARD_US;
+    while (strstr(failing(m), "have not answered") == NULL)
         assert_true(clock_mono_us() < until);
+    return key_of_home(KEYS);
+}
+
+/* The other lane's node gets another id with nothing lost, so that its lane goes on at once. */
+static void test_a_roll_call_that_waits__holds_up_no_lane_of_another_node(void **state)
+{
+    struct error e = {""};
+    static struct log_member m, gone;
+    struct temp_redis replica;
+    char port[8];
+    uint8_t answer;
+    (void)state;
+    uint64_t key = waits_for_a_roll_call(&m, &gone), until = clock_mono_us() + GUARD_US;
     (void)snprintf(port, sizeof(port), "%u", server[HOME].port);
     const char *const extra[] = {"--replicaof", "127.0.0.1", port, NULL};
     must(client_ok(&home, &e, "CONFIG SET repl-diskless-sync-delay 0"), e);
@@ -160,11 +167,34 @@ static void test_a_roll_call_that_waits__holds_up_no_lane_of_another_node(void *
     log_member_abandon(&m);
 }
 
+/* As above, and the node whose lane waits goes away, where the connections to the other one are made again.
+ */
+static void test_a_node_that_goes_away_in_another_era__holds_up_no_lane_of_another(void **state)
+{
+    struct error e = {""};
+    static struct log_member m, gone;
+    int64_t killed;
+    uint8_t answer;
+    (void)state;
+    uint64_t key = waits_for_a_roll_call(&m, &gone);
+    temp_redis_kill(&server[AWAY]);
+    must(client_integer(&home, &killed, &e, "CLIENT KILL TYPE normal SKIPME yes"), e);
+    assert_true(killed > 0);
+    uint64_t until = clock_mono_us() + GUARD_US;
+    while (log_member_add(&m, key, 1, &answer, &e) != ERR_OK)
+        if (clock_mono_us() > until)
+            fail_msg("%s", e.text);
+    must(temp_redis_restart(&server[AWAY], true, &e), e);
+    log_member_abandon(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_roll_call_that_waits__holds_up_no_lane_of_another_node, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_a_node_that_goes_away_in_another_era__holds_up_no_lane_of_another, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_that_is_away__holds_up_no_lane_of_another, set_up,
                                         tear_down),
     };

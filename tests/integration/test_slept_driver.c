@@ -365,6 +365,61 @@ static void test_home__that_went_back_behind_a_cutover_has_the_job_cut_over_agai
     is_cut_over(before);
 }
 
+/* Cut over, so that rows which only the rebuild has found are present for both coordinators. */
+static int64_t is_present_behind_a_cutover(void)
+{
+    struct error e = {""};
+    int64_t before = rebuilds_later_rows("TB.REBUILD " FILTER " HOLD", "hold");
+    copy("", "saved:");
+    ask(OTHER, "TB.CUTOVER " FILTER);
+    fixture_wait(&fixture, OTHER, "job_step", "grace");
+    for (unsigned d = 0; d < 2; d++) {
+        uint64_t present = 0, absent, until = clock_mono_us() + WAIT_MS * UINT64_C(1000);
+        while (present < LATER) {
+            assert_true(clock_mono_us() < until);
+            must(client_mexists(&fixture.client[d], FILTER, fixture_code, ROWS, LATER, &present, &absent, &e),
+                 e);
+        }
+    }
+    return before;
+}
+
+static void stays_present(int64_t before)
+{
+    uint64_t until = clock_mono_us() + 2 * LEASE_US;
+    while (clock_mono_us() < until)
+        for (unsigned d = 0; d < 2; d++)
+            fixture_all_present(&fixture, d, 0, ROWS + LATER);
+    is_cut_over(before);
+}
+
+/* As above. Rows that the rebuild has found stay present. */
+static void test_home__that_went_back_behind_a_cutover_lacks_no_row(void **state)
+{
+    (void)state;
+    int64_t before = is_present_behind_a_cutover();
+    copy("saved:", "");
+    stays_present(before);
+}
+
+/* All coordinators were started since. The registry, which stays, stands for that of another master. */
+static void test_home__that_went_back_behind_a_cutover_lacks_no_row_for_who_did_not_see_it(void **state)
+{
+    struct error e = {""};
+    (void)state;
+    int64_t before = is_present_behind_a_cutover();
+    for (unsigned d = 0; d < 2; d++) {
+        client_close(&fixture.client[d]);
+        daemon_kill(&fixture.daemon[d]);
+    }
+    copy("saved:", "");
+    for (unsigned d = 0; d < 2; d++) {
+        must(daemon_launch(&fixture.daemon[d], &e), e);
+        fixture_reconnect(&fixture, d);
+    }
+    stays_present(before);
+}
+
 /* The view loses what the script that switches to a generation has written, and changes since, so its version
  * does not tell that it went back. */
 static void lose_the_switch(unsigned current)
@@ -414,6 +469,8 @@ int main(void)
         TEST(test_generation__is_not_entered_for_a_job_that_was_ended),
         cmocka_unit_test_setup_teardown(test_home__that_went_back_behind_a_cutover_has_the_job_cut_over_again,
                                         set_up_short_grace, tear_down),
+        TEST(test_home__that_went_back_behind_a_cutover_lacks_no_row),
+        TEST(test_home__that_went_back_behind_a_cutover_lacks_no_row_for_who_did_not_see_it),
         cmocka_unit_test_setup_teardown(
             test_home__that_went_back_while_a_job_confirms_has_the_job_cut_over_again, set_up_patient,
             tear_down),

@@ -9,7 +9,8 @@
 -- changed since the build began; -2: this server has another id, which is none of the eras, so its view may be older
 -- than it was then.
 -- If the current generation is degraded and the new one is not, there is no way back: the current one is then no longer
--- `built`.
+-- `built`. A cutover is a history of the view, whose name is the token's random part: a view from before it is known.
+-- include history.lua
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'deleting', 'bloom_filter_current_index',
   'generation' .. ARGV[2], 'token' .. ARGV[2], 'lanes', 'eras', 'degraded', 'near')
 if view[1] ~= ARGV[1] or view[2] ~= '0' or string.match(view[4], '^number=(%d+) ') ~= ARGV[4] then return 0 end
@@ -34,6 +35,7 @@ if ARGV[8] == '1' and view[8] == '1' then
   local old = redis.call('HGET', KEYS[1], 'generation' .. view[3])
   redis.call('HSET', KEYS[1], 'degraded', 0, 'generation' .. view[3], (string.gsub(old, ' built=1 ', ' built=0 ', 1)))
 end
+note_history(KEYS[1], string.match(ARGV[3], '%x+$'))
 redis.call('HSET', KEYS[1], 'generation' .. ARGV[2], (string.gsub(view[4], ' built=0 ', ' built=1 ', 1)),
   'bloom_filter_current_index', ARGV[2], 'bloom_filter_size', ARGV[7])
 if ARGV[8] == '1' then -- as in make_publish.lua

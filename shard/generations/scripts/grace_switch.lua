@@ -1,9 +1,11 @@
 -- Make the other generation the current one, if its shards and the lanes still have every key.
 -- KEYS: view, mutex of the job. ARGV: incarnation, slot, number of the generation, the caller's mutex, number of the
 -- generation's shards, the version of the view that the caller goes by: a request that is executed late, over a
--- connection that broke, must not undo what its sender has done since.
+-- connection that broke, must not undo what its sender has done since; a history, which the view gets if the generation
+-- is a later one than that which is read (as in build_cutover.lua).
 -- Returns 1: it is current; 0: the view does not have it; -1: it was never built, or lacks keys; -2: it was not folded
 -- in one of the view's lanes; -3: the mutex is another's; -4: the view has changed.
+-- include history.lua
 -- include mutex.lua
 if not has_mutex(KEYS[2], ARGV[4]) then return -3 end
 local view = redis.call('HMGET', KEYS[1], 'incarnation', 'bloom_filter_current_index', 'generation' .. ARGV[2], 'lanes',
@@ -19,6 +21,8 @@ for number in string.gmatch(view[4], '(%d+):%x+') do
   lane = lane + 1
 end
 redis.call('PERSIST', KEYS[1]) -- commands after a write run at maxmemory, too
+local read = redis.call('HGET', KEYS[1], 'generation' .. view[2])
+if tonumber(ARGV[3]) > tonumber(string.match(read, '^number=(%d+) ')) then note_history(KEYS[1], ARGV[7]) end
 redis.call('HSET', KEYS[1], 'bloom_filter_current_index', ARGV[2], 'bloom_filter_size', ARGV[5])
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 return 1

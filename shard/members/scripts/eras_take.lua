@@ -1,12 +1,14 @@
 -- Accept other replication ids of the shards' nodes.
--- KEYS: view. ARGV: incarnation, the ids that the view has, the ids that it takes, 1 if nothing was lost. If something
--- may be lost, all writers must have written what they have of the current generation (eras_say.lua).
+-- KEYS: view, generations whose shards will be deleted.
+-- ARGV: incarnation, the ids that the view has, the ids that it takes, 1 if nothing was lost. If something may be lost,
+-- all writers must have written what they have of the current generation (eras_say.lua).
 -- The filter becomes degraded if a writer did not have all, if none of them knew all that former writers had added, or
 -- if no writer is registered. If a writer did not have all, writers in doubt are not awaited; otherwise one of those
 -- may be the one that knows. The other generation was not written: it counts as not built, so that it cannot become
 -- current again.
 -- Returns the number of writers that have not written; 0: taken; -1: the view has changed, or has other ids.
 -- include history.lua
+-- include unbuild.lua
 local view = redis.call('HGETALL', KEYS[1])
 local field = {}
 for i = 1, #view, 2 do field[view[i]] = view[i + 1] end
@@ -35,9 +37,8 @@ for id in string.gmatch(ARGV[3], '[^ ]+') do
   if not string.find(ARGV[2], id, 1, true) then note_history(KEYS[1], id) end
 end
 if ARGV[4] ~= '1' then
-  local other = field.bloom_filter_current_index == '0' and 'generation1' or 'generation0'
   if partly or not is_known then redis.call('HSET', KEYS[1], 'degraded', '1') end
-  if field[other] then redis.call('HSET', KEYS[1], other, (string.gsub(field[other], ' built=1 ', ' built=0 '))) end
+  unbuild(KEYS[1], KEYS[2], field.bloom_filter_current_index == '0' and '1' or '0')
 end
 for _, name in ipairs(said) do redis.call('HDEL', KEYS[1], name) end
 redis.call('HINCRBY', KEYS[1], 'version', 1)
