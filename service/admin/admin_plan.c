@@ -59,7 +59,7 @@ static enum err may_begin(struct outlook *o, struct error *e)
     if (code != ERR_OK || (v->phase != PHASE_BUILDING && v->phase != PHASE_SWITCHED))
         return code;
     return error_set(e, ERR_BUSY, "an earlier job is unfinished (%s): a rebuild would go on with it",
-                     phase_row(v->phase)->name);
+                     phase_name(v->phase));
 }
 
 /* --- speed of a scan --- */
