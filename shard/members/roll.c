@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "shard/redis/sync_client_replications.h"
+#include "shard/redis/sync_client.h"
+#include "shard/redis/wire/replication.h"
 #include "shard/log/lane_sync.h"
 #include "shard/generations/leftover.h"
 #include "shard/view/view_load.h"
