@@ -264,16 +264,11 @@ static void on_turn(evutil_socket_t fd, short events, void *arg)
 
 /* --- who waits --- */
 
-static void on_ready(void *arg)
-{
-    (void)arg;
-}
-
 static bool connection_ready(struct ack_connection *l)
 {
     struct async_client *s = l->peer->async;
     const struct async_connection_events events = {
-        .ready = on_ready, .closed = on_closed, .arg = l, .replying_since = &s->replying_since};
+        .closed = on_closed, .arg = l, .replying_since = &s->replying_since};
     uint64_t now = clock_mono_us();
     if (!async_client_peer_ready(l->peer))
         return false;

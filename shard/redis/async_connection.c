@@ -186,7 +186,7 @@ static void become_ready(struct async_connection *c)
         end(c, ERR_NOMEM, "out of memory");
     else if (c->out.length > 0)
         wait_to_write(c, true);
-    if (whole)
+    if (whole && c->events.ready != NULL)
         c->events.ready(c->events.arg);
 }
 

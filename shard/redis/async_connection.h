@@ -19,7 +19,7 @@ struct async_connection;
 typedef void async_connection_reply_fn(void *arg, const redisReply *reply);
 
 struct async_connection_events {
-    /* The connection is ready: connected, logged in, its database selected, named. */
+    /* The connection is ready: connected, logged in, its database selected, named. May be NULL. */
     void (*ready)(void *arg);
     /* The connection ended by itself, for the reason @why. ERR_REFUSED: the login was refused. Pending
      * callbacks run after this. The connection frees itself and must not be used any more. */

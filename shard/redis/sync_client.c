@@ -67,11 +67,6 @@ unsigned sync_client_home(const struct sync_client *l, const struct names *names
     return nodes_home(l->nodes, names);
 }
 
-unsigned sync_client_filters(const struct sync_client *l, const char *prefix)
-{
-    return nodes_filters(l->nodes, prefix);
-}
-
 const char *sync_client_name(const struct sync_client *l, unsigned where)
 {
     return where < WHERE_SLOT ? l->nodes->node[where].name : sync_client_route_name(l, where);

@@ -29,9 +29,8 @@ struct sync_client *sync_client_new(const struct nodes *nodes, unsigned timeout_
 void sync_client_free(struct sync_client *l);
 const struct nodes *sync_client_nodes(const struct sync_client *l);
 
-/* Addresses: of all keys of a filter except its shards; of the set of filter names. */
+/* The address of all keys of a filter except its shards. */
 unsigned sync_client_home(const struct sync_client *l, const struct names *names);
-unsigned sync_client_filters(const struct sync_client *l, const char *prefix);
 /* The node's name, or that of the slot's master, for people. Valid until the next call with @l. */
 const char *sync_client_name(const struct sync_client *l, unsigned where);
 
